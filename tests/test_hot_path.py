@@ -5,39 +5,17 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests.support.imported_modules import loaded
 from tests.support.model_server import Call, ModelServer, Reply
-from tests.support.program import clean_env
 
 HEAVY = {
     "litellm", "prompt_toolkit", "git", "openai", "anthropic", "httpx", "mcp", "asyncio", "pydantic", "typer", "rich",
     "dataclasses", "jsonschema", "platformdirs", "tomllib", "urllib3", "difflib", "zipfile",
 }  # fmt: skip
-RUN = """
-import json, sys
-from agent_cli.__main__ import guarded
-code = guarded(sys.argv[1:])
-print(json.dumps([code, sorted(sys.modules)]))
-"""
-
-
-def loaded(folder: Path, *args: str, **env: str) -> set[str]:
-    """The modules that a successful run has loaded at its end."""
-    done = subprocess.run(
-        [sys.executable, "-c", RUN, *args],
-        cwd=folder,
-        env=clean_env(folder / "home", **env),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        check=True,
-    )
-    code, modules = json.loads(done.stdout.splitlines()[-1])
-    assert code == 0
-    return set(modules)
 
 
 @pytest.mark.parametrize("provider", ["openai", "anthropic"])

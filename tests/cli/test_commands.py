@@ -12,7 +12,7 @@ import agent_cli.cli
 from agent_cli.__main__ import guarded
 from agent_cli.cli import command_help, command_names, commands
 from agent_cli.cli.app import load_command
-from tests.test_hot_path import loaded
+from tests.support.imported_modules import loaded
 
 NEW = '''"""Greet somebody: the example of the tests."""
 
