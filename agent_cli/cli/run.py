@@ -47,7 +47,7 @@ def start(options: RunOptions, typed: list[str]) -> int:
 
 def _go(options: RunOptions) -> int:
     if not options.print:
-        from agent_cli.terminal.repl import run_repl
+        from agent_cli.terminal.run import run_repl
 
         return run_repl(options)
     return one_shot(options)

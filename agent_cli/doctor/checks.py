@@ -13,10 +13,12 @@ import tempfile
 from pathlib import Path
 from typing import Any, Literal
 
+from agent_cli.checkpoints.prune import folder_size
 from agent_cli.config.layers import Layers
 from agent_cli.config.prompts import git_branch
 from agent_cli.config.schema import Settings
 from agent_cli.core.place import RunEnvironment, UsageError
+from agent_cli.core.terminal import has_color, has_styles
 from agent_cli.core.version import __version__
 from agent_cli.memory.files import Memory
 from agent_cli.providers.catalog import ModelInfo, lookup
@@ -28,7 +30,6 @@ from agent_cli.runtime.environment import check_mode
 from agent_cli.runtime.models import choose_model, taken_by
 from agent_cli.session.records import SessionNotFoundError
 from agent_cli.session.store import SessionStore, state_folder
-from agent_cli.terminal.render.console import make_console
 from agent_tools.base import ToolContext, ToolError
 from agent_tools.media import MediaKind
 from agent_tools.process.child import run_child
@@ -119,9 +120,7 @@ def check_terminal(settings: Settings, place: RunEnvironment) -> list[Finding]:
     term = place.env.get("TERM", "")
     ends = {"stdin": os.isatty(0), "stdout": os.isatty(1), "stderr": os.isatty(2)}
     where = [name for name, is_terminal in ends.items() if is_terminal]
-    plain = term in ("", "dumb", "unknown")
-    console = make_console(settings.color, place.env, plain=plain)
-    colours = (console.color_system or "none").replace("windows", "basic")
+    colours = "standard" if has_styles(place.env) or has_color(settings.color, place.env) else "none"
     columns, rows = shutil.get_terminal_size()
     what = f"TERM={term}" if term else "TERM is not set"
     size = f", {columns}x{rows}" if where else ""
@@ -164,8 +163,6 @@ def check_snapshots(place: RunEnvironment, settings: Settings) -> list[Finding]:
     """What an undo is kept by, and the space that takes."""
     if not settings.undo.keep or not settings.save_sessions:
         return [Finding("missing", "undo", "nothing is kept: undo.keep or save_sessions is off", data={"bytes": 0})]
-    from agent_cli.checkpoints.prune import folder_size
-
     folder = kept_folder(place)
     here, every = folder_size(folder), folder_size(folder.parent)
     text = f"snapshots of this project take {here / 1e6:.1f} MB, of all {every / 1e6:.1f} MB"

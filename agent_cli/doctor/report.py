@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any, Literal
 
@@ -52,18 +52,22 @@ from agent_cli.runtime.environment import find_place, memory_sources, read_setti
 from agent_cli.runtime.mcp import approvals_of, declares_servers, logins_folder
 from agent_cli.runtime.permissions import make_confinement, make_policy, sandbox_profile
 from agent_cli.runtime.tools import make_context, make_workspace
-from agent_cli.terminal.commands import REGISTRY
 from agent_tools.fs.workspace import Workspace
 from agent_tools.registry import BUILTIN
 from agent_tools.sandbox.sandbox import choose
 from agent_tools.text import counted, inert
 
 
-def check_extensions(layers: Layers, settings: Settings, place: RunEnvironment) -> list[Finding]:
-    """What of `.agent` and `.claude` here and at home was understood, the nearest first."""
+def check_extensions(
+    layers: Layers, settings: Settings, place: RunEnvironment, commands: Collection[str]
+) -> list[Finding]:
+    """What of `.agent` and `.claude` here and at home was understood, the nearest first.
+
+    commands: the names of the slash commands of sessions.
+    """
     plugins, names = _check_plugins(settings)
     known = {tool.name for tool in BUILTIN} | names
-    reader = ReportReader(known, REGISTRY, lambda name: name_problem(name, settings.base_url))
+    reader = ReportReader(known, commands, lambda name: name_problem(name, settings.base_url))
     places: list[tuple[Path, Path | None]] = []
     if place.root != place.home:
         places.append((place.root, place.root))
@@ -73,7 +77,7 @@ def check_extensions(layers: Layers, settings: Settings, place: RunEnvironment) 
     for base, within in places:
         counts = within is None or layers.trust.trusted
         told = (
-            reader.read(base, within) if counts else ReportReader(known, REGISTRY, lambda name: "").read(base, within)
+            reader.read(base, within) if counts else ReportReader(known, commands, lambda name: "").read(base, within)
         )
         if told:
             findings.append(_finding(base, told, counts=counts))
@@ -165,11 +169,11 @@ def check_sandbox(workspace: Workspace, settings: Settings, place: RunEnvironmen
     return [Finding("ok", "sandbox", f"{sandbox.text()}; {reach}; {unasked}", tuple(notes), data)]
 
 
-def run_doctor(as_json: bool) -> int:
-    """Print every finding; 0 if a run here could use a model, else 1."""
+def run_doctor(as_json: bool, commands: Collection[str]) -> int:
+    """Print every finding; 0 if a run here could use a model, else 1. commands: the names of the slash commands."""
     place = find_place(os.environ)
     layers, mistakes = readable_layers(place)
-    findings, ready = collect_findings(place, layers, mistakes)
+    findings, ready = collect_findings(place, layers, mistakes, commands)
     if as_json:
         put_json({"ok": ready, "version": __version__, "findings": [_plain(f) for f in findings]})
     else:
@@ -177,8 +181,13 @@ def run_doctor(as_json: bool) -> int:
     return 0 if ready else 1
 
 
-def collect_findings(place: RunEnvironment, layers: Layers, mistakes: list[str]) -> tuple[list[Finding], bool]:
-    """Every finding, and whether a run here could use a model. mistakes: those in the settings."""
+def collect_findings(
+    place: RunEnvironment, layers: Layers, mistakes: list[str], commands: Collection[str]
+) -> tuple[list[Finding], bool]:
+    """Every finding, and whether a run here could use a model.
+
+    mistakes: those in the settings. commands: the names of the slash commands.
+    """
     settings = layers.settings()
     workspace, wrong = _workspace(place, settings)
     context = make_context(workspace, settings, place)
@@ -199,7 +208,7 @@ def collect_findings(place: RunEnvironment, layers: Layers, mistakes: list[str])
         *check_trust(layers, place),
         *check_rules(layers, settings, place),
         *check_imports(layers),
-        *check_extensions(layers, settings, place),
+        *check_extensions(layers, settings, place, commands),
         *check_mcp(layers, place),
         *check_memory(load_memory(memory_sources(place, settings, layers.trust, context.readable)), settings),
         *check_packages(),

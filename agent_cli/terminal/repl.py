@@ -2,7 +2,7 @@
 
 Ctrl-C while a turn runs interrupts it and keeps the conversation; at the prompt it clears the line. Ctrl-D leaves.
 
-How a turn ended for the user: whether what it left is to be offered to them for taking back.
+How a turn ended for the user: whether what it left is offered to them for undoing.
 """
 
 from __future__ import annotations
@@ -10,24 +10,24 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, ClassVar, Literal, cast
 
 from agent_cli.config.layers import Layers
 from agent_cli.config.run_options import RunOptions
-from agent_cli.config.schema import Settings
 from agent_cli.core.approvals import Approver, Asker
 from agent_cli.core.events import ApprovalRequested, Event
 from agent_cli.core.modes import Mode
 from agent_cli.core.place import RunEnvironment, UsageError
 from agent_cli.core.results import Complete, Failed, Suspended, TurnResult, Usage
+from agent_cli.core.terminal import is_dumb
 from agent_cli.core.version import __version__
-from agent_cli.engine.conversation import Listener
+from agent_cli.engine.compaction.controls import context_used
 from agent_cli.extensions.mentions import missing_files
 from agent_cli.memory.notes import note_in
 from agent_cli.runtime.attachments import attach_images
 from agent_cli.runtime.builder import Agent, build_agent, switch_model
-from agent_cli.runtime.environment import check_mode, find_place, project_files, read_settings, remember_trust
+from agent_cli.runtime.environment import check_mode, project_files, read_settings, remember_trust
 from agent_cli.runtime.mcp import approvals_of, unapproved
 from agent_cli.runtime.pending import refuse_fork, reopen
 from agent_cli.runtime.titles import Titles
@@ -36,7 +36,7 @@ from agent_cli.session.store import SessionStore, state_folder
 from agent_cli.terminal import commands  # noqa: F401 - registers them
 from agent_cli.terminal.app.attachments import Pictures
 from agent_cli.terminal.commands.memory import take_note
-from agent_cli.terminal.commands.registry import REGISTRY, ExitRequestedError, is_aside, run_slash
+from agent_cli.terminal.commands.undo import roll_back
 from agent_cli.terminal.dialogs.base import Beginning, Dialogs
 from agent_cli.terminal.dialogs.edit_call import Announced, Changeable
 from agent_cli.terminal.dialogs.lines import AskInLines, QuestionsInLines
@@ -46,16 +46,15 @@ from agent_cli.terminal.render.diff import display_lines
 from agent_cli.terminal.render.plain import PlainRenderer
 from agent_cli.terminal.render.theme import ThemedStream
 from agent_cli.terminal.shell_escape import is_bang, run_bang
+from agent_cli.terminal.slash import REGISTRY, ExitRequestedError, is_aside, run_slash
 from agent_cli.terminal.startup import (
-    adopt,
     ask_server,
     ask_trust,
     choose_first_model,
     choose_sandbox,
-    greet_back,
+    greet_resumed,
     hints,
     is_first_start,
-    measure,
 )
 from agent_tools.base import ToolError
 from agent_tools.display import Display, TodoView
@@ -80,28 +79,6 @@ def how_it_ended(result: TurnResult | None) -> Literal["well", "stopped", "badly
 AFTER_PROMPT = 0.5
 
 
-def run_repl(options: RunOptions) -> int:
-    """A session until the user leaves; the exit code. Raises UsageError before it has begun."""
-    place = find_place(os.environ)
-    layers = read_settings(options, place)
-    repl = _screen_for(options, layers.settings(), os.environ)(options, place, layers)
-    try:
-        return repl.run(" ".join(options.prompt))
-    finally:
-        repl.agent.close("prompt_input_exit")
-
-
-def _screen_for(options: RunOptions, settings: Settings, env: Mapping[str, str]) -> type[Repl]:
-    """The application where a user sits at a terminal that can draw it; else line by line."""
-    drawable = env.get("TERM", "") not in ("", "dumb", "unknown") and not env.get("CI") and sys.platform != "win32"
-    if options.plain or settings.terminal.plain or not drawable or not (os.isatty(0) and os.isatty(1)):
-        return Repl
-    # prompt-toolkit: a fifth of a second that a pipe must not pay for.
-    from agent_cli.terminal.app.session import AppRepl
-
-    return AppRepl
-
-
 class Repl(Dialogs):
     """The session's parts and the loop over messages. keys: what /help says of them. mode_key: changes the mode."""
 
@@ -111,7 +88,7 @@ class Repl(Dialogs):
     def __init__(self, options: RunOptions, place: RunEnvironment, layers: Layers) -> None:
         self.options, self.place, self.layers = options, place, layers
         settings = self.layers.settings()
-        plain = options.plain or settings.terminal.plain or os.environ.get("TERM", "") in ("", "dumb", "unknown")
+        plain = options.plain or settings.terminal.plain or is_dumb(os.environ)
         self._tint = ThemedStream(sys.stdout, settings.terminal.theme)
         self._console = make_console(settings.color, os.environ, plain=plain, file=self._tint)
         self._first = is_first_start(self.place)
@@ -124,10 +101,9 @@ class Repl(Dialogs):
         self.pictures = Pictures()
         self.show = self._open_screen()
         self.announced = Announced()
-        self.listener: Listener = self._hear
         self.agent = self._build(options)
-        self._titles = Titles(self._paid_aside)
-        adopt(self)
+        self._titles = Titles(self.add_usage)
+        self._count_from_restored()
 
     def _open_screen(self) -> PlainRenderer:
         """What shows the events."""
@@ -170,7 +146,8 @@ class Repl(Dialogs):
         ttl = self.layers.settings().plan_ttl
         return approver, QuestionsInLines(self._console, read_line, self._aside, ttl)
 
-    def _hear(self, event: Event) -> None:
+    def show_event(self, event: Event) -> None:
+        """Show an event of the conversation; every turn's go through here."""
         self.announced.hear(event)
         self.show(event)
 
@@ -226,14 +203,14 @@ class Repl(Dialogs):
         what = "a call of this session waits" if count == 1 else f"{count} calls of this session wait"
         self.say(f"  {what} for you" if count else "  what was decided before is carried out now")
         conversation = self.agent.conversation
-        self._interruptible(lambda: conversation.resume(self.listener, waiting.spent))
+        self.run_interruptible(lambda: conversation.resume(self.show_event, waiting.spent))
 
     def handle(self, text: str) -> None:
         """Do what a line means: command, shell command, note or message. Raises ExitRequestedError, UsageError."""
         if text.startswith("/") and not text.startswith("//"):
             run_slash(self, text)
         elif is_bang(text):
-            self._interruptible(lambda: run_bang(self, text))
+            self.run_interruptible(lambda: run_bang(self, text))
         elif note := note_in(text):
             take_note(self, note)
         else:
@@ -249,17 +226,43 @@ class Repl(Dialogs):
             self.say(f"  @{one_line(name)} is no file that can be shown here; it is sent as a word")
         media = attach_images(named, context.workspace, self.agent.model.name, context.takes, "")
         try:
-            self._interruptible(lambda: conversation.say(text, self.listener, media))
+            self.run_interruptible(lambda: conversation.say(text, self.show_event, media))
         except ToolError as error:
             self.say(str(error))
         else:
             self._offer_undo()
-        measure(self)
+        self.measure_context()
         self.agent.keep_name()
         self._titles.turn_ended(self.agent)
 
-    def _paid_aside(self, usage: Usage) -> None:
+    @property
+    def usage(self) -> Usage:
+        """What the session has used."""
+        return self.show.usage
+
+    @property
+    def context_tokens(self) -> int:
+        """How many tokens of the model's window are in use."""
+        return self.show.context_tokens
+
+    def add_usage(self, usage: Usage) -> None:
+        """Count what was used beside the turns."""
         self.show.usage += usage
+
+    def measure_context(self) -> None:
+        """Measure how full a window of known size is, also where the provider reports nothing."""
+        conversation = self.agent.conversation
+        used, size = context_used(conversation)
+        if size and conversation.history:
+            self.show.context_tokens = used
+
+    def _count_from_restored(self) -> None:
+        """Continue the counts of a session that is resumed; a copy of one begins at nothing."""
+        restored = self.agent.restored
+        same = restored is not None and restored.header.session_id == self.agent.header.session_id
+        self.show.usage = restored.usage if restored is not None and same else Usage()
+        self.show.context_tokens = restored.tokens if restored is not None else 0
+        self.measure_context()
 
     def _offer_undo(self) -> None:
         """After a turn that did not come to a good end: what it left, and how that is taken back."""
@@ -270,18 +273,11 @@ class Repl(Dialogs):
         if ended == "stopped" or not os.isatty(0):
             self.say(f"  This turn left {changed}. /undo reverts that.")
             return
-        # The snapshots, which most turns end without.
-        from agent_cli.terminal.commands.undo import roll_back
-
         self.say(f"  This turn left {changed}.")
         roll_back(self)
 
-    def run_beside(self, run: Callable[[], object]) -> None:
-        """Run what is no turn and takes a while; Ctrl-C is its interrupt."""
-        self._interruptible(run)
-
-    def _interruptible(self, run: Callable[[], object]) -> None:
-        """Run a turn with Ctrl-C as its interrupt; a third press, where that does not help, as an exception."""
+    def run_interruptible(self, run: Callable[[], object]) -> None:
+        """Run what takes a while, with Ctrl-C as its interrupt; a third press, where that does not help, raises."""
         conversation = self.agent.conversation
         pressed = 0
 
@@ -306,7 +302,7 @@ class Repl(Dialogs):
         for text in self.layers.ignored:
             self.say(f"  {one_line(text)}")
         if agent.restored is not None:
-            greet_back(self)
+            greet_resumed(self)
         elif self._first:
             sandbox = agent.settings.sandbox
             for hint in hints(self.mode_key, unasked=sandbox.auto_allow and sandbox.mode != "off"):
@@ -346,7 +342,7 @@ class Repl(Dialogs):
         if not self._console.is_terminal:
             self.say(text)
             return
-        # The parser and the lexers, which the prompt need not wait for.
+        # The parser and the lexers, for which the prompt does not wait.
         from agent_cli.terminal.render.live import MarkdownStream
 
         stream = MarkdownStream(self._console.width, color=not self._console.no_color)
@@ -357,14 +353,14 @@ class Repl(Dialogs):
         self._change_session("clear")
         self.agent.conversation.source = "clear"
 
-    def go_on_with(self, session_id: str) -> None:
+    def resume(self, session_id: str) -> None:
         """Leave this session for another one. Raises UsageError; then nothing has changed."""
         self._change_session(resume=session_id)
-        greet_back(self)
+        greet_resumed(self)
         self._take_up_waiting()
 
     def fork(self) -> str:
-        """Go on in a copy of this session, in the same mode; the ID of the one that is left. Raises UsageError."""
+        """Continue in a copy of this session, in the same mode; the ID of the one that is left. Raises UsageError."""
         conversation, old = self.agent.conversation, self.agent.header.session_id
         self._change_session(resume=old, fork_session=True)
         self.switch_mode(conversation.kit.policy.mode)
@@ -381,11 +377,11 @@ class Repl(Dialogs):
         agent = self._build(self.options.but(**fresh | changes))
         self.agent.close(why)
         self.agent = agent
-        adopt(self)
+        self._count_from_restored()
         agent.begin(AFTER_PROMPT)
 
     def switch_model(self, name: str) -> None:
-        """Go on with another model. Raises UsageError."""
+        """Continue with another model. Raises UsageError."""
         switch_model(self.agent, name)
 
     def switch_mode(self, mode: str) -> None:
@@ -406,7 +402,7 @@ class Repl(Dialogs):
         """The name of the colours."""
         return self._tint.theme
 
-    def look(self, theme: str) -> None:
+    def switch_theme(self, theme: str) -> None:
         """Change the colours for the rest of the session."""
         self._tint.theme = theme
 

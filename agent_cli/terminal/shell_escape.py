@@ -6,15 +6,11 @@ is around it: the user has typed it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from agent_cli.core.events import ToolFinished, ToolProgress, ToolRequested, ToolStarted
+from agent_cli.terminal.slash import SlashContext
 from agent_tools.base import Progress, ToolError, ToolResult
 from agent_tools.cancel import CancelledError, CancelToken
 from agent_tools.registry import SHELL
-
-if TYPE_CHECKING:
-    from agent_cli.terminal.repl import Repl
 
 CALL = "!"
 
@@ -23,15 +19,15 @@ def is_bang(text: str) -> bool:
     return text.startswith("!") and text.strip("!").strip() != ""
 
 
-def run_bang(repl: Repl, text: str) -> None:
+def run_bang(ctx: SlashContext, text: str) -> None:
     """Run what stands behind the `!`, and show it as a call."""
     hidden = text.startswith("!!")
     command = text.removeprefix("!!" if hidden else "!").strip()
-    conversation = repl.agent.conversation
+    conversation = ctx.agent.conversation
     context = conversation.kit.context
     context.cancel = CancelToken()
-    repl.listener(ToolRequested(CALL, SHELL.name, {"command": command}, f"! {command}"))
-    repl.listener(ToolStarted(CALL, SHELL.name))
+    ctx.show_event(ToolRequested(CALL, SHELL.name, {"command": command}, f"! {command}"))
+    ctx.show_event(ToolStarted(CALL, SHELL.name))
     try:
         args = SHELL.read({"command": command, "dangerouslyDisableSandbox": True})
         outcome = SHELL.run(args, context)
@@ -43,13 +39,13 @@ def run_bang(repl: Repl, text: str) -> None:
                 result = stop.value
                 break
             if isinstance(step, Progress):
-                repl.listener(ToolProgress(CALL, step.text))
+                ctx.show_event(ToolProgress(CALL, step.text))
     except ToolError as error:
         result = ToolResult(str(error), is_error=True)
     except CancelledError:
         result = ToolResult("[interrupted by the user]", is_error=True)
-    repl.listener(ToolFinished(CALL, SHELL.name, result.is_error, 0, result.display))
+    ctx.show_event(ToolFinished(CALL, SHELL.name, result.is_error, 0, result.display))
     if result.display is None:
-        repl.say(f"  {result.text}")
+        ctx.say(f"  {result.text}")
     if not hidden:
         conversation.inbox.append(f"<user_command>\n$ {command}\n{result.text}\n</user_command>")

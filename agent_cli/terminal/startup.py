@@ -1,35 +1,34 @@
 """The first start: which model, where several could be it, how commands run, and how to begin.
 
 The one question at the start of a session in a repository that was not seen before, or that changed.
-Going on with a session: what is shown of it first, and what is counted on from where it was.
+What is shown first of a session that is resumed.
 """
 
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich.console import Console
 
 from agent_cli.config.layers import Layers
 from agent_cli.config.parsing import SettingsError
 from agent_cli.config.run_options import RunOptions
+from agent_cli.config.user_settings import save_setting
 from agent_cli.core.events import Warned
 from agent_cli.core.place import RunEnvironment
-from agent_cli.core.results import Usage
-from agent_cli.engine.compaction.controls import context_used
+from agent_cli.providers.discover import discover
 from agent_cli.session.last_exchange import exchange_of, last_exchange
+from agent_cli.session.records import Restored
 from agent_cli.session.store import SessionStore, state_folder
 from agent_cli.terminal.dialogs.base import Dialogs
 from agent_cli.terminal.dialogs.lines import ReadLine
 from agent_cli.terminal.editor import wait_until_quiet
 from agent_cli.terminal.render.console import prose
+from agent_cli.terminal.slash import SlashContext
 from agent_tools.lookalikes import visible
+from agent_tools.sandbox.sandbox import choose, trial_profile
 from agent_tools.text import counted, one_line, shorten
-
-if TYPE_CHECKING:
-    from agent_cli.session.records import Restored
-    from agent_cli.terminal.repl import Repl
 
 _SANDBOX = (
     (
@@ -58,8 +57,6 @@ def choose_first_model(dialogs: Dialogs, options: RunOptions, layers: Layers, pl
     """Ask which model to use, where nothing says so and there are several; keep the answer in the user's settings."""
     if options.model or layers.settings().model or options.resume or options.continue_ or not os.isatty(0):
         return
-    from agent_cli.providers.discover import discover  # few starts get here
-
     found = discover(place.env)
     if len(found) < 2:
         return
@@ -76,8 +73,6 @@ def choose_sandbox(dialogs: Dialogs, layers: Layers, place: RunEnvironment) -> N
     asked = layers.settings().sandbox
     if asked.mode == "off" or "sandbox.auto_allow" in layers.origins or not os.isatty(0):
         return
-    from agent_tools.sandbox.sandbox import choose, trial_profile  # few starts get here
-
     if choose(asked.mode, trial_profile(), place.env).kind != "bubblewrap":
         return
     chosen = dialogs.choose("How should commands run? (/config sandbox.auto_allow changes it later)", _SANDBOX)
@@ -89,8 +84,6 @@ def choose_sandbox(dialogs: Dialogs, layers: Layers, place: RunEnvironment) -> N
 def _save(dialogs: Dialogs, place: RunEnvironment, key: str, value: Any) -> None:
     if place.home is None:
         return
-    from agent_cli.config.user_settings import save_setting  # with the reader of TOML that keeps comments
-
     try:
         save_setting(place.home / ".agentrc", key, value)
     except (SettingsError, OSError):
@@ -154,43 +147,26 @@ _LINES = 12
 BROKE_OFF = "the last turn broke off here"
 
 
-def adopt(repl: Repl) -> None:
-    """Let what is counted go on from where the session was; a copy begins at nothing."""
-    restored = repl.agent.restored
-    same = restored is not None and restored.header.session_id == repl.agent.header.session_id
-    repl.show.usage = restored.usage if restored is not None and same else Usage()
-    repl.show.context_tokens = restored.tokens if restored is not None else 0
-    measure(repl)
-
-
-def measure(repl: Repl) -> None:
-    """Have the toolbar say how full a window of known size is, also where no report of a provider's tells."""
-    conversation = repl.agent.conversation
-    used, size = context_used(conversation)
-    if size and conversation.history:
-        repl.show.context_tokens = used
-
-
-def greet_back(repl: Repl) -> None:
+def greet_resumed(ctx: SlashContext) -> None:
     """Say what was restored, and show the last exchange as it was."""
-    restored = repl.agent.restored
+    restored = ctx.agent.restored
     if restored is None:
         return
-    repl.say(f"  {restored_words(restored)}")
-    log = SessionStore(state_folder(repl.place.env), repl.place.root).path(restored.header.session_id)
+    ctx.say(f"  {restored_words(restored)}")
+    log = SessionStore(state_folder(ctx.place.env), ctx.place.root).path(restored.header.session_id)
     exchange = last_exchange(log) or exchange_of(restored.history)
     if exchange is None:
         return
     lines = exchange.question.strip().splitlines()
     more = f"… {counted(len(lines) - _LINES, 'more line')}"
     for number, line in enumerate(lines[:_LINES] + ([more] if len(lines) > _LINES else [])):
-        repl.say(f"{'  ' if number else '> '}{line}")
+        ctx.say(f"{'  ' if number else '> '}{line}")
     if exchange.skipped:
-        repl.say(f"  … {counted(exchange.skipped, 'earlier step')} of this turn")
+        ctx.say(f"  … {counted(exchange.skipped, 'earlier step')} of this turn")
     for event in exchange.events:
-        repl.listener(event)
+        ctx.show_event(event)
     if restored.last is None and restored.waiting is None:
-        repl.listener(Warned(BROKE_OFF))
+        ctx.show_event(Warned(BROKE_OFF))
 
 
 def restored_words(restored: Restored) -> str:

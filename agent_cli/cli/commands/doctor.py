@@ -6,10 +6,11 @@ import typer
 
 from agent_cli.cli.parameters import AsJsonObject
 from agent_cli.doctor.report import run_doctor
+from agent_cli.terminal.commands import REGISTRY
 
 app = typer.Typer(add_completion=False)
 
 
 @app.command()
 def doctor(as_json: AsJsonObject = False) -> int:
-    return run_doctor(as_json=as_json)
+    return run_doctor(as_json=as_json, commands=REGISTRY)

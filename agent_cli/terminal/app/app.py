@@ -27,7 +27,6 @@ from agent_cli.terminal.app.layout import above, below_input, make_layout, style
 from agent_cli.terminal.app.output import AtomicOutput, InlineApp
 from agent_cli.terminal.app.protocol import LOOK, Appearance, ScreenSession
 from agent_cli.terminal.app.worker import EventQueue, JobFinished, PendingReply, Printed, UserEcho, Worker
-from agent_cli.terminal.commands.registry import ExitRequestedError
 from agent_cli.terminal.dialogs.base import in_pager
 from agent_cli.terminal.dialogs.guard import QuestionPanel
 from agent_cli.terminal.dialogs.model import Dialog
@@ -35,6 +34,7 @@ from agent_cli.terminal.render.ansi import LONG, RESTORE_TITLE, RING, SAVE_TITLE
 from agent_cli.terminal.render.console import by_words
 from agent_cli.terminal.render.theme import recolored
 from agent_cli.terminal.render.transcript import Transcript
+from agent_cli.terminal.slash import ExitRequestedError
 from agent_tools.cancel import CancelledError
 
 FRAME = 1 / 15
@@ -76,7 +76,7 @@ class TerminalApp:
         self._count: Any = None
         self._lines: list[str] = []
         self._extra = self.hint = self._task = ""
-        self.app = InlineApp(
+        self.app: InlineApp = InlineApp(
             screen,
             reflow=look.reflow,
             layout=make_layout(
@@ -275,6 +275,11 @@ class TerminalApp:
         self.echo(text)
         self._work(lambda: self.session.send(text), "" if text.startswith("/") else text)
 
+    def queue(self, text: str) -> None:
+        """Have a message wait for the next step, or for the end of the work."""
+        self.queued.append(text)
+        self.session.queue(text)
+
     def _idle(self, leave: bool) -> None:
         if self.seconds > LONG and not self.queued:
             self.ring()
@@ -311,7 +316,7 @@ class TerminalApp:
             except ExitRequestedError:
                 self.leave_soon()
             except BaseException as error:  # noqa: BLE001 - raised again on the main thread, where endings are worded
-                self.worker.failed = error
+                self.worker.fail(error)
                 self.leave_soon()
 
         threading.Thread(target=run, name="aside", daemon=True).start()
@@ -362,6 +367,10 @@ class TerminalApp:
 
         if self.app.loop is not None:
             self.app.loop.call_later(seconds, forget)
+
+    def clear_hint(self) -> None:
+        """Remove that word with the next frame."""
+        self.hint = ""
 
     def leave(self) -> None:
         """End the session."""

@@ -9,6 +9,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from agent_tools.process.child import run_child
 from agent_tools.secret_patterns import without_secrets
 from agent_tools.text import one_line
 
@@ -74,8 +75,6 @@ def _is_file(path: Path) -> bool:
 
 def clipboard_image(folder: Path) -> Path | None:
     """The image in the clipboard as a file in `folder`; None where there is none, or no program to ask."""
-    from agent_tools.process.child import run_child
-
     commands = [_MAC] if sys.platform == "darwin" else [c for name, c in _CLIPBOARDS if os.environ.get(name)]
     env = without_secrets(os.environ)
     for command in commands:

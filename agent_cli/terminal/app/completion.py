@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from agent_tools.base import ToolContext
+from agent_tools.process.child import run_child
 from agent_tools.record import Value
 from agent_tools.search.ripgrep import find_rg, walk_files
 from agent_tools.secret_patterns import without_secrets
@@ -104,8 +105,6 @@ class FileNames:
         self._ready()
 
     def _list(self) -> list[str]:
-        from agent_tools.process.child import run_child
-
         rg = find_rg(self._ctx)
         if rg is None:
             fresh = ToolContext(self._ctx.workspace, env=self._ctx.env)

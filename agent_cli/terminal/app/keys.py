@@ -7,20 +7,17 @@ from __future__ import annotations
 
 import threading
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 from prompt_toolkit.filters import Condition, is_searching, vi_insert_mode, vi_navigation_mode, vi_replace_mode
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.keys import Keys
 
 from agent_cli.terminal.app.output import NEWLINE
+from agent_cli.terminal.app.protocol import LiveScreen
 from agent_cli.terminal.dialogs.model import KEYS
 from agent_cli.terminal.editor import NO_EDITOR, edited_text
 from agent_cli.terminal.render.ansi import count_rows
 from agent_tools.cancel import CancelledError
-
-if TYPE_CHECKING:
-    from agent_cli.terminal.app.app import TerminalApp
 
 
 def make_keys(controls: Controls) -> KeyBindings:
@@ -142,7 +139,7 @@ HELP = (
 class Controls:
     """All of it is on the thread that draws."""
 
-    def __init__(self, live: TerminalApp) -> None:
+    def __init__(self, live: LiveScreen) -> None:
         self.live = live
         self.line = live.line
         self._ctrl_c_at = self._escape_at = -TWICE
@@ -150,7 +147,7 @@ class Controls:
     def enter(self) -> None:
         """Send the line: as a reply, as a message, or into the queue. An empty line says nothing."""
         live = self.live
-        live.hint = ""
+        live.clear_hint()
         if self.line.replying:
             live.questions.reply(self.line.text)
             return
@@ -160,8 +157,7 @@ class Controls:
         if not live.busy:
             live.send(text)
         elif not live.aside_of(text):
-            live.queued.append(text)
-            live.session.queue(text)
+            live.queue(text)
         live.draw_soon()
 
     def show_more(self) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import TYPE_CHECKING
 
 from prompt_toolkit.filters import vi_navigation_mode
 from prompt_toolkit.formatted_text import StyleAndTextTuples
@@ -31,13 +30,11 @@ from agent_cli.terminal.app.panels import (
     todo_lines,
     toolbar,
 )
+from agent_cli.terminal.app.protocol import LiveScreen
 from agent_cli.terminal.render.ansi import cells, clip, fragments
 from agent_cli.terminal.render.theme import drawn, recolored
 from agent_cli.terminal.render.transcript import TAIL
 from agent_tools.text import UNSAFE, one_line
-
-if TYPE_CHECKING:
-    from agent_cli.terminal.app.app import TerminalApp
 
 _MARK = "\N{REPLACEMENT CHARACTER}"
 # The renderer spells the controls out itself.
@@ -109,7 +106,7 @@ def _text(lines: Lines, frame: Callable[[], int]) -> Window:
 REPLYING = "? Enter sends · Esc goes back"
 
 
-def above(live: TerminalApp) -> list[Line]:
+def above(live: LiveScreen) -> list[Line]:
     """Above the input line: what is unfinished, the plan, the queue, the status, a question's bar. Where there is no
     room for all, what comes first is left out."""
     size = live.app.screen.get_size()
@@ -135,7 +132,7 @@ def above(live: TerminalApp) -> list[Line]:
     return [*(fragments(recolored(row, live.look.theme), width) for row in tail), *todos, *queue, *rows]
 
 
-def _tail(live: TerminalApp, room: int) -> list[str]:
+def _tail(live: LiveScreen, room: int) -> list[str]:
     """The end of the answer or the thought, then what runs; a blank row sets it off from the status."""
     answer = live.transcript.writer.tail()[-TAIL:]
     rows = [*answer, *live.transcript.running()]
@@ -144,14 +141,14 @@ def _tail(live: TerminalApp, room: int) -> list[str]:
     return rows[-room:] if len(rows) >= room else [*rows, ""]
 
 
-def _status(live: TerminalApp, width: int) -> Line:
+def _status(live: LiveScreen, width: int) -> Line:
     transcript = live.transcript
     sent, received = transcript.turn.input, transcript.received
     doing = transcript.status() if live.questions.ask is None else "waiting for you"
     return status_line(doing, live.seconds, sent, received, width, stopping=live.stopping)
 
 
-def below_input(live: TerminalApp) -> list[Line]:
+def below_input(live: LiveScreen) -> list[Line]:
     """Below the input line: the menu and the toolbar."""
     width = live.app.screen.get_size().columns - 1
     own = live.session.status_line()
@@ -159,7 +156,7 @@ def below_input(live: TerminalApp) -> list[Line]:
     return [*_menu(live, width), bar]
 
 
-def _menu(live: TerminalApp, width: int) -> list[Line]:
+def _menu(live: LiveScreen, width: int) -> list[Line]:
     menu, chosen = live.line.menu, live.line.chosen
     if live.line.picking and not menu:
         return [(("class:dim", clip("  nothing fits", width)),)]

@@ -1,10 +1,11 @@
-"""What the screen needs of a session, and how it is told to look."""
+"""What the screen needs of a session, what its parts need of the screen, and how it looks."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Protocol
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Protocol
 
+from agent_cli.terminal.dialogs.guard import QuestionHost, QuestionPanel
 from agent_tools.display import TodoItem
 from agent_tools.record import Value
 
@@ -60,3 +61,49 @@ class ScreenSession(Protocol):
         """What stands in the toolbar instead: a line with SGR sequences and no others; "" for the usual."""
 
     def next_mode(self) -> None: ...
+
+
+class LiveScreen(QuestionHost, Protocol):
+    """What the keys and the layout need of the screen. All of it is on the thread that draws."""
+
+    session: ScreenSession
+    questions: QuestionPanel
+    queued: list[str]
+    busy: bool
+    hint: str
+    look: Appearance
+    clock: Callable[[], float]
+
+    @property
+    def seconds(self) -> float:
+        """How long the work has been going on."""
+
+    def draw_soon(self) -> None:
+        """Draw with the next frame."""
+
+    def soon(self, run: Callable[[], object]) -> None:
+        """Run on the thread that draws, from any."""
+
+    def send(self, text: str) -> None:
+        """Begin with a message; the work is idle."""
+
+    def queue(self, text: str) -> None:
+        """Have a message wait for the next step, or for the end of the work."""
+
+    def interrupt(self) -> None:
+        """Stop the work; the conversation is kept."""
+
+    def outside(self, run: Callable[[], Any]) -> Any:
+        """Run a program that needs the terminal; its result. From any thread but the one that draws."""
+
+    def page(self, text: str) -> None:
+        """Show a long text in the pager."""
+
+    def hint_for(self, text: str, seconds: float) -> None:
+        """Show a word above the line, for a while."""
+
+    def clear_hint(self) -> None:
+        """Remove that word."""
+
+    def leave(self) -> None:
+        """End the session."""

@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from typing import Any
 
+from agent_cli.config.layers import Layers
+from agent_cli.config.run_options import RunOptions
 from agent_cli.core.approvals import Answer, Approve, Approver, Asker, Defer, EditedCall, QuestionReply, Reject
 from agent_cli.core.events import (
     ApprovalRequested,
@@ -20,7 +22,8 @@ from agent_cli.core.events import (
     TurnStarted,
     innermost,
 )
-from agent_cli.core.place import UsageError
+from agent_cli.core.place import RunEnvironment, UsageError
+from agent_cli.core.terminal import has_color
 from agent_cli.engine.compaction.controls import window_size
 from agent_cli.memory.notes import note_in
 from agent_cli.runtime.environment import has_changes
@@ -35,7 +38,6 @@ from agent_cli.terminal.app.panels import fitted, short_count
 from agent_cli.terminal.app.protocol import Appearance
 from agent_cli.terminal.app.status_bar import Branch, StatusLine, session_facts
 from agent_cli.terminal.app.worker import Sink, UserEcho
-from agent_cli.terminal.commands.registry import REGISTRY, is_aside, run_slash
 from agent_cli.terminal.dialogs.base import Option, in_pager
 from agent_cli.terminal.dialogs.edit_call import Changeable, Hunk
 from agent_cli.terminal.dialogs.lines import refused_mode
@@ -56,10 +58,10 @@ from agent_cli.terminal.dialogs.model import (
 from agent_cli.terminal.editor import NO_EDITOR, edited_text
 from agent_cli.terminal.render.ansi import count_rows
 from agent_cli.terminal.render.console import make_console
-from agent_cli.terminal.render.plain import PlainRenderer
 from agent_cli.terminal.render.transcript import Transcript
 from agent_cli.terminal.repl import Repl
 from agent_cli.terminal.shell_escape import is_bang
+from agent_cli.terminal.slash import REGISTRY, is_aside, run_slash
 from agent_tools.cancel import CancelledError
 from agent_tools.display import TodoItem
 from agent_tools.secret_patterns import without_secrets
@@ -71,42 +73,46 @@ MODES = ("default", "acceptEdits", "plan")
 class AppRepl(Repl):
     """A session whose screen is the application."""
 
-    live: TerminalApp
     keys = HELP
     mode_key = "Shift-Tab"
+    show: Transcript
 
-    def _open_screen(self) -> PlainRenderer:
+    def __init__(self, options: RunOptions, place: RunEnvironment, layers: Layers) -> None:
+        super().__init__(options, place, layers)
         settings = self.layers.settings()
-        kept = io.StringIO()
-        console = make_console(settings.color, os.environ, plain=False, file=kept)
-        transcript = Transcript(console, kept, self.plan, verbose=self.options.verbose)
-        history = ProjectHistory(self._folder / "input.history" if settings.save_sessions else None)
+        # Set once the application has the terminal: until then, what is said is printed.
+        self._drawing = False
         self._files: FileNames | None = None
         self._status: StatusLine | None = None
         self._kept: dict[str, Drafts] = {}
-        self._branch = Branch(
-            self.place.cwd, lambda: has_changes(self.place, self.layers), lambda: self.live.soon(self.live.draw_soon)
-        )
+        history = ProjectHistory(self._folder / "input.history" if settings.save_sessions else None)
         self.live = TerminalApp(
             self,
-            transcript,
+            self.show,
             InputLine(history, self._commands, self._file_names, self.pictures, self._values),
             AtomicOutput(sys.stdout, terminal_size),
             look=Appearance(
                 theme=settings.terminal.theme,
-                color=not console.no_color,
+                color=has_color(settings.color, os.environ),
                 reflow={"on": True, "off": False}.get(settings.terminal.reflow, reflows(os.environ)),
                 vim=settings.terminal.vim,
                 title=settings.terminal.title,
                 notify=settings.terminal.notify,
             ),
         )
-        return transcript
+        self._branch = Branch(
+            self.place.cwd, lambda: has_changes(self.place, self.layers), lambda: self.live.soon(self.live.draw_soon)
+        )
+
+    def _open_screen(self) -> Transcript:
+        kept = io.StringIO()
+        console = make_console(self.layers.settings().color, os.environ, plain=False, file=kept)
+        return Transcript(console, kept, self.plan, verbose=self.options.verbose)
 
     def run(self, first: str) -> int:
         """Greet, have the terminal until the user leaves, say how to come back."""
         self._greet()
-        self.listener = self._listen
+        self._drawing = True
         outside = self._console
         sink: Any = Sink(self.live.bridge)
         foreign: Any = Sink(self.live.bridge, foreign=True)
@@ -158,11 +164,14 @@ class AppRepl(Repl):
             self.live.bridge.emit(UserEcho(first))
             self.send(first)
 
-    def _interruptible(self, run: Callable[[], object]) -> None:
+    def run_interruptible(self, run: Callable[[], object]) -> None:
         run()
 
-    def _listen(self, event: Event) -> None:
+    def show_event(self, event: Event) -> None:
         """On the worker's thread: everything goes to the screen."""
+        if not self._drawing:
+            super().show_event(event)
+            return
         if isinstance(event, TurnStarted) and self.live.stopping:
             self.interrupt()
         self.announced.hear(event)
@@ -224,7 +233,7 @@ class AppRepl(Repl):
     def theme(self) -> str:
         return self.live.look.theme
 
-    def look(self, theme: str) -> None:
+    def switch_theme(self, theme: str) -> None:
         self.live.wear(theme=theme)
 
     def switch_vim(self) -> bool | None:

@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from subprocess import DEVNULL
 from typing import Any
 
 from agent_cli.core.version import __version__
@@ -22,6 +23,7 @@ from agent_cli.engine.compaction.controls import window_size
 from agent_cli.runtime.builder import Agent
 from agent_cli.terminal.render.plain import PlainRenderer
 from agent_tools.fs.safe_read import read_regular
+from agent_tools.process.child import run_child
 from agent_tools.text import inert
 
 SECONDS = 5.0
@@ -66,10 +68,6 @@ class StatusLine:
                     return
 
     def _line(self, facts: str, columns: int) -> str:
-        from subprocess import DEVNULL
-
-        from agent_tools.process.child import run_child
-
         try:
             done = run_child(
                 ["/bin/sh", "-c", self._command],

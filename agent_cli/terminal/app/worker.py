@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from agent_cli.core.events import TextDelta, ThinkingDelta, ToolProgress
-from agent_cli.terminal.commands.registry import ExitRequestedError
+from agent_cli.terminal.slash import ExitRequestedError
 from agent_tools.cancel import CancelledError
 from agent_tools.record import Value
 from agent_tools.text import inert
@@ -149,7 +149,7 @@ class Sink:
 
 
 class Worker:
-    """Runs jobs on a thread of its own. failed: what a job did not expect."""
+    """Runs jobs on a thread of its own. failed: what a job, or a command beside it, did not expect."""
 
     def __init__(self, bridge: EventQueue) -> None:
         self._bridge = bridge
@@ -162,6 +162,10 @@ class Worker:
 
     def do(self, job: Callable[[], None]) -> None:
         self._jobs.put(job)
+
+    def fail(self, error: BaseException) -> None:
+        """Note what a job, or a command beside it, did not expect."""
+        self.failed = error
 
     def stop(self, meanwhile: Callable[[], None]) -> None:
         """No more jobs; the last one gets a moment to end, and `meanwhile` is called over and over."""
@@ -181,5 +185,5 @@ class Worker:
             except ExitRequestedError:
                 leave = True
             except BaseException as error:  # noqa: BLE001 - raised again on the main thread, where endings are worded
-                self.failed = error
+                self.fail(error)
             self._bridge.emit(JobFinished(leave))

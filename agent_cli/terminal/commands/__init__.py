@@ -1,33 +1,11 @@
-"""The slash commands, by topic; importing this registers them."""
+"""The slash commands, by topic. Importing this package registers the commands of every file in it."""
 
-from agent_cli.terminal.commands import (
-    btw,
-    commit,
-    context,
-    extensions,
-    mcp,
-    memory,
-    permissions,
-    plan,
-    session,
-    settings,
-    status,
-    undo,
-)
-from agent_cli.terminal.commands.registry import REGISTRY
+from importlib import import_module
+from pkgutil import iter_modules
 
-__all__ = [
-    "REGISTRY",
-    "btw",
-    "commit",
-    "context",
-    "extensions",
-    "mcp",
-    "memory",
-    "permissions",
-    "plan",
-    "session",
-    "settings",
-    "status",
-    "undo",
-]
+from agent_cli.terminal.slash import REGISTRY
+
+__all__ = ["REGISTRY"]
+
+for _file in iter_modules(__path__):
+    import_module(f"{__name__}.{_file.name}")

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from agent_cli.engine.helper_model import ask_beside
 from agent_cli.providers.base import ModelError
-from agent_cli.terminal.commands.registry import slash
+from agent_cli.terminal.slash import SlashContext, slash
 from agent_tools.cancel import CancelledError
-
-if TYPE_CHECKING:
-    from agent_cli.terminal.repl import Repl
 
 
 @slash("btw", "ask beside the conversation; neither question nor answer is kept in it", "QUESTION", aside=True)
-def _btw(repl: Repl, words: str) -> None:
-    conversation = repl.agent.conversation
+def _btw(ctx: SlashContext, words: str) -> None:
+    conversation = ctx.agent.conversation
     kit = conversation.kit
     if not words or kit.open_model is None:
-        repl.say("Say what you want to know: /btw QUESTION")
+        ctx.say("Say what you want to know: /btw QUESTION")
         return
     stop = conversation.stop_beside()
     opened = kit.open_model(conversation.options.label)  # a connection of its own: a turn may be using the other
@@ -28,10 +23,10 @@ def _btw(repl: Repl, words: str) -> None:
         while True:
             answer.append(next(steps))
     except StopIteration as end:
-        repl.show.usage += end.value
+        ctx.add_usage(end.value)
     except ModelError as error:
-        repl.say(error.failure.message)
+        ctx.say(error.failure.message)
         return
     except CancelledError:
         return
-    repl.show_markdown("".join(answer).strip() or "(no answer)")
+    ctx.show_markdown("".join(answer).strip() or "(no answer)")

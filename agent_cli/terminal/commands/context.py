@@ -20,12 +20,11 @@ from agent_cli.engine.compaction.controls import (
 )
 from agent_cli.session.codec import read_log
 from agent_cli.session.store import SessionStore, state_folder
-from agent_cli.terminal.commands.registry import slash
+from agent_cli.terminal.slash import SlashContext, slash
 from agent_tools.text import counted, shorten
 
 if TYPE_CHECKING:
     from agent_cli.session.timeline import Spending
-    from agent_cli.terminal.repl import Repl
 
 WIDTH = 50
 _CHOICES = 12
@@ -34,20 +33,20 @@ _MARKS = {"system prompt": "S", "tools": "T", "memory": "M", "summary": "Z", "fi
 
 
 @slash("context", "what fills the model's window; `/context summary` shows the last summary", "[summary]", aside=True)
-def _context(repl: Repl, words: str) -> None:
-    conversation = repl.agent.conversation
+def _context(ctx: SlashContext, words: str) -> None:
+    conversation = ctx.agent.conversation
     made = [c.event for c in conversation.kit.state.window.compactions]
     if words == "summary":
         last = next((e.summary for e in reversed(made) if e.summary), "")
-        repl.page(last) if last else repl.say("This conversation has no summary; it was not compacted.")
+        ctx.page(last) if last else ctx.say("This conversation has no summary; it was not compacted.")
         return
     for line in context_lines(filling(conversation)):
-        repl.say(line)
+        ctx.say(line)
     pins = conversation.kit.state.window.pins
     notes = [f"compacted {counted(len(made), 'time')}"] if made else []
     notes += [f"{counted(len(pins), 'pinned message')}"] if pins else []
     if notes:
-        repl.say(f"  {', '.join(notes)}")
+        ctx.say(f"  {', '.join(notes)}")
 
 
 def context_lines(found: ContextUsage) -> list[str]:
@@ -81,29 +80,29 @@ def _percent(part: int, whole: int) -> str:
 
 
 @slash("compact", "replace all but the newest messages by a summary now; FOCUS: what it should keep", "[FOCUS]")
-def _compact(repl: Repl, words: str) -> None:
+def _compact(ctx: SlashContext, words: str) -> None:
     why: list[str] = []
-    repl.run_beside(lambda: why.append(compact_now(repl.agent.conversation, repl.listener, words)))
+    ctx.run_interruptible(lambda: why.append(compact_now(ctx.agent.conversation, ctx.show_event, words)))
     if why and why[0]:
-        repl.say(why[0])
+        ctx.say(why[0])
 
 
 @slash("uncompact", "take the last compaction back, where that fits")
-def _uncompact(repl: Repl, words: str) -> None:
-    if why := uncompact(repl.agent.conversation, repl.listener):
-        repl.say(why)
+def _uncompact(ctx: SlashContext, words: str) -> None:
+    if why := uncompact(ctx.agent.conversation, ctx.show_event):
+        ctx.say(why)
 
 
 @slash("pin", "keep a message word for word through compactions, or no longer; WORDS: some of it", "[WORDS]")
-def _pin(repl: Repl, words: str) -> None:
-    conversation = repl.agent.conversation
+def _pin(ctx: SlashContext, words: str) -> None:
+    conversation = ctx.agent.conversation
     pins = conversation.kit.state.window.pins
     found = [m for m in pinnable(conversation.history) if words.lower() in m.text.lower()]
     if words:
         # What is named is meant as something said, where there is such a thing.
         found = [m for m in found if role_label(m) in ("you", "answer")] or found
     if not found:
-        repl.say("No message has these words." if words else "There is no message to pin yet.")
+        ctx.say("No message has these words." if words else "There is no message to pin yet.")
         return
     place: int | None = 0
     if not words:
@@ -111,46 +110,46 @@ def _pin(repl: Repl, words: str) -> None:
         options = [
             (f"{'pinned, ' if m.text in pins else ''}{role_label(m)}", shorten(user_text(m.text), 80)) for m in found
         ]
-        place = repl.choose("Which message? One that is pinned is unpinned.", options)
+        place = ctx.choose("Which message? One that is pinned is unpinned.", options)
     if place is None:
         return
-    if why := pin(conversation, found[place], repl.listener):
-        repl.say(why)
+    if why := pin(conversation, found[place], ctx.show_event):
+        ctx.say(why)
 
 
 TURNS = 10
 
 
 @slash("cost", "tokens and dollars of this session, by model and by turn", "[all]", aside=True)
-def _cost(repl: Repl, words: str) -> None:
-    told = _told(repl)
+def _cost(ctx: SlashContext, words: str) -> None:
+    told = _told(ctx)
     if told is None:
-        kept = repl.agent.settings.save_sessions
-        repl.say(used(repl.show.usage) + ("" if kept else " (since the session was opened; it is not kept)"))
+        kept = ctx.agent.settings.save_sessions
+        ctx.say(used(ctx.usage) + ("" if kept else " (since the session was opened; it is not kept)"))
         return
-    repl.say(f"session: {used(told.total)}")
+    ctx.say(f"session: {used(told.total)}")
     if len(told.models) > 1:
         for model, usage in told.models.items():
-            repl.say(f"  {model}: {used(usage)}")
+            ctx.say(f"  {model}: {used(usage)}")
     if len(told.turns) < 2:
         return
     first = 0 if words == "all" else max(0, len(told.turns) - TURNS)
     if first:
         before = sum((t.usage for t in told.turns[:first]), Usage())
-        repl.say(f"  turns 1 to {first}: {used(before)} (/cost all shows each)")
+        ctx.say(f"  turns 1 to {first}: {used(before)} (/cost all shows each)")
     for number, turn in enumerate(told.turns[first:], first + 1):
-        repl.say(f"  turn {number}: {used(turn.usage)}  {shorten(turn.query, 50)}")
+        ctx.say(f"  turn {number}: {used(turn.usage)}  {shorten(turn.query, 50)}")
 
 
-def _told(repl: Repl) -> Spending | None:
+def _told(ctx: SlashContext) -> Spending | None:
     """What the log says; None where there is none."""
-    if not repl.agent.settings.save_sessions:
+    if not ctx.agent.settings.save_sessions:
         return None
     from agent_cli.session.timeline import spending  # reads logs, which a start does not
 
-    store = SessionStore(state_folder(repl.place.env), repl.place.root)
+    store = SessionStore(state_folder(ctx.place.env), ctx.place.root)
     try:
-        return spending(read_log(store.path(repl.agent.header.session_id)))
+        return spending(read_log(store.path(ctx.agent.header.session_id)))
     except OSError:
         return None
 

@@ -3,28 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from agent_cli.terminal.commands.registry import slash
+from agent_cli.terminal.slash import SlashContext, slash
 from agent_tools.text import counted, one_line, shorten
-
-if TYPE_CHECKING:
-    from agent_cli.terminal.repl import Repl
 
 VERBS = ("reconnect", "disable", "approve")
 _SECONDS = 2.0
 
 
-def _values(repl: Repl) -> Iterable[str]:
-    names = list(repl.agent.mcp.servers.all) if repl.agent.mcp is not None else []
+def _values(ctx: SlashContext) -> Iterable[str]:
+    names = list(ctx.agent.mcp.servers.all) if ctx.agent.mcp is not None else []
     return [*names, *(f"{verb} {name}" for verb in VERBS for name in names)]
 
 
 @slash("mcp", "MCP servers; reconnect, disable or approve one", "[VERB] [NAME]", values=_values)
-def _mcp(repl: Repl, words: str) -> None:
-    joined = repl.agent.mcp
+def _mcp(ctx: SlashContext, words: str) -> None:
+    joined = ctx.agent.mcp
     if joined is None:
-        repl.say("There are no MCP servers here. See: agent mcp add --help")
+        ctx.say("There are no MCP servers here. See: agent mcp add --help")
         return
     verb, _, name = words.partition(" ")
     if verb not in VERBS:
@@ -32,23 +29,23 @@ def _mcp(repl: Repl, words: str) -> None:
     name = name.strip()
     servers = joined.servers.all
     if name not in servers and (verb or name):
-        repl.say(f"Say which server: {', '.join(servers)}." if not name else f"There is no server {shorten(name, 60)}.")
+        ctx.say(f"Say which server: {', '.join(servers)}." if not name else f"There is no server {shorten(name, 60)}.")
         return
     if not name:
         joined.servers.begin()
         for server in servers.values():
-            repl.say(f"  {server_line(server)}")
+            ctx.say(f"  {server_line(server)}")
     elif verb == "reconnect":
         servers[name].restart(_SECONDS)
         servers[name].wait(_SECONDS)
-        repl.say(f"  {server_line(servers[name])}")
+        ctx.say(f"  {server_line(servers[name])}")
     elif verb == "disable":
         servers[name].disable()
-        repl.say(f"  {server_line(servers[name])}")
+        ctx.say(f"  {server_line(servers[name])}")
     elif verb == "approve":
-        _approve(repl, servers[name])
+        _approve(ctx, servers[name])
     else:
-        _details(repl, servers[name])
+        _details(ctx, servers[name])
     joined.tell()
 
 
@@ -67,38 +64,38 @@ def server_line(server: Any) -> str:
     return f"{server.name}: {server.status}{more}"
 
 
-def _details(repl: Repl, server: Any) -> None:
-    repl.say(f"  {server_line(server)}")
-    repl.say(f"  {server.found.scope}, {one_line(server.found.source)}: {server.found.line}")
+def _details(ctx: SlashContext, server: Any) -> None:
+    ctx.say(f"  {server_line(server)}")
+    ctx.say(f"  {server.found.scope}, {one_line(server.found.source)}: {server.found.line}")
     if server.log is not None and server.log.exists():
-        repl.say(f"  what it said on its error output: {server.log}")
+        ctx.say(f"  what it said on its error output: {server.log}")
     for offer in server.tools.values():
-        repl.say(f"    {offer.full}  {shorten(offer.description, 100)}")
+        ctx.say(f"    {offer.full}  {shorten(offer.description, 100)}")
     for full, word in server.withheld.items():
-        repl.say(f"    {full}  ({word}, withheld)")
+        ctx.say(f"    {full}  ({word}, withheld)")
     for uri, resource in list(server.resources.items())[:50]:
-        repl.say(f"    @{server.name}:{one_line(uri)}  {shorten(str(resource.get('description') or ''), 100)}")
+        ctx.say(f"    @{server.name}:{one_line(uri)}  {shorten(str(resource.get('description') or ''), 100)}")
     for prompt in server.prompts:
-        repl.say(f"    /mcp__{server.name}__{one_line(prompt)}")
+        ctx.say(f"    /mcp__{server.name}__{one_line(prompt)}")
 
 
-def _approve(repl: Repl, server: Any) -> None:
+def _approve(ctx: SlashContext, server: Any) -> None:
     """Ask about a server that may not start, or about tools that are withheld."""
     if server.status == "unapproved":
-        repl.say(f"  {server.found.line}")
+        ctx.say(f"  {server.found.line}")
         for what, given in server.found.given.items():
-            repl.say(f"  {what}: {given}")
-        if repl.confirm(f"Start the MCP server {server.name}?"):
+            ctx.say(f"  {what}: {given}")
+        if ctx.confirm(f"Start the MCP server {server.name}?"):
             if why := server.approve():
-                repl.say(f"It holds for this session only: {why}.")
+                ctx.say(f"It holds for this session only: {why}.")
             server.restart(_SECONDS)
             server.wait(_SECONDS)
-            repl.say(f"  {server_line(server)}")
+            ctx.say(f"  {server_line(server)}")
         return
     if not server.withheld:
-        repl.say(f"There is nothing to approve about {server.name}.")
+        ctx.say(f"There is nothing to approve about {server.name}.")
         return
     for offer in server.held:
-        repl.say(f"  {offer.full} ({server.withheld[offer.full]}): {shorten(offer.description, 600)}")
-    if repl.confirm(f"Use these tools of {server.name} as they are now?") and (why := server.approve()):
-        repl.say(f"It holds for this session only: {why}.")
+        ctx.say(f"  {offer.full} ({server.withheld[offer.full]}): {shorten(offer.description, 600)}")
+    if ctx.confirm(f"Use these tools of {server.name} as they are now?") and (why := server.approve()):
+        ctx.say(f"It holds for this session only: {why}.")

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
-from agent_cli.terminal.commands.registry import slash
+from agent_cli.terminal.slash import SlashContext, slash
 from agent_tools.display import TodoItem
 from agent_tools.text import number_in
-
-if TYPE_CHECKING:
-    from agent_cli.terminal.repl import Repl
 
 Status = Literal["pending", "in_progress", "completed", "cancelled"]
 
@@ -20,44 +17,44 @@ _MARKS: dict[str, Status] = {" ": "pending", ">": "in_progress", "x": "completed
 
 
 @slash("todos", "the plan; change it: add TEXT, drop N, done N, first N, edit", "[CHANGE]", aside=True,
-       values=lambda repl: CHANGES)  # fmt: skip
-def _todos(repl: Repl, words: str) -> None:
-    conversation = repl.agent.conversation
+       values=lambda ctx: CHANGES)  # fmt: skip
+def _todos(ctx: SlashContext, words: str) -> None:
+    conversation = ctx.agent.conversation
     if words == "edit":
         shown = conversation.kit.context.plan
-        text = repl.edit(as_text(shown))
+        text = ctx.edit(as_text(shown))
         # What the model ticked off meanwhile stays: only what the user changed counts.
         if text is not None and (items := plan_from_text(text, shown)) != shown:
             if conversation.kit.context.plan == shown:
                 conversation.change_plan(items)
             else:
-                repl.say("The plan has changed meanwhile; look at it and edit it again.")
+                ctx.say("The plan has changed meanwhile; look at it and edit it again.")
     elif words:
         try:
             conversation.change_plan(changed_plan(conversation.kit.context.plan, words))
         except ValueError as error:
-            repl.say(str(error))
-    repl.show_plan()
+            ctx.say(str(error))
+    ctx.show_plan()
 
 
 @slash("plan", "the plan and plan mode, in which nothing may be changed; enter or leave it", "[on | off]",
-       values=lambda repl: ("on", "off"))  # fmt: skip
-def _plan(repl: Repl, words: str) -> None:
-    conversation = repl.agent.conversation
+       values=lambda ctx: ("on", "off"))  # fmt: skip
+def _plan(ctx: SlashContext, words: str) -> None:
+    conversation = ctx.agent.conversation
     is_on = conversation.kit.policy.mode == "plan"
     if words not in ("", "on", "off"):
-        repl.say("Say /plan on, /plan off, or /plan.")
+        ctx.say("Say /plan on, /plan off, or /plan.")
         return
     if words == "on" and not is_on:
-        repl.switch_mode("plan")
+        ctx.switch_mode("plan")
     elif words == "off" and is_on:
-        mode = repl.agent.settings.permissions.mode
-        repl.switch_mode(mode if mode != "plan" else "default")
+        mode = ctx.agent.settings.permissions.mode
+        ctx.switch_mode(mode if mode != "plan" else "default")
         if conversation.history:
             conversation.inbox.append("<plan_mode>\nThe user ended plan mode: changes may be made.\n</plan_mode>")
     mode = conversation.kit.policy.mode
-    repl.say("plan mode is on: nothing may be changed" if mode == "plan" else f"plan mode is off; mode: {mode}")
-    repl.show_plan()
+    ctx.say("plan mode is on: nothing may be changed" if mode == "plan" else f"plan mode is off; mode: {mode}")
+    ctx.show_plan()
 
 
 def as_text(plan: tuple[TodoItem, ...]) -> str:

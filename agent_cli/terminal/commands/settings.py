@@ -8,84 +8,83 @@ from __future__ import annotations
 
 import json
 import tomllib
-from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
+from typing import Any, Literal, get_args, get_origin
 
+from agent_cli.config.parsing import SettingsError
 from agent_cli.config.schema import Settings, tables
+from agent_cli.config.user_settings import save_setting
 from agent_cli.core.modes import MODES
-from agent_cli.terminal.commands.registry import slash
 from agent_cli.terminal.render.theme import THEMES
+from agent_cli.terminal.slash import SlashContext, slash
 from agent_tools.record import hints_of
-
-if TYPE_CHECKING:
-    from agent_cli.terminal.repl import Repl
 
 
 @slash("model", "show or change the model", "[NAME]")
-def _model(repl: Repl, words: str) -> None:
+def _model(ctx: SlashContext, words: str) -> None:
     if words:
-        repl.switch_model(words)
-    repl.say(f"model: {repl.agent.conversation.options.label}")
+        ctx.switch_model(words)
+    ctx.say(f"model: {ctx.agent.conversation.options.label}")
 
 
-@slash("mode", "show or change the permission mode", "[MODE]", aside=True, values=lambda repl: MODES)
-def _mode(repl: Repl, words: str) -> None:
+@slash("mode", "show or change the permission mode", "[MODE]", aside=True, values=lambda ctx: MODES)
+def _mode(ctx: SlashContext, words: str) -> None:
     if words and words not in MODES:
-        repl.say(f"{words} is none of {', '.join(MODES)}.")
+        ctx.say(f"{words} is none of {', '.join(MODES)}.")
         return
     if words:
-        repl.switch_mode(words)
-    repl.say(f"mode: {repl.agent.conversation.kit.policy.mode}")
+        ctx.switch_mode(words)
+    ctx.say(f"mode: {ctx.agent.conversation.kit.policy.mode}")
 
 
-@slash("theme", "show or change the colours", "[NAME]", aside=True, values=lambda repl: THEMES)
-def _theme(repl: Repl, words: str) -> None:
+@slash("theme", "show or change the colours", "[NAME]", aside=True, values=lambda ctx: THEMES)
+def _theme(ctx: SlashContext, words: str) -> None:
     if words and words not in THEMES:
-        repl.say(f"{words} is none of {', '.join(THEMES)}.")
+        ctx.say(f"{words} is none of {', '.join(THEMES)}.")
         return
-    if not words and (place := repl.choose("Which colours?", [(name, "") for name in THEMES])) is not None:
+    if not words and (place := ctx.choose("Which colours?", [(name, "") for name in THEMES])) is not None:
         words = list(THEMES)[place]
     if words:
-        repl.look(theme=words)
-    repl.say(f"theme: {repl.theme}" + (" (for good: theme under [terminal] in your settings)" if words else ""))
+        ctx.switch_theme(words)
+    ctx.say(f"theme: {ctx.theme}" + (" (for good: theme under [terminal] in your settings)" if words else ""))
 
 
 @slash("vim", "the keys of vi in the input line, on or off", aside=True)
-def _vim(repl: Repl, words: str) -> None:
-    on = repl.switch_vim()
+def _vim(ctx: SlashContext, words: str) -> None:
+    on = ctx.switch_vim()
     if on is None:
-        repl.say("Lines are typed here without an editor, so there are no keys to choose.")
+        ctx.say("Lines are typed here without an editor, so there are no keys to choose.")
     else:
-        repl.say(f"The keys of vi are {'on' if on else 'off'}.")
+        ctx.say(f"The keys of vi are {'on' if on else 'off'}.")
 
 
-def _keys(repl: Repl) -> list[str]:
+def _keys(ctx: SlashContext) -> list[str]:
     return [name for name, _, _ in _all(Settings())]
 
 
 @slash("config", "show the settings, or change one in ~/.agentrc", "[KEY [VALUE]]", aside=True, values=_keys)
-def _config(repl: Repl, words: str) -> None:
+def _config(ctx: SlashContext, words: str) -> None:
     key, _, text = words.partition(" ")
-    settings = repl.layers.settings()
+    settings = ctx.layers.settings()
     found = {name: (value, hint) for name, value, hint in _all(settings)}
     if not key:
-        lines = [f"{name} = {_shown(value)}{_origin(repl, name)}" for name, (value, _) in found.items()]
-        repl.page("\n".join(lines))
+        lines = [f"{name} = {_shown(value)}{_origin(ctx, name)}" for name, (value, _) in found.items()]
+        ctx.page("\n".join(lines))
         return
     if key not in found:
         import difflib
 
         near = [name for name in found if name.endswith(f".{key}")] or difflib.get_close_matches(key, found, 1)
-        repl.say(f"There is no setting {key}" + (f"; did you mean {near[0]}?" if near else "."))
+        ctx.say(f"There is no setting {key}" + (f"; did you mean {near[0]}?" if near else "."))
         return
     value, hint = found[key]
     text = text.strip()
     if not text:
-        repl.say(f"{key} = {_shown(value)}{_origin(repl, key)}: {hint.__metadata__[0]}")
+        ctx.say(f"{key} = {_shown(value)}{_origin(ctx, key)}: {hint.__metadata__[0]}")
         options = _options(hint)
-        if not options or (place := repl.choose("Change it?", [(option, "") for option in options])) is None:
+        if not options or (place := ctx.choose("Change it?", [(option, "") for option in options])) is None:
             return
         text = options[place]
-    _change(repl, key, _read(text, hint))
+    _change(ctx, key, _read(text, hint))
 
 
 def _all(settings: Settings) -> list[tuple[str, Any, Any]]:
@@ -118,32 +117,29 @@ def _read(text: str, hint: Any) -> Any:
     return [value] if get_origin(hint.__origin__) is tuple and not isinstance(value, list) else value
 
 
-def _change(repl: Repl, key: str, value: Any) -> None:
-    from agent_cli.config.parsing import SettingsError
-    from agent_cli.config.user_settings import save_setting  # with the reader of TOML that keeps comments
-
-    home = repl.place.home
+def _change(ctx: SlashContext, key: str, value: Any) -> None:
+    home = ctx.place.home
     if home is None:
-        repl.say("There is no home folder, so there is no ~/.agentrc to change.")
+        ctx.say("There is no home folder, so there is no ~/.agentrc to change.")
         return
     try:
         save_setting(home / ".agentrc", key, value)
     except (SettingsError, OSError) as error:
-        repl.say(f"Not changed: {error}.")
+        ctx.say(f"Not changed: {error}.")
         return
     table, _, name = key.rpartition(".")
-    repl.layers.add({table: {name: value}} if table else {name: value}, "/config", repl.place.root)
-    now = _apply(repl, key)
-    repl.say(f"{key} = {_shown(value)}, saved in ~/.agentrc" + ("" if now else "; it counts from the next start"))
+    ctx.layers.add({table: {name: value}} if table else {name: value}, "/config", ctx.place.root)
+    now = _apply(ctx, key)
+    ctx.say(f"{key} = {_shown(value)}, saved in ~/.agentrc" + ("" if now else "; it counts from the next start"))
 
 
-def _apply(repl: Repl, key: str) -> bool:
+def _apply(ctx: SlashContext, key: str) -> bool:
     """Have a setting count at once; False where it counts from the next start."""
-    settings = repl.layers.settings()
+    settings = ctx.layers.settings()
     if key == "sandbox.auto_allow":
-        repl.agent.conversation.kit.policy.auto_allow(settings.sandbox.auto_allow)
+        ctx.agent.conversation.kit.policy.auto_allow(settings.sandbox.auto_allow)
     elif key == "terminal.theme":
-        repl.look(theme=settings.terminal.theme)
+        ctx.switch_theme(settings.terminal.theme)
     else:
         return False
     return True
@@ -153,6 +149,6 @@ def _shown(value: Any) -> str:
     return json.dumps(list(value) if isinstance(value, tuple) else value, ensure_ascii=False, default=str)
 
 
-def _origin(repl: Repl, key: str) -> str:
-    source = repl.layers.origins.get(key)
+def _origin(ctx: SlashContext, key: str) -> str:
+    source = ctx.layers.origins.get(key)
     return f" ({source})" if source else ""

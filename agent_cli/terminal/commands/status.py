@@ -3,38 +3,35 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import time
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from agent_cli.config.schema import Settings
 from agent_cli.core.redact import Redactor
 from agent_cli.core.version import __version__
 from agent_cli.engine.compaction.controls import window_size
 from agent_cli.session.store import SessionStore, state_folder
-from agent_cli.terminal.commands.registry import slash
+from agent_cli.terminal.slash import REGISTRY, SlashContext, slash
 from agent_tools.fs.private import private_folder
 from agent_tools.text import one_line
-
-if TYPE_CHECKING:
-    from agent_cli.terminal.repl import Repl
 
 PACKAGE = "agent-cli"
 _SHOWN_KEYS = frozenset(("model", "small_model", "transport", "effort", "permissions.mode", "sandbox.mode", "stream"))
 
 
 @slash("status", "model, mode, sandbox, trust, settings, session, folders, context", aside=True)
-def _status(repl: Repl, words: str) -> None:
-    for name, text in status(repl):
-        repl.say(f"  {name:<10} {one_line(text)}")
+def _status(ctx: SlashContext, words: str) -> None:
+    for name, text in status(ctx):
+        ctx.say(f"  {name:<10} {one_line(text)}")
 
 
-def status(repl: Repl) -> Iterator[tuple[str, str]]:
+def status(ctx: SlashContext) -> Iterator[tuple[str, str]]:
     """The facts, a word and a line each."""
-    agent, conversation = repl.agent, repl.agent.conversation
+    agent, conversation = ctx.agent, ctx.agent.conversation
     context, options = conversation.kit.context, conversation.options
-    model, trust, settings = agent.model, repl.layers.trust, agent.settings
+    model, trust, settings = agent.model, ctx.layers.trust, agent.settings
     yield "version", f"agent {__version__}"
     where = f" at {without_password(model.base_url)}" if model.base_url else ""
     yield "model", f"{options.label} ({model.wire}{where}; key: {model.key_source})"
@@ -43,49 +40,49 @@ def status(repl: Repl) -> Iterator[tuple[str, str]]:
     sandbox = context.sandbox
     yield "sandbox", settings.sandbox.mode if sandbox is None else sandbox.sandbox.text()
     yield "trust", f"{trust.state}{f' ({trust.by})' if trust.by else ''}"
-    yield "settings", ", ".join(repl.layers.read) or "none: every setting has its default"
-    kept = SessionStore(state_folder(repl.place.env), repl.place.root).path(agent.header.session_id)
+    yield "settings", ", ".join(ctx.layers.read) or "none: every setting has its default"
+    kept = SessionStore(state_folder(ctx.place.env), ctx.place.root).path(agent.header.session_id)
     yield "session", f"{agent.header.session_id} ({kept if settings.save_sessions else 'not kept'})"
     yield "folder", str(context.workspace.cwd)
     yield "workspace", ", ".join(map(str, context.workspace.roots))
-    used, window = repl.show.context_tokens, window_size(agent.conversation)
+    used, window = ctx.context_tokens, window_size(agent.conversation)
     yield "context", f"{used:,} tokens" + (f" of {window:,} ({100 * used // window}%)" if window else "")
     memory = [f.shown for f in agent.memory.files]
     yield "memory", ", ".join(memory) or "no memory files"
 
 
 @slash("doctor", "check what is configured, found and missing")
-def _doctor(repl: Repl, words: str) -> None:
-    from agent_cli.doctor.report import collect_findings, findings_text  # looks at programs, servers and folders
+def _doctor(ctx: SlashContext, words: str) -> None:
+    from agent_cli.doctor.report import collect_findings, findings_text  # 400 modules, for this command alone
 
-    findings, _ = collect_findings(repl.place, repl.layers, [])
-    repl.page(findings_text(findings))
+    findings, _ = collect_findings(ctx.place, ctx.layers, [], REGISTRY)
+    ctx.page(findings_text(findings))
 
 
 @slash("bug", "write a report without secrets, for those who maintain this program", "[WORDS]")
-def _bug(repl: Repl, words: str) -> None:
-    folder = state_folder(repl.place.env) / "reports"
+def _bug(ctx: SlashContext, words: str) -> None:
+    folder = state_folder(ctx.place.env) / "reports"
     path = folder / f"bug-{time.strftime('%Y%m%d-%H%M%S')}-{os.urandom(2).hex()}.md"
-    text = report(repl, words)
+    text = report(ctx, words)
     try:
         private_folder(folder)
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
             file.write(text)
     except OSError as error:
-        repl.say(f"The report cannot be written to {path}: {error.strerror or error}.")
+        ctx.say(f"The report cannot be written to {path}: {error.strerror or error}.")
         return
-    repl.say(f"The report is in {path}. Nothing was sent: read it, add what happened, and remove what is private.")
-    repl.say(f"Send it to {tracker() or 'whoever gave you this program'}.")
+    ctx.say(f"The report is in {path}. Nothing was sent: read it, add what happened, and remove what is private.")
+    ctx.say(f"Send it to {tracker() or 'whoever gave you this program'}.")
 
 
-def report(repl: Repl, words: str) -> str:
+def report(ctx: SlashContext, words: str) -> str:
     """What helps to find a mistake: versions, settings by name, the last error; no conversation, no keys."""
     import platform  # a millisecond, before every prompt
 
-    agent = repl.agent
+    agent = ctx.agent
     failure = getattr(agent.conversation.last, "failure", None)
-    sets = [f"- {key} ({source}){_value(agent.settings, key)}" for key, source in repl.layers.origins.items()]
+    sets = [f"- {key} ({source}){_value(agent.settings, key)}" for key, source in ctx.layers.origins.items()]
     lines = [
         "# Report",
         "",
@@ -93,11 +90,11 @@ def report(repl: Repl, words: str) -> str:
         "",
         "## Program",
         f"- agent {__version__}, Python {platform.python_version()}, {platform.platform()}",
-        f"- terminal: {repl.place.env.get('TERM', '')} {repl.place.env.get('TERM_PROGRAM', '')}".rstrip(),
+        f"- terminal: {ctx.place.env.get('TERM', '')} {ctx.place.env.get('TERM_PROGRAM', '')}".rstrip(),
         f"- model: {agent.conversation.options.label} ({agent.model.wire})",
         f"- mode: {agent.conversation.kit.policy.mode}, sandbox: {agent.settings.sandbox.mode}",
-        f"- trust: {repl.layers.trust.state}",
-        f"- messages: {len(agent.conversation.history)}, front end: {type(repl).__name__}, {sys.platform}",
+        f"- trust: {ctx.layers.trust.state}",
+        f"- messages: {len(agent.conversation.history)}, front end: {type(ctx).__name__}, {sys.platform}",
         "",
         "## Settings that differ from the defaults",
         *(sets or ["none"]),
@@ -105,13 +102,13 @@ def report(repl: Repl, words: str) -> str:
         "## Last error",
         f"{failure.kind}: {failure.message}" if failure else "none in this session",
         *(
-            ["", "## Warnings at the start", *(f"- {text}" for text in repl.layers.ignored)]
-            if repl.layers.ignored
+            ["", "## Warnings at the start", *(f"- {text}" for text in ctx.layers.ignored)]
+            if ctx.layers.ignored
             else []
         ),
     ]
-    text = Redactor(repl.place.env)("\n".join(without_password(line) for line in lines))
-    return f"{text.replace(str(repl.place.home), '~') if repl.place.home else text}\n"
+    text = Redactor(ctx.place.env)("\n".join(without_password(line) for line in lines))
+    return f"{text.replace(str(ctx.place.home), '~') if ctx.place.home else text}\n"
 
 
 def _value(settings: Settings, key: str) -> str:
@@ -126,8 +123,6 @@ def _value(settings: Settings, key: str) -> str:
 
 def without_password(text: str) -> str:
     """The text without the name and password in an address."""
-    import re
-
     return re.sub(r"(://)[^/\s@]+@", r"\1***@", text)
 
 

@@ -4,23 +4,42 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from prompt_toolkit.application.run_in_terminal import run_in_terminal
 
 from agent_cli.core.approvals import Defer
+from agent_cli.terminal.app.input_line import InputLine
+from agent_cli.terminal.app.output import InlineApp
 from agent_cli.terminal.dialogs.model import Dialog, GiveAnswer, InEditor, Pick, TextInput, answer_line
 from agent_cli.terminal.editor import GUARD, edited_as
+from agent_cli.terminal.render.transcript import Transcript
 from agent_tools.text import one_line
 
-if TYPE_CHECKING:
-    from agent_cli.terminal.app.app import TerminalApp
+
+class QuestionHost(Protocol):
+    """What questions need of the screen."""
+
+    app: InlineApp
+    transcript: Transcript
+    line: InputLine
+    stopping: bool
+    leaving: bool
+
+    def say(self, text: str) -> None:
+        """Show a line."""
+
+    def ring(self) -> None:
+        """Call the user, who may be looking elsewhere."""
+
+    def aside_of(self, text: str) -> bool:
+        """Run a line as a command beside the turn, where it is one that may be."""
 
 
 class QuestionPanel:
     """One is open at a time; others wait for their turn. All of it is on the thread that draws."""
 
-    def __init__(self, live: TerminalApp, clock: Callable[[], float]) -> None:
+    def __init__(self, live: QuestionHost, clock: Callable[[], float]) -> None:
         self._live, self._clock = live, clock
         self._asked_at = self._key_at = 0.0
         self._answered = False

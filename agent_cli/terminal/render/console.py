@@ -5,7 +5,6 @@ Every text that was not written by this program passes `inert` before it is show
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
+from agent_cli.core.terminal import has_color, has_styles
 from agent_tools.text import inert
 
 STYLES = {
@@ -40,8 +40,7 @@ def make_console(color: str, env: Mapping[str, str], *, plain: bool, file: Any =
     Colours only where it is a terminal that can, or the setting says "always". Without them a terminal still has bold
     and underline; in plain mode, and in a pipe, there is nothing but text.
     """
-    terminal = os.isatty(1) and env.get("TERM", "") not in ("", "dumb", "unknown") and not plain
-    wanted = color == "always" or (color == "auto" and terminal and not env.get("NO_COLOR"))
+    terminal, wanted = has_styles(env, plain=plain), has_color(color, env, plain=plain)
     return _Console(
         file=file or sys.stdout,
         force_terminal=terminal or wanted,

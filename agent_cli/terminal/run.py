@@ -1,0 +1,35 @@
+"""Run a session at a terminal, in the front end that fits it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+
+from agent_cli.config.run_options import RunOptions
+from agent_cli.config.schema import Settings
+from agent_cli.core.terminal import is_dumb
+from agent_cli.runtime.environment import find_place, read_settings
+from agent_cli.terminal.repl import Repl
+
+
+def run_repl(options: RunOptions) -> int:
+    """A session until the user leaves; the exit code. Raises UsageError before it has begun."""
+    place = find_place(os.environ)
+    layers = read_settings(options, place)
+    repl = _front_end(options, layers.settings(), os.environ)(options, place, layers)
+    try:
+        return repl.run(" ".join(options.prompt))
+    finally:
+        repl.agent.close("prompt_input_exit")
+
+
+def _front_end(options: RunOptions, settings: Settings, env: Mapping[str, str]) -> type[Repl]:
+    """The application where a user sits at a terminal that can draw it; else line by line."""
+    drawable = not is_dumb(env) and not env.get("CI") and sys.platform != "win32"
+    if options.plain or settings.terminal.plain or not drawable or not (os.isatty(0) and os.isatty(1)):
+        return Repl
+    # prompt-toolkit: a fifth of a second that a pipe must not pay for.
+    from agent_cli.terminal.app.session import AppRepl
+
+    return AppRepl
