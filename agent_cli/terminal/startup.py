@@ -17,7 +17,6 @@ from agent_cli.config.run_options import RunOptions
 from agent_cli.config.user_settings import save_setting
 from agent_cli.core.events import Warned
 from agent_cli.core.place import RunEnvironment
-from agent_cli.providers.discover import discover
 from agent_cli.session.last_exchange import exchange_of, last_exchange
 from agent_cli.session.records import Restored
 from agent_cli.session.store import SessionStore, state_folder
@@ -27,7 +26,6 @@ from agent_cli.terminal.editor import wait_until_quiet
 from agent_cli.terminal.render.console import prose
 from agent_cli.terminal.slash import SlashContext
 from agent_tools.lookalikes import visible
-from agent_tools.sandbox.sandbox import choose, trial_profile
 from agent_tools.text import counted, one_line, shorten
 
 _SANDBOX = (
@@ -57,6 +55,8 @@ def choose_first_model(dialogs: Dialogs, options: RunOptions, layers: Layers, pl
     """Ask which model to use, where nothing says so and there are several; keep the answer in the user's settings."""
     if options.model or layers.settings().model or options.resume or options.continue_ or not os.isatty(0):
         return
+    from agent_cli.providers.discover import discover  # few starts get here
+
     found = discover(place.env)
     if len(found) < 2:
         return
@@ -73,6 +73,8 @@ def choose_sandbox(dialogs: Dialogs, layers: Layers, place: RunEnvironment) -> N
     asked = layers.settings().sandbox
     if asked.mode == "off" or "sandbox.auto_allow" in layers.origins or not os.isatty(0):
         return
+    from agent_tools.sandbox.sandbox import choose, trial_profile  # few starts get here
+
     if choose(asked.mode, trial_profile(), place.env).kind != "bubblewrap":
         return
     chosen = dialogs.choose("How should commands run? (/config sandbox.auto_allow changes it later)", _SANDBOX)
