@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Literal, cast
 
 from agent_cli.config.layers import Layers
 from agent_cli.config.run_options import RunOptions
+from agent_cli.config.schema import Settings
 from agent_cli.core.approvals import Approver, Asker
 from agent_cli.core.events import ApprovalRequested, Event
 from agent_cli.core.modes import Mode
@@ -27,8 +28,7 @@ from agent_cli.extensions.mentions import missing_files
 from agent_cli.memory.notes import note_in
 from agent_cli.runtime.attachments import attach_images
 from agent_cli.runtime.builder import Agent, build_agent, switch_model
-from agent_cli.runtime.environment import check_mode, project_files, read_settings, remember_trust
-from agent_cli.runtime.mcp import approvals_of, unapproved
+from agent_cli.runtime.environment import check_mode
 from agent_cli.runtime.pending import refuse_fork, reopen
 from agent_cli.runtime.titles import Titles
 from agent_cli.session.pending_plans import take_plan
@@ -37,25 +37,17 @@ from agent_cli.terminal import commands  # noqa: F401 - registers them
 from agent_cli.terminal.app.attachments import Pictures
 from agent_cli.terminal.commands.memory import take_note
 from agent_cli.terminal.commands.undo import roll_back
-from agent_cli.terminal.dialogs.base import Beginning, Dialogs
+from agent_cli.terminal.dialogs.base import Dialogs
 from agent_cli.terminal.dialogs.edit_call import Announced, Changeable
 from agent_cli.terminal.dialogs.lines import AskInLines, QuestionsInLines
 from agent_cli.terminal.editor import read_line
-from agent_cli.terminal.render.console import hanging, make_console, shown_path, styled
+from agent_cli.terminal.render.console import make_console, print_prose, shown_path
 from agent_cli.terminal.render.diff import display_lines
 from agent_cli.terminal.render.plain import PlainRenderer
 from agent_cli.terminal.render.theme import ThemedStream
 from agent_cli.terminal.shell_escape import is_bang, run_bang
 from agent_cli.terminal.slash import REGISTRY, ExitRequestedError, is_aside, run_slash
-from agent_cli.terminal.startup import (
-    ask_server,
-    ask_trust,
-    choose_first_model,
-    choose_sandbox,
-    greet_resumed,
-    hints,
-    is_first_start,
-)
+from agent_cli.terminal.startup import greet_resumed, hints
 from agent_tools.base import ToolError
 from agent_tools.display import Display, TodoView
 from agent_tools.text import one_line
@@ -79,24 +71,27 @@ def how_it_ended(result: TurnResult | None) -> Literal["well", "stopped", "badly
 AFTER_PROMPT = 0.5
 
 
+class LineScreen:
+    """Standard output: a console on a stream that has the colours of the theme."""
+
+    def __init__(self, options: RunOptions, settings: Settings) -> None:
+        plain = options.plain or settings.terminal.plain or is_dumb(os.environ)
+        self.stream = ThemedStream(sys.stdout, settings.terminal.theme)
+        self.console = make_console(settings.color, os.environ, plain=plain, file=self.stream)
+
+
 class Repl(Dialogs):
     """The session's parts and the loop over messages. keys: what /help says of them. mode_key: changes the mode."""
 
     keys: ClassVar[tuple[tuple[str, str], ...]] = (("Ctrl-C, Ctrl-D", "interrupt a turn; leave"),)
     mode_key = "/mode"
 
-    def __init__(self, options: RunOptions, place: RunEnvironment, layers: Layers) -> None:
+    def __init__(
+        self, options: RunOptions, place: RunEnvironment, layers: Layers, screen: LineScreen, *, first: bool
+    ) -> None:
+        """first: it is the user's first session. Raises UsageError."""
         self.options, self.place, self.layers = options, place, layers
-        settings = self.layers.settings()
-        plain = options.plain or settings.terminal.plain or is_dumb(os.environ)
-        self._tint = ThemedStream(sys.stdout, settings.terminal.theme)
-        self._console = make_console(settings.color, os.environ, plain=plain, file=self._tint)
-        self._first = is_first_start(self.place)
-        self._settle_trust()
-        self._settle_servers()
-        if self._first:
-            choose_first_model(Beginning(self.say), options, self.layers, self.place)
-            choose_sandbox(Beginning(self.say), self.layers, self.place)
+        self._screen, self._console, self._first = screen, screen.console, first
         self._folder = SessionStore(state_folder(os.environ), self.place.root).folder
         self.pictures = Pictures()
         self.show = self._open_screen()
@@ -108,26 +103,6 @@ class Repl(Dialogs):
     def _open_screen(self) -> PlainRenderer:
         """What shows the events."""
         return PlainRenderer(self._console, verbose=self.options.verbose)
-
-    def _settle_trust(self) -> None:
-        """Ask whether the project is trusted, where it brings what would take effect and a user is there."""
-        if self.layers.trust.state not in ("untrusted", "changed") or not os.isatty(0):
-            return
-        # Read between two looks at the files: what is agreed to is what was shown.
-        files = project_files(self.place)
-        self.layers = read_settings(self.options, self.place)
-        if ask_trust(self._console, read_line, self.layers):
-            if why := remember_trust(self.place, files):
-                self._warn(f"your answer was not kept, because {why}; --trust trusts for one session")
-            self.layers = read_settings(self.options, self.place)
-
-    def _settle_servers(self) -> None:
-        """Ask about the project's MCP servers that were not approved as they are declared now."""
-        for found, why in unapproved(self.options, self.place, self.layers) if os.isatty(0) else ():
-            if ask_server(self._console, read_line, found, why) and (
-                problem := approvals_of(self.place).approve(found)
-            ):
-                self._warn(f"your answer was not kept, because {problem}")
 
     def _build(self, options: RunOptions) -> Agent:
         if options.fork_session:
@@ -324,13 +299,7 @@ class Repl(Dialogs):
 
     def say(self, text: str) -> None:
         """A line for the user; on a terminal it is wrapped by words."""
-        if not self._console.is_terminal:
-            self._console.print(styled(text))
-            return
-        for line in text.split("\n"):
-            indent = " " * (len(line) - len(line.lstrip(" ")))
-            for row in hanging(styled(line.lstrip(" ")), self._console, indent, f"{indent}  "):
-                self._console.print(row)
+        print_prose(text, self._console)
 
     def show_display(self, display: Display) -> None:
         """A display, whole."""
@@ -393,18 +362,18 @@ class Repl(Dialogs):
         """Send the terminal a sequence that draws nothing; False where there is none that would understand it."""
         if not self._console.is_terminal:
             return False
-        self._tint.write(sequence)
-        self._tint.flush()
+        self._screen.stream.write(sequence)
+        self._screen.stream.flush()
         return True
 
     @property
     def theme(self) -> str:
         """The name of the colours."""
-        return self._tint.theme
+        return self._screen.stream.theme
 
     def switch_theme(self, theme: str) -> None:
         """Change the colours for the rest of the session."""
-        self._tint.theme = theme
+        self._screen.stream.theme = theme
 
     def switch_vim(self) -> bool | None:
         """Change whether the line is edited with the keys of vi; None where there is no editor."""

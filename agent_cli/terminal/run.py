@@ -10,14 +10,19 @@ from agent_cli.config.run_options import RunOptions
 from agent_cli.config.schema import Settings
 from agent_cli.core.terminal import is_dumb
 from agent_cli.runtime.environment import find_place, read_settings
-from agent_cli.terminal.repl import Repl
+from agent_cli.terminal.repl import LineScreen, Repl
+from agent_cli.terminal.startup import is_first_start, settle
 
 
 def run_repl(options: RunOptions) -> int:
     """A session until the user leaves; the exit code. Raises UsageError before it has begun."""
     place = find_place(os.environ)
     layers = read_settings(options, place)
-    repl = _front_end(options, layers.settings(), os.environ)(options, place, layers)
+    front_end = _front_end(options, layers.settings(), os.environ)
+    screen = LineScreen(options, layers.settings())
+    first = is_first_start(place)
+    layers = settle(options, place, layers, screen.console, first=first)
+    repl = front_end(options, place, layers, screen, first=first)
     try:
         return repl.run(" ".join(options.prompt))
     finally:
@@ -29,7 +34,7 @@ def _front_end(options: RunOptions, settings: Settings, env: Mapping[str, str]) 
     drawable = not is_dumb(env) and not env.get("CI") and sys.platform != "win32"
     if options.plain or settings.terminal.plain or not drawable or not (os.isatty(0) and os.isatty(1)):
         return Repl
-    # prompt-toolkit: a fifth of a second that a pipe must not pay for.
+    # A line front end does without the application.
     from agent_cli.terminal.app.session import AppRepl
 
     return AppRepl

@@ -17,13 +17,15 @@ from agent_cli.config.run_options import RunOptions
 from agent_cli.config.user_settings import save_setting
 from agent_cli.core.events import Warned
 from agent_cli.core.place import RunEnvironment
+from agent_cli.runtime.environment import project_files, read_settings, remember_trust
+from agent_cli.runtime.mcp import approvals_of, unapproved
 from agent_cli.session.last_exchange import exchange_of, last_exchange
 from agent_cli.session.records import Restored
 from agent_cli.session.store import SessionStore, state_folder
-from agent_cli.terminal.dialogs.base import Dialogs
+from agent_cli.terminal.dialogs.base import Beginning, Dialogs
 from agent_cli.terminal.dialogs.lines import ReadLine
-from agent_cli.terminal.editor import wait_until_quiet
-from agent_cli.terminal.render.console import prose
+from agent_cli.terminal.editor import read_line, wait_until_quiet
+from agent_cli.terminal.render.console import print_prose, prose
 from agent_cli.terminal.slash import SlashContext
 from agent_tools.lookalikes import visible
 from agent_tools.text import counted, one_line, shorten
@@ -49,6 +51,42 @@ def hints(mode_key: str, *, unasked: bool) -> tuple[str, str]:
 def is_first_start(place: RunEnvironment) -> bool:
     """Whether nothing of ours has been kept for this person yet."""
     return not os.path.isdir(state_folder(place.env))  # noqa: PTH112 - the method raises in closed folders
+
+
+def settle(options: RunOptions, place: RunEnvironment, layers: Layers, console: Console, *, first: bool) -> Layers:
+    """Ask what has to be known before a session begins, where a user is there; the settings after that.
+
+    first: it is the user's first session. Raises UsageError.
+    """
+    if os.isatty(0):
+        layers = _settle_trust(options, place, layers, console)
+        _settle_servers(options, place, layers, console)
+    if first:
+        dialogs = Beginning(lambda text: print_prose(text, console))
+        choose_first_model(dialogs, options, layers, place)
+        choose_sandbox(dialogs, layers, place)
+    return layers
+
+
+def _settle_trust(options: RunOptions, place: RunEnvironment, layers: Layers, console: Console) -> Layers:
+    """Ask whether the project is trusted, where it brings what would take effect."""
+    if layers.trust.state not in ("untrusted", "changed"):
+        return layers
+    # Read between two looks at the files: what is agreed to is what was shown.
+    files = project_files(place)
+    layers = read_settings(options, place)
+    if not ask_trust(console, read_line, layers):
+        return layers
+    if why := remember_trust(place, files):
+        print_prose(f"warning: your answer was not kept, because {why}; --trust trusts for one session", console)
+    return read_settings(options, place)
+
+
+def _settle_servers(options: RunOptions, place: RunEnvironment, layers: Layers, console: Console) -> None:
+    """Ask about the project's MCP servers that were not approved as they are declared now."""
+    for found, why in unapproved(options, place, layers):
+        if ask_server(console, read_line, found, why) and (problem := approvals_of(place).approve(found)):
+            print_prose(f"warning: your answer was not kept, because {problem}", console)
 
 
 def choose_first_model(dialogs: Dialogs, options: RunOptions, layers: Layers, place: RunEnvironment) -> None:

@@ -59,7 +59,7 @@ from agent_cli.terminal.editor import NO_EDITOR, edited_text
 from agent_cli.terminal.render.ansi import count_rows
 from agent_cli.terminal.render.console import make_console
 from agent_cli.terminal.render.transcript import Transcript
-from agent_cli.terminal.repl import Repl
+from agent_cli.terminal.repl import LineScreen, Repl
 from agent_cli.terminal.shell_escape import is_bang
 from agent_cli.terminal.slash import REGISTRY, is_aside, run_slash
 from agent_tools.cancel import CancelledError
@@ -77,8 +77,10 @@ class AppRepl(Repl):
     mode_key = "Shift-Tab"
     show: Transcript
 
-    def __init__(self, options: RunOptions, place: RunEnvironment, layers: Layers) -> None:
-        super().__init__(options, place, layers)
+    def __init__(
+        self, options: RunOptions, place: RunEnvironment, layers: Layers, screen: LineScreen, *, first: bool
+    ) -> None:
+        super().__init__(options, place, layers, screen, first=first)
         settings = self.layers.settings()
         # Set once the application has the terminal: until then, what is said is printed.
         self._drawing = False

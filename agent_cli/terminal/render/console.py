@@ -75,6 +75,12 @@ def prose(text: str, console: Console, style: str = "", more: str = "") -> Itera
             yield styled(line, style)
 
 
+def print_prose(text: str, console: Console) -> None:
+    """Print such a text; its rows after the first are indented."""
+    for row in prose(text, console, more="  "):
+        console.print(row)
+
+
 def shown_path(path: Path, home: Path | None) -> str:
     """A folder as people write it."""
     inside = home is not None and path.is_relative_to(home) and path != home
