@@ -11,7 +11,7 @@ from agent_cli.config.schema import Settings
 from agent_cli.core.terminal import is_dumb
 from agent_cli.runtime.environment import find_place, read_settings
 from agent_cli.terminal.repl import LineScreen, Repl
-from agent_cli.terminal.startup import is_first_start, settle
+from agent_cli.terminal.startup import ask_before_start, is_first_start
 
 
 def run_repl(options: RunOptions) -> int:
@@ -21,7 +21,7 @@ def run_repl(options: RunOptions) -> int:
     front_end = _front_end(options, layers.settings(), os.environ)
     screen = LineScreen(options, layers.settings())
     first = is_first_start(place)
-    layers = settle(options, place, layers, screen.console, first=first)
+    layers = ask_before_start(options, place, layers, screen.console, first=first)
     repl = front_end(options, place, layers, screen, first=first)
     try:
         return repl.run(" ".join(options.prompt))

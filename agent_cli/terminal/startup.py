@@ -53,7 +53,9 @@ def is_first_start(place: RunEnvironment) -> bool:
     return not os.path.isdir(state_folder(place.env))  # noqa: PTH112 - the method raises in closed folders
 
 
-def settle(options: RunOptions, place: RunEnvironment, layers: Layers, console: Console, *, first: bool) -> Layers:
+def ask_before_start(
+    options: RunOptions, place: RunEnvironment, layers: Layers, console: Console, *, first: bool
+) -> Layers:
     """Ask what has to be known before a session begins, where a user is there; the settings after that.
 
     first: it is the user's first session. Raises UsageError.
