@@ -17,9 +17,9 @@ from agent_cli.terminal.app.app import TerminalApp
 from agent_cli.terminal.app.history import ProjectHistory
 from agent_cli.terminal.app.input_line import InputLine
 from agent_cli.terminal.app.output import AtomicOutput
-from agent_cli.terminal.slash import ExitRequestedError
 from agent_cli.terminal.dialogs.model import Dialog
 from agent_cli.terminal.render.transcript import Transcript
+from agent_cli.terminal.slash import ExitRequestedError
 from agent_tools.base import Effect
 from agent_tools.cancel import CancelledError, CancelToken
 from agent_tools.display import TodoItem
