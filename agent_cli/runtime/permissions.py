@@ -19,7 +19,8 @@ from agent_cli.permissions.policy import Policy
 from agent_cli.session.store import state_folder
 from agent_tools.base import ToolContext
 from agent_tools.fs.workspace import Workspace
-from agent_tools.sandbox.runner import Confined, SandboxLimits, SandboxRunner
+from agent_tools.sandbox.conditions import Confined, SandboxLimits
+from agent_tools.sandbox.runner import SandboxRunner
 
 if TYPE_CHECKING:
     from agent_tools.sandbox.profile import Profile

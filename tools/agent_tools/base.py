@@ -8,17 +8,29 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Protocol, TypeVar
 
 from agent_tools.cancel import CancelToken
 from agent_tools.display import Display, TodoItem
-from agent_tools.media import Media, MediaKind
-from agent_tools.overrides import ExpandedPrompt, TurnOverrides
+from agent_tools.media import MediaKind
+from agent_tools.overrides import ExpandedPrompt
 from agent_tools.record import Value
-from agent_tools.sandbox.runner import RunConditions, SandboxRunner
-from agent_tools.schema import ToolError as ToolError
+from agent_tools.results import (
+    AskModel,
+    AskUser,
+    Effect,
+    EffectKind,
+    Finish,
+    Outcome,
+    Progress,
+    Suspend,
+    ToolError,
+    ToolResult,
+)  # fmt: skip
+from agent_tools.sandbox.conditions import RunConditions
+from agent_tools.sandbox.runner import SandboxRunner
 from agent_tools.schema import canonical, read_arguments, schema_of
 from agent_tools.shell.jobs import Jobs
 from agent_tools.shell.state import Carried, ShellState
@@ -28,67 +40,11 @@ if TYPE_CHECKING:
     from agent_tools.web.cache import Page
 
 
-EffectKind = Literal["read", "write", "run", "fetch", "state", "prompt", "call"]
+__all__ = [
+    "AskModel", "AskUser", "Effect", "EffectKind", "Finish", "Outcome", "Progress", "Suspend", "Tool", "ToolContext",
+    "ToolError", "ToolResult",
+]  # fmt: skip
 
-
-class Effect(Value, tag="Effect"):
-    """One thing a call is about to do. `target`: an absolute resolved path, a command line, a URL, or what is named.
-
-    "state" changes only the conversation; "prompt" puts words into it that were written beforehand; "call" does what
-    this program cannot see.
-    """
-
-    kind: EffectKind
-    target: str = ""
-
-
-class Suspend(Value, tag="Suspend"):
-    """The call cannot finish without a user. "questions": data holds `questions`; "plan": the plan to approve."""
-
-    kind: Literal["questions", "plan"]
-    data: dict[str, Any]
-
-
-class Finish(Value, tag="Finish"):
-    """The call completes the turn with this return value."""
-
-    value: Any
-
-
-class ToolResult(Value, tag="ToolResult"):
-    """What came of a call: `text` and `media` for the model, `display` for the user. lent: what holds from now on."""
-
-    text: str
-    display: Display | None = None
-    is_error: bool = False
-    suspend: Suspend | None = None
-    finish: Finish | None = None
-    media: tuple[Media, ...] = ()
-    lent: TurnOverrides = TurnOverrides()
-
-
-class Progress(Value):
-    """Output while a tool runs: complete or partial lines, as they come."""
-
-    text: str
-
-
-class AskModel(Value):
-    """A question to the small model, yielded by a running tool, which is sent the answer. `text` may be untrusted."""
-
-    system: str
-    text: str
-    max_tokens: int = 2_000
-
-
-class AskUser(Value):
-    """A question to the user, yielded by a running tool, which is sent their words; None where nobody answers."""
-
-    question: str
-    options: tuple[str, ...] = ()
-
-
-Outcome = ToolResult | Generator[Any, Any, ToolResult]
 A = TypeVar("A", bound=Value)
 
 

@@ -15,7 +15,7 @@ from time import monotonic, sleep
 
 import pytest
 
-from agent_tools.sandbox.runner import RunConditions, SandboxLimits
+from agent_tools.sandbox.conditions import RunConditions, SandboxLimits
 from agent_tools.sandbox.temp import Folder, remove_left
 from tests.support.fork_server import ROOT
 from tests.support.loopback import SaysHello
@@ -208,8 +208,9 @@ def test_a_program_that_is_killed_leaves_no_process_of_its_sandbox(tmp_path: Pat
 import sys, threading
 from pathlib import Path
 from tests.support.sandboxes import SandboxedBench
-from agent_tools.sandbox.runner import SandboxLimits
+from agent_tools.sandbox.conditions import SandboxLimits
 house = SandboxedBench(Path(sys.argv[1]), SandboxLimits())
+from agent_tools.sandbox.conditions import SandboxLimits
 house("sleep 1000.{mark} & sleep 2000.{mark}", run_in_background=True)
 print("ready", flush=True)
 house("setsid sleep 3000.{mark} & sleep 4000.{mark}")

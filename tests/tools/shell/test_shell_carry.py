@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent_tools.sandbox.runner import RunConditions
+from agent_tools.sandbox.conditions import RunConditions
 from agent_tools.shell.env import CALM
 from agent_tools.shell.state import MOST, Carried, Channel, parse_exports
 from tests.support.tool_bench import Bench

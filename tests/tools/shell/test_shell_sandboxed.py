@@ -11,8 +11,9 @@ from agent_cli.core.events import ApprovalRequested
 from agent_cli.core.results import Complete
 from agent_cli.permissions.policy import Policy
 from agent_tools.fs.workspace import Workspace
+from agent_tools.sandbox.conditions import OUTSIDE, SandboxLimits
 from agent_tools.sandbox.profile import Profile, make_profile
-from agent_tools.sandbox.runner import OUTSIDE, SandboxLimits, SandboxRunner
+from agent_tools.sandbox.runner import SandboxRunner
 from tests.support.program import agent
 from tests.support.scripts import call, script
 from tests.support.tool_bench import Bench

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from agent_tools.base import ToolError
 from agent_tools.cancel import CancelToken
-from agent_tools.net.http import WebResponse
 from agent_tools.net.urls import split_url
+from agent_tools.net.web_client import WebResponse
 from agent_tools.web import cache as reading
 from agent_tools.web.cache import Page, decode_page, read_page, recall_page, remember
 from agent_tools.web.html import to_markdown

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 from agent_tools.base import Effect, Progress, Tool, ToolContext, ToolError, ToolResult
 from agent_tools.display import CommandOutput, Note
 from agent_tools.record import Value
-from agent_tools.sandbox.runner import OUTSIDE, RunConditions, unconfined
+from agent_tools.sandbox.conditions import OUTSIDE, RunConditions
+from agent_tools.sandbox.wrapped import unconfined
 from agent_tools.shell.env import EXCEPTIONS, command_env
 from agent_tools.shell.notes import LEFT, exit_of, took
 from agent_tools.shell.state import MOST, Channel, imposed, parse_exports

@@ -11,7 +11,7 @@ from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from agent_tools.schema import ToolError
+from agent_tools.results import ToolError
 from agent_tools.shell.notes import LEFT, clock_duration, exit_of
 from agent_tools.text import HeadTail, shorten
 

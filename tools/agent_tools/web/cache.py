@@ -13,11 +13,11 @@ import sys
 from pathlib import Path
 from time import monotonic
 
-from agent_tools.base import ToolError
 from agent_tools.cancel import CancelToken
 from agent_tools.fs.encoding import MARKS, decode_text, kind_of
-from agent_tools.net.http import WebResponse
+from agent_tools.net.web_client import WebResponse
 from agent_tools.record import Value
+from agent_tools.results import ToolError
 from agent_tools.text import ESCAPES, UNSAFE, shorten
 
 # Names that the WHATWG Encoding Standard reads as a larger encoding than they are.

@@ -13,8 +13,8 @@ from agent_tools.record import Value
 from agent_tools.text import fenced, shorten
 
 if TYPE_CHECKING:
-    from agent_tools.net.http import WebLimits
     from agent_tools.net.urls import Url
+    from agent_tools.net.web_client import WebLimits
     from agent_tools.web.cache import Page
 
 SHOWN = 50_000
@@ -88,7 +88,7 @@ class WebFetch(Tool[WebFetchArgs]):
 
 def web_limits(ctx: ToolContext) -> WebLimits:
     """The limits of one exchange, from the settings under [web]."""
-    from agent_tools.net.http import WebLimits
+    from agent_tools.net.web_client import WebLimits
 
     web = ctx.settings.get("web") or {}
     return WebLimits(**{name: web[name] or _NO_LIMIT.get(name, 0) for name in WebLimits._fields if name in web})
@@ -96,8 +96,8 @@ def web_limits(ctx: ToolContext) -> WebLimits:
 
 def _fetch(url: Url, ctx: ToolContext) -> Page | str:
     """The page, read anew; or where it has moved to, in words. Raises ToolError or CancelledError."""
-    from agent_tools.net.http import Moved, WebClient
     from agent_tools.net.private_addresses import Guard
+    from agent_tools.net.web_client import Moved, WebClient
     from agent_tools.web.cache import read_page, remember
 
     allowed = (ctx.settings.get("web") or {}).get("allow_private") or ()
