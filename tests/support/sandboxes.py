@@ -155,7 +155,7 @@ class SandboxedBench:
         self.bench.ctx.env["HOME"] = str(self.home)
         self._more = profile
         self.sandbox = SandboxRunner("auto", self._profile, self.bench.ctx.env, limits)
-        self.bench.ctx.sandbox = self.sandbox
+        self.bench.ctx.supply(self.sandbox)
 
     def _profile(self, temp: Path, network: bool) -> Profile:
         return make_profile([self.root], self.home, temp=temp, network=network, **self._more)  # type: ignore[arg-type]

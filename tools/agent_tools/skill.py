@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping
 from typing import Annotated, ClassVar
 
-from agent_tools.base import Described, Effect, Progress, Tool, ToolContext, ToolError, ToolResult
+from agent_tools.base import Effect, Progress, Tool, ToolContext, ToolError, ToolResult
+from agent_tools.context import Described
 from agent_tools.display import Note
 from agent_tools.overrides import ExpandedPrompt, prompted
 from agent_tools.record import Value

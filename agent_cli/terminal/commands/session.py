@@ -19,6 +19,7 @@ from agent_cli.session.store import SessionStore, state_folder
 from agent_cli.terminal.commands.registry import REGISTRY, ExitRequestedError, slash
 from agent_cli.terminal.dialogs.session_picker import row
 from agent_cli.terminal.render.ansi import to_clipboard
+from agent_tools.shell.jobs import Jobs
 from agent_tools.shell.notes import clock_duration
 from agent_tools.text import counted, shorten
 
@@ -43,7 +44,7 @@ def _exit(repl: Repl, words: str) -> None:
 
 @slash("clear", "start a new session here")
 def _clear(repl: Repl, words: str) -> None:
-    running = sum(job.running for job in repl.agent.conversation.kit.context.jobs.all())
+    running = sum(job.running for job in repl.agent.conversation.kit.context.state(Jobs).all())
     repl.start_over()
     ended = f" {counted(running, 'background command')} ended." if running else ""
     repl.say(f"A new session; the old one is saved.{ended}")
@@ -51,7 +52,7 @@ def _clear(repl: Repl, words: str) -> None:
 
 @slash("jobs", "background commands", aside=True)
 def _jobs(repl: Repl, words: str) -> None:
-    jobs = repl.agent.conversation.kit.context.jobs.all()
+    jobs = repl.agent.conversation.kit.context.state(Jobs).all()
     for job in jobs:
         repl.say(f"  {job.id}  {job.state}, {clock_duration(job.elapsed)}  {shorten(job.command)}")
     if not jobs:

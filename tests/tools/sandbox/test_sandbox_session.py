@@ -17,6 +17,7 @@ import pytest
 
 from agent_tools.sandbox.conditions import RunConditions, SandboxLimits
 from agent_tools.sandbox.temp import Folder, remove_left
+from agent_tools.shell.jobs import Jobs
 from tests.support.fork_server import ROOT
 from tests.support.loopback import SaysHello
 from tests.support.sandboxes import SandboxedBench, missing
@@ -82,7 +83,7 @@ def test_a_server_that_no_user_and_no_rule_allowed_is_closed_to_the_browser_and_
     shown = house(command, run_in_background=True)
     said = f"Port {port}: open to later commands, closed to the user's browser"
     assert soon(lambda: said in shown or said in house.bench("BashOutput", shell_id="b1").text)
-    assert f"/permissions allow Bash({command})" in house.bench.ctx.jobs.find("b1").closed_ports([port + 1])
+    assert f"/permissions allow Bash({command})" in house.bench.ctx.state(Jobs).find("b1").closed_ports([port + 1])
     assert not fetched(port) and said not in house.bench("BashOutput", shell_id="b1").text
     house.bench("KillShell", shell_id="b1")
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from agent_tools.context import ToolState
 from agent_tools.sandbox.conditions import SandboxLimits
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from agent_tools.sandbox.wrapped import Wrapped
 
 
-class SandboxRunner:
+class SandboxRunner(ToolState):
     """The sandbox of a conversation. profile: makes the profile for the next command, from its private directory for
     temporary files and whether it may use the network."""
 

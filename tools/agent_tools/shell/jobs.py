@@ -11,6 +11,7 @@ from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING
 
+from agent_tools.context import ToolContext, ToolState
 from agent_tools.results import ToolError
 from agent_tools.shell.notes import LEFT, clock_duration, exit_of
 from agent_tools.text import HeadTail, shorten
@@ -166,7 +167,7 @@ class Job:
             REAPER.forget(self.pid)
 
 
-class Jobs:
+class Jobs(ToolState):
     """The background commands of a conversation, its sub-agents' included."""
 
     def __init__(self) -> None:
@@ -224,11 +225,11 @@ class Jobs:
             del self._jobs[old.id]
         return job
 
-    def notices(self, asking: object, *, root: bool) -> list[str]:
+    def notices(self, ctx: ToolContext, *, root: bool) -> list[str]:
         """One line for each command that ended and was not told of: one's own, and at the root those of all others."""
         found = []
         for job in self._jobs.values():
-            if not job.running and not job.told and (root or job.owner is asking):
+            if not job.running and not job.told and (root or job.owner is ctx):
                 job.told = True
                 found.append(notice(job))
         return found
