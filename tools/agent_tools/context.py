@@ -187,5 +187,6 @@ class ToolContext:
                 stack.callback(state.close)
 
     def _close_later(self, state: ToolState) -> None:
-        if state not in self._to_close:
+        # Of those with nothing to close, every command of a saved prompt makes another.
+        if type(state).close is not ToolState.close and state not in self._to_close:
             self._to_close.append(state)

@@ -19,8 +19,7 @@ from agent_cli.session.store import SessionStore, state_folder
 from agent_cli.terminal.commands.registry import REGISTRY, ExitRequestedError, slash
 from agent_cli.terminal.dialogs.session_picker import row
 from agent_cli.terminal.render.ansi import to_clipboard
-from agent_tools.shell.jobs import Jobs
-from agent_tools.shell.notes import clock_duration
+from agent_tools.shell.jobs import Jobs, clock_duration
 from agent_tools.text import counted, shorten
 
 if TYPE_CHECKING:

@@ -11,18 +11,17 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from agent_tools.base import Effect, Progress, Tool, ToolContext, ToolError, ToolResult
 from agent_tools.display import CommandOutput, Note
+from agent_tools.overrides import ExpandedPrompt
 from agent_tools.record import Value
 from agent_tools.sandbox.conditions import OUTSIDE, RunConditions
 from agent_tools.sandbox.runner import SandboxRunner
-from agent_tools.sandbox.wrapped import unconfined
+from agent_tools.sandbox.wrapped import Wrapped, unconfined
 from agent_tools.shell.env import EXCEPTIONS, command_env
-from agent_tools.shell.jobs import Job, Jobs
-from agent_tools.shell.notes import LEFT, exit_of, took
+from agent_tools.shell.jobs import LEFT, Job, Jobs, exit_of, took
 from agent_tools.shell.state import MOST, Channel, ShellState, imposed, parse_exports
 from agent_tools.text import HeadTail, one_line, shorten
 
 if TYPE_CHECKING:
-    from agent_tools.sandbox.wrapped import Wrapped
     from agent_tools.shell.process import ExitInfo
 
 SECONDS = 120.0
@@ -287,3 +286,23 @@ def _not_started(error: OSError | ValueError, ctx: ToolContext) -> ToolError:
     if not ctx.workspace.cwd.is_dir():
         return ToolError(f"The working directory {one_line(str(ctx.workspace.cwd))} does not exist any more.")
     return ToolError(f"The command could not be started: {error}")
+
+
+def fill(prompt: ExpandedPrompt, ctx: ToolContext) -> Generator[Progress, None, str]:
+    """The prompt with the output of its commands. The caller has asked permission.
+
+    Raises ToolError, CancelledError.
+
+    A command that fails is no error: the model reads what it said, and its exit code.
+    """
+    outputs = []
+    for command in prompt.commands:
+        result = yield from Bash().run(BashArgs(command), ctx.nested())
+        shown = result.display
+        if not isinstance(shown, CommandOutput):
+            outputs.append(result.text)
+        elif shown.exit_code == 0:
+            outputs.append(shown.output or "(no output)")
+        else:
+            outputs.append(f"{shown.output}\n[{shown.note}]".strip())
+    return prompt.text(outputs)

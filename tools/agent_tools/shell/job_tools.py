@@ -11,8 +11,7 @@ from agent_tools.base import Effect, Progress, Tool, ToolContext, ToolError, Too
 from agent_tools.display import Note
 from agent_tools.record import Value
 from agent_tools.shell.bash import HINT, closed_ports, find_bash
-from agent_tools.shell.jobs import Jobs
-from agent_tools.shell.notes import clock_duration
+from agent_tools.shell.jobs import Jobs, clock_duration
 from agent_tools.text import HeadTail, sanitize_output, shorten
 
 # How long a look waits for something new, so that looking again and again costs neither rounds nor money.

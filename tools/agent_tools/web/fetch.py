@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from agent_tools.base import AskModel, Effect, Tool, ToolContext, ToolResult
 from agent_tools.display import Note
-from agent_tools.net.urls import split_url
+from agent_tools.net.urls import Url, split_url
 from agent_tools.record import Value
 from agent_tools.text import fenced, shorten
 
 if TYPE_CHECKING:
-    from agent_tools.net.urls import Url
     from agent_tools.net.web_client import WebLimits
     from agent_tools.web.cache import Page
 
