@@ -58,8 +58,9 @@ def sandboxed(stage: Stage, runs: int, floor: Callable[[], None]) -> Iterator[Ro
     def profile(temp: Path, network: bool) -> Profile:
         return make_profile([stage.project], stage.home, temp=temp, network=network, path=stage.env.get("PATH", ""))
 
-    context.sandbox = SandboxRunner("auto", profile, stage.env)
-    if context.sandbox.is_boundary:
+    sandbox = SandboxRunner("auto", profile, stage.env)
+    context.supply(sandbox)
+    if sandbox.is_boundary:
         call(context, "Bash", command="true")
         ours, least = in_turn(lambda: call(context, "Bash", command="true"), floor, runs * STARTS)
         met = ours <= least + SANDBOX_MS / 1000

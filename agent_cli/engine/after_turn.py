@@ -14,6 +14,7 @@ from agent_cli.engine.turn import Turn
 from agent_tools.cancel import CancelledError
 from agent_tools.shell.bash import find_bash
 from agent_tools.shell.env import command_env
+from agent_tools.shell.state import ShellState
 from agent_tools.text import HeadTail, counted, shorten
 
 if TYPE_CHECKING:
@@ -77,10 +78,9 @@ def _run(turn: Turn, command: str) -> tuple[ExitInfo, str]:
         raise OSError("there is no bash")
     env, _ = command_env(context)
     kept = HeadTail(_HEAD, _TAIL)
-    running = run_process(
-        [bash, "--noprofile", "--norc", "-c", command],
-        context.workspace.root, context.shell.applied(env), turn.options.after_turn_timeout, context.cancel, kept,
-    )  # fmt: skip
+    argv = [bash, "--noprofile", "--norc", "-c", command]
+    env = context.state(ShellState).applied(env)
+    running = run_process(argv, context.workspace.root, env, turn.options.after_turn_timeout, context.cancel, kept)
     try:
         while True:
             next(running)

@@ -25,6 +25,7 @@ from agent_cli.engine.turn import Turn
 from agent_cli.engine.types import PreparedCall
 from agent_tools.base import AskModel, AskUser, ToolError, ToolResult
 from agent_tools.cancel import CancelledError
+from agent_tools.shell.state import carried_state
 
 if TYPE_CHECKING:
     from agent_cli.engine.parallel import PrefetchedCall
@@ -43,7 +44,7 @@ def execute_call(
     """
     call, context = item.call, turn.kit.context
     started = turn.kit.clock()
-    seen, plan, shell = dict(context.seen), context.plan, context.carried()
+    seen, plan, shell = dict(context.seen), context.plan, carried_state(context)
     before = begun.signature if begun else turn.repeats.signature(item)
     interrupted = cancelled = False
     held = turn.kit.state.held.get(call.id)
@@ -74,7 +75,7 @@ def execute_call(
     text = result.text + note + repeated
     yield from turn.add_result(ToolMessage(call.id, call.name, text, result.is_error, result.media), last)
     learned = {p: f for p, f in context.seen.items() if seen.get(p) != f}
-    moved = now if (now := context.carried()) != shell else None
+    moved = now if (now := carried_state(context)) != shell else None
     yield ToolFinished(call.id, call.name, result.is_error, ms, result.display, learned, moved)
     if context.plan != plan:
         turn.plan_changed(plan)

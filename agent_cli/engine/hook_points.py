@@ -30,7 +30,8 @@ from agent_tools.record import Value
 from agent_tools.registry import SHELL
 from agent_tools.shell.bash import find_bash
 from agent_tools.shell.env import command_env
-from agent_tools.shell.state import exports
+from agent_tools.shell.jobs import Jobs
+from agent_tools.shell.state import ShellState, exports
 
 # How often PermissionRequest may change one call.
 _CHANGES = 3
@@ -210,7 +211,9 @@ def closing(turn: Turn, text: str) -> Generator[Event, None, str | None]:
     if not kit.hooks.wants(event, kit.agent) or times >= turn.options.hook_continues:
         return None
     data = {**base_payload(kit, turn), "stop_hook_active": bool(times), "last_assistant_message": text}
-    data |= {} if kit.depth else {"background_tasks": [job.command for job in kit.context.jobs.all() if job.running]}
+    data |= (
+        {} if kit.depth else {"background_tasks": [job.command for job in kit.context.state(Jobs).all() if job.running]}
+    )
     result = yield from _run(turn, event, data)
     if result.verdict != "deny" or result.stop is not None:
         return None
@@ -325,7 +328,9 @@ def _take_environment(kit: TurnDeps, file: Path) -> bool:
     base, _ = command_env(context)
     kept = HeadTail(1 << 20, 0)
     argv = [bash, "--noprofile", "--norc", "-c", _SOURCE, "bash", str(file)]
-    running = run_process(argv, context.workspace.root, context.shell.applied(base), _SECONDS, context.cancel, kept)
+    running = run_process(
+        argv, context.workspace.root, context.state(ShellState).applied(base), _SECONDS, context.cancel, kept
+    )
     try:
         while True:
             next(running)
@@ -333,7 +338,7 @@ def _take_environment(kit: TurnDeps, file: Path) -> bool:
         if stop.value.cause != "exit" or not kept.complete:
             return False
     found = {os.fsdecode(n): os.fsdecode(v) for n, v in exports(b"".join(kept.lines(1 << 20)))}
-    return context.shell.learn(found, base)
+    return context.state(ShellState).learn(found, base)
 
 
 def prompt_submit(kit: TurnDeps, prompt: str) -> Generator[Event, None, tuple[tuple[str, ...], str | None]]:

@@ -19,7 +19,7 @@ from agent_tools.display import Note
 from agent_tools.overrides import ExpandedPrompt, TurnOverrides
 from agent_tools.record import from_plain
 from agent_tools.registry import SHELL
-from agent_tools.shell.prompt_commands import fill
+from agent_tools.shell.bash import fill
 from agent_tools.text import shorten
 
 

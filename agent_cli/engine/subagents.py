@@ -21,6 +21,7 @@ from agent_cli.providers.base import ModelError
 from agent_tools.base import ToolError, ToolResult
 from agent_tools.cancel import CancelledError
 from agent_tools.overrides import TurnOverrides
+from agent_tools.shell.state import ShellState, carried_state, restore_carried
 
 MOST_DEPTH = 2
 FINDERS = ("ToolSearch", "UseTool")
@@ -55,7 +56,7 @@ def run_nested(turn: Turn, item: PreparedCall) -> Generator[Event, None, ToolRes
     history = list(waits.history)
     deps.context.seen |= waits.seen
     if waits.shell:
-        deps.context.carry_on(waits.shell)
+        restore_carried(deps.context, waits.shell)
     if not history:
         history = [UserMessage(item.args.prompt)]
         yield SubagentEvent(kind.name, item.call.id, MessageAdded(history[0]))
@@ -64,7 +65,7 @@ def run_nested(turn: Turn, item: PreparedCall) -> Generator[Event, None, ToolRes
     turn.budget.take(deps.spent_by(result))
     turn.denials += result.end.denials
     waits.history = (*history, *result.end.messages)
-    waits.seen, waits.shell = deps.context.seen, deps.context.carried()
+    waits.seen, waits.shell = deps.context.seen, carried_state(deps.context)
     if isinstance(result, Suspended):
         return result
     if result.end.diagnostics.terminal_reason == "stopped_by_hook":
@@ -97,7 +98,7 @@ def nested_deps(turn: Turn, kind: AgentType, call_id: str) -> TurnDeps:
     if parent.depth + 1 >= MOST_DEPTH:
         tools = [t for t in tools if not t.nested]
     context = parent.context.nested()
-    policy = parent.policy.within(context.workspace, context.shell.exported)
+    policy = parent.policy.within(context.workspace, context.state(ShellState).exported)
     context.terms = policy.terms
     return parent.but(
         transport=turn.transport,

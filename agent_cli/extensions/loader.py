@@ -18,7 +18,8 @@ from agent_cli.config.schema import Settings
 from agent_cli.core.place import RunEnvironment
 from agent_cli.extensions.commands import find_commands, shipped_commands
 from agent_cli.providers.resolve import name_problem
-from agent_tools.base import Tool, ToolContext, UserCommand
+from agent_tools.base import Tool, ToolContext
+from agent_tools.context import UserCommand
 from agent_tools.record import Value
 from agent_tools.registry import BUILTIN
 

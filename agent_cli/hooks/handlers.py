@@ -24,8 +24,8 @@ from agent_cli.engine.types import ModelHandle
 from agent_cli.providers.base import ModelError, PlainAnswer, Request
 from agent_tools.base import ToolError
 from agent_tools.cancel import CancelledError, CancelToken
-from agent_tools.net.http import WebClient, WebLimits
 from agent_tools.net.urls import split_url
+from agent_tools.net.web_client import WebClient, WebLimits
 from agent_tools.record import Value
 from agent_tools.shell.process import RunningProcess
 

@@ -37,7 +37,7 @@ from agent_cli.permissions.shell.scope import PLAIN_VARIABLES
 from agent_cli.permissions.shell.words import Analysis, Redirect, SimpleCommand
 from agent_tools.base import Effect
 from agent_tools.process.guarded_git import Checkout, GitError, hardening
-from agent_tools.sandbox.runner import Confined
+from agent_tools.sandbox.conditions import Confined
 
 _MAKERS = frozenset(("mkdir", "touch", "rmdir"))
 

@@ -17,7 +17,7 @@ from agent_cli.permissions.paths import protected, secret
 from agent_tools.base import Effect
 from agent_tools.fs.workspace import Workspace
 from agent_tools.registry import BUILTIN
-from agent_tools.sandbox.runner import OUTSIDE
+from agent_tools.sandbox.conditions import OUTSIDE
 
 
 def by_rule(text: str, level: Level, rule: Rule, *, firm: bool = False) -> Verdict:

@@ -21,7 +21,7 @@ from agent_cli.permissions.path_policy import SearchFilter, decide_path, with_mo
 from agent_cli.permissions.paths import Places, find_places, protected, secret
 from agent_tools.base import Effect
 from agent_tools.fs.workspace import Workspace
-from agent_tools.sandbox.runner import Confined, RunConditions
+from agent_tools.sandbox.conditions import Confined, RunConditions
 
 if TYPE_CHECKING:
     from agent_cli.permissions.commands import CommandEvaluator

@@ -16,8 +16,8 @@ from agent_cli.permissions.command_rules import for_part
 from agent_cli.permissions.effects.command import effects_of
 from agent_cli.permissions.shell.words import Analysis, SimpleCommand
 from agent_tools.fs.workspace import Workspace
+from agent_tools.sandbox.conditions import Confined
 from agent_tools.sandbox.profile import Profile
-from agent_tools.sandbox.runner import Confined
 
 KEYS = "needs keys or a login, which the sandbox hides"
 _SERVICE = "talks to a service of this machine, which the sandbox closes"

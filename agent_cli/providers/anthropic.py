@@ -31,9 +31,9 @@ from agent_cli.providers.base import (
     stopped,
 )
 from agent_cli.providers.errors import refusal_in_stream
-from agent_cli.providers.http import HttpResponse, Timeouts
 from agent_cli.providers.http_client import EncodedMessages, HttpModelClient, encoded
 from agent_tools.cancel import CancelToken
+from agent_tools.net.http import HttpResponse, Timeouts
 
 
 class MessageReader:

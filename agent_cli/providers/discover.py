@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping
 
+from agent_cli.providers.base import ModelError
 from agent_cli.providers.catalog import newest_claude
 from agent_cli.providers.credentials import NoModelError
 from agent_cli.providers.registry import LOCAL_SERVERS, PROVIDERS, Provider, base_url_of, find, is_loopback_url
+from agent_tools.cancel import CancelToken
 
 Probe = Callable[[str], str | None]
 CONNECT_SECONDS = 0.2
@@ -36,23 +38,24 @@ def discover(env: Mapping[str, str], probe: Probe | None = None) -> list[tuple[s
 
 def probe_server(base_url: str) -> str | None:
     """The first chat model that the server at `base_url` offers, or None. Gives up within about a second."""
-    from http.client import HTTPConnection, HTTPException  # only needed where no model is configured
+    # Only needed where no model is configured.
+    from agent_cli.providers.http_client import endpoint_url
+    from agent_tools.net.http import HttpClient, Timeouts
+    from agent_tools.net.http_connection import HttpError
 
-    scheme, _, rest = base_url.partition("://")
-    host, _, path = rest.partition("/")
-    if scheme != "http" or not host:
-        return None
     try:
-        connection = HTTPConnection(host, timeout=CONNECT_SECONDS)
-        connection.connect()
-        connection.sock.settimeout(ANSWER_SECONDS)
-        connection.request("GET", f"/{path.rstrip('/')}/models", headers={"Accept": "application/json"})
-        answer = connection.getresponse()
-        body = answer.read(1 << 20)
-        connection.close()
-        models = json.loads(body)["data"] if answer.status == 200 else []
+        url = endpoint_url(f"{base_url.rstrip('/')}/models")
+        # A server of this machine: without the environment, no proxy is asked.
+        client = HttpClient(Timeouts(CONNECT_SECONDS, ANSWER_SECONDS, ANSWER_SECONDS), {}, most_kept=0)
+        if url.scheme != "http":
+            return None
+        reply = client.send(url, {"Accept": "application/json"}, None, CancelToken())
+        try:
+            models = json.loads(reply.read_all(1 << 20))["data"] if reply.status == 200 else []
+        finally:
+            reply.close()
         names = [m["id"] for m in models if isinstance(m["id"], str)]
-    except (OSError, HTTPException, ValueError, LookupError, TypeError, RecursionError):
+    except (HttpError, ModelError, ValueError, LookupError, TypeError, RecursionError):
         return None  # whatever listens there is not a model server
     return next((n for n in names if "embed" not in n.lower()), None)
 

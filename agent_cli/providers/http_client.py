@@ -14,9 +14,10 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Generic, Protocol, TypeVar
+from urllib.parse import urlsplit
 
 from agent_cli.core.messages import Message
-from agent_cli.core.results import Usage
+from agent_cli.core.results import Failure, Usage
 from agent_cli.providers.base import (
     Chunk,
     ModelError,
@@ -27,10 +28,11 @@ from agent_cli.providers.base import (
     ToolCallDelta,
     UsageChunk,
 )
-from agent_cli.providers.connect import network_error
 from agent_cli.providers.errors import error_for_status, malformed
-from agent_cli.providers.http import HttpPool, HttpResponse, Timeouts
 from agent_tools.cancel import CancelToken
+from agent_tools.net.http import HttpClient, HttpResponse, Timeouts
+from agent_tools.net.http_connection import HttpError
+from agent_tools.net.urls import PORTS, Url
 
 BOM = b"\xef\xbb\xbf"
 
@@ -168,11 +170,32 @@ class ResponseReader(Protocol):
     def end(self) -> Iterator[Chunk]: ...
 
 
+def endpoint_url(url: str) -> Url:
+    """A base URL's parts, without a user name. Raises ModelError (bad_request) for what is not an http address."""
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        host, port = None, None
+    if not host or parts.scheme not in PORTS:
+        raise ModelError(Failure("bad_request", f"The base URL {url!r} is not an http or https address."))
+    path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    return Url(parts.scheme, host, port or PORTS[parts.scheme], path)
+
+
+def model_error(error: HttpError) -> ModelError:
+    """An exchange that failed, as the failure of a model."""
+    if error.kind == "not_http":
+        return malformed(f"{error} Is the base URL right?")
+    return ModelError(Failure("bad_request" if error.kind == "header" else "network", str(error), error.retryable))
+
+
 class HttpModelClient(ABC):
     """One endpoint of one provider. `options` that it rejected are kept as pairs of model and option."""
 
     def __init__(self, url: str, headers: Mapping[str, str], provider: str, timeouts: Timeouts) -> None:
-        self._http = HttpPool(url, timeouts)
+        self._http = HttpClient(timeouts)
+        self._url = url
         self._headers = {"Content-Type": "application/json", **headers}
         self._provider = provider
         self._rejected: set[tuple[str, str]] = set()
@@ -203,7 +226,12 @@ class HttpModelClient(ABC):
         """Notices, and at last the reply, which has status 200."""
         while True:
             body = self._body(request)
-            reply = self._http.post(self._headers, body, cancel, patient=not request.stream)
+            try:
+                reply = self._http.send(
+                    endpoint_url(self._url), self._headers, body, cancel, patient=not request.stream
+                )
+            except HttpError as broken:
+                raise model_error(broken) from broken
             try:
                 if 200 <= reply.status < 300:
                     self._check_form(reply)
@@ -217,6 +245,9 @@ class HttpModelClient(ABC):
                     model=request.model,
                     now=time.time(),
                 )
+            except HttpError as broken:
+                reply.close()
+                raise model_error(broken) from broken
             except BaseException:  # whatever it was, the connection must not stay open; it is told where it is caught
                 reply.close()
                 raise
@@ -238,6 +269,9 @@ class HttpModelClient(ABC):
                 if last(event):
                     reply.done()
                     break
+        except HttpError as error:
+            if not reader.finished:
+                raise model_error(error) from error
         except ModelError as error:
             # Whatever happens after the last word does not make it unsaid.
             if not reader.finished or error.failure.kind != "network":
@@ -245,7 +279,8 @@ class HttpModelClient(ABC):
         finally:
             reply.close()
         if not reader.finished:
-            raise network_error(f"The answer of {self._provider} broke off before its end.")
+            message = f"The answer of {self._provider} broke off before its end."
+            raise ModelError(Failure("network", message, retryable=True))
         yield from reader.end()
 
     def _chunks_of(self, reader: ResponseReader, event: dict[str, Any]) -> Iterator[Chunk]:

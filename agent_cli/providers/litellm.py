@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Any
 
 from agent_cli.core.results import Failure
 from agent_cli.providers.base import Chunk, ModelError, Notice, Request
-from agent_cli.providers.http import Timeouts
 from agent_tools.cancel import CancelToken
+from agent_tools.net.http import Timeouts
 from agent_tools.process.child import MEMORY, limit_memory
 from agent_tools.record import from_plain, to_plain
 from agent_tools.secret_patterns import without_secrets

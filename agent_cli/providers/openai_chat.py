@@ -14,11 +14,11 @@ from typing import Any
 
 from agent_cli.core.messages import AssistantMessage, Message, Text, Thinking, ToolCall, ToolMessage, UserMessage
 from agent_cli.providers.base import Chunk, ModelError, Request, ToolSpec
-from agent_cli.providers.http import HttpResponse, Timeouts
 from agent_cli.providers.http_client import EncodedMessages, HttpModelClient, encoded
 from agent_cli.providers.openai_stream import ChatReader
 from agent_tools.cancel import CancelToken
 from agent_tools.media import Media
+from agent_tools.net.http import HttpResponse, Timeouts
 
 Part = dict[str, Any]
 

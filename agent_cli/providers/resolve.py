@@ -33,7 +33,7 @@ from agent_cli.providers.registry import (
 from agent_tools.record import Value
 
 if TYPE_CHECKING:
-    from agent_cli.providers.http import Timeouts
+    from agent_tools.net.http import Timeouts
 
 __all__ = [
     "MissingKeyError",
@@ -146,8 +146,8 @@ def open_transport(
             return Scripted.load(Path(resolved.model))
         except ModelError as error:
             raise ModelSetupError(str(error)) from None
-    from agent_cli.providers.http import Timeouts
     from agent_cli.providers.retry import Retrying
+    from agent_tools.net.http import Timeouts
 
     key = resolved.api_key.reveal() if resolved.api_key else ""
     limits = timeouts or Timeouts()

@@ -59,9 +59,10 @@ from agent_cli.session.crash import write_report
 from agent_cli.session.log import SessionLog
 from agent_cli.session.records import Header, Restored
 from agent_cli.session.store import SessionStore, state_folder
-from agent_tools.base import UserCommand
+from agent_tools.context import UserCommand
 from agent_tools.live_mapping import LiveMapping
 from agent_tools.record import to_plain
+from agent_tools.shell.state import restore_carried
 
 BROKEN_OFF = "Interrupted: the program ended before this finished. It may have run in part; check before you repeat it."
 NOT_BEGUN = "Interrupted: the program ended before this finished. It had not begun."
@@ -193,7 +194,7 @@ def build_agent(
         context.seen |= restored.seen
         context.plan = restored.plan
         if restored.shell is not None:
-            context.carry_on(restored.shell)
+            restore_carried(context, restored.shell)
     transport = open_wire(model, settings)
     if options.debug:
         transport = debugged(transport, model, place, header, warn)

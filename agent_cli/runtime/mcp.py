@@ -17,8 +17,9 @@ from agent_cli.engine.turn import ToolTable
 from agent_cli.runtime.models import ChosenModel
 from agent_cli.runtime.tools import tool_specs
 from agent_cli.session.store import state_folder
-from agent_tools.base import Tool, ToolError, UserCommand
+from agent_tools.base import Tool, ToolError
 from agent_tools.cancel import CancelledError
+from agent_tools.context import UserCommand
 from agent_tools.live_mapping import LiveMapping
 
 if TYPE_CHECKING:

@@ -111,7 +111,7 @@ def open_wire(model: ResolvedModel, settings: Settings) -> ModelClient:
     """The wire of a model, opened with its first request. Raises UsageError for a script that cannot be read."""
 
     def opened() -> ModelClient:
-        from agent_cli.providers.http import Timeouts  # HTTP and TLS, which a script does without
+        from agent_tools.net.http import Timeouts  # HTTP and TLS, which a script does without
 
         idle = settings.idle_timeout
         if idle == Settings().idle_timeout and is_loopback_url(model.base_url):

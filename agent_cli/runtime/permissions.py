@@ -19,7 +19,9 @@ from agent_cli.permissions.policy import Policy
 from agent_cli.session.store import state_folder
 from agent_tools.base import ToolContext
 from agent_tools.fs.workspace import Workspace
-from agent_tools.sandbox.runner import Confined, SandboxLimits, SandboxRunner
+from agent_tools.sandbox.conditions import Confined, SandboxLimits
+from agent_tools.sandbox.runner import SandboxRunner
+from agent_tools.shell.state import ShellState
 
 if TYPE_CHECKING:
     from agent_tools.sandbox.profile import Profile
@@ -38,7 +40,7 @@ def make_policy(
 
     answered: there is somebody to answer a question, now or later.
     """
-    sandbox, asked = context.sandbox, settings.sandbox
+    sandbox, asked = context.supplied(SandboxRunner), settings.sandbox
     confined = None
     if sandbox is not None:
         confined = Confined(
@@ -55,7 +57,7 @@ def make_policy(
         settings.permissions.mode,
         home=str(home) if home else "",
         env=context.env,
-        carried=context.shell.exported,
+        carried=context.state(ShellState).exported,
         git_use=layers.trust.git_use,
         confined=confined,
         state=state_folder(context.env),

@@ -34,9 +34,9 @@ def make_context(
     known = {"shell_timeout": settings.shell.timeout, "env_pass": settings.shell.env_pass}
     known |= {"after_edit": settings.after_edit}
     known["web"] = {name: getattr(settings.web, name) for name in settings.web._fields}
-    context = ToolContext(workspace, env=dict(place.env), settings=known, demand_read=demand_read)
-    context.sandbox = make_confinement(workspace, settings, place)
-    return context
+    sandbox = make_confinement(workspace, settings, place)
+    supplied = [sandbox] if sandbox is not None else []
+    return ToolContext(workspace, env=dict(place.env), settings=known, demand_read=demand_read, supplied=supplied)
 
 
 def choose_tools(

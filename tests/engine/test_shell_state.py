@@ -10,6 +10,7 @@ from agent_cli.core.approvals import Approve, Defer
 from agent_cli.core.events import SubagentEvent, ToolFinished, innermost
 from agent_cli.core.messages import UserMessage
 from agent_cli.core.results import Complete, Suspended
+from agent_tools.shell.jobs import Jobs
 from agent_tools.shell.state import Carried
 from tests.support.scripts import call, task
 from tests.support.subagent_turns import story
@@ -80,7 +81,7 @@ def test_the_end_of_a_background_command_is_told_at_the_next_round(root: Path) -
     replies = [bash(wait, run_in_background=True), bash("touch go"), {"text": "Started."}, {"text": "So it ended."}]
     world = World(root, replies, allow=("Bash",))
     world.turn()
-    assert soon(lambda: not any(job.running for job in world.kit.context.jobs.all()))
+    assert soon(lambda: not any(job.running for job in world.kit.context.state(Jobs).all()))
     world.turn("and now?")
     (notice,) = [m.text for m in world.history if isinstance(m, UserMessage) and "Background" in m.text]
     assert notice.startswith(f"[Background command b1 ({wait}) ended after 0:0") and notice.endswith(": exit code 0]")

@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 from zlib import crc32
 
-from agent_cli.providers.http import Timeouts
 from agent_cli.providers.litellm import LiteLLM
+from agent_tools.net.http import Timeouts
 from agent_tools.record import Value
 from tests.support.model_replies import Reply, events, pieces, whole
 from tests.support.model_server import ModelServer, Received

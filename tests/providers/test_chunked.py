@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_cli.providers.http import ChunkedDecoder
+from agent_tools.net.http_connection import ChunkedDecoder
 
 
 @given(

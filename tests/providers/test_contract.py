@@ -14,9 +14,9 @@ import pytest
 from agent_cli.core.messages import AssistantMessage, Message, Text, Thinking, ToolCall, ToolMessage, UserMessage
 from agent_cli.core.results import Usage
 from agent_cli.providers.base import MessageStop, ModelError, Notice, Started, TextChunk
-from agent_cli.providers.http import Timeouts
 from agent_cli.providers.retry import Retrying
 from agent_tools.cancel import CancelledError, CancelToken
+from agent_tools.net.http import Timeouts
 from tests.support.http_proxy import Proxy
 from tests.support.model_server import Call, ModelServer, Reply
 from tests.support.stalled_ports import PROMPT

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.providers.base import ModelError
-from agent_cli.providers.http import HttpPool, Timeouts
 from agent_tools.cancel import CancelToken
 from agent_tools.net import connect
+from agent_tools.net.http import Timeouts
+from agent_tools.net.http_connection import HttpError
 from tests.support import model_server as scripted
 from tests.support.http_proxy import Proxy
 from tests.support.model_server import ModelServer
-from tests.support.stalled_ports import BODY, PROMPT, body_of, cancelled_within, http, silent_port
+from tests.support.stalled_ports import BODY, PROMPT, Door, body_of, cancelled_within, http, silent_port
 
 pytestmark = pytest.mark.usefixtures("clean_environment")
 
@@ -66,8 +66,8 @@ def test_no_proxy_domains(host: str, no_proxy: str, bypassed: bool) -> None:
 
 def test_a_proxy_of_another_kind_is_refused_in_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("all_proxy", "socks5://127.0.0.1:1080")
-    with pytest.raises(ModelError, match="socks5:// is not supported"):
-        HttpPool("http://api.example.com/", Timeouts()).post({}, BODY, CancelToken())
+    with pytest.raises(HttpError, match="socks5:// is not supported"):
+        Door("http://api.example.com/", Timeouts()).post({}, BODY, CancelToken())
 
 
 # TLS.
@@ -93,14 +93,14 @@ def test_tls_with_a_bundle_from_the_environment(
 
 def test_an_unknown_certificate_is_refused_with_advice(certificate: Path) -> None:
     with tls_server(certificate) as server:
-        with pytest.raises(ModelError, match=r"certificate of 127\.0\.0\.1 was not accepted.*SSL_CERT_FILE") as caught:
+        with pytest.raises(HttpError, match=r"certificate of 127\.0\.0\.1 was not accepted.*SSL_CERT_FILE") as caught:
             http(server).post({}, BODY, CancelToken())
-        assert not caught.value.failure.retryable
+        assert not caught.value.retryable
 
 
 def test_a_missing_bundle_is_named(certificate: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SSL_CERT_FILE", "/nowhere/ca.pem")
-    with tls_server(certificate) as server, pytest.raises(ModelError, match=r"SSL_CERT_FILE names /nowhere/ca\.pem"):
+    with tls_server(certificate) as server, pytest.raises(HttpError, match=r"SSL_CERT_FILE names /nowhere/ca\.pem"):
         http(server).post({}, BODY, CancelToken())
 
 
@@ -122,18 +122,18 @@ def test_tls_through_a_proxy(certificate: Path, monkeypatch: pytest.MonkeyPatch)
 def test_a_proxy_that_refuses_the_tunnel(monkeypatch: pytest.MonkeyPatch) -> None:
     with Proxy(refuse="407 Proxy Authentication Required") as proxy:
         monkeypatch.setenv("HTTPS_PROXY", f"http://127.0.0.1:{proxy.port}")
-        with pytest.raises(ModelError, match=r"refused to connect to api\.example\.com: 407 Proxy Auth"):
-            HttpPool("https://api.example.com/v1", Timeouts()).post({}, BODY, CancelToken())
+        with pytest.raises(HttpError, match=r"refused to connect to api\.example\.com: 407 Proxy Auth"):
+            Door("https://api.example.com/v1", Timeouts()).post({}, BODY, CancelToken())
 
 
 def test_cancelling_ends_a_tls_handshake() -> None:
     with silent_port() as (port, came):
-        door = HttpPool(f"https://127.0.0.1:{port}/", Timeouts())
+        door = Door(f"https://127.0.0.1:{port}/", Timeouts())
         assert cancelled_within(lambda token: door.post({}, BODY, token), came.wait) < PROMPT
 
 
 def test_cancelling_ends_waiting_for_a_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
     with silent_port() as (port, came):
         monkeypatch.setenv("https_proxy", f"http://127.0.0.1:{port}")
-        door = HttpPool("https://api.example.com/", Timeouts())
+        door = Door("https://api.example.com/", Timeouts())
         assert cancelled_within(lambda token: door.post({}, BODY, token), came.wait) < PROMPT

@@ -11,12 +11,16 @@ from contextlib import contextmanager
 import pytest
 
 from agent_cli.providers.base import ModelError
-from agent_cli.providers.http import HttpPool, Timeouts
+from agent_cli.providers.http_client import endpoint_url, model_error
+from agent_tools.base import ToolError
 from agent_tools.cancel import CancelledError, CancelToken
 from agent_tools.net import connect
+from agent_tools.net.http import HttpClient, Timeouts
+from agent_tools.net.http_connection import HttpError
+from agent_tools.net.private_addresses import Guard
 from tests.support import model_server as scripted
 from tests.support.model_server import ModelServer
-from tests.support.stalled_ports import BODY, PROMPT, body_of, cancelled_within, full_port, http
+from tests.support.stalled_ports import BODY, PROMPT, Door, body_of, cancelled_within, full_port, http
 
 pytestmark = pytest.mark.usefixtures("clean_environment")
 
@@ -72,10 +76,10 @@ def test_a_kept_connection_that_the_server_closed_is_replaced_unseen() -> None:
 
 def test_a_fresh_connection_that_is_closed_without_an_answer_is_an_error() -> None:
     with ModelServer([scripted.Reply(hang_up="headers")]) as server:
-        with pytest.raises(ModelError, match="closed the connection before it answered") as caught:
+        with pytest.raises(HttpError, match="closed the connection before it answered") as caught:
             http(server).post({}, BODY, CancelToken())
-        assert caught.value.failure.kind == "network"
-        assert caught.value.failure.retryable
+        assert caught.value.kind == "closed"
+        assert caught.value.retryable
         assert len(server.requests) == 1
 
 
@@ -83,16 +87,16 @@ def test_a_fresh_connection_that_is_closed_without_an_answer_is_an_error() -> No
 def test_a_chunked_answer_that_breaks_off_is_an_error(place: str) -> None:
     with ModelServer([scripted.Reply(raw=b"abcdef", cut=2, hang_up=place)]) as server:  # type: ignore[arg-type]
         reply = http(server).post({}, BODY, CancelToken())
-        with pytest.raises(ModelError, match="broke off in the middle"):
+        with pytest.raises(HttpError, match="broke off in the middle"):
             body_of(reply)
 
 
 def test_nothing_listens() -> None:
     with socket.create_server(("127.0.0.1", 0)) as unused:
         port = unused.getsockname()[1]
-    with pytest.raises(ModelError, match=rf"Could not connect to 127.0.0.1:{port}: connection refused") as caught:
-        HttpPool(f"http://127.0.0.1:{port}/v1", Timeouts()).post({}, BODY, CancelToken())
-    assert caught.value.failure.retryable
+    with pytest.raises(HttpError, match=rf"Could not connect to 127.0.0.1:{port}: connection refused") as caught:
+        Door(f"http://127.0.0.1:{port}/v1", Timeouts()).post({}, BODY, CancelToken())
+    assert caught.value.retryable
 
 
 def test_a_name_that_does_not_exist(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,21 +104,21 @@ def test_a_name_that_does_not_exist(monkeypatch: pytest.MonkeyPatch) -> None:
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
 
     monkeypatch.setattr(socket, "getaddrinfo", unknown)
-    with pytest.raises(ModelError, match=r"Could not find the host nowhere\.invalid: Name or service not known"):
-        HttpPool("http://nowhere.invalid/v1", Timeouts()).post({}, BODY, CancelToken())
+    with pytest.raises(HttpError, match=r"Could not find the host nowhere\.invalid: Name or service not known"):
+        Door("http://nowhere.invalid/v1", Timeouts()).post({}, BODY, CancelToken())
 
 
 @pytest.mark.parametrize("url", ["ftp://x/", "api.example.com/v1", "", "http://", "http://x:notaport/"])
 def test_what_is_not_a_web_address_is_refused_in_a_sentence(url: str) -> None:
     with pytest.raises(ModelError, match="is not an http or https address") as caught:
-        HttpPool(url, Timeouts()).post({}, BODY, CancelToken())
+        Door(url, Timeouts()).post({}, BODY, CancelToken())
     assert caught.value.failure.kind == "bad_request"
 
 
 @pytest.mark.parametrize("value", ["two\r\nlines: 1", "non-latin …", "\x00"])
 def test_a_header_that_http_cannot_carry_is_refused(value: str) -> None:
-    with pytest.raises(ModelError, match="characters that cannot be sent"):
-        HttpPool("http://127.0.0.1:9/", Timeouts()).post({"Authorization": value}, BODY, CancelToken())
+    with pytest.raises(HttpError, match="characters that cannot be sent"):
+        Door("http://127.0.0.1:9/", Timeouts()).post({"Authorization": value}, BODY, CancelToken())
 
 
 @contextmanager
@@ -148,29 +152,29 @@ def answering(answer: bytes, read: int = 65536) -> Iterator[str]:
 )
 def test_every_way_to_end_a_body(answer: bytes) -> None:
     with answering(answer) as url:
-        assert body_of(HttpPool(url, Timeouts()).post({}, BODY, CancelToken())) == b"hello"
+        assert body_of(Door(url, Timeouts()).post({}, BODY, CancelToken())) == b"hello"
 
 
 def test_a_body_that_is_shorter_than_its_length_is_an_error() -> None:
     with answering(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhello") as url:
-        reply = HttpPool(url, Timeouts()).post({}, BODY, CancelToken())
-        with pytest.raises(ModelError, match="broke off in the middle"):
+        reply = Door(url, Timeouts()).post({}, BODY, CancelToken())
+        with pytest.raises(HttpError, match="broke off in the middle"):
             body_of(reply)
 
 
 def test_a_refusal_of_a_request_that_was_not_read_to_its_end_is_heard() -> None:
     with answering(b"HTTP/1.1 413 Too Large\r\nContent-Length: 3\r\n\r\nbig", read=1000) as url:
-        reply = HttpPool(url, Timeouts()).post({}, b"x" * 20_000_000, CancelToken())
+        reply = Door(url, Timeouts()).post({}, b"x" * 20_000_000, CancelToken())
         assert (reply.status, body_of(reply)) == (413, b"big")
 
 
 def test_something_else_than_http_answers() -> None:
     with (
         answering(b"220 smtp.example.com ESMTP\r\n") as url,
-        pytest.raises(ModelError, match="did not answer in HTTP") as caught,
+        pytest.raises(HttpError, match="did not answer in HTTP") as caught,
     ):
-        HttpPool(url, Timeouts()).post({}, BODY, CancelToken())
-    assert caught.value.failure.kind == "malformed"
+        Door(url, Timeouts()).post({}, BODY, CancelToken())
+    assert caught.value.kind == "not_http"
 
 
 # Time-outs.
@@ -179,15 +183,15 @@ def test_something_else_than_http_answers() -> None:
 @pytest.mark.parametrize("place", ["headers", "body", "middle"])
 def test_silence_ends_with_the_idle_limit(place: str) -> None:
     with ModelServer([scripted.Reply(raw=b"abcdef", cut=2, stall=place)]) as server:  # type: ignore[arg-type]
-        with pytest.raises(ModelError, match=r"sent nothing for 0\.05 s") as caught:
+        with pytest.raises(HttpError, match=r"sent nothing for 0\.05 s") as caught:
             body_of(http(server, Timeouts(idle=0.05)).post({}, BODY, CancelToken()))
-        assert caught.value.failure.retryable
+        assert caught.value.retryable
 
 
 def test_a_dripping_answer_ends_with_the_total_limit() -> None:
     with (
         ModelServer([scripted.Reply(raw=b"x" * 500, drip=0.01)]) as server,
-        pytest.raises(ModelError, match=r"took longer than 0\.2 s"),
+        pytest.raises(HttpError, match=r"took longer than 0\.2 s"),
     ):
         body_of(http(server, Timeouts(idle=5, total=0.2)).post({}, BODY, CancelToken()))
 
@@ -203,8 +207,8 @@ def test_zero_means_no_limit() -> None:
 
 
 def test_connecting_ends_with_its_limit() -> None:
-    with full_port() as port, pytest.raises(ModelError, match="no answer in time"):
-        HttpPool(f"http://127.0.0.1:{port}/", Timeouts(connect=0.1)).post({}, BODY, CancelToken())
+    with full_port() as port, pytest.raises(HttpError, match="no answer in time"):
+        Door(f"http://127.0.0.1:{port}/", Timeouts(connect=0.1)).post({}, BODY, CancelToken())
 
 
 # Cancelling.
@@ -252,7 +256,7 @@ def test_cancelling_ends_a_look_up(monkeypatch: pytest.MonkeyPatch) -> None:
         return []
 
     monkeypatch.setattr(socket, "getaddrinfo", hang)
-    door = HttpPool("http://slow.example/", Timeouts())
+    door = Door("http://slow.example/", Timeouts())
     assert cancelled_within(lambda token: door.post({}, BODY, token), asked.wait) < PROMPT
     release.set()
 
@@ -267,5 +271,67 @@ def test_cancelling_ends_connecting(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(connect, "_connect_one", noted)
     with full_port() as port:
-        door = HttpPool(f"http://127.0.0.1:{port}/", Timeouts())
+        door = Door(f"http://127.0.0.1:{port}/", Timeouts())
         assert cancelled_within(lambda token: door.post({}, BODY, token), connecting.wait) < PROMPT
+
+
+# What the client is asked beside a POST to one address.
+
+
+def test_one_client_keeps_the_connections_of_each_server_apart() -> None:
+    client = HttpClient(Timeouts())
+    with ModelServer([scripted.Reply(raw=b"a")] * 2) as one, ModelServer([scripted.Reply(raw=b"b")] * 2) as other:
+        for server, body in ((one, b"a"), (other, b"b")) * 2:
+            assert body_of(client.send(endpoint_url(server.openai_url), {}, BODY, CancelToken())) == body
+        assert (one.connections, other.connections) == (1, 1)
+
+
+def test_a_client_that_is_to_keep_nothing_closes_each_connection() -> None:
+    client = HttpClient(Timeouts(), most_kept=0)
+    with ModelServer([scripted.Reply(raw=b"a")] * 2) as server:
+        for _ in range(2):
+            body_of(client.send(endpoint_url(server.openai_url), {}, BODY, CancelToken()))
+        assert server.connections == 2
+
+
+def test_after_closing_a_client_a_request_takes_a_new_connection() -> None:
+    client = HttpClient(Timeouts())
+    with ModelServer([scripted.Reply(raw=b"a")] * 2) as server:
+        for _ in range(2):
+            body_of(client.send(endpoint_url(server.openai_url), {}, BODY, CancelToken()))
+            client.close()
+        assert server.connections == 2
+
+
+def test_a_guard_is_asked_about_each_new_connection_before_it_is_made() -> None:
+    with ModelServer([scripted.Reply(raw=b"a")]) as server:
+        url = endpoint_url(server.openai_url)
+        refusing = HttpClient(Timeouts(), guard=Guard())
+        with pytest.raises(ToolError, match="does not reach"):
+            refusing.send(url, {}, BODY, CancelToken())
+        assert server.connections == 0
+        allowing = HttpClient(Timeouts(), guard=Guard(["127.0.0.1"]))
+        assert body_of(allowing.send(url, {}, BODY, CancelToken())) == b"a"
+
+
+def test_what_stood_before_a_mistake_in_the_coding_is_given_out_first() -> None:
+    with answering(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\nzz\r\n") as url:
+        reply = Door(url, Timeouts()).post({}, BODY, CancelToken())
+        assert reply.read() == b"abc"
+        with pytest.raises(HttpError) as caught:
+            reply.read()
+        assert caught.value.kind == "cut"
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "words"),
+    [
+        (HttpError("not_http", "x did not answer in HTTP."), "malformed", "Is the base URL right?"),
+        (HttpError("header", "x."), "bad_request", "x."),
+        (HttpError("connect", "x.", retryable=True), "network", "x."),
+    ],
+)
+def test_an_error_of_the_client_as_a_failure_of_the_model(error: HttpError, kind: str, words: str) -> None:
+    failure = model_error(error).failure
+    assert (failure.kind, failure.retryable) == (kind, error.retryable)
+    assert failure.message.endswith(words)

@@ -36,11 +36,11 @@ from agent_cli.providers.base import (
     ToolSpec,
     UsageChunk,
 )
-from agent_cli.providers.http import Timeouts
 from agent_cli.providers.litellm import LiteLLM, LiteLLMWorker, close_workers
 from agent_cli.providers.litellm_convert import arguments_of
 from agent_cli.providers.openai_chat import OpenAIChat
 from agent_tools.cancel import CancelledError, CancelToken
+from agent_tools.net.http import Timeouts
 from tests.support.loopback import end_listening
 from tests.support.model_server import Call, ModelServer, Reply
 from tests.support.stalled_ports import PROMPT

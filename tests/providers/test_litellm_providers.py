@@ -19,10 +19,10 @@ import pytest
 from agent_cli.core.messages import AssistantMessage, Message, Text, Thinking, ToolCall, ToolMessage, UserMessage
 from agent_cli.core.results import Usage
 from agent_cli.providers.base import MessageStop, ModelError, Request, ThinkingChunk
-from agent_cli.providers.http import Timeouts
 from agent_cli.providers.litellm import close_workers
 from agent_cli.providers.litellm_worker import classify
 from agent_tools.cancel import CancelToken
+from agent_tools.net.http import Timeouts
 from tests.providers.provider_dialects import CHAT_STOPS, DIALECTS, OVERLOADED, Dialect, gemini
 from tests.support.model_replies import Call, Reply
 from tests.support.program import agent

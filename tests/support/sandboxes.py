@@ -15,8 +15,9 @@ from agent_tools.cancel import CancelToken
 from agent_tools.record import Value
 from agent_tools.sandbox import landlock
 from agent_tools.sandbox.bwrap import find_bwrap
+from agent_tools.sandbox.conditions import Confined, SandboxLimits
 from agent_tools.sandbox.profile import Profile, make_profile
-from agent_tools.sandbox.runner import Confined, SandboxLimits, SandboxRunner
+from agent_tools.sandbox.runner import SandboxRunner
 from agent_tools.sandbox.sandbox import Sandbox, try_bubblewrap, try_landlock
 from agent_tools.sandbox.wrapped import Kind
 from agent_tools.shell.process import run_process
@@ -154,7 +155,7 @@ class SandboxedBench:
         self.bench.ctx.env["HOME"] = str(self.home)
         self._more = profile
         self.sandbox = SandboxRunner("auto", self._profile, self.bench.ctx.env, limits)
-        self.bench.ctx.sandbox = self.sandbox
+        self.bench.ctx.supply(self.sandbox)
 
     def _profile(self, temp: Path, network: bool) -> Profile:
         return make_profile([self.root], self.home, temp=temp, network=network, **self._more)  # type: ignore[arg-type]

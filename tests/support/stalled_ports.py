@@ -10,8 +10,9 @@ from contextlib import contextmanager
 
 import pytest
 
-from agent_cli.providers.http import HttpPool, HttpResponse, Timeouts
+from agent_cli.providers.http_client import endpoint_url
 from agent_tools.cancel import CancelledError, CancelToken
+from agent_tools.net.http import HttpClient, HttpResponse, Timeouts
 from tests.support.loopback import end_listening
 from tests.support.model_server import ModelServer
 
@@ -22,8 +23,19 @@ PROXY_VARIABLES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
 VARIABLES = (*PROXY_VARIABLES, "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE")
 
 
-def http(server: ModelServer, timeouts: Timeouts | None = None) -> HttpPool:
-    return HttpPool(server.openai_url + "/chat/completions", timeouts or Timeouts())
+class Door:
+    """POSTs to one URL."""
+
+    def __init__(self, url: str, timeouts: Timeouts) -> None:
+        self._url = url
+        self._client = HttpClient(timeouts)
+
+    def post(self, headers: dict[str, str], body: bytes, cancel: CancelToken, *, patient: bool = False) -> HttpResponse:
+        return self._client.send(endpoint_url(self._url), headers, body, cancel, patient=patient)
+
+
+def http(server: ModelServer, timeouts: Timeouts | None = None) -> Door:
+    return Door(server.openai_url + "/chat/completions", timeouts or Timeouts())
 
 
 def body_of(reply: HttpResponse) -> bytes:

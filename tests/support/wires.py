@@ -25,10 +25,10 @@ from agent_cli.providers.base import (
     ToolSpec,
     UsageChunk,
 )
-from agent_cli.providers.http import Timeouts
 from agent_cli.providers.litellm import LiteLLM
 from agent_cli.providers.openai_chat import OpenAIChat
 from agent_tools.cancel import CancelToken
+from agent_tools.net.http import Timeouts
 from agent_tools.record import Value
 from tests.support.model_replies import Protocol
 from tests.support.model_server import ModelServer

@@ -53,7 +53,8 @@ def test_wrong_arguments_are_answered_in_words(bench: Bench, name: str) -> None:
 def test_importing_the_tools_loads_nothing_heavy() -> None:
     heavy = tuple(
         "dataclasses pydantic asyncio tomllib tempfile difflib shutil inspect agent_cli ssl http selectolax pypdf ddgs "
-        "html_to_markdown agent_tools.net.http agent_tools.web.cache agent_tools.net.connect".split()
+        "html_to_markdown agent_tools.net.http agent_tools.web.cache agent_tools.net.connect "
+        "agent_tools.net.web_client".split()
     )
     code = f"import sys, agent_tools.registry; print([m for m in {heavy!r} if m in sys.modules])"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=_env())

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from agent_tools.shell.jobs import Jobs
 from tests.support.file_faults import calls, fill, make_read_only, mount_small, outcome, own_mounts
 from tests.support.tool_bench import Bench
 
@@ -121,7 +122,7 @@ def test_kept_output_that_somebody_removed(bench: Bench) -> None:
     disk = bench
     disk("Bash", command="until [ -e go ]; do sleep 0.01; done; seq 50000; exec sleep 60", run_in_background=True)
     disk.file("go")
-    job = disk.ctx.jobs.find("b1")
+    job = disk.ctx.state(Jobs).find("b1")
     while (folder := disk.ctx.workspace.scratch.folder) is None or not list(folder.glob("output-*")):
         job.await_news(0.05)
     for path in folder.glob("output-*"):

@@ -6,222 +6,33 @@ would happen (`preview`), and does it (`run`). Adding one is described in docs/a
 
 from __future__ import annotations
 
-import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Iterable, Mapping
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Protocol, TypeVar
+from collections.abc import Mapping
+from typing import Any, ClassVar, Generic, Literal, TypeVar
 
-from agent_tools.cancel import CancelToken
-from agent_tools.display import Display, TodoItem
-from agent_tools.media import Media, MediaKind
-from agent_tools.overrides import ExpandedPrompt, TurnOverrides
+from agent_tools.context import ToolContext
+from agent_tools.display import Display
 from agent_tools.record import Value
-from agent_tools.sandbox.runner import RunConditions, SandboxRunner
-from agent_tools.schema import ToolError as ToolError
+from agent_tools.results import (
+    AskModel,
+    AskUser,
+    Effect,
+    EffectKind,
+    Finish,
+    Outcome,
+    Progress,
+    Suspend,
+    ToolError,
+    ToolResult,
+)  # fmt: skip
 from agent_tools.schema import canonical, read_arguments, schema_of
-from agent_tools.shell.jobs import Jobs
-from agent_tools.shell.state import Carried, ShellState
 
-if TYPE_CHECKING:
-    from agent_tools.fs.workspace import Workspace
-    from agent_tools.web.cache import Page
+__all__ = [
+    "AskModel", "AskUser", "Effect", "EffectKind", "Finish", "Outcome", "Progress", "Suspend", "Tool", "ToolContext",
+    "ToolError", "ToolResult",
+]  # fmt: skip
 
-
-EffectKind = Literal["read", "write", "run", "fetch", "state", "prompt", "call"]
-
-
-class Effect(Value, tag="Effect"):
-    """One thing a call is about to do. `target`: an absolute resolved path, a command line, a URL, or what is named.
-
-    "state" changes only the conversation; "prompt" puts words into it that were written beforehand; "call" does what
-    this program cannot see.
-    """
-
-    kind: EffectKind
-    target: str = ""
-
-
-class Suspend(Value, tag="Suspend"):
-    """The call cannot finish without a user. "questions": data holds `questions`; "plan": the plan to approve."""
-
-    kind: Literal["questions", "plan"]
-    data: dict[str, Any]
-
-
-class Finish(Value, tag="Finish"):
-    """The call completes the turn with this return value."""
-
-    value: Any
-
-
-class ToolResult(Value, tag="ToolResult"):
-    """What came of a call: `text` and `media` for the model, `display` for the user. lent: what holds from now on."""
-
-    text: str
-    display: Display | None = None
-    is_error: bool = False
-    suspend: Suspend | None = None
-    finish: Finish | None = None
-    media: tuple[Media, ...] = ()
-    lent: TurnOverrides = TurnOverrides()
-
-
-class Progress(Value):
-    """Output while a tool runs: complete or partial lines, as they come."""
-
-    text: str
-
-
-class AskModel(Value):
-    """A question to the small model, yielded by a running tool, which is sent the answer. `text` may be untrusted."""
-
-    system: str
-    text: str
-    max_tokens: int = 2_000
-
-
-class AskUser(Value):
-    """A question to the user, yielded by a running tool, which is sent their words; None where nobody answers."""
-
-    question: str
-    options: tuple[str, ...] = ()
-
-
-Outcome = ToolResult | Generator[Any, Any, ToolResult]
 A = TypeVar("A", bound=Value)
-
-
-class UserCommand(Protocol):
-    """A prompt that the user keeps under a name; hint: its arguments, in words."""
-
-    @property
-    def description(self) -> str: ...
-
-    @property
-    def hint(self) -> str: ...
-
-    def expand(self, arguments: str, ctx: ToolContext) -> str | ExpandedPrompt:
-        """The whole prompt, with what it brings beside words. Raises ToolError."""
-
-
-class UserSkill(UserCommand, Protocol):
-    """A skill; folder: where its files are."""
-
-    @property
-    def folder(self) -> Path: ...
-
-
-class Described(Protocol):
-    """Something that says of itself when it is of use."""
-
-    @property
-    def description(self) -> str: ...
-
-
-class NearbyMemory(Protocol):
-    """What the model should know near files that were touched; see `notices`."""
-
-    def notices(self, ctx: ToolContext) -> list[str]:
-        """Texts for the model, each once."""
-
-    def retold(self) -> list[str]:
-        """All texts so far, for a history from which they were cut."""
-
-    def nested(self) -> NearbyMemory:
-        """For a conversation of its own."""
-
-    def restored(self, texts: Iterable[str]) -> None:
-        """Take what these messages of the conversation have told as told."""
-
-
-class ToolContext:
-    """What the tools of one conversation share. Built by assembly, passed to every call, rebuilt on resume.
-
-    seen: for each file the model has read or written, the hash of the content it knows (`workspace.fingerprint`).
-    plan: the todo list as it stands.
-    env: the environment for commands. readable: whether a file's content may be shown by a search; None where every
-    file's may. takes: what the model can be shown beside text. sandbox: what commands run in; None: nothing. terms: how
-    a command that was allowed is to run. shell: the variables that carry over between commands. jobs: those in the
-    background. pages: what WebFetch has read lately. commands, skills: the user's, by name, that the
-    model may use. agents: the types of sub-agents that are not shipped. nearby: the memory of folders that are
-    touched. mentioned: texts of whole files, as a prompt that mentions them has them, with path and fingerprint.
-    """
-
-    def __init__(
-        self,
-        workspace: Workspace,
-        *,
-        cancel: CancelToken | None = None,
-        env: dict[str, str] | None = None,
-        settings: dict[str, Any] | None = None,
-        demand_read: bool = True,
-    ) -> None:
-        self.workspace = workspace
-        self.cancel = cancel or CancelToken()
-        self.env = env or {}
-        self.settings = settings or {}
-        self.demand_read = demand_read
-        self.seen: dict[str, str] = {}
-        self.plan: tuple[TodoItem, ...] = ()
-        self.readable: Callable[[Path | str], bool] | None = None
-        self.takes: frozenset[MediaKind] = frozenset()
-        self.sandbox: SandboxRunner | None = None
-        self.terms: Callable[[str], RunConditions] = lambda command: RunConditions()
-        self.shell = ShellState()
-        self.jobs = Jobs()
-        self.pages: dict[str, Page] = {}
-        self.commands: Mapping[str, UserCommand] = {}
-        self.skills: Mapping[str, UserSkill] = {}
-        self.agents: Mapping[str, Described] = {}
-        self.nearby: NearbyMemory | None = None
-        self.mentioned: dict[str, tuple[str, str]] = {}
-        self._told: dict[str, object] = {}
-        self._root = True
-
-    def nested(self) -> ToolContext:
-        """The context of a sub-agent: all is shared but what it has read, its plan, and where its commands start."""
-        child = ToolContext.__new__(type(self))
-        child.__dict__.update(self.__dict__)
-        child.seen, child.plan, child.mentioned = {}, (), {}
-        child.workspace, child.shell = self.workspace.copy(), self.shell.copy()
-        child.nearby = self.nearby.nested() if self.nearby is not None else None
-        child._root = False
-        return child
-
-    def carried(self) -> Carried:
-        """What the next command starts with, as it may be written down."""
-        return Carried(str(self.workspace.cwd), self.shell.public())
-
-    def carry_on(self, carried: Carried) -> None:
-        """Start commands with what was written down, as far as that is possible here and now."""
-        cwd = Path(carried.cwd)
-        if os.path.isdir(cwd) and self.workspace.inside(cwd):  # noqa: PTH112 - the method raises where a parent is closed
-            self.workspace.cwd = cwd
-        self.shell.restore(carried.variables)
-
-    def once(self, note: str) -> str:
-        """The note, the first time in this conversation; "" from then on."""
-        mark = object()
-        return note if self._told.setdefault(note, mark) is mark else ""
-
-    def read_in(self, text: str) -> dict[str, str]:
-        """Count the mentioned files as read whose whole text stands in what the model reads; path to fingerprint."""
-        found = {path: mark for block, (path, mark) in self.mentioned.items() if block in text}
-        self.seen |= found
-        return found
-
-    def notices(self) -> list[str]:
-        """What happened meanwhile that the model should know at its next round; each is told once."""
-        near = self.nearby.notices(self) if self.nearby is not None else []
-        return [*self.jobs.notices(self, root=self._root), *near]
-
-    def close(self) -> None:
-        """End what runs in the background, and remove what was kept for reading."""
-        self.jobs.close()
-        self.workspace.scratch.close()
-        if self.sandbox is not None:
-            self.sandbox.close()
 
 
 class Tool(ABC, Generic[A]):

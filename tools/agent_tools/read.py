@@ -7,11 +7,13 @@ from typing import Annotated, ClassVar
 
 from agent_tools.base import Effect, Tool, ToolContext, ToolError, ToolResult
 from agent_tools.display import FileView, Note
+from agent_tools.documents.images import read_image, sniff
 from agent_tools.fs.encoding import MARKS, TextFile, decode_text, fingerprint, kind_of, line_end, split_lines
 from agent_tools.fs.files import UnusableFileError
 from agent_tools.fs.nofollow import lstat_resolved
 from agent_tools.fs.paths import display_path, not_found_error
 from agent_tools.fs.workspace import LIMIT
+from agent_tools.notebook.notebook import parse_notebook, show_notebook
 from agent_tools.record import Value
 from agent_tools.schema import FILE_NAMES
 from agent_tools.text import counted, cut_line, fit
@@ -82,8 +84,6 @@ def _shown(text: TextFile, path: Path, first: int, limit: int, ctx: ToolContext)
     """A text as lines, a notebook as cells."""
     name, note = ctx.workspace.spell(path), ""
     if path.suffix.lower() == ".ipynb" and text.content.strip():
-        from agent_tools.notebook.notebook import parse_notebook, show_notebook
-
         try:
             notebook = parse_notebook(text.content, name)
         except ToolError as error:
@@ -149,11 +149,7 @@ def _part_of_large(path: Path, first: int, limit: int, ctx: ToolContext) -> Tool
 
 def _not_text(data: bytes, name: str, ctx: ToolContext) -> ToolResult:
     """An image, for a model that takes them. Raises ToolError for all else, saying what it is."""
-    from agent_tools.documents.images import sniff
-
     if (image := sniff(data)) is not None:
-        from agent_tools.documents.images import read_image
-
         return read_image(data, image, name, ctx)
     raise ToolError(f"{name} is {kind_of(data)} ({len(data):,} bytes), which Read cannot show.")
 

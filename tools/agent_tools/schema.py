@@ -20,6 +20,7 @@ from typing import Any, get_args, get_origin
 
 from agent_tools.fs.safe_read import read_text
 from agent_tools.record import DecodeError, Value, from_plain, hints_of
+from agent_tools.results import ToolError
 
 # What Claude Code, Codex, Gemini CLI, OpenCode, Qwen Code, Cursor and the models trained on them call a file,
 FILE_NAMES = ("path", "file", "filename", "absolute_path", "target_file")
@@ -30,10 +31,6 @@ NEW_NAMES = ("new_str", "new_text", "replace")
 _MOST_MISTAKES = 5
 _generated: dict[str, Any] = {}
 _names: dict[type, ArgumentNames] = {}
-
-
-class ToolError(Exception):
-    """The call failed for a reason the model can act on; the message is what it reads."""
 
 
 class ArgumentNames:

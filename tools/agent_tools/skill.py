@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping
 from typing import Annotated, ClassVar
 
-from agent_tools.base import Described, Effect, Progress, Tool, ToolContext, ToolError, ToolResult
+from agent_tools.base import Effect, Progress, Tool, ToolContext, ToolError, ToolResult
+from agent_tools.context import Described
 from agent_tools.display import Note
 from agent_tools.overrides import ExpandedPrompt, prompted
 from agent_tools.record import Value
+from agent_tools.shell.bash import fill
 from agent_tools.text import one_line, shorten
 
 LIST = 8_000
@@ -58,9 +60,6 @@ class UseSkill(Tool[SkillArgs]):
         prompt = self._prompt(args, ctx)
         text = prompt.text()
         if prompt.commands:
-            # With the shell, which most prompts do without.
-            from agent_tools.shell.prompt_commands import fill
-
             text = yield from fill(prompt, ctx)
         ctx.read_in(text)
         said = f"The skill {_name(args)} says this; work by it now:\n\n{text}"

@@ -9,6 +9,7 @@ from agent_tools.base import Effect, Progress, Tool, ToolContext, ToolError, Too
 from agent_tools.display import Note
 from agent_tools.overrides import ExpandedPrompt, prompted
 from agent_tools.record import Value
+from agent_tools.shell.bash import fill
 from agent_tools.text import counted, one_line, shorten
 
 LIST = 2_000
@@ -63,9 +64,6 @@ class SlashCommand(Tool[SlashCommandArgs]):
         prompt = self._prompt(args, ctx)
         text = prompt.text()
         if prompt.commands:
-            # With the shell, which most prompts do without.
-            from agent_tools.shell.prompt_commands import fill
-
             text = yield from fill(prompt, ctx)
         ctx.read_in(text)
         said = f"The user's command /{name} says this; do it now:\n\n{text}"

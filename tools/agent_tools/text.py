@@ -12,10 +12,9 @@ import os
 import re
 from collections.abc import Iterator
 from io import BytesIO
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from agent_tools.shell.output_file import Scratch, SpillFile
+from agent_tools.fs.safe_read import open_stream
+from agent_tools.shell.output_file import Scratch, SpillFile
 
 LINE = 2_000
 # Patterns are compiled on first use: a run without tools needs none of them.
@@ -146,8 +145,6 @@ class HeadTail:
             yield from BytesIO(self._head + self._tail[-self._keep :]).readlines()
             return
         # Most output is never spilled.
-        from agent_tools.fs.safe_read import open_stream
-
         with open_stream(self.spilled.path, self.spilled.size) as file:
             while line := file.readline(width):
                 yield line

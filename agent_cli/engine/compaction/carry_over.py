@@ -35,6 +35,7 @@ from agent_tools.media import Media
 from agent_tools.record import Value
 from agent_tools.registry import ClassOf, tool_class
 from agent_tools.schema import FILE_NAMES
+from agent_tools.shell.jobs import Jobs
 from agent_tools.text import counted
 
 # What the engine answers instead of running a call: it points to the earlier result.
@@ -206,7 +207,7 @@ def _plan(turn: Turn, room: int) -> tuple[str, str] | None:
     parts = []
     if context.plan:
         parts.append(f"<plan>\n{truncate_to_tokens(format_plan(context.plan), room, _CUT)}\n</plan>")
-    if jobs := [job for job in context.jobs.all() if job.running]:
+    if jobs := [job for job in context.state(Jobs).all() if job.running]:
         parts.append("Background commands that run:\n" + "\n".join(f"{j.id}: {j.command[:200]}" for j in jobs))
     return ("\n".join(parts), "the plan" if context.plan else "background commands") if parts else None
 

@@ -64,6 +64,7 @@ from agent_cli.terminal.shell_escape import is_bang
 from agent_cli.terminal.slash import REGISTRY, is_aside, run_slash
 from agent_tools.cancel import CancelledError
 from agent_tools.display import TodoItem
+from agent_tools.sandbox.runner import SandboxRunner
 from agent_tools.secret_patterns import without_secrets
 
 # What Shift-Tab goes through.
@@ -358,7 +359,7 @@ class AppRepl(Repl):
 
     def _sandbox_field(self) -> list[str]:
         """What the toolbar says of the sandbox, once a command has needed one."""
-        confinement = self.agent.conversation.kit.context.sandbox
+        confinement = self.agent.conversation.kit.context.supplied(SandboxRunner)
         if confinement is None or confinement.known is None:
             return []
         return ["sandbox"] if confinement.holds else ["NO SANDBOX"] if confinement.known.mode == "require" else []

@@ -19,7 +19,7 @@ from agent_cli.session.summary import SessionSummary, glances
 from agent_cli.terminal.dialogs.session_picker import row
 from agent_cli.terminal.render.ansi import to_clipboard
 from agent_cli.terminal.slash import REGISTRY, ExitRequestedError, SlashContext, slash
-from agent_tools.shell.notes import clock_duration
+from agent_tools.shell.jobs import Jobs, clock_duration
 from agent_tools.text import counted, shorten
 
 
@@ -39,7 +39,7 @@ def _exit(ctx: SlashContext, words: str) -> None:
 
 @slash("clear", "start a new session here")
 def _clear(ctx: SlashContext, words: str) -> None:
-    running = sum(job.running for job in ctx.agent.conversation.kit.context.jobs.all())
+    running = sum(job.running for job in ctx.agent.conversation.kit.context.state(Jobs).all())
     ctx.start_over()
     ended = f" {counted(running, 'background command')} ended." if running else ""
     ctx.say(f"A new session; the old one is saved.{ended}")
@@ -47,7 +47,7 @@ def _clear(ctx: SlashContext, words: str) -> None:
 
 @slash("jobs", "background commands", aside=True)
 def _jobs(ctx: SlashContext, words: str) -> None:
-    jobs = ctx.agent.conversation.kit.context.jobs.all()
+    jobs = ctx.agent.conversation.kit.context.state(Jobs).all()
     for job in jobs:
         ctx.say(f"  {job.id}  {job.state}, {clock_duration(job.elapsed)}  {shorten(job.command)}")
     if not jobs:

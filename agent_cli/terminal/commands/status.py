@@ -15,6 +15,7 @@ from agent_cli.engine.compaction.controls import window_size
 from agent_cli.session.store import SessionStore, state_folder
 from agent_cli.terminal.slash import REGISTRY, SlashContext, slash
 from agent_tools.fs.private import private_folder
+from agent_tools.sandbox.runner import SandboxRunner
 from agent_tools.text import one_line
 
 PACKAGE = "agent-cli"
@@ -37,7 +38,7 @@ def status(ctx: SlashContext) -> Iterator[tuple[str, str]]:
     yield "model", f"{options.label} ({model.wire}{where}; key: {model.key_source})"
     yield "effort", options.effort or "the default of the model"
     yield "mode", conversation.kit.policy.mode
-    sandbox = context.sandbox
+    sandbox = context.supplied(SandboxRunner)
     yield "sandbox", settings.sandbox.mode if sandbox is None else sandbox.sandbox.text()
     yield "trust", f"{trust.state}{f' ({trust.by})' if trust.by else ''}"
     yield "settings", ", ".join(ctx.layers.read) or "none: every setting has its default"

@@ -9,8 +9,8 @@ import zlib
 
 import pytest
 
-from agent_tools.net.http import Moved, WebLimits
 from agent_tools.net.urls import split_url
+from agent_tools.net.web_client import Moved, WebLimits
 from tests.support.stalled_ports import PROMPT, cancelled_within, full_port, silent_port
 from tests.support.web_server import WebServer, fails, get, moved, packed, page, web
 

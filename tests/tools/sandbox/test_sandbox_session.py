@@ -15,8 +15,9 @@ from time import monotonic, sleep
 
 import pytest
 
-from agent_tools.sandbox.runner import RunConditions, SandboxLimits
+from agent_tools.sandbox.conditions import RunConditions, SandboxLimits
 from agent_tools.sandbox.temp import Folder, remove_left
+from agent_tools.shell.jobs import Jobs
 from tests.support.fork_server import ROOT
 from tests.support.loopback import SaysHello
 from tests.support.sandboxes import SandboxedBench, missing
@@ -82,7 +83,7 @@ def test_a_server_that_no_user_and_no_rule_allowed_is_closed_to_the_browser_and_
     shown = house(command, run_in_background=True)
     said = f"Port {port}: open to later commands, closed to the user's browser"
     assert soon(lambda: said in shown or said in house.bench("BashOutput", shell_id="b1").text)
-    assert f"/permissions allow Bash({command})" in house.bench.ctx.jobs.find("b1").closed_ports([port + 1])
+    assert f"/permissions allow Bash({command})" in house.bench.ctx.state(Jobs).find("b1").closed_ports([port + 1])
     assert not fetched(port) and said not in house.bench("BashOutput", shell_id="b1").text
     house.bench("KillShell", shell_id="b1")
 
@@ -208,8 +209,9 @@ def test_a_program_that_is_killed_leaves_no_process_of_its_sandbox(tmp_path: Pat
 import sys, threading
 from pathlib import Path
 from tests.support.sandboxes import SandboxedBench
-from agent_tools.sandbox.runner import SandboxLimits
+from agent_tools.sandbox.conditions import SandboxLimits
 house = SandboxedBench(Path(sys.argv[1]), SandboxLimits())
+from agent_tools.sandbox.conditions import SandboxLimits
 house("sleep 1000.{mark} & sleep 2000.{mark}", run_in_background=True)
 print("ready", flush=True)
 house("setsid sleep 3000.{mark} & sleep 4000.{mark}")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_tools.sandbox.runner import SandboxLimits
+from agent_tools.sandbox.conditions import SandboxLimits
 from agent_tools.sandbox.session import SandboxSession
 from agent_tools.sandbox.space import Space
 from tests.support.sandboxes import SandboxedBench

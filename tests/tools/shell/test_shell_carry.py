@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent_tools.sandbox.runner import RunConditions
+from agent_tools.sandbox.conditions import RunConditions
 from agent_tools.shell.env import CALM
-from agent_tools.shell.state import MOST, Carried, Channel, parse_exports
+from agent_tools.shell.state import MOST, Carried, Channel, ShellState, carried_state, parse_exports, restore_carried
 from tests.support.tool_bench import Bench
 
 BASH = ["bash", "--noprofile", "--norc", "-c"]
@@ -69,7 +69,9 @@ def test_a_directory_that_the_command_removed_is_not_entered(bench: Bench) -> No
     assert f"[the next command starts in {bench.root} again: the directory it ended in is gone]" in text
     bench("Bash", command="mkdir d && cd d")
     text = bench("Bash", command="rmdir $PWD; export GONE=1").text
-    assert f"[the next command starts in {bench.root} again" in text and bench.ctx.shell.variables == {"GONE": "1"}
+    assert f"[the next command starts in {bench.root} again" in text and bench.ctx.state(ShellState).variables == {
+        "GONE": "1"
+    }
 
 
 def test_exported_variables_carry_over(bench: Bench) -> None:
@@ -80,7 +82,7 @@ def test_exported_variables_carry_over(bench: Bench) -> None:
         export EDITOR=emacs HOME=/tmp LD_PRELOAD= BASH_ENV=/x CDPATH=/ ; f() { :; }; export -f f; export NOVALUE
         alias q=w"""
     bench("Bash", command=set_them)
-    state = bench.ctx.shell.variables
+    state = bench.ctx.state(ShellState).variables
     path = bench.ctx.env["PATH"]
     assert state == {
         "NEW": "two\nlines \"quoted\" $x `y` \\ 'z' é",
@@ -97,7 +99,7 @@ def test_exported_variables_carry_over(bench: Bench) -> None:
         "two\nlines \"quoted\" $x `y` \\ 'z' é\nunset new unset\n ff 01 7f\n[exit code 0"
     )
     bench("Bash", command="export GIVEN=1 CHANGED=old; unset NEW EMPTY RAW FIXED; PATH=${PATH#/opt/mine:}")
-    assert bench.ctx.shell.variables == {}
+    assert bench.ctx.state(ShellState).variables == {}
     assert bench("Bash", command="echo $EDITOR").text.startswith(CALM["EDITOR"])
 
 
@@ -107,14 +109,14 @@ def test_nothing_carries_over_from_what_does_not_end_by_itself(bench: Bench) -> 
     bench("Bash", command="export X=1; cd a; kill -9 $$")
     bench("Bash", command="export X=1; cd a; exec true")
     bench("Bash", command="trap : EXIT; export X=1; cd a")
-    assert bench.ctx.shell.variables == {} and bench.ctx.workspace.cwd == bench.root
+    assert bench.ctx.state(ShellState).variables == {} and bench.ctx.workspace.cwd == bench.root
 
 
 def test_too_much_is_told_and_left_out(bench: Bench) -> None:
     bench("Bash", command="export A=1")
     text = bench("Bash", command=f"export B=$(printf %{MOST}s x); export A=2").text
     assert "[not carried over: the exported variables, because they have more than 65,536 characters]" in text
-    assert bench.ctx.shell.variables == {"A": "1"}
+    assert bench.ctx.state(ShellState).variables == {"A": "1"}
     assert "not carried over" in bench("Bash", command=f"export B=$(printf %{MOST}s x); export A=2").text
 
 
@@ -125,20 +127,20 @@ def test_a_sub_agent_has_a_shell_of_its_own(bench: Bench) -> None:
     bench.ctx = parent.nested()
     assert bench("Bash", command="echo $X; cd a; export X=child Y=child").text.startswith("parent\n")
     assert bench("Bash", command="echo $X; pwd").text.startswith(f"child\n{bench.root}/a\n")
-    assert parent.shell.variables == {"X": "parent"} and parent.workspace.cwd == bench.root
+    assert parent.state(ShellState).variables == {"X": "parent"} and parent.workspace.cwd == bench.root
 
 
 def test_keys_are_carried_but_not_written_down(bench: Bench) -> None:
     bench("Bash", command="export MY_TOKEN=hush PLAIN=seen")
     assert bench("Bash", command="echo $MY_TOKEN").text.startswith("hush\n")
-    carried = bench.ctx.carried()
+    carried = carried_state(bench.ctx)
     assert carried.variables == {"PLAIN": "seen"}
     (bench.root / "a").mkdir()
-    bench.ctx.shell.reset()
-    bench.ctx.carry_on(carried.but(cwd=str(bench.root / "a")))
+    bench.ctx.state(ShellState).reset()
+    restore_carried(bench.ctx, carried.but(cwd=str(bench.root / "a")))
     assert bench("Bash", command="echo $PLAIN ${MY_TOKEN-unset}; pwd").text.startswith(f"seen unset\n{bench.root}/a\n")
     for elsewhere in ("/usr", str(bench.root / "gone")):
-        bench.ctx.carry_on(carried.but(cwd=elsewhere))
+        restore_carried(bench.ctx, carried.but(cwd=elsewhere))
         assert bench.ctx.workspace.cwd == bench.root / "a"
 
 
@@ -151,15 +153,15 @@ def test_what_was_imposed_on_a_command_is_not_carried_over(bench: Bench) -> None
     imposing(bench, GIT_ALLOW_PROTOCOL="none", GIT_OPTIONAL_LOCKS="0", OWN="9", GIT_CONFIG_COUNT="1")
     look = "echo $GIT_ALLOW_PROTOCOL ${GIT_OPTIONAL_LOCKS-unset} $OWN ${GIT_CONFIG_COUNT-unset} $B; : "
     assert bench("Bash", command=f"{look} hardened").text.startswith("none 0 9 1\n")
-    assert bench.ctx.shell.variables == {}
+    assert bench.ctx.state(ShellState).variables == {}
     assert bench("Bash", command=f"{look}").text.startswith("ssh unset 0 unset\n")
     bench("Bash", command="export OWN=5 B=1")
     for change in ("", "unset GIT_CONFIG_COUNT OWN;", "export GIT_CONFIG_COUNT=2 OWN=7;"):
         assert bench("Bash", command=f"{look} hardened; {change}").text.startswith("none 0 9 1 1\n")
-        assert bench.ctx.shell.variables == {"OWN": "5", "B": "1"}
+        assert bench.ctx.state(ShellState).variables == {"OWN": "5", "B": "1"}
         assert bench("Bash", command=f"{look}").text.startswith("ssh unset 5 unset 1\n")
     bench("Bash", command="export B=2; : hardened")
-    assert bench.ctx.shell.variables == {"OWN": "5", "B": "2"}, "its other changes count"
+    assert bench.ctx.state(ShellState).variables == {"OWN": "5", "B": "2"}, "its other changes count"
 
 
 def test_a_report_that_is_known_is_known_only_with_what_was_imposed(bench: Bench) -> None:
@@ -167,26 +169,28 @@ def test_a_report_that_is_known_is_known_only_with_what_was_imposed(bench: Bench
     bench("Bash", command="true hardened")
     bench("Bash", command="true hardened")
     bench("Bash", command="export SOME=1")
-    assert bench.ctx.shell.variables == {"SOME": "1"}
+    assert bench.ctx.state(ShellState).variables == {"SOME": "1"}
 
 
 def test_a_git_configuration_in_variables_is_not_written_down(bench: Bench) -> None:
     """The names of its keys look like keys, and git refuses to run with the rest."""
     bench("Bash", command="export GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=user.name GIT_CONFIG_VALUE_0=Me A=1")
     assert bench("Bash", command="git config user.name").text.startswith("Me\n")
-    assert bench.ctx.carried().variables == {"A": "1"}
+    assert carried_state(bench.ctx).variables == {"A": "1"}
 
 
 def test_what_an_earlier_version_wrote_down_by_mistake_is_dropped(bench: Bench) -> None:
     leaked: dict[str, str | None] = {"GIT_OPTIONAL_LOCKS": "0", "GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": "none"}
     leaked |= {"GIT_CONFIG_COUNT": "2", "GIT_CONFIG_VALUE_0": "false", "GIT_CONFIG_VALUE_1": "/dev/null"}
     own: dict[str, str | None] = {"A": "1", "EMPTY": "", "GONE": None}
-    bench.ctx.carry_on(Carried(str(bench.root), {**leaked, **own, "TMPDIR": "/tmp/agent-sandbox-x1"}))
-    assert bench.ctx.shell.variables == own
+    restore_carried(bench.ctx, Carried(str(bench.root), {**leaked, **own, "TMPDIR": "/tmp/agent-sandbox-x1"}))
+    assert bench.ctx.state(ShellState).variables == own
     assert bench("Bash", command="git init -q . && git status").text.startswith("On branch")
     mine: dict[str, str | None] = {"GIT_ALLOW_PROTOCOL": "none", "GIT_OPTIONAL_LOCKS": "0", "TMPDIR": "/x"}
-    bench.ctx.carry_on(Carried(str(bench.root), mine))
-    assert bench.ctx.shell.variables == mine, "exported by a command, since git's configuration is not with it"
+    restore_carried(bench.ctx, Carried(str(bench.root), mine))
+    assert bench.ctx.state(ShellState).variables == mine, (
+        "exported by a command, since git's configuration is not with it"
+    )
 
 
 # What a command sees of its shell: options, names, line numbers, errors, traps, and how it ends.
@@ -269,4 +273,4 @@ def test_without_descriptors_to_spare_nothing_carries_over(bench: Bench, monkeyp
 
     monkeypatch.setattr(Channel, "__init__", none)
     assert re.match(r"1\n\[exit code 0", bench("Bash", command="export A=1; echo $A").text)
-    assert bench.ctx.shell.variables == {}
+    assert bench.ctx.state(ShellState).variables == {}

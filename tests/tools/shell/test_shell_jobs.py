@@ -16,7 +16,7 @@ import pytest
 from agent_tools.cancel import CancelledError
 from agent_tools.display import Note
 from agent_tools.shell import bash, job_tools
-from agent_tools.shell.jobs import MOST
+from agent_tools.shell.jobs import MOST, Jobs
 from tests.support.fork_server import ROOT
 from tests.support.tool_bench import Bench
 from tests.support.waiting import gone, soon
@@ -96,7 +96,7 @@ def test_what_ends_in_the_first_moment_is_told_at_once(bench: Bench) -> None:
 def test_only_lines_that_match_the_filter_are_shown(bench: Bench) -> None:
     job = start(bench, GATE + "seq 1 20000; echo 'an error: x'; sleep 60")
     go = bench.file("go")
-    assert soon(lambda: bench.ctx.jobs.find(job).last(20).endswith("x\n"))
+    assert soon(lambda: bench.ctx.state(Jobs).find(job).last(20).endswith("x\n"))
     text = bench("BashOutput", shell_id=job, filter=r"^1234\d$|error").text
     assert text.startswith("".join(f"1234{n}\n" for n in range(10)) + "an error: x\n[b1 runs")
     assert "(nothing new)" in bench("BashOutput", shell_id=job, filter="1").text, "the others are dropped"
@@ -104,14 +104,14 @@ def test_only_lines_that_match_the_filter_are_shown(bench: Bench) -> None:
     go.unlink()
     job = start(bench, GATE + "echo one; sleep 60")
     bench.file("go")
-    assert soon(lambda: bench.ctx.jobs.find(job).last(20) == "one\n")
+    assert soon(lambda: bench.ctx.state(Jobs).find(job).last(20) == "one\n")
     assert "(no new line matches two)" in bench("BashOutput", shell_id=job, filter="two").text
 
 
 def test_much_output_is_cut_and_spilled(bench: Bench) -> None:
     job = start(bench, GATE + "seq 1 100000; echo done; sleep 60")
     bench.file("go")
-    assert soon(lambda: bench.ctx.jobs.find(job).last(10).endswith("done\n"))
+    assert soon(lambda: bench.ctx.state(Jobs).find(job).last(10).endswith("done\n"))
     text = bench("BashOutput", shell_id=job).text
     assert text.startswith("1\n2\n") and len(text) < 32_000
     path = re.search(r"all of it is in (/\S+) while", text)
@@ -143,7 +143,7 @@ def test_an_interruption_of_the_turn_does_not_touch_it(bench: Bench) -> None:
     bench.ctx.cancel.cancel()
     with pytest.raises(CancelledError):
         bench("BashOutput", shell_id=job)
-    assert bench.ctx.jobs.find(job).running
+    assert bench.ctx.state(Jobs).find(job).running
 
 
 def test_a_time_limit_holds_where_one_is_given(bench: Bench) -> None:
@@ -157,7 +157,7 @@ def test_the_end_is_told_once_to_whoever_began_it(bench: Bench) -> None:
     bench.ctx = parent.nested()
     start(bench, GATE + "true")
     bench.file("go").touch()
-    assert soon(lambda: not any(job.running for job in parent.jobs.all()))
+    assert soon(lambda: not any(job.running for job in parent.state(Jobs).all()))
     assert [n[:24] for n in bench.ctx.notices()] == ["[Background command b2 ("]
     said = r"\[Background command b1 \(until .*\) ended after \d:\d\d: exit code 2; its last words: \"last\\nwords\"\]"
     (notice,) = parent.notices()
@@ -166,7 +166,7 @@ def test_the_end_is_told_once_to_whoever_began_it(bench: Bench) -> None:
     (bench.root / "go").unlink()
     start(bench, GATE + "true")
     bench.file("go")
-    assert soon(lambda: not any(job.running for job in parent.jobs.all()))
+    assert soon(lambda: not any(job.running for job in parent.state(Jobs).all()))
     assert len(parent.notices()) == 1, "a sub-agent's, when it is no longer there to be told"
 
 
@@ -189,7 +189,7 @@ def test_there_are_no_more_than_a_few_at_once(bench: Bench) -> None:
     assert start(bench, "sleep 60") == "b9"
     began = time.monotonic()
     bench.ctx.close()
-    assert time.monotonic() - began < 5 and not any(job.running for job in bench.ctx.jobs.all())
+    assert time.monotonic() - began < 5 and not any(job.running for job in bench.ctx.state(Jobs).all())
 
 
 def test_no_descriptor_or_thread_is_left(bench: Bench) -> None:

@@ -11,8 +11,10 @@ from agent_cli.core.events import ApprovalRequested
 from agent_cli.core.results import Complete
 from agent_cli.permissions.policy import Policy
 from agent_tools.fs.workspace import Workspace
+from agent_tools.sandbox.conditions import OUTSIDE, SandboxLimits
 from agent_tools.sandbox.profile import Profile, make_profile
-from agent_tools.sandbox.runner import OUTSIDE, SandboxLimits, SandboxRunner
+from agent_tools.sandbox.runner import SandboxRunner
+from agent_tools.shell.jobs import Jobs
 from tests.support.program import agent
 from tests.support.scripts import call, script
 from tests.support.tool_bench import Bench
@@ -25,10 +27,10 @@ def confine(bench: Bench) -> SandboxRunner:
     def profile(temp: Path, network: bool) -> Profile:
         return make_profile([bench.root], None, temp=temp, network=network)
 
-    bench.ctx.sandbox = SandboxRunner("auto", profile, dict(bench.ctx.env), SandboxLimits(landlock=True))
-    if not bench.ctx.sandbox.holds:
-        pytest.skip(f"NO SANDBOX WORKS HERE: {bench.ctx.sandbox.sandbox.text()}")
-    return bench.ctx.sandbox
+    bench.ctx.supply(SandboxRunner("auto", profile, dict(bench.ctx.env), SandboxLimits(landlock=True)))
+    if not bench.ctx.supplied(SandboxRunner).holds:
+        pytest.skip(f"NO SANDBOX WORKS HERE: {bench.ctx.supplied(SandboxRunner).sandbox.text()}")
+    return bench.ctx.supplied(SandboxRunner)
 
 
 def test_it_writes_inside_and_not_outside_and_the_model_is_told(bench: Bench, tmp_path: Path) -> None:
@@ -65,7 +67,7 @@ def test_a_job_runs_in_it_and_ends_with_it(bench: Bench) -> None:
     assert "b1" in started.text
     assert "tick" in bench("BashOutput", shell_id="b1").text
     assert not bench("KillShell", shell_id="b1").is_error
-    assert not bench.ctx.jobs.find("b1").running
+    assert not bench.ctx.state(Jobs).find("b1").running
 
 
 def test_leaving_it_is_a_question_of_its_own(tmp_path: Path) -> None:
@@ -76,7 +78,7 @@ def test_leaving_it_is_a_question_of_its_own(tmp_path: Path) -> None:
         {"text": "Ok."},
     ]
     world = World(tmp_path, replies, [], allow=("Bash(touch:*)",))
-    world.kit.context.sandbox = bench.ctx.sandbox
+    world.kit.context.supply(bench.ctx.supplied(SandboxRunner))
     asked: list[ApprovalRequested] = []
     world.kit = world.kit.but(approver=lambda request: asked.append(request) or deny())
     assert isinstance(world.turn(), Complete)

@@ -12,6 +12,7 @@ import pytest
 from agent_cli.engine.types import ModelHandle
 from agent_cli.providers.scripted import Scripted
 from agent_tools.base import AskModel, Effect, ToolError, ToolResult
+from agent_tools.web.cache import PageCache
 from tests.support.program import agent
 from tests.support.tool_bench import TOOLS, Bench
 from tests.support.turns import World
@@ -187,10 +188,10 @@ def test_a_page_is_read_once_in_a_quarter_of_an_hour(web: Bench, monkeypatch: py
         found = parts(fetch(web, server.url("/moved#there"))[0])
         assert len(server.seen) == 2
         assert found["before"] == f"{server.url('/')} (HTTP 200)\n[from the cache, read less than a minute ago]"
-        key, kept = next(iter(web.ctx.pages.items()))
-        web.ctx.pages[key] = kept.but(at=kept.at - 5 * 60)
+        key, kept = next(iter(web.ctx.state(PageCache).pages.items()))
+        web.ctx.state(PageCache).pages[key] = kept.but(at=kept.at - 5 * 60)
         assert "read 5 min ago" in fetch(web, server.url("/moved"))[0].text
-        web.ctx.pages[key] = kept.but(at=kept.at - 15 * 60)
+        web.ctx.state(PageCache).pages[key] = kept.but(at=kept.at - 15 * 60)
         assert "cache" not in fetch(web, server.url("/moved"))[0].text
         assert len(server.seen) == 4
 

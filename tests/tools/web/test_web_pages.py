@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from agent_tools.base import ToolError
 from agent_tools.cancel import CancelToken
-from agent_tools.net.http import WebResponse
 from agent_tools.net.urls import split_url
+from agent_tools.net.web_client import WebResponse
 from agent_tools.web import cache as reading
-from agent_tools.web.cache import Page, decode_page, read_page, recall_page, remember
+from agent_tools.web.cache import Page, PageCache, decode_page, read_page
 from agent_tools.web.html import to_markdown
 from tests.support.stalled_ports import PROMPT, cancelled_within
 
@@ -300,16 +300,16 @@ def kept(text: str, at: float = 0.0) -> Page:
 
 
 def test_the_cache_is_bounded_and_forgets() -> None:
-    cache: dict[str, Page] = {}
-    remember(cache, "a", kept("x"))
-    assert recall_page(cache, "a", 14 * 60) is not None
-    assert recall_page(cache, "a", 15 * 60) is None
-    assert recall_page(cache, "b", 0) is None
+    cache = PageCache()
+    cache.remember("a", kept("x"))
+    assert cache.recall("a", 14 * 60) is not None
+    assert cache.recall("a", 15 * 60) is None
+    assert cache.recall("b", 0) is None
     for number in range(50):
-        remember(cache, f"page {number}", kept("x"))
-    assert list(cache) == [f"page {n}" for n in range(30, 50)]
+        cache.remember(f"page {number}", kept("x"))
+    assert list(cache.pages) == [f"page {n}" for n in range(30, 50)]
     for number in range(5):
-        remember(cache, f"large {number}", kept("x" * 9_000_000))
-    assert list(cache) == ["large 3", "large 4"]
-    remember(cache, "huge", kept("x" * 30_000_000))
-    assert list(cache) == ["huge"]
+        cache.remember(f"large {number}", kept("x" * 9_000_000))
+    assert list(cache.pages) == ["large 3", "large 4"]
+    cache.remember("huge", kept("x" * 30_000_000))
+    assert list(cache.pages) == ["huge"]

@@ -15,10 +15,10 @@ from collections.abc import Callable, Iterable
 from itertools import accumulate, pairwise
 from math import gcd
 
-from agent_tools.base import ToolError
 from agent_tools.edit.diff import changes, common_start
 from agent_tools.fs.encoding import line_end, split_lines
 from agent_tools.record import Value
+from agent_tools.results import ToolError
 
 _ALIKE = {ord(c): "'" for c in "‘’‚‛′"} | {ord(c): '"' for c in "“”„‟″"}
 _ALIKE |= {ord(c): "-" for c in "‐‑‒–—―−"}

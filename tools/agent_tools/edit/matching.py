@@ -14,10 +14,10 @@ from bisect import bisect_left
 from collections.abc import Iterable
 from itertools import pairwise
 
-from agent_tools.base import ToolError
 from agent_tools.edit.line_match import Fit, Lines, carry, disregarded, ending_at, put_in, unescaped_variants
 from agent_tools.edit.suggestions import half_escaped, several, unfound
 from agent_tools.record import Value
+from agent_tools.results import ToolError
 
 
 class Splice(Value):

@@ -9,9 +9,9 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
-from agent_tools.base import ToolError
 from agent_tools.edit.line_match import Lines, core_of, indent_of, plain_line, unescaped_variants
 from agent_tools.fs.encoding import split_lines
+from agent_tools.results import ToolError
 from agent_tools.text import UNSAFE, counted, inert
 
 _WORDS = r"\w+|[^\w\s]+"

@@ -11,8 +11,8 @@ from __future__ import annotations
 import codecs
 import re
 
-from agent_tools.base import ToolError
 from agent_tools.record import Value
+from agent_tools.results import ToolError
 
 _LOOKED_AT = 65_536
 _KANA = "".join(map(chr, range(0x3041, 0x30FD)))

@@ -12,8 +12,8 @@ import stat
 from contextlib import suppress
 from pathlib import Path
 
-from agent_tools.base import ToolError
 from agent_tools.fs.nofollow import is_at, lstat_resolved, open_directory
+from agent_tools.results import ToolError
 from agent_tools.text import one_line, shorten
 
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from agent_tools.base import ToolError
+from agent_tools.results import ToolError
 
 MAGIC = r"[*?\[\]{}]"
 

@@ -6,11 +6,11 @@ import codecs
 import os
 from pathlib import Path
 
-from agent_tools.base import ToolError
 from agent_tools.cancel import CancelToken
 from agent_tools.fs.encoding import MARKS, guess, kind_of, looks_binary, unmarked_utf16
 from agent_tools.fs.files import UnusableFileError, open_file, problem
 from agent_tools.record import Value
+from agent_tools.results import ToolError
 from agent_tools.text import LINE, cut_line
 
 PIECE = 1_000_000

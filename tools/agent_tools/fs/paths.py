@@ -10,6 +10,7 @@ from pathlib import Path
 from agent_tools.base import ToolContext, ToolError
 from agent_tools.fs.files import failed, not_a_directory
 from agent_tools.fs.nofollow import lstat_resolved, open_directory
+from agent_tools.search.ripgrep import files_named
 from agent_tools.text import one_line, shorten
 
 _MOST_NAMED = 3
@@ -98,8 +99,6 @@ def _is_file(path: Path) -> bool:
 
 def _of_that_name(path: Path, ctx: ToolContext) -> list[Path]:
     """The few files of the workspace that have the name of one that is missing in it; ignored ones do not count."""
-    from agent_tools.search.ripgrep import files_named
-
     root = ctx.workspace.root
     if not path.is_relative_to(root):
         return []

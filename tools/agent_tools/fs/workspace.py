@@ -11,9 +11,9 @@ import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from agent_tools.base import ToolError
 from agent_tools.fs.encoding import fingerprint
 from agent_tools.fs.files import UnusableFileError, exists, problem, read_file, remove_empty, remove_file, replace_file
+from agent_tools.results import ToolError
 from agent_tools.shell.output_file import Scratch
 from agent_tools.text import one_line
 

@@ -12,8 +12,8 @@ import ipaddress
 from collections.abc import Sequence
 from functools import cache
 
-from agent_tools.base import ToolError
 from agent_tools.net.urls import ascii_host
+from agent_tools.results import ToolError
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network

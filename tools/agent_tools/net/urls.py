@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 
-from agent_tools.base import ToolError
 from agent_tools.record import Value
+from agent_tools.results import ToolError
 from agent_tools.text import shorten
 
 LONGEST = 4_000

@@ -11,7 +11,7 @@ from agent_tools.base import Effect, Tool, ToolContext, ToolError, ToolResult
 from agent_tools.display import Diff
 from agent_tools.fs.paths import display_path, not_found_error
 from agent_tools.notebook.json_patch import Piece, Pieces, Style
-from agent_tools.notebook.notebook import Notebook, source_of
+from agent_tools.notebook.notebook import Notebook, parse_notebook, source_of
 from agent_tools.notebook.read import cell_words, has_notebooks
 from agent_tools.record import Value
 from agent_tools.schema import FILE_NAMES
@@ -75,7 +75,6 @@ class NotebookEdit(Tool[NotebookEditArgs]):
         """What the call will do, and the label of the cell that it is about."""
         # Few conversations edit a notebook, and every start loads this file.
         from agent_tools.edit.change import Change, current_text
-        from agent_tools.notebook.notebook import parse_notebook
 
         path = ctx.workspace.resolve(args.notebook_path)
         before, text = current_text(path, ctx, "edit")

@@ -6,9 +6,12 @@ import os
 from typing import Annotated, ClassVar
 
 from agent_tools.base import Effect, Tool, ToolContext, ToolError, ToolResult
+from agent_tools.fs.encoding import decode_text, fingerprint
 from agent_tools.fs.paths import display_path, not_found_error
+from agent_tools.notebook.notebook import parse_notebook, show_notebook
 from agent_tools.record import Value
 from agent_tools.schema import FILE_NAMES
+from agent_tools.text import shorten
 
 # Directories that hold what others made.
 _PASSED = frozenset(("node_modules", "__pycache__", "site-packages", "venv", "target", "dist", "build"))
@@ -48,10 +51,6 @@ class NotebookRead(Tool[NotebookReadArgs]):
         return f"Read {display_path(args.notebook_path, ctx)}{cell_words(args.cell_id)}"
 
     def run(self, args: NotebookReadArgs, ctx: ToolContext) -> ToolResult:
-        # Few conversations read a notebook, and every start loads this file.
-        from agent_tools.fs.encoding import decode_text, fingerprint
-        from agent_tools.notebook.notebook import parse_notebook, show_notebook
-
         path = ctx.workspace.resolve(args.notebook_path)
         data = ctx.workspace.read_if_there(path)
         if data is None:
@@ -69,8 +68,6 @@ class NotebookRead(Tool[NotebookReadArgs]):
 
 def cell_words(cell_id: str | None) -> str:
     """Which cell a call is about, for its summary."""
-    from agent_tools.text import shorten
-
     return f", cell {shorten(cell_id, 40)}" if cell_id else ""
 
 

@@ -18,8 +18,8 @@ from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 
-from agent_tools.base import ToolError
 from agent_tools.record import Value
+from agent_tools.results import ToolError
 from agent_tools.sandbox.landlock import launcher
 from agent_tools.sandbox.mounts import MountPlan, mount_arguments, plan_mounts
 from agent_tools.sandbox.placeholders import Placeholders

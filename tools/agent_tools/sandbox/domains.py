@@ -13,9 +13,9 @@ import re
 from collections.abc import Iterable
 from functools import lru_cache
 
-from agent_tools.base import ToolError
 from agent_tools.net.urls import split_url
 from agent_tools.record import Value
+from agent_tools.results import ToolError
 
 USUAL_PORTS = (80, 443)
 _HOW = 'write a host, as in "pypi.org", "*.npmjs.org" or "git.example:8443"'

@@ -20,8 +20,8 @@ from contextlib import suppress
 from pathlib import Path
 from time import monotonic, sleep
 
-from agent_tools.base import ToolError
 from agent_tools.fs import protected_names
+from agent_tools.results import ToolError
 
 # What is a directory, of the names that are protected; all others are files. Those of this program are always made as
 # directories: `cp -r .` copies these, and fails at a socket or a device.

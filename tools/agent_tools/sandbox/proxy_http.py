@@ -10,11 +10,11 @@ import socket
 from http import HTTPStatus
 from time import monotonic
 
-from agent_tools.base import ToolError
 from agent_tools.net.connect import Proxy
 from agent_tools.net.relay import PIECE, Filter, RefusedError
 from agent_tools.net.urls import Url, split_url
 from agent_tools.record import Value
+from agent_tools.results import ToolError
 from agent_tools.sandbox.domains import spell_host
 
 HEAD_BYTES = 65536

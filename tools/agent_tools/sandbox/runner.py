@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from agent_tools.record import Value
+from agent_tools.context import ToolState
+from agent_tools.sandbox.conditions import SandboxLimits
 
 if TYPE_CHECKING:
     from agent_tools.sandbox.profile import Profile
@@ -16,54 +17,8 @@ if TYPE_CHECKING:
     from agent_tools.sandbox.temp import Folder
     from agent_tools.sandbox.wrapped import Wrapped
 
-OUTSIDE = "outside the sandbox"
-Caches = Literal["session", "shared", "off"]
 
-
-class RunConditions(Value):
-    """How one command is to run. env: variables that it must have. network: whether it may use the network.
-
-    vouched: a user or a rule allowed it, and not the sandbox alone. outside: why it runs outside the sandbox; "" for
-    inside.
-    """
-
-    env: dict[str, str] = {}  # noqa: RUF012 - never changed
-    network: bool = False
-    vouched: bool = True
-    outside: str = ""
-
-
-class SandboxLimits(Value):
-    """What the user's settings allow beside the profile.
-
-    landlock: use it where bubblewrap does not work. caches: where writes into caches of the home folder go: a layer of
-    the session, the caches themselves, or nowhere. domains: hosts that are reached through a proxy. ports: servers on
-    this machine that are reached.
-    """
-
-    landlock: bool = False
-    caches: Caches = "session"
-    domains: tuple[str, ...] = ()
-    ports: tuple[int, ...] = ()
-
-
-class Confined(Value):
-    """The sandbox as the gate sees it.
-
-    holds: whether commands run in bubblewrap; profile: what they may touch there. auto_allow: the user's setting.
-    outside: patterns of rules for commands that run outside. domains: hosts that are reached. sockets: services that
-    are reached.
-    """
-
-    holds: Callable[[], bool]
-    profile: Callable[[], Profile]
-    auto_allow: bool = False
-    outside: tuple[str, ...] = ()
-    domains: tuple[str, ...] = ()
-    sockets: tuple[str, ...] = ()
-
-
-class SandboxRunner:
+class SandboxRunner(ToolState):
     """The sandbox of a conversation. profile: makes the profile for the next command, from its private directory for
     temporary files and whether it may use the network."""
 
@@ -181,10 +136,3 @@ class SandboxRunner:
         if self._folder is not None:
             self._folder.close()
             self._folder = None
-
-
-def unconfined(argv: list[str], env: dict[str, str]) -> Wrapped:
-    """A command that runs with the user's own rights."""
-    from agent_tools.sandbox.wrapped import Wrapped
-
-    return Wrapped("none", argv, env)

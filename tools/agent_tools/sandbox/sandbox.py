@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Literal
 
-from agent_tools.base import ToolError
 from agent_tools.record import Value
+from agent_tools.results import ToolError
 from agent_tools.sandbox import bwrap, seccomp
 from agent_tools.sandbox import landlock as sandbox_landlock
 from agent_tools.sandbox.profile import Profile

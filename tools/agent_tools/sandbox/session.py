@@ -23,8 +23,8 @@ from agent_tools.sandbox.proxy import SandboxProxy, proxy_environment
 from agent_tools.sandbox.space import Space, SpaceError
 
 if TYPE_CHECKING:
+    from agent_tools.sandbox.conditions import SandboxLimits
     from agent_tools.sandbox.profile import Profile
-    from agent_tools.sandbox.runner import SandboxLimits
 
 # How often a background command is looked at for servers it has started, in seconds.
 _GLANCE = 0.25

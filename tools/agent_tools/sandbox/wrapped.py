@@ -56,6 +56,11 @@ class Wrapped:
         self.close()
 
 
+def unconfined(argv: list[str], env: dict[str, str]) -> Wrapped:
+    """A command that runs with the user's own rights."""
+    return Wrapped("none", argv, env)
+
+
 def memory_file(name: str, data: bytes) -> int:
     """A descriptor from which a process that inherits it reads `data`."""
     descriptor = os.memfd_create(name, os.MFD_CLOEXEC)

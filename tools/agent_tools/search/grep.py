@@ -5,20 +5,23 @@ from __future__ import annotations
 import os
 import re
 import stat
+from contextlib import suppress
 from operator import itemgetter
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
 from agent_tools.base import Effect, Tool, ToolContext, ToolError, ToolResult
 from agent_tools.display import Listing
+from agent_tools.fs.encoding import decode_text, split_lines
 from agent_tools.fs.files import not_a_file
-from agent_tools.fs.glob_patterns import asks_for_hidden
+from agent_tools.fs.glob_patterns import asks_for_hidden, compile_glob
 from agent_tools.fs.paths import stat_or_error
 from agent_tools.fs.workspace import ResolvedPath
 from agent_tools.record import Value
 from agent_tools.schema import DIRECTORY_NAMES
 from agent_tools.search.containment import Steady
 from agent_tools.search.ripgrep import (
+    GAP,
     WITHOUT,
     Hit,
     find_rg,
@@ -30,6 +33,7 @@ from agent_tools.search.ripgrep import (
     plainly,
     run_rg,
     search_root,
+    walk_files,
 )
 from agent_tools.text import counted, cut_line, fit, sanitize_output, shorten
 
@@ -103,9 +107,7 @@ class Grep(Tool[GrepArgs]):
         rg = find_rg(ctx)
         top = start if stat.S_ISDIR(mode) else start.parent
         if rg is None:
-            from agent_tools.search.grep_fallback import search_slowly
-
-            hits, notes = search_slowly(args, start, ctx), list(filter(None, [ctx.once(WITHOUT)]))
+            hits, notes = _search_slowly(args, start, ctx), list(filter(None, [ctx.once(WITHOUT)]))
             return _result(args, _allowed(args, hits, notes, top, ctx), notes, top, ctx)
         with search_root(top) as directory:
             steady = Steady(directory)
@@ -269,3 +271,77 @@ def _result(args: GrepArgs, hits: list[Hit], notes: list[str], top: Path, ctx: T
     elif more > 0:
         notes.insert(0, f"[{more:,} more {what}; continue with offset={skipped + len(shown)}, or narrow the search]")
     return ToolResult("\n".join([*shown, *notes]), Listing(args.pattern, tuple(shown), max(more, 0)))
+
+
+# Without ripgrep: the same answers, slower, with Python's regular expressions.
+
+_TYPES = {
+    "py": "*.{py,pyi}",
+    "js": "*.{js,jsx,mjs,cjs}",
+    "ts": "*.{ts,tsx,mts,cts}",
+    "rust": "*.rs",
+    "md": "*.{md,markdown}",
+}
+_TYPES |= {
+    "markdown": _TYPES["md"],
+    "cpp": "*.{cpp,cc,cxx,hpp,hh,h}",
+    "yaml": "*.{yaml,yml}",
+    "ruby": "*.rb",
+    "sh": "*.{sh,bash}",
+}
+_LARGEST = 10_000_000
+
+
+def _search_slowly(args: GrepArgs, start: Path, ctx: ToolContext) -> list[Hit]:
+    """The hits below a file or directory. Raises ToolError for a pattern that Python cannot read and for a file
+    that cannot be searched where it is the only one, Cancelled when the turn is interrupted."""
+    flags = (re.IGNORECASE if args.ignore_case else 0) | re.MULTILINE | (re.DOTALL if args.multiline else 0)
+    try:
+        pattern = re.compile(args.pattern, flags)
+    except re.error as error:
+        raise ToolError(
+            f"The pattern cannot be used: {error}. Escape literal ( ) [ ] {{ }} with a backslash."
+        ) from None
+    filters = [
+        compile_glob(glob) for glob in (args.glob, args.type and _TYPES.get(args.type, f"*.{args.type}")) if glob
+    ]
+    if stat.S_ISREG(stat_or_error(start, ctx).st_mode):
+        return _in_file(args, pattern, start, start.name, ctx)
+    hits: list[Hit] = []
+    for name in walk_files(start, asks_for_hidden(args.glob or ""), ctx):
+        ctx.cancel.check()
+        if all(f.match(name) for f in filters):
+            with suppress(ToolError):
+                hits += _in_file(args, pattern, start / name, name, ctx)
+    return hits
+
+
+def _in_file(args: GrepArgs, pattern: re.Pattern[str], path: Path, name: str, ctx: ToolContext) -> list[Hit]:
+    text = decode_text(ctx.workspace.read(path, _LARGEST))
+    if text is None:
+        return []
+    lines = [line.rstrip("\r\n") for line in split_lines(text.content)]
+    if args.multiline:
+        found = {n for m in pattern.finditer(text.content) for n in _span(text.content, m)}
+    else:
+        found = {n for n, line in enumerate(lines) if pattern.search(line)}
+    if not found:
+        return []
+    raw = os.fsencode(name)
+    if args.output_mode == "files_with_matches":
+        return [(raw, b"")]
+    if args.output_mode == "count":
+        return [(raw, str(len(found)).encode())]
+    before, after = args.before or args.context or 0, args.after or args.context or 0
+    wanted = sorted({w for n in found for w in range(max(0, n - before), min(len(lines), n + after + 1))})
+    hits: list[Hit] = []
+    for last, n in zip([-1, *wanted], wanted, strict=False):
+        if (before or after) and hits and n > last + 1:
+            hits.append((raw, GAP))
+        hits.append((raw, f"{n + 1}{':' if n in found else '-'}{lines[n]}".encode("utf-8", "replace")))
+    return hits
+
+
+def _span(content: str, match: re.Match[str]) -> range:
+    first = content.count("\n", 0, match.start())
+    return range(first, first + content.count("\n", match.start(), max(match.start(), match.end() - 1)) + 1)

@@ -18,7 +18,9 @@ from typing import Any
 
 from agent_tools.base import ToolContext, ToolError
 from agent_tools.fs.files import failed
+from agent_tools.fs.ignore_files import find_obstacle, known_obstacle
 from agent_tools.fs.nofollow import open_below, open_directory, state_below
+from agent_tools.process.child import follow, kill_group, start_child
 from agent_tools.secret_patterns import without_secrets
 from agent_tools.text import sanitize_output, shorten
 
@@ -61,9 +63,6 @@ def run_rg(
     """
     import subprocess
     from signal import SIGKILL
-
-    from agent_tools.fs.ignore_files import find_obstacle, known_obstacle
-    from agent_tools.process.child import follow, kill_group, start_child
 
     top = _name_of(directory)
     if why := known_obstacle(top):

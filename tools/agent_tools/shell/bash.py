@@ -11,16 +11,17 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from agent_tools.base import Effect, Progress, Tool, ToolContext, ToolError, ToolResult
 from agent_tools.display import CommandOutput, Note
+from agent_tools.overrides import ExpandedPrompt
 from agent_tools.record import Value
-from agent_tools.sandbox.runner import OUTSIDE, RunConditions, unconfined
+from agent_tools.sandbox.conditions import OUTSIDE, RunConditions
+from agent_tools.sandbox.runner import SandboxRunner
+from agent_tools.sandbox.wrapped import Wrapped, unconfined
 from agent_tools.shell.env import EXCEPTIONS, command_env
-from agent_tools.shell.notes import LEFT, exit_of, took
-from agent_tools.shell.state import MOST, Channel, imposed, parse_exports
+from agent_tools.shell.jobs import LEFT, Job, Jobs, exit_of, took
+from agent_tools.shell.state import MOST, Channel, ShellState, imposed, parse_exports
 from agent_tools.text import HeadTail, one_line, shorten
 
 if TYPE_CHECKING:
-    from agent_tools.sandbox.wrapped import Wrapped
-    from agent_tools.shell.jobs import Job
     from agent_tools.shell.process import ExitInfo
 
 SECONDS = 120.0
@@ -67,12 +68,16 @@ class Bash(Tool[BashArgs]):
             os.fsencode(args.command)
         except UnicodeEncodeError:
             raise ToolError("The command contains half a surrogate pair, no character. Leave it out.") from None
-        outside = (Effect("call", OUTSIDE),) if args.dangerouslyDisableSandbox and ctx.sandbox is not None else ()
+        outside = (
+            (Effect("call", OUTSIDE),)
+            if args.dangerouslyDisableSandbox and ctx.supplied(SandboxRunner) is not None
+            else ()
+        )
         return (Effect("run", args.command), *outside)
 
     def summary(self, args: BashArgs, ctx: ToolContext) -> str:
         how = " in the background" if args.run_in_background else ""
-        if args.dangerouslyDisableSandbox and ctx.sandbox is not None:
+        if args.dangerouslyDisableSandbox and ctx.supplied(SandboxRunner) is not None:
             how += f" {OUTSIDE}"
         return f"Run{how}: {shorten(args.command, 200)}"
 
@@ -109,7 +114,7 @@ def _waited_for(
     with suppress(OSError):
         channel = Channel()
     try:
-        env = ctx.shell.applied(base) | (channel.env if channel else {})
+        env = ctx.state(ShellState).applied(base) | (channel.env if channel else {})
         terms = ctx.terms(args.command)
         with _confined(argv, args, env | terms.env, ctx, terms) as wrapped:
             apart = imposed(env, wrapped.env)
@@ -145,11 +150,14 @@ def _in_background(
 ) -> Generator[Progress, None, ToolResult]:
     base, _ = command_env(ctx)
     terms = ctx.terms(args.command)
-    env = ctx.shell.applied(base) | terms.env
+    env = ctx.state(ShellState).applied(base) | terms.env
     wrapped = _confined(argv, args, env, ctx, terms)
-    job = ctx.jobs.start(argv, args.command, ctx.workspace.cwd, env, seconds, ctx, ctx.workspace.scratch, wrapped)
-    if terms.vouched and wrapped.kind == "bubblewrap" and ctx.sandbox is not None:
-        ctx.sandbox.show_ports(lambda: job.running)
+    job = ctx.state(Jobs).start(
+        argv, args.command, ctx.workspace.cwd, env, seconds, ctx, ctx.workspace.scratch, wrapped
+    )
+    sandbox = ctx.supplied(SandboxRunner)
+    if terms.vouched and wrapped.kind == "bubblewrap" and sandbox is not None:
+        sandbox.show_ports(lambda: job.running)
     job.vouched = terms.vouched or wrapped.kind != "bubblewrap"
     job.await_end(MOMENT)
     kept, ended = job.take()
@@ -168,14 +176,16 @@ def _in_background(
 
 def closed_ports(job: Job, ctx: ToolContext) -> str:
     """What is to be said of the servers of a background command; "" for nothing."""
-    return "" if job.vouched or ctx.sandbox is None else job.closed_ports(ctx.sandbox.closed_ports())
+    sandbox = ctx.supplied(SandboxRunner)
+    return "" if job.vouched or sandbox is None else job.closed_ports(sandbox.closed_ports())
 
 
 def _confined(argv: list[str], args: BashArgs, env: dict[str, str], ctx: ToolContext, terms: RunConditions) -> Wrapped:
     """The command made ready for the sandbox, where there is to be one. Raises ToolError where it must not run."""
-    if ctx.sandbox is None or args.dangerouslyDisableSandbox or terms.outside:
+    sandbox = ctx.supplied(SandboxRunner)
+    if sandbox is None or args.dangerouslyDisableSandbox or terms.outside:
         return unconfined(argv, env)
-    return ctx.sandbox.prepare(argv, ctx.workspace.cwd, env, network=terms.network)
+    return sandbox.prepare(argv, ctx.workspace.cwd, env, network=terms.network)
 
 
 def _answered(command: str, code: int) -> bool:
@@ -186,17 +196,18 @@ def _answered(command: str, code: int) -> bool:
 
 def _sandbox_notes(wrapped: Wrapped, output: str, ending: ExitInfo, ctx: ToolContext, *, network: bool) -> list[str]:
     """What the sandbox had to do with the way a command ended, in lines."""
-    if ctx.sandbox is None:
+    sandbox = ctx.supplied(SandboxRunner)
+    if sandbox is None:
         return []
     from agent_tools.sandbox.denials import sandbox_refusal
 
-    hosts = ctx.sandbox.refused() if wrapped.kind == "bubblewrap" else ()
+    hosts = sandbox.refused() if wrapped.kind == "bubblewrap" else ()
     said = (
-        sandbox_refusal(wrapped.kind, output, ending.code, network=network, hosts=hosts, hides=ctx.sandbox.hides)
+        sandbox_refusal(wrapped.kind, output, ending.code, network=network, hosts=hosts, hides=sandbox.hides)
         if ending.cause == "exit"
         else ""
     )
-    return [line for line in (said, ctx.sandbox.shortfall()) if line]
+    return [line for line in (said, sandbox.shortfall()) if line]
 
 
 def find_bash(ctx: ToolContext) -> str | None:
@@ -235,15 +246,15 @@ def carry_over(channel: Channel, base: dict[str, str], apart: frozenset[str], ct
     apart: variables that were imposed on this command.
     """
     data = channel.read()
-    if not data or (data, apart) == ctx.shell.known:
+    if not data or (data, apart) == ctx.state(ShellState).known:
         return []
     where, exported = parse_exports(data)
     before = ctx.workspace.cwd
     lines = []
-    if not ctx.shell.learn(exported, base, apart):
+    if not ctx.state(ShellState).learn(exported, base, apart):
         lines.append(f"[not carried over: the exported variables, because they have more than {MOST:,} characters]")
     elif where == before:
-        ctx.shell.known = (data, apart)
+        ctx.state(ShellState).known = (data, apart)
     if where == before:
         return lines
     if where is not None and where.is_dir() and ctx.workspace.inside(where):
@@ -275,3 +286,23 @@ def _not_started(error: OSError | ValueError, ctx: ToolContext) -> ToolError:
     if not ctx.workspace.cwd.is_dir():
         return ToolError(f"The working directory {one_line(str(ctx.workspace.cwd))} does not exist any more.")
     return ToolError(f"The command could not be started: {error}")
+
+
+def fill(prompt: ExpandedPrompt, ctx: ToolContext) -> Generator[Progress, None, str]:
+    """The prompt with the output of its commands. The caller has asked permission.
+
+    Raises ToolError, CancelledError.
+
+    A command that fails is no error: the model reads what it said, and its exit code.
+    """
+    outputs = []
+    for command in prompt.commands:
+        result = yield from Bash().run(BashArgs(command), ctx.nested())
+        shown = result.display
+        if not isinstance(shown, CommandOutput):
+            outputs.append(result.text)
+        elif shown.exit_code == 0:
+            outputs.append(shown.output or "(no output)")
+        else:
+            outputs.append(f"{shown.output}\n[{shown.note}]".strip())
+    return prompt.text(outputs)

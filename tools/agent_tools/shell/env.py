@@ -7,12 +7,8 @@ standard input they do not wait either.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from agent_tools.context import ToolContext
 from agent_tools.secret_patterns import is_secret
-
-if TYPE_CHECKING:
-    from agent_tools.base import ToolContext
 
 # Bash reads these before the command, or they change what its words mean.
 STARTUP = frozenset(

@@ -11,7 +11,7 @@ from agent_tools.base import Effect, Progress, Tool, ToolContext, ToolError, Too
 from agent_tools.display import Note
 from agent_tools.record import Value
 from agent_tools.shell.bash import HINT, closed_ports, find_bash
-from agent_tools.shell.notes import clock_duration
+from agent_tools.shell.jobs import Jobs, clock_duration
 from agent_tools.text import HeadTail, sanitize_output, shorten
 
 # How long a look waits for something new, so that looking again and again costs neither rounds nor money.
@@ -46,7 +46,7 @@ class BashOutput(Tool[BashOutputArgs]):
 
     def run(self, args: BashOutputArgs, ctx: ToolContext) -> Generator[Progress, None, ToolResult]:
         pattern = _compiled(args.filter)
-        job = ctx.jobs.find(args.shell_id)
+        job = ctx.state(Jobs).find(args.shell_id)
         until = monotonic() + WAIT
         while not job.await_news(0.05) and monotonic() < until:
             ctx.cancel.check()
@@ -92,7 +92,7 @@ class KillShell(Tool[KillShellArgs]):
         return f"End {shorten(args.shell_id, 20)}"
 
     def run(self, args: KillShellArgs, ctx: ToolContext) -> ToolResult:
-        job = ctx.jobs.find(args.shell_id)
+        job = ctx.state(Jobs).find(args.shell_id)
         had_ended = not job.running
         job.end()
         output = job.take()[0].text(HINT).rstrip("\n")

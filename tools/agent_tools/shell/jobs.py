@@ -6,24 +6,27 @@ They are ended when the conversation closes, by Python's own exit, and, where th
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterable
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from agent_tools.schema import ToolError
-from agent_tools.shell.notes import LEFT, clock_duration, exit_of
+from agent_tools.context import ToolContext, ToolState
+from agent_tools.results import ToolError
+from agent_tools.sandbox.wrapped import Wrapped
+from agent_tools.shell.output_file import Scratch
 from agent_tools.text import HeadTail, shorten
 
 if TYPE_CHECKING:
-    from agent_tools.sandbox.wrapped import Wrapped
-    from agent_tools.shell.output_file import Scratch
     from agent_tools.shell.process import ExitInfo, RunningProcess
 
 MOST = 8
 # Ended ones that are still known.
 REMEMBERED = 50
 _PATIENCE = 5.0
+LEFT = "something it started still runs in the background"
+_SIGNALS = {s.value: s.name for s in signal.Signals}
 # The longest command that is written out as a rule.
 _RULE_LENGTH = 80
 
@@ -166,7 +169,7 @@ class Job:
             REAPER.forget(self.pid)
 
 
-class Jobs:
+class Jobs(ToolState):
     """The background commands of a conversation, its sub-agents' included."""
 
     def __init__(self) -> None:
@@ -224,11 +227,11 @@ class Jobs:
             del self._jobs[old.id]
         return job
 
-    def notices(self, asking: object, *, root: bool) -> list[str]:
+    def notices(self, ctx: ToolContext, *, root: bool) -> list[str]:
         """One line for each command that ended and was not told of: one's own, and at the root those of all others."""
         found = []
         for job in self._jobs.values():
-            if not job.running and not job.told and (root or job.owner is asking):
+            if not job.running and not job.told and (root or job.owner is ctx):
                 job.told = True
                 found.append(notice(job))
         return found
@@ -247,3 +250,27 @@ def notice(job: Job) -> str:
     said = f'; its last words: "{last}"' if last else ""
     command = shorten(job.command, 80)
     return f"[Background command {job.id} ({command}) ended after {clock_duration(job.elapsed)}: {job.state}{said}]"
+
+
+# How a command ended, and how long it took, in words.
+
+
+def exit_of(ending: ExitInfo) -> str:
+    """The exit code, or the signal, of a command that was not ended by us."""
+    if ending.code < 0:
+        return f"ended by {_SIGNALS.get(-ending.code, 'a signal')} (signal {-ending.code})"
+    # A shell spells the signal that ended its last program so.
+    name = _SIGNALS.get(ending.code - 128)
+    return f"exit code {ending.code}{f' (128 + {ending.code - 128}: {name})' if name else ''}"
+
+
+def took(seconds: float) -> str:
+    """A duration, for what has ended: "12 ms", "3.4 s"."""
+    return f"{seconds:.1f} s" if seconds >= 0.1 else f"{seconds * 1000:.0f} ms"
+
+
+def clock_duration(seconds: float) -> str:
+    """A duration, for what may go on for long: "0:07", "1:02:03"."""
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

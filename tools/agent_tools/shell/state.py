@@ -12,6 +12,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from agent_tools.context import ToolContext, ToolState
 from agent_tools.record import Value
 from agent_tools.secret_patterns import is_secret
 from agent_tools.shell.env import CALM, STARTUP
@@ -52,8 +53,8 @@ class Carried(Value, tag="Carried"):
     variables: dict[str, str | None] = {}  # noqa: RUF012 - never changed
 
 
-class ShellState:
-    """The exported variables that commands of one conversation have changed."""
+class ShellState(ToolState):
+    """The exported variables that commands of one conversation have changed; a sub-agent has its own."""
 
     def __init__(self) -> None:
         self.variables: dict[str, str | None] = {}
@@ -61,7 +62,7 @@ class ShellState:
         # report the same.
         self.known: tuple[bytes, frozenset[str]] = _NOTHING
 
-    def copy(self) -> ShellState:
+    def nested(self) -> ShellState:
         other = ShellState()
         other.variables = dict(self.variables)
         return other
@@ -117,6 +118,19 @@ class ShellState:
             return False
         self.variables = changed
         return True
+
+
+def carried_state(ctx: ToolContext) -> Carried:
+    """What the next command starts with, as it may be written down."""
+    return Carried(str(ctx.workspace.cwd), ctx.state(ShellState).public())
+
+
+def restore_carried(ctx: ToolContext, carried: Carried) -> None:
+    """Start commands with what was written down, as far as that is possible here and now."""
+    cwd = Path(carried.cwd)
+    if os.path.isdir(cwd) and ctx.workspace.inside(cwd):  # noqa: PTH112 - the method raises where a parent is closed
+        ctx.workspace.cwd = cwd
+    ctx.state(ShellState).restore(carried.variables)
 
 
 class Channel:

@@ -13,11 +13,12 @@ import sys
 from pathlib import Path
 from time import monotonic
 
-from agent_tools.base import ToolError
 from agent_tools.cancel import CancelToken
+from agent_tools.context import ToolState
 from agent_tools.fs.encoding import MARKS, decode_text, kind_of
-from agent_tools.net.http import WebResponse
+from agent_tools.net.web_client import WebResponse
 from agent_tools.record import Value
+from agent_tools.results import ToolError
 from agent_tools.text import ESCAPES, UNSAFE, shorten
 
 # Names that the WHATWG Encoding Standard reads as a larger encoding than they are.
@@ -198,15 +199,23 @@ def _environment() -> dict[str, str]:
     return {**found, "PYTHONPATH": os.pathsep.join([ours, *path])}
 
 
-def remember(pages: dict[str, Page], url: str, page: Page) -> None:
-    """Keep a page under the address that was asked for; the oldest make room."""
-    pages.pop(url, None)
-    pages[url] = page
-    while len(pages) > MOST_PAGES or (len(pages) > 1 and sum(len(p.text) for p in pages.values()) > MOST_CHARACTERS):
-        pages.pop(next(iter(pages)), None)
+class PageCache(ToolState):
+    """The pages that were read lately, by the address that was asked for. The oldest make room."""
 
+    def __init__(self) -> None:
+        self.pages: dict[str, Page] = {}
 
-def recall_page(pages: dict[str, Page], url: str, now: float) -> Page | None:
-    """The page that was read from this address in the last quarter of an hour."""
-    page = pages.get(url)
-    return page if page is not None and now - page.at < FRESH else None
+    def remember(self, url: str, page: Page) -> None:
+        """Keep a page under the address that was asked for."""
+        pages = self.pages
+        pages.pop(url, None)
+        pages[url] = page
+        while len(pages) > MOST_PAGES or (
+            len(pages) > 1 and sum(len(p.text) for p in pages.values()) > MOST_CHARACTERS
+        ):
+            pages.pop(next(iter(pages)), None)
+
+    def recall(self, url: str, now: float) -> Page | None:
+        """The page that was read from this address in the last quarter of an hour."""
+        page = self.pages.get(url)
+        return page if page is not None and now - page.at < FRESH else None

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from agent_tools.base import AskModel, Effect, Tool, ToolContext, ToolResult
 from agent_tools.display import Note
-from agent_tools.net.urls import split_url
+from agent_tools.net.urls import Url, split_url
 from agent_tools.record import Value
 from agent_tools.text import fenced, shorten
 
 if TYPE_CHECKING:
-    from agent_tools.net.http import WebLimits
-    from agent_tools.net.urls import Url
+    from agent_tools.net.web_client import WebLimits
     from agent_tools.web.cache import Page
 
 SHOWN = 50_000
@@ -59,10 +58,10 @@ class WebFetch(Tool[WebFetchArgs]):
 
     def run(self, args: WebFetchArgs, ctx: ToolContext) -> Generator[AskModel, str | None, ToolResult]:
         # With http.client, ssl and the rest of the way out.
-        from agent_tools.web.cache import Page, recall_page
+        from agent_tools.web.cache import Page, PageCache
 
         url = split_url(args.url)
-        found: Page | str | None = recall_page(ctx.pages, url.text, monotonic())
+        found: Page | str | None = ctx.state(PageCache).recall(url.text, monotonic())
         notes = []
         if isinstance(found, Page):
             notes.append(f"from the cache, read {_age(monotonic() - found.at)} ago")
@@ -88,7 +87,7 @@ class WebFetch(Tool[WebFetchArgs]):
 
 def web_limits(ctx: ToolContext) -> WebLimits:
     """The limits of one exchange, from the settings under [web]."""
-    from agent_tools.net.http import WebLimits
+    from agent_tools.net.web_client import WebLimits
 
     web = ctx.settings.get("web") or {}
     return WebLimits(**{name: web[name] or _NO_LIMIT.get(name, 0) for name in WebLimits._fields if name in web})
@@ -96,9 +95,9 @@ def web_limits(ctx: ToolContext) -> WebLimits:
 
 def _fetch(url: Url, ctx: ToolContext) -> Page | str:
     """The page, read anew; or where it has moved to, in words. Raises ToolError or CancelledError."""
-    from agent_tools.net.http import Moved, WebClient
     from agent_tools.net.private_addresses import Guard
-    from agent_tools.web.cache import read_page, remember
+    from agent_tools.net.web_client import Moved, WebClient
+    from agent_tools.web.cache import PageCache, read_page
 
     allowed = (ctx.settings.get("web") or {}).get("allow_private") or ()
     answer = WebClient(web_limits(ctx), ctx.env, Guard(allowed), ctx.cancel).get(url)
@@ -109,7 +108,7 @@ def _fetch(url: Url, ctx: ToolContext) -> Page | str:
         )
     page = read_page(answer, ctx.cancel)
     if page.status < 400:
-        remember(ctx.pages, url.text, page)
+        ctx.state(PageCache).remember(url.text, page)
     return page
 
 

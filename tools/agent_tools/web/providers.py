@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from agent_tools.base import ToolContext, ToolError
-from agent_tools.net.http import WebClient, WebLimits, WebResponse
 from agent_tools.net.urls import split_url
+from agent_tools.net.web_client import WebClient, WebLimits, WebResponse
 from agent_tools.record import Value
 from agent_tools.text import UNSAFE, shorten
 

@@ -10,6 +10,7 @@ from agent_tools.display import Listing
 from agent_tools.net.urls import domain_covers, split_url
 from agent_tools.record import Value
 from agent_tools.text import counted, fenced, shorten
+from agent_tools.web.fetch import web_limits
 
 SHOWN = 10
 LONGEST = 400
@@ -71,7 +72,6 @@ class WebSearch(Tool[WebSearchArgs]):
 
     def run(self, args: WebSearchArgs, ctx: ToolContext) -> ToolResult:
         # With http.client, ssl and the rest of the way out.
-        from agent_tools.web.fetch import web_limits
         from agent_tools.web.providers import search
 
         chosen = provider(ctx)

@@ -1,0 +1,176 @@
+"""Requests to a server that is not trusted: bounded in bytes and redirects, in time, and in where they lead.
+
+No cookies, no credentials, no connection is kept. What an answer is packed in is undone here, as far as the limit.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Mapping
+from time import monotonic
+from urllib.parse import urljoin
+
+from agent_tools.cancel import CancelToken
+from agent_tools.net.http import HttpClient, HttpResponse, Timeouts
+from agent_tools.net.http_connection import HttpError
+from agent_tools.net.private_addresses import Guard
+from agent_tools.net.urls import Url, same_site, split_url
+from agent_tools.record import Value
+from agent_tools.results import ToolError
+
+# A packed body may become this many times as large as an unpacked one may be.
+UNPACKED = 2
+_REDIRECTS = (301, 302, 303, 307, 308)
+_HEADERS = {
+    "Accept": "text/markdown, text/html;q=0.9, */*;q=0.8",
+    "Accept-Language": "en, *;q=0.5",
+    "Accept-Encoding": "gzip, deflate",
+    "Connection": "close",
+}
+# What a model can do about an error, beside what the error says.
+_ADVICE = {"late": " Try later, or another source.", "closed": " Try once more."}
+
+
+class WebLimits(Value):
+    """max_bytes: of a body, as sent. Seconds: for everything together, and for connecting."""
+
+    max_bytes: int = 5_000_000
+    timeout: float = 30.0
+    connect_timeout: float = 10.0
+    max_redirects: int = 5
+
+
+class WebResponse(Value):
+    """What a server said. headers: by lower-case name. cut: why the body is not whole, in words; "" where it is."""
+
+    url: Url
+    status: int
+    headers: dict[str, str]
+    body: bytes
+    cut: str = ""
+
+
+class Moved(Value):
+    """A redirect that leads to another server, or with less encryption, and was not followed."""
+
+    status: int
+    target: str
+
+
+class WebClient:
+    """What requests are made with. guard: None where any address may be reached, as the user named the server."""
+
+    def __init__(self, limits: WebLimits, env: Mapping[str, str], guard: Guard | None, cancel: CancelToken) -> None:
+        self._limits = limits
+        self._cancel = cancel
+        # One time limit for everything takes the place of one for silence.
+        timeouts = Timeouts(limits.connect_timeout, 0.0, limits.timeout)
+        self._http = HttpClient(timeouts, env, guard=guard, most_kept=0)
+
+    def get(self, url: Url) -> WebResponse | Moved:
+        """A page, redirects on the same site followed. Raises ToolError, or Cancelled."""
+        until = monotonic() + self._limits.timeout
+        seen = [url]
+        while True:
+            answer = self._exchange(seen[-1], {}, None, until)
+            location = answer.headers.get("location", "")
+            if answer.status not in _REDIRECTS or not location:
+                return answer
+            target = _target(seen[-1], location)
+            if not same_site(seen[-1], target):
+                return Moved(answer.status, target.text)
+            if target in seen:
+                raise ToolError(f"{url.text} redirects in a circle, by way of {target.text}.")
+            if len(seen) > self._limits.max_redirects:
+                raise ToolError(f"{url.text} redirects more than {self._limits.max_redirects} times; the last went to "
+                                f"{target.text}.")  # fmt: skip
+            seen.append(target)
+
+    def send(self, url: Url, headers: Mapping[str, str], body: bytes | None = None) -> WebResponse:
+        """One request, POST where it has a body; no redirect is followed. Raises ToolError, or Cancelled."""
+        return self._exchange(url, headers, body, monotonic() + self._limits.timeout)
+
+    def _exchange(self, url: Url, headers: Mapping[str, str], body: bytes | None, until: float) -> WebResponse:
+        try:
+            reply = self._http.send(url, {**_HEADERS, **headers}, body, self._cancel, until=until)
+            try:
+                data, cut = self._body(reply, url)
+            finally:
+                reply.close()
+            self._cancel.check()
+            return WebResponse(url, reply.status, reply.headers, data, cut)
+        except HttpError as error:
+            raise ToolError(f"{error}{_ADVICE.get(error.kind, '')}") from None
+
+    def _body(self, reply: HttpResponse, url: Url) -> tuple[bytes, str]:
+        """The body as it was before it was packed, and why it is not whole."""
+        unpack = _unpacker(reply.header("content-encoding"), UNPACKED * self._limits.max_bytes, url)
+        pieces: list[bytes] = []
+        raw = 0
+        try:
+            while data := reply.read():
+                raw += len(data)
+                pieces.append(unpack(data))
+                if raw > self._limits.max_bytes:
+                    return b"".join(pieces), f"only the first {self._limits.max_bytes:,} bytes were read"
+        except _TooLargeError as error:
+            pieces.append(error.data)
+            return b"".join(pieces), f"only {UNPACKED * self._limits.max_bytes:,} bytes of it were unpacked"
+        except HttpError as error:
+            if error.kind == "late" and not pieces:
+                raise
+            late = f"the rest had not come after {self._limits.timeout:g} s"
+            return b"".join(pieces), late if error.kind == "late" else "the connection broke off"
+        except zlib.error:
+            return b"".join(pieces), "the data is damaged"
+        return b"".join(pieces), ""
+
+
+class _TooLargeError(Exception):
+    """A packed body grows beyond its bound. data: what of the last piece still fits."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+
+
+def _target(url: Url, location: str) -> Url:
+    """Where a redirect leads. Raises ToolError."""
+    # Header bytes arrive as Latin-1; what is meant is UTF-8.
+    text = location.encode("latin-1", "replace").decode("utf-8", "replace").strip().replace(" ", "%20")
+    try:
+        return split_url(urljoin(url.text, text))
+    except (ToolError, ValueError):
+        raise ToolError(f"{url.text} redirects to something that is no web address.") from None
+
+
+def _unpacker(encoding: str, most: int, url: Url) -> Callable[[bytes], bytes]:
+    """What undoes a content encoding piece by piece, and raises _TooLarge where more than `most` bytes come of it."""
+    name = encoding.strip().lower().removeprefix("x-")
+    if name in ("", "identity"):
+        return lambda data: data
+    if name not in ("gzip", "deflate"):
+        raise ToolError(f"{url.host} sent its answer in an encoding that was not asked for ({name[:20]!r}).")
+    made = 0
+    # 47: zlib finds out by itself whether it is gzip or zlib; what calls itself deflate may also be neither.
+    stream = zlib.decompressobj(47)
+    first = True
+
+    def unpack(data: bytes) -> bytes:
+        nonlocal made, stream, first
+        if first and name == "deflate" and data[0] & 0x0F != 8:
+            stream = zlib.decompressobj(-15)
+        first = False
+        pieces = []
+        while data:
+            pieces.append(stream.decompress(data, most - made + 1))
+            made += len(pieces[-1])
+            if made > most:
+                raise _TooLargeError(b"".join(pieces)[: most - made])
+            data = stream.unconsumed_tail
+            if stream.eof:
+                # A gzip file may have several members; zeros behind the last are padding.
+                data = stream.unused_data.lstrip(b"\0") if name == "gzip" else b""
+                stream = zlib.decompressobj(47) if data else stream
+        return b"".join(pieces)
+
+    return unpack
