@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from agent_cli.core.events import Compacted, HookRan, SessionNamed, Uncompacted
+from agent_cli.core.hook_events import HOOK_EVENTS
 from agent_cli.core.messages import of_program, user_text
 from agent_cli.core.results import Usage
 from agent_cli.core.window import compacted_line, uncompacted_line
@@ -23,6 +24,7 @@ Stage = Literal[
     "completed", "failed", "interrupted",
 ]
 # fmt: on
+_BEFORE_MESSAGE = frozenset(row.name for row in HOOK_EVENTS.values() if row.before_message)
 
 
 def decision_words(decision: str, by: str) -> str:
@@ -193,7 +195,7 @@ def build_timeline(data: bytes) -> list[TurnTold]:
         elif kind == "Rewound":
             messages = event["messages"]
             _taken_back(turns, messages)
-        if idle and kind == "HookRan" and event["event"] in ("SessionStart", "UserPromptSubmit", "PreToolUse"):
+        if idle and kind == "HookRan" and event["event"] in _BEFORE_MESSAGE:
             early.append(from_plain(HookRan, event))
         elif turns:
             turns[-1].take(kind, event)
