@@ -41,7 +41,7 @@ UPWARDS = {
     ("agent_cli.runtime.pending", "agent_cli.headless.pending"): "the hook Notification says what a result says",
 }
 # Circles of imports of any kind, by their size, that are still to be taken apart. They may only become fewer.
-CIRCLES = [25, 23, 2, 2, 2]
+CIRCLES = [25, 23, 2]
 # The doors: which file may import a heavy library, at any place in it.
 _TERMINAL = "agent_cli/terminal"
 DOORS = {
@@ -85,7 +85,7 @@ DOORS = {
     "httpx2": {f"agent_cli/mcp/{name}.py" for name in ("client", "oauth")},
     "mcp_types": {f"agent_cli/mcp/{name}.py" for name in ("client", "stdio", "serve")},
     "anyio": {f"agent_cli/mcp/{name}.py" for name in ("client", "stdio", "serve")},
-    "asyncio": {f"agent_cli/mcp/{name}.py" for name in ("supervisor", "oauth")},
+    "asyncio": {f"agent_cli/mcp/{name}.py" for name in ("loop", "supervisor", "oauth")},
     "dataclasses": set(),
 }  # fmt: skip
 LIMIT = 450
