@@ -19,7 +19,9 @@ from agent_cli.config.parsing import nearest_key_hint
 from agent_cli.core.hook_events import HOOK_EVENTS
 from agent_cli.core.hooks import SECONDS, Hook
 from agent_cli.core.rules import RuleError, read_rule
+from agent_tools.base import ToolError
 from agent_tools.fs.safe_read import NotRegularFileError, resolve_inside
+from agent_tools.net.urls import split_url
 from agent_tools.text import shorten
 
 MOST = 500
@@ -169,10 +171,6 @@ def _bad_command(fields: dict[str, Any]) -> str:
 
 
 def _bad_server(fields: dict[str, Any]) -> str:
-    # Only with such a hook.
-    from agent_tools.base import ToolError
-    from agent_tools.net.urls import split_url
-
     headers = fields.get("headers") or {}
     if not isinstance(headers, dict) or not all(
         re.fullmatch(_HEADER, n) and isinstance(v, str) for n, v in headers.items()

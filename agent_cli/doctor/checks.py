@@ -13,6 +13,7 @@ import tempfile
 from pathlib import Path
 from typing import Any, Literal
 
+from agent_cli.checkpoints.prune import folder_size
 from agent_cli.config.layers import Layers
 from agent_cli.config.prompts import git_branch
 from agent_cli.config.schema import Settings
@@ -164,8 +165,6 @@ def check_snapshots(place: RunEnvironment, settings: Settings) -> list[Finding]:
     """What an undo is kept by, and the space that takes."""
     if not settings.undo.keep or not settings.save_sessions:
         return [Finding("missing", "undo", "nothing is kept: undo.keep or save_sessions is off", data={"bytes": 0})]
-    from agent_cli.checkpoints.prune import folder_size
-
     folder = kept_folder(place)
     here, every = folder_size(folder), folder_size(folder.parent)
     text = f"snapshots of this project take {here / 1e6:.1f} MB, of all {every / 1e6:.1f} MB"

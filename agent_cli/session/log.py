@@ -39,7 +39,7 @@ from agent_cli.core.events import (
 from agent_cli.core.messages import UserMessage
 from agent_cli.core.redact import Redactor
 from agent_cli.core.results import Usage
-from agent_cli.session.codec import VERSION, sealed
+from agent_cli.session.codec import VERSION, mend, sealed
 from agent_cli.session.lock import claim, holder, release
 from agent_cli.session.permissions import sync_folder
 from agent_cli.session.records import Header, Mended, Partial, Restored
@@ -200,9 +200,6 @@ class SessionLog:
         Returns the name under which the file is kept as it was, or why nothing could be done, as what follows
         "the file as it was".
         """
-        # What few sessions need.
-        from agent_cli.session.codec import mend
-
         if self._fd < 0:
             return "was left as it is"
         with self._lock:
