@@ -46,18 +46,24 @@ class Command(Value):
 
     def expand(self, arguments: str, ctx: ToolContext) -> str | ExpandedPrompt:
         """The prompt with the arguments in their places and the files that it mentions. Raises ToolError."""
-        try:
-            text = read_regular(self.path, LIMIT, self.within).decode("utf-8", "replace")
-        except OSError as error:
-            raise ToolError(f"The command /{self.name} cannot be read: {error.strerror or error}.") from None
-        head, body = split_front_matter(text)
-        if not body.strip():
-            raise ToolError(f"The command /{self.name} is empty: {self.path} has no text.")
+        head, body = read_prompt_file(self.path, LIMIT, self.within, f"The command /{self.name}")
         try:
             table = read_front_matter(head)
         except FrontMatterError:
             table = {}  # told at the start
         return expand_body(self.name, body, table, arguments, ctx, own=self.own)
+
+
+def read_prompt_file(path: Path, limit: int, within: Path | None, what: str) -> tuple[str, str]:
+    """The front matter and the text of a prompt's file. Raises ToolError, which names it as `what`."""
+    try:
+        text = read_regular(path, limit, within).decode("utf-8", "replace")
+    except OSError as error:
+        raise ToolError(f"{what} cannot be read: {error.strerror or error}.") from None
+    head, body = split_front_matter(text)
+    if not body.strip():
+        raise ToolError(f"{what} is empty: {path} has no text.")
+    return head, body
 
 
 def expand_message(text: str, commands: Mapping[str, UserCommand], ctx: ToolContext) -> str | ExpandedPrompt:

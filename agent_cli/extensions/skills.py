@@ -18,13 +18,14 @@ from agent_cli.extensions.commands import (
     entries_inside,
     hint_of,
     key_words,
+    read_prompt_file,
     search_folders,
     unusable_name,
     walk_files,
 )
 from agent_cli.extensions.template import expand_body
 from agent_tools.base import ToolContext, ToolError
-from agent_tools.fs.safe_read import read_regular, read_start, resolve_inside
+from agent_tools.fs.safe_read import read_start, resolve_inside
 from agent_tools.overrides import ExpandedPrompt
 from agent_tools.record import Value
 
@@ -57,13 +58,7 @@ class Skill(Value):
 
     def expand(self, arguments: str, ctx: ToolContext) -> str | ExpandedPrompt:
         """What the skill says, where its files are, and which there are. Raises ToolError."""
-        try:
-            text = read_regular(self.path, LIMIT, self.within).decode("utf-8", "replace")
-        except OSError as error:
-            raise ToolError(f"The skill {self.name} cannot be read: {error.strerror or error}.") from None
-        head, body = split_front_matter(text)
-        if not body.strip():
-            raise ToolError(f"The skill {self.name} is empty: {self.path} has no text.")
+        head, body = read_prompt_file(self.path, LIMIT, self.within, f"The skill {self.name}")
         try:
             table = read_front_matter(head)
         except FrontMatterError as error:

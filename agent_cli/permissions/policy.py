@@ -166,7 +166,7 @@ class Policy:
         commands = [e.target for e in effects if e.kind == "run"]
         if not commands:
             return {}
-        from agent_cli.permissions.at_stake import at_stake, reader  # with the shell analysis
+        from agent_cli.permissions.impact import at_stake, reader  # with the shell analysis
 
         git = reader(str(self._workspace.root), self._env, self._git_use)
         marks: dict[str, str] = {}
