@@ -27,7 +27,7 @@ from agent_cli.checkpoints.scanner import (
     SizeLimits,
     Snapshot,
     look_at_file,
-    mark_of,
+    stat_signature,
     user_index,
 )
 from agent_cli.permissions.git.standing import git_folders
@@ -63,7 +63,7 @@ def capture(git: Git, index: Path, paths: Iterable[str], bounds: SizeLimits) -> 
         if found is None:
             continue
         if found.data is None:
-            skipped[path] = (found.why, mark_of(found.state))
+            skipped[path] = (found.why, stat_signature(found.state))
             continue
         room -= len(found.data)
         name, mode = path.lstrip("/"), stat.S_IMODE(found.state.st_mode)
@@ -194,7 +194,7 @@ class Store:
                 found.append(capture(self.git, self.where.folder / "index-named", paths, self.where.bounds))
             return tuple(found)
 
-    def loose(self, paths: Sequence[str]) -> list[str]:
+    def unversioned(self, paths: Sequence[str]) -> list[str]:
         """Those of the absolute paths that a whole snapshot does not have: outside, ignored, or in a nested repository.
 
         Called after a scan. Raises StoreError.

@@ -118,12 +118,12 @@ def markdown_files(
 
     within: as for a command. problems: takes the links that lead out of it.
     """
-    for path in walk_files(folder, lambda f: entries_inside(f, within, problems), unusable_name, DEEPEST):
+    for path in files_below(folder, lambda f: entries_inside(f, within, problems), is_unusable_name, DEEPEST):
         if path.endswith(".md"):
             yield path[:-3].replace("/", ":"), f"{folder}/{path}"
 
 
-def walk_files(
+def files_below(
     folder: str, listed: Callable[[str], list[tuple[str, bool]]], skipped: Callable[[str], bool], deepest: int
 ) -> Iterator[str]:
     """The paths of the files below a folder, in order. listed: what is in one, each with whether it is a folder."""
@@ -133,7 +133,7 @@ def walk_files(
         if not is_folder:
             yield name
         elif deepest:
-            yield from (f"{name}/{path}" for path in walk_files(f"{folder}/{name}", listed, skipped, deepest - 1))
+            yield from (f"{name}/{path}" for path in files_below(f"{folder}/{name}", listed, skipped, deepest - 1))
 
 
 def entries_inside(folder: str, within: Path | None, problems: list[str] | None = None) -> list[tuple[str, bool]]:
@@ -163,7 +163,7 @@ def entries_inside(folder: str, within: Path | None, problems: list[str] | None 
     return sorted(found)
 
 
-def unusable_name(name: str) -> bool:
+def is_unusable_name(name: str) -> bool:
     """Whether a file or folder of this name cannot be called by it."""
     return not name.isprintable() or name.startswith(".") or bool(set(" :") & set(name))
 

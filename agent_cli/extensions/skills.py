@@ -16,12 +16,12 @@ from agent_cli.config.front_matter import FrontMatterError, read_front_matter, s
 from agent_cli.extensions.commands import (
     MOST,
     entries_inside,
+    files_below,
     hint_of,
+    is_unusable_name,
     key_words,
     read_prompt_file,
     search_folders,
-    unusable_name,
-    walk_files,
 )
 from agent_cli.extensions.template import expand_body
 from agent_tools.base import ToolContext, ToolError
@@ -72,7 +72,7 @@ class Skill(Value):
             folder = self.folder if self.within is None else resolve_inside(self.folder, self.within)
         except OSError:
             folder = self.folder
-        names = sorted(n for n in walk_files(str(folder), _own_entries, _is_hidden, 3) if n != FILE)
+        names = sorted(n for n in files_below(str(folder), _own_entries, _is_hidden, 3) if n != FILE)
         here = f"This skill's folder is {self.folder}; paths in it are relative to that."
         if not names:
             return here
@@ -93,7 +93,7 @@ def find_skills(home: Path | None, project: Path | None) -> tuple[dict[str, Skil
 
 def skill_names(folder: str, within: Path | None = None, problems: list[str] | None = None) -> list[str]:
     """The folders in a folder that may be skills, in order. within, problems: as for `entries_inside`."""
-    return [n for n, is_folder in entries_inside(folder, within, problems) if is_folder and not unusable_name(n)]
+    return [n for n, is_folder in entries_inside(folder, within, problems) if is_folder and not is_unusable_name(n)]
 
 
 def read_skill(name: str, folder: Path, within: Path | None, problems: list[str]) -> Skill | None:

@@ -84,7 +84,7 @@ class HookSet:
         for hook in every:
             self._by_event.setdefault(hook.event, []).append(hook)
 
-    def of(self, event: HookEvent, subject: str = "") -> list[Hook | PythonHook]:
+    def matching(self, event: HookEvent, subject: str = "") -> list[Hook | PythonHook]:
         """The hooks that run at a step, in order; without a subject all of the event."""
         found = self._by_event.get(event, [])
         if not subject or not HOOK_EVENTS[event].matched:

@@ -22,7 +22,7 @@ class HookRegistry(HookSet):
     def wants(self, event: HookEvent, subject: str = "") -> bool:
         if HOOK_EVENTS[event].needs_answerer and not self.asked:
             return False
-        return bool(self.of(event, subject))
+        return bool(self.matching(event, subject))
 
     def run(
         self, event: HookEvent, data: Mapping[str, Any], cancel: CancelToken, again: Again | None = None

@@ -45,10 +45,10 @@ class Runner:
     ) -> Generator[Event, None, HookResult]:
         """Run what is to run at a step. Raises CancelledError."""
         given = dict(data)
-        hooks = self._table.of(event, _subject(event, data))
+        hooks = self._table.matching(event, _subject(event, data))
         aside = [h for h in hooks if isinstance(h, Hook) and h.background and self._table.is_for(h, given)]
         if aside:
-            self._beside(aside, event, dict(data))
+            self._in_background(aside, event, dict(data))
         hooks = [h for h in hooks if not (isinstance(h, Hook) and h.background)]
         results: dict[int, HookResult] = {}
         seen: dict[int, Any] = {}
@@ -73,7 +73,7 @@ class Runner:
         else:
             reason = "the hooks change the input of this call again and again"
             return HookResult("deny", reason)
-        found = together(list(results.values()))
+        found = combine_results(list(results.values()))
         return found.but(changed=given["tool_input"] if changed else None)
 
     def _one(
@@ -147,9 +147,9 @@ class Runner:
 
     def begin(self, event: HookEvent, data: Mapping[str, Any]) -> None:
         """Run the hooks of a step in a thread of its own."""
-        self._beside(self._table.of(event, _subject(event, data)), event, dict(data))
+        self._in_background(self._table.matching(event, _subject(event, data)), event, dict(data))
 
-    def _beside(self, hooks: Sequence[Hook | PythonHook], event: HookEvent, given: dict[str, Any]) -> None:
+    def _in_background(self, hooks: Sequence[Hook | PythonHook], event: HookEvent, given: dict[str, Any]) -> None:
         events: list[Event] = []
 
         def work() -> None:
@@ -199,7 +199,7 @@ def _function(hook: PythonHook, event: HookEvent, full: dict[str, Any]) -> tuple
     return HookRun(0, "exit", monotonic() - started), answer
 
 
-def together(results: list[HookResult]) -> HookResult:
+def combine_results(results: list[HookResult]) -> HookResult:
     """The answers of several hooks as one: the strictest verdict, its reasons, everything that was added."""
     verdict: Verdict = max((r.verdict for r in results), key=_ORDER.index, default="")
     reasons = dict.fromkeys(r.reason for r in results if r.verdict == verdict and r.reason)

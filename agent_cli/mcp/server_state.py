@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from agent_cli.mcp.approvals import Approvals, changed_tools, changes_phrase, may_start
-from agent_cli.mcp.catalog import Offer, keep, load_listing, offers_of
+from agent_cli.mcp.catalog import Offer, load_listing, offers_of, save_listing
 from agent_cli.mcp.config import DeclaredServer, MissingVariableError, substitute_env
 from agent_cli.mcp.credentials import Logins, wants_login
 
@@ -185,7 +185,7 @@ class ServerState:
         self.problems, self.withheld = problems, withheld
         self.tools = {full: offer for full, offer in self._all.items() if full not in withheld}
         if self.setup.listings is not None:
-            keep(self.setup.listings, self.found, list(self.tools.values()), self.prompts, self.resources)
+            save_listing(self.setup.listings, self.found, list(self.tools.values()), self.prompts, self.resources)
         self.changed()
 
     @property

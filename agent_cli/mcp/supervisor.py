@@ -17,7 +17,7 @@ from agent_cli.mcp.client import McpConnection, connected, reason
 from agent_cli.mcp.config import MissingVariableError, substitute_env
 from agent_cli.mcp.credentials import has_own_key, wants_login
 from agent_cli.mcp.server_state import Asking, ServerState
-from agent_cli.mcp.stdio import Spawned
+from agent_cli.mcp.stdio import ServerProcess
 
 MOST_RESTARTS = 3
 _PAUSE = 0.2
@@ -37,7 +37,7 @@ class ServerSupervisor:
         self._changed = False
         self._gone = False
         self._denied = False
-        self.spawned = Spawned(server.log)
+        self.spawned = ServerProcess(server.log)
 
     def stop(self) -> None:
         """End the server, and do not start it anew."""
@@ -119,9 +119,9 @@ class ServerSupervisor:
         logins = self._setup.logins
         if logins is None or logins.of(declared) is None:
             return None
-        from agent_cli.mcp.oauth import Bearer
+        from agent_cli.mcp.oauth import TokenAuth
 
-        return Bearer(declared, logins)
+        return TokenAuth(declared, logins)
 
     def _mark(self, declared: McpServer, *, wanted: bool) -> None:
         if self._setup.logins is not None and self._setup.logs is not None and declared.url:

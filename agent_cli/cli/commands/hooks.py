@@ -120,7 +120,7 @@ def test_hooks(
         _resolve(data, context)
     hooks = make_hooks(layers.settings(), layers, place, context, ("00000000-test", None), asked=True)
     subject = str(data.get(row.matched, ""))
-    chosen = hooks.table.of(name, subject) if isinstance(hooks, LazyHooks) else []
+    chosen = hooks.table.matching(name, subject) if isinstance(hooks, LazyHooks) else []
     if not as_json:
         for hook in held:
             echo(f"held, as the project is not trusted: {one_line(str(hook))}")
