@@ -23,7 +23,7 @@ MAY_IMPORT: dict[str, str] = {
     "checkpoints": "core permissions",
     "engine": "core config permissions providers",
     "hooks": "core config providers engine",
-    "extensions": "core config providers hooks",
+    "extensions": "core config permissions providers engine hooks",
     "mcp": "core config",
     "git": "core config permissions checkpoints providers engine session",
     "runtime": "core config providers session memory permissions checkpoints engine hooks extensions mcp",
