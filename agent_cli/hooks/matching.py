@@ -40,7 +40,7 @@ class PythonHook(Value):
 
 
 class HookSession(Value):
-    """What every hook is told of the session it runs in. root: the project's folder."""
+    """The session that hooks run in, as their payload names it. root: the project's folder."""
 
     session_id: str = ""
     transcript_path: str = ""

@@ -24,13 +24,13 @@ _VERDICTS: dict[str, Verdict] = {
 
 
 class HookResponse(Value):
-    """What one hook answered. trouble: what was wrong, for the user. message: the hook's words to the user.
+    """What one hook answered. error: what was wrong, for the user. message: the hook's words to the user.
 
     quiet: its output is not to be shown. blocks_not: it failed in the way that many take for a block.
     """
 
     result: HookResult = HookResult()
-    trouble: str = ""
+    error: str = ""
     message: str = ""
     quiet: bool = False
     blocks_not: bool = False
@@ -76,8 +76,8 @@ def read_object(event: HookEvent, data: Mapping[str, Any], *, strict: bool) -> H
         result = result.but(verdict="deny", reason=f"its answer is not understood: {found.wrong[0]}")
     elif found.wrong and result.verdict == "allow":
         result = result.but(verdict="", reason="")
-    trouble = f"its answer is not understood: {'; '.join(found.wrong)}" if found.wrong else ""
-    return HookResponse(result, trouble, message, quiet)
+    error = f"its answer is not understood: {'; '.join(found.wrong)}" if found.wrong else ""
+    return HookResponse(result, error, message, quiet)
 
 
 class _Object:
@@ -171,11 +171,11 @@ def _refused(event: HookEvent, reason: str) -> HookResponse:
     """Exit code 2: a block where there is one, else words for the user."""
     if HOOK_EVENTS[event].blocks:
         return HookResponse(HookResult("deny", clip_hook_text(reason)))
-    return HookResponse(trouble=f"exited with 2: {shorten(reason, 300)}")
+    return HookResponse(error=f"exited with 2: {shorten(reason, 300)}")
 
 
 def _failed(event: HookEvent, how: str, err: str, strict: bool) -> HookResponse:
-    """A hook that did not do its work: told, and a block where it is strict."""
+    """A hook that did not do its work: a note, and a block where it is strict."""
     said = f"{how}: {shorten(err, 300)}" if err else how
     result = HookResult("deny", clip_hook_text(f"it {said}")) if strict and HOOK_EVENTS[event].blocks else HookResult()
     return HookResponse(result, said)

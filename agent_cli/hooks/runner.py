@@ -90,13 +90,13 @@ class Runner:
         else:
             ran, answer = _function(hook, event, full)
         yield from ran.used
-        note = answer.trouble
+        note = answer.error
         result = answer.result
         if result.verdict == "allow" and not hook.own:
             result = result.but(verdict="", reason="")
             note = note or "its allow does not count: only hooks of your own settings may allow"
-        outcome = "cancelled" if ran.cause in ("time-out", "interrupted") else "error" if answer.trouble else "success"
-        if result.verdict == "deny" and not answer.trouble:
+        outcome = "cancelled" if ran.cause in ("time-out", "interrupted") else "error" if answer.error else "success"
+        if result.verdict == "deny" and not answer.error:
             outcome, note = "blocked", shorten(result.reason, 300)
         yield HookRan(
             event, hook.command, ran.code, round(ran.seconds * 1000), hook_id, name, hook.source,
@@ -115,8 +115,8 @@ class Runner:
     def _configured(
         self, hook: Hook, event: HookEvent, full: dict[str, Any], cancel: CancelToken
     ) -> tuple[HookRun, HookResponse]:
-        told = {name: value for name, value in full.items() if name != "env_file"}
-        given = json.dumps(told, ensure_ascii=False, default=str).encode("utf-8", "replace")
+        payload = {name: value for name, value in full.items() if name != "env_file"}
+        given = json.dumps(payload, ensure_ascii=False, default=str).encode("utf-8", "replace")
         env = self._environment(hook, full)
         if hook.kind == "http":
             ran = post(hook, given, env, cancel)

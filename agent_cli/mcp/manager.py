@@ -107,9 +107,9 @@ class Servers:
         return [ToolSearch(self.all.values, self.tools), UseTool(self.tools)]
 
     def news(self) -> list[str]:
-        """What the user has not been told yet, a sentence each."""
-        told, self._news[:] = self._news[:], []
-        return told
+        """Return the news that the user has not seen yet, a sentence each."""
+        news, self._news[:] = self._news[:], []
+        return news
 
     def close(self) -> None:
         """End all of them, and their processes, within CLOSE seconds."""

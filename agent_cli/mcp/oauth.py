@@ -139,12 +139,12 @@ class _InteractiveProvider(OAuthClientProvider):
 async def authorize(
     server: McpServer,
     redirect: str,
-    told: Callable[[str], None],
+    show: Callable[[str], None],
     answer: Future[dict[str, str]],
 ) -> Login:
     """One login to a server whose declaration is filled in. Raises McpRequestError.
 
-    redirect: the address of ours that the browser is sent back to. told: takes the address that the user is to open.
+    redirect: the address of ours that the browser is sent back to. show: takes the address that the user is to open.
     answer: will have what the browser brought back.
     """
     terms = {key: value for key, value in server.oauth.items() if isinstance(value, str)}
@@ -161,7 +161,7 @@ async def authorize(
             supported = context.oauth_metadata and context.oauth_metadata.token_endpoint_auth_methods_supported
             method = next((m for m in _METHODS[1:] if m in (supported or ())), "client_secret_basic")
             context.client_info.token_endpoint_auth_method = method
-        told(address)
+        show(address)
 
     async def wait_for_browser() -> AuthorizationCodeResult:
         said = await asyncio.wrap_future(answer)

@@ -25,7 +25,7 @@ class ServerSettings:
     """What all servers of a session are started with.
 
     env: for `${NAME}`. server_env: what their processes are given beside what is declared. roots: the folders that they
-    are told to work in. logs: where their error output goes. logins: the folder of logins to servers.
+    may work in. logs: where their error output goes. logins: the folder of logins to servers.
     trusted_for_run: this command line trusts the project.
     """
 

@@ -74,7 +74,7 @@ class StderrTail:
 
 
 class ServerProcess:
-    """What is told of the process while it runs: its number, what it says on its error output, how it ended."""
+    """A server's process: its number, the end of its error output, how it ended."""
 
     def __init__(self, log: Path | None) -> None:
         self.errors = StderrTail(log)

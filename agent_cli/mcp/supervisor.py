@@ -174,7 +174,7 @@ class ServerSupervisor:
         return await asyncio.wrap_future(reply)
 
     def _shut_out(self) -> str:
-        """Name a server whose login does not count any more; what the request is told."""
+        """Report that the login does not count any more; return the error of the request."""
         self._server.reason = wants_login(self._server.name, "it")
         self._server.name_login()
         return self._server.reason
