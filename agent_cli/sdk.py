@@ -34,7 +34,7 @@ from agent_cli.runtime.attachments import attach_mentioned
 from agent_cli.runtime.builder import BROKEN_OFF, Agent, build_agent
 from agent_cli.runtime.environment import find_place, read_settings
 from agent_cli.runtime.pending import decide, project_store, read_answers, refuse_fork, reopen, take_up
-from agent_cli.session.pending_plans import expired_at, expired_words, take_plan
+from agent_cli.session.pending_plans import claim_plan, expired_at, expired_words
 from agent_cli.session.records import Restored, SessionNotFoundError
 from agent_cli.session.state import ReplayState
 from agent_tools.base import ToolError
@@ -241,7 +241,7 @@ class AgentSession:
                 take_up(self._agent, turn.but(grants=()), *self._callbacks.pair())
                 conversation.pick_up()
             else:
-                take_plan(project_store(self._agent.place).folder, self.session_id)
+                claim_plan(project_store(self._agent.place).folder, self.session_id)
             self._waiting = None
             return conversation.resume_events(turn.spent)
 

@@ -10,7 +10,7 @@ from statistics import median
 
 from agent_cli.core.events import Event, MessageAdded, ToolFinished, ToolRequested, ToolStarted
 from agent_cli.core.messages import AssistantMessage, Text, ToolCall, ToolMessage, UserMessage
-from agent_cli.session.codec import VERSION, sealed
+from agent_cli.session.codec import VERSION, encode_record
 from agent_cli.session.log import SessionLog
 from agent_cli.session.records import Header
 from agent_cli.session.restore import restore
@@ -69,7 +69,7 @@ def write(path: Path, records: int, size: int) -> None:
         for seq in range(1, records + 1):
             value = HEADER if seq == 1 else next(events)
             fields = {"type": type(value).__name__, "time": "2026-01-01T00:00:00.000Z", "data": to_plain(value)}
-            line = sealed({"v": VERSION, "seq": seq, "id": f"{seq:x}-00000000", "parent": parent, **fields})
+            line = encode_record({"v": VERSION, "seq": seq, "id": f"{seq:x}-00000000", "parent": parent, **fields})
             file.write(line + b"\n")
             parent = f"{seq:x}-00000000"
 
@@ -96,7 +96,7 @@ def appends(path: Path, records: int) -> float:
     """The median seconds that one more record takes; of a kind that is not synced."""
     log = SessionLog(path, print)
     log.acquire()
-    log.go_on(records, f"{records:x}-00000000")
+    log.continue_from(records, f"{records:x}-00000000")
     event = MessageAdded(AssistantMessage((Text("I look at the next file."),)))
     samples = []
     for _ in range(APPENDS):

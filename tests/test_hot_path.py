@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from tests.support.fork_server import ROOT
 from tests.support.imported_modules import loaded
 from tests.support.model_server import Call, ModelServer, Reply
 
@@ -80,3 +82,15 @@ def test_an_ordinary_repository_is_opened_without_starting_git(tmp_path: Path) -
         modules = loaded(work, "-p", "--model", "openai/x", "hello", **env)
     assert "agent_cli.permissions.git.standing" in modules
     assert not (tmp_path / "started").exists()
+
+
+def test_a_server_that_is_remembered_and_not_used_loads_no_sdk(tmp_path: Path) -> None:
+    """What it offers is known from an earlier run, so it is started when one of its tools is called."""
+    server = {"command": sys.executable, "args": [str(ROOT / "tests/support/mcp/odd_server.py")]}
+    (tmp_path / "servers.json").write_text(json.dumps({"mcpServers": {"raw": server}}))
+    args = ["-p", "--model", "openai/x", "--mcp-config", str(tmp_path / "servers.json"), "hi"]
+    with ModelServer([Reply(text="Ok."), Reply(text="Ok.")]) as model:
+        env = {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": model.openai_url}
+        assert "mcp" in loaded(tmp_path, *args, **env)
+        assert not loaded(tmp_path, *args, **env) & {"mcp", "asyncio", "pydantic", "httpx2", "anyio"}
+        assert all("mcp__raw__echo" in json.dumps(request.body) for request in model.requests)

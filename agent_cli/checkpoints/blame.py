@@ -20,7 +20,7 @@ class Written(Value):
     change: RecordedChange
 
 
-def who_wrote(store: Store, path: str, line: int, lines: list[str]) -> Written | None:
+def blame_line(store: Store, path: str, line: int, lines: list[str]) -> Written | None:
     """The call that wrote a line (from 1) of a file, which has these lines now; None where none of ours did.
 
     Raises StoreError.

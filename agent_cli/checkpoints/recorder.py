@@ -213,13 +213,13 @@ class Recorder:
                 named = self._named(effects, cwd)
                 files = self._all_named(named) if whole else list(named.files)
                 shots = store.shots() if whole else ()
-                loose = store.loose(files) if whole else files
-                if loose:
-                    shots = (*shots, *store.shots(loose, whole=False))
+                unversioned = store.unversioned(files) if whole else files
+                if unversioned:
+                    shots = (*shots, *store.shots(unversioned, whole=False))
                 if named.history and shots:
                     store.keep_whole(shots)
                 kept = tuple(_short(s) for s in shots)
-                record = Before(0, call, tool, self._redact(summary), kept, store.head(), _now(), tuple(loose))
+                record = Before(0, call, tool, self._redact(summary), kept, store.head(), _now(), tuple(unversioned))
                 record = record.but(turn=self._turn_number())
                 store.manifest.add(record)
                 self._open[call] = (record, whole)

@@ -322,7 +322,7 @@ class _Wanted:
 
     def refuse(self, path: str, why: str, state: os.stat_result | None = None) -> None:
         state = state or look_at_file(self.base, path)
-        self.skipped[path] = (why, mark_of(state) if state else "")
+        self.skipped[path] = (why, stat_signature(state) if state else "")
 
 
 def update(
@@ -367,7 +367,7 @@ def readable(path: str, state: os.stat_result) -> bool:
     return stat.S_ISLNK(state.st_mode) or os.access(path, os.R_OK)
 
 
-def mark_of(state: os.stat_result) -> str:
+def stat_signature(state: os.stat_result) -> str:
     """What tells whether a file that is not kept has changed."""
     return f"{state.st_size}.{state.st_mtime_ns}.{state.st_ino}.{state.st_mode:o}"
 

@@ -9,7 +9,7 @@ import errno
 import os
 import stat
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from zlib import crc32
@@ -27,7 +27,7 @@ from agent_cli.checkpoints.scanner import (
     SizeLimits,
     Snapshot,
     look_at_file,
-    mark_of,
+    stat_signature,
     user_index,
 )
 from agent_cli.permissions.git.standing import git_folders
@@ -63,7 +63,7 @@ def capture(git: Git, index: Path, paths: Iterable[str], bounds: SizeLimits) -> 
         if found is None:
             continue
         if found.data is None:
-            skipped[path] = (found.why, mark_of(found.state))
+            skipped[path] = (found.why, stat_signature(found.state))
             continue
         room -= len(found.data)
         name, mode = path.lstrip("/"), stat.S_IMODE(found.state.st_mode)
@@ -194,55 +194,57 @@ class Store:
                 found.append(capture(self.git, self.where.folder / "index-named", paths, self.where.bounds))
             return tuple(found)
 
-    def loose(self, paths: Sequence[str]) -> list[str]:
+    def unversioned(self, paths: Sequence[str]) -> list[str]:
         """Those of the absolute paths that a whole snapshot does not have: outside, ignored, or in a nested repository.
 
         Called after a scan. Raises StoreError.
         """
-        left = list(dict.fromkeys(paths))
-        for base, scanner in self.scanners.items():
-            prefix = base.rstrip("/") + "/"
-            mine = [p.removeprefix(prefix) for p in left if p.startswith(prefix)]
-            if mine:
-                has = scanner.has(mine)
-                left = [p for p in left if not (p.startswith(prefix) and p.removeprefix(prefix) in has)]
-        return left
+        return self._without(paths, Scanner.has)
 
     def untracked(self, paths: Sequence[str]) -> list[str]:
         """Those of the absolute paths that no repository here tracks. Raises StoreError."""
-        left = list(paths)
+        return self._without(paths, Scanner.tracked)
+
+    def _without(self, paths: Sequence[str], known: Callable[[Scanner, list[str]], set[str]]) -> list[str]:
+        """The absolute paths without those that the scanner of their folder knows."""
+        left = list(dict.fromkeys(paths))
         for base, scanner in self.scanners.items():
             prefix = base.rstrip("/") + "/"
-            mine = [p.removeprefix(prefix) for p in left if p.startswith(prefix)]
-            tracked = {prefix + p for p in scanner.tracked(mine)} if mine else set()
-            left = [p for p in left if p not in tracked]
+            if below := [p.removeprefix(prefix) for p in left if p.startswith(prefix)]:
+                found = {prefix + p for p in known(scanner, below)}
+                left = [p for p in left if p not in found]
         return left
+
+    def _scanner_of(self, folder: str) -> Scanner | None:
+        """The scanner of the folder that is worked in and that this one is, or is below."""
+        return next((s for base, s in self.scanners.items() if f"{folder}/".startswith(f"{base.rstrip('/')}/")), None)
 
     def untracked_below(self, folder: str) -> list[str] | None:
         """The files below a folder that git does not track, by absolute path: a snapshot has all the others.
 
         None where they are too many, too large, or not known. Raises StoreError.
         """
-        for base, scanner in self.scanners.items():
-            if not f"{folder}/".startswith(f"{base.rstrip('/')}/"):
-                continue
-            index = user_index(Path(base)) or scanner.index
-            out = self.git.run("ls-files", "-z", "--others", "--", folder, tree=base, index=index)
-            found = [os.path.join(base, os.fsdecode(n)) for n in out.split(b"\0") if n]
-            sizes = [state.st_size for p in found[: MOST_BELOW + 1] if (state := look_at_file("/", p))]
-            nested = any(p.endswith("/") for p in found)
-            fits = len(found) <= MOST_BELOW and sum(sizes) <= self.where.bounds.total
-            return found if fits and not nested else None
-        return None
+        scanner = self._scanner_of(folder)
+        if scanner is None:
+            return None
+        index = user_index(Path(scanner.base)) or scanner.index
+        found = self._others(scanner, index, "--", folder)
+        sizes = [state.st_size for p in found[: MOST_BELOW + 1] if (state := look_at_file("/", p))]
+        nested = any(p.endswith("/") for p in found)
+        fits = len(found) <= MOST_BELOW and sum(sizes) <= self.where.bounds.total
+        return found if fits and not nested else None
 
     def ignored(self, folder: str) -> list[str]:
         """The ignored files below a folder that is worked in, by absolute path; not too many. Raises StoreError."""
-        for base in self.scanners:
-            if folder == base or folder.startswith(f"{base.rstrip('/')}/"):
-                words = ("ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--", folder)
-                out = self.git.run(*words, tree=base, index=self.scanners[base].index)
-                return [os.path.join(base, os.fsdecode(n)) for n in out.split(b"\0") if n][:MOST_BELOW]
-        return []
+        scanner = self._scanner_of(folder)
+        if scanner is None:
+            return []
+        return self._others(scanner, scanner.index, "--ignored", "--exclude-standard", "--", folder)[:MOST_BELOW]
+
+    def _others(self, scanner: Scanner, index: Path, *words: str) -> list[str]:
+        """The absolute paths of files that an index does not have, chosen by words of `git ls-files`."""
+        out = self.git.run("ls-files", "-z", "--others", *words, tree=scanner.base, index=index)
+        return [os.path.join(scanner.base, os.fsdecode(n)) for n in out.split(b"\0") if n]
 
     def pin(self, before: Iterable[Snapshot], after: Iterable[Snapshot]) -> None:
         """Keep what an undo needs, old contents and trees, as our own: the user's repository may drop its objects."""

@@ -18,7 +18,7 @@ from typing import Literal
 from agent_cli.checkpoints.file_state import AmbiguousStateError, FileChange, FileState, current_state, touched
 from agent_cli.checkpoints.git_store import StoreError
 from agent_cli.checkpoints.manifest import RecordedChange
-from agent_cli.checkpoints.scanner import NESTED, look_at_file, mark_of
+from agent_cli.checkpoints.scanner import NESTED, look_at_file, stat_signature
 from agent_cli.checkpoints.store import Store
 from agent_tools.record import Value
 from agent_tools.text import counted, one_line
@@ -136,7 +136,7 @@ def _item(t: FileChange, there: dict[str, int], found: dict[str, FileChange]) ->
     left = t.after
     state = look_at_file("/", t.path)
     if state is not None:
-        mark = f"~{mark_of(state)}"
+        mark = f"~{stat_signature(state)}"
         if t.before is not None and t.before.oid == mark:
             return None
         left = now if left is not None and left.oid == mark else left

@@ -29,7 +29,7 @@ from agent_cli.runtime.pending import (
     read_answers,
     reopen,
 )
-from agent_cli.session.pending_plans import expired_at, expired_words, take_plan
+from agent_cli.session.pending_plans import claim_plan, expired_at, expired_words
 from agent_cli.session.records import WaitingTurn
 from agent_cli.session.search import is_id_like, root_of
 from agent_cli.session.store import SessionStore
@@ -287,7 +287,7 @@ def _check_writes(agent: Agent, waiting: WaitingTurn, plan: dict[str, Any], mode
 
 def _expire(agent: Agent, waiting: WaitingTurn, why: str, asked: HeadlessOptions) -> int:
     """Close a turn whose plan has expired: nothing runs and no model is called."""
-    take_plan(project_store(agent.place).folder, agent.header.session_id)
+    claim_plan(project_store(agent.place).folder, agent.header.session_id)
     agent.conversation.abandon(why)
     as_json = asked.output_format != "text"
     return report_expired(agent.header.session_id, why, waiting, as_json=as_json, structured=asked.structured)
@@ -303,7 +303,7 @@ def carry_on(agent: Agent, asked: HeadlessOptions) -> int:
             f"There is nothing to resume in session {session_id}: its last turn has ended. "
             f"To send a message: agent -p --resume {session_id[:8]} WORDS"
         )
-    take_plan(project_store(agent.place).folder, session_id)
+    claim_plan(project_store(agent.place).folder, session_id)
     if restored.waiting is None:
         agent.conversation.pick_up()
     return resume_headless(asked, agent.conversation, report_of(agent), turn.spent, turn.by_model)

@@ -13,7 +13,7 @@ from agent_cli.headless.printing import print_notice
 from agent_cli.mcp.approvals import may_start
 from agent_cli.mcp.catalog import McpRequestError
 from agent_cli.mcp.config import DeclaredServer, MissingVariableError, substitute_env
-from agent_cli.mcp.credentials import Logins, TokenStoreError, has_own_key, may_carry
+from agent_cli.mcp.credentials import Logins, TokenStoreError, has_own_key, is_secure_url
 from agent_cli.runtime.mcp import approvals_of, logins_folder
 from agent_tools.text import one_line
 
@@ -26,7 +26,7 @@ def log_in_to(found: DeclaredServer, place: RunEnvironment, *, browser: bool) ->
     server = _reached(found, place)
     if has_own_key(server):
         raise UsageError(f"The MCP server {name} is declared with an Authorization header, which is used instead.")
-    if not may_carry(server.url, server.url):
+    if not is_secure_url(server.url, server.url):
         raise UsageError(f"The MCP server {name} is not reached by https, so nothing of a login is sent to it.")
     typed = sys.stdin.fileno() if sys.stdin.isatty() else None
 

@@ -28,7 +28,7 @@ from agent_cli.runtime.attachments import attach_mentioned
 from agent_cli.runtime.builder import Agent, build_agent
 from agent_cli.runtime.environment import find_place, read_settings
 from agent_cli.runtime.session import open_session
-from agent_cli.session.pending_plans import expired_at, expired_words, feedback_block, is_expired, take_plan
+from agent_cli.session.pending_plans import claim_plan, expired_at, expired_words, feedback_block, is_expired
 from agent_cli.session.store import SessionStore, close_stored_call, state_folder
 from agent_tools.base import ToolError
 from agent_tools.text import one_line
@@ -132,7 +132,7 @@ def _answer_what_waits(agent: Agent) -> None:
             if assents(text):
                 why = "There is nothing to approve any more." if expired else "A plan is approved with a command."
                 raise StillWaitingError(session_id, items, f"The message was not sent: {why}")
-            take_plan(folder, session_id)
+            claim_plan(folder, session_id)
         return text
 
     conversation.expanders.insert(0, answering)
@@ -156,7 +156,7 @@ def _take_up_plan(agent: Agent) -> None:
     if agent.restored is not None or not agent.settings.plan_review_fresh:
         return
     store = SessionStore(state_folder(agent.place.env), agent.place.root)
-    plan = take_plan(store.folder)
+    plan = claim_plan(store.folder)
     if plan is None:
         return
     text = f"The plan was taken up by session {agent.header.session_id}."

@@ -97,12 +97,12 @@ def add_hooks(layers: Layers, table: dict[str, Any], path: Path, voice: Origin, 
     if not given:
         return
     # Only with hooks.
-    from agent_cli.config.hooks import ELSEWHERE, hooks_of
+    from agent_cli.config.hooks import UNSUPPORTED_EVENTS, hooks_of
 
     given = given if isinstance(given, dict) else {"hooks": given}
-    if elsewhere := [event for event in given if event in ELSEWHERE]:
+    if elsewhere := [event for event in given if event in UNSUPPORTED_EVENTS]:
         layers.imported.append(f"{path}: hooks of {', '.join(elsewhere)} left out, events that are not offered")
-    given = {event: groups for event, groups in given.items() if event not in ELSEWHERE}
+    given = {event: groups for event, groups in given.items() if event not in UNSUPPORTED_EVENTS}
     found, problems = hooks_of(given, str(path), own=voice == "own", root=path.parent.parent)
     layers.ignored += [f"{path}: {problem}; this hook does not run" for problem in problems[:_TOLD]]
     if len(problems) > _TOLD:

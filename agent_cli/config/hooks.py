@@ -16,9 +16,12 @@ from pathlib import Path
 from typing import Any
 
 from agent_cli.config.parsing import nearest_key_hint
-from agent_cli.core.hooks import BLOCKS, EVENTS, MATCHED, SECONDS, Hook
+from agent_cli.core.hook_events import HOOK_EVENTS
+from agent_cli.core.hooks import SECONDS, Hook
 from agent_cli.core.rules import RuleError, read_rule
+from agent_tools.base import ToolError
 from agent_tools.fs.safe_read import NotRegularFileError, resolve_inside
+from agent_tools.net.urls import split_url
 from agent_tools.text import shorten
 
 MOST = 500
@@ -30,12 +33,12 @@ _KINDS = {"command": "command", "http": "url", "prompt": "prompt"}
 _OWN = {"command": ("command", "args"), "http": ("url", "headers", "allowed_env_vars"), "prompt": ("prompt", "model")}
 _KEYS = ("event", "matcher", "if", "timeout", "strict", "background", *chain.from_iterable(_OWN.values()))
 _HEADER = r"[A-Za-z0-9!#$%&'*+.^_`|~-]+"
-# Claude Code's events that have no counterpart here. Nothing is let through because their hooks do not run.
-ELSEWHERE = frozenset(
+# Claude Code's events that are not offered here. Nothing is let through because their hooks do not run.
+UNSUPPORTED_EVENTS = frozenset(
     "PostToolUseFailure PermissionDenied PostCompact StopFailure SubagentStart Setup TaskCreated TaskCompleted "
     "TeammateIdle ConfigChange InstructionsLoaded CwdChanged FileChanged WorktreeCreate WorktreeRemove Elicitation "
     "ElicitationResult UserPromptExpansion PostToolBatch".split()
-)
+).difference(HOOK_EVENTS)
 # Of Claude Code's entries: the kind, which was looked at, and what is shown while one runs, which we do not show.
 _LEFT_OUT = ("type", "statusMessage")
 
@@ -122,8 +125,8 @@ def _hook(entry: dict[str, Any], where: str, source: str, own: bool, problems: l
     why = ""
     if unknown := next((k for k in fields if k not in _KEYS), ""):
         why = f"{unknown}: there is no such key{nearest_key_hint(unknown, list(_KEYS))}"
-    elif (event := fields.get("event")) not in EVENTS:
-        why = f"{event!r} is no event that is offered{nearest_key_hint(str(event), list(EVENTS))}"
+    elif not isinstance(event := fields.get("event"), str) or event not in HOOK_EVENTS:
+        why = f"{event!r} is no event that is offered{nearest_key_hint(str(event), list(HOOK_EVENTS))}"
     elif name := next((n for n in ("strict", "background") if not isinstance(fields.get(n, False), bool)), ""):
         why = f"{name}: expected true or false"
     elif isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds <= _LONGEST:
@@ -168,10 +171,6 @@ def _bad_command(fields: dict[str, Any]) -> str:
 
 
 def _bad_server(fields: dict[str, Any]) -> str:
-    # Only with such a hook.
-    from agent_tools.base import ToolError
-    from agent_tools.net.urls import split_url
-
     headers = fields.get("headers") or {}
     if not isinstance(headers, dict) or not all(
         re.fullmatch(_HEADER, n) and isinstance(v, str) for n, v in headers.items()
@@ -193,7 +192,7 @@ def _bad_condition(fields: dict[str, Any]) -> str:
         return "model: expected the name of a model"
     if fields.get("background"):
         return "background: the answer to a prompt is waited for"
-    return "" if fields["event"] in BLOCKS else f"prompt: {fields['event']} has nothing that could be refused"
+    return "" if HOOK_EVENTS[fields["event"]].blocks else f"prompt: {fields['event']} has nothing that could be refused"
 
 
 _BAD = {"command": _bad_command, "http": _bad_server, "prompt": _bad_condition}
@@ -206,7 +205,7 @@ def _bad_filter(fields: dict[str, Any]) -> str:
         return ""
     if not isinstance(rule, str):
         return "if: expected a rule, as Bash(git push:*)"
-    if MATCHED.get(fields["event"]) != "tool_name":
+    if not HOOK_EVENTS[fields["event"]].about_call:
         return f"if: {fields['event']} is about no call, so this hook would never run"
     try:
         read_rule("deny", rule, "", Path("/"))

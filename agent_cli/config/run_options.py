@@ -9,6 +9,7 @@ import re
 from typing import Annotated, Any, Literal, get_args
 
 from agent_cli.core.modes import MODES, Effort
+from agent_cli.core.rules import KNOWN_TOOLS
 from agent_tools.record import Value
 
 Format = Literal["text", "json", "stream-json"]
@@ -227,8 +228,6 @@ _VALUES = {"resume": re.compile(r"[^-].*", re.DOTALL), "worktree": re.compile(r"
 
 def _is_rule(word: str) -> bool:
     """Whether a word is a rule beyond doubt: the name of a known tool, alone or with parentheses."""
-    from agent_cli.core.rules import KNOWN_TOOLS  # with every tool; few command lines have a rule
-
     name, opened, rest = word.partition("(")
     return name.startswith("mcp__") or (name in KNOWN_TOOLS and (not opened or rest.endswith(")")))
 

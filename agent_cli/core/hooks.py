@@ -7,36 +7,14 @@ first; where nobody does, a step costs that question and nothing else.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
-from typing import Any, Literal, Protocol, get_args
+from typing import Any, Literal, Protocol
 
 from agent_cli.core.events import Event, HookRan
+from agent_cli.core.hook_events import HOOK_EVENTS, HookEvent, Verdict
 from agent_tools.cancel import CancelToken
 from agent_tools.record import Value
 from agent_tools.text import inert, shorten
 
-HookEvent = Literal[
-    "PreToolUse",
-    "PostToolUse",
-    "PermissionRequest",
-    "UserPromptSubmit",
-    "Stop",
-    "SubagentStop",
-    "PreCompact",
-    "SessionStart",
-    "SessionEnd",
-    "Notification",
-]
-EVENTS: tuple[HookEvent, ...] = get_args(HookEvent)
-# What a matcher is compared with; the other events have none.
-MATCHED: dict[HookEvent, str] = {
-    "PreToolUse": "tool_name", "PostToolUse": "tool_name", "PermissionRequest": "tool_name",
-    "SubagentStop": "agent_type", "PreCompact": "trigger", "SessionStart": "source", "SessionEnd": "reason",
-    "Notification": "notification_type",
-}  # fmt: skip
-# Where a refusal means something.
-BLOCKS: frozenset[HookEvent] = frozenset(
-    ("PreToolUse", "PostToolUse", "PermissionRequest", "UserPromptSubmit", "Stop", "SubagentStop", "PreCompact")
-)
 SECONDS = 60.0
 
 
@@ -84,7 +62,7 @@ class HookResult(Value):
     is to end, with this to say to the user; None: it is not.
     """
 
-    verdict: Literal["", "allow", "ask", "deny"] = ""
+    verdict: Verdict = ""
     reason: str = ""
     changed: dict[str, Any] | None = None
     context: tuple[str, ...] = ()
@@ -145,8 +123,9 @@ NO_HOOKS = NoHooks()
 
 def is_told(event: HookRan) -> bool:
     """Whether the user should see that a hook ran: it failed, or its answer is not told otherwise."""
-    refused = event.outcome == "blocked" and event.event in ("PreToolUse", "PermissionRequest", "UserPromptSubmit")
-    return event.outcome != "success" and not refused
+    row = HOOK_EVENTS.get(event.event)  # None for the command of `after_turn`
+    shown_elsewhere = event.outcome == "blocked" and row is not None and row.shows_refusal
+    return event.outcome != "success" and not shown_elsewhere
 
 
 def hook_line(event: HookRan) -> str:

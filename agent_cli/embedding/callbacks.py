@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from agent_cli.core.approvals import Answer, Approve, Approver, Asker, Defer, EditedCall, QuestionReply, Reject, later
 from agent_cli.core.events import ApprovalRequested, QuestionAsked
-from agent_cli.core.hooks import EVENTS, MATCHED
+from agent_cli.core.hook_events import HOOK_EVENTS
 from agent_cli.core.place import UsageError
 from agent_cli.extensions.plugins import tool_problem
 from agent_cli.headless.run import decide_alone, deny
@@ -113,14 +113,14 @@ def read_hooks(hooks: HookFunctions) -> tuple[PythonHook, ...]:
     found = []
     for name, functions in hooks.items():
         event, colon, matcher = name.partition(":")
-        kind = next((each for each in EVENTS if each == event), None)
-        if kind is None:
-            raise UsageError(f"hooks: there is no event {event!r}; the events are: {', '.join(EVENTS)}.")
-        if colon and kind not in MATCHED:
+        row = HOOK_EVENTS.get(event)
+        if row is None:
+            raise UsageError(f"hooks: there is no event {event!r}; the events are: {', '.join(HOOK_EVENTS)}.")
+        if colon and not row.matched:
             raise UsageError(f"hooks: {event} has nothing that a matcher could be compared with.")
         every = [functions] if callable(functions) else functions
         # One that fails blocks: a guard that is broken must not let everything through.
-        found += [PythonHook(kind, function, matcher, strict=True) for function in every]
+        found += [PythonHook(row.name, function, matcher, strict=True) for function in every]
     return tuple(found)
 
 

@@ -16,7 +16,8 @@ from typing import Any
 
 from agent_cli.core.approvals import Answer, Approve, EditedCall, Reject
 from agent_cli.core.events import ApprovalRequested, Event, UsageAdded, Warned
-from agent_cli.core.hooks import Again, HookEvent, HookResult
+from agent_cli.core.hook_events import HookEvent
+from agent_cli.core.hooks import Again, HookResult
 from agent_cli.core.messages import OF_PROGRAM, ToolCall
 from agent_cli.core.results import Denial, Diagnostics, Failed, Failure, TerminalReason, TurnEnd, TurnResult, Usage
 from agent_cli.engine.tool_call import check

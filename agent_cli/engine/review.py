@@ -16,7 +16,6 @@ from agent_cli.core.events import Event, QuestionAsked, Warned
 from agent_cli.core.messages import ToolCall, pending_calls
 from agent_cli.engine.approvals import answer_of, put_question
 from agent_cli.engine.checkpoints import checkpoint
-from agent_cli.engine.tdd import Tdd
 from agent_cli.engine.turn import Turn
 from agent_cli.engine.types import GateResult, PreparedCall
 from agent_cli.permissions.decision import Decision
@@ -44,17 +43,19 @@ class ReviewGates:
         self._calls: list[str] = list(kept.get("calls", ()))
         self._asking = str(kept.get("asking", ""))
         self._resumed = bool(pending_calls(turn.history))
-        self._tdd = Tdd(turn, kept.get("tdd")) if flow == "tdd" else None
+        self._name = flow
+        make = turn.kit.workflows.get(flow) if flow else None
+        self._flow = make(turn, kept.get(flow)) if make else None
 
     def state(self) -> dict[str, Any]:
         """Return what is stored with a turn that waits."""
-        tdd = {"tdd": self._tdd.kept()} if self._tdd else {}
+        flow = {self._name: self._flow.kept()} if self._flow else {}
         changed = [to_plain(change) for change in self._changed.values()]
-        return {"changed": changed, "ran": list(self._ran), "calls": list(self._calls), "asking": self._asking, **tdd}
+        return {"changed": changed, "ran": list(self._ran), "calls": list(self._calls), "asking": self._asking, **flow}
 
     def decided(self, turn: Turn, tool: str, effects: Sequence[Effect], decision: Decision) -> Decision:
         """The decision about a call, stricter where the order of work demands it. Raises ToolError: not now."""
-        return self._tdd.decided(turn, tool, effects, decision) if self._tdd else decision
+        return self._flow.decided(turn, tool, effects, decision) if self._flow else decision
 
     def note(self, item: PreparedCall, result: ToolResult) -> str:
         """Take in what a call did; what its result should say beside."""
@@ -64,21 +65,21 @@ class ReviewGates:
             self._changed[file.path] = file if before is None else _joined(before, file)
         runs = [shorten(e.target, 200) for e in item.effects if e.kind == "run" and not item.tool.nested]
         self._ran = [*self._ran, *runs][-_COMMANDS:]
-        return self._tdd.note(item, result) if self._tdd else ""
+        return self._flow.note(item, result) if self._flow else ""
 
     def at_round(self, turn: Turn, calls: Sequence[ToolCall]) -> Generator[Event, None, GateResult]:
-        """Before the calls of a round: the tests of /tdd were seen failing, or files were changed."""
+        """Before the calls of a round: the order of work wants a look, or files were changed."""
         resumed, self._resumed = self._resumed, False
         if resumed and calls[0].id != self._asking:
             return GateResult()
-        title = self._tdd.review() if self._tdd else ""
+        title = self._flow.review() if self._flow else ""
         if not title and (self._review != "files" or not self._changed):
             return GateResult()
         reply = yield from self._look(turn, calls[0].id, title or "Files were changed.", ())
         if isinstance(reply, GateResult):
             return reply
-        if title and self._tdd:
-            self._tdd.reviewed(good=reply.verdict == "approve")
+        if title and self._flow:
+            self._flow.reviewed(good=reply.verdict == "approve")
         if reply.verdict == "approve":
             return GateResult(note=_words("The user has looked at the changes.", reply))
         text = f"Not run: the user looked at what was changed so far and {reply.text}\nDo that first."
@@ -106,15 +107,15 @@ class ReviewGates:
 
     def unfinished(self, turn: Turn, text: str) -> str:
         """What the order of work still wants, when the model has answered in words; "" where that is all."""
-        return self._tdd.unfinished(turn, text) if self._tdd else ""
+        return self._flow.unfinished(turn, text) if self._flow else ""
 
     def at_end(self, turn: Turn) -> Generator[Event, None, str | None]:
         """Before the turn ends: the user's words that send it on, or None.
 
         Raises CancelledError where the user has left.
         """
-        if self._tdd and (missing := self._tdd.missing()):
-            yield Warned(f"/tdd ends early: {missing}.")
+        if self._flow and (missing := self._flow.missing()):
+            yield Warned(f"/{self._name} ends early: {missing}.")
         if self._review != "files" or not self._changed or not turn.kit.attended:
             return None
         # There is no call that could wait, so nothing is recorded of the question; the words become a message.

@@ -69,6 +69,31 @@ class Gates(Protocol):
         """Before the turn ends: return a message that continues it, or None. Raises CancelledError."""
 
 
+class Workflow(Protocol):
+    """An order of work that a prompt asks for with `flow`: it is kept by what is seen of each call."""
+
+    def kept(self) -> Any:
+        """Return what is stored with a turn that waits, as plain data."""
+
+    def decided(self, turn: Turn, tool: str, effects: Sequence[Effect], decision: Decision) -> Decision:
+        """Return the decision about a call, perhaps stricter. Raises ToolError: not now."""
+
+    def note(self, item: PreparedCall, result: ToolResult) -> str:
+        """Take in what a call did; return what its result says beside."""
+
+    def review(self) -> str:
+        """Return what the user is to look at before the next call; "" for nothing."""
+
+    def reviewed(self, *, good: bool) -> None:
+        """Take in what the user said about it."""
+
+    def unfinished(self, turn: Turn, text: str) -> str:
+        """Return why the turn may not end with this text; "" where it may."""
+
+    def missing(self) -> str:
+        """Return what was not seen by the end of the turn, in words; "" for nothing."""
+
+
 class ToolTable(LiveMapping[Tool[Any]]):
     """The tools that may be called, by name. They can be replaced while a turn runs."""
 
@@ -145,7 +170,8 @@ class TurnDeps(Value):
 
     report: describes an unexpected exception in a file; answers its path, or "". watch: observes changes of files.
     hooks: what runs at named steps. agents: the types of sub-agents. agent: the type of the sub-agent whose turn this
-    is; depth: how deep it is nested; above: the histories that it is nested in, the user's own first.
+    is; depth: how deep it is nested; above: the histories that it is nested in, the user's own first. workflows: by the
+    name that a prompt's `flow` has; each is made with the turn and what was stored of it, or None.
     """
 
     transport: ModelClient
@@ -176,6 +202,7 @@ class TurnDeps(Value):
     agent: str = ""
     depth: int = 0
     above: tuple[Sequence[Message], ...] = ()
+    workflows: Mapping[str, Callable[[Turn, Any], Workflow]] = MappingProxyType({})
 
     def tool_class(self, name: str) -> type[Tool[Any]]:
         """What a tool that is offered says of itself, or a built-in one that was called when it was offered."""

@@ -14,7 +14,7 @@ from agent_cli.config.front_matter import FrontMatterError, listed_items, read_f
 from agent_cli.config.prompts import prompt_folder
 from agent_cli.core.agent_type import AgentType
 from agent_cli.core.rules import RuleError
-from agent_cli.extensions.commands import key_words, markdown_files
+from agent_cli.extensions.commands import key_words, markdown_files, search_folders
 from agent_cli.extensions.template import model_of
 from agent_tools.fs.safe_read import read_regular, read_text
 from agent_tools.registry import tool_name
@@ -98,18 +98,17 @@ def find_agent_types(
     """The user's types by name, sorted, and what is wrong with some. project: None where it has no say."""
     found: dict[str, AgentType] = {}
     problems: list[str] = []
-    for base, within in ((project, project), (home, None)):
-        for folder in FOLDERS if base is not None else ():
-            for stem, path in markdown_files(f"{base}/{folder}", within, problems):
-                if stem.casefold().endswith("readme"):
-                    continue  # a note for people, which doctor tells of
-                try:
-                    text = read_regular(path, LIMIT, within).decode("utf-8", "replace")
-                    kind = read_agent_type(text, path, known, check_model).but(path=Path(path))
-                except OSError as error:
-                    problems.append(f"{path}: this agent type is left out: {error.strerror or error}")
-                except AgentTypeError as error:
-                    problems.append(f"{error}; this agent type is left out")
-                else:
-                    found.setdefault(kind.name, kind)
+    for folder, within in search_folders(home, project, FOLDERS):
+        for stem, path in markdown_files(folder, within, problems):
+            if stem.casefold().endswith("readme"):
+                continue  # a note for people, which doctor tells of
+            try:
+                text = read_regular(path, LIMIT, within).decode("utf-8", "replace")
+                kind = read_agent_type(text, path, known, check_model).but(path=Path(path))
+            except OSError as error:
+                problems.append(f"{path}: this agent type is left out: {error.strerror or error}")
+            except AgentTypeError as error:
+                problems.append(f"{error}; this agent type is left out")
+            else:
+                found.setdefault(kind.name, kind)
     return dict(sorted(found.items())), problems

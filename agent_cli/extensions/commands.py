@@ -9,7 +9,7 @@ the head of a file may say is in docs/extensions.md.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -47,18 +47,24 @@ class Command(Value):
 
     def expand(self, arguments: str, ctx: ToolContext) -> str | ExpandedPrompt:
         """The prompt with the arguments in their places and the files that it mentions. Raises ToolError."""
-        try:
-            text = read_regular(self.path, LIMIT, self.within).decode("utf-8", "replace")
-        except OSError as error:
-            raise ToolError(f"The command /{self.name} cannot be read: {error.strerror or error}.") from None
-        head, body = split_front_matter(text)
-        if not body.strip():
-            raise ToolError(f"The command /{self.name} is empty: {self.path} has no text.")
+        head, body = read_prompt_file(self.path, LIMIT, self.within, f"The command /{self.name}")
         try:
             table = read_front_matter(head)
         except FrontMatterError:
             table = {}  # told at the start
         return expand_body(self.name, body, table, arguments, ctx, own=self.own)
+
+
+def read_prompt_file(path: Path, limit: int, within: Path | None, what: str) -> tuple[str, str]:
+    """The front matter and the text of a prompt's file. Raises ToolError, which names it as `what`."""
+    try:
+        text = read_regular(path, limit, within).decode("utf-8", "replace")
+    except OSError as error:
+        raise ToolError(f"{what} cannot be read: {error.strerror or error}.") from None
+    head, body = split_front_matter(text)
+    if not body.strip():
+        raise ToolError(f"{what} is empty: {path} has no text.")
+    return head, body
 
 
 def expand_message(text: str, commands: Mapping[str, UserCommand], ctx: ToolContext) -> str | ExpandedPrompt:
@@ -83,11 +89,10 @@ def find_commands(home: Path | None, project: Path | None) -> tuple[dict[str, Co
     """The commands by name, sorted, and what is wrong with files among them. project: None where it has no say."""
     found: dict[str, Command] = {}
     problems: list[str] = []
-    for base, within in ((project, project), (home, None)):
-        for folder in FOLDERS if base is not None else ():
-            for name, path in markdown_files(f"{base}/{folder}", within, problems):
-                if name not in found:
-                    found[name] = _read_head(name, Path(path), within, problems)
+    for folder, within in search_folders(home, project, FOLDERS):
+        for name, path in markdown_files(folder, within, problems):
+            if name not in found:
+                found[name] = _read_head(name, Path(path), within, problems)
     return dict(sorted(found.items())), problems
 
 
@@ -98,20 +103,38 @@ def shipped_commands() -> dict[str, Command]:
     return {name: _read_head(name, path, None, []).but(by_model=False) for name, path in files}
 
 
+def search_folders(
+    home: Path | None, project: Path | None, names: tuple[str, ...]
+) -> Iterator[tuple[str, Path | None]]:
+    """The folders that extensions are looked for in, the nearest first, each with what its files must be within."""
+    for base, within in ((project, project), (home, None)):
+        if base is not None:
+            yield from ((f"{base}/{name}", within) for name in names)
+
+
 def markdown_files(
-    folder: str, within: Path | None = None, problems: list[str] | None = None, prefix: str = "", depth: int = 0
+    folder: str, within: Path | None = None, problems: list[str] | None = None
 ) -> Iterator[tuple[str, str]]:
     """Names and paths of the markdown files below a folder, in order; `a:b` is the file b in the folder a.
 
     within: as for a command. problems: takes the links that lead out of it.
     """
-    for name, is_folder in entries_inside(folder, within, problems):
-        if unusable_name(name):
+    for path in files_below(folder, lambda f: entries_inside(f, within, problems), is_unusable_name, DEEPEST):
+        if path.endswith(".md"):
+            yield path[:-3].replace("/", ":"), f"{folder}/{path}"
+
+
+def files_below(
+    folder: str, listed: Callable[[str], list[tuple[str, bool]]], skipped: Callable[[str], bool], deepest: int
+) -> Iterator[str]:
+    """The paths of the files below a folder, in order. listed: what is in one, each with whether it is a folder."""
+    for name, is_folder in listed(folder):
+        if skipped(name):
             continue
-        if is_folder and depth < DEEPEST:
-            yield from markdown_files(f"{folder}/{name}", within, problems, f"{prefix}{name}:", depth + 1)
-        elif name.endswith(".md") and not is_folder:
-            yield prefix + name[:-3], f"{folder}/{name}"
+        if not is_folder:
+            yield name
+        elif deepest:
+            yield from (f"{name}/{path}" for path in files_below(f"{folder}/{name}", listed, skipped, deepest - 1))
 
 
 def entries_inside(folder: str, within: Path | None, problems: list[str] | None = None) -> list[tuple[str, bool]]:
@@ -141,7 +164,7 @@ def entries_inside(folder: str, within: Path | None, problems: list[str] | None 
     return sorted(found)
 
 
-def unusable_name(name: str) -> bool:
+def is_unusable_name(name: str) -> bool:
     """Whether a file or folder of this name cannot be called by it."""
     return not name.isprintable() or name.startswith(".") or bool(set(" :") & set(name))
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from agent_cli.config.front_matter import FrontMatterError, read_allowed, read_front_matter, split_front_matter
 from agent_cli.extensions.agents import AgentTypeError, read_agent_type
-from agent_cli.extensions.commands import LIMIT, unusable_name
+from agent_cli.extensions.commands import LIMIT, is_unusable_name
 from agent_cli.extensions.skills import FILE, read_skill
 from agent_cli.extensions.skills import LIMIT as SKILL_LIMIT
 from agent_cli.extensions.template import command_pieces, model_of
@@ -191,7 +191,7 @@ class ReportReader:
             if os.path.lexists(there / FILE):
                 return None
             return FileReport(path, f"not used: its folder {name} has no {FILE}", False)
-        if unusable_name(name):
+        if is_unusable_name(name):
             return FileReport(path, "not used: the folder's name cannot be one of a skill", False)
         problems: list[str] = []
         skill = read_skill(name, there, within, problems)
@@ -268,7 +268,7 @@ def _no_markdown(inner: str, what: str) -> str:
     """Why a file among markdown files is none of them, or ""."""
     if not inner.endswith(".md"):
         return f"not used: {what} is a file that ends in .md"
-    if any(unusable_name(part) for part in inner.split("/")):
+    if any(is_unusable_name(part) for part in inner.split("/")):
         return "not used: its name cannot be called; it has blanks, colons or a dot at its beginning"
     return ""
 

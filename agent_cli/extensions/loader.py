@@ -25,6 +25,7 @@ from agent_tools.registry import BUILTIN
 
 if TYPE_CHECKING:
     from agent_cli.core.agent_type import AgentType
+    from agent_cli.engine.turn import Turn, Workflow
     from agent_cli.extensions.skills import Skill
     from agent_cli.hooks import PythonHook
 
@@ -62,6 +63,16 @@ def _shipped_types() -> dict[str, AgentType]:
     from agent_cli.extensions.agents import builtin_agent_types
 
     return builtin_agent_types()
+
+
+def _shipped_workflows() -> dict[str, Callable[[Turn, Any], Workflow]]:
+    from agent_cli.extensions.tdd import Tdd
+
+    return {"tdd": Tdd}
+
+
+# The orders of work that a prompt can ask for with `flow`.
+WORKFLOWS: Mapping[str, Callable[[Turn, Any], Workflow]] = LazyMapping({}, _shipped_workflows)
 
 
 class Embedded(Value):

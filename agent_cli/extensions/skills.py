@@ -10,14 +10,22 @@ the user as /x.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 from agent_cli.config.front_matter import FrontMatterError, read_front_matter, split_front_matter
-from agent_cli.extensions.commands import MOST, entries_inside, hint_of, key_words, unusable_name
+from agent_cli.extensions.commands import (
+    MOST,
+    entries_inside,
+    files_below,
+    hint_of,
+    is_unusable_name,
+    key_words,
+    read_prompt_file,
+    search_folders,
+)
 from agent_cli.extensions.template import expand_body
 from agent_tools.base import ToolContext, ToolError
-from agent_tools.fs.safe_read import read_regular, read_start, resolve_inside
+from agent_tools.fs.safe_read import read_start, resolve_inside
 from agent_tools.overrides import ExpandedPrompt
 from agent_tools.record import Value
 
@@ -50,13 +58,7 @@ class Skill(Value):
 
     def expand(self, arguments: str, ctx: ToolContext) -> str | ExpandedPrompt:
         """What the skill says, where its files are, and which there are. Raises ToolError."""
-        try:
-            text = read_regular(self.path, LIMIT, self.within).decode("utf-8", "replace")
-        except OSError as error:
-            raise ToolError(f"The skill {self.name} cannot be read: {error.strerror or error}.") from None
-        head, body = split_front_matter(text)
-        if not body.strip():
-            raise ToolError(f"The skill {self.name} is empty: {self.path} has no text.")
+        head, body = read_prompt_file(self.path, LIMIT, self.within, f"The skill {self.name}")
         try:
             table = read_front_matter(head)
         except FrontMatterError as error:
@@ -70,7 +72,7 @@ class Skill(Value):
             folder = self.folder if self.within is None else resolve_inside(self.folder, self.within)
         except OSError:
             folder = self.folder
-        names = sorted(n for n in _below(str(folder)) if n != FILE)
+        names = sorted(n for n in files_below(str(folder), _own_entries, _is_hidden, 3) if n != FILE)
         here = f"This skill's folder is {self.folder}; paths in it are relative to that."
         if not names:
             return here
@@ -82,17 +84,16 @@ def find_skills(home: Path | None, project: Path | None) -> tuple[dict[str, Skil
     """The skills by name, sorted, and what is wrong with some. project: None where it has no say."""
     found: dict[str, Skill] = {}
     problems: list[str] = []
-    for base, within in ((project, project), (home, None)):
-        for folder in FOLDERS if base is not None else ():
-            for name in skill_names(f"{base}/{folder}", within, problems):
-                if name not in found and (skill := read_skill(name, Path(f"{base}/{folder}/{name}"), within, problems)):
-                    found[name] = skill
+    for folder, within in search_folders(home, project, FOLDERS):
+        for name in skill_names(folder, within, problems):
+            if name not in found and (skill := read_skill(name, Path(f"{folder}/{name}"), within, problems)):
+                found[name] = skill
     return dict(sorted(found.items())), problems
 
 
 def skill_names(folder: str, within: Path | None = None, problems: list[str] | None = None) -> list[str]:
     """The folders in a folder that may be skills, in order. within, problems: as for `entries_inside`."""
-    return [n for n, is_folder in entries_inside(folder, within, problems) if is_folder and not unusable_name(n)]
+    return [n for n, is_folder in entries_inside(folder, within, problems) if is_folder and not is_unusable_name(n)]
 
 
 def read_skill(name: str, folder: Path, within: Path | None, problems: list[str]) -> Skill | None:
@@ -136,19 +137,15 @@ def _first_paragraph(body: str) -> str:
     return next((" ".join(block.split()) for block in blocks if block and not block.startswith("#")), "")
 
 
-def _below(folder: str, prefix: str = "", depth: int = 0) -> Iterator[str]:
-    """The files below a folder, with their paths in it; links to folders are not followed."""
+def _own_entries(folder: str) -> list[tuple[str, bool]]:
+    """What is in a folder, sorted, each with whether it is a folder; a link to one is none."""
     try:
         with os.scandir(folder) as entries:
-            listed = sorted(
-                ((e.name, e.is_dir(follow_symlinks=False)) for e, _ in zip(entries, range(MOST), strict=False))
-            )
+            listed = zip(entries, range(MOST), strict=False)
+            return sorted((e.name, e.is_dir(follow_symlinks=False)) for e, _ in listed)
     except OSError:
-        return
-    for name, is_folder in listed:
-        if not name.isprintable() or name.startswith(".") or name == "__pycache__":
-            continue
-        if is_folder and depth < 3:
-            yield from _below(f"{folder}/{name}", f"{prefix}{name}/", depth + 1)
-        elif not is_folder:
-            yield prefix + name
+        return []
+
+
+def _is_hidden(name: str) -> bool:
+    return not name.isprintable() or name.startswith(".") or name == "__pycache__"

@@ -16,7 +16,7 @@ from pathlib import Path
 from agent_cli.config.run_options import ASK_WHICH
 from agent_cli.core.place import RunEnvironment, UsageError
 from agent_cli.permissions.git.use import NotUsableError, Use, filters_off, git_to_read, usable
-from agent_cli.permissions.trust import TrustStore, agree, fingerprints
+from agent_cli.permissions.trust import TrustStore, fingerprints, grant_trust
 from agent_cli.permissions.trust_scan import GIT
 from agent_cli.session.store import SessionStore, state_folder
 from agent_tools.fs.private import private_folder
@@ -232,7 +232,7 @@ def bring_settings(worktree: Worktree, state: Path, *, trusted: bool, by_setting
     # The configuration of git is one for both, and is not found beside a worktree.
     same = ours is not None and ours == {name: mark for name, mark in theirs.items() if name != GIT or GIT in ours}
     if trusted and ours is not None and (by_setting or same):
-        agree(worktree.path, state, ours)
+        grant_trust(worktree.path, state, ours)
 
 
 def _same(a: Path, b: Path) -> bool:

@@ -4,6 +4,7 @@
 first of them runs.
 """
 
-from agent_cli.hooks.registry import HookRegistry, PythonHook
+from agent_cli.hooks.matching import PythonHook
+from agent_cli.hooks.registry import HookRegistry
 
 __all__ = ["HookRegistry", "PythonHook"]

@@ -58,7 +58,7 @@ def run_hook(
 ) -> HookRun:
     """Run a command to its end, its time, or the cancellation. Nothing is raised; what it left behind may go on."""
     started = monotonic()
-    out, err = _Kept(), _Kept()
+    out, err = _BoundedBuffer(), _BoundedBuffer()
     try:
         with tempfile.TemporaryFile() as file:
             file.write(given)
@@ -83,7 +83,7 @@ def run_hook(
         running.close()
 
 
-class _Kept:
+class _BoundedBuffer:
     """The first bytes of an output; the rest is read and dropped."""
 
     def __init__(self) -> None:

@@ -1,155 +1,46 @@
-"""Which hooks there are, by event; the runner is loaded when the first of them is to run.
-
-Matchers: a name, alternatives (`Edit|Write`), a regular expression, or nothing, which means every name.
-"""
+"""The hooks of a conversation, as a turn is given them; the runner is loaded when the first of them is to run."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from functools import lru_cache
-from pathlib import Path
+from collections.abc import Generator, Mapping
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from agent_cli.core.events import Event
-from agent_cli.core.hooks import MATCHED, Again, Hook, HookEvent, HookResult
+from agent_cli.core.hook_events import HOOK_EVENTS, HookEvent
+from agent_cli.core.hooks import Again, HookResult
+from agent_cli.hooks.matching import HookSet
 from agent_tools.cancel import CancelToken
-from agent_tools.record import Value
-from agent_tools.registry import tool_class, tool_name
 
 if TYPE_CHECKING:
-    from agent_cli.engine.types import ModelHandle
     from agent_cli.hooks.runner import Runner
-    from agent_tools.base import Effect
 
 
-class PythonHook(Value):
-    """A hook in Python: it is given what a command gets on standard input, and returns what one prints, or None.
-
-    What it raises is a failure, which blocks where it is strict. It has no time limit.
-    """
-
-    event: HookEvent
-    call: Callable[[dict[str, Any]], Mapping[str, Any] | None]
-    matcher: str = ""
-    strict: bool = False
-    own: bool = True
-    source: str = "Python"
-
-    @property
-    def command(self) -> str:
-        return str(getattr(self.call, "__qualname__", type(self.call).__name__))
-
-
-class HookSession(Value):
-    """What every hook is told of the session it runs in. root: the project's folder."""
-
-    session_id: str = ""
-    transcript_path: str = ""
-    root: Path = Path()
-
-
-def no_model(name: str) -> ModelHandle:
-    """Raises ModelError."""
-    from agent_cli.core.results import Failure
-    from agent_cli.providers.base import ModelError
-
-    raise ModelError(Failure("auth", "There is no model here that could judge it."))
-
-
-class HookRegistry:
-    """The hooks of a kit, in the order of configuration; functions come after commands.
-
-    environment: the variables that a hook starts from, by whether it is the user's own. cwd: where hooks run.
-    asked: whether somebody is there to answer a question, now or later; without that PermissionRequest has no hooks.
-    opened: the model that judges conditions, by name; "" for the usual one. Raises ModelError.
-    about: whether a rule is about a call of a tool with these effects, for hooks that are for some calls only.
-    """
-
-    def __init__(
-        self,
-        hooks: Iterable[Hook] = (),
-        functions: Iterable[PythonHook] = (),
-        *,
-        session: HookSession | None = None,
-        environment: Callable[[bool], dict[str, str]] = lambda own: {},
-        cwd: Callable[[], Path] = Path.cwd,
-        asked: bool = True,
-        about: Callable[[str, str, Sequence[Effect]], bool] = lambda rule, tool, effects: True,
-        opened: Callable[[str], ModelHandle] = no_model,
-    ) -> None:
-        self.session = session or HookSession(root=Path.cwd())
-        self.environment = environment
-        self.cwd = cwd
-        self._asked = asked
-        self._about = about
-        self.opened = opened
-        self._by_event: dict[str, list[Hook | PythonHook]] = {}
-        every: list[Hook | PythonHook] = [*hooks, *functions]
-        for hook in every:
-            self._by_event.setdefault(hook.event, []).append(hook)
-        self._runner: Runner | None = None
-
-    def of(self, event: HookEvent, subject: str = "") -> list[Hook | PythonHook]:
-        """The hooks that run at a step, in order; without a subject all of the event."""
-        found = self._by_event.get(event, [])
-        if not subject or event not in MATCHED:
-            return found
-
-        return [hook for hook in found if matcher_matches(hook.matcher, subject)]
-
-    def is_for(self, hook: Hook | PythonHook, data: Mapping[str, Any]) -> bool:
-        """Whether a hook of the event is for the call that the data of the event tell of."""
-        if not isinstance(hook, Hook) or not hook.only:
-            return True
-        from agent_tools.base import Effect
-
-        effects = [Effect(e["kind"], e["target"]) for e in data.get("effects", ())]
-        return self._about(hook.only, str(data.get("tool_name", "")), effects)
+class HookRegistry(HookSet):
+    """The hooks of a kit, which can be run; see `Hooks` for what the methods do."""
 
     def wants(self, event: HookEvent, subject: str = "") -> bool:
-        if event not in self._by_event or (event == "PermissionRequest" and not self._asked):
+        if HOOK_EVENTS[event].needs_answerer and not self.asked:
             return False
-        return bool(self.of(event, subject))
+        return bool(self.matching(event, subject))
 
     def run(
         self, event: HookEvent, data: Mapping[str, Any], cancel: CancelToken, again: Again | None = None
     ) -> Generator[Event, None, HookResult]:
-        return (yield from self.runner.run(event, data, cancel, again))
+        return (yield from self._runner.run(event, data, cancel, again))
 
     def begin(self, event: HookEvent, data: Mapping[str, Any]) -> None:
-        self.runner.begin(event, data)
+        self._runner.begin(event, data)
 
     def finished(self) -> list[Event]:
-        return self._runner.finished() if self._runner else []
+        return self._runner.finished() if "_runner" in self.__dict__ else []
 
     def close(self) -> None:
-        if self._runner is not None:
+        if "_runner" in self.__dict__:
             self._runner.close()
 
-    @property
-    def runner(self) -> Runner:
-        if self._runner is None:
-            from agent_cli.hooks.runner import Runner
+    @cached_property
+    def _runner(self) -> Runner:
+        from agent_cli.hooks.runner import Runner
 
-            self._runner = Runner(self)
-        return self._runner
-
-
-def matcher_matches(matcher: str, subject: str) -> bool:
-    """Whether a matcher means this name. A regular expression may match anywhere in it, unless it is anchored."""
-    if matcher in ("", "*"):
-        return True
-    names = (subject, tool_name(subject), *tool_class(subject).other_names)
-    if re.fullmatch(r"[\w |,-]*", matcher):
-        return any(part.strip() in names for part in re.split(r"[|,]", matcher))
-    found = _compiled(matcher)
-    return found is not None and any(found.search(name) for name in names)
-
-
-@lru_cache(maxsize=256)
-def _compiled(matcher: str) -> re.Pattern[str] | None:
-    try:
-        return re.compile(matcher)
-    except re.error:
-        return None
+        return Runner(self)

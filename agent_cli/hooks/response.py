@@ -9,31 +9,28 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any
 
-from agent_cli.core.hooks import BLOCKS, HookEvent, HookResult
+from agent_cli.core.hook_events import HOOK_EVENTS, HookEvent, Verdict
+from agent_cli.core.hooks import HookResult
 from agent_cli.hooks.handlers import MOST, HookRun
 from agent_tools.record import Value
 from agent_tools.text import sanitize_output, shorten
 
-# Where plain words are context for the model.
-SPEAKS = frozenset(("UserPromptSubmit", "SessionStart", "PreCompact"))
-ADDS = SPEAKS | {"PreToolUse", "PostToolUse"}
-_CHANGES = frozenset(("PreToolUse", "PermissionRequest"))
 _WORDS = 10_000
-_VERDICTS = {"allow": "allow", "approve": "allow", "deny": "deny", "block": "deny", "ask": "ask", "defer": "ask"}
-
-Verdict = Literal["", "allow", "ask", "deny"]
+_VERDICTS: dict[str, Verdict] = {
+    "allow": "allow", "approve": "allow", "deny": "deny", "block": "deny", "ask": "ask", "defer": "ask",
+}  # fmt: skip
 
 
 class HookResponse(Value):
-    """What one hook answered. trouble: what was wrong, for the user. message: the hook's words to the user.
+    """What one hook answered. error: what was wrong, for the user. message: the hook's words to the user.
 
     quiet: its output is not to be shown. blocks_not: it failed in the way that many take for a block.
     """
 
     result: HookResult = HookResult()
-    trouble: str = ""
+    error: str = ""
     message: str = ""
     quiet: bool = False
     blocks_not: bool = False
@@ -51,7 +48,7 @@ def read_answer(event: HookEvent, ran: HookRun, *, strict: bool) -> HookResponse
     if ran.code:
         how = f"was ended by signal {-ran.code}" if ran.code < 0 else f"exited with {ran.code}"
         answer = _failed(event, how, err, strict)
-        return answer.but(blocks_not=ran.code == 1 and not strict and event in BLOCKS)
+        return answer.but(blocks_not=ran.code == 1 and not strict and HOOK_EVENTS[event].blocks)
     if len(ran.out) >= MOST:
         return _failed(event, f"printed more than {MOST:,} bytes", "", strict)
     return read_output(event, ran.out.decode("utf-8", "replace"), strict=strict)
@@ -61,9 +58,8 @@ def read_output(event: HookEvent, text: str, *, strict: bool) -> HookResponse:
     """What standard output says after exit code 0."""
     text = text.strip()
     if not text.startswith("{"):
-        return HookResponse(
-            HookResult(context=(clip_hook_text(sanitize_output(text)),)) if text and event in SPEAKS else HookResult()
-        )
+        said = (clip_hook_text(sanitize_output(text)),) if text and HOOK_EVENTS[event].plain_text else ()
+        return HookResponse(HookResult(context=said))
     try:
         data = json.loads(text)
     except (ValueError, RecursionError):
@@ -76,19 +72,19 @@ def read_object(event: HookEvent, data: Mapping[str, Any], *, strict: bool) -> H
     found = _Object(event, data)
     result = found.result()
     message, quiet = found.text(data, "systemMessage"), found.flag(data, "suppressOutput", False)
-    if found.wrong and strict and result.verdict != "deny" and event in BLOCKS:
+    if found.wrong and strict and result.verdict != "deny" and HOOK_EVENTS[event].blocks:
         result = result.but(verdict="deny", reason=f"its answer is not understood: {found.wrong[0]}")
     elif found.wrong and result.verdict == "allow":
         result = result.but(verdict="", reason="")
-    trouble = f"its answer is not understood: {'; '.join(found.wrong)}" if found.wrong else ""
-    return HookResponse(result, trouble, message, quiet)
+    error = f"its answer is not understood: {'; '.join(found.wrong)}" if found.wrong else ""
+    return HookResponse(result, error, message, quiet)
 
 
 class _Object:
     """An answer on its way to a result. wrong: what was not understood, a phrase each."""
 
     def __init__(self, event: HookEvent, data: Mapping[str, Any]) -> None:
-        self.event = event
+        self.row = HOOK_EVENTS[event]
         self.data = data
         self.wrong: list[str] = []
         inner = data.get("hookSpecificOutput")
@@ -106,26 +102,27 @@ class _Object:
         stop = None
         if not self.flag(self.data, "continue", True):
             stop = self.text(self.data, "stopReason") or "a hook ended the turn"
-        if self.event == "PermissionRequest" and verdict == "deny" and self._decision().get("interrupt") is True:
+        if verdict == "deny" and self._decision().get("interrupt") is True:
             stop = reason or "a hook ended the turn"
         return HookResult(
-            verdict, reason, changed, (clip_hook_text(said),) if said and self.event in ADDS else (), stop
+            verdict, reason, changed, (clip_hook_text(said),) if said and self.row.adds_context else (), stop
         )
 
     def _decision(self) -> dict[str, Any]:
-        """PermissionRequest's own object."""
-        found = self.inner.get("decision")
+        """The object that has the behavior, at an event whose answers have one."""
+        found = self.inner.get("decision") if self.row.verdict_key == "behavior" else None
         return found if isinstance(found, dict) else {}
 
     def _verdict(self) -> tuple[Verdict, str]:
-        if self.event == "PermissionRequest":
+        key = self.row.verdict_key
+        if key == "behavior":
             if self.inner.get("decision") is not None and not self._decision():
                 self.wrong.append("decision is no object")
             word, reason = self._decision().get("behavior"), self.text(self._decision(), "message")
             if word is None and self.data.get("decision") in ("block", "deny"):
                 # Not where it belongs, but what is meant is plain.
                 word, reason = "deny", self.text(self.data, "reason")
-        elif self.event == "PreToolUse":
+        elif key == "permissionDecision":
             word = self.inner.get("permissionDecision", self.data.get("decision"))
             reason = self.text(self.inner, "permissionDecisionReason") or self.text(self.data, "reason")
         else:
@@ -133,20 +130,18 @@ class _Object:
         if word is None:
             return "", ""
         meant = _VERDICTS.get(word, "") if isinstance(word, str) else ""
-        if meant and self.event not in ("PreToolUse", "PermissionRequest"):
-            meant = "deny" if meant == "deny" and self.event in BLOCKS else ""
-            if not meant and word not in ("approve", "allow"):
-                self.wrong.append(f"{self.event} knows no {shorten(str(word), 40)}")
-        elif not meant or (self.event == "PermissionRequest" and meant == "ask"):
+        if meant in self.row.verdicts:
+            return meant, clip_hook_text(reason)
+        if not meant or key != "decision":
             self.wrong.append(f"the decision {shorten(str(word), 40)!r} is none")
-            meant = ""
-        verdict: Verdict = meant  # type: ignore[assignment]
-        return verdict, clip_hook_text(reason) if verdict else ""
+        elif meant != "allow":
+            self.wrong.append(f"{self.row.name} knows no {shorten(str(word), 40)}")
+        return "", ""
 
     def _changed(self) -> dict[str, Any] | None:
-        where = self._decision() if self.event == "PermissionRequest" else self.inner
+        where = self._decision() if self.row.verdict_key == "behavior" else self.inner
         changed = where.get("updatedInput")
-        if changed is None or self.event not in _CHANGES:
+        if changed is None or not self.row.changes_input:
             return None
         if not isinstance(changed, dict):
             self.wrong.append("updatedInput is no object")
@@ -174,15 +169,15 @@ class _Object:
 
 def _refused(event: HookEvent, reason: str) -> HookResponse:
     """Exit code 2: a block where there is one, else words for the user."""
-    if event in BLOCKS:
+    if HOOK_EVENTS[event].blocks:
         return HookResponse(HookResult("deny", clip_hook_text(reason)))
-    return HookResponse(trouble=f"exited with 2: {shorten(reason, 300)}")
+    return HookResponse(error=f"exited with 2: {shorten(reason, 300)}")
 
 
 def _failed(event: HookEvent, how: str, err: str, strict: bool) -> HookResponse:
-    """A hook that did not do its work: told, and a block where it is strict."""
+    """A hook that did not do its work: a note, and a block where it is strict."""
     said = f"{how}: {shorten(err, 300)}" if err else how
-    result = HookResult("deny", clip_hook_text(f"it {said}")) if strict and event in BLOCKS else HookResult()
+    result = HookResult("deny", clip_hook_text(f"it {said}")) if strict and HOOK_EVENTS[event].blocks else HookResult()
     return HookResponse(result, said)
 
 

@@ -12,17 +12,16 @@ import os
 from collections.abc import Generator, Mapping, Sequence
 from threading import Thread
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from agent_cli.core.events import Event, HookRan, HookStarted, Warned
-from agent_cli.core.hooks import MATCHED, Again, Hook, HookEvent, HookResult
-from agent_cli.hooks.handlers import HookRun, run_hook, shell_argv
-from agent_cli.hooks.response import HookResponse, Verdict, clip_hook_text, read_answer, read_object
+from agent_cli.core.hook_events import HOOK_EVENTS, HookEvent, Verdict
+from agent_cli.core.hooks import Again, Hook, HookResult
+from agent_cli.hooks.handlers import HookRun, judge_prompt, post, run_hook, shell_argv
+from agent_cli.hooks.matching import HookSet, PythonHook
+from agent_cli.hooks.response import HookResponse, clip_hook_text, read_answer, read_object
 from agent_tools.cancel import CancelledError, CancelToken
 from agent_tools.text import sanitize_output, shorten
-
-if TYPE_CHECKING:
-    from agent_cli.hooks.registry import HookRegistry, PythonHook
 
 _PASSES = 4
 _SHOWN = 4_000
@@ -35,7 +34,7 @@ EXIT_1 = "exited with 1, which blocks nothing: exit with 2 to block, or set stri
 class Runner:
     """The hooks of one kit at work."""
 
-    def __init__(self, table: HookRegistry) -> None:
+    def __init__(self, table: HookSet) -> None:
         self._table = table
         self._hinted: set[str] = set()
         self._begun: list[tuple[Thread, list[Event]]] = []
@@ -46,10 +45,10 @@ class Runner:
     ) -> Generator[Event, None, HookResult]:
         """Run what is to run at a step. Raises CancelledError."""
         given = dict(data)
-        hooks = self._table.of(event, str(data.get(MATCHED.get(event, ""), "")))
+        hooks = self._table.matching(event, _subject(event, data))
         aside = [h for h in hooks if isinstance(h, Hook) and h.background and self._table.is_for(h, given)]
         if aside:
-            self._beside(aside, event, dict(data))
+            self._in_background(aside, event, dict(data))
         hooks = [h for h in hooks if not (isinstance(h, Hook) and h.background)]
         results: dict[int, HookResult] = {}
         seen: dict[int, Any] = {}
@@ -74,7 +73,7 @@ class Runner:
         else:
             reason = "the hooks change the input of this call again and again"
             return HookResult("deny", reason)
-        found = together(list(results.values()))
+        found = combine_results(list(results.values()))
         return found.but(changed=given["tool_input"] if changed else None)
 
     def _one(
@@ -82,7 +81,7 @@ class Runner:
     ) -> Generator[Event, None, HookResult]:
         """Run one hook, and tell how it went."""
         hook_id = os.urandom(8).hex()
-        subject = str(given.get(MATCHED.get(event, ""), ""))
+        subject = _subject(event, given)
         name = f"{event}:{subject}" if subject else event
         yield HookStarted(hook_id, event, name, hook.command)
         full = {**self._fields(event), **given}
@@ -91,13 +90,13 @@ class Runner:
         else:
             ran, answer = _function(hook, event, full)
         yield from ran.used
-        note = answer.trouble
+        note = answer.error
         result = answer.result
         if result.verdict == "allow" and not hook.own:
             result = result.but(verdict="", reason="")
             note = note or "its allow does not count: only hooks of your own settings may allow"
-        outcome = "cancelled" if ran.cause in ("time-out", "interrupted") else "error" if answer.trouble else "success"
-        if result.verdict == "deny" and not answer.trouble:
+        outcome = "cancelled" if ran.cause in ("time-out", "interrupted") else "error" if answer.error else "success"
+        if result.verdict == "deny" and not answer.error:
             outcome, note = "blocked", shorten(result.reason, 300)
         yield HookRan(
             event, hook.command, ran.code, round(ran.seconds * 1000), hook_id, name, hook.source,
@@ -116,16 +115,12 @@ class Runner:
     def _configured(
         self, hook: Hook, event: HookEvent, full: dict[str, Any], cancel: CancelToken
     ) -> tuple[HookRun, HookResponse]:
-        told = {name: value for name, value in full.items() if name != "env_file"}
-        given = json.dumps(told, ensure_ascii=False, default=str).encode("utf-8", "replace")
+        payload = {name: value for name, value in full.items() if name != "env_file"}
+        given = json.dumps(payload, ensure_ascii=False, default=str).encode("utf-8", "replace")
         env = self._environment(hook, full)
         if hook.kind == "http":
-            from agent_cli.hooks.handlers import post  # only with such a hook
-
             ran = post(hook, given, env, cancel)
         elif hook.kind == "prompt":
-            from agent_cli.hooks.handlers import judge_prompt
-
             ran = judge_prompt(hook, given.decode("utf-8"), self._table.opened, cancel)
         else:
             argv = [hook.command, *hook.args] if hook.args else shell_argv(hook.command)
@@ -152,9 +147,9 @@ class Runner:
 
     def begin(self, event: HookEvent, data: Mapping[str, Any]) -> None:
         """Run the hooks of a step in a thread of its own."""
-        self._beside(self._table.of(event, str(data.get(MATCHED.get(event, ""), ""))), event, dict(data))
+        self._in_background(self._table.matching(event, _subject(event, data)), event, dict(data))
 
-    def _beside(self, hooks: Sequence[Hook | PythonHook], event: HookEvent, given: dict[str, Any]) -> None:
+    def _in_background(self, hooks: Sequence[Hook | PythonHook], event: HookEvent, given: dict[str, Any]) -> None:
         events: list[Event] = []
 
         def work() -> None:
@@ -182,6 +177,11 @@ class Runner:
             thread.join(1.0)
 
 
+def _subject(event: HookEvent, data: Mapping[str, Any]) -> str:
+    """What matchers are compared with; "" for an event without."""
+    return str(data.get(HOOK_EVENTS[event].matched, ""))
+
+
 def _function(hook: PythonHook, event: HookEvent, full: dict[str, Any]) -> tuple[HookRun, HookResponse]:
     """Call a Python hook; what it raises is its failure."""
     started = monotonic()
@@ -199,7 +199,7 @@ def _function(hook: PythonHook, event: HookEvent, full: dict[str, Any]) -> tuple
     return HookRun(0, "exit", monotonic() - started), answer
 
 
-def together(results: list[HookResult]) -> HookResult:
+def combine_results(results: list[HookResult]) -> HookResult:
     """The answers of several hooks as one: the strictest verdict, its reasons, everything that was added."""
     verdict: Verdict = max((r.verdict for r in results), key=_ORDER.index, default="")
     reasons = dict.fromkeys(r.reason for r in results if r.verdict == verdict and r.reason)

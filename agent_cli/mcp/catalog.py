@@ -123,7 +123,7 @@ def load_listing(folder: Path, found: DeclaredServer) -> ServerListing | None:
     return listing if listing.definition == definition else None
 
 
-def keep(
+def save_listing(
     folder: Path,
     found: DeclaredServer,
     offers: list[Offer],

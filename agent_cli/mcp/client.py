@@ -27,7 +27,7 @@ from pydantic import ValidationError
 from agent_cli.config.schema import McpServer
 from agent_cli.core.version import __version__
 from agent_cli.mcp.catalog import McpRequestError
-from agent_cli.mcp.stdio import LINE_LIMIT, Spawned, pipe
+from agent_cli.mcp.stdio import LINE_LIMIT, ServerProcess, pipe
 
 # Unpacked an answer may be so many times as large; nobody is asked to pack one.
 _PACKED = 1_000
@@ -169,7 +169,7 @@ async def connected(
     env: Mapping[str, str],
     cwd: Path,
     roots: tuple[Path, ...],
-    spawned: Spawned,
+    spawned: ServerProcess,
     gone: Callable[[], None],
     elicit: Elicit,
     changed: Heard,

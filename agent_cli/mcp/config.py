@@ -20,6 +20,7 @@ from agent_cli.config.parsing import SettingsError, decode_json
 from agent_cli.config.run_options import RunOptions
 from agent_cli.config.schema import McpServer
 from agent_cli.core.place import RunEnvironment, UsageError
+from agent_cli.mcp.credentials import mistake_in_terms
 from agent_tools.fs.private import write_whole
 from agent_tools.fs.safe_read import read_regular
 from agent_tools.record import DecodeError, Value, from_plain
@@ -182,11 +183,8 @@ def mistake_in(found: DeclaredServer) -> str:
         return f"{name} has a url that is none of http"
     if server.command and server.type not in ("", "stdio"):
         return f"{name} has a command, so its type cannot be {server.type}"
-    if server.oauth:
-        from agent_cli.mcp.credentials import mistake_in_terms  # few servers declare a login
-
-        if why := mistake_in_terms(server):
-            return f"{name} has {why}"
+    if server.oauth and (why := mistake_in_terms(server)):
+        return f"{name} has {why}"
     return ""
 
 

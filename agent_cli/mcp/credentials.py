@@ -56,7 +56,7 @@ def has_own_key(server: McpServer) -> bool:
     return any(name.lower() == "authorization" for name in server.headers)
 
 
-def may_carry(address: str, server_url: str) -> bool:
+def is_secure_url(address: str, server_url: str) -> bool:
     """Whether what belongs to a login may go to an address: by https, or inside this machine for a server on it."""
     if address.startswith("https://"):
         return True
@@ -174,7 +174,7 @@ class Logins:
         self.folder.chmod(0o700)
 
     @contextmanager
-    def alone(self, server: McpServer) -> Iterator[bool]:
+    def exclusive(self, server: McpServer) -> Iterator[bool]:
         """Whether nobody else, in any process, renews this login meanwhile."""
         import fcntl
 

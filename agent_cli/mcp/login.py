@@ -22,7 +22,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from agent_cli.config.schema import McpServer
 from agent_cli.mcp.catalog import McpRequestError
-from agent_cli.mcp.supervisor import Loop
+from agent_cli.mcp.loop import Loop
 
 if TYPE_CHECKING:
     from agent_cli.mcp.credentials import Login

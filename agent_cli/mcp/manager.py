@@ -8,8 +8,10 @@ from collections.abc import Callable, Iterable
 from typing import Any, Literal
 
 from agent_cli.mcp.config import DeclaredServer
-from agent_cli.mcp.server import Server, ServerSettings
-from agent_cli.mcp.supervisor import Loop
+from agent_cli.mcp.loop import Loop
+from agent_cli.mcp.server import Server
+from agent_cli.mcp.server_state import ServerSettings
+from agent_cli.mcp.tool_search import ToolSearch, UseTool
 from agent_cli.mcp.tools import McpTool
 from agent_tools.base import Tool
 
@@ -102,14 +104,12 @@ class Servers:
         return [*tools, *(self._finders() if late else [])]
 
     def _finders(self) -> list[Tool[Any]]:
-        from agent_cli.mcp.tool_search import ToolSearch, UseTool  # where not all is sent
-
-        return [ToolSearch(self), UseTool(self.tools)]
+        return [ToolSearch(self.all.values, self.tools), UseTool(self.tools)]
 
     def news(self) -> list[str]:
-        """What the user has not been told yet, a sentence each."""
-        told, self._news[:] = self._news[:], []
-        return told
+        """Return the news that the user has not seen yet, a sentence each."""
+        news, self._news[:] = self._news[:], []
+        return news
 
     def close(self) -> None:
         """End all of them, and their processes, within CLOSE seconds."""

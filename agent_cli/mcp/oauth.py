@@ -31,7 +31,7 @@ from pydantic import AnyUrl, ValidationError
 from agent_cli.config.schema import McpServer
 from agent_cli.mcp.catalog import McpRequestError
 from agent_cli.mcp.client import make_client, reason
-from agent_cli.mcp.credentials import Login, Logins, TokenStoreError, key_of, may_carry
+from agent_cli.mcp.credentials import Login, Logins, TokenStoreError, is_secure_url, key_of
 from agent_tools.text import shorten
 
 # From this version on, token requests name the server that they are for.
@@ -68,7 +68,7 @@ class InMemoryTokens:
         self.client = client_info
 
 
-class _Asking(OAuthClientProvider):
+class _InteractiveProvider(OAuthClientProvider):
     """The SDK's provider, kept to addresses that may carry a login, and to the terms that are declared."""
 
     def __init__(self, server: McpServer, *args: Any, **kwargs: Any) -> None:
@@ -96,7 +96,7 @@ class _Asking(OAuthClientProvider):
                 else:
                     response = yield self._checked(outgoing)
                     metadata = await response.aread() if any(part in path for part in _WELL_KNOWN) else b""
-                self._suit(metadata)
+                self._choose_auth_method(metadata)
                 outgoing = await flow.asend(response)
         except StopAsyncIteration:
             return
@@ -112,7 +112,7 @@ class _Asking(OAuthClientProvider):
         words = f'Bearer scope="{scopes}"' + (f', resource_metadata="{address}"' if address else "")
         return httpx2.Response(401, headers={"WWW-Authenticate": words}, request=response.request)
 
-    def _suit(self, metadata: bytes) -> None:
+    def _choose_auth_method(self, metadata: bytes) -> None:
         """Register as what the authorization server takes: a client without a secret, where that is said to do."""
         with suppress(ValidationError):
             known = OAuthMetadata.model_validate_json(metadata).token_endpoint_auth_methods_supported or ["none"]
@@ -121,7 +121,7 @@ class _Asking(OAuthClientProvider):
 
     def _checked(self, request: httpx2.Request) -> httpx2.Request:
         """The request, where it may be sent. Raises McpRequestError."""
-        if not may_carry(str(request.url), self._server.url):
+        if not is_secure_url(str(request.url), self._server.url):
             raise McpRequestError(f"{shorten(str(request.url), 200)} is not https, so nothing of a login is sent there")
         return request
 
@@ -139,12 +139,12 @@ class _Asking(OAuthClientProvider):
 async def authorize(
     server: McpServer,
     redirect: str,
-    told: Callable[[str], None],
+    show: Callable[[str], None],
     answer: Future[dict[str, str]],
 ) -> Login:
     """One login to a server whose declaration is filled in. Raises McpRequestError.
 
-    redirect: the address of ours that the browser is sent back to. told: takes the address that the user is to open.
+    redirect: the address of ours that the browser is sent back to. show: takes the address that the user is to open.
     answer: will have what the browser brought back.
     """
     terms = {key: value for key, value in server.oauth.items() if isinstance(value, str)}
@@ -155,13 +155,13 @@ async def authorize(
         methods = context.oauth_metadata.code_challenge_methods_supported if context.oauth_metadata else None
         if methods is not None and "S256" not in methods:
             raise McpRequestError("the authorization server has no PKCE with S256, without which a login can be stolen")
-        if not may_carry(address, server.url) or not address.isascii() or not address.isprintable():
+        if not is_secure_url(address, server.url) or not address.isascii() or not address.isprintable():
             raise McpRequestError(f"the sign-in address {shorten(address, 200)} is not https")
         if context.client_info is not None and terms.get("clientSecret"):
             supported = context.oauth_metadata and context.oauth_metadata.token_endpoint_auth_methods_supported
             method = next((m for m in _METHODS[1:] if m in (supported or ())), "client_secret_basic")
             context.client_info.token_endpoint_auth_method = method
-        told(address)
+        show(address)
 
     async def wait_for_browser() -> AuthorizationCodeResult:
         said = await asyncio.wrap_future(answer)
@@ -180,7 +180,9 @@ async def authorize(
     metadata = OAuthClientMetadata(
         client_name="agent", redirect_uris=[uri], token_endpoint_auth_method="none", scope=terms.get("scopes") or None
     )
-    provider = _Asking(server, metadata, memory, redirect_handler=open_address, callback_handler=wait_for_browser)
+    provider = _InteractiveProvider(
+        server, metadata, memory, redirect_handler=open_address, callback_handler=wait_for_browser
+    )
     status = await _first_request(server, provider)
     context = provider.context
     if memory.tokens is None or memory.client is None:
@@ -197,7 +199,7 @@ async def authorize(
     )
 
 
-async def _first_request(server: McpServer, provider: _Asking) -> int:
+async def _first_request(server: McpServer, provider: _InteractiveProvider) -> int:
     """Ask the server for something, which makes it ask for a login; what it answers at the end.
 
     Raises McpRequestError.
@@ -220,7 +222,7 @@ async def _first_request(server: McpServer, provider: _Asking) -> int:
         raise McpRequestError(shorten(reason(error), 300)) from None
 
 
-def _why(error: OAuthFlowError, provider: _Asking) -> str:
+def _why(error: OAuthFlowError, provider: _InteractiveProvider) -> str:
     # What a malformed answer had in it may be a token.
     if isinstance(error.__context__, ValidationError):
         return "what it says about logins does not have the shape that the protocol demands"
@@ -239,7 +241,7 @@ def _end_of(tokens: OAuthToken) -> float:
     return time.time() + tokens.expires_in if tokens.expires_in else 0.0
 
 
-class Bearer(httpx2.Auth):
+class TokenAuth(httpx2.Auth):
     """The login of a server on requests to it, renewed where it has run out. It never asks anybody for anything.
 
     The file is read for each request: who logs in or out in another terminal need not start anew.
@@ -270,7 +272,7 @@ class Bearer(httpx2.Auth):
         end = time.monotonic() + _ANSWER
         while time.monotonic() < end:
             # A server may take a refresh token once only, so two must not use the same.
-            with self._logins.alone(self._server) as alone:
+            with self._logins.exclusive(self._server) as alone:
                 now = self._logins.of(self._server)
                 if now is None or now.tokens != stale.tokens:
                     return now
@@ -282,7 +284,7 @@ class Bearer(httpx2.Auth):
     async def _refresh(self, login: Login) -> Login | None:
         try:
             request = _refresh_request(login)
-            if request is None or not may_carry(str(request.url), self._server.url):
+            if request is None or not is_secure_url(str(request.url), self._server.url):
                 return None
             async with make_client(timeout=httpx2.Timeout(_ANSWER)) as http:
                 response = await http.send(request)
@@ -345,7 +347,7 @@ async def revoke(login: Login) -> bool:
         if context.oauth_metadata is None or context.oauth_metadata.revocation_endpoint is None:
             return True
         address = str(context.oauth_metadata.revocation_endpoint)
-        if not may_carry(address, login.url):
+        if not is_secure_url(address, login.url):
             return False
         async with make_client(timeout=httpx2.Timeout(_REVOCATION)) as http:
             for kind in ("refresh_token", "access_token"):

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from agent_cli.mcp.server import Server
-from agent_cli.mcp.tools import result_within, wait_for
+from agent_cli.mcp.tools import resource_text, result_within, truncated_result, wait_for
 from agent_tools.base import ToolContext, ToolError
 from agent_tools.media import Media
 from agent_tools.record import Value
@@ -22,8 +22,6 @@ def with_resources(text: str, servers: dict[str, Server], ctx: ToolContext) -> t
 
     A name that is no server's stays a word. Raises ToolError for a resource that cannot be read, Cancelled.
     """
-    from agent_cli.mcp.tools import resource_text, truncated_result  # with images
-
     blocks: list[str] = []
     media: list[Media] = []
     seen: set[tuple[str, str]] = set()
@@ -86,8 +84,6 @@ class ServerPrompt(Value):
         text = "\n\n".join(filter(None, (_said(m) for m in data.get("messages") or [])))
         if not text.strip():
             raise ToolError(f"The MCP server {self.server.name} gave an empty prompt for /{self.name}.")
-        from agent_cli.mcp.tools import truncated_result
-
         return truncated_result(text, ctx)
 
 

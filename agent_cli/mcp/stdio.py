@@ -34,7 +34,7 @@ _ENDS = (anyio.EndOfStream, anyio.ClosedResourceError, anyio.BrokenResourceError
 _ID = rb'"id"\s*:\s*(\d{1,18}|"[^"\\]{1,80}")'
 
 
-class Errors:
+class StderrTail:
     """Where the error output of a server goes: a file of at most twice LOG_LIMIT, the older half in a second one."""
 
     def __init__(self, path: Path | None) -> None:
@@ -73,18 +73,18 @@ class Errors:
         return lines[-1].strip()[:300] if lines else ""
 
 
-class Spawned:
-    """What is told of the process while it runs: its number, what it says on its error output, how it ended."""
+class ServerProcess:
+    """A server's process: its number, the end of its error output, how it ended."""
 
     def __init__(self, log: Path | None) -> None:
-        self.errors = Errors(log)
+        self.errors = StderrTail(log)
         self.pid = 0
         self.code: int | None = None
 
 
 @asynccontextmanager
 async def pipe(
-    command: list[str], env: Mapping[str, str], cwd: Path, spawned: Spawned, gone: Callable[[], None]
+    command: list[str], env: Mapping[str, str], cwd: Path, spawned: ServerProcess, gone: Callable[[], None]
 ) -> AsyncGenerator[Any, None]:
     """Run the server and give its two message streams. `gone` is called when it says nothing more.
 

@@ -1,29 +1,23 @@
 """On the loop: bring one server up, learn what it offers, keep it, and start it anew where it ends by itself.
 
 A server that does not come up is not tried again by itself; one that was up and ended is, MOST_RESTARTS times.
-
-One thread with one event loop, for all servers of a session.
 """
 
 from __future__ import annotations
 
 import asyncio
-import threading
 import time
-from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from contextlib import AsyncExitStack, suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from agent_cli.config.schema import McpServer
 from agent_cli.mcp.catalog import McpRequestError
 from agent_cli.mcp.client import McpConnection, connected, reason
 from agent_cli.mcp.config import MissingVariableError, substitute_env
 from agent_cli.mcp.credentials import has_own_key, wants_login
-from agent_cli.mcp.stdio import Spawned
-
-if TYPE_CHECKING:
-    from agent_cli.mcp.server import Asking, Server
+from agent_cli.mcp.server_state import Asking, ServerState
+from agent_cli.mcp.stdio import ServerProcess
 
 MOST_RESTARTS = 3
 _PAUSE = 0.2
@@ -34,7 +28,7 @@ _RELIST = 1.0
 class ServerSupervisor:
     """Keeps one server. All methods run on the loop's thread."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: ServerState) -> None:
         self._server = server
         self._setup = server.setup
         self._link: McpConnection | None = None
@@ -43,7 +37,7 @@ class ServerSupervisor:
         self._changed = False
         self._gone = False
         self._denied = False
-        self.spawned = Spawned(server.log)
+        self.spawned = ServerProcess(server.log)
 
     def stop(self) -> None:
         """End the server, and do not start it anew."""
@@ -125,9 +119,9 @@ class ServerSupervisor:
         logins = self._setup.logins
         if logins is None or logins.of(declared) is None:
             return None
-        from agent_cli.mcp.oauth import Bearer
+        from agent_cli.mcp.oauth import TokenAuth
 
-        return Bearer(declared, logins)
+        return TokenAuth(declared, logins)
 
     def _mark(self, declared: McpServer, *, wanted: bool) -> None:
         if self._setup.logins is not None and self._setup.logs is not None and declared.url:
@@ -180,7 +174,7 @@ class ServerSupervisor:
         return await asyncio.wrap_future(reply)
 
     def _shut_out(self) -> str:
-        """Name a server whose login does not count any more; what the request is told."""
+        """Report that the login does not count any more; return the error of the request."""
         self._server.reason = wants_login(self._server.name, "it")
         self._server.name_login()
         return self._server.reason
@@ -209,62 +203,3 @@ class ServerSupervisor:
             if self._gone and was_open:
                 raise McpRequestError(f"the server {self._how_it_ended()} before it answered") from None
             raise error
-
-
-class Loop:
-    """The thread. It is started by the first use, and never keeps the program from ending."""
-
-    def __init__(self) -> None:
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread: threading.Thread | None = None
-        self._guard = threading.Lock()
-        self._stopped = False
-
-    def submit(self, work: Coroutine[Any, Any, Any]) -> Future[Any]:
-        """Begin this work on the loop; cancelling what is returned cancels it. After `stop` it is cancelled already."""
-        import asyncio  # 40 ms, which a run pays that starts a server
-        from concurrent.futures import Future
-
-        with self._guard:
-            if self._stopped:
-                work.close()
-                refused: Future[Any] = Future()
-                refused.cancel()
-                return refused
-            if self._loop is None:
-                self._loop = asyncio.new_event_loop()
-                # What tasks leave unhandled has been dealt with where they are awaited.
-                self._loop.set_exception_handler(lambda loop, context: None)
-                self._thread = threading.Thread(target=self._run, args=(self._loop,), name="mcp", daemon=True)
-                self._thread.start()
-            return asyncio.run_coroutine_threadsafe(work, self._loop)
-
-    def call(self, function: Callable[[], object]) -> None:
-        """Have this called on the loop, where there still is one."""
-        with suppress(RuntimeError):
-            if self._loop is not None:
-                self._loop.call_soon_threadsafe(function)
-
-    def _run(self, loop: asyncio.AbstractEventLoop) -> None:
-        loop.run_forever()
-        loop.run_until_complete(_end_others())
-        loop.close()
-
-    def stop(self, seconds: float) -> None:
-        """End what runs, and the thread, if that is done in time."""
-        with self._guard:
-            self._stopped = True
-        if self._loop is not None and self._thread is not None:
-            self.call(self._loop.stop)
-            self._thread.join(seconds)
-
-
-async def _end_others() -> None:
-    """End the tasks that are left: one that is only dropped closes nothing, and its coroutine is never awaited."""
-    import asyncio
-
-    tasks = asyncio.all_tasks() - {asyncio.current_task()}
-    for task in tasks:
-        task.cancel()
-    if tasks:
-        await asyncio.wait(tasks)

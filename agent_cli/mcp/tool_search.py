@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Callable, Iterable
+from typing import Annotated, Any
 
+from agent_cli.mcp.server import Server
+from agent_cli.mcp.tools import McpTool
 from agent_tools.base import Effect, Outcome, Tool, ToolContext, ToolError, ToolResult
 from agent_tools.display import Note
 from agent_tools.record import Value
 from agent_tools.text import counted, shorten
-
-if TYPE_CHECKING:
-    from agent_cli.mcp.manager import Servers
 
 _MOST = 5
 _NAMES = 6_000
@@ -36,8 +35,9 @@ class ToolSearch(Tool[ToolSearchArgs]):
     name = "ToolSearch"
     Args = ToolSearchArgs
 
-    def __init__(self, servers: Servers) -> None:
+    def __init__(self, servers: Callable[[], Iterable[Server]], find: Callable[[], dict[str, McpTool]]) -> None:
         self._servers = servers
+        self._find = find
 
     def schema(self) -> dict[str, Any]:
         return SEARCH_SCHEMA
@@ -46,7 +46,7 @@ class ToolSearch(Tool[ToolSearchArgs]):
         """What there is to be found, by name, as far as there is room."""
         lines = []
         room = _NAMES
-        for server in self._servers.all.values():
+        for server in self._servers():
             if server.status in ("disabled", "unapproved"):
                 continue
             names = ", ".join(offer.name for offer in server.tools.values())
@@ -64,10 +64,10 @@ class ToolSearch(Tool[ToolSearchArgs]):
 
     def run(self, args: ToolSearchArgs, ctx: ToolContext) -> Outcome:
         found = self._found(args.query, max(1, min(args.max_results, 20)))
-        starting = [s.name for s in self._servers.all.values() if s.status == "starting"]
+        starting = [s.name for s in self._servers() if s.status == "starting"]
         late = f"\nStill starting: {', '.join(starting)}." if starting else ""
         if not found:
-            known = ", ".join(f"{s.name} ({counted(len(s.tools), 'tool')})" for s in self._servers.all.values())
+            known = ", ".join(f"{s.name} ({counted(len(s.tools), 'tool')})" for s in self._servers())
             return ToolResult(f"No tool fits. There are: {known}.{late}", Note("nothing found"))
         blocks = [
             f"{tool.name}\n{tool.offer.description}\narguments: {json.dumps(tool.offer.schema, ensure_ascii=False)}"
@@ -76,14 +76,14 @@ class ToolSearch(Tool[ToolSearchArgs]):
         text = "\n\n".join(blocks) + f"\n\nCall one with UseTool.{late}"
         return ToolResult(text, Note(", ".join(t.name for t in found)))
 
-    def _found(self, query: str, most: int) -> list[Any]:
-        tools = self._servers.tools()
+    def _found(self, query: str, most: int) -> list[McpTool]:
+        tools = self._find()
         if query.startswith("select:"):
             wanted = [name.strip() for name in query.removeprefix("select:").split(",")]
             return [t for t in tools.values() if t.name in wanted or t.offer.name in wanted][:most]
         words = set(_words(query))
 
-        def score(tool: Any) -> int:
+        def score(tool: McpTool) -> int:
             name, said = set(_words(tool.name)), set(_words(tool.offer.description))
             near = sum(any(w in n or n in w for n in name) for w in words if len(w) > 2)
             return 6 * len(words & name) + 2 * near + len(words & said)
@@ -109,7 +109,7 @@ class UseTool(Tool[UseToolArgs]):
     name = "UseTool"
     Args = UseToolArgs
 
-    def __init__(self, find: Callable[[], dict[str, Any]]) -> None:
+    def __init__(self, find: Callable[[], dict[str, McpTool]]) -> None:
         self._find = find
 
     def schema(self) -> dict[str, Any]:

@@ -19,6 +19,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from agent_cli.config.front_matter import split_front_matter
+from agent_cli.memory.imports import find_imports, find_rules, names_path, place_of
 from agent_tools.fs.safe_read import NotRegularFileError, read_start, resolve_inside
 from agent_tools.record import Value
 from agent_tools.text import counted, one_line
@@ -166,8 +168,6 @@ class MemoryReader:
         """Read the markdown files below a folder of rules; those with `paths` wait until such a file is touched."""
         if not os.path.lexists(folder):
             return
-        from agent_cli.memory.imports import find_rules  # few projects have any
-
         for path, patterns in find_rules(folder, within):
             if patterns:
                 self._on_touch.append((path, patterns))
@@ -223,8 +223,6 @@ class MemoryReader:
     def _take_imports(self, file: MemoryFile, within: Path | None) -> None:
         if "@" not in file.text:
             return
-        from agent_cli.memory.imports import find_imports, names_path, place_of  # most memory imports nothing
-
         for name in find_imports(file.text):
             where = place_of(name, file.path.parent)
             told = file.shown if names_path(name) else ""
@@ -286,8 +284,6 @@ class MemoryReader:
 
 
 def _without_head(text: str) -> str:
-    from agent_cli.config.front_matter import split_front_matter
-
     return split_front_matter(text)[1].strip()
 
 

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from agent_cli.memory.files import FULL, Memory, MemoryFile, MemoryReader, Sources, between, memory_names
+from agent_cli.memory.imports import fits
 from agent_tools.base import ToolContext
 
 ROOM = 64 * 1024
@@ -87,8 +88,6 @@ class NestedMemory:
         """Read the rules that are for this file."""
         if not self._rules or not path.is_relative_to(self._sources.root):
             return
-        from agent_cli.memory.imports import fits
-
         name = path.relative_to(self._sources.root).as_posix()
         for rule in [r for r in self._rules if fits(r[1], name)]:
             self._rules.remove(rule)

@@ -19,7 +19,7 @@ LIMIT = 1 << 20
 LONGEST = 4_000
 
 
-def note_in(message: str) -> str:
+def parse_note(message: str) -> str:
     """The note that a message is, "" for any other: one line behind one `#`, no heading, no `#123`, no `#!`."""
     if not message.startswith("#") or "\n" in message:
         return ""

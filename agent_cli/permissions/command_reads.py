@@ -18,7 +18,7 @@ from agent_cli.permissions.git.use import NoRepositoryError, NotUsableError, git
 from agent_cli.permissions.matcher import Matcher
 from agent_cli.permissions.path_policy import SearchFilter, decide_path
 from agent_cli.permissions.program_identity import CommandContext, repository
-from agent_cli.permissions.readonly_programs import Reading, reads_of
+from agent_cli.permissions.readonly_programs import FileRead, reads_of
 from agent_cli.permissions.shell.words import SimpleCommand
 from agent_tools.base import Effect
 from agent_tools.fs.safe_read import read_start
@@ -87,11 +87,11 @@ class CommandReads:
         words = tuple(w.text for w in part.words[1:] if not w.why)
         return not isinstance(reads_of((part.program, *words), {w.text for w in part.words if w.pattern}), str)
 
-    def of_reading(self, part: SimpleCommand, reading: Reading) -> list[Verdict]:
+    def of_reading(self, part: SimpleCommand, reading: FileRead) -> list[Verdict]:
         """The verdicts about one thing that a part reads."""
         return list(self._read(part, reading, pattern=False))
 
-    def _read(self, part: SimpleCommand, reading: Reading, *, pattern: bool) -> Iterator[Verdict]:
+    def _read(self, part: SimpleCommand, reading: FileRead, *, pattern: bool) -> Iterator[Verdict]:
         if _OPEN_FILES.fullmatch(reading.path):
             return
         if part.cwds is None and not reading.path.startswith("/"):
@@ -126,7 +126,7 @@ class CommandReads:
                 if reading.what == "tree" and (found := self._tree(path, reading)):
                     yield found.but(text=part.text)
 
-    def _tree(self, path: str, reading: Reading) -> Verdict | None:
+    def _tree(self, path: str, reading: FileRead) -> Verdict | None:
         """A question, where not everything below a folder should be read without one."""
         if not os.path.isdir(path):  # noqa: PTH112 - the method raises where a parent is closed
             return None

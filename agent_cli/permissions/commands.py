@@ -26,9 +26,9 @@ from agent_cli.permissions.path_policy import by_rule, decide_path
 from agent_cli.permissions.program_identity import (
     CommandContext,
     changes_commands,
-    poisoned,
     program_changed,
     repository,
+    tainted_variable,
 )
 from agent_cli.permissions.readonly_programs import BUILTINS, READERS, reads_of
 from agent_cli.permissions.shell.analysis import analyse
@@ -127,7 +127,7 @@ class CommandEvaluator:
         around = self._around
         return outside_because(self.analysis, confined, around.workspace, around.carried.get("PATH", around.path))
 
-    def fit_for_sandbox(self, confined: Confined) -> bool:
+    def sandbox_safe(self, confined: Confined) -> bool:
         """Whether the sandbox, with the hosts it reaches, is all that the command line needs."""
         return not self.not_left_to_sandbox(confined) and not self.outside_because(confined)
 
@@ -237,7 +237,7 @@ class CommandEvaluator:
         names = [w.text.partition("=")[0] for w in part.assigns]
         if odd := next((n for n in names if not PLAIN_VARIABLES.fullmatch(n)), ""):
             return f"{odd} is set for it"
-        if odd := poisoned(around):
+        if odd := tainted_variable(around):
             return f"an earlier command exported {odd}, which may change what programs do"
         if odd := next((p for p in patterns if may_be_option(p, part.cwds)), ""):
             return f"file names may take the place of options: {odd}"
@@ -318,7 +318,7 @@ class CommandEvaluator:
         options = {w.text for w in part.words[1:]} - {w.text for w in operands}
         if part.cwds is None or options - {"-p", "-v", "--parents", "--verbose", "-c"} or part.assigns or part.layers:
             return None
-        if poisoned(self._around) or self._changed(part):
+        if tainted_variable(self._around) or self._changed(part):
             return None
         found = [v for w in operands for v in self._files(part, Redirect("append", w.text))]
         if any(w.pattern for w in operands) or any(v.firm or v.level is Level.DENY for v in found):

@@ -257,14 +257,14 @@ def rule_for_url(tool: str, url: str) -> str:
     return f"{tool}(domain:{host})" if kind.rule_names == "domain" and re.fullmatch(r"[a-z0-9.-]+", host) else ""
 
 
-def meanings(rules: Sequence[Rule]) -> str:
+def describe_rules(rules: Sequence[Rule]) -> str:
     """What several allow rules grant together, in words."""
     if len(rules) == 1:
-        return meaning(rules[0])
-    return "; ".join(f"{rule.text}: {meaning(rule)}" for rule in rules)
+        return describe_rule(rules[0])
+    return "; ".join(f"{rule.text}: {describe_rule(rule)}" for rule in rules)
 
 
-def meaning(rule: Rule) -> str:
+def describe_rule(rule: Rule) -> str:
     """What an allow rule that is proposed here grants, in words."""
     spec = rule.spec or ""
     if rule.names == "command" and spec.endswith(":*"):

@@ -2,6 +2,9 @@
 
 Bounded in time; what could not be looked at in it is said. Git is only asked where the workspace is trusted, hardened
 as for all reads, and never writes.
+
+The same as marks to compare later: whether it is still what a question showed. Files are told apart by size, time and
+number, which costs no reading.
 """
 
 from __future__ import annotations
@@ -15,14 +18,19 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 
-from agent_cli.permissions.destructive import Danger
+from agent_cli.permissions.destructive import Danger, dangers
 from agent_cli.permissions.git.use import NoRepositoryError, NotUsableError, Use, git_to_read
+from agent_cli.permissions.shell.analysis import analyse
 from agent_cli.permissions.shell.words import Word
 from agent_tools.process.guarded_git import GitError, GitRun
 from agent_tools.text import counted
 
 MOST_SECONDS = 0.3
 _WALK_SECONDS = 0.05
+# A tree with more is compared as far as this goes.
+_MOST_MARKS = 5_000
+_MARK_SECONDS = 2.0
+_FILE_KINDS = ("delete", "tree", "overwrite", "attributes")
 _NAMED = 10
 _MOST_MATCHES = 1_000
 _REF = re.compile(r"[\w./@{}~^-]+")
@@ -84,10 +92,10 @@ class GitReader:
         return [r[2] for r in rows], added, removed
 
 
-def losses(dangers: Iterable[Danger], git: GitReader) -> tuple[str, ...]:
+def losses(found: Iterable[Danger], git: GitReader) -> tuple[str, ...]:
     """What would be lost, a line each. Never raises."""
     lines: list[str] = []
-    for danger in dangers:
+    for danger in found:
         for cwd in danger.part.cwds if danger.part.cwds is not None else ():
             try:
                 lines += _lost(danger, os.path.normpath(os.path.join(cwd, danger.folder)), git)
@@ -346,3 +354,68 @@ def _size(count: int) -> str:
     while size >= 1000 and unit < len(_SIZES) - 1:
         size, unit = size / 1000, unit + 1
     return counted(count, "byte") if unit == 0 else f"{size:.1f} {_SIZES[unit]}"
+
+
+def at_stake(command: str, cwd: str, home: str, git: GitReader) -> dict[str, str]:
+    """A mark for each file, and each ref of git, that a command line would take or replace. Never raises."""
+    marks: dict[str, str] = {}
+    for danger in dangers(analyse(command, cwd, home)):
+        for place in danger.part.cwds or ():
+            try:
+                for name, mark in _marks(danger, os.path.normpath(os.path.join(place, danger.folder)), git):
+                    if len(marks) < _MOST_MARKS:
+                        marks[name] = mark
+            except (OSError, LookupError, ValueError):
+                continue
+    return marks
+
+
+def reader(root: str, env: Mapping[str, str], use: Use) -> GitReader:
+    """What asks git here, with the time that comparing may take."""
+    return GitReader(root, env, use, _MARK_SECONDS)
+
+
+def _marks(danger: Danger, cwd: str, git: GitReader) -> Iterator[tuple[str, str]]:
+    if danger.kind in _FILE_KINDS:
+        for path in expand_words(danger.words, cwd):
+            yield path, _mark(path)
+            # What a link leads to is what an overwriting command changes.
+            if danger.kind == "overwrite" and Path(path).is_symlink():
+                yield os.path.realpath(path), _mark(os.path.realpath(path))
+            if danger.kind in ("tree", "attributes"):
+                yield from _below(path)
+    elif danger.kind in ("restore", "reset", "clean"):
+        top = git.ask(cwd, "rev-parse", "--show-toplevel").rstrip("\n")
+        yield "HEAD", git.ask(cwd, "rev-parse", "HEAD").strip()
+        names = git.ask(top, "status", "--porcelain", "-z", "--no-renames", "--untracked-files=all")
+        for entry in names.split("\0"):
+            if len(entry) > 3 and (danger.kind == "clean" or not entry.startswith("??")):
+                path = os.path.join(top, entry[3:])
+                yield path, f"{entry[:2]} {_mark(path)}"
+    else:
+        refs = "refs/stash" if danger.kind == "stash" else "refs/heads" if danger.kind == "branch" else "refs"
+        yield refs, git.ask(cwd, "for-each-ref", "--format=%(objectname) %(refname)", refs)
+
+
+def _below(path: str) -> Iterator[tuple[str, str]]:
+    if Path(path).is_symlink():
+        return
+    count = 0
+    for here, folders, files in os.walk(path):
+        folders.sort()
+        for name in sorted(files):
+            count += 1
+            if count > _MOST_MARKS:
+                return
+            inner = os.path.join(here, name)
+            yield inner, _mark(inner)
+
+
+def _mark(path: str) -> str:
+    try:
+        state = os.lstat(path)
+    except (OSError, ValueError):
+        return "nothing"
+    if stat.S_ISDIR(state.st_mode):
+        return "directory"
+    return f"{state.st_mode} {state.st_size} {state.st_mtime_ns} {state.st_ino}"

@@ -7,6 +7,7 @@ import re
 from collections.abc import Collection
 
 from agent_cli.permissions.shell.words import Analysis, SimpleCommand
+from agent_tools.sandbox.domains import host_matches
 
 _ALWAYS = frozenset(
     "curl wget http https xh ssh scp sftp rsync ftp nc ncat netcat socat telnet ping dig host nslookup whois "
@@ -121,8 +122,6 @@ def within_reach(part: SimpleCommand, domains: Collection[str]) -> bool:
     hosts = hosts_of(part)
     if not hosts or all(host in _LOOPBACK for host in hosts):
         return bool(hosts)
-    from agent_tools.sandbox.domains import host_matches  # few settings have domains
-
     return bool(domains) and all(host in _LOOPBACK or host_matches(host, domains) for host in hosts)
 
 

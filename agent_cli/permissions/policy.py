@@ -142,7 +142,7 @@ class Policy:
         confined = self._confined if self._confined is not None and self._confined.holds() else None
         outside = judged.outside_because(confined) if confined is not None else ""
         # What runs unasked because the sandbox holds it gets no network for that.
-        alone = confined is not None and confined.auto_allow and judged.fit_for_sandbox(confined)
+        alone = confined is not None and confined.auto_allow and judged.sandbox_safe(confined)
         vouched = not alone or all(v.level is Level.ALLOW for v in verdicts)
         return RunConditions(judged.hardening, vouched and names_network(judged.analysis), vouched, outside)
 
@@ -166,7 +166,7 @@ class Policy:
         commands = [e.target for e in effects if e.kind == "run"]
         if not commands:
             return {}
-        from agent_cli.permissions.at_stake import at_stake, reader  # with the shell analysis
+        from agent_cli.permissions.impact import at_stake, reader  # with the shell analysis
 
         git = reader(str(self._workspace.root), self._env, self._git_use)
         marks: dict[str, str] = {}
@@ -176,9 +176,10 @@ class Policy:
 
     def granted(self, rules: str) -> str:
         """What allow rules that were proposed grant, in words."""
-        from agent_cli.permissions.explain import meanings  # only for a question
+        from agent_cli.permissions.explain import describe_rules  # only for a question
 
-        return meanings([read_rule("allow", r, "", self._workspace.root) for r in split_rules(rules)]) if rules else ""
+        root = self._workspace.root
+        return describe_rules([read_rule("allow", r, "", root) for r in split_rules(rules)]) if rules else ""
 
     def always_rule(self, tool: str, effects: tuple[Effect, ...]) -> str:
         """The narrowest rules that would allow this call from now on, separated by commas; "" where there are none."""
@@ -236,7 +237,7 @@ class Policy:
 
     def _command(self, matcher: Matcher, command: str) -> Decision:
         judged = self._judge(matcher, command)
-        found = [self._moded(v, judged) for v in judged.verdicts()]
+        found = [self._apply_mode(v, judged) for v in judged.verdicts()]
         if self.answered and self.mode not in ("dontAsk", "bypassPermissions"):
             found = [judged.narrowed(v) for v in found]
         answer = max(
@@ -251,13 +252,13 @@ class Policy:
             reason = self._kept_from_sandbox(judged) or reason
         return Decision(answer.level, reason, answer.by, answer.rule, tuple(found), any(v.firm for v in found))
 
-    def _moded(self, verdict: Verdict, judged: CommandEvaluator) -> Verdict:
+    def _apply_mode(self, verdict: Verdict, judged: CommandEvaluator) -> Verdict:
         kind = "write" if verdict in judged.written else "run"
         found = with_mode(verdict, self.mode, kind, self._workspace, reads=judged.reads_only)
         confined = self._confined
         if found.level is not Level.ASK or found.firm or confined is None or not confined.auto_allow:
             return found
-        if confined.holds() and judged.fit_for_sandbox(confined):
+        if confined.holds() and judged.sandbox_safe(confined):
             return found.but(level=Level.ALLOW, reason="runs in the sandbox, without a network", by="mode")
         return found
 

@@ -44,7 +44,7 @@ def changes_commands(name: str, around: CommandContext) -> bool:
     return exported or bool(MEANINGFUL.fullmatch(name) or _POISON.fullmatch(name))
 
 
-def poisoned(around: CommandContext) -> str:
+def tainted_variable(around: CommandContext) -> str:
     """A variable that an earlier command exported and that may change what programs do; "" for none."""
     return next((n for n in around.carried if _POISON.fullmatch(n)), "")
 

@@ -52,7 +52,7 @@ def ps_check(read: ParsedArguments) -> str:
     return "ps with other words than aux" if odd else ""
 
 
-class Reading(Value):
+class FileRead(Value):
     """A path that is read.
 
     what: "names" (sizes, dates, names of files), "content", "tree" (all content below), or "listing", where only the
@@ -274,7 +274,7 @@ _TESTS = frozenset(
 _TESTED = frozenset("-e -f -d -r -w -x -s -L -h -p -S -b -c -g -u -k -O -G -N".split())
 
 
-def reads_of(words: tuple[str, ...], patterns: Collection[str] = ()) -> tuple[Reading, ...] | str:
+def reads_of(words: tuple[str, ...], patterns: Collection[str] = ()) -> tuple[FileRead, ...] | str:
     """What a command of literal words reads, if it only reads; else why not, as "an option" in words.
 
     patterns: those of the words that file names may take the place of, each of any number of them.
@@ -290,10 +290,10 @@ def reads_of(words: tuple[str, ...], patterns: Collection[str] = ()) -> tuple[Re
     elif words[0] == "git" or (program is not None and program.operands in ("content", "pattern")):
         what = "tree" if any(r.what == "tree" for r in found) else "content"
     known = {r.path for r in found}
-    return (*found, *(Reading(p, what) for p in words[1:] if p in patterns and p not in known))
+    return (*found, *(FileRead(p, what) for p in words[1:] if p in patterns and p not in known))
 
 
-def _readings(name: str, rest: tuple[str, ...], patterns: Collection[str]) -> tuple[Reading, ...] | str:
+def _readings(name: str, rest: tuple[str, ...], patterns: Collection[str]) -> tuple[FileRead, ...] | str:
     if name == "echo":
         return ()
     if name == "printf":
@@ -312,7 +312,7 @@ def _readings(name: str, rest: tuple[str, ...], patterns: Collection[str]) -> tu
         return _find(rest)
     if name == "git":
         found = git_reads(rest, patterns)
-        return found if isinstance(found, str) else tuple(Reading(p) for p in found)
+        return found if isinstance(found, str) else tuple(FileRead(p) for p in found)
     if name in _VERSIONED and rest in _VERSIONED[name]:
         return ()
     if name not in _PROGRAMS:
@@ -322,7 +322,7 @@ def _readings(name: str, rest: tuple[str, ...], patterns: Collection[str]) -> tu
     return _listed(name, rest)
 
 
-def _listed(name: str, rest: tuple[str, ...]) -> tuple[Reading, ...] | str:
+def _listed(name: str, rest: tuple[str, ...]) -> tuple[FileRead, ...] | str:
     program = _PROGRAMS[name]
     try:
         read = read_options(rest, program.options)
@@ -337,7 +337,7 @@ def _listed(name: str, rest: tuple[str, ...]) -> tuple[Reading, ...] | str:
     given = {"-e", "--regexp", "-f", "--file", "--expression", "--files", "--type-list"}
     if program.operands == "pattern" and not given & set(names):
         paths = paths[1:]
-    found = [Reading(value) for option, value in read.options if option in program.files.split()]
+    found = [FileRead(value) for option, value in read.options if option in program.files.split()]
     asked = bool(set(names) & set(program.recursive.split()))
     if not paths and (asked or program.here):
         paths = ["."]
@@ -346,7 +346,7 @@ def _listed(name: str, rest: tuple[str, ...]) -> tuple[Reading, ...] | str:
         "tree" if asked or program.tree else "names" if program.operands == "names" else "content"
     )
     narrowed = _narrowed(name, read) if what == "tree" and name != "diff" else ((), (), ())
-    return (*found, *(Reading(path, what, hidden, *narrowed) for path in paths if path != "-"))
+    return (*found, *(FileRead(path, what, hidden, *narrowed) for path in paths if path != "-"))
 
 
 def _narrowed(name: str, read: ParsedArguments) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
@@ -381,26 +381,26 @@ def _hidden(read: ParsedArguments) -> Literal["all", "typed", "none"]:
     return "typed" if any(name in ("-t", "--type") for name, _ in read.options) else "none"
 
 
-def _find(rest: tuple[str, ...]) -> tuple[Reading, ...] | str:
+def _find(rest: tuple[str, ...]) -> tuple[FileRead, ...] | str:
     """find, without anything that acts on what it finds."""
     words, starts = list(rest), []
     while words and (words[0] in ("-P", "-H") or not (words[0].startswith("-") or words[0] in ("!", "(", ","))):
         if not (word := words.pop(0)).startswith("-"):
             starts.append(word)
-    found = [Reading(start, "names") for start in starts or ["."]]
+    found = [FileRead(start, "names") for start in starts or ["."]]
     while words:
         word = words.pop(0)
         if word in _FIND and words:
             value = words.pop(0)
             if word == "-newer":
-                found.append(Reading(value, "names"))
+                found.append(FileRead(value, "names"))
         elif word not in _FIND_PLAIN:
             return f"the action or option {word}"
     return tuple(found)
 
 
-def _test(rest: tuple[str, ...]) -> tuple[Reading, ...] | str:
+def _test(rest: tuple[str, ...]) -> tuple[FileRead, ...] | str:
     for word in rest:
         if word.startswith("-") and word not in _TESTS and not re.fullmatch(r"-\d*", word):
             return f"the test {word}"
-    return tuple(Reading(path, "names") for operator, path in pairwise(rest) if operator in _TESTED)
+    return tuple(FileRead(path, "names") for operator, path in pairwise(rest) if operator in _TESTED)

@@ -13,7 +13,7 @@ from typing import Any
 
 from agent_cli.core.rules import split_rules
 from agent_cli.core.trust import Trust
-from agent_cli.permissions.trust import agree, fingerprints, keep_trust
+from agent_cli.permissions.trust import fingerprints, grant_trust, keep_trust
 from agent_tools.fs.private import write_whole
 from agent_tools.fs.safe_read import read_regular
 
@@ -45,7 +45,7 @@ def saver(trust: Trust, state: Path) -> Callable[[str], str] | None:
             after = fingerprints(root)
             # Nothing but the rule may have come in between.
             others = [None if f is None else {k: v for k, v in f.items() if k != NAME} for f in (before, after)]
-            return agree(root, state, after) if others[0] == others[1] else "the project changed meanwhile"
+            return grant_trust(root, state, after) if others[0] == others[1] else "the project changed meanwhile"
         except OSError as error:
             return f"{NAME}: {error.strerror or error}"
         except ValueError as error:

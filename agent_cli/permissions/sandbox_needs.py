@@ -15,6 +15,7 @@ from agent_cli.core.rules import read_rule, rule_for
 from agent_cli.permissions.command_rules import for_part
 from agent_cli.permissions.effects.command import effects_of
 from agent_cli.permissions.shell.words import Analysis, SimpleCommand
+from agent_tools.fs.safe_read import read_regular
 from agent_tools.fs.workspace import Workspace
 from agent_tools.sandbox.conditions import Confined
 from agent_tools.sandbox.profile import Profile
@@ -166,8 +167,6 @@ def _of_a_remote(git: Path, name: str) -> bool:
 
 
 def _packed(git: Path) -> frozenset[str]:
-    from agent_tools.fs.safe_read import read_regular  # few commands ask
-
     try:
         text = read_regular(git / "packed-refs", 1 << 24).decode("utf-8", "replace")
     except OSError:

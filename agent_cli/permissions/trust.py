@@ -143,7 +143,7 @@ def fingerprints(root: Path) -> dict[str, str] | None:
     return files if scan.complete else None
 
 
-def agree(root: Path, folder: Path, shown: dict[str, str] | None) -> str:
+def grant_trust(root: Path, folder: Path, shown: dict[str, str] | None) -> str:
     """Remember that the user trusts `root` as it was shown to them; "" or why that cannot be kept."""
     if shown is None:
         return "it brings more files than can be checked"
@@ -165,4 +165,4 @@ def keep_trust(root: Path, folder: Path, change: Callable[[], None]) -> None:
     held = agreed is not None and fingerprints(root) == agreed.files
     change()
     if held:
-        agree(root, folder, fingerprints(root))
+        grant_trust(root, folder, fingerprints(root))

@@ -24,7 +24,7 @@ from agent_cli.engine.structured_output import StructuredOutput, answer_guard, r
 from agent_cli.engine.turn import ConversationState, ToolTable, TurnDeps
 from agent_cli.engine.types import TurnOptions
 from agent_cli.extensions.commands import expand_message
-from agent_cli.extensions.loader import Embedded, Extensions, load_extensions
+from agent_cli.extensions.loader import WORKFLOWS, Embedded, Extensions, load_extensions
 from agent_cli.memory.files import Memory, load_memory
 from agent_cli.memory.nested import NestedMemory
 from agent_cli.providers.base import ToolSpec
@@ -228,6 +228,7 @@ def build_agent(
         watch=keeper(place, settings, header.session_id),
         hooks=make_hooks(settings, layers, place, context, known, answered, chosen.label, embedded.hooks),
         agents=added.agent_types if any(tool.nested for tool in tools) else {},
+        workflows=WORKFLOWS,
     )
     commands = LiveMapping(added.commands)
     conversation = Conversation(

@@ -17,7 +17,7 @@ from agent_cli.core.place import RunEnvironment, UsageError
 from agent_cli.core.rules import RuleError, split_rules
 from agent_cli.core.trust import Trust
 from agent_cli.memory.files import Sources, own_folders
-from agent_cli.permissions.trust import agree, evaluate_trust, fingerprints
+from agent_cli.permissions.trust import evaluate_trust, fingerprints, grant_trust
 from agent_cli.session.store import state_folder
 from agent_tools.text import shorten
 
@@ -133,7 +133,7 @@ def remember_trust(place: RunEnvironment, shown: dict[str, str] | None) -> str:
 
     shown: the project's files (see `project_files`) when the user was shown what it brings.
     """
-    return agree(place.root, state_folder(place.env), shown)
+    return grant_trust(place.root, state_folder(place.env), shown)
 
 
 def project_files(place: RunEnvironment) -> dict[str, str] | None:

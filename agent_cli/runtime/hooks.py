@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 from agent_cli.config.layers import Layers
 from agent_cli.config.schema import Settings
 from agent_cli.core.events import Event
-from agent_cli.core.hooks import NO_HOOKS, Again, Hook, HookEvent, HookResult, Hooks
+from agent_cli.core.hook_events import HookEvent
+from agent_cli.core.hooks import NO_HOOKS, Again, Hook, HookResult, Hooks
 from agent_cli.core.place import RunEnvironment
 from agent_tools.base import Effect, ToolContext
 from agent_tools.cancel import CancelToken
@@ -101,7 +102,8 @@ def make_hooks(
         return by_name(name or settings.small_model or model() or settings.model or "")
 
     def table() -> HookRegistry:
-        from agent_cli.hooks.registry import HookRegistry, HookSession
+        from agent_cli.hooks.matching import HookSession
+        from agent_cli.hooks.registry import HookRegistry
 
         return HookRegistry(
             hooks,

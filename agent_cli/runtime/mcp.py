@@ -61,7 +61,7 @@ def make_servers(
 
 def make_setup(options: RunOptions, place: RunEnvironment, settings: Settings, warn: Callable[[str], None]) -> Any:
     """What servers are started with."""
-    from agent_cli.mcp.server import ServerSettings
+    from agent_cli.mcp.server_state import ServerSettings
 
     extra = tuple(place.cwd / os.path.expanduser(d) for d in settings.permissions.additional_directories)
     return ServerSettings(

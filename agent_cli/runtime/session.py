@@ -76,7 +76,7 @@ def open_session(
             raise SessionInUseError(str(error), error.where) from None
         raise UsageError(str(error)) from None
     if log is not None:
-        log.go_on(restored.seq, restored.parent)
+        log.continue_from(restored.seq, restored.parent)
     if restored.bad:
         what = "1 damaged record" if restored.bad == 1 else f"{restored.bad} damaged records"
         kept = f"; the file as it was {log.mend(restored)}" if log is not None else ""

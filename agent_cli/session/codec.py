@@ -52,13 +52,13 @@ class LogLine:
         return data
 
 
-def sealed(record: dict[str, Any], redact: Callable[[str], str] = str) -> bytes:
+def encode_record(record: dict[str, Any], redact: Callable[[str], str] = str) -> bytes:
     """The record as one line without its line feed and without secrets, with `crc` as its last key."""
     body = redact(json.dumps(record, separators=(",", ":"))).encode("ascii")
     return body[:-1] + b',"crc":%d}' % crc32(body)
 
 
-def unsealed(line: bytes) -> dict[str, Any] | None:
+def decode_record(line: bytes) -> dict[str, Any] | None:
     """The record that a line holds, or None where it is damaged."""
     body = _whole(line)
     if body is None:

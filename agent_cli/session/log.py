@@ -39,7 +39,7 @@ from agent_cli.core.events import (
 from agent_cli.core.messages import UserMessage
 from agent_cli.core.redact import Redactor
 from agent_cli.core.results import Usage
-from agent_cli.session.codec import VERSION, sealed
+from agent_cli.session.codec import VERSION, encode_record, mend
 from agent_cli.session.lock import claim, holder, release
 from agent_cli.session.permissions import sync_folder
 from agent_cli.session.records import Header, Mended, Partial, Restored
@@ -56,7 +56,7 @@ class PartialWriter:
 
     def __init__(self, redact: Redactor, due: Callable[[], None], seconds: float = SECONDS) -> None:
         self._redact = redact
-        self._due = due
+        self._unwritten = due
         self._seconds = seconds
         self._pieces: list[str] = []
         self._saved = ""
@@ -77,7 +77,7 @@ class PartialWriter:
     def _wait(self) -> None:
         time.sleep(self._seconds)
         self._armed = False
-        self._due()
+        self._unwritten()
 
     def end(self) -> None:
         """The message is there, and its pieces are not needed."""
@@ -131,7 +131,7 @@ class SessionLog:
         self._new: bool | None = None
         self._size = 0
         # Lines that the disk has not taken yet.
-        self._due: deque[bytes] = deque()
+        self._unwritten: deque[bytes] = deque()
         self._trouble = ""
         self._lasting = False
         self._told = ""
@@ -155,7 +155,7 @@ class SessionLog:
                 self._copy(copied)
                 self._flush()
                 self._sync()
-            self._tell()
+            self._report()
 
     def acquire(self, patience: float = 0.0) -> None:
         """Take an existing file for this process, before it is read. Raises SessionBusyError.
@@ -179,30 +179,27 @@ class SessionLog:
                     time.sleep(_AGAIN)
         except OSError as error:
             self._refused(error)
-        self._tell()
+        self._report()
 
-    def go_on(self, seq: int, parent: str) -> None:
+    def continue_from(self, seq: int, parent: str) -> None:
         """Append after the last good record of the acquired file."""
         self._seq, self._parent = seq, parent
         with suppress(OSError):
             self._size = os.stat(self.path).st_size  # noqa: PTH116
         if self._fd >= 0:
-            self._part()
+            self._terminate_line()
 
-    def _part(self) -> None:
+    def _terminate_line(self) -> None:
         """Keep the next record apart from a last line that has no end."""
         if self._size and os.pread(self._fd, 1, self._size - 1) != b"\n":
-            self._due.appendleft(b"\n")
+            self._unwritten.appendleft(b"\n")
 
     def mend(self, restored: Restored) -> str:
-        """Write the acquired file anew with its good records alone, after `go_on`.
+        """Write the acquired file anew with its good records alone, after `continue_from`.
 
         Returns the name under which the file is kept as it was, or why nothing could be done, as what follows
         "the file as it was".
         """
-        # What few sessions need.
-        from agent_cli.session.codec import mend
-
         if self._fd < 0:
             return "was left as it is"
         with self._lock:
@@ -212,7 +209,7 @@ class SessionLog:
                 return f"was left as it is: {error.strerror or error}"
             os.close(self._fd)
             self._fd = fd
-            self._due.clear()
+            self._unwritten.clear()
             self._add(Mended(restored.bad, restored.missing, kept, restored.waiting is not None))
             self._flush()
             self._sync()
@@ -223,7 +220,7 @@ class SessionLog:
         with self._lock:
             self._add(header)
             self._flush()
-        self._tell()
+        self._report()
 
     def record(self, event: Event) -> None:
         """Write one event, unless it is of a kind that is not kept."""
@@ -246,7 +243,7 @@ class SessionLog:
                 isinstance(inner, MessageAdded) and isinstance(inner.message, UserMessage)
             ):
                 self._sync()
-        self._tell()
+        self._report()
 
     def _save_unfinished(self) -> None:
         """On a thread of its own: it has nobody to tell, the next record does."""
@@ -282,7 +279,7 @@ class SessionLog:
         """The next record, for the disk to take."""
         self._seq += 1
         identity = f"{self._seq:x}-{os.urandom(4).hex()}"
-        line = sealed(
+        line = encode_record(
             {
                 "v": VERSION,
                 "seq": self._seq,
@@ -295,7 +292,7 @@ class SessionLog:
             self._redact,
         )
         assert b"\n" not in line
-        self._due.append(line + b"\n")
+        self._unwritten.append(line + b"\n")
         self._parent = identity
 
     def _flush(self) -> None:
@@ -305,9 +302,9 @@ class SessionLog:
         try:
             if self._fd < 0:
                 self._reach()
-            while self._due:
-                self._put(self._due[0])
-                self._due.popleft()
+            while self._unwritten:
+                self._put(self._unwritten[0])
+                self._unwritten.popleft()
         except OSError as error:
             self._refused(error)
             return
@@ -329,7 +326,7 @@ class SessionLog:
                 os.ftruncate(self._fd, os.fstat(self._fd).st_size - done)
             except OSError:
                 # The rest has to follow just there.
-                self._due[0] = line[done:]
+                self._unwritten[0] = line[done:]
             raise
 
     def _reach(self) -> None:
@@ -342,12 +339,12 @@ class SessionLog:
             return
         self._open(0)
         if os.fstat(self._fd).st_size != self._size:
-            self._let_go()
+            self._release()
             raise SessionBusyError(
                 f"Session {self.path.stem} was continued by another process while it could not be written here.",
                 "To keep what is said here, go on in a copy with --fork-session.",
             )
-        self._part()
+        self._terminate_line()
 
     def _open(self, flags: int) -> None:
         """Open and lock the file. Raises OSError, and SessionBusyError where another process has it."""
@@ -380,10 +377,10 @@ class SessionLog:
         """Make sure that what was recorded survives a power cut."""
         with self._lock:
             self._sync()
-        self._tell()
+        self._report()
 
     def _sync(self) -> None:
-        if self._fd < 0 or self._due:
+        if self._fd < 0 or self._unwritten:
             return
         try:
             os.fsync(self._fd)
@@ -398,7 +395,7 @@ class SessionLog:
         if not self._lasting:
             self._trouble = f"This session cannot be saved in {self.path.parent}: {error.strerror or error}."
 
-    def _tell(self) -> None:
+    def _report(self) -> None:
         """Tell the user once that the disk refuses, and once that it takes again."""
         if self._told == self._trouble:
             return
@@ -412,16 +409,16 @@ class SessionLog:
             self._unfinished.end()
             if text and self._header is None:
                 self._add(Partial(text, start))
-            if self._due:
+            if self._unwritten:
                 self._flush()
-            lost = sum(len(line) > 1 for line in self._due)
-            self._due.clear()
+            lost = sum(len(line) > 1 for line in self._unwritten)
+            self._unwritten.clear()
             self._new = None
-            self._let_go()
+            self._release()
         if lost:
             self._warn(f"{lost} records of this session were not saved.")
 
-    def _let_go(self) -> None:
+    def _release(self) -> None:
         if self._fd >= 0:
             release(self.path)
             os.close(self._fd)

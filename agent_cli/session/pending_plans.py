@@ -35,7 +35,7 @@ def save_plan(folder: Path, plan: WaitingPlan) -> None:
         write_whole(folder / _NAME, json.dumps(to_plain(plan)).encode("ascii"), sync=False)
 
 
-def take_plan(folder: Path, session_id: str | None = None) -> WaitingPlan | None:
+def claim_plan(folder: Path, session_id: str | None = None) -> WaitingPlan | None:
     """Take the plan away, for the caller alone; with `session_id` only that session's. None where there is none."""
     taken = folder / f"{_NAME}.{os.urandom(4).hex()}.taken"
     try:

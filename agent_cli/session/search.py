@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from agent_cli.core.messages import AssistantMessage, Message, ToolMessage, UserMessage, without_note
-from agent_cli.session.codec import read_log, unsealed
+from agent_cli.session.codec import decode_record, read_log
 from agent_cli.session.records import SessionNotFoundError
 from agent_cli.session.store import SessionStore
 from agent_cli.session.summary import SessionSummary, glances, project_folders, session_files
@@ -56,7 +56,7 @@ def find_session(store: SessionStore, text: str, *, anywhere: bool = False) -> P
     if is_id_like(text) and len(found) > 1:
         meant = [g for g in every if g.session_id in found]
         raise SeveralSessionsError(f"{len(found)} sessions of this project begin with {text}.", meant)
-    meant = meant_by(every, text)
+    meant = resolve_reference(every, text)
     if len(meant) == 1:
         return meant[0].path
     if meant:
@@ -69,14 +69,14 @@ def find_session(store: SessionStore, text: str, *, anywhere: bool = False) -> P
     raise SessionNotFoundError(_not_here(text, elsewhere))
 
 
-def meant_by(every: Sequence[SessionSummary], text: str) -> list[SessionSummary]:
+def resolve_reference(every: Sequence[SessionSummary], text: str) -> list[SessionSummary]:
     """The sessions that a name means; else whose name and beginning have the words; else in whose texts they are."""
     words = text.lower().split()
     named = [g for g in every if g.name and g.name.lower() == text.strip().lower()]
     if named or not words:
         return named
     titled = [g for g in every if all(w in f"{g.name} {g.first}".lower() for w in words)]
-    return titled or [g for g in every if says(g.path, words)]
+    return titled or [g for g in every if contains_text(g.path, words)]
 
 
 def _not_here(text: str, elsewhere: Sequence[Path]) -> str:
@@ -101,13 +101,13 @@ def _other_files(store: SessionStore) -> Iterable[Path]:
 def root_of(path: Path) -> str:
     """The project of a session, from its header; empty where that cannot be read."""
     try:
-        record = unsealed(read_start(path, _FIRST).partition(b"\n")[0]) or {}
+        record = decode_record(read_start(path, _FIRST).partition(b"\n")[0]) or {}
     except OSError:
         return ""
     return str(record.get("data", {}).get("root", ""))
 
 
-def says(path: Path, words: Sequence[str]) -> str:
+def contains_text(path: Path, words: Sequence[str]) -> str:
     """A piece of what was said around the first of the words, where all of them are in a session; else nothing.
 
     words: in lower case. Looked for in names and messages, results of tools included, not in the system prompt.
@@ -130,7 +130,7 @@ def says(path: Path, words: Sequence[str]) -> str:
             continue
         if signs and len(signs) == len(words) and not any(sign in line.lower() for sign in signs):
             continue
-        text = _text(unsealed(line.rstrip(b"\r")) or {})
+        text = _text(decode_record(line.rstrip(b"\r")) or {})
         folded = text.lower()
         here = [word for word in words if word in folded]
         if here and not piece:

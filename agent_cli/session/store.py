@@ -159,7 +159,7 @@ def close_stored_call(store: SessionStore, session_id: str, call_id: str, text: 
     except (SessionBusyError, SessionNotFoundError):
         log.close()
         return
-    log.go_on(session.seq, session.parent)
+    log.continue_from(session.seq, session.parent)
     for call in pending_calls(session.history):
         if call.id == call_id:
             log.record(MessageAdded(ToolMessage(call.id, call.name, text, is_error=True)))

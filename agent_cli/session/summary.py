@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from agent_cli.core.messages import of_program, user_text
-from agent_cli.session.codec import read_log, unsealed
+from agent_cli.session.codec import decode_record, read_log
 from agent_cli.session.records import Header
 from agent_tools.record import DecodeError, Value, from_plain
 
@@ -113,7 +113,7 @@ def _told(kind: bytes, data: dict[str, Any]) -> dict[str, Any]:
 
 
 def _data(line: bytes) -> dict[str, Any]:
-    record = unsealed(line.rstrip(b"\r")) or {}
+    record = decode_record(line.rstrip(b"\r")) or {}
     data: dict[str, Any] = record.get("data", {})
     return data
 
@@ -152,7 +152,7 @@ def project_folders(state: Path) -> list[Path]:
         return []
 
 
-def everywhere(state: Path) -> list[SessionSummary]:
+def summaries_of_all_projects(state: Path) -> list[SessionSummary]:
     """The sessions of all projects, the latest changed first."""
     return sorted((g for f in project_folders(state) for g in glances(f)), key=lambda g: g.updated, reverse=True)
 

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from agent_cli.core.events import Compacted, HookRan, SessionNamed, Uncompacted
+from agent_cli.core.hook_events import HOOK_EVENTS
 from agent_cli.core.messages import of_program, user_text
 from agent_cli.core.results import Usage
 from agent_cli.core.window import compacted_line, uncompacted_line
@@ -23,6 +24,7 @@ Stage = Literal[
     "completed", "failed", "interrupted",
 ]
 # fmt: on
+_BEFORE_MESSAGE = frozenset(row.name for row in HOOK_EVENTS.values() if row.before_message)
 
 
 def decision_words(decision: str, by: str) -> str:
@@ -37,7 +39,7 @@ def decision_words(decision: str, by: str) -> str:
     return f"{words} by a {by}" if words in ("allowed", "denied") and by in ("rule", "mode", "hook") else words
 
 
-class CallTold(Value):
+class CallSummary(Value):
     """A call: what it was, who decided, how it ended. `outcome` is empty while it is open.
 
     started: it has begun. facts: what was computed for the question about it.
@@ -57,7 +59,7 @@ class CallTold(Value):
     facts: tuple[str, ...] = ()
 
 
-class TurnTold(Value):
+class TurnSummary(Value):
     """A turn: the query, its calls, what it used, how it ended.
 
     usage: with what it cost afterwards: a title, a compaction that the user asked for. agents: the usage of each
@@ -69,7 +71,7 @@ class TurnTold(Value):
     started: str
     model: str
     mode: str
-    calls: tuple[CallTold, ...] = ()
+    calls: tuple[CallSummary, ...] = ()
     rounds: int = 0
     duration_ms: int = 0
     usage: Usage = Usage()
@@ -90,7 +92,7 @@ class _Turn:
     def __init__(self, query: str, time: str, before: int, copied: bool) -> None:
         self.fields: dict[str, Any] = {"query": query, "started": time, "model": "", "mode": "", "copied": copied}
         self.before = before
-        self.calls: dict[str, CallTold] = {}
+        self.calls: dict[str, CallSummary] = {}
         self.round = 0
         self.agents: dict[str, Usage] = {}
         self.warnings: list[str] = []
@@ -104,7 +106,7 @@ class _Turn:
             case "RoundStarted":
                 self.round = data["round"]
             case "ToolRequested":
-                told = CallTold(data["call_id"], data["tool"], data["summary"], self.round, agent=agent)
+                told = CallSummary(data["call_id"], data["tool"], data["summary"], self.round, agent=agent)
                 before = self.calls.get(told.call_id)
                 if before is not None and before.outcome:  # an id that a provider gave twice
                     self.calls[f"{told.call_id} before {len(self.calls)}"] = self.calls.pop(told.call_id)
@@ -164,8 +166,8 @@ class _Turn:
         if (told := self.calls.get(data["call_id"])) is not None:
             self.calls[told.call_id] = told.but(**fields)
 
-    def told(self) -> TurnTold:
-        return TurnTold(
+    def summary(self) -> TurnSummary:
+        return TurnSummary(
             **self.fields,
             calls=tuple(self.calls.values()),
             agents=self.agents,
@@ -175,7 +177,7 @@ class _Turn:
         )
 
 
-def build_timeline(data: bytes) -> list[TurnTold]:
+def build_timeline(data: bytes) -> list[TurnSummary]:
     """The turns of a log, in order. A turn begins with the user's message; a resumed turn goes on in its own."""
     found = records(data)[0]
     starts = beginnings(found)
@@ -193,14 +195,14 @@ def build_timeline(data: bytes) -> list[TurnTold]:
         elif kind == "Rewound":
             messages = event["messages"]
             _taken_back(turns, messages)
-        if idle and kind == "HookRan" and event["event"] in ("SessionStart", "UserPromptSubmit", "PreToolUse"):
+        if idle and kind == "HookRan" and event["event"] in _BEFORE_MESSAGE:
             early.append(from_plain(HookRan, event))
         elif turns:
             turns[-1].take(kind, event)
         idle = idle or (kind == "TurnFinished" and event["result"] != "Suspended")
     if turns:
         turns[-1].hooks += early
-    return [t.told() for t in turns]
+    return [t.summary() for t in turns]
 
 
 def beginnings(found: Sequence[dict[str, Any]]) -> dict[int, bool]:

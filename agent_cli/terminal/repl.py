@@ -25,13 +25,13 @@ from agent_cli.core.terminal import is_dumb
 from agent_cli.core.version import __version__
 from agent_cli.engine.compaction.controls import context_used
 from agent_cli.extensions.mentions import missing_files
-from agent_cli.memory.notes import note_in
+from agent_cli.memory.notes import parse_note
 from agent_cli.runtime.attachments import attach_images
 from agent_cli.runtime.builder import Agent, build_agent, switch_model
 from agent_cli.runtime.environment import check_mode
 from agent_cli.runtime.pending import refuse_fork, reopen
 from agent_cli.runtime.titles import Titles
-from agent_cli.session.pending_plans import take_plan
+from agent_cli.session.pending_plans import claim_plan
 from agent_cli.session.store import SessionStore, state_folder
 from agent_cli.terminal import commands  # noqa: F401 - registers them
 from agent_cli.terminal.app.attachments import Pictures
@@ -173,7 +173,7 @@ class Repl(Dialogs):
         waiting = self.agent.restored.waiting if self.agent.restored else None
         if waiting is None or not waiting.calls:
             return
-        take_plan(self._folder, self.agent.header.session_id)
+        claim_plan(self._folder, self.agent.header.session_id)
         count = len(waiting.undecided)
         what = "a call of this session waits" if count == 1 else f"{count} calls of this session wait"
         self.say(f"  {what} for you" if count else "  what was decided before is carried out now")
@@ -186,7 +186,7 @@ class Repl(Dialogs):
             run_slash(self, text)
         elif is_bang(text):
             self.run_interruptible(lambda: run_bang(self, text))
-        elif note := note_in(text):
+        elif note := parse_note(text):
             take_note(self, note)
         else:
             self.take_turn(text)

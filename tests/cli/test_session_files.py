@@ -10,7 +10,7 @@ import pytest
 
 from agent_cli.cli.commands.sessions import read_time
 from agent_cli.core.place import UsageError
-from agent_cli.session.codec import sealed, unsealed
+from agent_cli.session.codec import decode_record, encode_record
 from agent_cli.session.store import SessionStore
 from tests.support.program import agent
 from tests.support.pty_session import Terminal
@@ -113,9 +113,10 @@ def test_old_ones_go_and_one_that_is_open_stays(work: Path, store: SessionStore)
     for number in (1, 2):
         path = store.path(session_id(number))
         # Older, by what its records say.
-        records = [unsealed(line) or {} for line in path.read_bytes().split(b"\n")[:-1]]
+        records = [decode_record(line) or {} for line in path.read_bytes().split(b"\n")[:-1]]
         older = [
-            sealed({k: v for k, v in r.items() if k != "data"} | {"time": OLD, "data": r["data"]}) for r in records
+            encode_record({k: v for k, v in r.items() if k != "data"} | {"time": OLD, "data": r["data"]})
+            for r in records
         ]
         path.write_bytes(b"\n".join(older) + b"\n")
     assert "No session is older than 4000w." in agent(["sessions", "rm", "--older-than", "4000w", "-y"], work).stderr

@@ -108,7 +108,7 @@ class Life:
         assert list(restored.history) == self.conversation.history
         self.log = SessionLog(self.path, lambda text: None)
         self.log.acquire()
-        self.log.go_on(restored.seq, restored.parent)
+        self.log.continue_from(restored.seq, restored.parent)
         window = Window(restored.compactions, restored.pins, restored.report)
         assert window.view(restored.history) == before
         self.conversation = self.begin(list(restored.history), window)

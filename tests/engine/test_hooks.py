@@ -17,7 +17,7 @@ from agent_cli.core.events import (
     ToolStarted,
     Warned,
 )
-from agent_cli.core.hooks import HookEvent
+from agent_cli.core.hook_events import HookEvent
 from agent_cli.core.messages import UserMessage
 from agent_cli.core.results import Complete, Failed, Suspended
 from agent_cli.hooks import HookRegistry

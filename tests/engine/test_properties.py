@@ -126,7 +126,7 @@ class Process:
         if path.exists():
             self.log.acquire()
             self.restored = restore(path.read_bytes(), "s")
-            self.log.go_on(self.restored.seq, self.restored.parent)
+            self.log.continue_from(self.restored.seq, self.restored.parent)
         else:
             self.log.create(Header("s", str(root), str(root), "m", "", (), "1"))
         workspace = Workspace(root)

@@ -13,7 +13,7 @@ import pytest
 from agent_cli.cli import decide_calls
 from agent_cli.config.run_options import RunOptions
 from agent_cli.runtime.pending import reopen
-from agent_cli.session.codec import sealed
+from agent_cli.session.codec import encode_record
 from tests.support.fork_server import start
 from tests.support.program import agent, clean_env
 from tests.support.scripts import call, script
@@ -251,7 +251,7 @@ def test_a_record_that_cannot_be_read_is_told_of_once(work: Path) -> None:
         record = json.loads(lines[n])
         del record["crc"]
         record["data"]["usage"]["input"] = 1.5
-        lines[n] = sealed(record)
+        lines[n] = encode_record(record)
     log.write_bytes(b"".join(line + b"\n" for line in lines))
     assert changed and "damaged" in agent(["-p", "-c", "2"], work).stderr
     again = agent(["-p", "-c", "3"], work)

@@ -156,13 +156,13 @@ def test_a_plan_expires(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_plan_is_taken_exactly_once(tmp_path: Path) -> None:
-    from agent_cli.session.pending_plans import WaitingPlan, save_plan, take_plan
+    from agent_cli.session.pending_plans import WaitingPlan, claim_plan, save_plan
 
     plan = WaitingPlan("s", "c", {"plan": "x"}, 1.0)
     save_plan(tmp_path, plan)
-    assert take_plan(tmp_path, "other") is None
-    assert take_plan(tmp_path, "s") == plan
-    assert take_plan(tmp_path) is None
+    assert claim_plan(tmp_path, "other") is None
+    assert claim_plan(tmp_path, "s") == plan
+    assert claim_plan(tmp_path) is None
     assert list(tmp_path.iterdir()) == []
 
 

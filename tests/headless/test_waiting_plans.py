@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.session.codec import sealed, unsealed
+from agent_cli.session.codec import decode_record, encode_record
 from tests.support.program import agent
 from tests.support.scripts import script
 from tests.support.suspended_runs import PLAN, WRITE, as_printed, pending, plan_run, printed
@@ -19,7 +19,7 @@ def results(work: Path) -> list[str]:
     found = []
     for path in (work.parent / "home" / "state").rglob("*.jsonl"):
         for line in path.read_bytes().splitlines():
-            message = ((unsealed(line) or {}).get("data") or {}).get("message", {})
+            message = ((decode_record(line) or {}).get("data") or {}).get("message", {})
             if message.get("type") == "ToolMessage":
                 found.append(message["text"])
     return found
@@ -30,10 +30,10 @@ def age_by(work: Path, hours: int) -> None:
     for path in (work.parent / "home" / "state").rglob("*.jsonl"):
         aged = []
         for line in path.read_bytes().splitlines():
-            record = unsealed(line)
+            record = decode_record(line)
             assert record is not None
             time = datetime.fromisoformat(record["time"]) - timedelta(hours=hours)
-            aged.append(sealed(record | {"time": f"{time:%Y-%m-%dT%H:%M:%S}.000Z"}))
+            aged.append(encode_record(record | {"time": f"{time:%Y-%m-%dT%H:%M:%S}.000Z"}))
         path.write_bytes(b"".join(line + b"\n" for line in aged))
 
 

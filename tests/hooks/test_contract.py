@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from agent_cli.core.hooks import EVENTS, HookEvent
-from agent_cli.hooks.response import BLOCKS, SPEAKS
+from agent_cli.core.hook_events import HOOK_EVENTS, HookEvent
 from tests.support.hook_scripts import Step, python, saying
 
 NOTHING = ("", "", (), None)
@@ -20,7 +19,7 @@ def came(step: Step) -> tuple[str, str, tuple[str, ...], str | None]:
     return (found.verdict, found.reason, found.context, found.stop)
 
 
-@pytest.mark.parametrize("event", EVENTS)
+@pytest.mark.parametrize("event", HOOK_EVENTS)
 @pytest.mark.parametrize(
     ("code", "strict", "verdict", "outcome", "note"),
     [
@@ -38,7 +37,7 @@ def test_every_event_by_exit_code(
     tmp_path: Path, event: HookEvent, code: str, strict: bool, verdict: str, outcome: str, note: str
 ) -> None:
     step = Step(tmp_path, event, code, strict=strict)
-    blocks = event in BLOCKS
+    blocks = HOOK_EVENTS[event].blocks
     assert step.result.verdict == (verdict if blocks else "")
     assert step.result.context == ()
     [ran] = step.ran
@@ -51,14 +50,14 @@ def test_every_event_by_exit_code(
         assert step.result.reason.startswith("why" if outcome == "blocked" else f"it {note}")
 
 
-@pytest.mark.parametrize("event", EVENTS)
+@pytest.mark.parametrize("event", HOOK_EVENTS)
 def test_plain_words_are_context_where_claude_code_takes_them_so(tmp_path: Path, event: HookEvent) -> None:
     step = Step(tmp_path, event, "echo It is Monday")
-    assert came(step) == ("", "", ("It is Monday",) if event in SPEAKS else (), None)
+    assert came(step) == ("", "", ("It is Monday",) if HOOK_EVENTS[event].plain_text else (), None)
     assert step.ran[0].stdout == "It is Monday"
 
 
-@pytest.mark.parametrize("event", EVENTS)
+@pytest.mark.parametrize("event", HOOK_EVENTS)
 def test_every_event_can_end_the_turn_and_speak_to_the_person(tmp_path: Path, event: HookEvent) -> None:
     answer = {"continue": False, "stopReason": "Enough", "systemMessage": "Look", "suppressOutput": True}
     step = Step(tmp_path, event, saying(answer))
@@ -98,12 +97,12 @@ def test_what_stands_under_hook_specific_output(
     assert came(step) == expected
 
 
-@pytest.mark.parametrize("event", EVENTS)
+@pytest.mark.parametrize("event", HOOK_EVENTS)
 def test_the_decision_block(tmp_path: Path, event: HookEvent) -> None:
     step = Step(tmp_path, event, saying({"decision": "block", "reason": "not yet"}))
-    assert came(step) == (("deny", "not yet", (), None) if event in BLOCKS else NOTHING)
+    assert came(step) == (("deny", "not yet", (), None) if HOOK_EVENTS[event].blocks else NOTHING)
     # An answer that has no meaning at this step is pointed out.
-    assert ("is not understood" in step.ran[0].note) == (event not in BLOCKS)
+    assert ("is not understood" in step.ran[0].note) == (not HOOK_EVENTS[event].blocks)
 
 
 def test_the_old_words_of_pre_tool_use(tmp_path: Path) -> None:

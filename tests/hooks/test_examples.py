@@ -6,11 +6,11 @@ import json
 import re
 import subprocess
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
-from agent_cli.core.hooks import EVENTS
+from agent_cli.core.hook_events import HOOK_EVENTS, HookEvent, events_table
 from agent_cli.engine.conversation import drive
 from agent_tools.cancel import CancelToken
 from tests.support.fork_server import ROOT
@@ -91,8 +91,25 @@ def test_the_example_in_python_refuses() -> None:
     assert not names["hooks"].wants("PreToolUse", "Read")
 
 
-def test_every_event_is_in_the_table() -> None:
-    section = PAGE.partition("\n## Events\n")[2].partition("\n## ")[0]
-    assert re.findall(r"^\| `(\w+)`", section, re.MULTILINE) == sorted(
-        EVENTS, key=re.findall(r"^\| `(\w+)`", section, re.MULTILINE).index
+def test_the_table_of_events_is_written_from_the_rows() -> None:
+    section = PAGE.partition("\n## Events\n")[2].partition("\nAll are told")[0]
+    assert section.strip() == events_table().strip()
+
+
+def test_every_event_has_a_row() -> None:
+    assert get_args(HookEvent) == tuple(HOOK_EVENTS)
+
+
+@pytest.mark.parametrize("event", HOOK_EVENTS)
+def test_every_event_can_be_tried_as_it_is_documented(tmp_path: Path, event: str) -> None:
+    """`agent hooks test` runs the hook with the row's example, and the settings take a matcher that fits it."""
+    row = HOOK_EVENTS[event]
+    subject = {"tool_name": "Bash", **row.example}.get(row.matched, "")
+    assert not row.subjects or subject in row.subjects
+    (tmp_path / ".agentrc").write_text(
+        f'[[hooks]]\nevent = "{event}"\nmatcher = "{subject}"\ncommand = "cat >&2; exit 2"\n'
     )
+    found = tried(tmp_path, event)
+    assert set(row.fields) <= found["input"].keys()
+    assert json.loads(found["hooks"][0]["stderr"]).items() >= found["input"].items()
+    assert found["verdict"] == ("deny" if row.blocks else None)

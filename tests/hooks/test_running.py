@@ -16,7 +16,7 @@ from agent_cli.core.events import HookRan, HookStarted
 from agent_cli.core.hooks import Hook
 from agent_cli.engine.conversation import drive
 from agent_cli.hooks import HookRegistry, PythonHook
-from agent_cli.hooks.registry import matcher_matches
+from agent_cli.hooks.matching import matcher_matches
 from agent_cli.hooks.runner import EXIT_1
 from agent_tools.cancel import CancelledError, CancelToken
 from tests.support.hook_scripts import Step, python, saying, table_of

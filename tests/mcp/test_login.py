@@ -13,7 +13,7 @@ import pytest
 
 from agent_cli.config.schema import McpServer
 from agent_cli.mcp.catalog import McpRequestError
-from agent_cli.mcp.credentials import Login, Logins, key_of, may_carry
+from agent_cli.mcp.credentials import Login, Logins, is_secure_url, key_of
 from agent_cli.mcp.login import log_in, revoke
 from tests.support.mcp.login_server import METADATA, RESOURCE, TOKEN, Locked, browse, locked
 from tests.support.mcp.running import PATIENCE, ask, company, text_of
@@ -151,7 +151,7 @@ def test_a_token_stays_with_its_origin_wherever_a_request_goes(tmp_path: Path) -
 
     import httpx2
 
-    from agent_cli.mcp.oauth import Bearer
+    from agent_cli.mcp.oauth import TokenAuth
 
     declared = McpServer(url="https://tracker.example/mcp")
     logins = Logins(tmp_path / "logins")
@@ -159,7 +159,7 @@ def test_a_token_stays_with_its_origin_wherever_a_request_goes(tmp_path: Path) -
     assert "secret" not in repr(logins.of(declared))
 
     async def header(url: str) -> str | None:
-        flow = Bearer(declared, logins).async_auth_flow(httpx2.Request("POST", url))
+        flow = TokenAuth(declared, logins).async_auth_flow(httpx2.Request("POST", url))
         request = await anext(flow)
         await flow.aclose()
         return request.headers.get("Authorization")
@@ -184,7 +184,7 @@ def test_a_token_stays_with_its_origin_wherever_a_request_goes(tmp_path: Path) -
     ],
 )
 def test_what_may_carry_a_login(address: str, server: str, may: bool) -> None:
-    assert may_carry(address, server) is may
+    assert is_secure_url(address, server) is may
 
 
 def test_an_answer_with_another_state_is_refused(web: Locked) -> None:

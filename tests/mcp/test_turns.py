@@ -33,7 +33,7 @@ from tests.support.turns import World
 
 def world(servers: Servers, root: Path, calls: list[Any], *answers: Any, **more: Any) -> World:
     """A world with the tools of the servers, whose model makes these calls one after the other."""
-    tools = (*servers.tools().values(), ToolSearch(servers), UseTool(servers.tools))
+    tools = (*servers.tools().values(), ToolSearch(servers.all.values, servers.tools), UseTool(servers.tools))
     replies = [*({"calls": [c]} for c in calls), {"text": "done"}]
     return World(root, replies, list(answers), tools=tools, **more)
 
@@ -124,7 +124,12 @@ def test_a_sub_agent_has_the_tools_of_servers_that_its_type_names(
 ) -> None:
     with company(tmp_path, raw=raw()) as servers:
         calls = [call("mcp__raw__echo", a=1), call("UseTool", tool="mcp__raw__echo", arguments={"a": 2})]
-        tools = (*BUILTIN, *servers.tools().values(), ToolSearch(servers), UseTool(servers.tools))
+        tools = (
+            *BUILTIN,
+            *servers.tools().values(),
+            ToolSearch(servers.all.values, servers.tools),
+            UseTool(servers.tools),
+        )
         nested = [*({"calls": [c]} for c in calls), {"text": "done"}]
         made, _ = story(tmp_path, [{"calls": [task("x")]}, {"text": "done"}], nested, tools=tools, allow=("mcp__raw",))
         made.kit = made.kit.but(agents={"x": read_agent_type(f"---\nname: x\n{head}\n---\nBe.", "x.md")})

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_cli.memory.notes import add_note, note_in, with_note
+from agent_cli.memory.notes import add_note, parse_note, with_note
 from agent_tools.base import ToolError
 
 NAMES = ("AGENTS.md", "CLAUDE.md")
@@ -16,12 +16,12 @@ NAMES = ("AGENTS.md", "CLAUDE.md")
 
 @pytest.mark.parametrize(("message", "note"), [("#use tabs", "use tabs"), ("# use tabs ", "use tabs")])
 def test_a_line_behind_one_mark_is_a_note(message: str, note: str) -> None:
-    assert note_in(message) == note
+    assert parse_note(message) == note
 
 
 @pytest.mark.parametrize("message", ["", "#", "# ", "## Heading", "#123 is broken", "#!/bin/sh", "# a\nb", "use #tabs"])
 def test_anything_else_is_a_message(message: str) -> None:
-    assert note_in(message) == ""
+    assert parse_note(message) == ""
 
 
 def test_the_first_note_makes_the_file_and_the_next_ones_follow(tmp_path: Path) -> None:

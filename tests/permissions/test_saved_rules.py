@@ -9,7 +9,7 @@ import pytest
 
 from agent_cli.core.trust import Trust
 from agent_cli.permissions.rule_store import NAME, add_rules, saver
-from agent_cli.permissions.trust import agree, evaluate_trust, fingerprints
+from agent_cli.permissions.trust import evaluate_trust, fingerprints, grant_trust
 
 RULE = "Bash(npm test)"
 
@@ -76,7 +76,7 @@ def test_a_link_is_not_followed(root: Path, tmp_path: Path) -> None:
 def test_trust_that_holds_is_renewed(root: Path, tmp_path: Path) -> None:
     (root / ".agentrc").write_text('[permissions]\nallow = ["Bash(make)"]\n')
     state = tmp_path / "state"
-    assert agree(root, state, fingerprints(root)) == ""
+    assert grant_trust(root, state, fingerprints(root)) == ""
     trust, _ = evaluate_trust(root, state, (), None, by_flag=False)
     save = saver(trust, state)
     assert save is not None

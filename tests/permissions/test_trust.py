@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from agent_cli.permissions import trust_scan
-from agent_cli.permissions.trust import TrustStore, agree, evaluate_trust, fingerprints, keep_trust, trusts_folder
+from agent_cli.permissions.trust import TrustStore, evaluate_trust, fingerprints, grant_trust, keep_trust, trusts_folder
 from tests.support.program import agent
 from tests.support.scripts import script
 
@@ -43,7 +43,7 @@ def state(root: Path, folder: Path, **more: object) -> str:
 
 
 def yes(root: Path, folder: Path) -> str:
-    return agree(root, folder, fingerprints(root))
+    return grant_trust(root, folder, fingerprints(root))
 
 
 def test_what_a_repository_brings_is_listed(repository: Path, folder: Path) -> None:
@@ -130,7 +130,7 @@ def test_links_that_lead_out_are_not_followed(repository: Path, folder: Path) ->
 def test_what_changed_while_the_person_was_asked_is_not_agreed_to(repository: Path, folder: Path) -> None:
     shown = fingerprints(repository)
     (repository / ".mcp.json").write_text("{}")
-    assert agree(repository, folder, shown) == "it changed while you were asked"
+    assert grant_trust(repository, folder, shown) == "it changed while you were asked"
     assert state(repository, folder) == "untrusted"
 
 

@@ -22,9 +22,9 @@ from agent_cli.core.messages import ToolCall
 from agent_cli.session.last_exchange import CHARACTERS, STEPS, TAIL, exchange_of, last_exchange
 from agent_cli.session.records import SessionNotFoundError
 from agent_cli.session.restore import restore
-from agent_cli.session.search import SeveralSessionsError, find_session, says
+from agent_cli.session.search import SeveralSessionsError, contains_text, find_session
 from agent_cli.session.store import SessionStore
-from agent_cli.session.summary import everywhere, glance, glances, size
+from agent_cli.session.summary import glance, glances, size, summaries_of_all_projects
 from agent_tools.display import CommandOutput
 from tests.support.session_logs import answered, called, ended, keep, said, session_id, turn
 
@@ -102,7 +102,7 @@ def test_a_session_of_elsewhere_is_named(store: SessionStore, tmp_path: Path) ->
     with pytest.raises(SessionNotFoundError, match=r"00000022 is of .*moved: resume it there"):
         find_session(store, "00000022")
     assert find_session(store, "00000022", anywhere=True) == path
-    assert [g.first for g in everywhere(tmp_path / "state")] in (["a", "c"], ["c", "a"])
+    assert [g.first for g in summaries_of_all_projects(tmp_path / "state")] in (["a", "c"], ["c", "a"])
 
 
 @settings(max_examples=150, deadline=None)
@@ -116,17 +116,17 @@ def test_every_piece_of_what_was_said_is_found(text: str, start: int, length: in
         return
     with tempfile.TemporaryDirectory() as folder:
         path = keep(SessionStore(Path(folder), Path(folder)), 1, turn("question", text))
-        assert says(path, words)
-        assert not says(path, [*words, "qqqqzzzz"])
+        assert contains_text(path, words)
+        assert not contains_text(path, [*words, "qqqqzzzz"])
 
 
 def test_results_and_arguments_are_searched_and_the_system_prompt_is_not(store: SessionStore) -> None:
     call = ToolCall("c1", "Bash", {"command": "grep Straße *.txt"})
     path = keep(store, 1, [said("hi"), answered("", call), *called(call, 'x.txt: "quoted\\path"')], name="Ünïcode")
     for words in (["straße"], ['"quoted\\path"'], ["ünïcode"], ["grep", "hi"]):
-        assert says(path, words), words
-    assert not says(path, ["you", "are."])
-    assert says(path, ["*.txt"]) == "grep Straße *.txt"
+        assert contains_text(path, words), words
+    assert not contains_text(path, ["you", "are."])
+    assert contains_text(path, ["*.txt"]) == "grep Straße *.txt"
 
 
 def test_the_last_exchange_is_shown_as_it_was(store: SessionStore) -> None:

@@ -12,7 +12,7 @@ import pytest
 from agent_cli.core.events import MessageAdded, Rewound, ToolFinished
 from agent_cli.core.messages import AssistantMessage, ToolCall, ToolMessage, UserMessage
 from agent_cli.core.results import Usage
-from agent_cli.session.codec import sealed, unsealed
+from agent_cli.session.codec import decode_record, encode_record
 from agent_cli.session.log import SessionBusyError, SessionLog
 from agent_cli.session.records import Header, SessionNotFoundError
 from agent_cli.session.restore import restore
@@ -104,7 +104,7 @@ def test_going_on_after_a_torn_tail_keeps_the_next_record_apart(tmp_path: Path) 
     found = restore(path.read_bytes(), "s")
     log = SessionLog(path, quiet)
     log.acquire()
-    log.go_on(found.seq, found.parent)
+    log.continue_from(found.seq, found.parent)
     log.record(MessageAdded(UserMessage("again")))
     log.close()
     after = restore(path.read_bytes(), "s")
@@ -141,12 +141,12 @@ def test_a_file_without_a_header_is_not_an_empty_session() -> None:
 
 
 def test_sealing_is_reversible_and_notices_any_flipped_byte() -> None:
-    line = sealed({"a": "x\n", "crc_like": ',"crc":1}'})
-    assert unsealed(line) == {"a": "x\n", "crc_like": ',"crc":1}'}
+    line = encode_record({"a": "x\n", "crc_like": ',"crc":1}'})
+    assert decode_record(line) == {"a": "x\n", "crc_like": ',"crc":1}'}
     for index in range(len(line)):
         spoiled = bytearray(line)
         spoiled[index] ^= 1
-        assert unsealed(bytes(spoiled)) is None
+        assert decode_record(bytes(spoiled)) is None
 
 
 def test_finding_by_the_beginning_of_an_id(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 from agent_cli.core.events import MessageAdded
 from agent_cli.core.messages import AssistantMessage, Text, UserMessage
 from agent_cli.core.redact import HIDDEN, Redactor
-from agent_cli.session.codec import unsealed
+from agent_cli.session.codec import decode_record
 from agent_cli.session.log import SessionLog
 from agent_cli.session.records import Header
 from tests.support.program import agent
@@ -48,7 +48,7 @@ def test_the_log_holds_no_keys_and_stays_whole(tmp_path: Path) -> None:
     log.close()
     written = (tmp_path / "s.jsonl").read_bytes()
     assert KEYS[2].encode() not in written and b"MIIE" not in written and b"ted-value" not in written
-    assert all(unsealed(line) is not None for line in written.splitlines())
+    assert all(decode_record(line) is not None for line in written.splitlines())
 
 
 def test_a_whole_run_leaves_no_key_behind(work: Path) -> None:

@@ -14,7 +14,7 @@ from agent_cli.core.events import Event, MessageAdded, Rewound, TextDelta, TurnS
 from agent_cli.core.messages import AssistantMessage, Text, ToolCall, ToolMessage, UserMessage
 from agent_cli.core.redact import Redactor
 from agent_cli.core.results import Usage
-from agent_cli.session.codec import unsealed
+from agent_cli.session.codec import decode_record
 from agent_cli.session.history import CUT, LOST_MESSAGE, LOST_RESULT
 from agent_cli.session.last_exchange import last_exchange
 from agent_cli.session.log import PartialWriter, SessionLog
@@ -61,10 +61,10 @@ def test_the_words_of_an_answer_that_broke_off_are_kept(tmp_path: Path) -> None:
     shown = last_exchange(path)
     assert shown is not None and (shown.question, shown.events) == ("Tell.", (TextDelta("Once upon a time "),))
     # The next process goes on behind them.
-    log._let_go()
+    log._release()
     again = SessionLog(path, quiet)
     again.acquire()
-    again.go_on(found.seq, found.parent)
+    again.continue_from(found.seq, found.parent)
     again.record(MessageAdded(UserMessage("Go on.")))
     again.close()
     assert read(path).history == (UserMessage("Tell."), cut, UserMessage("Go on."))
@@ -163,11 +163,11 @@ def test_a_file_of_a_newer_version_is_left_alone(tmp_path: Path) -> None:
     written(path, MessageAdded(UserMessage("Hi."))).close()
     newer = []
     for line in path.read_bytes().splitlines():
-        record = unsealed(line)
+        record = decode_record(line)
         assert record is not None
-        from agent_cli.session.codec import sealed
+        from agent_cli.session.codec import encode_record
 
-        newer.append(sealed({**record, "v": 2}) + b"\n")
+        newer.append(encode_record({**record, "v": 2}) + b"\n")
     with pytest.raises(SessionNotFoundError, match="newer version"):
         restore(b"".join(newer), "s")
 
@@ -203,7 +203,7 @@ def test_going_back_counts_a_lost_first_message_too(tmp_path: Path) -> None:
     assert [m.text for m in found.history] == [LOST_MESSAGE, "One.", "two"]
     again = SessionLog(path, quiet)
     again.acquire()
-    again.go_on(found.seq, found.parent)
+    again.continue_from(found.seq, found.parent)
     again.record(Rewound(2))
     again.close()
     assert [m.text for m in read(path).history] == [LOST_MESSAGE, "One."]

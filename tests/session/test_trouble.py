@@ -58,7 +58,7 @@ def test_a_file_that_may_be_written_later(tmp_path: Path, monkeypatch: pytest.Mo
     with monkeypatch.context() as patched:
         patched.setattr(os, "open", no_permission)
         log.acquire()
-        log.go_on(before.seq, before.parent)
+        log.continue_from(before.seq, before.parent)
         say(log, *SAID[:2])
         assert len(said) == 1 and "Permission denied" in log.warning
     say(log, *SAID[2:])
@@ -75,10 +75,10 @@ def test_what_another_process_said_meanwhile_is_not_mixed_with_this(tmp_path: Pa
     log = SessionLog(path, said.append)
     with unprivileged():
         log.acquire()
-    log.go_on(before.seq, before.parent)
+    log.continue_from(before.seq, before.parent)
     other = SessionLog(path, said.append)
     other.acquire()
-    other.go_on(before.seq, before.parent)
+    other.continue_from(before.seq, before.parent)
     say(other, SAID[0])
     other.close()
     say(log, SAID[1])
@@ -204,7 +204,7 @@ def test_a_file_written_anew_meanwhile_is_opened_again(tmp_path: Path) -> None:
         log = SessionLog(path, print)
         log.acquire()
         found = restore(path.read_bytes(), "s")
-        log.go_on(found.seq, found.parent)
+        log.continue_from(found.seq, found.parent)
         assert log.mend(found).startswith("is kept as")
         with pytest.raises(SessionBusyError):
             SessionLog(path, print).acquire()

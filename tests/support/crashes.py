@@ -119,7 +119,7 @@ def process(path: Path, marks: Path, replies: list[dict[str, Any]], dice: random
         log.acquire()
         with path.open("rb") as file:
             restored = restore(file, "s")
-        log.go_on(restored.seq, restored.parent)
+        log.continue_from(restored.seq, restored.parent)
         if restored.bad:
             log.mend(restored)
         if restored.rebuilt:

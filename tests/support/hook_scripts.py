@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from agent_cli.core.events import Event, HookRan, Warned
-from agent_cli.core.hooks import Hook, HookEvent, HookResult
+from agent_cli.core.hook_events import HookEvent
+from agent_cli.core.hooks import Hook, HookResult
 from agent_cli.engine.conversation import drive
 from agent_cli.hooks import HookRegistry
-from agent_cli.hooks.registry import HookSession
+from agent_cli.hooks.matching import HookSession
 from agent_tools.cancel import CancelToken
 
 PATH = {"PATH": os.environ.get("PATH", "/usr/bin:/bin")}

@@ -19,7 +19,7 @@ from agent_cli.core.events import (
 )
 from agent_cli.core.messages import AssistantMessage, Text, Thinking, ToolCall, ToolMessage, UserMessage
 from agent_cli.core.results import Diagnostics, Failure, Usage
-from agent_cli.session.codec import sealed
+from agent_cli.session.codec import encode_record
 from agent_cli.session.log import SessionLog
 from agent_cli.session.records import Header
 from agent_cli.session.store import SessionStore
@@ -62,7 +62,7 @@ def log_bytes(header: Header, events: list[Event]) -> bytes:
     lines = []
     for number, value in enumerate([header, *events], 1):
         record = {"v": 1, "seq": number, "id": str(number), "parent": str(number - 1), "type": type(value).__name__}
-        lines.append(sealed(record | {"time": "2026-01-02T03:04:05.678Z", "data": to_plain(value)}))
+        lines.append(encode_record(record | {"time": "2026-01-02T03:04:05.678Z", "data": to_plain(value)}))
     return b"\n".join(lines) + b"\n"
 
 

@@ -15,6 +15,7 @@ from agent_cli.engine.loop import run_turn
 from agent_cli.engine.turn import ConversationState, ToolTable, TurnDeps
 from agent_cli.engine.types import TurnOptions
 from agent_cli.extensions.agents import builtin_agent_types
+from agent_cli.extensions.loader import WORKFLOWS
 from agent_cli.permissions.policy import Mode, Policy
 from agent_cli.providers.base import ToolSpec
 from agent_cli.providers.scripted import Scripted
@@ -56,7 +57,7 @@ class World:
             self.policy,
             self._answer,
             ConversationState(),
-            **{"agents": builtin_agent_types(), **kit},
+            **{"agents": builtin_agent_types(), "workflows": WORKFLOWS, **kit},
         )
         self.history: list[Message] = []
 

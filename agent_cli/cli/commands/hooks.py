@@ -13,7 +13,8 @@ from agent_cli.cli.parameters import AsJson, takes
 from agent_cli.config.layers import Layers
 from agent_cli.config.run_options import RunOptions
 from agent_cli.core.events import HookRan, Warned
-from agent_cli.core.hooks import EVENTS, MATCHED, Hook, HookEvent, HookResult, hook_line
+from agent_cli.core.hook_events import HOOK_EVENTS, HookEventRow
+from agent_cli.core.hooks import Hook, HookResult, hook_line
 from agent_cli.core.place import RunEnvironment, UsageError
 from agent_cli.engine.conversation import drive
 from agent_cli.engine.hook_points import absolute
@@ -30,18 +31,6 @@ from agent_tools.registry import SHELL, find_tool, tool_class
 from agent_tools.text import one_line
 
 _LARGEST = 1 << 20
-_TOOL_EVENTS = ("PreToolUse", "PostToolUse", "PermissionRequest")
-# What an event is called with where the user says nothing else.
-_SAMPLES: dict[HookEvent, dict[str, Any]] = {
-    "PostToolUse": {"tool_response": {"content": "hello\n", "success": True}, "duration_ms": 10},
-    "UserPromptSubmit": {"prompt": "hello"},
-    "Stop": {"stop_hook_active": False, "last_assistant_message": "Done.", "background_tasks": []},
-    "SubagentStop": {"stop_hook_active": False, "last_assistant_message": "Done.", "agent_type": "general"},
-    "PreCompact": {"trigger": "manual", "custom_instructions": ""},
-    "SessionStart": {"source": "startup"},
-    "SessionEnd": {"reason": "other"},
-    "Notification": {"notification_type": "permission_prompt", "message": "The agent needs your permission"},
-}
 
 
 app = typer.Typer(no_args_is_help=True, add_completion=False)
@@ -118,19 +107,20 @@ def test_hooks(
     as_json: AsJson = False,
 ) -> int:
     """Run the hooks of an event, for real, and show what they answer and what would come of it."""
-    name = next((e for e in EVENTS if e.lower() == event.lower()), None)
-    if name is None:
-        raise UsageError(f"{event} is no event of hooks. They are: {', '.join(EVENTS)}.")
-    data = _data(name, given, tool)
+    row = next((r for r in HOOK_EVENTS.values() if r.name.lower() == event.lower()), None)
+    if row is None:
+        raise UsageError(f"{event} is no event of hooks. They are: {', '.join(HOOK_EVENTS)}.")
+    name = row.name
+    data = _data(row, given, tool)
     place = find_place(os.environ)
     layers = _layers(options, place)
     held = [h for h in layers.held_hooks if h.event == name]
     context = ToolContext(Workspace(place.root, (), place.cwd), env=dict(place.env))
-    if name in _TOOL_EVENTS:
+    if row.about_call:
         _resolve(data, context)
     hooks = make_hooks(layers.settings(), layers, place, context, ("00000000-test", None), asked=True)
-    subject = str(data.get(MATCHED.get(name, ""), ""))
-    chosen = hooks.table.of(name, subject) if isinstance(hooks, LazyHooks) else []
+    subject = str(data.get(row.matched, ""))
+    chosen = hooks.table.matching(name, subject) if isinstance(hooks, LazyHooks) else []
     if not as_json:
         for hook in held:
             echo(f"held, as the project is not trusted: {one_line(str(hook))}")
@@ -140,7 +130,7 @@ def test_hooks(
     result = HookResult()
     if chosen:
         with tempfile.NamedTemporaryFile() as file:
-            more = {"env_file": file.name} if name == "SessionStart" else {}
+            more = {"env_file": file.name} if row.sets_variables else {}
 
             def show(found: object) -> None:
                 if isinstance(found, HookRan):
@@ -161,7 +151,7 @@ def test_hooks(
             }
         )  # fmt: skip
     elif chosen:
-        for line in in_words(name, result):
+        for line in in_words(row, result):
             echo(line)
         if exported:
             echo(f"for commands: {exported}")
@@ -191,22 +181,10 @@ def _tell(ran: HookRan) -> None:
             echo(f"  {what if not number else ' ' * len(what)} | {line}")
 
 
-def in_words(event: HookEvent, result: HookResult) -> list[str]:
+def in_words(event: HookEventRow, result: HookResult) -> list[str]:
     """What the answers, taken together, come to."""
     why = f": {result.reason}" if result.reason else ""
-    meant = {
-        ("PreToolUse", "deny"): f"the call would be refused{why}",
-        ("PreToolUse", "ask"): f"the user would be asked{why}",
-        ("PreToolUse", "allow"): f"the call would be allowed, unless a rule or a protected file says otherwise{why}",
-        ("PermissionRequest", "deny"): f"the question would be answered with no{why}",
-        ("PermissionRequest", "allow"): f"the question would be answered with yes{why}",
-        ("PostToolUse", "deny"): f"the model would be told{why}",
-        ("UserPromptSubmit", "deny"): f"the message would not be sent{why}",
-        ("Stop", "deny"): f"the turn would go on{why}",
-        ("SubagentStop", "deny"): f"the sub-agent would go on{why}",
-        ("PreCompact", "deny"): f"nothing would be compacted{why}",
-    }
-    lines = [meant[(event, result.verdict)]] if (event, result.verdict) in meant else []
+    lines = [f"{event.verdicts[result.verdict][1]}{why}"] if result.verdict in event.verdicts else []
     if result.changed is not None:
         lines.append(f"the input would be {json.dumps(result.changed, ensure_ascii=False)}")
     lines += [f"the model would be given: {text}" for text in result.context]
@@ -222,14 +200,15 @@ def _layers(options: RunOptions, place: RunEnvironment) -> Layers:
     return layers
 
 
-def _data(event: HookEvent, given: str, tool: str) -> dict[str, Any]:
+def _data(event: HookEventRow, given: str, tool: str) -> dict[str, Any]:
     """The fields of the event: a sample, with what the user gives instead."""
-    data: dict[str, Any] = {"permission_mode": "default", **_SAMPLES.get(event, {})}
-    if event in _TOOL_EVENTS:
+    data: dict[str, Any] = {"permission_mode": "default", **event.example}
+    if event.about_call:
         name = tool or SHELL.name
         data |= {"tool_name": name, "tool_input": dict(tool_class(name).example), "tool_use_id": "test"}
     elif tool:
-        raise UsageError(f"--tool is for {', '.join(_TOOL_EVENTS)}; {event} has none.")
+        about_calls = ", ".join(row.name for row in HOOK_EVENTS.values() if row.about_call)
+        raise UsageError(f"--tool is for {about_calls}; {event.name} has none.")
     if not given:
         return data
     try:
@@ -239,5 +218,5 @@ def _data(event: HookEvent, given: str, tool: str) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise UsageError("--input: expected a JSON object.")
     # For a tool its input is enough.
-    bare = event in _TOOL_EVENTS and not found.keys() & {"tool_input", "tool_name", "tool_response"}
+    bare = event.about_call and not found.keys() & {"tool_input", "tool_name", "tool_response"}
     return data | ({"tool_input": found} if bare else found)

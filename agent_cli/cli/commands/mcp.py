@@ -31,7 +31,7 @@ from agent_cli.mcp.config import (
 )
 from agent_cli.mcp.credentials import Logins, TokenStoreError, key_of
 from agent_cli.mcp.state import server_state
-from agent_cli.permissions.trust import agree, fingerprints, keep_trust
+from agent_cli.permissions.trust import fingerprints, grant_trust, keep_trust
 from agent_cli.runtime.environment import find_place, read_settings
 from agent_cli.runtime.mcp import approvals_of, logins_folder, make_setup
 from agent_cli.session.store import state_folder
@@ -203,7 +203,7 @@ def _change(place: RunEnvironment, found: DeclaredServer, server: McpServer | No
         elif read_settings(RunOptions(), place).trust.state == "plain":
             change_json(root / FILE, found.name, server)
             # It brought nothing before, so it brings just this now.
-            agree(root, state, fingerprints(root))
+            grant_trust(root, state, fingerprints(root))
         else:
             keep_trust(root, state, lambda: change_json(root / FILE, found.name, server))
     except McpEditError as error:

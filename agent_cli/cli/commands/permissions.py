@@ -22,7 +22,7 @@ from agent_cli.core.rules import Rule, RuleError, RuleList, read_rule, split_rul
 from agent_cli.headless.output import echo, put_json, table
 from agent_cli.headless.printing import print_notice
 from agent_cli.permissions.decision import Decision, Level
-from agent_cli.permissions.explain import meaning
+from agent_cli.permissions.explain import describe_rule
 from agent_cli.permissions.policy import Policy
 from agent_cli.runtime.environment import find_place, read_settings
 from agent_cli.runtime.pending import project_store
@@ -286,7 +286,7 @@ def learn_rules(
         proposed = _proposed(request, place, rules)
         spared.update(proposed)
         left += not proposed
-    found = [(rule, count, meaning(_rule(rule, place))) for rule, count in spared.most_common()]
+    found = [(rule, count, describe_rule(_rule(rule, place))) for rule, count in spared.most_common()]
     if as_json:
         told = [{"rule": rule, "count": count, "grants": grants} for rule, count, grants in found]
         put_json({"questions": len(approved), "not_spared": left, "days": days, "rules": told})

@@ -22,12 +22,12 @@ from agent_cli.runtime.environment import find_place
 from agent_cli.session.codec import read_log
 from agent_cli.session.export.formats import FORMATS, document, format_of, write_document
 from agent_cli.session.log import SessionBusyError, SessionLog
-from agent_cli.session.pending_plans import take_plan
+from agent_cli.session.pending_plans import claim_plan
 from agent_cli.session.records import SessionInfo, SessionNotFoundError
 from agent_cli.session.restore import restore
-from agent_cli.session.search import says
+from agent_cli.session.search import contains_text
 from agent_cli.session.store import SessionStore, info_of, state_folder
-from agent_cli.session.summary import SessionSummary, age, everywhere, glance, glances, size
+from agent_cli.session.summary import SessionSummary, age, glance, glances, size, summaries_of_all_projects
 from agent_cli.session.timeline import stage_of
 from agent_tools.record import Value, to_plain
 from agent_tools.text import counted, shorten
@@ -43,7 +43,7 @@ def find_sessions(every: bool) -> list[SessionSummary]:
     """The sessions of this project, or of all; the latest first."""
     place = find_place(os.environ)
     state = state_folder(place.env)
-    return everywhere(state) if every else list(glances(SessionStore(state, place.root).folder))
+    return summaries_of_all_projects(state) if every else list(glances(SessionStore(state, place.root).folder))
 
 
 SHORT = 8
@@ -68,7 +68,7 @@ def list_sessions(
     """List the sessions of this project, the latest first."""
     found: list[tuple[SessionSummary, str]] = [(g, "") for g in find_sessions(every)]
     if words := search.lower().split():
-        found = [(g, piece) for g, _ in found if (piece := says(g.path, words))]
+        found = [(g, piece) for g, _ in found if (piece := contains_text(g.path, words))]
     if as_json:
         put_json([data for g, piece in found if (data := _whole(g, piece if words else None)) is not None])
         return 0
@@ -228,7 +228,7 @@ def _remove(g: SessionSummary) -> str:
         log.acquire()
         for path in reversed(store.files(g.session_id)):
             path.unlink(missing_ok=True)
-        take_plan(store.folder, g.session_id)
+        claim_plan(store.folder, g.session_id)
         # Without them the contents go with the next clean-up of the snapshots.
         snapshots = store.folder.parent.parent / "snapshots" / store.folder.name
         (snapshots / "sessions" / f"{g.session_id}.records").unlink(missing_ok=True)

@@ -16,10 +16,10 @@ from agent_cli.headless.output import echo, put_json
 from agent_cli.runtime.environment import find_place
 from agent_cli.session.codec import read_log
 from agent_cli.session.records import SessionNotFoundError
-from agent_cli.session.search import SeveralSessionsError, find_session, is_id_like, meant_by
+from agent_cli.session.search import SeveralSessionsError, find_session, is_id_like, resolve_reference
 from agent_cli.session.store import SessionStore, state_folder
-from agent_cli.session.summary import everywhere
-from agent_cli.session.timeline import CallTold, TurnTold, build_timeline, decision_words
+from agent_cli.session.summary import summaries_of_all_projects
+from agent_cli.session.timeline import CallSummary, TurnSummary, build_timeline, decision_words
 from agent_tools.record import to_plain
 from agent_tools.text import counted, shorten
 
@@ -43,12 +43,12 @@ def log_of(text: str, every: bool) -> Path:
     try:
         if not every:
             return find_session(store, text) if text else store.path(store.latest())
-        found = everywhere(state)
+        found = summaries_of_all_projects(state)
         if not found:
             raise SessionNotFoundError("There are no sessions yet.")
         if text:
             ids = [g for g in found if is_id_like(text) and g.session_id.startswith(text.lower())]
-            found = ids or meant_by(found, text)
+            found = ids or resolve_reference(found, text)
         if len(found) > 1 and text:
             raise SeveralSessionsError(f"{counted(len(found), 'session')} fit {shorten(text, 60)!r}.", found)
         if not found:
@@ -99,7 +99,7 @@ def _untagged(data: Any) -> Any:
     return [_untagged(v) for v in data] if isinstance(data, list) else data
 
 
-def _lines(number: int, turn: TurnTold) -> list[str]:
+def _lines(number: int, turn: TurnSummary) -> list[str]:
     lines = [
         f"\nturn {number}  {turn.started}  {turn.model}  {turn.mode}",
         f"  > {' '.join(turn.query.split())[:200]}",
@@ -123,7 +123,7 @@ def _lines(number: int, turn: TurnTold) -> list[str]:
     return lines
 
 
-def _call(call: CallTold) -> str:
+def _call(call: CallSummary) -> str:
     decided = "waiting" if call.decision == "defer" else decision_words(call.decision, call.by)
     why = f" ({call.reason})" if call.reason and call.decision == "reject" else ""
     ended = f", {call.outcome} in {call.duration_ms} ms" if call.outcome else ""

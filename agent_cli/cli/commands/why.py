@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from agent_cli.checkpoints.blame import who_wrote
+from agent_cli.checkpoints.blame import blame_line
 from agent_cli.checkpoints.git_store import StoreError
 from agent_cli.config.run_options import RunOptions
 from agent_cli.core.place import UsageError
@@ -37,7 +37,7 @@ def why(line: Annotated[str, typer.Argument(metavar="FILE:LINE", help="As in src
         raise UsageError(f"{inert(name)} has {len(lines)} lines.")
     try:
         store = undoing(place, read_settings(RunOptions(), place).settings(), "none").store
-        found = who_wrote(store, path, int(number), lines)
+        found = blame_line(store, path, int(number), lines)
     except StoreError as error:
         raise UsageError(f"The snapshots cannot be used: {error}.") from None
     echo(f"{inert(name)}:{number}: {inert(lines[int(number) - 1].rstrip())}")

@@ -24,7 +24,7 @@ from agent_cli.permissions.matcher import Matcher
 from agent_cli.permissions.path_policy import decide_path
 from agent_cli.permissions.paths import holds_protected, secret
 from agent_cli.permissions.program_identity import CommandContext
-from agent_cli.permissions.readonly_programs import BUILTINS, READERS, Reading
+from agent_cli.permissions.readonly_programs import BUILTINS, READERS, FileRead
 from agent_cli.permissions.shell.words import SimpleCommand, Word
 from agent_tools.base import Effect
 from agent_tools.record import Value
@@ -136,7 +136,7 @@ class EffectVerdicts:
                     found = decide_path(self._matcher, self._around.workspace, Effect("read", os.path.realpath(path)))
                     yield from [found.but(text=text, reason=f"{found.reason}: {path}")] if found.firm else []
                 return
-            reading = Reading(path, "tree" if kind == "tree" else "content")
+            reading = FileRead(path, "tree" if kind == "tree" else "content")
             for verdict in self._reads.of_reading(part, reading):
                 if verdict.level is Level.DENY or verdict.firm or self._leaks(part, path):
                     yield verdict

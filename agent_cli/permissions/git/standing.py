@@ -15,7 +15,7 @@ from pathlib import Path
 
 from agent_cli.permissions.git.keys import is_harmless_entry
 from agent_tools.fs.safe_read import read_regular
-from agent_tools.process.guarded_git import Checkout, GitError, find_git, nowhere
+from agent_tools.process.guarded_git import Checkout, GitError, GitRun, find_git, nowhere
 from agent_tools.record import Value
 
 LIMIT = 1 << 18
@@ -253,8 +253,6 @@ def _sudo_user() -> int:
 
 def _is_safe_directory(root: Path) -> bool:
     """Whether the user's own configuration of git says that the repository of another user may be used."""
-    from agent_tools.process.guarded_git import GitRun
-
     env = {name: os.environ[name] for name in ("HOME", "XDG_CONFIG_HOME") if name in os.environ}
     try:
         run = nowhere(find_git(os.environ.get("PATH", os.defpath), str(root)))

@@ -17,6 +17,7 @@ from functools import lru_cache
 from typing import Any
 
 from agent_cli.permissions.shell.words import Node
+from agent_tools.process.child import run_child
 
 # Parsing time grows faster than the text, and much faster than the depth of its nesting: beyond these bounds nothing is
 # parsed. The bodies of quoted here-documents do not count.
@@ -118,8 +119,6 @@ def run_shfmt(command: str, dialect: str = "bash") -> dict[str, Any]:
     program = find_shfmt()
     if program is None:
         raise ShellParseError("has shell syntax, and the parser for it (shfmt) is not installed")
-    from agent_tools.process.child import run_child  # plain commands never get here
-
     try:
         argv = [program, f"-ln={dialect}", "--to-json"]
         ran = run_child(argv, seconds=_SECONDS, feed=command.encode(), most=_MOST, cwd="/", env={}, brief=True)

@@ -25,7 +25,7 @@ from agent_cli.core.events import (
 from agent_cli.core.place import RunEnvironment, UsageError
 from agent_cli.core.terminal import has_color
 from agent_cli.engine.compaction.controls import window_size
-from agent_cli.memory.notes import note_in
+from agent_cli.memory.notes import parse_note
 from agent_cli.runtime.environment import has_changes
 from agent_cli.terminal.app.app import TerminalApp
 from agent_cli.terminal.app.completion import FileNames
@@ -327,7 +327,7 @@ class AppRepl(Repl):
         command = text.startswith("/") and not text.startswith("//")
         workspace = self.agent.conversation.kit.context.workspace
         pictures = self.pictures.within(text, workspace.cwd, workspace.start)
-        return command or is_bang(text) or bool(note_in(text)) or bool(pictures)
+        return command or is_bang(text) or bool(parse_note(text)) or bool(pictures)
 
     def keep(self, draft: str, queued: Sequence[str]) -> None:
         if self.agent.settings.save_sessions:

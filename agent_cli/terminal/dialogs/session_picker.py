@@ -45,9 +45,9 @@ class Narrowing:
             return titled
         key = " ".join(words)
         if key not in self._said:
-            from agent_cli.session.search import says  # reads logs, which most choices do without
+            from agent_cli.session.search import contains_text  # reads logs, which most choices do without
 
-            self._said[key] = [g for g in self._all if says(g.path, words)]
+            self._said[key] = [g for g in self._all if contains_text(g.path, words)]
         return self._said[key]
 
 

@@ -14,7 +14,8 @@ from agent_cli.config.schema import McpServer
 from agent_cli.mcp.approvals import Approvals
 from agent_cli.mcp.config import DeclaredServer, Scope
 from agent_cli.mcp.manager import Servers
-from agent_cli.mcp.server import Server, ServerSettings
+from agent_cli.mcp.server import Server
+from agent_cli.mcp.server_state import ServerSettings
 
 HERE = Path(__file__).parent
 GOOD = McpServer(command=sys.executable, args=(str(HERE / "full_server.py"),))
