@@ -15,14 +15,14 @@ import pytest
 
 from agent_cli.config.schema import McpServer
 from agent_cli.mcp.client import make_client
-from tests.support.mcp.running import HERE, ask, company, eventually, text_of
+from tests.support.mcp.running import GOOD, ask, company, eventually, text_of
 
 
 @pytest.mark.parametrize("kind", ["http", "sse"])
 def test_http_and_sse_from_start_to_end(tmp_path: Path, kind: Literal["http", "sse"]) -> None:
     port = tmp_path / "port"
     process = subprocess.Popen(
-        [sys.executable, str(HERE / "good.py"), "--http", str(port), kind],
+        [sys.executable, *GOOD.args, "--http", str(port), kind],
         stderr=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
     )
