@@ -117,7 +117,7 @@ def above(live: LiveScreen) -> list[Line]:
     if live.hint:
         rows.append((("class:hint", clip(one_line(live.hint), width)),))
     if (ask := live.questions.ask) is not None:
-        bar = folded(ask.bar if ask.own or not live.line.replying else REPLYING, width)
+        bar = folded(ask.bar if ask.dialog.own or not live.line.replying else REPLYING, width)
         # Where there is no room for the words, the keys alone: what cannot be seen cannot be answered.
         rows += [(("class:ask", row),) for row in (bar if len(bar) <= room else [ask.short[:width]])]
     if live.busy and len(rows) < room:
