@@ -53,7 +53,7 @@ DOORS = {
         f"{_TERMINAL}/startup.py",
         *(f"{_TERMINAL}/dialogs/{name}.py" for name in ("draw", "lines")),
         *(f"{_TERMINAL}/render/{name}.py" for name in (
-            "console", "plain", "diff", "code", "markdown", "live", "ansi", "writer", "transcript")),
+            "console", "events", "diff", "code", "markdown", "live", "ansi", "writer", "transcript")),
     },
     "markdown_it": {f"{_TERMINAL}/render/markdown.py", "agent_cli/session/export/formats.py"},
     "pygments": {f"{_TERMINAL}/render/code.py"},

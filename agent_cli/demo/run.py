@@ -32,7 +32,7 @@ from agent_cli.terminal.dialogs.lines import LineDialogs
 from agent_cli.terminal.dialogs.questions import ask_approval
 from agent_cli.terminal.editor import read_line
 from agent_cli.terminal.render.console import make_console, prose, styled
-from agent_cli.terminal.render.plain import PlainRenderer
+from agent_cli.terminal.render.events import EventRenderer
 from agent_tools.cancel import CancelToken
 from agent_tools.registry import SHELL
 
@@ -112,7 +112,7 @@ class _Demo:
         agent = self._build()
         watch = Signals(agent.conversation.interrupt)
         with watch:
-            result = agent.conversation.say(TASK, PlainRenderer(self._console))
+            result = agent.conversation.say(TASK, EventRenderer(self._console))
         if keep:
             self._say(f"The project is kept in {self._project}")
         if watch.caught or result.end.diagnostics.terminal_reason == "interrupted":

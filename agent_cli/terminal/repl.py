@@ -17,7 +17,7 @@ from agent_cli.config.layers import Layers
 from agent_cli.config.run_options import RunOptions
 from agent_cli.config.schema import Settings
 from agent_cli.core.approvals import Answer, Approver, Asker
-from agent_cli.core.events import ApprovalRequested
+from agent_cli.core.events import ApprovalRequested, Event
 from agent_cli.core.modes import Mode
 from agent_cli.core.place import RunEnvironment, UsageError
 from agent_cli.core.results import Complete, Failed, Suspended, TurnResult, Usage
@@ -44,7 +44,7 @@ from agent_cli.terminal.dialogs.questions import Dialogs, ask_approval, ask_ques
 from agent_cli.terminal.editor import read_line
 from agent_cli.terminal.render.console import make_console, print_prose, shown_path
 from agent_cli.terminal.render.diff import display_lines
-from agent_cli.terminal.render.plain import PlainRenderer
+from agent_cli.terminal.render.events import EventRenderer
 from agent_cli.terminal.render.theme import ThemedStream
 from agent_cli.terminal.shell_escape import is_bang, run_bang
 from agent_cli.terminal.slash import REGISTRY, ExitRequestedError, is_aside, run_slash
@@ -100,9 +100,9 @@ class Repl(Dialogs):
         self._titles = Titles(self.add_usage)
         self._count_from_restored()
 
-    def _open_screen(self) -> PlainRenderer:
+    def _open_screen(self) -> EventRenderer:
         """What shows the events."""
-        return PlainRenderer(self._console, verbose=self.options.verbose)
+        return EventRenderer(self._console, verbose=self.options.verbose)
 
     def _build(self, options: RunOptions) -> Agent:
         if options.fork_session:

@@ -32,8 +32,8 @@ from agent_cli.terminal.dialogs.lines import LineDialogs
 from agent_cli.terminal.dialogs.questions import ask_approval, plan_dialog
 from agent_cli.terminal.render.ansi import to_ansi
 from agent_cli.terminal.render.diff import display_lines
+from agent_cli.terminal.render.events import EventRenderer
 from agent_cli.terminal.render.live import MarkdownStream
-from agent_cli.terminal.render.plain import PlainRenderer
 from agent_tools.base import Effect
 from agent_tools.display import CommandOutput, Diff, Diffs, Display, FileView, Listing, Note, TodoItem, TodoView
 from agent_tools.text import UNSAFE, inert, one_line
@@ -112,7 +112,7 @@ def test_a_whole_turn(text: str, terminal: bool) -> None:
     if not terminal:
         target = Console(file=file, width=60, force_terminal=False, soft_wrap=True)
     for verbose in (False, True):
-        show = PlainRenderer(target, verbose=verbose)
+        show = EventRenderer(target, verbose=verbose)
         request = ApprovalRequested("c", text, text, text, (), text, Note(text), text, "hash", (text,), text)
         events: list[Event] = [
             ThinkingDelta(text), TextDelta(text), TextDelta(text), ToolRequested("c", text, {}, text),

@@ -42,8 +42,9 @@ class OpenDialog:
 
     @property
     def short(self) -> str:
-        """The bar where there is no room for it."""
-        return f"? [{'/'.join(choice.key for choice in self.dialog.choices) or 'Enter/Esc'}]"
+        """The bar where there is no room for it: the keys, yes and no first."""
+        keys = sorted((choice.key for choice in self.dialog.choices), key=lambda key: key not in "yn")
+        return f"? [{'/'.join(keys) or 'Enter/Esc'}]"
 
 
 class Screen(Protocol):

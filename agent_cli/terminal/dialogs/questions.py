@@ -305,7 +305,7 @@ def review_dialog(data: dict[str, Any]) -> Dialog:
             Choice("n", "no, end here", GiveAnswer(read_review("n")), _NO),
         ),
         words=TextInput(
-            "change> ", read_review, hint="y WORDS · u: undo this, then go on (u WORDS) · or say what to change first"
+            "change> ", read_review, hint="y WORDS · u (u WORDS) undo this, then go on · or say what to change first"
         ),
     )
 
