@@ -7,12 +7,15 @@ from typing import Any
 import pytest
 
 from agent_cli.core.approvals import Approve, EditedCall, QuestionReply, Reject
+from agent_cli.core.place import UsageError
 from agent_cli.terminal.app.question_panel import OpenDialog
+from agent_cli.terminal.dialogs import questions
 from agent_cli.terminal.dialogs.edit_call import Changeable
 from agent_cli.terminal.dialogs.questions import (
     approval_dialog,
     confirm_dialog,
     pick_dialog,
+    plan_dialog,
     question_dialog,
     review_dialog,
 )
@@ -198,5 +201,27 @@ def test_a_command_where_an_answer_in_words_is_asked_for() -> None:
         stage.until(lambda: stage.session.asides == ["/todos"])
         stage.press("because\r")
         stage.until(lambda: found == ["because"])
+
+    play(story)
+
+
+def test_words_that_cannot_be_are_said_and_stay_in_the_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(mode: str, env: Any) -> None:
+        if mode == "bypassPermissions":
+            raise UsageError("That mode is refused here.")
+
+    monkeypatch.setattr(questions, "check_mode", refuse)
+
+    def story(stage: Stage) -> None:
+        found = asking(stage, plan_dialog({"plan": "1. Touch it"}))
+        later(stage)
+        stage.press("w")
+        stage.until(lambda: stage.live.line.replying)
+        stage.press("bypassPermissions\r")
+        stage.until(lambda: "That mode is refused here." in stage.screen.drawn)
+        stage.has("bypassPermissions")
+        assert not found
+        stage.press("\x15be quick\r")
+        stage.until(lambda: found == [QuestionReply("approve", "be quick")])
 
     play(story)

@@ -9,12 +9,12 @@ from typing import Any, Protocol
 from prompt_toolkit.application import Application
 from prompt_toolkit.application.run_in_terminal import run_in_terminal
 
-from agent_cli.core.approvals import Defer
+from agent_cli.core.approvals import Approve, Defer, EditedCall, QuestionReply, Reject
 from agent_cli.terminal.app.input_line import InputLine
 from agent_cli.terminal.app.worker import PendingReply
 from agent_cli.terminal.dialogs.draw import dialog_lines
 from agent_cli.terminal.dialogs.model import GUARD, Dialog, GiveAnswer, InEditor, Pick, TextInput
-from agent_cli.terminal.dialogs.questions import answer_line
+from agent_cli.terminal.dialogs.questions import ByHunk, Rest, Rewritten
 from agent_cli.terminal.editor import edited_as
 from agent_cli.terminal.render.transcript import Transcript
 from agent_tools.text import one_line
@@ -190,7 +190,7 @@ class QuestionPanel:
         if ask is not None:
             pick = ask.dialog.words
             if answer is not None:
-                said = one_line(pick.options[answer][0]) if isinstance(pick, Pick) else answer_line(answer)
+                said = one_line(pick.options[answer][0]) if isinstance(pick, Pick) else _answer_line(answer)
                 self._screen.say(f"  {said}")
             ask.waiting.answer(answer)
             if self._later:
@@ -207,3 +207,28 @@ class QuestionPanel:
                 self._give(came.answer)
 
         self._screen.app.create_background_task(edit())
+
+
+def _answer_line(answer: Any) -> str:
+    """An answer as a line for the scrollback."""
+    match answer:
+        case bool() | Rest():
+            return "yes" if answer is True or answer == Rest(True) else "no"
+        case ByHunk():
+            return "part by part"
+        case Approve(rule="", scope=_):
+            return "yes"
+        case Approve(rule=rule, scope=scope):
+            return f"yes, and always for {rule}, {'kept for this project' if scope == 'project' else 'in this session'}"
+        case Reject(reason=reason):
+            return f"no, because: {reason}" if reason else "no"
+        case EditedCall():
+            return "yes, changed"
+        case Rewritten():
+            return "edited"
+        case QuestionReply(verdict=verdict, text=text):
+            words = {"approve": "yes", "cancel": "no", "revise": "change it", "undo": "undo it", "answer": "answer"}[
+                verdict
+            ]
+            return f"{words}: {text}" if text else words
+    return str(answer)

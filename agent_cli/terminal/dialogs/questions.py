@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from agent_cli.core.approvals import Answer, Approve, Defer, EditedCall, QuestionReply, Reject, assents
+from agent_cli.core.approvals import Answer, Approve, Defer, QuestionReply, Reject, assents
 from agent_cli.core.events import ApprovalRequested, QuestionAsked
 from agent_cli.core.modes import MODES
 from agent_cli.core.place import UsageError
@@ -305,7 +305,7 @@ def review_dialog(data: dict[str, Any]) -> Dialog:
             Choice("n", "no, end here", GiveAnswer(read_review("n")), _NO),
         ),
         words=TextInput(
-            "change> ", read_review, hint="y WORDS · u (u WORDS) undo this, then go on · or say what to change first"
+            "change> ", read_review, hint="y WORDS · u: undo this, then go on (u WORDS) · or say what to change first"
         ),
     )
 
@@ -388,28 +388,3 @@ class Dialogs(ABC):
     def page(self, text: str) -> None:
         """Show a text that may be long."""
         self.say(text)
-
-
-def answer_line(answer: Any) -> str:
-    """An answer as a line for the scrollback."""
-    match answer:
-        case bool() | Rest():
-            return "yes" if answer is True or answer == Rest(True) else "no"
-        case ByHunk():
-            return "part by part"
-        case Approve(rule="", scope=_):
-            return "yes"
-        case Approve(rule=rule, scope=scope):
-            return f"yes, and always for {rule}, {'kept for this project' if scope == 'project' else 'in this session'}"
-        case Reject(reason=reason):
-            return f"no, because: {reason}" if reason else "no"
-        case EditedCall():
-            return "yes, changed"
-        case Rewritten():
-            return "edited"
-        case QuestionReply(verdict=verdict, text=text):
-            words = {"approve": "yes", "cancel": "no", "revise": "change it", "undo": "undo it", "answer": "answer"}[
-                verdict
-            ]
-            return f"{words}: {text}" if text else words
-    return str(answer)
