@@ -232,8 +232,10 @@ def plan_dialog(data: dict[str, Any], edited: dict[str, Any] | None = None, ttl:
 
     def verdict(words: str) -> QuestionReply:
         reply = read_plan_verdict(words)
-        if why := refused_mode(reply):
-            raise ValueError(why)
+        try:
+            check_mode(reply.mode or "", os.environ)
+        except UsageError as mistake:
+            raise ValueError(str(mistake)) from None
         return reply.but(plan=edited or {}) if reply.verdict == "approve" else reply
 
     def rewritten(text: str) -> Rewritten | None:
@@ -279,15 +281,6 @@ def _verdict(words: str) -> QuestionReply:
     if words.strip().lower() in _NO:
         return QuestionReply("cancel")
     return QuestionReply("revise", words.strip())
-
-
-def refused_mode(reply: QuestionReply) -> str:
-    """Why the mode that a plan was approved for is refused here; empty where it is not."""
-    try:
-        check_mode(reply.mode or "", os.environ)
-    except UsageError as mistake:
-        return str(mistake)
-    return ""
 
 
 def review_dialog(data: dict[str, Any]) -> Dialog:
