@@ -6,11 +6,11 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from prompt_toolkit.application import Application
 from prompt_toolkit.application.run_in_terminal import run_in_terminal
 
 from agent_cli.core.approvals import Approve, Defer, EditedCall, QuestionReply, Reject
 from agent_cli.terminal.app.input_line import InputLine
+from agent_cli.terminal.app.output import InlineApp
 from agent_cli.terminal.app.worker import PendingReply
 from agent_cli.terminal.dialogs.draw import dialog_lines
 from agent_cli.terminal.dialogs.model import GUARD, Dialog, GiveAnswer, InEditor, Pick, TextInput
@@ -47,28 +47,29 @@ class OpenDialog:
         return f"? [{'/'.join(keys) or 'Enter/Esc'}]"
 
 
-class Screen(Protocol):
-    """What the panel needs of the application."""
+class QuestionHost(Protocol):
+    """What questions need of the screen."""
 
+    app: InlineApp
     transcript: Transcript
     line: InputLine
     stopping: bool
     leaving: bool
 
-    @property
-    def app(self) -> Application[Any]: ...
+    def say(self, text: str) -> None:
+        """Show a line."""
 
-    def ring(self) -> None: ...
+    def ring(self) -> None:
+        """Call the user, who may be looking elsewhere."""
 
-    def say(self, text: str) -> None: ...
-
-    def aside_of(self, text: str) -> bool: ...
+    def aside_of(self, text: str) -> bool:
+        """Run a line as a command beside the turn, where it is one that may be."""
 
 
 class QuestionPanel:
     """One is open at a time; others wait for their turn. All of it is on the thread that draws."""
 
-    def __init__(self, screen: Screen, clock: Callable[[], float]) -> None:
+    def __init__(self, screen: QuestionHost, clock: Callable[[], float]) -> None:
         self._screen, self._clock = screen, clock
         self._asked_at = self._key_at = 0.0
         self._answered = False
