@@ -64,7 +64,7 @@ STARTS = {
         "agent_cli/terminal/editor.py",
         "edited_text",
     ): "the user's editor, which has the terminal",
-    ("agent_cli/terminal/dialogs/base.py", "in_pager"): "the user's pager, likewise",
+    ("agent_cli/terminal/editor.py", "in_pager"): "the user's pager, likewise",
     ("agent_cli/demo/run.py", "run_tests"): "commands of the demo: with a clock",
     ("agent_cli/mcp/stdio.py", "pipe"): "servers: bounded in time and output there",
     ("tools/agent_tools/web/cache.py", "_html"): "a worker that limits its own memory; with a clock",

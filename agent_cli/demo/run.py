@@ -28,10 +28,11 @@ from agent_cli.headless.run import Signals, deny
 from agent_cli.providers.base import Chunk, Request
 from agent_cli.providers.scripted import Scripted
 from agent_cli.runtime.builder import Agent, build_agent
-from agent_cli.terminal.dialogs.lines import AskInLines
+from agent_cli.terminal.dialogs.lines import LineDialogs
+from agent_cli.terminal.dialogs.questions import ask_approval
 from agent_cli.terminal.editor import read_line
 from agent_cli.terminal.render.console import make_console, prose, styled
-from agent_cli.terminal.render.plain import PlainRenderer
+from agent_cli.terminal.render.events import EventRenderer
 from agent_tools.cancel import CancelToken
 from agent_tools.registry import SHELL
 
@@ -111,7 +112,7 @@ class _Demo:
         agent = self._build()
         watch = Signals(agent.conversation.interrupt)
         with watch:
-            result = agent.conversation.say(TASK, PlainRenderer(self._console))
+            result = agent.conversation.say(TASK, EventRenderer(self._console))
         if keep:
             self._say(f"The project is kept in {self._project}")
         if watch.caught or result.end.diagnostics.terminal_reason == "interrupted":
@@ -150,7 +151,8 @@ class _Demo:
         layers.add(settings, "the demo", self._project)
         place = RunEnvironment(cwd=self._project, root=self._project, home=None, env=self._env)
         model = Actor(script, PAUSE if os.isatty(1) else 0.0)
-        approver: Approver = AskInLines(self._console, read_line) if self._asks else deny
+        lines = LineDialogs(self._console, read_line)
+        approver: Approver = (lambda request: ask_approval(request, lines.put)) if self._asks else deny
         agent = build_agent(RunOptions(bare=True), place, layers, model.listening_to(approver), self._say)
         agent.conversation.kit = agent.conversation.kit.but(transport=model)
         if SHELL.name not in agent.conversation.kit.tools:

@@ -1,7 +1,5 @@
-"""A text in the user's own editor.
-
-A line that a user types, without an editor.
-"""
+"""Programs of the user's that have the terminal for a while, their editor and their pager; and a line that they type
+without an editor."""
 
 from __future__ import annotations
 
@@ -16,8 +14,11 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
+from agent_cli.terminal.dialogs.model import GUARD
 from agent_tools.fs.safe_read import read_regular
 from agent_tools.record import Value
+from agent_tools.secret_patterns import without_secrets
+from agent_tools.text import inert
 
 NO_EDITOR = "The editor failed; set EDITOR to one that runs here."
 
@@ -82,8 +83,15 @@ def edited_text(text: str, suffix: str = ".md") -> str | None:
     return changed if text.endswith("\n") else changed.removesuffix("\n")
 
 
-# Keys are no answer while a sentence may be under way: so long after the question, and after the last key.
-GUARD = 0.6
+def in_pager(text: str) -> bool:
+    """Show a text, made harmless, in $PAGER, else in less; False where that is not there."""
+    env = {**without_secrets(os.environ), "LESSSECURE": "1", "LESSCHARSET": "utf-8"}
+    try:
+        command = shlex.split(os.environ.get("PAGER", "")) or ["less", "-R", "-Psq returns, Space goes on"]
+        subprocess.run(command, input=inert(text).encode("utf-8", "replace"), env=env, check=False)
+    except (OSError, ValueError):  # not there, or a quote that is not closed
+        return False
+    return True
 
 
 def read_line(prompt: str) -> str:
@@ -97,10 +105,10 @@ def read_line(prompt: str) -> str:
     return line.rstrip("\n").replace("\0", "")
 
 
-def wait_until_quiet() -> None:
+def wait_until_quiet(guard: float = GUARD) -> None:
     """Drop what was typed before a question could be seen, and what is being typed when it comes: no answer to it.
 
-    Returns GUARD seconds after the question or the last key, so that a line that is under way cannot answer; at once
+    Returns `guard` seconds after the question or the last key, so that a line that is under way cannot answer; at once
     where nobody types, as with a pipe. Raises KeyboardInterrupt on Ctrl-C.
     """
     try:
@@ -112,7 +120,7 @@ def wait_until_quiet() -> None:
     quiet[3] &= ~(termios.ICANON | termios.ECHO)
     try:
         termios.tcsetattr(0, termios.TCSAFLUSH, quiet)
-        while select.select([0], [], [], GUARD)[0]:
+        while select.select([0], [], [], guard)[0]:
             if not os.read(0, 1024):
                 return  # the terminal is gone
     except (OSError, termios.error):

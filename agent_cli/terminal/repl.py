@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Literal, cast
 from agent_cli.config.layers import Layers
 from agent_cli.config.run_options import RunOptions
 from agent_cli.config.schema import Settings
-from agent_cli.core.approvals import Approver, Asker
+from agent_cli.core.approvals import Answer, Approver, Asker
 from agent_cli.core.events import ApprovalRequested, Event
 from agent_cli.core.modes import Mode
 from agent_cli.core.place import RunEnvironment, UsageError
@@ -37,13 +37,14 @@ from agent_cli.terminal import commands  # noqa: F401 - registers them
 from agent_cli.terminal.app.attachments import Pictures
 from agent_cli.terminal.commands.memory import take_note
 from agent_cli.terminal.commands.undo import roll_back
-from agent_cli.terminal.dialogs.base import Dialogs
-from agent_cli.terminal.dialogs.edit_call import Announced, Changeable
-from agent_cli.terminal.dialogs.lines import AskInLines, QuestionsInLines
+from agent_cli.terminal.dialogs.edit_call import changeable
+from agent_cli.terminal.dialogs.lines import LineDialogs
+from agent_cli.terminal.dialogs.model import Dialog
+from agent_cli.terminal.dialogs.questions import Dialogs, ask_approval, ask_question
 from agent_cli.terminal.editor import read_line
 from agent_cli.terminal.render.console import make_console, print_prose, shown_path
 from agent_cli.terminal.render.diff import display_lines
-from agent_cli.terminal.render.plain import PlainRenderer
+from agent_cli.terminal.render.events import EventRenderer
 from agent_cli.terminal.render.theme import ThemedStream
 from agent_cli.terminal.shell_escape import is_bang, run_bang
 from agent_cli.terminal.slash import REGISTRY, ExitRequestedError, is_aside, run_slash
@@ -95,14 +96,13 @@ class Repl(Dialogs):
         self._folder = SessionStore(state_folder(os.environ), self.place.root).folder
         self.pictures = Pictures()
         self.show = self._open_screen()
-        self.announced = Announced()
         self.agent = self._build(options)
         self._titles = Titles(self.add_usage)
         self._count_from_restored()
 
-    def _open_screen(self) -> PlainRenderer:
+    def _open_screen(self) -> EventRenderer:
         """What shows the events."""
-        return PlainRenderer(self._console, verbose=self.options.verbose)
+        return EventRenderer(self._console, verbose=self.options.verbose)
 
     def _build(self, options: RunOptions) -> Agent:
         if options.fork_session:
@@ -117,18 +117,18 @@ class Repl(Dialogs):
 
     def _answering(self, on_ask: str) -> tuple[Approver, Asker]:
         """A user sits here, whatever `--on-ask` was."""
-        approver = AskInLines(self._console, read_line, self._aside, self._changeable)
-        ttl = self.layers.settings().plan_ttl
-        return approver, QuestionsInLines(self._console, read_line, self._aside, ttl)
+        return self._approve, lambda asked: ask_question(asked, self.put, self.layers.settings().plan_ttl)
 
     def show_event(self, event: Event) -> None:
         """Show an event of the conversation; every turn's go through here."""
-        self.announced.hear(event)
         self.show(event)
 
-    def _changeable(self, request: ApprovalRequested) -> Changeable:
+    def _approve(self, request: ApprovalRequested) -> Answer:
         kit = self.agent.conversation.kit
-        return self.announced.changeable(request, kit.context.workspace, kit.tool_class)
+        return ask_approval(request, self.put, changeable(request, kit.context.workspace, kit.tool_class))
+
+    def put(self, dialog: Dialog) -> Any:
+        return LineDialogs(self._console, read_line, self._aside).put(dialog)
 
     def _aside(self, words: str) -> bool:
         """A slash command at a question: those that look, and those that change the plan. False where it is none."""

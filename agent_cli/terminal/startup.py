@@ -22,10 +22,10 @@ from agent_cli.runtime.mcp import approvals_of, unapproved
 from agent_cli.session.last_exchange import exchange_of, last_exchange
 from agent_cli.session.records import Restored
 from agent_cli.session.store import SessionStore, state_folder
-from agent_cli.terminal.dialogs.base import Beginning, Dialogs
-from agent_cli.terminal.dialogs.lines import ReadLine
-from agent_cli.terminal.editor import read_line, wait_until_quiet
-from agent_cli.terminal.render.console import print_prose, prose
+from agent_cli.terminal.dialogs.lines import LineDialogs
+from agent_cli.terminal.dialogs.model import Dialog, Prose
+from agent_cli.terminal.dialogs.questions import Dialogs, confirm_dialog
+from agent_cli.terminal.editor import read_line
 from agent_cli.terminal.slash import SlashContext
 from agent_tools.lookalikes import visible
 from agent_tools.text import counted, one_line, shorten
@@ -60,35 +60,35 @@ def ask_before_start(
 
     first: it is the user's first session. Raises UsageError.
     """
+    dialogs = LineDialogs(console, read_line)
     if os.isatty(0):
-        layers = _settle_trust(options, place, layers, console)
-        _settle_servers(options, place, layers, console)
+        layers = _settle_trust(options, place, layers, dialogs)
+        _settle_servers(options, place, layers, dialogs)
     if first:
-        dialogs = Beginning(lambda text: print_prose(text, console))
         choose_first_model(dialogs, options, layers, place)
         choose_sandbox(dialogs, layers, place)
     return layers
 
 
-def _settle_trust(options: RunOptions, place: RunEnvironment, layers: Layers, console: Console) -> Layers:
+def _settle_trust(options: RunOptions, place: RunEnvironment, layers: Layers, dialogs: Dialogs) -> Layers:
     """Ask whether the project is trusted, where it brings what would take effect."""
     if layers.trust.state not in ("untrusted", "changed"):
         return layers
     # Read between two looks at the files: what is agreed to is what was shown.
     files = project_files(place)
     layers = read_settings(options, place)
-    if not ask_trust(console, read_line, layers):
+    if not dialogs.put(trust_dialog(layers)):
         return layers
     if why := remember_trust(place, files):
-        print_prose(f"warning: your answer was not kept, because {why}; --trust trusts for one session", console)
+        dialogs.say(f"warning: your answer was not kept, because {why}; --trust trusts for one session")
     return read_settings(options, place)
 
 
-def _settle_servers(options: RunOptions, place: RunEnvironment, layers: Layers, console: Console) -> None:
+def _settle_servers(options: RunOptions, place: RunEnvironment, layers: Layers, dialogs: Dialogs) -> None:
     """Ask about the project's MCP servers that were not approved as they are declared now."""
     for found, why in unapproved(options, place, layers):
-        if ask_server(console, read_line, found, why) and (problem := approvals_of(place).approve(found)):
-            print_prose(f"warning: your answer was not kept, because {problem}", console)
+        if dialogs.put(server_dialog(found, why)) and (problem := approvals_of(place).approve(found)):
+            dialogs.say(f"warning: your answer was not kept, because {problem}")
 
 
 def choose_first_model(dialogs: Dialogs, options: RunOptions, layers: Layers, place: RunEnvironment) -> None:
@@ -134,54 +134,34 @@ def _save(dialogs: Dialogs, place: RunEnvironment, key: str, value: Any) -> None
         dialogs.say(f"  saved as `{key}` in ~/.agentrc")
 
 
-def ask_trust(console: Console, read_line: ReadLine, layers: Layers) -> bool:
-    """Whether the user trusts the project. Exactly `y` or `yes` is a yes; the end of input and Ctrl-C are a no."""
-    for line in trust_lines(layers):
-        _show(line, console)
-    return _agreed(console, read_line, "Trust it? [y/N] ")
-
-
-def ask_server(console: Console, read_line: ReadLine, found: Any, why: str) -> bool:
-    """Whether the user lets an MCP server of the project start."""
-    _show(f"? The MCP server {found.name} of this project {why}. It is {found.line}", console)
-    for what, given in found.given.items():
-        _show(f"  {what}: {given}", console)
-    return _agreed(console, read_line, "Let it start, until it changes? [y/N] ")
-
-
-def _show(line: str, console: Console) -> None:
-    """A line, indented where it goes on in the next row, so that nothing in it can pass for a line of ours."""
-    for row in prose(visible(one_line(line)), console, more="    "):
-        console.print(row)
-
-
-def _agreed(console: Console, read_line: ReadLine, label: str) -> bool:
-    """Whether the user says yes; the end of input and Ctrl-C are a no."""
-    try:
-        wait_until_quiet()
-        return read_line(label).strip().lower() in ("y", "yes")
-    except EOFError:
-        return False
-    except KeyboardInterrupt:
-        console.print()  # behind the ^C that the terminal has shown
-        return False
-
-
-def trust_lines(layers: Layers) -> list[str]:
-    """What the project brings, in lines; each value in full."""
+def trust_dialog(layers: Layers) -> Dialog:
+    """Whether the user trusts the project: what it brings, in lines, each value in full."""
     trust = layers.trust
     if trust.state == "changed":
-        lines = [f"? {trust.root} has changed since you trusted it: {', '.join(trust.changed)}", "  It brings:"]
+        title, *lines = f"{trust.root} has changed since you trusted it: {', '.join(trust.changed)}", "  It brings:"
     else:
-        lines = [f"? You have not trusted {trust.root} yet. It brings:"]
+        title, lines = f"You have not trusted {trust.root} yet. It brings:", []
     for held in layers.held:
         lines.append(f"  - {os.path.relpath(held.source, trust.root)} sets {held.key}: {held.shown}")
-    lines += [f"  - {phrase}" for phrase in trust.brings]
-    return [
-        *lines,
+    lines += [
+        *(f"  - {phrase}" for phrase in trust.brings),
         "  y: all of this counts from now on, until it changes, and git may be asked about it without a question",
         "  n: it is left out; only what makes things stricter counts",
     ]
+    return _before_start(title, lines, "Trust it?")
+
+
+def server_dialog(found: Any, why: str) -> Dialog:
+    """Whether the user lets an MCP server of the project start."""
+    title = f"The MCP server {found.name} of this project {why}. It is {found.line}"
+    given = [f"  {what}: {given}" for what, given in found.given.items()]
+    return _before_start(title, given, "Let it start, until it changes?")
+
+
+def _before_start(title: str, lines: list[str], question: str) -> Dialog:
+    """A yes or no, each line indented where it continues, so that nothing in it can pass for a line of ours."""
+    body = [Prose(visible(one_line(line)), more="    ") for line in lines]
+    return confirm_dialog(visible(one_line(title)), body, question)
 
 
 # Lines of the user's message.

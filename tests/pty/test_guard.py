@@ -69,7 +69,8 @@ def test_ctrl_c_is_heard_meanwhile(work: Path) -> None:
 def test_a_pipe_waits_for_nothing(work: Path) -> None:
     from time import monotonic
 
-    from agent_cli.terminal.editor import GUARD, wait_until_quiet
+    from agent_cli.terminal.dialogs.model import GUARD
+    from agent_cli.terminal.editor import wait_until_quiet
 
     began = monotonic()
     wait_until_quiet()  # standard input of the tests is no terminal

@@ -17,6 +17,7 @@ from agent_cli.terminal.app.app import TerminalApp
 from agent_cli.terminal.app.history import ProjectHistory
 from agent_cli.terminal.app.input_line import InputLine
 from agent_cli.terminal.app.output import AtomicOutput
+from agent_cli.terminal.app.question_panel import OpenDialog
 from agent_cli.terminal.dialogs.model import Dialog
 from agent_cli.terminal.render.transcript import Transcript
 from agent_cli.terminal.slash import ExitRequestedError
@@ -191,8 +192,9 @@ REQUEST = ApprovalRequested(
 )  # fmt: skip
 
 
-def asking(stage: Stage, ask: Dialog) -> list[Any]:
+def asking(stage: Stage, dialog: Dialog) -> list[Any]:
     """Begin with a message whose work asks; the list gets the answer."""
+    ask = OpenDialog(dialog)
     found: list[Any] = []
 
     def job(text: str) -> None:

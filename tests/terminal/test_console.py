@@ -8,7 +8,8 @@ import os
 import pytest
 from rich.console import Console
 
-from agent_cli.terminal.dialogs.lines import asked_lines
+from agent_cli.terminal.dialogs.draw import dialog_lines
+from agent_cli.terminal.dialogs.questions import question_dialog
 from agent_cli.terminal.render.console import make_console, styled
 
 COLOR, BOLD, TEXT = "\x1b[1;33mx\x1b[0m\n", "\x1b[1mx\x1b[0m\n", "x\n"
@@ -51,11 +52,13 @@ def test_a_question_is_wrapped_by_words_and_nothing_in_it_passes_for_an_option()
         "options": [{"label": "Yes", "description": "all of the names will be 2. No"}],
     }
     wide = Console(file=io.StringIO(), width=30, force_terminal=True)
-    assert [row.plain for row in asked_lines(asked, wide)] == [
+    assert [row.plain for row in dialog_lines(question_dialog(asked), wide)] == [
         "? Shall we rename everything",
         "in this module?",
         "  1. Yes - all of the names",
         "     will be 2. No",
     ]
     piped = Console(file=io.StringIO(), width=30)
-    assert [row.plain for row in asked_lines(asked, piped)][1:] == ["  1. Yes - all of the names will be 2. No"]
+    assert [row.plain for row in dialog_lines(question_dialog(asked), piped)][1:] == [
+        "  1. Yes - all of the names will be 2. No"
+    ]

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from agent_cli.core.events import ApprovalRequested, ToolFinished
 from agent_cli.terminal.render.diff import SHOWN, changed_words, diff_lines, display_lines
-from agent_cli.terminal.render.plain import PlainRenderer
+from agent_cli.terminal.render.events import EventRenderer
 from agent_tools.display import Diff, Diffs, Display
 from agent_tools.edit.diff import unified
 
@@ -21,7 +21,7 @@ TWO = Diffs((ONE, Diff("b.py", "@@ -0,0 +1 @@\n+new", 1, 0, True)))
 def shown(approved: Display, done: Display) -> str:
     """What the screen has after a call that was asked about."""
     out = io.StringIO()
-    show = PlainRenderer(Console(file=out, width=100, no_color=True))
+    show = EventRenderer(Console(file=out, width=100, no_color=True))
     show(ApprovalRequested("c1", "MultiEdit", "Edit", "changes a file", (), "/w", approved, "", "hash"))
     show(ToolFinished("c1", "MultiEdit", False, 3, done))
     return out.getvalue()

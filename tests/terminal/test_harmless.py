@@ -27,12 +27,13 @@ from agent_cli.core.events import (
     Warned,
 )
 from agent_cli.core.messages import ToolMessage
-from agent_cli.terminal.dialogs.lines import AskInLines, plan_lines
+from agent_cli.terminal.dialogs.draw import dialog_lines
+from agent_cli.terminal.dialogs.lines import LineDialogs
+from agent_cli.terminal.dialogs.questions import ask_approval, plan_dialog
 from agent_cli.terminal.render.ansi import to_ansi
-from agent_cli.terminal.render.console import styled
 from agent_cli.terminal.render.diff import display_lines
+from agent_cli.terminal.render.events import EventRenderer
 from agent_cli.terminal.render.live import MarkdownStream
-from agent_cli.terminal.render.plain import PlainRenderer
 from agent_tools.base import Effect
 from agent_tools.display import CommandOutput, Diff, Diffs, Display, FileView, Listing, Note, TodoItem, TodoView
 from agent_tools.text import UNSAFE, inert, one_line
@@ -111,7 +112,7 @@ def test_a_whole_turn(text: str, terminal: bool) -> None:
     if not terminal:
         target = Console(file=file, width=60, force_terminal=False, soft_wrap=True)
     for verbose in (False, True):
-        show = PlainRenderer(target, verbose=verbose)
+        show = EventRenderer(target, verbose=verbose)
         request = ApprovalRequested("c", text, text, text, (), text, Note(text), text, "hash", (text,), text)
         events: list[Event] = [
             ThinkingDelta(text), TextDelta(text), TextDelta(text), ToolRequested("c", text, {}, text),
@@ -137,7 +138,7 @@ def test_the_question_before_a_call(text: str) -> None:
     effects = tuple(Effect(kind, text) for kind in ("run", "write", "read", "fetch", "call"))  # type: ignore[arg-type]
     for display in displays(text):
         request = ApprovalRequested("c", text, text, text, effects, text, display, text, "hash", (text,), text, True)
-        assert isinstance(AskInLines(target, lambda prompt: "n")(request), Reject)
-    for line in plan_lines({"plan": text, "commands": [text]}):
-        target.print(styled(line))
+        assert isinstance(ask_approval(request, LineDialogs(target, lambda prompt: "n").put), Reject)
+    for line in dialog_lines(plan_dialog({"plan": text, "commands": [text]}), target):
+        target.print(line)
     assert_harmless(file.getvalue())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -20,9 +19,10 @@ from agent_cli.core.events import (
     ToolStarted,
     Warned,
 )
+from agent_cli.terminal.app.question_panel import OpenDialog
 from agent_cli.terminal.app.status_bar import sanitize_status
 from agent_cli.terminal.dialogs.edit_call import Changeable
-from agent_cli.terminal.dialogs.model import approval, pick_dialog
+from agent_cli.terminal.dialogs.questions import approval_dialog, pick_dialog
 from agent_cli.terminal.render.ansi import title
 from agent_tools.base import Effect
 from agent_tools.display import CommandOutput, TodoItem
@@ -67,7 +67,7 @@ def test_nothing_that_is_drawn_steers_the_terminal(texts: list[str]) -> None:
         request = ApprovalRequested(
             "d", texts[0], texts[0], texts[0], (Effect("run", texts[0]),), texts[0], None, "", "h", facts=(texts[0],)
         )
-        ask: Any = approval(request, Changeable("Bash", {"command": texts[0]}))
+        ask = OpenDialog(approval_dialog(request, Changeable("Bash", {"command": texts[0]})))
         live.bridge.emit(ask)
         stage.until(lambda: live.questions.ask is ask)
         live.soon(lambda: live.questions.reply("x") if live.line.replying else ask.waiting.answer(Approve()))
@@ -76,7 +76,7 @@ def test_nothing_that_is_drawn_steers_the_terminal(texts: list[str]) -> None:
         live.soon(lambda: live.line.put_back(texts[0]))
         stage.settle()
         live.soon(live.line.clear)
-        choice = pick_dialog(texts[0], [(text, text) for text in texts])
+        choice = OpenDialog(pick_dialog(texts[0], [(text, text) for text in texts]))
         live.bridge.emit(choice)
         stage.until(lambda: live.questions.ask is choice)
         stage.settle()

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from rich.text import Text
 
 from agent_cli.core.events import MessageAdded, TextDelta
 from agent_cli.core.messages import UserMessage
 from agent_cli.terminal.dialogs.edit_call import Changeable
-from agent_cli.terminal.dialogs.model import Dialog, approval
+from agent_cli.terminal.dialogs.model import Verbatim
+from agent_cli.terminal.dialogs.questions import approval_dialog
 from tests.support.terminal_stage import REQUEST, Stage, asking, play
 
 
@@ -186,8 +186,7 @@ def test_a_failure_of_the_work_ends_the_application_and_is_raised() -> None:
 @pytest.mark.parametrize(("columns", "rows"), [(20, 6), (20, 24), (300, 60), (45, 12)])
 def test_the_live_part_fits_every_window(columns: int, rows: int) -> None:
     def story(stage: Stage) -> None:
-        ask = Dialog(approval(REQUEST, Changeable("Bash", {})).bar, {}, lambda console: iter([Text("body")]))
-        asking(stage, ask)
+        asking(stage, approval_dialog(REQUEST, Changeable("Bash", {})).but(title=Verbatim("body")))
         stage.live.bridge.emit(TextDelta("wide 宽字符 " * 200))
         stage.press("a draft of many words " * 20)
         stage.settle()

@@ -25,7 +25,7 @@ from agent_cli.terminal.app.completion import complete
 from agent_cli.terminal.app.layout import REPLYING
 from agent_cli.terminal.app.panels import status_line
 from agent_cli.terminal.app.worker import Printed
-from agent_cli.terminal.dialogs.model import pick_dialog, question_dialog
+from agent_cli.terminal.dialogs.questions import pick_dialog, question_dialog
 from agent_cli.terminal.render.ansi import cells
 from agent_cli.terminal.render.transcript import Transcript
 from agent_tools.display import TodoItem, TodoView

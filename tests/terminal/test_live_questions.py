@@ -7,14 +7,24 @@ from typing import Any
 import pytest
 
 from agent_cli.core.approvals import Approve, EditedCall, QuestionReply, Reject
+from agent_cli.core.place import UsageError
+from agent_cli.terminal.app.question_panel import OpenDialog
+from agent_cli.terminal.dialogs import questions
 from agent_cli.terminal.dialogs.edit_call import Changeable
-from agent_cli.terminal.dialogs.model import Dialog, approval, confirmation, pick_dialog, question_dialog, review
+from agent_cli.terminal.dialogs.questions import (
+    approval_dialog,
+    confirm_dialog,
+    pick_dialog,
+    plan_dialog,
+    question_dialog,
+    review_dialog,
+)
 from tests.support.terminal_stage import REQUEST, Stage, asking, later, play
 
 
 def test_a_key_answers_only_after_the_guard() -> None:
     def story(stage: Stage) -> None:
-        ask = approval(REQUEST, Changeable("Bash", {"command": "touch a"}))
+        ask = approval_dialog(REQUEST, Changeable("Bash", {"command": "touch a"}))
         found = asking(stage, ask)
         stage.press("yes, a")
         stage.has("yes, a")
@@ -49,7 +59,7 @@ def test_a_key_answers_only_after_the_guard() -> None:
 )
 def test_the_keys_of_an_approval(keys: str, answer: object) -> None:
     def story(stage: Stage) -> None:
-        found = asking(stage, approval(REQUEST, Changeable("Bash", {"command": "touch a"})))
+        found = asking(stage, approval_dialog(REQUEST, Changeable("Bash", {"command": "touch a"})))
         stage.press("draft")
         stage.has("draft")
         later(stage)
@@ -62,7 +72,7 @@ def test_the_keys_of_an_approval(keys: str, answer: object) -> None:
 
 def test_escape_goes_back_to_the_question_and_an_interrupt_approves_nothing() -> None:
     def story(stage: Stage) -> None:
-        found = asking(stage, approval(REQUEST, Changeable("Bash", {"command": "touch a"})))
+        found = asking(stage, approval_dialog(REQUEST, Changeable("Bash", {"command": "touch a"})))
         later(stage)
         stage.press("r")
         stage.until(lambda: stage.live.line.replying)
@@ -94,7 +104,7 @@ def test_a_question_takes_a_number_or_words() -> None:
 
 def test_the_work_since_the_last_look_can_be_undone_at_a_review() -> None:
     def story(stage: Stage) -> None:
-        found = asking(stage, review({"title": "step one", "steps": ["tests written"], "files": []}))
+        found = asking(stage, review_dialog({"title": "step one", "steps": ["tests written"], "files": []}))
         later(stage)
         stage.press("u")
         stage.until(lambda: stage.live.line.replying)
@@ -110,10 +120,10 @@ def test_a_choice_is_narrowed_and_taken_and_the_draft_comes_back() -> None:
 
     def story(stage: Stage) -> None:
         for keys, wanted in (("beta\r", 1), ("the\x1b[B\x1b[B\r", 2), ("nothing fits\r\x1b", None), ("\r", 0)):
-            ask = pick_dialog("Which?", options)
+            ask = OpenDialog(pick_dialog("Which?", options))
             found: list[Any] = []
 
-            def job(text: str, ask: Dialog = ask, found: list[Any] = found) -> None:
+            def job(text: str, ask: OpenDialog = ask, found: list[Any] = found) -> None:
                 stage.live.bridge.emit(ask)
                 found.append(ask.waiting.wait())
                 stage.session.finish()
@@ -132,7 +142,7 @@ def test_a_choice_is_narrowed_and_taken_and_the_draft_comes_back() -> None:
 
 def test_a_second_question_waits_for_the_first() -> None:
     def story(stage: Stage) -> None:
-        one, two = confirmation("one?"), confirmation("two?")
+        one, two = OpenDialog(confirm_dialog("one?")), OpenDialog(confirm_dialog("two?"))
 
         def job(text: str) -> None:
             stage.live.bridge.emit(one)
@@ -154,7 +164,7 @@ def test_a_second_question_waits_for_the_first() -> None:
 
 def test_a_command_at_a_question_neither_answers_it_nor_loses_what_was_typed() -> None:
     def story(stage: Stage) -> None:
-        found = asking(stage, approval(REQUEST, Changeable("Bash", {"command": "touch a"})))
+        found = asking(stage, approval_dialog(REQUEST, Changeable("Bash", {"command": "touch a"})))
         later(stage)
         for character in "/todos a":
             stage.press(character)
@@ -191,5 +201,27 @@ def test_a_command_where_an_answer_in_words_is_asked_for() -> None:
         stage.until(lambda: stage.session.asides == ["/todos"])
         stage.press("because\r")
         stage.until(lambda: found == ["because"])
+
+    play(story)
+
+
+def test_words_that_cannot_be_are_said_and_stay_in_the_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(mode: str, env: Any) -> None:
+        if mode == "bypassPermissions":
+            raise UsageError("That mode is refused here.")
+
+    monkeypatch.setattr(questions, "check_mode", refuse)
+
+    def story(stage: Stage) -> None:
+        found = asking(stage, plan_dialog({"plan": "1. Touch it"}))
+        later(stage)
+        stage.press("w")
+        stage.until(lambda: stage.live.line.replying)
+        stage.press("bypassPermissions\r")
+        stage.until(lambda: "That mode is refused here." in stage.screen.drawn)
+        stage.has("bypassPermissions")
+        assert not found
+        stage.press("\x15be quick\r")
+        stage.until(lambda: found == [QuestionReply("approve", "be quick")])
 
     play(story)

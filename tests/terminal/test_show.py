@@ -25,7 +25,7 @@ from agent_cli.core.events import (
     ToolStarted,
 )
 from agent_cli.core.messages import ToolMessage
-from agent_cli.terminal.render.plain import PlainRenderer
+from agent_cli.terminal.render.events import EventRenderer
 from agent_tools.display import CommandOutput, Display, FileView, Listing, Note, TodoItem, TodoView
 
 Mode = Literal["color", "mono", "plain"]
@@ -40,7 +40,7 @@ class Screen:
             file=self.file, width=80, force_terminal=mode != "plain", no_color=mode != "color", soft_wrap=True,
             color_system=None if mode == "plain" else "standard", highlight=False,
         )  # fmt: skip
-        self.show = PlainRenderer(console, verbose=verbose)
+        self.show = EventRenderer(console, verbose=verbose)
 
     def see(self, *events: Event) -> list[str]:
         """The lines on the screen after these events too, without colours; the last one may be open."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from agent_cli.terminal.commands.plan import as_text, changed_plan, plan_from_text
-from agent_cli.terminal.dialogs.lines import chosen, read_plan_verdict
+from agent_cli.terminal.dialogs.questions import chosen, read_plan_verdict
 from agent_tools.display import TodoItem
 
 PLAN = (TodoItem("a"), TodoItem("b", "in_progress"), TodoItem("c"))

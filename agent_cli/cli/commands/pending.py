@@ -24,9 +24,9 @@ from agent_cli.runtime.pending import opened_in, pending_sessions, project_store
 from agent_cli.session.search import root_of
 from agent_cli.session.store import SessionStore, state_folder
 from agent_cli.session.summary import age, project_folders
-from agent_cli.terminal.dialogs.lines import review_text
+from agent_cli.terminal.dialogs.questions import review_lines
 from agent_tools.lookalikes import named_lookalikes, visible
-from agent_tools.text import inert, shorten
+from agent_tools.text import inert, one_line, shorten
 
 _WORDS = 400
 
@@ -98,7 +98,12 @@ def _details(item: dict[str, Any]) -> list[str]:
     if item["kind"] == "plan":
         return pending_plan_lines(item)
     if item["kind"] == "review":
-        return review_text(item["review"])[1:]
+        review = item["review"]
+        diffs = [
+            (f"  {one_line(d['path'])} (+{d['added']} -{d['removed']})", *d["patch"].splitlines())
+            for d in review.get("diffs", ())
+        ]
+        return [*review_lines(review)[1:], *chain.from_iterable(diffs)]
     if item["kind"] == "question":
         return pending_question_lines(item["questions"])
     preview = item["preview"] or {}

@@ -26,10 +26,9 @@ from agent_cli.terminal.app.keys import Controls, make_keys
 from agent_cli.terminal.app.layout import above, below_input, make_layout, style_of
 from agent_cli.terminal.app.output import AtomicOutput, InlineApp
 from agent_cli.terminal.app.protocol import LOOK, Appearance, ScreenSession
+from agent_cli.terminal.app.question_panel import OpenDialog, QuestionPanel
 from agent_cli.terminal.app.worker import EventQueue, JobFinished, PendingReply, Printed, UserEcho, Worker
-from agent_cli.terminal.dialogs.base import in_pager
-from agent_cli.terminal.dialogs.guard import QuestionPanel
-from agent_cli.terminal.dialogs.model import Dialog
+from agent_cli.terminal.editor import in_pager
 from agent_cli.terminal.render.ansi import LONG, RESTORE_TITLE, RING, SAVE_TITLE, title
 from agent_cli.terminal.render.console import by_words
 from agent_cli.terminal.render.theme import recolored
@@ -214,7 +213,7 @@ class TerminalApp:
                 self.transcript.writer.printed()
             case UserEcho(text=text):
                 self.echo(text)
-            case Dialog():
+            case OpenDialog():
                 self.questions.put(item)
             case JobFinished(leave=leave):
                 self._idle(leave)

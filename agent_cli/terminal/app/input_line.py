@@ -16,7 +16,7 @@ from prompt_toolkit.document import Document
 from agent_cli.terminal.app.attachments import Pictures
 from agent_cli.terminal.app.completion import Completion, complete, narrowed
 from agent_cli.terminal.app.history import ProjectHistory
-from agent_cli.terminal.dialogs.base import Option
+from agent_cli.terminal.dialogs.model import Option
 
 LINES, CHARS = 4, 800
 _FOLD = re.compile(r"\[Pasted #(\d{1,9}) (?:\d+ lines?|\d+ characters)\]")

@@ -33,7 +33,7 @@ from agent_cli.terminal.app.panels import (
 from agent_cli.terminal.app.protocol import LiveScreen
 from agent_cli.terminal.render.ansi import cells, clip, fragments
 from agent_cli.terminal.render.theme import drawn, recolored
-from agent_cli.terminal.render.transcript import TAIL
+from agent_cli.terminal.render.writer import TAIL
 from agent_tools.text import UNSAFE, one_line
 
 _MARK = "\N{REPLACEMENT CHARACTER}"
@@ -117,7 +117,7 @@ def above(live: LiveScreen) -> list[Line]:
     if live.hint:
         rows.append((("class:hint", clip(one_line(live.hint), width)),))
     if (ask := live.questions.ask) is not None:
-        bar = folded(ask.bar if ask.own or not live.line.replying else REPLYING, width)
+        bar = folded(ask.bar if ask.dialog.own or not live.line.replying else REPLYING, width)
         # Where there is no room for the words, the keys alone: what cannot be seen cannot be answered.
         rows += [(("class:ask", row),) for row in (bar if len(bar) <= room else [ask.short[:width]])]
     if live.busy and len(rows) < room:
@@ -135,7 +135,7 @@ def above(live: LiveScreen) -> list[Line]:
 def _tail(live: LiveScreen, room: int) -> list[str]:
     """The end of the answer or the thought, then what runs; a blank row sets it off from the status."""
     answer = live.transcript.writer.tail()[-TAIL:]
-    rows = [*answer, *live.transcript.running()]
+    rows = [*answer, *live.transcript.writer.running()]
     if not rows or room < 1:
         return []
     return rows[-room:] if len(rows) >= room else [*rows, ""]

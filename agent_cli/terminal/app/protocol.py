@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
 
-from agent_cli.terminal.dialogs.guard import QuestionHost, QuestionPanel
+from agent_cli.terminal.app.question_panel import QuestionHost, QuestionPanel
 from agent_tools.display import TodoItem
 from agent_tools.record import Value
 

@@ -12,16 +12,7 @@ from typing import Any
 
 from agent_cli.config.layers import Layers
 from agent_cli.config.run_options import RunOptions
-from agent_cli.core.approvals import Answer, Approve, Approver, Asker, Defer, EditedCall, QuestionReply, Reject
-from agent_cli.core.events import (
-    ApprovalRequested,
-    Event,
-    QuestionAsked,
-    ToolFinished,
-    TurnFinished,
-    TurnStarted,
-    innermost,
-)
+from agent_cli.core.events import Event, ToolFinished, TurnFinished, TurnStarted, innermost
 from agent_cli.core.place import RunEnvironment, UsageError
 from agent_cli.core.terminal import has_color
 from agent_cli.engine.compaction.controls import window_size
@@ -36,26 +27,11 @@ from agent_cli.terminal.app.keys import HELP
 from agent_cli.terminal.app.output import AtomicOutput, reflows, terminal_size
 from agent_cli.terminal.app.panels import fitted, short_count
 from agent_cli.terminal.app.protocol import Appearance
+from agent_cli.terminal.app.question_panel import OpenDialog
 from agent_cli.terminal.app.status_bar import Branch, StatusLine, session_facts
 from agent_cli.terminal.app.worker import Sink, UserEcho
-from agent_cli.terminal.dialogs.base import Option, in_pager
-from agent_cli.terminal.dialogs.edit_call import Changeable, Hunk
-from agent_cli.terminal.dialogs.lines import refused_mode
-from agent_cli.terminal.dialogs.model import (
-    ByHunk,
-    Dialog,
-    Rest,
-    Rewritten,
-    approval,
-    confirmation,
-    hunk_question,
-    pick_dialog,
-    plan,
-    question_dialog,
-    review,
-    words_for,
-)
-from agent_cli.terminal.editor import NO_EDITOR, edited_text
+from agent_cli.terminal.dialogs.model import Dialog
+from agent_cli.terminal.editor import NO_EDITOR, edited_text, in_pager
 from agent_cli.terminal.render.ansi import count_rows
 from agent_cli.terminal.render.console import make_console
 from agent_cli.terminal.render.transcript import Transcript
@@ -177,58 +153,12 @@ class AppRepl(Repl):
             return
         if isinstance(event, TurnStarted) and self.live.stopping:
             self.interrupt()
-        self.announced.hear(event)
         self.live.bridge.emit(event)
         if isinstance(innermost(event), ToolFinished | TurnFinished):
             self.live.soon(self._branch.look)
 
-    def _answering(self, on_ask: str) -> tuple[Approver, Asker]:
-        return self._approve, self._reply
-
-    def _approve(self, request: ApprovalRequested) -> Answer:
-        change = self._changeable(request)
-        answer = self._put(approval(request, change))
-        while isinstance(answer, ByHunk):
-            answer = self._take_parts(change)
-        assert isinstance(answer, Approve | Reject | EditedCall | Defer)
-        return answer
-
-    def _take_parts(self, change: Changeable) -> Answer:
-        """Ask about each part of a change; what comes of that for the call."""
-        kept: list[Hunk] = []
-        rest: Rest | None = None
-        for number, hunk in enumerate(change.hunks, 1):
-            answer = rest.take if rest else self._put(hunk_question(hunk, number, len(change.hunks)))
-            if isinstance(answer, Defer):
-                return answer
-            if isinstance(answer, Rest):
-                rest, answer = answer, answer.take
-            if answer:
-                kept.append(hunk)
-        return change.taken(kept)
-
-    def _reply(self, asked: QuestionAsked) -> QuestionReply | Defer:
-        if asked.kind == "questions":
-            answers = []
-            for each in asked.data["questions"]:
-                if isinstance(said := self._put(question_dialog(each)), Defer):
-                    return said
-                answers.append(f"{each['question']} -> {said}")
-            return QuestionReply("answer", "\n".join(answers))
-        if asked.kind == "review":
-            looked: QuestionReply | Defer = self._put(review(asked.data))
-            return looked
-        ttl = self.agent.settings.plan_ttl
-        answer = self._put(plan(asked.data, ttl=ttl))
-        while isinstance(answer, Rewritten) or (isinstance(answer, QuestionReply) and refused_mode(answer)):
-            if isinstance(answer, QuestionReply):
-                self.say(refused_mode(answer))
-            answer = self._put(plan(asked.data, answer.plan, ttl))
-        assert isinstance(answer, QuestionReply | Defer)
-        return answer
-
-    def _put(self, ask: Dialog) -> Any:
-        """The user's answer; Defer to a question of a turn that they leave open. Raises CancelledError."""
+    def put(self, dialog: Dialog) -> Any:
+        ask = OpenDialog(dialog)
         self.live.bridge.emit(ask)
         return ask.waiting.wait()
 
@@ -247,19 +177,6 @@ class AppRepl(Repl):
     def send_sequence(self, sequence: str) -> bool:
         self.live.soon(lambda: self.live.send_quietly(sequence))
         return True
-
-    # What a command may ask, with keys and a menu.
-
-    def confirm(self, question: str) -> bool:
-        return bool(self._put(confirmation(question)))
-
-    def choose(self, question: str, options: Sequence[Option]) -> int | None:
-        place: int | None = self._put(pick_dialog(question, options)) if options else None
-        return place
-
-    def ask(self, label: str, text: str = "") -> str | None:
-        words: str | None = self._put(words_for(label, text))
-        return words
 
     def edit(self, text: str, suffix: str = ".md") -> str | None:
         changed: str | None = self.live.outside(lambda: edited_text(text, suffix))

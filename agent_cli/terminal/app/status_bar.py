@@ -21,7 +21,7 @@ from typing import Any
 from agent_cli.core.version import __version__
 from agent_cli.engine.compaction.controls import window_size
 from agent_cli.runtime.builder import Agent
-from agent_cli.terminal.render.plain import PlainRenderer
+from agent_cli.terminal.render.events import EventRenderer
 from agent_tools.fs.safe_read import read_regular
 from agent_tools.process.child import run_child
 from agent_tools.text import inert
@@ -154,7 +154,7 @@ class Branch:
         self._busy = False
 
 
-def session_facts(agent: Agent, show: PlainRenderer) -> dict[str, Any]:
+def session_facts(agent: Agent, show: EventRenderer) -> dict[str, Any]:
     """The facts under the names of Claude Code's status line; costs in dollars, sizes in tokens."""
     conversation = agent.conversation
     window = window_size(conversation)

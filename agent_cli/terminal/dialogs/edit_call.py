@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from agent_cli.core.approvals import Answer, Approve, EditedCall, Reject
-from agent_cli.core.events import ApprovalRequested, Event, ToolRequested, TurnFinished, innermost
+from agent_cli.core.events import ApprovalRequested
 from agent_tools.base import ToolError
 from agent_tools.display import Diff, Diffs, Display
 from agent_tools.fs.encoding import decode_text, split_lines
@@ -183,24 +183,7 @@ class Changeable:
         return taken(kept, self.hunks, self._arguments, self._workspace)
 
 
-class Announced:
-    """The arguments of a turn's calls, which the question about a call does not repeat."""
-
-    def __init__(self) -> None:
-        self._arguments: dict[str, dict[str, Any]] = {}
-
-    def hear(self, event: Event) -> None:
-        """Keep what an event says of a call, until the turn ends."""
-        inner = innermost(event)
-        if isinstance(inner, ToolRequested):
-            self._arguments[inner.call_id] = inner.arguments
-        elif isinstance(event, TurnFinished):
-            self._arguments.clear()
-
-    def changeable(
-        self, request: ApprovalRequested, workspace: Workspace, class_of: ClassOf = tool_class
-    ) -> Changeable:
-        """What can be changed of the call that a question is about."""
-        arguments = self._arguments.get(request.call_id, {})
-        hunks = hunks_of(request.tool, request.preview, workspace, class_of) if arguments else []
-        return Changeable(request.tool, arguments, hunks, workspace, class_of)
+def changeable(request: ApprovalRequested, workspace: Workspace, class_of: ClassOf = tool_class) -> Changeable:
+    """Return what can be changed of the call that a question is about."""
+    hunks = hunks_of(request.tool, request.preview, workspace, class_of) if request.arguments else []
+    return Changeable(request.tool, request.arguments, hunks, workspace, class_of)

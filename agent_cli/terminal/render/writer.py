@@ -1,22 +1,29 @@
 """Lines on a console, each written once: an answer as its blocks are finished, thoughts in short, a line left open.
 
 Where the console is no terminal that can more, an answer is written as it comes, and words stand where symbols would.
+The writer of the application has its console in memory, and hands out what is finished and what is not.
 """
 
 from __future__ import annotations
 
+import io
+from collections import deque
 from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.text import Text
 
-from agent_cli.terminal.render.console import styled
-from agent_tools.text import inert, shorten
+from agent_cli.terminal.render.console import by_words, styled
+from agent_tools.text import counted, inert, shorten
 
 if TYPE_CHECKING:
     from agent_cli.terminal.render.live import MarkdownStream
 
 _KEPT = 2_000
+# Lines of a running call's output.
+_OUTPUT = 20
+# Of its output the first and last lines stay in the scrollback of the application, and the live part shows the latest.
+HEAD, END, TAIL = 4, 8, 5
 
 
 class Writer:
@@ -34,6 +41,8 @@ class Writer:
         self._held = ""
         self._midline = False
         self._open: str | None = None
+        # By call: how many lines it has printed, and the last one, which is not complete.
+        self._printed: dict[str, tuple[int, str]] = {}
 
     def answer(self, text: str) -> None:
         """A piece of an answer."""
@@ -84,6 +93,34 @@ class Writer:
         elif text:
             self.say(f"  {text}", style)
 
+    def release(self, key: str) -> None:
+        """What follows stands below the line that was begun under this key."""
+        if self._open == key:
+            self.settle()
+
+    def release_all(self) -> None:
+        """The turn is over: nothing is under way any more, no call either."""
+        self.settle()
+        self._printed.clear()
+
+    def output(self, key: str, text: str) -> None:
+        """What a running call prints: its first lines as they come; the result says how much there was."""
+        count, partial = self._printed.get(key, (0, ""))
+        *lines, partial = (partial + text).split("\n")
+        for line in lines:
+            count += 1
+            if count <= _OUTPUT:
+                self.say(f"  {line}", "dim")
+            elif count == _OUTPUT + 1:
+                self.say("  ...", "dim")
+        self._printed[key] = count, partial[-4096:]
+
+    def end_output(self, key: str) -> None:
+        """There is no more."""
+        count, partial = self._printed.pop(key, (0, ""))
+        if partial and count < _OUTPUT:
+            self.say(f"  {partial}", "dim")
+
     def settle(self) -> None:
         """End what is under way."""
         if self._open is not None:
@@ -123,3 +160,157 @@ class Writer:
         if lines:
             self.console.file.write("\n".join(lines) + "\n")
             self.console.file.flush()
+
+
+class _Output:
+    """What a running command has printed: its first lines, its last, and how many there were."""
+
+    def __init__(self) -> None:
+        self.head: list[str] = []
+        self.end: deque[str] = deque(maxlen=END)
+        self.count = 0
+        self.partial = ""
+        # Of a flood only the latest is handed on, with a note of how much was not.
+        self.flood = False
+
+    def add(self, text: str) -> None:
+        *lines, self.partial = (self.partial + text).split("\n")
+        self.partial = self.partial[-4096:]
+        self.flood = self.flood or " bytes not shown …]" in text
+        for line in lines:
+            self._line(line)
+
+    def _line(self, line: str) -> None:
+        self.count += 1
+        if len(self.head) < HEAD:
+            self.head.append(line)
+        else:
+            self.end.append(line)
+
+    def close(self) -> list[str]:
+        """The lines to keep."""
+        if self.partial:
+            self._line(self.partial)
+        left = self.count - len(self.head) - len(self.end)
+        more = f"... {'over ' * self.flood}{counted(left, 'more line')} ..."
+        return [*self.head, *([more] if left else []), *self.end]
+
+    def tail(self) -> list[str]:
+        lines = [*self.head, *self.end, *([self.partial] if self.partial else [])]
+        return lines[-TAIL:]
+
+
+class LiveWriter(Writer):
+    """A writer whose console is a text in memory. Lines that wait for their end are kept apart, so several can."""
+
+    def __init__(self, console: Console, sink: io.StringIO, *, whole_thoughts: bool) -> None:
+        super().__init__(console, whole_thoughts=whole_thoughts)
+        self._sink = sink
+        self._kind = ""
+        self.begun: dict[str, Text] = {}
+        self.outputs: dict[str, _Output] = {}
+
+    def spaced(self) -> None:
+        """There is a blank row above what comes next."""
+        self._kind = ""
+
+    def gap(self) -> None:
+        """A blank row, where the row above is none."""
+        if self._kind:
+            self._sink.write("\n")
+        self._kind = ""
+
+    def _lines(self, lines: list[str]) -> None:
+        if lines:
+            self._of("text")
+            super()._lines(lines)
+
+    @property
+    def blank(self) -> bool:
+        """Whether the row above is blank."""
+        return not self._kind
+
+    def printed(self) -> None:
+        """Other lines have been written between."""
+        self._kind = "line"
+
+    def say(self, text: str, style: str = "") -> None:
+        """A note, wrapped by words; an empty one is for terminals that have shown a ^C."""
+        self.settle()
+        for line in text.split("\n") if text else ():
+            for row in by_words(line, self.console, style):
+                self.put(row)
+
+    def put(self, line: Text) -> None:
+        self._of("line")
+        super().put(line)
+
+    def _of(self, kind: str) -> None:
+        """A blank row sets the words of an answer off from calls and notes."""
+        if self._kind and kind != self._kind:
+            self._sink.write("\n")
+        self._kind = kind
+
+    def begin(self, key: str, text: str, style: str = "") -> None:
+        self.settle()
+        self.begun[key] = styled(text, style)
+
+    def end(self, key: str, text: str, style: str = "") -> None:
+        line = self.begun.pop(key, None)
+        if line is None:
+            super().end(key, text, style)
+        else:
+            self.settle()
+            self.put(line.append_text(styled(f" · {text}" if text else "", style)))
+
+    def release(self, key: str) -> None:
+        """Write a line that was begun: what follows stands below it."""
+        if (line := self.begun.pop(key, None)) is not None:
+            self.settle()
+            self.put(line)
+
+    def release_all(self) -> None:
+        for key in list(self.begun):
+            self.release(key)
+        self.outputs.clear()
+        self.settle()
+
+    def output(self, key: str, text: str) -> None:
+        """Kept until it ends; meanwhile the live part shows the latest lines."""
+        self.outputs.setdefault(key, _Output()).add(text)
+
+    def end_output(self, key: str) -> None:
+        if key in self.outputs and (lines := self.outputs.pop(key).close()):
+            self.release(key)
+            for line in lines:
+                self.put(styled(f"  {line}", "dim"))
+
+    def take(self) -> list[str]:
+        """The finished lines, once."""
+        text = self._sink.getvalue()
+        if not text:
+            return []
+        self._sink.seek(0)
+        self._sink.truncate()
+        return text.removesuffix("\n").split("\n")
+
+    def tail(self) -> list[str]:
+        """What is not finished: the end of the answer, or of the thought."""
+        if self._answer is not None:
+            return self._answer.tail()
+        if self._thought.strip():
+            lines = [line for line in inert(self._thought[-600:]).split("\n") if line.strip()]
+            return [f"\x1b[2m  {line}\x1b[0m" for line in lines[-2:]]
+        return []
+
+    def running(self) -> list[str]:
+        """Lines of the live part: the calls that run, and the end of what the last of them prints."""
+        lines = [f"\x1b[1m{text.plain}\x1b[0m" for text in self.begun.values()]
+        for output in list(self.outputs.values())[-1:]:
+            lines += [f"\x1b[2m  {inert(line)}\x1b[0m" for line in output.tail()]
+        return lines
+
+    def resize(self, columns: int) -> None:
+        self.console.width = columns
+        if self._answer is not None:
+            self._answer.resize(columns)

@@ -1,11 +1,11 @@
-"""Events as lines on a terminal: answers as they are finished, one line per call with its result, output below it.
-
-What a user can do about a failure of the provider, by its kind.
+"""Events as lines, for both front ends: answers as they are finished, one line per call with its result, output below
+it, and what a user can do about a failure. The writer puts the lines on the screen.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Sequence
 
 from rich.console import Console
 
@@ -41,7 +41,7 @@ from agent_cli.core.results import Failure, Usage
 from agent_cli.core.window import compacted_line, compacting_line, uncompacted_line
 from agent_cli.terminal.render.diff import display_lines, short_result
 from agent_cli.terminal.render.writer import Writer
-from agent_tools.display import CommandOutput, Display
+from agent_tools.display import CommandOutput, Display, TodoItem, TodoView
 from agent_tools.text import shorten
 
 _BY_KIND = {
@@ -85,17 +85,24 @@ def advice(failure: Failure) -> str:
     return _BY_KIND.get(failure.kind, "")
 
 
-OUTPUT_LINES = 20
+class EventRenderer:
+    """A listener that has each event written, append-only.
 
+    writer: how lines get to the screen; by default one by one to the console. plan: the plan as it now is, where a
+    panel shows it: it is written once then, at the end of the turn.
+    """
 
-class PlainRenderer:
-    """A listener that writes to a console, append-only."""
-
-    def __init__(self, console: Console, *, verbose: bool = False) -> None:
-        self._out = Writer(console, whole_thoughts=verbose)
+    def __init__(
+        self,
+        console: Console,
+        *,
+        verbose: bool = False,
+        writer: Writer | None = None,
+        plan: Callable[[], Sequence[TodoItem]] | None = None,
+    ) -> None:
+        self._out = writer or Writer(console, whole_thoughts=verbose)
         self._mark = "tool:" if self._out.words else "*" if console.no_color else "●"
-        self._printed = 0
-        self._partial = ""
+        self._plan, self._planned = plan, False
         self._errors: dict[str, str] = {}
         self._answered = ""
         self._summaries: dict[str, str] = {}
@@ -119,10 +126,8 @@ class PlainRenderer:
             case ToolStarted(call_id=call_id, tool=tool):
                 self._started.add(call_id)
                 self._begin(call_id, tool)
-                self._printed = 0
-                self._partial = ""
-            case ToolProgress(text=text):
-                self._output(text)
+            case ToolProgress(call_id=call_id, text=text):
+                self._out.output(call_id, text)
             case MessageAdded(message=AssistantMessage(text=text)):
                 self._answered = text
             case MessageAdded(message=ToolMessage(call_id=call_id, text=text, is_error=True)):
@@ -203,24 +208,13 @@ class PlainRenderer:
     def _say(self, text: str, style: str = "") -> None:
         self._out.say(text, style)
 
-    def _output(self, text: str) -> None:
-        """The first lines of a running command's output; the result says how much there was."""
-        *lines, self._partial = (self._partial + text).split("\n")
-        for line in lines:
-            self._printed += 1
-            if self._printed <= OUTPUT_LINES:
-                self._say(f"  {line}", "dim")
-            elif self._printed == OUTPUT_LINES + 1:
-                self._say("  ...", "dim")
-        self._partial = self._partial[-4096:]
-
     def _finished(self, event: ToolFinished) -> None:
         """What came of a call: in its line where that is a few words and nothing was written since, else below it."""
         call, display = event.call_id, event.display
         error = self._errors.pop(call, "")
-        if self._partial and isinstance(display, CommandOutput) and self._printed < OUTPUT_LINES:
-            self._say(f"  {self._partial}", "dim")
-        self._partial = ""
+        self._out.end_output(call)
+        if self._plan is not None and isinstance(display, TodoView):
+            self._planned, display = True, None
         # What was just approved is not shown a second time, unless something came of it beside that.
         approved = self._shown.pop(call, None)
         brief = short_result(display)
@@ -233,17 +227,25 @@ class PlainRenderer:
             style = "bad" if not well else "good" if isinstance(display, CommandOutput) else "dim"
             self._out.end(call, brief if well else self._failed(brief), style)
         elif display is not None and display != approved:
-            self._out.settle()
-            for line in display_lines(display, words=self._out.words):
-                self._out.put(line)
+            self._out.release(call)
+            self._display(display, words=self._out.words)
+        self._out.release(call)
         self._summaries.pop(call, None)
         self._started.discard(call)
 
     def _failed(self, text: str) -> str:
         return f"failed: {text}" if self._out.words else text
 
-    def _end(self, event: TurnFinished) -> None:
+    def _display(self, display: Display, *, words: bool = False) -> None:
         self._out.settle()
+        for line in display_lines(display, words=words):
+            self._out.put(line)
+
+    def _end(self, event: TurnFinished) -> None:
+        self._out.release_all()
+        if self._plan is not None and self._planned:
+            self._display(TodoView(tuple(self._plan())))
+            self._planned = False
         if event.degraded or event.result == "MaxIterations":
             # A summary that the model has written stands there already.
             if event.text != self._answered:

@@ -1,0 +1,383 @@
+"""Every question of the program as a dialog, and what the answers come to. No screen is known here.
+
+The call that needs approval, whole or part by part; questions of the model; the plan; the review of what was done;
+what a command of the user's asks.
+"""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from agent_cli.core.approvals import Answer, Approve, Defer, QuestionReply, Reject, assents
+from agent_cli.core.events import ApprovalRequested, QuestionAsked
+from agent_cli.core.modes import MODES
+from agent_cli.core.place import UsageError
+from agent_cli.runtime.environment import check_mode
+from agent_cli.session.pending_plans import lifetime
+from agent_cli.terminal.dialogs.edit_call import Changeable, Hunk
+from agent_cli.terminal.dialogs.model import (
+    Block,
+    Choice,
+    Dialog,
+    DiffBlock,
+    Fact,
+    GiveAnswer,
+    InEditor,
+    Option,
+    Pick,
+    PlanBody,
+    Prose,
+    Put,
+    ShellCommand,
+    TextInput,
+    Verbatim,
+)
+from agent_cli.terminal.editor import NO_EDITOR, edited_text
+from agent_tools.display import Diff, Diffs
+from agent_tools.lookalikes import named_lookalikes, visible
+from agent_tools.plan import plan_for_editor, plan_from, plan_text
+from agent_tools.record import Value, from_plain
+from agent_tools.text import counted, number_in, one_line
+
+_YES, _NO = ("y", "yes"), ("n", "no", "")
+_VERBS = {"read": "reads", "write": "writes", "fetch": "fetches", "call": "calls"}
+# Grants of rules that say it themselves.
+_SAYS_NOTHING_MORE = ("just this command", "every change to", "every reading of")
+_NO_ALWAYS = "This call cannot be allowed for good. Answer y to allow it once."
+# Files of a review that are named one by one.
+_NAMED = 30
+
+
+class ByHunk(Value):
+    """The answer that asks for the hunks of a change one by one."""
+
+
+class Rest(Value):
+    """The answer to a hunk and to all after it."""
+
+    take: bool
+
+
+class Rewritten(Value):
+    """The plan as the user has edited it; it is put to them again."""
+
+    plan: dict[str, Any]
+
+
+def ask_approval(request: ApprovalRequested, put: Put, change: Changeable | None = None) -> Answer:
+    """Ask about a call. change: what of it the user may change."""
+    change = change or Changeable("", {})
+    answer: Answer | ByHunk = put(approval_dialog(request, change))
+    return _ask_parts(change, put) if isinstance(answer, ByHunk) else answer
+
+
+def _ask_parts(change: Changeable, put: Put) -> Answer:
+    """Ask about each part of a change; what comes of that for the call."""
+    kept: list[Hunk] = []
+    rest: Rest | None = None
+    for number, hunk in enumerate(change.hunks, 1):
+        answer = rest.take if rest else put(hunk_dialog(hunk, number, len(change.hunks)))
+        if isinstance(answer, Defer):
+            return answer
+        if isinstance(answer, Rest):
+            rest, answer = answer, answer.take
+        if answer:
+            kept.append(hunk)
+    return change.taken(kept)
+
+
+def ask_question(asked: QuestionAsked, put: Put, plan_ttl: int = 0) -> QuestionReply | Defer:
+    """Ask what the model, a plan or a review asks. plan_ttl: minutes that a plan may wait; 0 for ever."""
+    if asked.kind == "questions":
+        return _ask_each(asked.data["questions"], put)
+    answer = put(review_dialog(asked.data) if asked.kind == "review" else plan_dialog(asked.data, ttl=plan_ttl))
+    while isinstance(answer, Rewritten):
+        answer = put(plan_dialog(asked.data, answer.plan, plan_ttl))
+    assert isinstance(answer, QuestionReply | Defer)
+    return answer
+
+
+def _ask_each(questions: Sequence[dict[str, Any]], put: Put) -> QuestionReply | Defer:
+    answers = []
+    for each in questions:
+        said = put(question_dialog(each))
+        if isinstance(said, Defer):
+            return said
+        answers.append(f"{each['question']} -> {said}")
+    return QuestionReply("answer", "\n".join(answers))
+
+
+def approval_dialog(request: ApprovalRequested, change: Changeable) -> Dialog:
+    """What a call would do and why it is asked about. Nothing is shortened: what cannot be seen cannot be approved."""
+    choices = [Choice("y", "yes", GiveAnswer(Approve()), _YES)]
+    if request.always:
+        session = Approve(rule=request.always)
+        choices.append(Choice("a", "this session", GiveAnswer(session), ("a", "always")))
+    if request.keeps:
+        project = Approve(rule=request.always, scope="project")
+        choices.append(Choice("A", "always", GiveAnswer(project), ("A", "Always", "ALWAYS")))
+    if change.name:
+        in_line = TextInput(f"{change.name}> ", change.edited, change.text)
+        edit = in_line if change.in_line else InEditor(change.text, change.edited)
+        choices.append(Choice("e", "edit", edit, ("e", "edit")))
+    if change.hunks:
+        choices.append(Choice("h", f"its {len(change.hunks)} parts one by one", GiveAnswer(ByHunk()), ("h",)))
+    choices.append(Choice("n", "no", GiveAnswer(Reject()), _NO))
+    choices.append(Choice("r", "no, because", TextInput("no, because> ", _rejection)))
+    runs = [e.target for e in request.effects if e.kind == "run"]
+    return Dialog(
+        Verbatim(visible(request.summary), "ask"),
+        tuple(_what_happens(request)),
+        tuple(map(Fact, _facts(request))),
+        "Allow it?",
+        tuple(choices),
+        TextInput("no, because> ", _spelled_rejection, hint="or say why not"),
+        prompt="Allow?",
+        repeated=f"Run: {runs[0]}" if len(runs) == 1 else request.summary,
+    )
+
+
+def _rejection(words: str) -> Reject | None:
+    return Reject(words.strip()) if words.strip() else None
+
+
+def _spelled_rejection(words: str) -> Reject | None:
+    """As `_rejection`, where a line names no choice. Raises ValueError for one that is not offered for this call."""
+    if words.lower() in ("a", "always"):
+        raise ValueError(_NO_ALWAYS)
+    return _rejection(words)
+
+
+def _what_happens(request: ApprovalRequested) -> Iterator[Block]:
+    written = {e.target for e in request.effects if e.kind == "write"}
+    for effect in request.effects:
+        if effect.kind == "run" and request.summary != f"Run: {effect.target}":
+            yield ShellCommand(effect.target)
+    for effect in request.effects:
+        if effect.kind in _VERBS and not (effect.kind == "read" and effect.target in written):
+            yield Verbatim(f"  {_VERBS[effect.kind]} {visible(effect.target)}", "dim")
+    yield DiffBlock(request.preview)
+
+
+def _facts(request: ApprovalRequested) -> Iterator[str]:
+    if odd := named_lookalikes(request.summary, *(e.target for e in request.effects)):
+        yield odd
+    yield from request.facts
+    yield f"because it {request.reason}"
+    if request.always:
+        several = " and ".join(request.always.rsplit(", ", 1)) if "), " in request.always else request.always
+        kept = " · A saves it, and trusts the project as it is" if request.keeps else ""
+        yield f"a adds the rule{'s' if several != request.always else ''} {several}{kept}"
+        if not request.grants.startswith(_SAYS_NOTHING_MORE):
+            yield f"which allows {request.grants}"
+
+
+def hunk_dialog(hunk: Hunk, number: int, of: int) -> Dialog:
+    """Whether one part of a change is made. The answer is True, False, or a `Rest`."""
+    return Dialog(
+        Verbatim(f"Part {number} of {of}", "ask"),
+        (DiffBlock(hunk.diff),),
+        question="Take this part?",
+        choices=(
+            Choice("y", "yes", GiveAnswer(True), _YES),
+            Choice("n", "no", GiveAnswer(False), ("n", "no")),
+            Choice("a", "all the rest", GiveAnswer(Rest(True)), ("a",)),
+            Choice("d", "none of the rest", GiveAnswer(Rest(False)), ("d",)),
+        ),
+    )
+
+
+def question_dialog(asked: dict[str, Any]) -> Dialog:
+    """One question of the model's: a menu with room for the user's own words, or the words alone. The answer is a
+    text."""
+    options = asked.get("options", [])
+    several = bool(asked.get("multiSelect")) or len(options) > 9
+    numbered = [Choice(str(n), "", GiveAnswer(chosen(str(n), options))) for n in range(1, min(len(options), 9) + 1)]
+    own = TextInput("answer> ", lambda words: chosen(words.strip(), options) if words.strip() else None)
+    label = "several, by number, or your own words" if several else "your own words"
+    none = GiveAnswer(chosen("", options))
+    body = []
+    for number, option in enumerate(options, 1):
+        more = f" - {option['description']}" if option.get("description") else ""
+        # Indented, so that what goes on in the next row cannot pass for an option.
+        body.append(Prose(f"  {number}. {option['label']}{more}", more="   "))
+    return Dialog(
+        Prose(asked["question"], "ask"),
+        tuple(body),
+        question="Your answer?",
+        choices=(*numbered, Choice("r", label, own), Choice("n", "none", none)),
+        words=own.but(
+            read=lambda words: chosen(words, options), hint="number, or your own words" if options else "your answer"
+        ),
+        typing=not options,
+    )
+
+
+def chosen(words: str, options: list[dict[str, Any]]) -> str:
+    """Return the labels that numbers stand for; anything else is the user's own words."""
+    numbers = [number_in(word) for word in words.replace(",", " ").split()]
+    if numbers and all(1 <= n <= len(options) for n in numbers):
+        return ", ".join(str(options[n - 1]["label"]) for n in numbers)
+    return words or "(no answer)"
+
+
+def plan_dialog(data: dict[str, Any], edited: dict[str, Any] | None = None, ttl: int = 0) -> Dialog:
+    """A plan to approve, as it is or as the user has edited it. The answer is a reply, or the plan `Rewritten`.
+
+    ttl: minutes that it may wait; 0 for ever.
+    """
+
+    def verdict(words: str) -> QuestionReply:
+        reply = read_plan_verdict(words)
+        try:
+            check_mode(reply.mode or "", os.environ)
+        except UsageError as mistake:
+            raise ValueError(str(mistake)) from None
+        return reply.but(plan=edited or {}) if reply.verdict == "approve" else reply
+
+    def rewritten(text: str) -> Rewritten | None:
+        return Rewritten(plan_from(text)) if text.strip() else None
+
+    left_open = (Prose(f"  (left open, it expires in {lifetime(ttl)})"),) if ttl else ()
+    return Dialog(
+        Prose("Plan"),
+        (PlanBody(plan_text(edited or data)), *left_open),
+        question="Approve this plan?",
+        choices=(
+            Choice("y", "yes", GiveAnswer(verdict("y")), _YES),
+            Choice("a", "yes, and accept edits", GiveAnswer(verdict("y acceptEdits")), ("a",)),
+            Choice("w", "yes, with words", TextInput("yes, and> ", lambda words: verdict(f"y {words}".strip()))),
+            Choice("e", "edit it", InEditor(plan_for_editor(edited or data), rewritten), ("e", "edit")),
+            Choice("r", "change it", TextInput("change> ", _revision)),
+            Choice("n", "no, end here", GiveAnswer(verdict("n")), _NO),
+        ),
+        words=TextInput("change> ", verdict, hint="y MODE, y WORDS · or say what to change"),
+    )
+
+
+def _revision(words: str) -> QuestionReply | None:
+    return QuestionReply("revise", words.strip()) if words.strip() else None
+
+
+def read_plan_verdict(words: str) -> QuestionReply:
+    """`y`, `y MODE`, `y` and words; `n` or nothing ends the work; any other sentence sends the plan back."""
+    reply = _verdict(words)
+    first, _, more = reply.text.partition(" ")
+    if reply.verdict == "approve" and first in MODES:
+        return QuestionReply("approve", more.strip(), mode=next(m for m in MODES if m == first))
+    return reply
+
+
+def _verdict(words: str) -> QuestionReply:
+    """`y` and perhaps words, or another yes; `n` or nothing ends the work; any other sentence is what to change."""
+    if assents(words):
+        return QuestionReply("approve")
+    head, _, rest = words.strip().partition(" ")
+    if head.lower() in _YES:
+        return QuestionReply("approve", rest.strip())
+    if words.strip().lower() in _NO:
+        return QuestionReply("cancel")
+    return QuestionReply("revise", words.strip())
+
+
+def review_dialog(data: dict[str, Any]) -> Dialog:
+    """What was done, before the work continues. The answer is a reply."""
+    title, *lines = review_lines(data)
+    return Dialog(
+        Prose(title),
+        (*map(Prose, lines), DiffBlock(review_diffs(data))),
+        question="Go on?",
+        choices=(
+            Choice("y", "yes", GiveAnswer(read_review("y")), _YES),
+            Choice("w", "yes, with words", TextInput("go on, and> ", lambda words: read_review(f"y {words}"))),
+            Choice("r", "change something first", TextInput("change> ", _revision)),
+            Choice("u", "undo this", TextInput("undone; now> ", lambda words: read_review(f"u {words}"))),
+            Choice("n", "no, end here", GiveAnswer(read_review("n")), _NO),
+        ),
+        words=TextInput(
+            "change> ", read_review, hint="y WORDS · u: undo this, then go on (u WORDS) · or say what to change first"
+        ),
+    )
+
+
+def review_lines(data: dict[str, Any]) -> list[str]:
+    """What was done since the last review, the title first."""
+    lines = [one_line(str(data.get("title", "")))]
+    lines += [f"  done: {one_line(str(step))}" for step in data.get("steps", ())]
+    files = data.get("files", ())
+    for file in files[:_NAMED] if not data.get("diffs") else ():
+        lines.append(f"  {one_line(str(file['path']))} (+{file['added']} -{file['removed']})")
+    if data.get("diffs"):
+        added, removed = (sum(file[name] for file in files) for name in ("added", "removed"))
+        lines.append(f"  {counted(len(files), 'file')} changed, +{added} -{removed}")
+    elif len(files) > _NAMED:
+        lines.append(f"  and {counted(len(files) - _NAMED, 'file')} more")
+    if not files:
+        lines.append("  no file was changed by the tools for files")
+    lines += [f"  ran: {one_line(str(command))}" for command in data.get("commands", ())]
+    return lines
+
+
+def review_diffs(data: dict[str, Any]) -> Diffs:
+    """What was changed since the last review."""
+    return Diffs(tuple(from_plain(Diff, plain) for plain in data.get("diffs", ())))
+
+
+def read_review(words: str) -> QuestionReply:
+    """`y` or `u` and perhaps words; `n` or nothing ends the work; any other sentence is what to change first."""
+    head, _, rest = words.strip().partition(" ")
+    # "undo the rename" is a sentence for the model; only the letter takes everything back.
+    if head.lower() == "u" or words.strip().lower() == "undo":
+        return QuestionReply("undo", rest.strip())
+    return _verdict(words)
+
+
+def confirm_dialog(text: str, body: Sequence[Block] = (), question: str = "") -> Dialog:
+    """A yes or no for a command of the user's, or before there is a session."""
+    choices = (Choice("y", "yes", GiveAnswer(True), _YES), Choice("n", "no", GiveAnswer(False), _NO))
+    title = Prose(text, more="    ") if question else Prose(text, "ask")
+    return Dialog(title, tuple(body), question=question, choices=choices, own=True)
+
+
+def pick_dialog(text: str, options: Sequence[Option]) -> Dialog:
+    """A choice for a command of the user's; the answer is the place of an option, or None."""
+    return Dialog(Prose(text, "ask"), words=Pick("> ", tuple(options)), own=True, guard=0.0)
+
+
+class Dialogs(ABC):
+    """What a slash command may ask. Each front end draws a dialog in `put`."""
+
+    @abstractmethod
+    def say(self, text: str) -> None:
+        """A line for the user."""
+
+    @abstractmethod
+    def put(self, dialog: Dialog) -> Any:
+        """Show a dialog and wait; the answer. Defer where the user leaves a question of a turn open, None where they
+        leave one of their own. Raises CancelledError where the turn is interrupted."""
+
+    def confirm(self, question: str) -> bool:
+        """Whether the user says yes; anything but `y` and `yes` is a no."""
+        return bool(self.put(confirm_dialog(question)))
+
+    def choose(self, question: str, options: Sequence[Option]) -> int | None:
+        """The place of the option that the user picks, from 0; None for none of them."""
+        place: int | None = self.put(pick_dialog(question, options)) if options else None
+        return place
+
+    def edit(self, text: str, suffix: str = ".md") -> str | None:
+        """The text as it comes out of the user's editor; None where that fails."""
+        changed = edited_text(text, suffix)
+        if changed is None:
+            self.say(NO_EDITOR)
+        return changed
+
+    def propose(self, text: str) -> None:  # noqa: B027 - in lines there is no input line to put it into
+        """Put a text into the input line, where there is one that is empty."""
+
+    def page(self, text: str) -> None:
+        """Show a text that may be long."""
+        self.say(text)

@@ -1,0 +1,172 @@
+"""Every question as a dialog, answered by lines: what a line names, what other words mean, and what stands."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from agent_cli.core.approvals import Answer, Approve, Defer, EditedCall, QuestionReply, Reject
+from agent_cli.core.events import QuestionAsked
+from agent_cli.core.place import UsageError
+from agent_cli.terminal.dialogs import questions
+from agent_cli.terminal.dialogs.edit_call import Changeable, Hunk
+from agent_cli.terminal.dialogs.lines import LineDialogs
+from agent_cli.terminal.dialogs.model import KEYS, Dialog
+from agent_cli.terminal.dialogs.questions import (
+    approval_dialog,
+    ask_approval,
+    ask_question,
+    confirm_dialog,
+    hunk_dialog,
+    plan_dialog,
+    question_dialog,
+    review_dialog,
+)
+from agent_tools.cancel import CancelledError
+from tests.support.terminal_stage import REQUEST
+
+PLAN = QuestionAsked("c1", "plan", {"plan": "1. Touch it"})
+CHANGE = Changeable("Bash", {"command": "touch a"})
+
+
+class Lines:
+    """Dialogs whose user types these lines; shown: what was written, the labels included."""
+
+    def __init__(self, *typed: str) -> None:
+        self._typed = list(typed)
+        self._file = io.StringIO()
+        self.dialogs = LineDialogs(Console(file=self._file, width=80), self._read, lambda words: words == "/todos")
+
+    def _read(self, label: str) -> str:
+        self._file.write(label)
+        if not self._typed:
+            raise EOFError
+        if self._typed[0] == "^C":
+            raise KeyboardInterrupt
+        return self._typed.pop(0)
+
+    @property
+    def shown(self) -> str:
+        return self._file.getvalue()
+
+    def approve(self, always: str = "Bash(touch a)") -> Answer:
+        return ask_approval(REQUEST.but(always=always, keeps=bool(always)), self.dialogs.put, CHANGE)
+
+    def reply(self, asked: QuestionAsked) -> QuestionReply | Defer:
+        return ask_question(asked, self.dialogs.put)
+
+
+@pytest.mark.parametrize(
+    ("typed", "answer"),
+    [
+        ("y", Approve()),
+        ("YES", Approve()),
+        ("a", Approve(rule="Bash(touch a)")),
+        ("A", Approve(rule="Bash(touch a)", scope="project")),
+        ("Always", Approve(rule="Bash(touch a)", scope="project")),
+        ("", Reject()),
+        ("No", Reject()),
+        ("not this one", Reject("not this one")),
+        ("r", Reject("r")),
+    ],
+)
+def test_what_a_line_means_at_a_call(typed: str, answer: Answer) -> None:
+    assert Lines(typed).approve() == answer
+
+
+def test_always_where_it_is_not_offered_is_said_and_the_question_stands() -> None:
+    lines = Lines("a", "y")
+    assert lines.approve(always="") == Approve()
+    assert lines.shown.count("Allow?") == 2
+    assert "This call cannot be allowed for good. Answer y to allow it once." in lines.shown
+    assert "this session" not in lines.shown
+
+
+def test_a_change_that_says_nothing_and_a_command_leave_the_question_open() -> None:
+    lines = Lines("e", "", "/todos", "e", "touch b")
+    assert lines.approve() == EditedCall({"command": "touch b"})
+    assert lines.shown.count("Allow?") == 3
+
+
+def test_the_end_of_input_leaves_a_question_of_a_turn_open_and_is_a_no_to_ones_own() -> None:
+    assert Lines().approve() == Defer() == Lines().reply(PLAN)
+    assert Lines().dialogs.confirm("Sure?") is False
+    assert Lines().dialogs.choose("Which?", [("one", ""), ("two", "")]) is None
+
+
+def test_ctrl_c_interrupts_a_turn_and_is_a_no_to_ones_own_question() -> None:
+    with pytest.raises(CancelledError):
+        Lines("^C").approve()
+    assert Lines("^C").dialogs.confirm("Sure?") is False
+
+
+@pytest.mark.parametrize(
+    ("typed", "reply"),
+    [
+        ("a", QuestionReply("approve", mode="acceptEdits")),
+        ("y", QuestionReply("approve")),
+        ("y be quick", QuestionReply("approve", "be quick")),
+        ("looks good", QuestionReply("approve")),
+        ("n", QuestionReply("cancel")),
+        ("smaller steps", QuestionReply("revise", "smaller steps")),
+    ],
+)
+def test_what_a_line_means_at_a_plan(typed: str, reply: QuestionReply) -> None:
+    assert Lines(typed).reply(PLAN) == reply
+
+
+def test_a_mode_that_is_refused_here_is_said_and_the_plan_stands(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(mode: str, env: Any) -> None:
+        if mode == "bypassPermissions":
+            raise UsageError("That mode is refused here.")
+
+    monkeypatch.setattr(questions, "check_mode", refuse)
+    lines = Lines("y bypassPermissions", "y")
+    assert lines.reply(PLAN) == QuestionReply("approve")
+    assert "That mode is refused here." in lines.shown and lines.shown.count("Approve this plan?") == 2
+
+
+def test_a_plan_is_put_again_as_it_was_edited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    editor = tmp_path / "editor"
+    editor.write_text('#!/bin/sh\nprintf "\\n2. Look at it\\n" >> "$1"\n')
+    editor.chmod(0o755)
+    monkeypatch.setenv("VISUAL", str(editor))
+    lines = Lines("e", "y")
+    reply = lines.reply(PLAN)
+    assert isinstance(reply, QuestionReply) and "2. Look at it" in reply.plan["plan"]
+    assert "2. Look at it" in lines.shown.rpartition("? Plan")[2]
+
+
+def test_a_prompt_that_does_not_fit_has_its_choices_above_it() -> None:
+    lines = Lines("y")
+    lines.reply(PLAN)
+    *_, hint, last = lines.shown.split("\n")
+    assert last == "Approve this plan? " and hint.strip().endswith("say what to change")
+    assert all(len(line) <= 80 for line in lines.shown.split("\n"))
+
+
+HUNK = Hunk("a.txt", 0, ("a\n",), ("b\n",), "@@ -1 +1 @@\n-a\n+b")
+OPTIONS = [{"label": str(number)} for number in range(12)]
+EVERY = {
+    "call": approval_dialog(REQUEST, Changeable("Bash", {"command": "touch a"}, (HUNK, HUNK))),
+    "hunk": hunk_dialog(HUNK, 1, 2),
+    "question": question_dialog({"question": "Which?", "options": OPTIONS}),
+    "words": question_dialog({"question": "Why?"}),
+    "plan": plan_dialog(PLAN.data),
+    "review": review_dialog({"title": "step one"}),
+    "yes or no": confirm_dialog("Sure?"),
+}
+
+
+@pytest.mark.parametrize("dialog", EVERY.values(), ids=EVERY.keys())
+def test_each_choice_has_a_key_that_is_bound_and_no_two_the_same(dialog: Dialog) -> None:
+    keys = [choice.key for choice in dialog.choices]
+    names = [name for choice in dialog.choices for name in choice.names]
+    assert set(keys) <= set(KEYS) and len(set(keys)) == len(keys) and len(set(names)) == len(names)
+    for choice in dialog.choices:
+        assert dialog.by_key(choice.key) is choice
+        assert not choice.names or dialog.by_name(choice.key) is choice
