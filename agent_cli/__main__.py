@@ -10,6 +10,17 @@ import os
 import sys
 
 from agent_cli.core.version import __version__
+from agent_tools.lazy import lazy_imports
+
+with lazy_imports():
+    from agent_cli import cli
+    from agent_cli.cli import app, run
+    from agent_cli.config import run_options
+    from agent_cli.core import output_errors, place, redact
+    from agent_cli.headless import printing
+    from agent_cli.session import crash
+    from agent_tools import text as agent_tools_text
+    from agent_tools.process import hardening
 
 _VERSION = (["--version"], ["-V"])
 
@@ -19,9 +30,7 @@ def main() -> None:
     # What starting makes stays; looking through it for garbage every 700 objects takes a twentieth of a short run.
     gc.set_threshold(50_000)
     if sys.argv[1:] not in _VERSION:
-        from agent_tools.process.hardening import protect
-
-        protect()
+        hardening.protect()
     _fill_closed_streams()
     code = _flushed(guarded(sys.argv[1:]))
     # Nor is it looked through when the process ends, which would take a sixth: all of it goes at once.
@@ -83,24 +92,16 @@ def dispatch(argv: list[str]) -> int:
         sys.stdout.write(f"agent {__version__}\n")
         return 0
     if "_AGENT_COMPLETE" not in os.environ and not _names_command(argv):
-        from agent_cli.config.run_options import parse_options
-
-        options = parse_options(argv)
+        options = run_options.parse_options(argv)
         if options is not None:
-            from agent_cli.cli.run import start
-
-            return start(options, typed=argv)
-    from agent_cli.cli.app import run_cli
-
-    return run_cli(argv)
+            return run.start(options, typed=argv)
+    return app.run_cli(argv)
 
 
 def _names_command(argv: list[str]) -> bool:
     if not argv or argv[0].startswith("-"):
         return False
-    from agent_cli.cli import command_names
-
-    return argv[0] in command_names()
+    return argv[0] in cli.command_names()
 
 
 def _tell(error: Exception, debug: bool) -> int:
@@ -108,30 +109,21 @@ def _tell(error: Exception, debug: bool) -> int:
 
     What a file or a provider says may be in the message: it is made harmless, and secrets are taken out.
     """
-    from agent_cli.core.output_errors import OutputError
-    from agent_cli.core.place import UsageError
-    from agent_cli.core.redact import Redactor
-    from agent_tools.text import inert
-
-    code = 2 if isinstance(error, UsageError) else 1
-    if isinstance(error, OutputError):
+    code = 2 if isinstance(error, place.UsageError) else 1
+    if isinstance(error, output_errors.OutputError):
         _discard_output()
     if debug:
         import traceback
 
         text = "".join(traceback.format_exception(error)).rstrip()
-    elif code == 2 or isinstance(error, OutputError):
+    elif code == 2 or isinstance(error, output_errors.OutputError):
         text = f"agent: {error}"
     else:
-        from agent_cli.session.crash import write_report
-
-        report = write_report(error, os.environ)
+        report = crash.write_report(error, os.environ)
         where = f"; described in {report}" if report else ""
         text = f"agent: internal error: {type(error).__name__}: {error} (--debug shows where{where})"
-    from agent_cli.headless.printing import wrapped_for
-
-    said = inert(Redactor(os.environ)(text))
-    print(said if debug else wrapped_for(2, said), file=sys.stderr)
+    said = agent_tools_text.inert(redact.Redactor(os.environ)(text))
+    print(said if debug else printing.wrapped_for(2, said), file=sys.stderr)
     return code
 
 

@@ -120,6 +120,8 @@ def starts(call: ast.Call) -> bool:
             return True
         case ast.Attribute(value=ast.Name(id="os"), attr=name):
             return name in ("system", "popen", "fork", "forkpty") or name.startswith(("exec", "spawn", "posix_spawn"))
+        case ast.Attribute(value=ast.Name(id="process"), attr="run_process"):
+            return False  # agent_tools.shell.process, which starts them through the door
         case ast.Attribute(attr="open_process" | "run_process" | "create_subprocess_exec" | "create_subprocess_shell"):
             return True
         case ast.Attribute(value=ast.Name(id="REAPER"), attr="popen"):

@@ -47,9 +47,10 @@ def test_an_answer_without_calls_loads_nothing_that_only_calls_need(tmp_path: Pa
     }  # fmt: skip
 
 
-def test_the_version_imports_nothing_of_ours_but_the_package(tmp_path: Path) -> None:
+def test_the_version_imports_next_to_nothing_of_ours(tmp_path: Path) -> None:
     found = [m for m in sorted(loaded(tmp_path, "--version")) if m.startswith("agent")]
-    assert found == ["agent_cli", "agent_cli.__main__", "agent_cli.core", "agent_cli.core.version"]
+    lazy = ["agent_tools", "agent_tools.lazy"]
+    assert found == ["agent_cli", "agent_cli.__main__", "agent_cli.core", "agent_cli.core.version", *lazy]
 
 
 @pytest.mark.parametrize("rules", [[], ["--allowedTools", "Bash(npm test:*) Read", "--disallowedTools", "Bash(rm:*)"]])

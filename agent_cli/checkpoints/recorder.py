@@ -27,8 +27,13 @@ from agent_cli.permissions.shell.words import SimpleCommand, Word
 from agent_tools.base import Effect
 from agent_tools.fs.private import write_whole
 from agent_tools.fs.safe_read import read_regular
+from agent_tools.lazy import lazy_imports
 from agent_tools.record import Value
 from agent_tools.text import counted, shorten
+
+with lazy_imports():
+    from agent_cli.permissions import destructive
+    from agent_cli.permissions.shell import analysis as shell_analysis
 
 _MOST_NAMED = 200
 _WALK_SECONDS = 0.3
@@ -250,10 +255,9 @@ class Recorder:
     def facts(self, effects: Sequence[Effect], cwd: str) -> tuple[str, ...]:
         """For a question: whether what a destructive command takes can be got back by an undo."""
         home, bounds = self._where.home, self._where.bounds
-        from agent_cli.permissions.destructive import dangers
-        from agent_cli.permissions.shell.analysis import analyse
-
-        if not any(dangers(analyse(e.target, cwd, home)) for e in effects if e.kind == "run"):
+        if not any(
+            destructive.dangers(shell_analysis.analyse(e.target, cwd, home)) for e in effects if e.kind == "run"
+        ):
             return ()
         try:
             named = self._named(effects, cwd)

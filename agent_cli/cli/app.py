@@ -18,6 +18,10 @@ from agent_cli.cli import command_help, command_names, commands
 from agent_cli.cli.parameters import options_of, parameters, signed
 from agent_cli.config.run_options import RunOptions, spell_out
 from agent_cli.core.version import __version__
+from agent_tools.lazy import lazy_imports
+
+with lazy_imports():
+    from agent_cli.cli import run  # the engine, which no command list or help needs
 
 PROMPT = "send-prompt"
 
@@ -104,9 +108,7 @@ def send_prompt(ctx: typer.Context, words: list[str]) -> int:
 
 
 def _start(options: RunOptions) -> int:
-    from agent_cli.cli.run import start  # the engine, which no command list or help needs
-
-    return start(options, typed=sys.argv[1:])
+    return run.start(options, typed=sys.argv[1:])
 
 
 @cache

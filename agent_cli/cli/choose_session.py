@@ -15,7 +15,11 @@ from agent_cli.session.records import SessionNotFoundError
 from agent_cli.session.search import SeveralSessionsError, find_session, is_id_like
 from agent_cli.session.store import SessionStore, state_folder
 from agent_cli.session.summary import SessionSummary, glances
+from agent_tools.lazy import lazy_imports
 from agent_tools.text import shorten
+
+with lazy_imports():
+    from agent_cli.terminal.dialogs import session_picker  # prompt-toolkit
 
 
 def run_in_worktree(options: RunOptions, go: Callable[[RunOptions], int]) -> int:
@@ -93,13 +97,9 @@ def _picked(options: RunOptions, found: list[SessionSummary], several: str) -> R
         raise UsageError(several or f"--resume needs a session's ID here. The latest: {_named(found[0])}")
     plain = options.plain or os.environ.get("TERM", "") in ("", "dumb", "unknown") or sys.platform == "win32"
     if plain or read_settings(options, find_place(os.environ)).settings().terminal.plain:
-        from agent_cli.terminal.dialogs.session_picker import pick_in_lines
-
-        chosen = pick_in_lines(found)
+        chosen = session_picker.pick_in_lines(found)
     else:
-        from agent_cli.terminal.dialogs.session_picker import pick_session  # prompt-toolkit
-
-        chosen = pick_session(found)
+        chosen = session_picker.pick_session(found)
     return options.but(resume=chosen.session_id) if chosen is not None else None
 
 

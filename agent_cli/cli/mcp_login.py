@@ -15,7 +15,11 @@ from agent_cli.mcp.catalog import McpRequestError
 from agent_cli.mcp.config import DeclaredServer, MissingVariableError, substitute_env
 from agent_cli.mcp.credentials import Logins, TokenStoreError, has_own_key, is_secure_url
 from agent_cli.runtime.mcp import approvals_of, logins_folder
+from agent_tools.lazy import lazy_imports
 from agent_tools.text import one_line
+
+with lazy_imports():
+    from agent_cli.mcp import login as mcp_login  # the listener, and the SDK
 
 
 def log_in_to(found: DeclaredServer, place: RunEnvironment, *, browser: bool) -> int:
@@ -43,10 +47,8 @@ def log_in_to(found: DeclaredServer, place: RunEnvironment, *, browser: bool) ->
                 "Ctrl-C ends this. Where the browser is on another machine, paste here the address it ends at."
             )
 
-    from agent_cli.mcp.login import log_in  # the listener, and the SDK
-
     try:
-        Logins(logins_folder(place)).keep(server, log_in(server, show, print_notice, typed))
+        Logins(logins_folder(place)).keep(server, mcp_login.log_in(server, show, print_notice, typed))
     except McpRequestError as refused:
         print_notice(f"agent: The login to {name} did not come about: {one_line(str(refused))}.")
         return 1
@@ -68,11 +70,8 @@ def log_out_of(found: DeclaredServer, place: RunEnvironment) -> int:
         raise UsageError(f"The login to {name} is still there: {unkept}.") from None
     if there:
         logins.mark(server, wanted=True)
-    if login is not None:
-        from agent_cli.mcp.login import revoke  # the SDK
-
-        if not revoke(login):
-            print_notice("agent: The authorization server could not be told, and takes the tokens until they run out.")
+    if login is not None and not mcp_login.revoke(login):
+        print_notice("agent: The authorization server could not be told, and takes the tokens until they run out.")
     echo(f"Logged out of {name}." if there else f"You were not logged in to {name}.")
     return 0
 

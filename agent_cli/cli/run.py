@@ -31,7 +31,14 @@ from agent_cli.runtime.session import open_session
 from agent_cli.session.pending_plans import claim_plan, expired_at, expired_words, feedback_block, is_expired
 from agent_cli.session.store import SessionStore, close_stored_call, state_folder
 from agent_tools.base import ToolError
+from agent_tools.lazy import lazy_imports
 from agent_tools.text import one_line
+
+with lazy_imports():
+    from agent_cli.cli import choose_session  # few runs have a choice to make before they begin
+    from agent_cli.headless import pending
+    from agent_cli.runtime import pending as runtime_pending  # few sessions wait
+    from agent_cli.terminal import commands, run
 
 
 def start(options: RunOptions, typed: list[str]) -> int:
@@ -39,17 +46,13 @@ def start(options: RunOptions, typed: list[str]) -> int:
     if not options.print:
         _question_lone_word(options, typed)
     if options.worktree is not None or (options.resume is not None and not options.print):
-        from agent_cli.cli.choose_session import run_in_worktree  # few runs have a choice to make before they begin
-
-        return run_in_worktree(options, _go)
+        return choose_session.run_in_worktree(options, _go)
     return _go(options)
 
 
 def _go(options: RunOptions) -> int:
     if not options.print:
-        from agent_cli.terminal.run import run_repl
-
-        return run_repl(options)
+        return run.run_repl(options)
     return one_shot(options)
 
 
@@ -85,12 +88,10 @@ def one_shot(options: RunOptions) -> int:
     except HeadlessUsageError as error:
         raise UsageError(str(error)) from None
     except StillWaitingError as waiting:
-        from agent_cli.headless.pending import report_unsent
-
         as_json = asked.output_format != "text"
         folder = SessionStore(state_folder(place.env), place.root).folder
         known = waiting.session_id, waiting.items, folder, str(waiting)
-        return report_unsent(*known, as_json=as_json, structured=asked.structured)
+        return pending.report_unsent(*known, as_json=as_json, structured=asked.structured)
     finally:
         for agent in built:
             agent.close()
@@ -113,10 +114,8 @@ def _answer_what_waits(agent: Agent) -> None:
     waiting = agent.restored.waiting if agent.restored else None
     if agent.restored is None or waiting is None or not (waiting.undecided or waiting.decided):
         return
-    from agent_cli.runtime.pending import pending_of  # few sessions wait
-
     session_id, conversation, ttl = agent.header.session_id, agent.conversation, agent.settings.plan_ttl
-    items = pending_of(agent.restored)
+    items = runtime_pending.pending_of(agent.restored)
     if any(item["kind"] != "plan" or "decided" in item for item in items):
         raise StillWaitingError(session_id, items, NOT_SENT)
     folder = SessionStore(state_folder(agent.place.env), agent.place.root).folder
@@ -144,9 +143,7 @@ def _refuse_fork_if_waiting(options: RunOptions, settings: Settings, place: RunE
     _, restored = open_session(options, settings, store, lambda text: None)
     if restored is None or restored.waiting is None:
         return
-    from agent_cli.runtime.pending import pending_of
-
-    items = pending_of(restored)
+    items = runtime_pending.pending_of(restored)
     if any(item["kind"] != "plan" for item in items):
         raise StillWaitingError(restored.header.session_id, items, NOT_SENT)
 
@@ -223,9 +220,7 @@ def _question_commands(agent: Agent) -> None:
         if text.startswith("/") and name not in agent.commands:
             import difflib
 
-            from agent_cli.terminal.commands import REGISTRY
-
-            if name in REGISTRY:
+            if name in commands.REGISTRY:
                 raise ToolError(f"/{name} is a command of sessions, and does nothing with -p.")
             if near := difflib.get_close_matches(name, agent.commands, 1, 0.75):
                 raise ToolError(f"There is no /{name}; did you mean /{near[0]}?")

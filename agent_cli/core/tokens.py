@@ -12,7 +12,11 @@ from collections.abc import Iterable
 from typing import Any, Protocol
 
 from agent_cli.core.messages import AssistantMessage, Message, Text, Thinking
+from agent_tools.lazy import lazy_imports
 from agent_tools.media import Media
+
+with lazy_imports():
+    from agent_tools.documents import images  # few conversations have images
 
 BYTES = 3.5
 # What surrounds a message, a call or a tool on the wire.
@@ -64,10 +68,8 @@ def tokens_of_media(item: Media) -> int:
     """As providers count them: an image by its pixels up to a bound, a PDF by its pages, which its size hints at."""
     if item.kind == "pdf":
         return max(_PDF, len(item.data) * 3 // 4 // _PDF_BYTES)
-    from agent_tools.documents.images import sniff  # few conversations have images
-
     try:
-        image = sniff(a2b_base64(item.data[:_HEADER]))
+        image = images.sniff(a2b_base64(item.data[:_HEADER]))
     except ValueError:
         image = None
     return min(_IMAGE, image.width * image.height // _PIXELS) if image else _IMAGE

@@ -12,6 +12,7 @@ from agent_cli.core.events import Event, HookRan, HookStarted, Warned
 from agent_cli.core.results import Check
 from agent_cli.engine.turn import Turn
 from agent_tools.cancel import CancelledError
+from agent_tools.lazy import lazy_imports
 from agent_tools.shell.bash import find_bash
 from agent_tools.shell.env import command_env
 from agent_tools.shell.state import ShellState
@@ -19,6 +20,9 @@ from agent_tools.text import HeadTail, counted, shorten
 
 if TYPE_CHECKING:
     from agent_tools.shell.process import ExitInfo
+
+with lazy_imports():
+    from agent_tools.shell import process
 
 _HEAD, _TAIL = 2_000, 6_000
 _NAME = "after_turn"
@@ -70,8 +74,6 @@ def _passed_already(turn: Turn, command: str) -> bool:
 
 def _run(turn: Turn, command: str) -> tuple[ExitInfo, str]:
     """Run it at the root of the workspace. Raises OSError."""
-    from agent_tools.shell.process import run_process
-
     context = turn.kit.context
     bash = find_bash(context)
     if bash is None:
@@ -80,7 +82,9 @@ def _run(turn: Turn, command: str) -> tuple[ExitInfo, str]:
     kept = HeadTail(_HEAD, _TAIL)
     argv = [bash, "--noprofile", "--norc", "-c", command]
     env = context.state(ShellState).applied(env)
-    running = run_process(argv, context.workspace.root, env, turn.options.after_turn_timeout, context.cancel, kept)
+    running = process.run_process(
+        argv, context.workspace.root, env, turn.options.after_turn_timeout, context.cancel, kept
+    )
     try:
         while True:
             next(running)

@@ -22,11 +22,16 @@ from agent_cli.engine.types import CheckedCall, PreparedCall
 from agent_tools.base import AskUser, Effect, Suspend, Tool, ToolError, ToolResult
 from agent_tools.cancel import CancelledError
 from agent_tools.display import TodoItem
+from agent_tools.lazy import lazy_imports
 from agent_tools.plan import ExitPlanMode, plan_text
 from agent_tools.record import to_plain
 
 if TYPE_CHECKING:
     from agent_cli.engine.hook_points import RoundHooks
+
+with lazy_imports():
+    from agent_cli.engine import hook_points
+    from agent_tools import ask_user
 
 Q = TypeVar("Q", ApprovalRequested, QuestionAsked)
 A = TypeVar("A")
@@ -69,11 +74,9 @@ def settle(turn: Turn, call_id: str, result: ToolResult) -> Generator[Event, Non
 def validated_question(turn: Turn, name: str, suspend: Suspend) -> Suspend:
     """What a tool of any origin asks, in the form that every front end can show. Raises ToolError where it has none."""
     # Only for tools that are not shipped.
-    from agent_tools.ask_user import AskUserQuestion
-
     if suspend.kind == "plan" and turn.kit.depth:
         raise ToolError(f"The tool {name} cannot be used by a sub-agent: it puts a plan to the user.")
-    tools: dict[str, Tool[Any]] = {"questions": AskUserQuestion(), "plan": ExitPlanMode()}
+    tools: dict[str, Tool[Any]] = {"questions": ask_user.AskUserQuestion(), "plan": ExitPlanMode()}
     try:
         if suspend.kind not in tools or not isinstance(suspend.data, dict):
             raise ToolError(f"its kind is {suspend.kind!r}, and not {' or '.join(map(repr, tools))}.")
@@ -129,15 +132,11 @@ def answer_of(turn: Turn, asked: Q, ask: Callable[[Q], A], kind: str, message: s
     kit = turn.kit
     kit.context.cancel.check()
     if kit.attended and not kit.recorded(asked) and kit.hooks.wants("Notification", kind):
-        from agent_cli.engine.hook_points import notify
-
-        notify(turn, kind, message)
+        hook_points.notify(turn, kind, message)
     with turn.budget.waiting():
         answer = ask(asked)
     if not kit.attended and isinstance(answer, Defer) and kit.hooks.wants("Notification", kind):
-        from agent_cli.engine.hook_points import notified
-
-        yield from notified(turn, kind, message)
+        yield from hook_points.notified(turn, kind, message)
     return answer
 
 
@@ -283,9 +282,7 @@ class ApprovalRound:
 
     def _asked_hooks(self) -> RoundHooks:
         if self._hooks is None:
-            from agent_cli.engine.hook_points import RoundHooks
-
-            self._hooks = RoundHooks(self.turn, together=self.together)
+            self._hooks = hook_points.RoundHooks(self.turn, together=self.together)
         return self._hooks
 
 

@@ -30,8 +30,15 @@ from agent_cli.engine.types import TurnOptions
 from agent_tools.base import ToolError
 from agent_tools.cancel import CancelToken
 from agent_tools.display import TodoItem
+from agent_tools.lazy import lazy_imports
 from agent_tools.media import Media
 from agent_tools.overrides import ExpandedPrompt, prompted
+
+with lazy_imports():
+    from agent_cli.engine import (
+        hook_points,  # only with hooks
+        prompt_overrides,  # few prompts have any
+    )
 
 NO_ANSWER = "The user went on with another message, which may answer the question of this call."
 BROKE_OFF = (
@@ -141,9 +148,9 @@ class Conversation:
         typed, given = text, prompted(self._expanded(text))
         added: tuple[str, ...] = ()
         if self._opens():
-            from agent_cli.engine.hook_points import opening  # only with hooks
-
-            made = yield from listened(opening(self.kit, self.source, self.options.label, typed), self.record)
+            made = yield from listened(
+                hook_points.opening(self.kit, self.source, self.options.label, typed), self.record
+            )
             if made.begun:
                 self.source = ""
             if made.result is not None:
@@ -189,11 +196,9 @@ class Conversation:
 
     def _with_outputs(self, prompt: ExpandedPrompt) -> Generator[Event, None, str]:
         """A prompt whose commands have run, as far as they are permitted."""
-        from agent_cli.engine.prompt_overrides import with_outputs  # few prompts have any
-
         self.kit.context.cancel = CancelToken()
         # Of these calls, which belong to no turn, only what hooks did is kept.
-        run = with_outputs(self.kit, prompt)
+        run = prompt_overrides.with_outputs(self.kit, prompt)
         return (yield from listened(run, lambda e: self.record(e) if isinstance(e, HookRan) else None))
 
     def resume(self, show: Listener, spent: Spent) -> TurnResult:
@@ -209,10 +214,8 @@ class Conversation:
             if call.id in self.broken_off:
                 self._add(ToolMessage(call.id, call.name, self._reason(call), is_error=True))
         if self._opens():
-            from agent_cli.engine.hook_points import beginning  # only with hooks
-
             self.kit.context.cancel = CancelToken()
-            made = yield from listened(beginning(self.kit, self.source, self.options.label), self.record)
+            made = yield from listened(hook_points.beginning(self.kit, self.source, self.options.label), self.record)
             if made.begun:
                 self.source = ""
             self.inbox += made.texts
@@ -228,10 +231,8 @@ class Conversation:
         """The session ends: its hooks are run, if it ever began."""
         hooks = self.kit.hooks
         if self._begun and hooks.wants("SessionEnd", reason):
-            from agent_cli.engine.hook_points import ending  # only with hooks
-
             self.kit.context.cancel = CancelToken()
-            drive(ending(self.kit, reason), self.record)
+            drive(hook_points.ending(self.kit, reason), self.record)
         hooks.close()
 
     def _opens(self) -> bool:

@@ -25,10 +25,14 @@ from agent_cli.engine.turn import Turn
 from agent_cli.engine.types import PreparedCall
 from agent_tools.base import AskModel, AskUser, ToolError, ToolResult
 from agent_tools.cancel import CancelledError
+from agent_tools.lazy import lazy_imports
 from agent_tools.shell.state import carried_state
 
 if TYPE_CHECKING:
     from agent_cli.engine.parallel import PrefetchedCall
+
+with lazy_imports():
+    from agent_cli.engine import hook_points
 
 # A call without a result yet waits for the user's approval or answer; with "cancelled" they ended the work.
 Unfinished = Literal["approval", "input", "cancelled"]
@@ -69,9 +73,7 @@ def execute_call(
         repeated += turn.gates.note(item, result)
     ms = round((turn.kit.clock() - started) * 1000)
     if not result.is_error and turn.kit.hooks.wants("PostToolUse", item.tool.name):
-        from agent_cli.engine.hook_points import after_call
-
-        note += yield from after_call(turn, item, result, ms)
+        note += yield from hook_points.after_call(turn, item, result, ms)
     text = result.text + note + repeated
     yield from turn.add_result(ToolMessage(call.id, call.name, text, result.is_error, result.media), last)
     learned = {p: f for p, f in context.seen.items() if seen.get(p) != f}

@@ -32,10 +32,14 @@ from agent_cli.engine.types import CheckedCall, PreparedCall
 from agent_cli.permissions.decision import Level
 from agent_tools.base import Finish, ToolError
 from agent_tools.cancel import CancelledError
+from agent_tools.lazy import lazy_imports
 from agent_tools.record import Value
 
 if TYPE_CHECKING:
     from agent_cli.engine.parallel import PrefetchedCall
+
+with lazy_imports():
+    from agent_cli.engine import parallel
 
 OUT_OF_CALLS = "Not run: the limit of tool calls for this turn is reached."
 OVER = "Not run: a call before this one in the same answer was the last of the turn."
@@ -122,8 +126,6 @@ class CallBatch:
     def _begin(self, first: CheckedCall) -> Generator[Event, None, None]:
         """Start the next calls side by side, where they only look; each still gets its result in its turn."""
         # Threads, which most rounds do without.
-        from agent_cli.engine.parallel import can_go_ahead, start_parallel
-
         group: list[PreparedCall] = []
         known: list[ToolCall] = []
         item = first
@@ -133,12 +135,12 @@ class CallBatch:
                 item = yield from self._asks.check(call)
             # A call that repeats another of the group is answered from that one's result.
             same = any(k.name == call.name and k.arguments == call.arguments for k in known)
-            if same or isinstance(item, str) or not can_go_ahead(self.turn, item):
+            if same or isinstance(item, str) or not parallel.can_go_ahead(self.turn, item):
                 break
             group.append(item)
             known.append(call)
         if len(group) > 1:
-            self._begun = start_parallel(self.turn, group)
+            self._begun = parallel.start_parallel(self.turn, group)
 
     def _decide_and_run(self) -> Generator[Event, None, BatchOutcome | None]:
         """Propose what needs a user, ask, and run in order what is decided."""

@@ -27,12 +27,17 @@ from agent_cli.permissions.decision import Decision, Level
 from agent_tools.base import Effect, ToolResult
 from agent_tools.cancel import CancelledError
 from agent_tools.display import CommandOutput
+from agent_tools.lazy import lazy_imports
 from agent_tools.record import Value
 from agent_tools.registry import SHELL
 from agent_tools.shell.bash import find_bash
 from agent_tools.shell.env import command_env
 from agent_tools.shell.jobs import Jobs
 from agent_tools.shell.state import ShellState, exports
+
+with lazy_imports():
+    from agent_tools import text as agent_tools_text
+    from agent_tools.shell import process
 
 # How often PermissionRequest may change one call.
 _CHANGES = 3
@@ -319,17 +324,14 @@ def session_start(kit: TurnDeps, source: str, model: str) -> Generator[Event, No
 
 def _take_environment(kit: TurnDeps, file: Path) -> bool:
     """Give the commands of the session what the file exports."""
-    from agent_tools.shell.process import run_process
-    from agent_tools.text import HeadTail
-
     context = kit.context
     bash = find_bash(context)
     if bash is None:
         return False
     base, _ = command_env(context)
-    kept = HeadTail(1 << 20, 0)
+    kept = agent_tools_text.HeadTail(1 << 20, 0)
     argv = [bash, "--noprofile", "--norc", "-c", _SOURCE, "bash", str(file)]
-    running = run_process(
+    running = process.run_process(
         argv, context.workspace.root, context.state(ShellState).applied(base), _SECONDS, context.cancel, kept
     )
     try:

@@ -47,10 +47,19 @@ from agent_cli.engine.types import TurnOptions
 from agent_cli.providers.base import ModelError
 from agent_tools.base import Finish
 from agent_tools.cancel import CancelledError, CancelToken
+from agent_tools.lazy import lazy_imports
 from agent_tools.record import to_plain
 
 if TYPE_CHECKING:
     from agent_cli.engine.executor import BatchOutcome, Steps
+
+with lazy_imports():
+    from agent_cli.engine import (
+        after_turn,
+        approvals,
+        executor,  # with all that calls need; many an answer makes none
+        hook_points,
+    )
 
 _SHOWN = 30
 
@@ -165,17 +174,13 @@ def _rounds(turn: Turn) -> Run:
         turn.kit.context.cancel.check()
         texts = turn.kit.inbox()
         if texts and turn.kit.hooks.wants("UserPromptSubmit"):
-            from agent_cli.engine.hook_points import incoming
-
-            texts = yield from incoming(turn.kit, texts)
+            texts = yield from hook_points.incoming(turn.kit, texts)
         for text in [*texts, *turn.kit.context.notices(), *_stuck(turn)]:
             turn.plan_touched = turn.plan_touched or text.startswith("<plan_change>")
             yield from turn.add(UserMessage(text))
         cap = turn.budget.reached()
         if cap and cap in ASKED_AT and turn.kit.attended and turn.kit.depth == 0:
-            from agent_cli.engine.approvals import ask_to_continue
-
-            cap = yield from ask_to_continue(turn, cap)
+            cap = yield from approvals.ask_to_continue(turn, cap)
         if cap:
             return (yield from _out_of_budget(turn, cap))
         turn.budget.rounds += 1
@@ -207,9 +212,7 @@ def _stuck(turn: Turn) -> list[str]:
 
 
 def _run_calls(turn: Turn, calls: Sequence[ToolCall]) -> Steps:
-    from agent_cli.engine.executor import run_calls  # with all that calls need; many an answer makes none
-
-    return run_calls(turn, calls)
+    return executor.run_calls(turn, calls)
 
 
 def _over(
@@ -236,15 +239,10 @@ def _over(
 
 def _closing(turn: Turn, answer: AssistantMessage | None) -> Generator[Event, None, str | None]:
     """Why the turn does not end yet: its check fails, or a hook says so."""
-    if turn.options.after_turn and turn.checks.wrote:
-        from agent_cli.engine.after_turn import failing
-
-        if more := (yield from failing(turn)):
-            return more
+    if turn.options.after_turn and turn.checks.wrote and (more := (yield from after_turn.failing(turn))):
+        return more
     if turn.kit.hooks.wants("SubagentStop" if turn.kit.depth else "Stop"):
-        from agent_cli.engine.hook_points import closing
-
-        return (yield from closing(turn, answer.text if answer else ""))
+        return (yield from hook_points.closing(turn, answer.text if answer else ""))
     return None
 
 

@@ -16,11 +16,18 @@ from agent_cli.providers.base import ModelError
 from agent_tools.base import Effect, ToolError
 from agent_tools.cancel import CancelledError
 from agent_tools.display import Note
+from agent_tools.lazy import lazy_imports
 from agent_tools.overrides import ExpandedPrompt, TurnOverrides
 from agent_tools.record import from_plain
 from agent_tools.registry import SHELL
 from agent_tools.shell.bash import fill
 from agent_tools.text import shorten
+
+with lazy_imports():
+    from agent_cli.engine import (
+        hook_points,
+        review,  # only where a user is to look at steps
+    )
 
 
 def begin_overrides(turn: Turn) -> Generator[Event, None, None]:
@@ -31,9 +38,7 @@ def begin_overrides(turn: Turn) -> Generator[Event, None, None]:
     lent = [options.lent, *(from_plain(TurnOverrides, plain) for plain in options.kept.get("lent", ()))]
     flow = next((each.flow for each in lent if each.flow), "")
     if options.review != "off" or flow:
-        from agent_cli.engine.review import ReviewGates  # only where a user is to look at steps
-
-        turn.gates = ReviewGates(turn, flow, options.kept)
+        turn.gates = review.ReviewGates(turn, flow, options.kept)
     for each in lent:
         yield from borrow(turn, each)
 
@@ -91,9 +96,7 @@ def _permitted(kit: TurnDeps, name: str, command: str, call_id: str) -> Generato
     yield ToolRequested(call_id, SHELL.name, {"command": command}, f"Run: {shorten(command, 200)}")
     decision = kit.policy.decide(SHELL.name, (Effect("run", command),))
     if kit.hooks.wants("PreToolUse", SHELL.name):
-        from agent_cli.engine.hook_points import before_command
-
-        decision, command = yield from before_command(kit, command, call_id, decision)
+        decision, command = yield from hook_points.before_command(kit, command, call_id, decision)
     why = f"it {decision.reason}"
     if decision.level is Level.ASK:
         effects = (Effect("run", command),)

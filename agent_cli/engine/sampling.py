@@ -34,6 +34,10 @@ from agent_cli.providers.base import (
     UsageChunk,
 )
 from agent_tools.cancel import CancelledError
+from agent_tools.lazy import lazy_imports
+
+with lazy_imports():
+    from agent_cli.engine.compaction import measure  # most answers come to their end
 
 # How deep the arguments of a call may be nested. All that handles them afterwards recurses.
 MOST_NESTED = 100
@@ -247,10 +251,10 @@ def _estimated(turn: Turn, draft: AnswerDraft) -> Usage | None:
     """What an answer used that broke off before the provider could report it; None where nothing had come of it."""
     if not (received := draft.tokens):
         return None
-    from agent_cli.engine.compaction.measure import scaled, used_tokens  # most answers come to their end
-
     window = turn.kit.state.window
-    return Usage(used_tokens(window, turn.options, turn.history), scaled(window, received), estimated=True)
+    return Usage(
+        measure.used_tokens(window, turn.options, turn.history), measure.scaled(window, received), estimated=True
+    )
 
 
 def with_valid_calls(message: AssistantMessage, known: set[str]) -> AssistantMessage:

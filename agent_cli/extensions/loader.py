@@ -20,6 +20,7 @@ from agent_cli.extensions.commands import find_commands, shipped_commands
 from agent_cli.providers.resolve import name_problem
 from agent_tools.base import Tool, ToolContext
 from agent_tools.context import UserCommand
+from agent_tools.lazy import lazy_imports
 from agent_tools.record import Value
 from agent_tools.registry import BUILTIN
 
@@ -28,6 +29,14 @@ if TYPE_CHECKING:
     from agent_cli.engine.turn import Turn, Workflow
     from agent_cli.extensions.skills import Skill
     from agent_cli.hooks import PythonHook
+
+with lazy_imports():
+    from agent_cli.extensions import agents as extensions_agents
+    from agent_cli.extensions import (
+        plugins,  # the metadata of all installed packages
+        tdd,
+    )
+    from agent_cli.extensions import skills as extensions_skills
 
 T = TypeVar("T")
 
@@ -60,15 +69,11 @@ class LazyMapping(Mapping[str, T]):
 
 
 def _shipped_types() -> dict[str, AgentType]:
-    from agent_cli.extensions.agents import builtin_agent_types
-
-    return builtin_agent_types()
+    return extensions_agents.builtin_agent_types()
 
 
 def _shipped_workflows() -> dict[str, Callable[[Turn, Any], Workflow]]:
-    from agent_cli.extensions.tdd import Tdd
-
-    return {"tdd": Tdd}
+    return {"tdd": tdd.Tdd}
 
 
 # The orders of work that a prompt can ask for with `flow`.
@@ -115,25 +120,21 @@ def load_extensions(
     """Read what there is. Raises UsageError for a package of the setting `plugins` that cannot be used."""
     found = Extensions()
     if settings.plugins:
-        from agent_cli.extensions.plugins import load_tools  # the metadata of all installed packages
-
-        found.tools = load_tools(settings.plugins)
+        found.tools = plugins.load_tools(settings.plugins)
     if options.bare:
         return found
     project = place.root if layers.trust.trusted and place.root != place.home else None
     home, project = (base if has_folder(base) else None for base in (place.home, project))
     commands, problems = find_commands(home, project)
     if has_folder(home, "/skills") or has_folder(project, "/skills"):
-        from agent_cli.extensions.skills import find_skills
-
-        skills, more = find_skills(home, project)
+        skills, more = extensions_skills.find_skills(home, project)
         problems += more
         found.skills.update(skills)
     if has_folder(home, "/agents") or has_folder(project, "/agents"):
-        from agent_cli.extensions.agents import find_agent_types
-
         known = {tool.name for tool in [*BUILTIN, *found.tools]}
-        agents, more = find_agent_types(home, project, known, lambda name: name_problem(name, settings.base_url))
+        agents, more = extensions_agents.find_agent_types(
+            home, project, known, lambda name: name_problem(name, settings.base_url)
+        )
         problems += more
         found.agents.update(agents)
     found.for_model.update((name, command) for name, command in commands.items() if command.by_model)

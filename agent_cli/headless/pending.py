@@ -15,9 +15,13 @@ from agent_cli.headless.result import FAILED, SUSPENDED, ResultBuilder, result_o
 from agent_cli.session.pending_plans import expiry_of, seconds_of
 from agent_cli.session.records import WaitingTurn
 from agent_cli.session.store import SessionStore
+from agent_tools.lazy import lazy_imports
 from agent_tools.plan import plan_text
 from agent_tools.record import to_plain
 from agent_tools.text import inert
+
+with lazy_imports():
+    from agent_tools import lookalikes  # only where something waits
 
 
 def pending_items(
@@ -93,9 +97,7 @@ def headline(item: Mapping[str, Any]) -> str:
     word = "expired" if has_expired(item) else "expires"
     until = f", {word} {shown_time(item['expires_at'])}" if item.get("expires_at") else ""
     decided = f", {item['decided']}" if item.get("decided") else ""
-    from agent_tools.lookalikes import visible  # only where something waits
-
-    return visible(f"{agent}{' '.join(str(item['summary']).split())} ({item['call_id']}{until}{decided})")
+    return lookalikes.visible(f"{agent}{' '.join(str(item['summary']).split())} ({item['call_id']}{until}{decided})")
 
 
 def has_expired(item: Mapping[str, Any]) -> bool:

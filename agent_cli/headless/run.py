@@ -24,12 +24,17 @@ from agent_cli.headless.stdin import NotTextError, join, read_stdin
 from agent_cli.session.pending_plans import WaitingPlan, save_plan
 from agent_tools.base import ToolError
 from agent_tools.cancel import CancelledError
+from agent_tools.lazy import lazy_imports
 from agent_tools.media import Media
 from agent_tools.record import Value
 from agent_tools.text import inert
 
 if TYPE_CHECKING:
     from agent_cli.headless.stream_json import StreamJson
+
+with lazy_imports():
+    from agent_cli.headless import pending as headless_pending  # few runs wait for the user
+    from agent_cli.headless import stream_json  # with its table of events
 
 NOBODY = "nobody is there to approve it"
 UNANSWERED = "Nobody is there to answer. Decide for yourself, and state the assumption you made."
@@ -190,9 +195,7 @@ def run_turns(
     progress = ProgressPrinter(print_notice, asked.verbose)
     stream: StreamJson | None = None
     if asked.output_format == "stream-json":
-        from agent_cli.headless.stream_json import StreamJson  # with its table of events
-
-        stream = StreamJson(print_line, report.session_id, report.model, asked.partial, asked.hook_events)
+        stream = stream_json.StreamJson(print_line, report.session_id, report.model, asked.partial, asked.hook_events)
         stream.progress = asked.progress
         stream.init(
             cwd=report.cwd,
@@ -223,10 +226,10 @@ def run_turns(
                 return 128 + watch.caught
             pending: list[dict[str, Any]] = []
             if isinstance(result, Suspended):
-                from agent_cli.headless.pending import pending_items  # few runs wait for the user
-
                 nested = {call_id: waits.history for call_id, waits in conversation.kit.state.nested.items()}
-                pending = pending_items(tally.asked.values(), conversation.history, nested, plan_ttl=report.plan_ttl)
+                pending = headless_pending.pending_items(
+                    tally.asked.values(), conversation.history, nested, plan_ttl=report.plan_ttl
+                )
             code = finish(asked, report, result, tally, stream, watch.caught, pending)
             if watch.caught or code == SUSPENDED:
                 break
@@ -281,10 +284,8 @@ def finish(
     elif outcome == "limit":
         print_notice(f"Stopped by a limit ({result.end.diagnostics.terminal_reason}). Continue with: agent -c")
     elif outcome == "suspended":
-        from agent_cli.headless.pending import tell_pending
-
         in_text = asked.output_format == "text"
-        tell_pending(report.session_id, pending, report.folder, plan_on_stdout=in_text)
+        headless_pending.tell_pending(report.session_id, pending, report.folder, plan_on_stdout=in_text)
         if report.folder is not None and pending and pending[0]["kind"] == "plan":
             plan = WaitingPlan(report.session_id, pending[0]["call_id"], pending[0]["plan"], time.time())
             save_plan(report.folder, plan)

@@ -11,9 +11,13 @@ from agent_cli.core.hook_events import HOOK_EVENTS, HookEvent
 from agent_cli.core.hooks import Again, HookResult
 from agent_cli.hooks.matching import HookSet
 from agent_tools.cancel import CancelToken
+from agent_tools.lazy import lazy_imports
 
 if TYPE_CHECKING:
     from agent_cli.hooks.runner import Runner
+
+with lazy_imports():
+    from agent_cli.hooks import runner
 
 
 class HookRegistry(HookSet):
@@ -41,6 +45,4 @@ class HookRegistry(HookSet):
 
     @cached_property
     def _runner(self) -> Runner:
-        from agent_cli.hooks.runner import Runner
-
-        return Runner(self)
+        return runner.Runner(self)

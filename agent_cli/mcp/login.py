@@ -23,9 +23,13 @@ from urllib.parse import parse_qs, urlsplit
 from agent_cli.config.schema import McpServer
 from agent_cli.mcp.catalog import McpRequestError
 from agent_cli.mcp.loop import Loop
+from agent_tools.lazy import lazy_imports
 
 if TYPE_CHECKING:
     from agent_cli.mcp.credentials import Login
+
+with lazy_imports():
+    from agent_cli.mcp import oauth
 
 PATH = "/callback"
 _KEYS = ("code", "state", "iss", "error", "error_description")
@@ -183,9 +187,7 @@ def log_in(
 
 async def _authorize(server: McpServer, uri: str, address: Future[str], answer: Future[dict[str, str]]) -> Login:
     # Half a second of imports, on the loop's own thread.
-    from agent_cli.mcp.oauth import authorize
-
-    return await authorize(server, uri, address.set_result, answer)
+    return await oauth.authorize(server, uri, address.set_result, answer)
 
 
 def _result(work: Future[Login]) -> Login:
@@ -221,6 +223,4 @@ def revoke(login: Login) -> bool:
 
 
 async def _revoke(login: Login) -> bool:
-    from agent_cli.mcp.oauth import revoke
-
-    return await revoke(login)
+    return await oauth.revoke(login)

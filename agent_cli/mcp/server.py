@@ -9,11 +9,15 @@ from agent_cli.mcp.catalog import McpRequestError
 from agent_cli.mcp.config import DeclaredServer
 from agent_cli.mcp.loop import Loop
 from agent_cli.mcp.server_state import Asking, ServerSettings, ServerState
+from agent_tools.lazy import lazy_imports
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from agent_cli.mcp.supervisor import ServerSupervisor
+
+with lazy_imports():
+    from agent_cli.mcp import stdio, supervisor
 
 
 class Server(ServerState):
@@ -43,9 +47,7 @@ class Server(ServerState):
 
     async def _keep(self) -> None:
         # The SDK is imported here, on the loop's own thread: half a second that nobody waits for.
-        from agent_cli.mcp.supervisor import ServerSupervisor
-
-        self._keeper = ServerSupervisor(self)
+        self._keeper = supervisor.ServerSupervisor(self)
         await self._keeper.run()
 
     def stop(self) -> Future[Any] | None:
@@ -59,9 +61,7 @@ class Server(ServerState):
     def end_at_once(self) -> None:
         """Kill what is left of its process."""
         if self._keeper is not None and self._keeper.spawned.pid and self._keeper.spawned.code is None:
-            from agent_cli.mcp.stdio import end_group
-
-            end_group(self._keeper.spawned.pid, 9)
+            stdio.end_group(self._keeper.spawned.pid, 9)
 
     def restart(self, seconds: float) -> None:
         """Bring it up anew, as a user asks."""

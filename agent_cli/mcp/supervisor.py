@@ -18,6 +18,10 @@ from agent_cli.mcp.config import MissingVariableError, substitute_env
 from agent_cli.mcp.credentials import has_own_key, wants_login
 from agent_cli.mcp.server_state import Asking, ServerState
 from agent_cli.mcp.stdio import ServerProcess
+from agent_tools.lazy import lazy_imports
+
+with lazy_imports():
+    from agent_cli.mcp import oauth
 
 MOST_RESTARTS = 3
 _PAUSE = 0.2
@@ -119,9 +123,7 @@ class ServerSupervisor:
         logins = self._setup.logins
         if logins is None or logins.of(declared) is None:
             return None
-        from agent_cli.mcp.oauth import TokenAuth
-
-        return TokenAuth(declared, logins)
+        return oauth.TokenAuth(declared, logins)
 
     def _mark(self, declared: McpServer, *, wanted: bool) -> None:
         if self._setup.logins is not None and self._setup.logs is not None and declared.url:

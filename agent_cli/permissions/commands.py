@@ -36,8 +36,12 @@ from agent_cli.permissions.shell.parser import too_long
 from agent_cli.permissions.shell.scope import PLAIN_VARIABLES
 from agent_cli.permissions.shell.words import Analysis, Redirect, SimpleCommand
 from agent_tools.base import Effect
+from agent_tools.lazy import lazy_imports
 from agent_tools.process.guarded_git import Checkout, GitError, hardening
 from agent_tools.sandbox.conditions import Confined
+
+with lazy_imports():
+    from agent_cli.permissions import sandbox_needs  # only where there is a sandbox
 
 _MAKERS = frozenset(("mkdir", "touch", "rmdir"))
 
@@ -122,10 +126,10 @@ class CommandEvaluator:
 
     def outside_because(self, confined: Confined) -> str:
         """Why the command line must run outside the sandbox; "" where nothing says so."""
-        from agent_cli.permissions.sandbox_needs import outside_because  # only where there is a sandbox
-
         around = self._around
-        return outside_because(self.analysis, confined, around.workspace, around.carried.get("PATH", around.path))
+        return sandbox_needs.outside_because(
+            self.analysis, confined, around.workspace, around.carried.get("PATH", around.path)
+        )
 
     def sandbox_safe(self, confined: Confined) -> bool:
         """Whether the sandbox, with the hosts it reaches, is all that the command line needs."""

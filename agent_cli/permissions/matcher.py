@@ -13,8 +13,13 @@ from pathlib import Path
 from agent_cli.core.rules import Rule, RuleList
 from agent_cli.permissions.paths import Places
 from agent_tools.base import Effect
+from agent_tools.lazy import lazy_imports
 from agent_tools.net.urls import ascii_host
 from agent_tools.registry import tool_name
+
+with lazy_imports():
+    from agent_cli.permissions import command_rules
+    from agent_cli.permissions.shell import analysis, parser
 
 
 class Matcher:
@@ -145,12 +150,11 @@ def _covers(rule: Rule, matcher: Matcher, command: str, cwd: Path, home: Path) -
     if rule.spec is None:
         return True
     # The analysis of shell code, only for a filter by a part of a command.
-    from agent_cli.permissions.command_rules import for_part, may_be, may_deny
-    from agent_cli.permissions.shell.analysis import analyse
-    from agent_cli.permissions.shell.parser import too_long
-
-    if too_long(command) or (found := analyse(command, str(cwd), str(home))).unclear:
+    if parser.too_long(command) or (found := analysis.analyse(command, str(cwd), str(home))).unclear:
         return True
     return any(
-        for_part([rule], "deny", part) or may_deny([rule], part) or may_be(rule.spec, part) for part in found.parts
+        command_rules.for_part([rule], "deny", part)
+        or command_rules.may_deny([rule], part)
+        or command_rules.may_be(rule.spec, part)
+        for part in found.parts
     )

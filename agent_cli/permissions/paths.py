@@ -13,6 +13,11 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
+from agent_tools.lazy import lazy_imports
+
+with lazy_imports():
+    from agent_tools.fs import protected_names
+
 # "own": this program's settings and state and the insides of .git, which no rule opens. "steering": other programs'.
 Kind = Literal["", "own", "steering", "ci"]
 # Files and directories that are protected where they are, whatever their names: the path, and as by `protected`.
@@ -44,11 +49,13 @@ def _folded(path: Path) -> list[str]:
 @cache
 def _tails() -> Mapping[str, Sequence[tuple[tuple[str, ...], Kind]]]:
     """The names of `protected_names` as folded parts, by the first of them."""
-    from agent_tools.fs.protected_names import ANYWHERE, OWN, PERSONAL, PROJECT, plain_names
-
     found: dict[str, list[tuple[tuple[str, ...], Kind]]] = {}
-    own = {*plain_names(OWN), ".git"}
-    for name in dict.fromkeys(plain_names((*OWN, *PROJECT, *PERSONAL, *ANYWHERE))):
+    own = {*protected_names.plain_names(protected_names.OWN), ".git"}
+    for name in dict.fromkeys(
+        protected_names.plain_names(
+            (*protected_names.OWN, *protected_names.PROJECT, *protected_names.PERSONAL, *protected_names.ANYWHERE)
+        )
+    ):
         parts = tuple(name.casefold().split("/"))
         found.setdefault(parts[0], []).append((parts, "own" if name in own else "steering"))
     return found
@@ -56,9 +63,7 @@ def _tails() -> Mapping[str, Sequence[tuple[tuple[str, ...], Kind]]]:
 
 @cache
 def _of_machine() -> tuple[Path, ...]:
-    from agent_tools.fs.protected_names import SYSTEM, plain_names
-
-    return tuple(map(Path, plain_names(SYSTEM)))
+    return tuple(map(Path, protected_names.plain_names(protected_names.SYSTEM)))
 
 
 def find_places(
@@ -68,13 +73,11 @@ def find_places(
 
     roots: the directories of the workspace. state: the folder of this program's own state.
     """
-    from agent_tools.fs.protected_names import OWN, plain_names, protected_places
-
-    own = plain_names(OWN)
+    own = protected_names.plain_names(protected_names.OWN)
     found: list[tuple[Path, Kind, str]] = []
     if state is not None:
         found.append((Path(os.path.realpath(state)), "own", "it is this program's own state"))
-    for path, name in protected_places(roots, home, env):
+    for path, name in protected_names.protected_places(roots, home, env):
         kind: Kind = "own" if name in own else "steering"
         found.append((path, kind, f"{name} leads to it"))
     return tuple(found)
@@ -112,11 +115,9 @@ def protected(path: Path, places: Places = (), roots: Sequence[Path] = ()) -> tu
 
 def holds_protected(folder: Path, home: Path | None) -> bool:
     """Whether a folder holds places of the home folder that are protected, as ~/.config does."""
-    from agent_tools.fs.protected_names import PERSONAL, plain_names
-
     if home is None or not (folder == home or folder.is_relative_to(home)):
         return False
-    return any((home / name).is_relative_to(folder) for name in plain_names(PERSONAL))
+    return any((home / name).is_relative_to(folder) for name in protected_names.plain_names(protected_names.PERSONAL))
 
 
 def _starts(parts: Sequence[str], at: int, tail: tuple[str, ...]) -> bool:

@@ -21,11 +21,21 @@ from agent_cli.permissions.path_policy import SearchFilter, decide_path, with_mo
 from agent_cli.permissions.paths import Places, find_places, protected, secret
 from agent_tools.base import Effect
 from agent_tools.fs.workspace import Workspace
+from agent_tools.lazy import lazy_imports
 from agent_tools.sandbox.conditions import Confined, RunConditions
 
 if TYPE_CHECKING:
     from agent_cli.permissions.commands import CommandEvaluator
     from agent_cli.permissions.git.use import Use
+
+with lazy_imports():
+    from agent_cli.permissions import commands as permissions_commands
+    from agent_cli.permissions import (
+        explain,  # only for a question
+        impact,  # with the shell analysis
+        network,  # with the shell analysis
+        program_identity,
+    )
 
 SESSION = "this session"
 
@@ -135,8 +145,6 @@ class Policy:
 
     def terms(self, command: str) -> RunConditions:
         """How a command that was allowed is to run."""
-        from agent_cli.permissions.network import names_network  # with the shell analysis
-
         judged = self._judge(self._matcher(), command)
         verdicts = [with_mode(v, self.mode, "run", self._workspace, reads=judged.reads_only) for v in judged.verdicts()]
         confined = self._confined if self._confined is not None and self._confined.holds() else None
@@ -144,7 +152,7 @@ class Policy:
         # What runs unasked because the sandbox holds it gets no network for that.
         alone = confined is not None and confined.auto_allow and judged.sandbox_safe(confined)
         vouched = not alone or all(v.level is Level.ALLOW for v in verdicts)
-        return RunConditions(judged.hardening, vouched and names_network(judged.analysis), vouched, outside)
+        return RunConditions(judged.hardening, vouched and network.names_network(judged.analysis), vouched, outside)
 
     def only_reads(self, command: str) -> bool:
         """Whether a command is known to change nothing, whatever rules allow."""
@@ -156,30 +164,24 @@ class Policy:
         """What a user should know who is asked about a call; nothing where nobody will read it."""
         if not self.answered:
             return ()
-        from agent_cli.permissions.explain import ApprovalContext, approval_facts  # only for a question
-
-        about = ApprovalContext(tool, effects, decision, self._workspace, self._home, self._env, self._git_use)
-        return approval_facts(about)
+        about = explain.ApprovalContext(tool, effects, decision, self._workspace, self._home, self._env, self._git_use)
+        return explain.approval_facts(about)
 
     def at_stake(self, effects: Iterable[Effect]) -> dict[str, str]:
         """What the commands of a call would destroy, as marks to compare with those of another time."""
         commands = [e.target for e in effects if e.kind == "run"]
         if not commands:
             return {}
-        from agent_cli.permissions.impact import at_stake, reader  # with the shell analysis
-
-        git = reader(str(self._workspace.root), self._env, self._git_use)
+        git = impact.reader(str(self._workspace.root), self._env, self._git_use)
         marks: dict[str, str] = {}
         for command in commands:
-            marks |= at_stake(command, str(self._workspace.cwd), self._home, git)
+            marks |= impact.at_stake(command, str(self._workspace.cwd), self._home, git)
         return marks
 
     def granted(self, rules: str) -> str:
         """What allow rules that were proposed grant, in words."""
-        from agent_cli.permissions.explain import describe_rules  # only for a question
-
         root = self._workspace.root
-        return describe_rules([read_rule("allow", r, "", root) for r in split_rules(rules)]) if rules else ""
+        return explain.describe_rules([read_rule("allow", r, "", root) for r in split_rules(rules)]) if rules else ""
 
     def always_rule(self, tool: str, effects: tuple[Effect, ...]) -> str:
         """The narrowest rules that would allow this call from now on, separated by commas; "" where there are none."""
@@ -189,15 +191,11 @@ class Policy:
             return ""
         effect = rest[0]
         if effect.kind == "run":
-            from agent_cli.permissions.explain import rules_for_command  # with the shell analysis
-
             parts = self.decide(tool, effects).parts
             cwd = str(self._workspace.cwd)
-            return ", ".join(rules_for_command(effect.target, cwd, self._home, parts, self._would_allow))
+            return ", ".join(explain.rules_for_command(effect.target, cwd, self._home, parts, self._would_allow))
         if effect.kind == "fetch":
-            from agent_cli.permissions.explain import rule_for_url
-
-            return rule_for_url(tool, effect.target)
+            return explain.rule_for_url(tool, effect.target)
         if effect.kind == "call" and tool.startswith("mcp__"):
             return tool
         if effect.kind == "prompt":
@@ -278,10 +276,7 @@ class Policy:
 
     def _judge(self, matcher: Matcher, command: str) -> CommandEvaluator:
         # The analysis of shell code is not loaded before the first command.
-        from agent_cli.permissions.commands import CommandEvaluator
-        from agent_cli.permissions.program_identity import CommandContext
-
-        around = CommandContext(
+        around = program_identity.CommandContext(
             self._workspace,
             self._home,
             self.mode,
@@ -291,4 +286,4 @@ class Policy:
             self._exported,
             self._env,
         )
-        return CommandEvaluator(matcher, command, around)
+        return permissions_commands.CommandEvaluator(matcher, command, around)

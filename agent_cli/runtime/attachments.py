@@ -8,8 +8,12 @@ from agent_cli.core.place import UsageError
 from agent_cli.extensions.mentions import mentioned_images
 from agent_tools.base import ToolContext, ToolError
 from agent_tools.fs.workspace import Workspace
+from agent_tools.lazy import lazy_imports
 from agent_tools.media import Media, MediaKind
 from agent_tools.text import one_line
+
+with lazy_imports():
+    from agent_tools.documents import images
 
 
 def attach_images(
@@ -29,8 +33,6 @@ def attach_mentioned(text: str, context: ToolContext, model: str) -> tuple[Media
 
 def _attach(path: str, workspace: Workspace, model: str, takes: frozenset[MediaKind], named: str) -> Media:
     # Only who shows an image pays for this.
-    from agent_tools.documents.images import show_image, sniff
-
     if "image" not in takes:
         raise UsageError(
             f"{named}{model} takes no images, as far as is known. Choose a model that does, or set "
@@ -38,9 +40,9 @@ def _attach(path: str, workspace: Workspace, model: str, takes: frozenset[MediaK
         )
     try:
         data = workspace.read(workspace.resolve(path))
-        image = sniff(data)
+        image = images.sniff(data)
         if image is None:
             raise UsageError(f"{named}{one_line(path)} is not an image.")
-        return show_image(data, image, one_line(path))[0]
+        return images.show_image(data, image, one_line(path))[0]
     except ToolError as error:
         raise UsageError(f"{named}{error}") from None

@@ -17,11 +17,18 @@ from agent_cli.engine.types import ChangeObserver
 from agent_cli.session.store import SessionStore, state_folder
 from agent_tools.base import Effect
 from agent_tools.display import Diff
+from agent_tools.lazy import lazy_imports
 
 if TYPE_CHECKING:
     from agent_cli.checkpoints.recorder import Recorder
     from agent_cli.checkpoints.store import StoreConfig
     from agent_cli.checkpoints.undo import UndoManager
+
+with lazy_imports():
+    from agent_cli.checkpoints import git_store, leftovers, prune, scanner
+    from agent_cli.checkpoints import recorder as checkpoints_recorder
+    from agent_cli.checkpoints import store as checkpoints_store
+    from agent_cli.checkpoints import undo as checkpoints_undo
 
 _MB = 1_000_000
 
@@ -40,10 +47,8 @@ class CheckpointKeeper(ChangeObserver):
     @property
     def recorder(self) -> Recorder:
         if self._recorder is None:
-            from agent_cli.checkpoints.recorder import Recorder
-
             where = where_kept(self._place, self._settings, self._session)
-            self._recorder = Recorder(where, Redactor(self._place.env), lambda: self._model)
+            self._recorder = checkpoints_recorder.Recorder(where, Redactor(self._place.env), lambda: self._model)
             self._recorder.turn(self._turn[0], new=self._turn[1])
         return self._recorder
 
@@ -62,47 +67,35 @@ class CheckpointKeeper(ChangeObserver):
         return self.recorder.facts(effects, cwd)
 
     def take_back(self, calls: Sequence[str]) -> str:
-        from agent_cli.checkpoints.git_store import StoreError
-        from agent_cli.checkpoints.undo import UndoManager
-
         try:
-            return UndoManager(self.recorder.store).take_back(calls, str(self._place.root))
-        except (StoreError, OSError) as error:
+            return checkpoints_undo.UndoManager(self.recorder.store).take_back(calls, str(self._place.root))
+        except (git_store.StoreError, OSError) as error:
             return f"Nothing was put back: {error}."
 
     def diffs(self, calls: Sequence[str]) -> Sequence[Diff]:
         if self._recorder is None:
             return ()
-        from agent_cli.checkpoints.git_store import StoreError
-        from agent_cli.checkpoints.undo import UndoManager
-
-        with suppress(StoreError, OSError):
-            return UndoManager(self._recorder.store).diffs_of(calls, str(self._place.root))
+        with suppress(git_store.StoreError, OSError):
+            return checkpoints_undo.UndoManager(self._recorder.store).diffs_of(calls, str(self._place.root))
         return ()
 
     def summed(self) -> str:
         if self._recorder is None:
             return ""
-        from agent_cli.checkpoints.git_store import StoreError
-        from agent_cli.checkpoints.undo import UndoManager
-
-        with suppress(StoreError, OSError):
+        with suppress(git_store.StoreError, OSError):
             number = self._recorder.number
-            return UndoManager(self._recorder.store).summed([number]) if number is not None else ""
+            return checkpoints_undo.UndoManager(self._recorder.store).summed([number]) if number is not None else ""
         return ""
 
     def close(self) -> None:
         """Let go of what is old, where something was kept and that is due."""
         if self._recorder is None:
             return
-        from agent_cli.checkpoints.git_store import StoreError
-        from agent_cli.checkpoints.prune import is_due, prune
-
         undo, now = self._settings.undo, time.time()
-        with suppress(StoreError, OSError):
+        with suppress(git_store.StoreError, OSError):
             store = self._recorder.store
-            if is_due(store.where.folder, round(undo.max_store_mb * _MB), now):
-                prune(store, undo.days, round(undo.max_store_mb * _MB), now)
+            if prune.is_due(store.where.folder, round(undo.max_store_mb * _MB), now):
+                prune.prune(store, undo.days, round(undo.max_store_mb * _MB), now)
 
 
 def keeper(place: RunEnvironment, settings: Settings, session: str) -> ChangeObserver:
@@ -112,9 +105,7 @@ def keeper(place: RunEnvironment, settings: Settings, session: str) -> ChangeObs
     folder = kept_folder(place)
     # Looked for here, as most starts have nothing of snapshots to load.
     if os.path.lexists(folder / "restoring"):
-        from agent_cli.checkpoints.leftovers import remove_at_start
-
-        remove_at_start(folder)
+        leftovers.remove_at_start(folder)
     return CheckpointKeeper(place, settings, session)
 
 
@@ -125,26 +116,21 @@ def kept_folder(place: RunEnvironment) -> Path:
 
 
 def where_kept(place: RunEnvironment, settings: Settings, session: str) -> StoreConfig:
-    from agent_cli.checkpoints.scanner import SizeLimits
-    from agent_cli.checkpoints.store import StoreConfig
-
     extra = (Path(os.path.expanduser(d)) for d in settings.permissions.additional_directories)
     roots = tuple(dict.fromkeys(Path(os.path.realpath(r)) for r in (place.root, *extra)))
     undo = settings.undo
-    bounds = SizeLimits(round(undo.max_file_mb * _MB), round(undo.max_total_mb * _MB))
+    bounds = scanner.SizeLimits(round(undo.max_file_mb * _MB), round(undo.max_total_mb * _MB))
     path = place.env.get("PATH", os.defpath)
     # Of folders in each other the outer one is enough.
     outer = tuple(r for r in roots if not any(r != o and r.is_relative_to(o) for o in roots))
-    return StoreConfig(kept_folder(place), outer or roots, path, str(place.home or ""), session, bounds)
+    return checkpoints_store.StoreConfig(
+        kept_folder(place), outer or roots, path, str(place.home or ""), session, bounds
+    )
 
 
 def undoing(place: RunEnvironment, settings: Settings, session: str) -> UndoManager:
     """Undo and redo in a session of the project. Raises UsageError where nothing can be kept or read."""
-    from agent_cli.checkpoints.git_store import StoreError
-    from agent_cli.checkpoints.store import Store
-    from agent_cli.checkpoints.undo import UndoManager
-
     try:
-        return UndoManager(Store(where_kept(place, settings, session)))
-    except StoreError as error:
+        return checkpoints_undo.UndoManager(checkpoints_store.Store(where_kept(place, settings, session)))
+    except git_store.StoreError as error:
         raise UsageError(f"There are no snapshots to undo by: {error}.") from None

@@ -19,7 +19,16 @@ from agent_cli.core.trust import Trust
 from agent_cli.memory.files import Sources, own_folders
 from agent_cli.permissions.trust import evaluate_trust, fingerprints, grant_trust
 from agent_cli.session.store import state_folder
+from agent_tools.lazy import lazy_imports
 from agent_tools.text import shorten
+
+with lazy_imports():
+    from agent_cli.permissions import rule_examples  # few rules have examples
+    from agent_cli.permissions.git import (
+        standing,
+        use,  # only sessions on a terminal ask
+    )
+    from agent_tools.process import guarded_git
 
 
 def find_place(env: Mapping[str, str], folder: str | os.PathLike[str] | None = None) -> RunEnvironment:
@@ -167,9 +176,7 @@ def _check_examples(layers: Layers, place: RunEnvironment) -> None:
     """Raises SettingsError for a rule that does not cover what it says of itself."""
     if not any(rule.match or rule.not_match for rule in layers.rules):
         return
-    from agent_cli.permissions.rule_examples import check_examples  # few rules have examples
-
-    if mistakes := check_examples(layers.rules, place.cwd, place.home or place.cwd):
+    if mistakes := rule_examples.check_examples(layers.rules, place.cwd, place.home or place.cwd):
         raise SettingsError("; ".join(mistakes))
 
 
@@ -243,13 +250,10 @@ def _contained(env: Mapping[str, str]) -> bool:
 
 def has_changes(place: RunEnvironment, layers: Layers) -> bool:
     """Whether git has anything to commit in the project; no, too, where it may not be asked. It takes a moment."""
-    from agent_cli.permissions.git.use import NotUsableError, git_to_read  # only sessions on a terminal ask
-    from agent_tools.process.guarded_git import GitError
-
     try:
-        git = git_to_read(place.root, place.env, layers.trust.git_use)
+        git = use.git_to_read(place.root, place.env, layers.trust.git_use)
         return bool(git.run("status", "--porcelain", "--untracked-files=normal", seconds=5.0).strip())
-    except (NotUsableError, GitError):
+    except (use.NotUsableError, guarded_git.GitError):
         return False
 
 
@@ -257,9 +261,7 @@ def git_would_start(place: RunEnvironment, layers: Layers) -> str:
     """What git would run of a project that is not trusted if the user's own git were started; "" for nothing."""
     if layers.trust.trusted:
         return ""
-    from agent_cli.permissions.git.standing import look_at_repository
-
-    found = look_at_repository(place.root)
+    found = standing.look_at_repository(place.root)
     if layers.trust.git_use == "unknown":
         return "the hooks and programs that it configures"
     return ", ".join((*found.brings, *(f"the hook {name}" for name in found.hooks)))

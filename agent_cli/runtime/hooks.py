@@ -15,10 +15,18 @@ from agent_cli.core.hooks import NO_HOOKS, Again, Hook, HookResult, Hooks
 from agent_cli.core.place import RunEnvironment
 from agent_tools.base import Effect, ToolContext
 from agent_tools.cancel import CancelToken
+from agent_tools.lazy import lazy_imports
 
 if TYPE_CHECKING:
     from agent_cli.engine.types import ModelHandle
     from agent_cli.hooks import HookRegistry, PythonHook
+
+with lazy_imports():
+    from agent_cli.core import rules
+    from agent_cli.hooks import matching, registry
+    from agent_cli.permissions import matcher
+    from agent_cli.runtime import models
+    from agent_tools.shell import env
 
 
 class LazyHooks:
@@ -79,36 +87,26 @@ def make_hooks(
         return NO_HOOKS
 
     def environment(own: bool) -> dict[str, str]:
-        from agent_tools.shell.env import STARTUP, command_env
-
         if not own:
-            return command_env(context)[0]
-        return {n: v for n, v in place.env.items() if n not in STARTUP and not n.startswith("BASH_FUNC_")}
+            return env.command_env(context)[0]
+        return {n: v for n, v in place.env.items() if n not in env.STARTUP and not n.startswith("BASH_FUNC_")}
 
     def about(rule: str, tool: str, effects: Sequence[Effect]) -> bool:
-        from agent_cli.core.rules import read_rule
-        from agent_cli.permissions.matcher import is_about
-
         root = context.workspace.root
-        return is_about(read_rule("deny", rule, "", root), tool, effects, root, place.home or Path("/"))
+        return matcher.is_about(rules.read_rule("deny", rule, "", root), tool, effects, root, place.home or Path("/"))
 
     @cache
     def by_name(name: str) -> ModelHandle:
-        from agent_cli.runtime.models import later_model
-
-        return later_model(name, settings, place)()
+        return models.later_model(name, settings, place)()
 
     def opened(name: str) -> ModelHandle:
         return by_name(name or settings.small_model or model() or settings.model or "")
 
     def table() -> HookRegistry:
-        from agent_cli.hooks.matching import HookSession
-        from agent_cli.hooks.registry import HookRegistry
-
-        return HookRegistry(
+        return registry.HookRegistry(
             hooks,
             functions,
-            session=HookSession(session[0], str(session[1] or ""), place.root),
+            session=matching.HookSession(session[0], str(session[1] or ""), place.root),
             environment=environment,
             cwd=lambda: context.workspace.cwd,
             asked=asked,

@@ -20,12 +20,19 @@ from agent_cli.session.store import state_folder
 from agent_tools.base import Tool, ToolError
 from agent_tools.cancel import CancelledError
 from agent_tools.context import UserCommand
+from agent_tools.lazy import lazy_imports
 from agent_tools.live_mapping import LiveMapping
 
 if TYPE_CHECKING:
     from agent_cli.mcp.approvals import Approvals
     from agent_cli.mcp.config import DeclaredServer
     from agent_cli.mcp.manager import Servers
+
+with lazy_imports():
+    from agent_cli.mcp import approvals as mcp_approvals
+    from agent_cli.mcp import config, manager, resources, server_state
+    from agent_tools import secret_patterns
+    from agent_tools.shell import env as shell_env  # with the shell
 
 FINDERS = ("ToolSearch", "UseTool")
 # So long the first message in a terminal waits for servers; what comes later is found by ToolSearch.
@@ -48,23 +55,18 @@ def make_servers(
     """The servers of a run, not begun yet; None where none is declared. Raises UsageError."""
     if not declares_servers(options, place, layers):
         return None
-    from agent_cli.mcp.config import find_servers
-    from agent_cli.mcp.manager import Servers
-
-    found, problems = find_servers(options, place, layers)
+    found, problems = config.find_servers(options, place, layers)
     for problem in problems:
         warn(problem)
     if not found:
         return None
-    return Servers(found, make_setup(options, place, settings, warn), settings.mcp.disabled)
+    return manager.Servers(found, make_setup(options, place, settings, warn), settings.mcp.disabled)
 
 
 def make_setup(options: RunOptions, place: RunEnvironment, settings: Settings, warn: Callable[[str], None]) -> Any:
     """What servers are started with."""
-    from agent_cli.mcp.server_state import ServerSettings
-
     extra = tuple(place.cwd / os.path.expanduser(d) for d in settings.permissions.additional_directories)
-    return ServerSettings(
+    return server_state.ServerSettings(
         env=place.env,
         server_env=lambda: server_environment(place, settings),
         cwd=place.root,
@@ -85,31 +87,23 @@ def logins_folder(place: RunEnvironment) -> Path:
 
 def approvals_of(place: RunEnvironment, warn: Callable[[str], None] = lambda text: None) -> Approvals:
     """What the user agreed to about servers. warn: told where nothing in that file is believed."""
-    from agent_cli.mcp.approvals import Approvals
-
-    return Approvals(state_folder(place.env), place.root, warn)
+    return mcp_approvals.Approvals(state_folder(place.env), place.root, warn)
 
 
 def server_environment(place: RunEnvironment, settings: Settings) -> dict[str, str]:
     """What a server's process is given beside what is declared for it: as a command, no secrets."""
-    from agent_tools.secret_patterns import without_secrets
-    from agent_tools.shell.env import STARTUP  # with the shell
-
-    env = without_secrets(place.env, settings.shell.env_pass)
-    return {name: value for name, value in env.items() if name not in STARTUP}
+    env = secret_patterns.without_secrets(place.env, settings.shell.env_pass)
+    return {name: value for name, value in env.items() if name not in shell_env.STARTUP}
 
 
 def unapproved(options: RunOptions, place: RunEnvironment, layers: Layers) -> list[tuple[DeclaredServer, str]]:
     """The project's servers that wait for the user's yes, each with what stands against it. Raises UsageError."""
     if options.trust or not declares_servers(options, place, layers):
         return []
-    from agent_cli.mcp.approvals import may_start
-    from agent_cli.mcp.config import find_servers
-
-    found, _ = find_servers(options, place, layers)
+    found, _ = config.find_servers(options, place, layers)
     off = layers.settings().mcp.disabled
     approvals = approvals_of(place)
-    waiting = [(f, may_start(f, approvals, False)) for f in found if f.name not in off]
+    waiting = [(f, mcp_approvals.may_start(f, approvals, False)) for f in found if f.name not in off]
     return [(f, why) for f, why in waiting if why]
 
 
@@ -155,9 +149,7 @@ class SessionServers:
         self._tools.replace({**self._own_tools, **finders, **self.servers.tools()})
         prompts: dict[str, Any] = {}
         if any(server.prompts for server in self.servers.all.values()):
-            from agent_cli.mcp.resources import prompts_of
-
-            prompts.update(prompts_of(self.servers.all))
+            prompts.update(resources.prompts_of(self.servers.all))
         # Without prompts nothing is copied: the commands that are shipped are read when they are first looked at.
         self._commands.replace({**self._own_commands, **prompts} if prompts else self._own_commands)
 
@@ -193,11 +185,9 @@ class SessionServers:
         """The message with the resources of servers that it mentions. Raises ToolError, CancelledError."""
         if "@" not in text:
             return text
-        from agent_cli.mcp.resources import with_resources
-
         conversation = self._conversation
         try:
-            expanded, media = with_resources(text, self.servers.all, conversation.kit.context)
+            expanded, media = resources.with_resources(text, self.servers.all, conversation.kit.context)
         except CancelledError:
             raise ToolError("Interrupted; nothing was sent.") from None
         conversation.attached = (*conversation.attached, *media)

@@ -16,7 +16,16 @@ from agent_cli.session.records import Header
 from agent_cli.session.store import state_folder
 from agent_tools.cancel import CancelToken
 from agent_tools.fs.private import private_folder
+from agent_tools.lazy import lazy_imports
 from agent_tools.media import MediaKind
+
+with lazy_imports():
+    from agent_cli.core import redact
+    from agent_cli.providers import (
+        debug,
+        discover,  # most runs name their model
+    )
+    from agent_tools.net import http  # HTTP and TLS, which a script does without
 
 # A model on this machine may read a long prompt for many minutes; where its server ends, the connection ends too.
 LOCAL_IDLE_SECONDS = 1800.0
@@ -26,9 +35,7 @@ def choose_model(name: str | None, settings: Settings, place: RunEnvironment) ->
     """The model to use: the one named, or what is found. Raises UsageError."""
     try:
         if not name:
-            from agent_cli.providers.discover import default_model  # most runs name their model
-
-            name = default_model(place.env)
+            name = discover.default_model(place.env)
         return resolve(
             name,
             base_url=settings.base_url,
@@ -111,12 +118,10 @@ def open_wire(model: ResolvedModel, settings: Settings) -> ModelClient:
     """The wire of a model, opened with its first request. Raises UsageError for a script that cannot be read."""
 
     def opened() -> ModelClient:
-        from agent_tools.net.http import Timeouts  # HTTP and TLS, which a script does without
-
         idle = settings.idle_timeout
         if idle == Settings().idle_timeout and is_loopback_url(model.base_url):
             idle = LOCAL_IDLE_SECONDS
-        timeouts = Timeouts(settings.connect_timeout, idle, settings.total_timeout)
+        timeouts = http.Timeouts(settings.connect_timeout, idle, settings.total_timeout)
         return open_transport(model, timeouts=timeouts, attempts=settings.retries)
 
     if model.wire != "scripted":
@@ -131,9 +136,6 @@ def debugged(
     transport: ModelClient, model: ResolvedModel, place: RunEnvironment, header: Header, warn: Callable[[str], None]
 ) -> ModelClient:
     """The wire with its requests and responses written down, without secrets."""
-    from agent_cli.core.redact import Redactor
-    from agent_cli.providers.debug import RequestLogger
-
     folder = state_folder(place.env) / "debug"
     path = folder / f"{header.session_id}.jsonl"
     try:
@@ -141,7 +143,9 @@ def debugged(
     except OSError as error:
         raise UsageError(f"--debug: cannot write to {folder}: {error.strerror}.") from None
     warn(f"requests and responses are written to {path}")
-    return RequestLogger(transport, path, Redactor(place.env, model.api_key.reveal() if model.api_key else ""))
+    return debug.RequestLogger(
+        transport, path, redact.Redactor(place.env, model.api_key.reveal() if model.api_key else "")
+    )
 
 
 def later_model(name: str, settings: Settings, place: RunEnvironment) -> Callable[[], ModelHandle]:

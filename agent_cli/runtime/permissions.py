@@ -19,12 +19,20 @@ from agent_cli.permissions.policy import Policy
 from agent_cli.session.store import state_folder
 from agent_tools.base import ToolContext
 from agent_tools.fs.workspace import Workspace
+from agent_tools.lazy import lazy_imports
 from agent_tools.sandbox.conditions import Confined, SandboxLimits
 from agent_tools.sandbox.runner import SandboxRunner
 from agent_tools.shell.state import ShellState
 
 if TYPE_CHECKING:
     from agent_tools.sandbox.profile import Profile
+
+with lazy_imports():
+    from agent_cli.permissions import rule_store  # only where a user may say so
+    from agent_tools.sandbox import (
+        domains,  # few settings have domains
+        profile,
+    )
 
 
 def make_policy(
@@ -72,9 +80,7 @@ def rule_saver(options: RunOptions, place: RunEnvironment, layers: Layers) -> Ca
     """What saves a rule for the project; None where it would not count there."""
     if options.bare or place.root == place.home:
         return None
-    from agent_cli.permissions.rule_store import saver  # only where a user may say so
-
-    return saver(layers.trust, state_folder(place.env))
+    return rule_store.saver(layers.trust, state_folder(place.env))
 
 
 def make_confinement(workspace: Workspace, settings: Settings, place: RunEnvironment) -> SandboxRunner | None:
@@ -96,10 +102,8 @@ def _check(settings: Settings) -> None:
     asked = settings.sandbox
     try:
         if asked.domains:
-            from agent_tools.sandbox.domains import parse_domain  # few settings have domains
-
             for domain in asked.domains:
-                parse_domain(domain)
+                domains.parse_domain(domain)
     except ValueError as error:
         raise UsageError(f"The setting sandbox.domains: {error}.") from None
     if wrong := next((p for p in asked.ports if not 0 < p < 1 << 16), None):
@@ -115,13 +119,12 @@ def sandbox_profile(
     workspace: Workspace, settings: Settings, place: RunEnvironment, *, temp: Path | None = None, network: bool = False
 ) -> Profile:
     """The profile for the next command. temp: the session's private directory. network: this command was allowed it."""
-    # Most runs put nothing into a sandbox.
-    from agent_tools.sandbox.profile import make_profile
 
+    # Most runs put nothing into a sandbox.
     def paths(texts: tuple[str, ...]) -> list[Path]:
         return [Path(place.root, os.path.expanduser(text)) for text in texts]
 
-    return make_profile(
+    return profile.make_profile(
         workspace.roots,
         place.home,
         extra=paths(settings.sandbox.writable),

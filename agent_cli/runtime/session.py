@@ -24,6 +24,10 @@ from agent_cli.session.log import SessionBusyError, SessionLog
 from agent_cli.session.records import Header, Restored, SessionNotFoundError
 from agent_cli.session.store import SessionStore
 from agent_tools.base import Tool
+from agent_tools.lazy import lazy_imports
+
+with lazy_imports():
+    from agent_cli.session import search  # only to go on with one that is named
 
 # Seconds to wait for another process that has a session open, which may be about to end.
 PATIENCE = 5.0
@@ -88,9 +92,7 @@ def _meant(options: RunOptions, store: SessionStore) -> Path:
     """The log of the session to go on with. Raises SessionNotFoundError."""
     if not options.resume:
         return store.path(store.latest())
-    from agent_cli.session.search import find_session  # only to go on with one that is named
-
-    return find_session(store, options.resume, anywhere=options.fork_session)
+    return search.find_session(store, options.resume, anywhere=options.fork_session)
 
 
 def make_header(

@@ -16,6 +16,13 @@ from agent_cli.session.log import SessionBusyError, SessionLog
 from agent_cli.session.permissions import draft_file, fresh_copy, kept_copies, owner_file
 from agent_cli.session.records import Restored, SessionInfo, SessionNotFoundError
 from agent_tools.fs.safe_read import read_start
+from agent_tools.lazy import lazy_imports
+
+with lazy_imports():
+    from agent_cli.session import (
+        restore,  # a session that begins needs none of it
+        timeline,
+    )
 
 
 def state_folder(env: Mapping[str, str]) -> Path:
@@ -102,22 +109,18 @@ class SessionStore:
 
     def load(self, session_id: str) -> Restored:
         """Read a session. Raises SessionNotFoundError where nothing of it can be read."""
-        from agent_cli.session.restore import restore  # a session that begins needs none of it
-
         try:
             with open_log(self.path(session_id)) as file:
-                return restore(file, session_id)
+                return restore.restore(file, session_id)
         except OSError as error:
             raise SessionNotFoundError(f"Cannot read session {session_id}: {error.strerror or error}.") from None
 
     def list(self) -> Iterator[SessionInfo]:
         """All sessions of the project, the latest changed first; unreadable ones are left out."""
-        from agent_cli.session.restore import restore
-
         for session_id in self.ids():
             try:
                 data = read_log(self.path(session_id))
-                session = restore(data, session_id)
+                session = restore.restore(data, session_id)
             except (SessionNotFoundError, OSError):
                 continue
             yield info_of(session_id, session, data)
@@ -125,9 +128,7 @@ class SessionStore:
 
 def info_of(session_id: str, session: Restored, data: bytes) -> SessionInfo:
     """All that lists say of a session, for `--json`."""
-    from agent_cli.session.timeline import build_timeline, stage_of
-
-    turns = build_timeline(data)
+    turns = timeline.build_timeline(data)
     calls = [c for t in turns for c in t.calls]
     return SessionInfo(
         session_id=session_id,
@@ -135,7 +136,7 @@ def info_of(session_id: str, session: Restored, data: bytes) -> SessionInfo:
         model=session.header.model,
         first_message=" ".join(turns[0].query.split())[:80] if turns else "",
         query=turns[-1].query if turns else "",
-        stage=stage_of(session),
+        stage=timeline.stage_of(session),
         messages=len(session.history),
         cost=session.usage.cost,
         plan=session.plan,

@@ -51,7 +51,11 @@ from agent_cli.terminal.slash import REGISTRY, ExitRequestedError, is_aside, run
 from agent_cli.terminal.startup import greet_resumed, hints
 from agent_tools.base import ToolError
 from agent_tools.display import Display, TodoView
+from agent_tools.lazy import lazy_imports
 from agent_tools.text import one_line
+
+with lazy_imports():
+    from agent_cli.terminal.render import live
 
 
 def how_it_ended(result: TurnResult | None) -> Literal["well", "stopped", "badly"]:
@@ -312,9 +316,7 @@ class Repl(Dialogs):
             self.say(text)
             return
         # The parser and the lexers, for which the prompt does not wait.
-        from agent_cli.terminal.render.live import MarkdownStream
-
-        stream = MarkdownStream(self._console.width, color=not self._console.no_color)
+        stream = live.MarkdownStream(self._console.width, color=not self._console.no_color)
         self._console.file.write("\n".join([*stream.feed(text), *stream.finish()]) + "\n")
 
     def start_over(self) -> None:

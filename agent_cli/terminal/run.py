@@ -12,6 +12,10 @@ from agent_cli.core.terminal import is_dumb
 from agent_cli.runtime.environment import find_place, read_settings
 from agent_cli.terminal.repl import LineScreen, Repl
 from agent_cli.terminal.startup import ask_before_start, is_first_start
+from agent_tools.lazy import lazy_imports
+
+with lazy_imports():
+    from agent_cli.terminal.app import session
 
 
 def run_repl(options: RunOptions) -> int:
@@ -35,6 +39,4 @@ def _front_end(options: RunOptions, settings: Settings, env: Mapping[str, str]) 
     if options.plain or settings.terminal.plain or not drawable or not (os.isatty(0) and os.isatty(1)):
         return Repl
     # A line front end does without the application.
-    from agent_cli.terminal.app.session import AppRepl
-
-    return AppRepl
+    return session.AppRepl

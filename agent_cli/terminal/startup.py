@@ -27,8 +27,13 @@ from agent_cli.terminal.dialogs.model import Dialog, Prose
 from agent_cli.terminal.dialogs.questions import Dialogs, confirm_dialog
 from agent_cli.terminal.editor import read_line
 from agent_cli.terminal.slash import SlashContext
+from agent_tools.lazy import lazy_imports
 from agent_tools.lookalikes import visible
 from agent_tools.text import counted, one_line, shorten
+
+with lazy_imports():
+    from agent_cli.providers import discover  # few starts get here
+    from agent_tools.sandbox import sandbox  # few starts get here
 
 _SANDBOX = (
     (
@@ -95,9 +100,7 @@ def choose_first_model(dialogs: Dialogs, options: RunOptions, layers: Layers, pl
     """Ask which model to use, where nothing says so and there are several; keep the answer in the user's settings."""
     if options.model or layers.settings().model or options.resume or options.continue_ or not os.isatty(0):
         return
-    from agent_cli.providers.discover import discover  # few starts get here
-
-    found = discover(place.env)
+    found = discover.discover(place.env)
     if len(found) < 2:
         return
     chosen = dialogs.choose("Which model? (/model changes it at any time)", found)
@@ -113,9 +116,7 @@ def choose_sandbox(dialogs: Dialogs, layers: Layers, place: RunEnvironment) -> N
     asked = layers.settings().sandbox
     if asked.mode == "off" or "sandbox.auto_allow" in layers.origins or not os.isatty(0):
         return
-    from agent_tools.sandbox.sandbox import choose, trial_profile  # few starts get here
-
-    if choose(asked.mode, trial_profile(), place.env).kind != "bubblewrap":
+    if sandbox.choose(asked.mode, sandbox.trial_profile(), place.env).kind != "bubblewrap":
         return
     chosen = dialogs.choose("How should commands run? (/config sandbox.auto_allow changes it later)", _SANDBOX)
     if chosen is not None:

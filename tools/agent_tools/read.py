@@ -13,10 +13,15 @@ from agent_tools.fs.files import UnusableFileError
 from agent_tools.fs.nofollow import lstat_resolved
 from agent_tools.fs.paths import display_path, not_found_error
 from agent_tools.fs.workspace import LIMIT
+from agent_tools.lazy import lazy_imports
 from agent_tools.notebook.notebook import parse_notebook, show_notebook
 from agent_tools.record import Value
 from agent_tools.schema import FILE_NAMES
 from agent_tools.text import counted, cut_line, fit
+
+with lazy_imports():
+    from agent_tools.documents import pdf
+    from agent_tools.fs import large_files
 
 LINES = 2_000
 CHARACTERS = 100_000
@@ -69,9 +74,7 @@ class Read(Tool[ReadArgs]):
         name = ctx.workspace.spell(path)
         if data.startswith(b"%PDF-"):
             # This and the other kinds are rarely read, and every start loads this file.
-            from agent_tools.documents.pdf import show_pdf
-
-            return show_pdf(data, name, args.offset, args.limit, ctx)
+            return pdf.show_pdf(data, name, args.offset, args.limit, ctx)
         text = decode_text(data)
         if text is None:
             return _not_text(data, name, ctx)
@@ -127,11 +130,9 @@ def _is_large(path: Path) -> bool:
 
 def _part_of_large(path: Path, first: int, limit: int, ctx: ToolContext) -> ToolResult:
     """Numbered lines of a file that is not loaded. It does not count as read: it is too large to be edited."""
-    from agent_tools.fs.large_files import read_window
-
     name = ctx.workspace.spell(path)
     try:
-        window = read_window(path, name, first, limit, CHARACTERS, ctx.cancel)
+        window = large_files.read_window(path, name, first, limit, CHARACTERS, ctx.cancel)
     except UnusableFileError as error:
         raise ctx.workspace.advised(error) from None
     if not window.lines:

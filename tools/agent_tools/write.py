@@ -9,6 +9,7 @@ from agent_tools.base import Effect, Progress, Tool, ToolContext, ToolError, Too
 from agent_tools.display import Diff
 from agent_tools.fs.encoding import TextFile, line_end, split_lines
 from agent_tools.fs.paths import display_path
+from agent_tools.lazy import lazy_imports
 from agent_tools.record import Value
 from agent_tools.schema import FILE_NAMES
 from agent_tools.text import counted
@@ -16,6 +17,10 @@ from agent_tools.text import counted
 # What only a change needs is imported by the first one.
 if TYPE_CHECKING:
     from agent_tools.edit.change import Change
+
+with lazy_imports():
+    from agent_tools.edit import change as edit_change
+    from agent_tools.edit import formatters
 
 
 class WriteArgs(Value):
@@ -52,14 +57,12 @@ class Write(Tool[WriteArgs]):
         return self._change(args, ctx).diff(ctx)
 
     def run(self, args: WriteArgs, ctx: ToolContext) -> Generator[Progress, None, ToolResult]:
-        from agent_tools.edit.formatters import after_edit
-
         change = self._change(args, ctx)
         name, diff = ctx.workspace.spell(change.path), change.diff(ctx)
         if change.before == change.after:
             return ToolResult(f"{name} holds exactly this content already; it was left alone.", diff)
         change.make(ctx)
-        (final,), told = yield from after_edit((change,), ctx)
+        (final,), told = yield from formatters.after_edit((change,), ctx)
         did = (
             f"Created {name} ({counted(diff.added, 'line')})."
             if diff.created
@@ -68,10 +71,8 @@ class Write(Tool[WriteArgs]):
         return ToolResult(" ".join(filter(None, (did, change.note))) + told, final.diff(ctx))
 
     def _change(self, args: WriteArgs, ctx: ToolContext) -> Change:
-        from agent_tools.edit.change import Change, current_text
-
         path = ctx.workspace.resolve(args.file_path)
-        before, text = current_text(path, ctx, "write")
+        before, text = edit_change.current_text(path, ctx, "write")
         content, note = args.content, ""
         if line_end(text.content) == "\r\n" and "\r" not in content:
             content = content.replace("\n", "\r\n")
@@ -83,4 +84,4 @@ class Write(Tool[WriteArgs]):
                 raise
             after = TextFile(content).encode(content)
             note = f"It is UTF-8 now, because {text.encoding} lacks some of its characters."
-        return Change(path, before, after, text.content, content, note)
+        return edit_change.Change(path, before, after, text.content, content, note)

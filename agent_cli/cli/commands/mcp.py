@@ -35,11 +35,16 @@ from agent_cli.permissions.trust import fingerprints, grant_trust, keep_trust
 from agent_cli.runtime.environment import find_place, read_settings
 from agent_cli.runtime.mcp import approvals_of, logins_folder, make_setup
 from agent_cli.session.store import state_folder
+from agent_tools.lazy import lazy_imports
 from agent_tools.text import counted, one_line, shorten
 
 if TYPE_CHECKING:
     from agent_cli.mcp.manager import Servers
     from agent_cli.mcp.server import Server
+
+with lazy_imports():
+    from agent_cli.cli import serve_tools  # the SDK and the engine
+    from agent_cli.mcp import manager  # the SDK, half a second
 
 app = typer.Typer(no_args_is_help=True, add_completion=False)
 Name = Annotated[str, typer.Argument(help="The server's name.")]
@@ -228,11 +233,9 @@ def _brought_up(
     found: DeclaredServer, place: RunEnvironment, layers: Layers, *, trusted: bool
 ) -> tuple[Servers, Server, float]:
     """The server, started and waited for; the caller closes it."""
-    from agent_cli.mcp.manager import Servers  # the SDK, half a second
-
     settings = layers.settings()
     setup = make_setup(RunOptions(trust=trusted), place, settings, print_notice)
-    servers = Servers([found], setup)
+    servers = manager.Servers([found], setup)
     started = time.monotonic()
     try:
         servers.wait(settings.mcp.start_timeout + 1)
@@ -333,6 +336,4 @@ def logout_of_server(name: Name, mcp_config: Config = None) -> int:
 )  # fmt: skip
 def mcp_serve(options: RunOptions) -> int:
     """Offer the tools of this program to another one, over standard input and output. What would ask is refused."""
-    from agent_cli.cli.serve_tools import serve_tools  # the SDK and the engine
-
-    return serve_tools(options)
+    return serve_tools.serve_tools(options)

@@ -19,7 +19,11 @@ from agent_cli.engine.compaction.measure import fixed_tokens, limit_of, scaled, 
 from agent_cli.engine.compaction.summarize import fits_whole, summary_of
 from agent_cli.engine.turn import Turn
 from agent_cli.providers.base import ModelError
+from agent_tools.lazy import lazy_imports
 from agent_tools.record import Value
+
+with lazy_imports():
+    from agent_cli.engine import hook_points  # only with hooks
 
 # Cutting results is worth the broken cache where it frees this share of the room, and leaves this much free.
 _FREES, _LEAVES = 0.15, 0.8
@@ -119,9 +123,7 @@ def compact(
         ),
     )
     if head and trigger != "manual" and not turn.kit.depth and turn.kit.hooks.wants("SessionStart", "compact"):
-        from agent_cli.engine.hook_points import session_start  # only with hooks
-
-        for text in (yield from session_start(turn.kit, "compact", options.label)):
+        for text in (yield from hook_points.session_start(turn.kit, "compact", options.label)):
             yield from turn.add(UserMessage(text))
     return ""
 
@@ -134,9 +136,7 @@ def _allowed(turn: Turn, trigger: Trigger, focus: str) -> Generator[Event, None,
     minds = [f"The user asks to keep above all: {focus}"] if focus else []
     kind = "manual" if trigger == "manual" else "auto"
     if turn.kit.hooks.wants("PreCompact", kind):
-        from agent_cli.engine.hook_points import pre_compact
-
-        said = yield from pre_compact(turn, kind, focus)
+        said = yield from hook_points.pre_compact(turn, kind, focus)
         if said.stop is not None or said.verdict == "deny":
             reason = said.reason or said.stop
             return "", f"A hook does not let the conversation be compacted{f': {reason}' if reason else '.'}"

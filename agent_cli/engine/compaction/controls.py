@@ -16,7 +16,11 @@ from agent_cli.engine.loop import run_turn
 from agent_cli.engine.turn import Turn
 from agent_cli.providers.base import ModelError
 from agent_tools.cancel import CancelledError, CancelToken
+from agent_tools.lazy import lazy_imports
 from agent_tools.record import Value
+
+with lazy_imports():
+    from agent_cli.engine.compaction import compact
 
 MEMORY = "# Project memory\n"
 _TOLD = "<project_memory"
@@ -78,13 +82,11 @@ def compact_now(conversation: Conversation, show: Listener, focus: str = "") -> 
     """Compact the conversation because the user wants it; why it was not, or "" where it was."""
     if conversation.suspended:
         return OPEN
-    from agent_cli.engine.compaction.compact import compact
-
     conversation.kit.context.cancel = CancelToken()
     turn = Turn(conversation.history, conversation.kit, conversation.options, run_turn)
     used = used_tokens(conversation.kit.state.window, conversation.options, conversation.history)
     try:
-        why = drive(compact(turn, "manual", used, focus), conversation.record, show)
+        why = drive(compact.compact(turn, "manual", used, focus), conversation.record, show)
         if not why:
             # Hooks of the start see the next message first.
             conversation.source = "compact"

@@ -10,10 +10,14 @@ from typing import TYPE_CHECKING
 
 from agent_cli.core.events import Event
 from agent_cli.core.messages import AssistantMessage, Message
+from agent_tools.lazy import lazy_imports
 
 if TYPE_CHECKING:
     from agent_cli.core.results import Failure
     from agent_cli.engine.turn import Turn
+
+with lazy_imports():
+    from agent_cli.engine.compaction import compact
 
 # A smaller window is always looked at closely: the prompt and the tools alone may fill much of it.
 _SMALL = 64_000
@@ -26,9 +30,7 @@ def compact_if_needed(turn: Turn) -> Generator[Event, None, None]:
     """
     if not _may_be_near(turn):
         return
-    from agent_cli.engine.compaction.compact import compact_if_full
-
-    yield from compact_if_full(turn)
+    yield from compact.compact_if_full(turn)
 
 
 def compact_after_overflow(turn: Turn, failure: Failure) -> Generator[Event, None, bool]:
@@ -38,9 +40,7 @@ def compact_after_overflow(turn: Turn, failure: Failure) -> Generator[Event, Non
     """
     if failure.kind != "context_too_long":
         return False
-    from agent_cli.engine.compaction.compact import compact_refused
-
-    return (yield from compact_refused(turn, failure))
+    return (yield from compact.compact_refused(turn, failure))
 
 
 def _may_be_near(turn: Turn) -> bool:

@@ -21,10 +21,14 @@ from agent_cli.engine.compaction.controls import (
 from agent_cli.session.codec import read_log
 from agent_cli.session.store import SessionStore, state_folder
 from agent_cli.terminal.slash import SlashContext, slash
+from agent_tools.lazy import lazy_imports
 from agent_tools.text import counted, shorten
 
 if TYPE_CHECKING:
     from agent_cli.session.timeline import Spending
+
+with lazy_imports():
+    from agent_cli.session import timeline  # reads logs, which a start does not
 
 WIDTH = 50
 _CHOICES = 12
@@ -145,11 +149,9 @@ def _told(ctx: SlashContext) -> Spending | None:
     """What the log says; None where there is none."""
     if not ctx.agent.settings.save_sessions:
         return None
-    from agent_cli.session.timeline import spending  # reads logs, which a start does not
-
     store = SessionStore(state_folder(ctx.place.env), ctx.place.root)
     try:
-        return spending(read_log(store.path(ctx.agent.header.session_id)))
+        return timeline.spending(read_log(store.path(ctx.agent.header.session_id)))
     except OSError:
         return None
 

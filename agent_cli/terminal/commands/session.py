@@ -19,8 +19,13 @@ from agent_cli.session.summary import SessionSummary, glances
 from agent_cli.terminal.dialogs.session_picker import row
 from agent_cli.terminal.render.ansi import to_clipboard
 from agent_cli.terminal.slash import REGISTRY, ExitRequestedError, SlashContext, slash
+from agent_tools.lazy import lazy_imports
 from agent_tools.shell.jobs import Jobs, clock_duration
 from agent_tools.text import counted, shorten
+
+with lazy_imports():
+    from agent_cli.session import search
+    from agent_cli.session.export import formats
 
 
 @slash("help", "this list", aside=True)
@@ -76,16 +81,14 @@ def _sessions(ctx: SlashContext, words: str) -> None:
 
 @slash("resume", "resume another session", "[ID or words]")
 def _resume(ctx: SlashContext, words: str) -> None:
-    from agent_cli.session.search import SeveralSessionsError, find_session
-
     here = ctx.agent.header.session_id
     store = _store(ctx)
     try:
         if words:
-            session_id = find_session(store, words).stem
+            session_id = search.find_session(store, words).stem
         else:
             session_id = _choose(ctx, [g for g in glances(store.folder) if g.session_id != here])
-    except SeveralSessionsError as several:
+    except search.SeveralSessionsError as several:
         session_id = _choose(ctx, several.found)
     except SessionNotFoundError as error:
         ctx.say(str(error))
@@ -127,21 +130,19 @@ def _rename(ctx: SlashContext, words: str) -> None:
 
 @slash("export", "write this session as markdown, HTML or JSON, by the file's name", "[FILE]", aside=True)
 def _export(ctx: SlashContext, words: str) -> None:
-    from agent_cli.session.export.formats import document, format_of, write_document
-
     log = _store(ctx).path(ctx.agent.header.session_id)
     if not log.exists():
         ctx.say("There is nothing to export: this session has no record on disk.")
         return
     path = ctx.place.cwd / os.path.expanduser(words) if words else _free(ctx.place.cwd, f"session-{log.stem[:8]}")
     try:
-        made = document(log, format_of(path.name) or "markdown")
+        made = formats.document(log, formats.format_of(path.name) or "markdown")
         try:
-            write_document(path, made, replace=False)
+            formats.write_document(path, made, replace=False)
         except FileExistsError:
             if not ctx.confirm(f"{path.name} exists already. Replace it?"):
                 return
-            write_document(path, made, replace=True)
+            formats.write_document(path, made, replace=True)
     except SessionNotFoundError as error:
         raise UsageError(str(error)) from None
     except OSError as error:

@@ -15,8 +15,12 @@ from agent_cli.engine.compaction.controls import window_size
 from agent_cli.session.store import SessionStore, state_folder
 from agent_cli.terminal.slash import REGISTRY, SlashContext, slash
 from agent_tools.fs.private import private_folder
+from agent_tools.lazy import lazy_imports
 from agent_tools.sandbox.runner import SandboxRunner
 from agent_tools.text import one_line
+
+with lazy_imports():
+    from agent_cli.doctor import report as doctor_report  # 400 modules, for this command alone
 
 PACKAGE = "agent-cli"
 _SHOWN_KEYS = frozenset(("model", "small_model", "transport", "effort", "permissions.mode", "sandbox.mode", "stream"))
@@ -54,10 +58,8 @@ def status(ctx: SlashContext) -> Iterator[tuple[str, str]]:
 
 @slash("doctor", "check what is configured, found and missing")
 def _doctor(ctx: SlashContext, words: str) -> None:
-    from agent_cli.doctor.report import collect_findings, findings_text  # 400 modules, for this command alone
-
-    findings, _ = collect_findings(ctx.place, ctx.layers, [], REGISTRY)
-    ctx.page(findings_text(findings))
+    findings, _ = doctor_report.collect_findings(ctx.place, ctx.layers, [], REGISTRY)
+    ctx.page(doctor_report.findings_text(findings))
 
 
 @slash("bug", "write a report without secrets, for those who maintain this program", "[WORDS]")

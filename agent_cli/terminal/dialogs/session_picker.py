@@ -22,7 +22,11 @@ from prompt_toolkit.output import Output
 from agent_cli.session.summary import SessionSummary, age, size
 from agent_cli.terminal.app.panels import fitted
 from agent_cli.terminal.editor import read_line
+from agent_tools.lazy import lazy_imports
 from agent_tools.text import number_in, one_line
+
+with lazy_imports():
+    from agent_cli.session import search  # reads logs, which most choices do without
 
 IN_LINES = 20
 # From so many letters on, what titles do not have is looked for in all that was said.
@@ -45,9 +49,7 @@ class Narrowing:
             return titled
         key = " ".join(words)
         if key not in self._said:
-            from agent_cli.session.search import contains_text  # reads logs, which most choices do without
-
-            self._said[key] = [g for g in self._all if contains_text(g.path, words)]
+            self._said[key] = [g for g in self._all if search.contains_text(g.path, words)]
         return self._said[key]
 
 

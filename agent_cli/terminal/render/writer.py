@@ -14,10 +14,14 @@ from rich.console import Console
 from rich.text import Text
 
 from agent_cli.terminal.render.console import by_words, styled
+from agent_tools.lazy import lazy_imports
 from agent_tools.text import counted, inert, shorten
 
 if TYPE_CHECKING:
     from agent_cli.terminal.render.live import MarkdownStream
+
+with lazy_imports():
+    from agent_cli.terminal.render import live
 
 _KEPT = 2_000
 # Lines of a running call's output.
@@ -55,9 +59,7 @@ class Writer:
             return
         if self._answer is None:
             # The parser and the lexers: 40 ms that the prompt need not wait for.
-            from agent_cli.terminal.render.live import MarkdownStream
-
-            self._answer = MarkdownStream(self.console.width, color=not self.console.no_color)
+            self._answer = live.MarkdownStream(self.console.width, color=not self.console.no_color)
         self._lines(self._answer.feed(text))
 
     def think(self, text: str) -> None:

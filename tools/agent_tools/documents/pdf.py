@@ -14,9 +14,13 @@ from pathlib import Path
 from agent_tools.base import ToolContext, ToolError, ToolResult
 from agent_tools.cancel import CancelToken
 from agent_tools.display import Note
+from agent_tools.lazy import lazy_imports
 from agent_tools.media import Media
 from agent_tools.record import Value
 from agent_tools.text import counted, fit, sanitize_output
+
+with lazy_imports():
+    from agent_tools.process import reaper
 
 # What providers take as a document.
 MOST_BYTES = 20_000_000
@@ -120,13 +124,11 @@ def _ask_worker(data: bytes, first: int, most: int, seconds: float, cancel: Canc
     from importlib.util import find_spec
     from threading import Timer
 
-    from agent_tools.process.reaper import REAPER
-
     cancel.check()
     library = find_spec("pypdf")
     if library is None or library.origin is None:
         raise ToolError("PDFs cannot be read here: the package pypdf is not installed. Try `pdftotext` in Bash.")
-    process = REAPER.popen(
+    process = reaper.REAPER.popen(
         # -P: the modules beside the worker must not be taken for the library's of the same name.
         [sys.executable, "-P", str(Path(__file__).with_name("pdf_worker.py")), str(first), str(most)],
         stdin=subprocess.PIPE,

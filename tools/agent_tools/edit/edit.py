@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 from agent_tools.base import Effect, Progress, Tool, ToolContext, ToolError, ToolResult
 from agent_tools.display import Diff
 from agent_tools.fs.paths import display_path, not_found_error
+from agent_tools.lazy import lazy_imports
 from agent_tools.record import Value
 from agent_tools.schema import FILE_NAMES, NEW_NAMES, OLD_NAMES
 from agent_tools.text import counted
@@ -16,6 +17,11 @@ from agent_tools.text import counted
 if TYPE_CHECKING:
     from agent_tools.edit.change import Change
     from agent_tools.edit.matching import EditedText
+
+with lazy_imports():
+    from agent_tools.edit import change as edit_change
+    from agent_tools.edit import diff as edit_diff
+    from agent_tools.edit import formatters, matching
 
 
 class EditArgs(Value):
@@ -49,9 +55,7 @@ class Edit(Tool[EditArgs]):
         return (Effect("read", path), Effect("write", path))
 
     def summary(self, args: EditArgs, ctx: ToolContext) -> str:
-        from agent_tools.edit.diff import unified
-
-        _, added, removed = unified(args.old_string, args.new_string)
+        _, added, removed = edit_diff.unified(args.old_string, args.new_string)
         every = ", everywhere" if args.replace_all else ""
         return f"Edit {display_path(args.file_path, ctx)} (+{added} -{removed}{every})"
 
@@ -60,12 +64,10 @@ class Edit(Tool[EditArgs]):
         return change.diff(ctx)
 
     def run(self, args: EditArgs, ctx: ToolContext) -> Generator[Progress, None, ToolResult]:
-        from agent_tools.edit.formatters import after_edit
-
         change, edited = self._change(args, ctx)
         diff = change.diff(ctx)
         change.make(ctx)
-        (final,), told = yield from after_edit((change,), ctx)
+        (final,), told = yield from formatters.after_edit((change,), ctx)
         name = ctx.workspace.spell(change.path)
         if diff.created:
             return ToolResult(f"Created {name} ({counted(diff.added, 'line')}).{told}", final.diff(ctx))
@@ -74,23 +76,19 @@ class Edit(Tool[EditArgs]):
         return ToolResult(f"{head}{final.reads()}{told}", final.diff(ctx))
 
     def _change(self, args: EditArgs, ctx: ToolContext) -> tuple[Change, EditedText]:
-        from agent_tools.edit.change import Change, current_text
-
         path = ctx.workspace.resolve(args.file_path)
-        before, text = current_text(path, ctx, "edit")
+        before, text = edit_change.current_text(path, ctx, "edit")
         if before is None and args.old_string:
             raise not_found_error(path, ctx)
         edited = apply(text.content, args.old_string, args.new_string, args.replace_all, there=before is not None)
         after = text.encode(edited.content)
-        return Change(path, before, after, text.content, edited.content), edited
+        return edit_change.Change(path, before, after, text.content, edited.content), edited
 
 
 def apply(content: str, old: str, new: str, everywhere: bool, *, there: bool) -> EditedText:
     """`content` after an edit; an empty `old` fills an empty text. there: whether there is a file. Raises ToolError."""
-    from agent_tools.edit.matching import EditedText, Splice, replace
-
     if old:
-        return replace(content, old, new, everywhere)
+        return matching.replace(content, old, new, everywhere)
     if content:
         raise ToolError(
             "old_string is empty, which is only for new and empty files, and this file has content. "
@@ -98,4 +96,4 @@ def apply(content: str, old: str, new: str, everywhere: bool, *, there: bool) ->
         )
     if there and not new:
         raise ToolError("old_string and new_string are both empty: there is nothing to change.")
-    return EditedText(new, (Splice(0, 0, new),))
+    return matching.EditedText(new, (matching.Splice(0, 0, new),))

@@ -15,12 +15,16 @@ from agent_tools.edit.change import Change
 from agent_tools.edit.diff import unified
 from agent_tools.fs.encoding import TextFile, decode_text, fingerprint
 from agent_tools.fs.glob_patterns import compile_glob
+from agent_tools.lazy import lazy_imports
 from agent_tools.shell.bash import find_bash
 from agent_tools.shell.env import command_env
 from agent_tools.text import HeadTail, shorten
 
 if TYPE_CHECKING:
     from agent_tools.shell.process import ExitInfo
+
+with lazy_imports():
+    from agent_tools.shell import process
 
 SECONDS = 60.0
 _MEMORY = 8 << 30
@@ -76,8 +80,6 @@ def _commands(table: dict[str, str], change: Change, ctx: ToolContext, said: lis
 def _run(command: str, ctx: ToolContext) -> Generator[Progress, None, list[str]]:
     """Run one command. Returns what to tell of it: nothing where it succeeded in silence."""
     # With subprocess; a run without commands needs neither.
-    from agent_tools.shell.process import run_process
-
     name = f"after_edit: `{shorten(command, 150)}`"
     bash = find_bash(ctx)
     if bash is None or ctx.cancel.cancelled:
@@ -88,7 +90,7 @@ def _run(command: str, ctx: ToolContext) -> Generator[Progress, None, list[str]]
         # Node and its kin have a right to much; only what would take all there is ends.
         limited = f"ulimit -Sd {_MEMORY >> 10} 2>/dev/null\n{command}"
         argv = [bash, "--noprofile", "--norc", "-c", limited]
-        running = run_process(argv, ctx.workspace.root, env, SECONDS, ctx.cancel, kept)
+        running = process.run_process(argv, ctx.workspace.root, env, SECONDS, ctx.cancel, kept)
         try:
             while True:
                 yield Progress(next(running))

@@ -12,6 +12,7 @@ from agent_tools.edit.edit import apply
 from agent_tools.fs.encoding import TextFile
 from agent_tools.fs.paths import display_path, not_found_error
 from agent_tools.fs.workspace import ResolvedPath
+from agent_tools.lazy import lazy_imports
 from agent_tools.record import Value
 from agent_tools.schema import FILE_NAMES, NEW_NAMES, OLD_NAMES
 from agent_tools.text import counted, shorten
@@ -19,6 +20,10 @@ from agent_tools.text import counted, shorten
 # What only an edit needs is imported by the first one.
 if TYPE_CHECKING:
     from agent_tools.edit.change import Change
+
+with lazy_imports():
+    from agent_tools.edit import change as edit_change
+    from agent_tools.edit import formatters
 
 
 class OneEdit(Value):
@@ -60,11 +65,9 @@ class _File:
 
     def change(self) -> Change | None:
         """What the edits come to; None where they undo one another."""
-        from agent_tools.edit.change import Change
-
         if self.after is None or self.after == self.before:
             return None
-        return Change(self.path, self.before, self.after, self.text.content, self.content)
+        return edit_change.Change(self.path, self.before, self.after, self.text.content, self.content)
 
 
 class MultiEdit(Tool[MultiEditArgs]):
@@ -96,19 +99,14 @@ class MultiEdit(Tool[MultiEditArgs]):
         return f"Edit {', '.join(names[:3])}{more} ({counted(len(args.edits), 'edit')})"
 
     def preview(self, args: MultiEditArgs, ctx: ToolContext) -> Diff | Diffs:
-        from agent_tools.edit.change import shown_as
-
         changes, _ = self._changes(args, ctx)
-        return shown_as([change for _, change in changes], ctx)
+        return edit_change.shown_as([change for _, change in changes], ctx)
 
     def run(self, args: MultiEditArgs, ctx: ToolContext) -> Generator[Progress, None, ToolResult]:
-        from agent_tools.edit.change import make_all, shown_as
-        from agent_tools.edit.formatters import after_edit
-
         changes, notes = self._changes(args, ctx)
         ctx.cancel.check()
-        make_all(changes, ctx)
-        final, told = yield from after_edit([change for _, change in changes], ctx)
+        edit_change.make_all(changes, ctx)
+        final, told = yield from formatters.after_edit([change for _, change in changes], ctx)
         where = f" in {len(final)} files" if len(final) > 1 else ""
         said = [" ".join([f"Made {counted(len(args.edits), 'edit')}{where}.", *notes])]
         for (_, change), now in zip(changes, final, strict=True):
@@ -117,19 +115,17 @@ class MultiEdit(Tool[MultiEditArgs]):
                 said.append(f"Created {name} ({counted(diff.added, 'line')}).")
             else:
                 said.append(f"Edited {name} (+{diff.added} -{diff.removed}).{now.reads()}")
-        return ToolResult("\n".join(said) + told, shown_as(final, ctx))
+        return ToolResult("\n".join(said) + told, edit_change.shown_as(final, ctx))
 
     def _changes(self, args: MultiEditArgs, ctx: ToolContext) -> tuple[list[tuple[str, Change]], list[str]]:
         """What the edits come to, file by file, with words for errors; and the notes of the edits."""
-        from agent_tools.edit.change import current_text
-
         files: dict[Path, _File] = {}
         notes = []
         for number, (edit, path) in enumerate(zip(args.edits, _paths(args, ctx), strict=True), 1):
             again = path in files
             try:
                 if not again:
-                    files[path] = _File(path, *current_text(path, ctx, "edit"), number)
+                    files[path] = _File(path, *edit_change.current_text(path, ctx, "edit"), number)
                 note = files[path].apply(edit, ctx)
             except ToolError as error:
                 said = f"{_nth(args, number, path, ctx)}: {error}"

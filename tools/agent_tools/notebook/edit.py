@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from agent_tools.base import Effect, Tool, ToolContext, ToolError, ToolResult
 from agent_tools.display import Diff
 from agent_tools.fs.paths import display_path, not_found_error
+from agent_tools.lazy import lazy_imports
 from agent_tools.notebook.json_patch import Piece, Pieces, Style
 from agent_tools.notebook.notebook import Notebook, parse_notebook, source_of
 from agent_tools.notebook.read import cell_words, has_notebooks
@@ -18,6 +19,9 @@ from agent_tools.schema import FILE_NAMES
 
 if TYPE_CHECKING:
     from agent_tools.edit.change import Change
+
+with lazy_imports():
+    from agent_tools.edit import change as edit_change
 
 
 class NotebookEditArgs(Value):
@@ -74,10 +78,8 @@ class NotebookEdit(Tool[NotebookEditArgs]):
     def _change(self, args: NotebookEditArgs, ctx: ToolContext) -> tuple[Change, str]:
         """What the call will do, and the label of the cell that it is about."""
         # Few conversations edit a notebook, and every start loads this file.
-        from agent_tools.edit.change import Change, current_text
-
         path = ctx.workspace.resolve(args.notebook_path)
-        before, text = current_text(path, ctx, "edit")
+        before, text = edit_change.current_text(path, ctx, "edit")
         if before is None:
             raise not_found_error(path, ctx)
         if args.new_source is None and args.edit_mode != "delete":
@@ -87,7 +89,7 @@ class NotebookEdit(Tool[NotebookEditArgs]):
             text.content, notebook, args.edit_mode, args.cell_id, args.cell_type, args.new_source or ""
         )
         after = text.encode(changed.content)
-        return Change(path, before, after, changed.old, changed.new, changed.note), changed.label
+        return edit_change.Change(path, before, after, changed.old, changed.new, changed.note), changed.label
 
 
 def _diff(change: Change, label: str, ctx: ToolContext) -> Diff:

@@ -15,10 +15,14 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from agent_tools.lazy import lazy_imports
 from agent_tools.record import Value
 
 if TYPE_CHECKING:
     import subprocess
+
+with lazy_imports():
+    from agent_tools.process import reaper
 
 # More than git or ripgrep needs for the largest repositories; a .gitignore of some GB makes them take all there is.
 MEMORY = 2 << 30
@@ -61,10 +65,8 @@ def start_child(
     """
     import subprocess  # 8 ms; most runs start nothing
 
-    from agent_tools.process.reaper import REAPER
-
     group = {} if how.keys() & {"start_new_session", "process_group"} else {"process_group": 0}
-    start: Callable[..., subprocess.Popen[bytes]] = subprocess.Popen if brief else REAPER.popen
+    start: Callable[..., subprocess.Popen[bytes]] = subprocess.Popen if brief else reaper.REAPER.popen
     process = start(argv, env=os.environ if env is None else env, **(group | how))
     if memory is not None:
         limit_memory(process.pid, memory)

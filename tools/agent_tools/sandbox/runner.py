@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from agent_tools.context import ToolState
+from agent_tools.lazy import lazy_imports
 from agent_tools.sandbox.conditions import SandboxLimits
 
 if TYPE_CHECKING:
@@ -16,6 +17,11 @@ if TYPE_CHECKING:
     from agent_tools.sandbox.session import SandboxSession
     from agent_tools.sandbox.temp import Folder
     from agent_tools.sandbox.wrapped import Wrapped
+
+with lazy_imports():
+    from agent_tools.sandbox import sandbox as sandbox_sandbox  # with ctypes and subprocess
+    from agent_tools.sandbox import session as sandbox_session
+    from agent_tools.sandbox import temp as sandbox_temp
 
 
 class SandboxRunner(ToolState):
@@ -43,9 +49,9 @@ class SandboxRunner(ToolState):
     def sandbox(self) -> Sandbox:
         """The sandbox that is used; the first look costs a process or two."""
         if self._sandbox is None:
-            from agent_tools.sandbox.sandbox import choose  # with ctypes and subprocess
-
-            self._sandbox = choose(self._mode, self._made(network=False), self._env, landlock=self._limits.landlock)
+            self._sandbox = sandbox_sandbox.choose(
+                self._mode, self._made(network=False), self._env, landlock=self._limits.landlock
+            )
         return self._sandbox
 
     @property
@@ -57,20 +63,17 @@ class SandboxRunner(ToolState):
     def session(self) -> SandboxSession | None:
         """What the commands share, where there is bubblewrap; made with the first command."""
         if self._session is None and self.is_boundary:
-            from agent_tools.sandbox.sandbox import try_bubblewrap
-            from agent_tools.sandbox.session import SandboxSession
-
             profile = self._made(network=False)
-            session = SandboxSession(profile, self._place() / "layers", self._limits, self._env)
-            session.views = not try_bubblewrap(self.sandbox.program, profile, session.shared(network=False))
+            session = sandbox_session.SandboxSession(profile, self._place() / "layers", self._limits, self._env)
+            session.views = not sandbox_sandbox.try_bubblewrap(
+                self.sandbox.program, profile, session.shared(network=False)
+            )
             self._session = session
         return self._session
 
     def _place(self) -> Path:
         if self._folder is None:
-            from agent_tools.sandbox.temp import Folder
-
-            self._folder = Folder()
+            self._folder = sandbox_temp.Folder()
         return self._folder.path
 
     def _made(self, *, network: bool) -> Profile:

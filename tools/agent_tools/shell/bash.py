@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from agent_tools.base import Effect, Progress, Tool, ToolContext, ToolError, ToolResult
 from agent_tools.display import CommandOutput, Note
+from agent_tools.lazy import lazy_imports
 from agent_tools.overrides import ExpandedPrompt
 from agent_tools.record import Value
 from agent_tools.sandbox.conditions import OUTSIDE, RunConditions
@@ -23,6 +24,13 @@ from agent_tools.text import HeadTail, one_line, shorten
 
 if TYPE_CHECKING:
     from agent_tools.shell.process import ExitInfo
+
+with lazy_imports():
+    from agent_tools.sandbox import denials
+    from agent_tools.shell import (
+        exit_status,  # with a lexer, for commands that did not exit with 0
+        process,
+    )
 
 SECONDS = 120.0
 LONGEST = 600.0
@@ -105,8 +113,6 @@ def _waited_for(
     argv: list[str], args: BashArgs, seconds: float, ctx: ToolContext
 ) -> Generator[Progress, None, ToolResult]:
     # With subprocess; a run without commands needs neither.
-    from agent_tools.shell.process import run_process
-
     base, withheld = command_env(ctx)
     kept = HeadTail(scratch=ctx.workspace.scratch)
     channel: Channel | None = None
@@ -119,7 +125,9 @@ def _waited_for(
         with _confined(argv, args, env | terms.env, ctx, terms) as wrapped:
             apart = imposed(env, wrapped.env)
             inherited = (*((channel.fd,) if channel else ()), *wrapped.pass_fds)
-            running = run_process(wrapped.argv, ctx.workspace.cwd, wrapped.env, seconds, ctx.cancel, kept, inherited)
+            running = process.run_process(
+                wrapped.argv, ctx.workspace.cwd, wrapped.env, seconds, ctx.cancel, kept, inherited
+            )
             try:
                 while True:
                     yield Progress(next(running))
@@ -189,9 +197,7 @@ def _confined(argv: list[str], args: BashArgs, env: dict[str, str], ctx: ToolCon
 
 
 def _answered(command: str, code: int) -> bool:
-    from agent_tools.shell.exit_status import is_answer  # with a lexer, for commands that did not exit with 0
-
-    return is_answer(command, code)
+    return exit_status.is_answer(command, code)
 
 
 def _sandbox_notes(wrapped: Wrapped, output: str, ending: ExitInfo, ctx: ToolContext, *, network: bool) -> list[str]:
@@ -199,11 +205,9 @@ def _sandbox_notes(wrapped: Wrapped, output: str, ending: ExitInfo, ctx: ToolCon
     sandbox = ctx.supplied(SandboxRunner)
     if sandbox is None:
         return []
-    from agent_tools.sandbox.denials import sandbox_refusal
-
     hosts = sandbox.refused() if wrapped.kind == "bubblewrap" else ()
     said = (
-        sandbox_refusal(wrapped.kind, output, ending.code, network=network, hosts=hosts, hides=sandbox.hides)
+        denials.sandbox_refusal(wrapped.kind, output, ending.code, network=network, hosts=hosts, hides=sandbox.hides)
         if ending.cause == "exit"
         else ""
     )

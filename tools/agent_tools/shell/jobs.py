@@ -13,6 +13,7 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from agent_tools.context import ToolContext, ToolState
+from agent_tools.lazy import lazy_imports
 from agent_tools.results import ToolError
 from agent_tools.sandbox.wrapped import Wrapped
 from agent_tools.shell.output_file import Scratch
@@ -20,6 +21,10 @@ from agent_tools.text import HeadTail, shorten
 
 if TYPE_CHECKING:
     from agent_tools.shell.process import ExitInfo, RunningProcess
+
+with lazy_imports():
+    from agent_tools.process import reaper
+    from agent_tools.shell import process
 
 MOST = 8
 # Ended ones that are still known.
@@ -88,8 +93,6 @@ class Job:
         threading.Thread(target=self._work, args=(running,), name=self.id, daemon=True).start()
 
     def _work(self, running: RunningProcess) -> None:
-        from agent_tools.shell.process import ExitInfo
-
         try:
             while (cause := running.step(self._started + self._seconds, self._stop)) is None:
                 pass
@@ -97,7 +100,7 @@ class Job:
             code = running.process.wait()
             if self.wrapped is not None:
                 code = self.wrapped.code(code)
-            self.ending = ExitInfo(code, monotonic() - self._started, cause, running.group_lives())
+            self.ending = process.ExitInfo(code, monotonic() - self._started, cause, running.group_lives())
         finally:
             running.close(strays=self.ending is None or self.ending.left)
             if self.wrapped is not None:
@@ -158,15 +161,12 @@ class Job:
 
     def end(self) -> None:
         """End it, or what it left behind, and wait for that."""
-        from agent_tools.process.reaper import REAPER
-        from agent_tools.shell.process import end_strays
-
         if self.running:
             self.stop()
             self._ended.wait(_PATIENCE)
         elif self.ending is not None and self.ending.left:
-            end_strays(self._process.mark)
-            REAPER.forget(self.pid)
+            process.end_strays(self._process.mark)
+            reaper.REAPER.forget(self.pid)
 
 
 class Jobs(ToolState):
@@ -202,8 +202,6 @@ class Jobs(ToolState):
 
         Raises ToolError where too many run, OSError where it cannot be started.
         """
-        from agent_tools.shell.process import RunningProcess
-
         busy = [job.id for job in self._jobs.values() if job.running]
         if len(busy) >= MOST:
             raise ToolError(
@@ -216,9 +214,9 @@ class Jobs(ToolState):
             atexit.register(self.close)
         job = Job(self._count + 1, command, owner, scratch, seconds)
         if wrapped is None:
-            running = RunningProcess(argv, cwd, env, job.feed)
+            running = process.RunningProcess(argv, cwd, env, job.feed)
         else:
-            running = RunningProcess(wrapped.argv, cwd, wrapped.env, job.feed, wrapped.pass_fds)
+            running = process.RunningProcess(wrapped.argv, cwd, wrapped.env, job.feed, wrapped.pass_fds)
             job.wrapped = wrapped
         self._count += 1
         self._jobs[job.id] = job

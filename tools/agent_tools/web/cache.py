@@ -16,10 +16,15 @@ from time import monotonic
 from agent_tools.cancel import CancelToken
 from agent_tools.context import ToolState
 from agent_tools.fs.encoding import MARKS, decode_text, kind_of
+from agent_tools.lazy import lazy_imports
 from agent_tools.net.web_client import WebResponse
 from agent_tools.record import Value
 from agent_tools.results import ToolError
 from agent_tools.text import ESCAPES, UNSAFE, shorten
+
+with lazy_imports():
+    from agent_tools.documents import pdf
+    from agent_tools.process import reaper
 
 # Names that the WHATWG Encoding Standard reads as a larger encoding than they are.
 _MEANT = {
@@ -134,14 +139,12 @@ def _kind(named: str, body: bytes) -> str:
 
 def _pdf(answer: WebResponse, cancel: CancelToken) -> tuple[str, str]:
     """The text of a PDF, and what is missing of it."""
-    from agent_tools.documents.pdf import paged, read_pages
-
     if answer.cut:
         raise ToolError(f"The PDF at {answer.url.text} did not come whole ({answer.cut}), so it cannot be read.")
-    pages = read_pages(answer.body, answer.url.text, cancel, most=PDF_PAGES)
+    pages = pdf.read_pages(answer.body, answer.url.text, cancel, most=PDF_PAGES)
     if pages.empty:
         return "(The PDF has no text; it may be a scan.)", ""
-    text, shown = paged(pages, MOST_CHARACTERS)
+    text, shown = pdf.paged(pages, MOST_CHARACTERS)
     return text, f"pages 1 to {shown} of {pages.total}" if shown < pages.total else ""
 
 
@@ -165,9 +168,7 @@ def _html(html: str, url: str, cancel: CancelToken) -> tuple[str, str]:
     """Title and text of a page, by a process of its own. Raises ToolError or CancelledError."""
     import subprocess  # with the process only
 
-    from agent_tools.process.reaper import REAPER
-
-    with REAPER.popen(
+    with reaper.REAPER.popen(
         [sys.executable, "-P", "-m", "agent_tools.web.html_worker", url],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

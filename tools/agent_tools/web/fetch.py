@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from agent_tools.base import AskModel, Effect, Tool, ToolContext, ToolResult
 from agent_tools.display import Note
+from agent_tools.lazy import lazy_imports
 from agent_tools.net.urls import Url, split_url
 from agent_tools.record import Value
 from agent_tools.text import fenced, shorten
@@ -15,6 +16,10 @@ from agent_tools.text import fenced, shorten
 if TYPE_CHECKING:
     from agent_tools.net.web_client import WebLimits
     from agent_tools.web.cache import Page
+
+with lazy_imports():
+    from agent_tools.net import private_addresses, web_client
+    from agent_tools.web import cache
 
 SHOWN = 50_000
 ASKED_ABOUT = 100_000
@@ -58,12 +63,10 @@ class WebFetch(Tool[WebFetchArgs]):
 
     def run(self, args: WebFetchArgs, ctx: ToolContext) -> Generator[AskModel, str | None, ToolResult]:
         # With http.client, ssl and the rest of the way out.
-        from agent_tools.web.cache import Page, PageCache
-
         url = split_url(args.url)
-        found: Page | str | None = ctx.state(PageCache).recall(url.text, monotonic())
+        found: cache.Page | str | None = ctx.state(cache.PageCache).recall(url.text, monotonic())
         notes = []
-        if isinstance(found, Page):
+        if isinstance(found, cache.Page):
             notes.append(f"from the cache, read {_age(monotonic() - found.at)} ago")
         else:
             found = _fetch(url, ctx)
@@ -87,28 +90,24 @@ class WebFetch(Tool[WebFetchArgs]):
 
 def web_limits(ctx: ToolContext) -> WebLimits:
     """The limits of one exchange, from the settings under [web]."""
-    from agent_tools.net.web_client import WebLimits
-
     web = ctx.settings.get("web") or {}
-    return WebLimits(**{name: web[name] or _NO_LIMIT.get(name, 0) for name in WebLimits._fields if name in web})
+    return web_client.WebLimits(
+        **{name: web[name] or _NO_LIMIT.get(name, 0) for name in web_client.WebLimits._fields if name in web}
+    )
 
 
 def _fetch(url: Url, ctx: ToolContext) -> Page | str:
     """The page, read anew; or where it has moved to, in words. Raises ToolError or CancelledError."""
-    from agent_tools.net.private_addresses import Guard
-    from agent_tools.net.web_client import Moved, WebClient
-    from agent_tools.web.cache import PageCache, read_page
-
     allowed = (ctx.settings.get("web") or {}).get("allow_private") or ()
-    answer = WebClient(web_limits(ctx), ctx.env, Guard(allowed), ctx.cancel).get(url)
-    if isinstance(answer, Moved):
+    answer = web_client.WebClient(web_limits(ctx), ctx.env, private_addresses.Guard(allowed), ctx.cancel).get(url)
+    if isinstance(answer, web_client.Moved):
         return (
             f"{url.text} redirects to another server, and that was not followed (HTTP {answer.status}). "
             f"It is now at {answer.target} - call WebFetch with that address if you want it."
         )
-    page = read_page(answer, ctx.cancel)
+    page = cache.read_page(answer, ctx.cancel)
     if page.status < 400:
-        ctx.state(PageCache).remember(url.text, page)
+        ctx.state(cache.PageCache).remember(url.text, page)
     return page
 
 

@@ -7,10 +7,14 @@ from typing import ClassVar
 
 from agent_tools.base import Effect, Tool, ToolContext, ToolError, ToolResult
 from agent_tools.display import Listing
+from agent_tools.lazy import lazy_imports
 from agent_tools.net.urls import domain_covers, split_url
 from agent_tools.record import Value
 from agent_tools.text import counted, fenced, shorten
 from agent_tools.web.fetch import web_limits
+
+with lazy_imports():
+    from agent_tools.web import providers
 
 SHOWN = 10
 LONGEST = 400
@@ -72,14 +76,12 @@ class WebSearch(Tool[WebSearchArgs]):
 
     def run(self, args: WebSearchArgs, ctx: ToolContext) -> ToolResult:
         # With http.client, ssl and the rest of the way out.
-        from agent_tools.web.providers import search
-
         chosen = provider(ctx)
         query = " ".join(args.query.split())
         if not query or len(query) > LONGEST:
             raise ToolError(f"A query has 1 to {LONGEST} characters; this one has {len(query):,}.")
         allowed, blocked = _domains(args.allowed_domains), _domains(args.blocked_domains)
-        hits = search(chosen.name, chosen.endpoint, chosen.key, query, allowed, blocked, ctx, web_limits(ctx))
+        hits = providers.search(chosen.name, chosen.endpoint, chosen.key, query, allowed, blocked, ctx, web_limits(ctx))
         # Providers take the filters for a wish.
         hits = [h for h in hits if _wanted(split_url(h.url).host, allowed, blocked)][:SHOWN]
         if not hits:
