@@ -124,7 +124,7 @@ def starts(call: ast.Call) -> bool:
             return False  # agent_tools.shell.process, which starts them through the door
         case ast.Attribute(attr="open_process" | "run_process" | "create_subprocess_exec" | "create_subprocess_shell"):
             return True
-        case ast.Attribute(value=ast.Name(id="REAPER"), attr="popen"):
+        case ast.Attribute(value=ast.Name(id="REAPER") | ast.Attribute(attr="REAPER"), attr="popen"):
             return True
         case ast.Name(id="Popen"):
             return True

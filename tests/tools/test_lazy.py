@@ -12,13 +12,15 @@ import pytest
 from agent_tools.lazy import LazyModule, lazy_imports
 
 
-def run(tmp_path: Path, code: str) -> str:
+def run(tmp_path: Path, code: str, **modules: str) -> str:
     package = tmp_path / "shop"
     package.mkdir()
     (package / "__init__.py").write_text("print('shop')\n")
     (package / "till.py").write_text("print('till')\nPRICE = 3\ndef pay(): return PRICE\n")
     (package / "stock.py").write_text("from agent_tools.lazy import lazy_imports\nwith lazy_imports():\n"
                                       "    from shop import till\ndef worth(): return till.pay() * 2\n")  # fmt: skip
+    for name, text in modules.items():
+        (package / f"{name}.py").write_text(text)
     tools = Path(__file__).parents[2] / "tools"
     done = subprocess.run(
         [sys.executable, "-c", f"import sys; sys.path[:0] = [{str(tools)!r}, {str(tmp_path)!r}]\n{code}"],
@@ -61,6 +63,23 @@ attic.open
 """
     assert "imported\nshop\n" in (out := run(tmp_path, code))
     assert "No module named 'shop.attic'" in out
+
+
+def test_a_thread_waits_for_a_module_that_another_is_loading(tmp_path: Path) -> None:
+    code = """
+import threading
+from agent_tools.lazy import lazy_imports
+with lazy_imports():
+    from shop import till
+    from shop import slow
+found = []
+threads = [threading.Thread(target=lambda: found.append(slow.LAST)) for _ in range(8)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+print(found)
+"""
+    slow = "import time\nFIRST = 1\nfor _ in range(50): time.sleep(0.001)\nLAST = 2\n"
+    assert run(tmp_path, code, slow=slow).splitlines()[-1] == str([2] * 8)
 
 
 def test_only_modules_of_a_package_can_be_lazy() -> None:

@@ -25,7 +25,8 @@ class LazyModule(ModuleType):
     """Stands for a module that is imported when an attribute of it is first used."""
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(sys.modules.get(self.__name__) or import_module(self.__name__), name)
+        # Not from `sys.modules`: another thread may be in the middle of importing it, and this waits for that.
+        return getattr(import_module(self.__name__), name)
 
     def __setattr__(self, name: str, value: Any) -> None:
         setattr(import_module(self.__name__), name, value)
