@@ -26,7 +26,7 @@ _PLACES = {
     "Denial": "agent_cli.core.results", "Diagnostics": "agent_cli.core.results", "Usage": "agent_cli.core.results",
     "Effect": "agent_tools.base", "Progress": "agent_tools.base", "Tool": "agent_tools.base",
     "ToolContext": "agent_tools.base", "ToolError": "agent_tools.base", "ToolResult": "agent_tools.base",
-    "tool": "agent_tools.function_tool", "Value": "agent_tools.record", "to_plain": "agent_tools.record",
+    "tool": "agent_tools.function_tool", "Value": "agent_tools.record", "to_json": "agent_tools.record",
 }  # fmt: skip
 TYPE_CHECKING = False  # typing's own takes longer to import than all of this
 __all__ = (
@@ -70,7 +70,7 @@ __all__ = (
     "Value",
     "Warned",
     "open_agent",
-    "to_plain",
+    "to_json",
     "tool",
 )
 
@@ -105,7 +105,7 @@ if TYPE_CHECKING:
     from agent_cli.sdk import AgentSession, open_agent
     from agent_tools.base import Effect, Progress, Tool, ToolContext, ToolError, ToolResult
     from agent_tools.function_tool import tool
-    from agent_tools.record import Value, to_plain
+    from agent_tools.record import Value, to_json
 else:
 
     def __getattr__(name: str) -> object:

@@ -122,7 +122,7 @@ def _tell(error: Exception, debug: bool) -> int:
         report = crash.write_report(error, os.environ)
         where = f"; described in {report}" if report else ""
         text = f"agent: internal error: {type(error).__name__}: {error} (--debug shows where{where})"
-    said = agent_tools_text.inert(redact.Redactor(os.environ)(text))
+    said = agent_tools_text.escape_controls(redact.Redactor(os.environ)(text))
     print(said if debug else printing.wrapped_for(2, said), file=sys.stderr)
     return code
 

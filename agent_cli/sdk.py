@@ -33,7 +33,7 @@ from agent_cli.extensions.loader import Embedded
 from agent_cli.runtime.attachments import attach_mentioned
 from agent_cli.runtime.builder import BROKEN_OFF, Agent, build_agent
 from agent_cli.runtime.environment import find_place, read_settings
-from agent_cli.runtime.pending import decide, project_store, read_answers, refuse_fork, reopen, take_up
+from agent_cli.runtime.pending import decide, project_store, read_answers, refuse_fork, reopen, restore_suspended
 from agent_cli.session.pending_plans import claim_plan, expired_at, expired_words
 from agent_cli.session.records import Restored, SessionNotFoundError
 from agent_cli.session.state import ReplayState
@@ -178,7 +178,7 @@ class AgentSession:
             )
         conversation, model = self._agent.conversation, self._agent.model.name
         return self._begin(
-            lambda: conversation.say_events(text, attach_mentioned(text, conversation.kit.context, model))
+            lambda: conversation.send_events(text, attach_mentioned(text, conversation.deps.context, model))
         )
 
     def pending(self) -> tuple[Pending, ...]:
@@ -238,7 +238,7 @@ class AgentSession:
 
         def begin() -> Generator[Event, None, TurnResult]:
             if waiting is None:
-                take_up(self._agent, turn.but(grants=()), *self._callbacks.pair())
+                restore_suspended(self._agent, turn.but(grants=()), *self._callbacks.pair())
                 conversation.pick_up()
             else:
                 claim_plan(project_store(self._agent.place).folder, self.session_id)
@@ -258,7 +258,7 @@ class AgentSession:
         options = self._options.but(resume=self.session_id if said else None, fork_session=said)
         callbacks = self._callbacks.anew()
         copy = AgentSession(options.but(model=self.model), self._agent.place, callbacks, self._embedded)
-        copy._agent.conversation.kit.policy.mode = self._agent.conversation.kit.policy.mode
+        copy._agent.conversation.deps.policy.mode = self._agent.conversation.deps.policy.mode
         return copy
 
     def interrupt(self) -> None:
@@ -363,7 +363,7 @@ class AgentSession:
             self._waiting = restored.waiting if restored is not None else self._replay.waiting()
             if self._waiting is not None:
                 # The grants of this process hold already.
-                take_up(self._agent, self._waiting.but(grants=()), *self._callbacks.pair())
+                restore_suspended(self._agent, self._waiting.but(grants=()), *self._callbacks.pair())
         self.result = result_of(ended, self.session_id, self.pending(), structured=self._agent.structured)
 
     def _restored(self) -> Restored | None:

@@ -14,7 +14,7 @@ from agent_cli.session.codec import VERSION, encode_record
 from agent_cli.session.log import SessionLog
 from agent_cli.session.records import Header
 from agent_cli.session.restore import restore
-from agent_tools.record import to_plain
+from agent_tools.record import to_json
 from benchmarks.measure import BenchmarkError
 from benchmarks.stage import Stage
 from benchmarks.table import Row
@@ -68,7 +68,7 @@ def write(path: Path, records: int, size: int) -> None:
         events = (event for number in range(records) for event in turn(number, size * 5))
         for seq in range(1, records + 1):
             value = HEADER if seq == 1 else next(events)
-            fields = {"type": type(value).__name__, "time": "2026-01-01T00:00:00.000Z", "data": to_plain(value)}
+            fields = {"type": type(value).__name__, "time": "2026-01-01T00:00:00.000Z", "data": to_json(value)}
             line = encode_record({"v": VERSION, "seq": seq, "id": f"{seq:x}-00000000", "parent": parent, **fields})
             file.write(line + b"\n")
             parent = f"{seq:x}-00000000"

@@ -12,7 +12,7 @@ from statistics import median
 
 from agent_cli.core.messages import UserMessage
 from agent_cli.core.results import Limits
-from agent_cli.engine.conversation import drive
+from agent_cli.engine.conversation import consume
 from agent_cli.engine.loop import run_turn
 from agent_cli.engine.turn import ConversationState, ToolTable, TurnDeps
 from agent_cli.engine.types import TurnOptions
@@ -77,9 +77,9 @@ def turn(folder: Path) -> list[float]:
     workspace = Workspace(folder)
     policy = Policy(workspace, mode="dontAsk")
     caller = Caller()
-    kit = TurnDeps(caller, ToolTable([Noop()]), ToolContext(workspace), policy, deny, ConversationState())
+    deps = TurnDeps(caller, ToolTable([Noop()]), ToolContext(workspace), policy, deny, ConversationState())
     options = TurnOptions(model="caller", label="caller", system="", limits=Limits(0, 0, 0, 0))
-    result = drive(run_turn([UserMessage("go")], kit, options))
+    result = consume(run_turn([UserMessage("go")], deps, options))
     if len(caller.asked) != ROUNDS + 1 or result.end.denials:
         raise BenchmarkError(f"the turn of {ROUNDS} rounds ended early: {result.end.diagnostics}")
     return [b - a for a, b in zip(caller.asked, caller.asked[1:], strict=False)]

@@ -151,7 +151,7 @@ class _Reader:
     def modes(self, oid: str) -> FileModes:
         if oid not in self._modes:
             try:
-                self._modes[oid] = FileModes.from_plain(json.loads(self._store.git.blob(oid)))
+                self._modes[oid] = FileModes.from_json(json.loads(self._store.git.blob(oid)))
             except (StoreError, ValueError, LookupError, TypeError):
                 self._modes[oid] = FileModes((0o644, 0o755), {})
         return self._modes[oid]

@@ -14,7 +14,7 @@ from pathlib import Path
 from agent_cli.checkpoints.scanner import LARGEST_STATE, Snapshot
 from agent_tools.fs.private import private_folder
 from agent_tools.fs.safe_read import open_regular, read_regular
-from agent_tools.record import DecodeError, Value, from_plain, to_plain
+from agent_tools.record import DecodeError, Value, from_json, to_json
 
 
 class RecordedTurn(Value, tag="Turn"):
@@ -74,7 +74,7 @@ class Manifest:
 
     def add(self, record: Record) -> None:
         """Append a record. Raises OSError."""
-        line = json.dumps(to_plain(record), separators=(",", ":")).encode("ascii") + b"\n"
+        line = json.dumps(to_json(record), separators=(",", ":")).encode("ascii") + b"\n"
         private_folder(self.path.parent)
         descriptor = open_regular(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND)
         try:
@@ -99,7 +99,7 @@ class Manifest:
         for line in data.split(b"\n"):
             try:
                 if line:
-                    yield from_plain(Record, json.loads(line))
+                    yield from_json(Record, json.loads(line))
             except (ValueError, DecodeError):
                 continue
 

@@ -17,7 +17,7 @@ from agent_cli.checkpoints.scanner import LARGEST_STATE, Snapshot
 from agent_cli.checkpoints.store import Store
 from agent_tools.fs.private import write_whole
 from agent_tools.fs.safe_read import read_regular
-from agent_tools.record import to_plain
+from agent_tools.record import to_json
 
 # What a jump can add to an age, and all that counts of a longer pause.
 STEP = 3 * 86_400
@@ -138,7 +138,7 @@ def _drop_oldest(folder: Path) -> bool:
     kept = set(turns[len(turns) // 2 :])
     calls = {r.call for r in records if isinstance(r, Before) and r.turn in kept}
     left = [s for r in records if (s := _shrunk(r, kept, calls)) is not None]
-    lines = [json.dumps(to_plain(r), separators=(",", ":")) for r in left]
+    lines = [json.dumps(to_json(r), separators=(",", ":")) for r in left]
     write_whole(paths[0], "".join(f"{line}\n" for line in lines).encode("ascii"), sync=False)
     return True
 

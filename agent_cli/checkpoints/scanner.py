@@ -202,7 +202,7 @@ class Scanner:
         if fresh or known is None:
             table = FileModes.of_all(self.base, self._paths())
         else:
-            table = FileModes.from_plain(known["modes"])
+            table = FileModes.from_json(known["modes"])
             table.change(self.base, removed, wanted.add)
         perms = table.stored(self._git) if known is None or known["modes"] != table.plain() else known["perms"]
         added = {*known["young"], *wanted.add} if known is not None and not fresh else self._paths()
@@ -223,7 +223,7 @@ class Scanner:
 
     def _other_modes(self, known: dict[str, Any]) -> Iterator[str]:
         """Files with other permissions that git does not notice: it may count in whole seconds, and they were young."""
-        table = FileModes.from_plain(known["modes"])
+        table = FileModes.from_json(known["modes"])
         for path in known["young"]:
             mode = _mode(self.base, path)
             if mode is not None and mode != table.of(path, bool(mode & 0o100)):
@@ -392,7 +392,7 @@ class FileModes:
         return cls((plain, runs), {p: m for p, m in found.items() if m is not None and m not in (plain, runs)})
 
     @classmethod
-    def from_plain(cls, data: dict[str, Any]) -> FileModes:
+    def from_json(cls, data: dict[str, Any]) -> FileModes:
         return cls((int(data["usual"][0]), int(data["usual"][1])), {str(k): int(v) for k, v in data["odd"].items()})
 
     def plain(self) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from agent_cli.cli import command_help, command_names, commands
 from agent_cli.cli.parameters import options_of, parameters, signed
-from agent_cli.config.run_options import RunOptions, spell_out
+from agent_cli.config.run_options import RunOptions, normalize_argv
 from agent_cli.core.version import __version__
 from agent_tools.lazy import lazy_imports
 
@@ -120,7 +120,7 @@ def as_typer_reads() -> Any:
 def run_cli(argv: list[str]) -> int:
     """Let Typer read the command line; the exit code."""
     try:
-        code = as_typer_reads().main(args=spell_out(argv), prog_name="agent", standalone_mode=True)
+        code = as_typer_reads().main(args=normalize_argv(argv), prog_name="agent", standalone_mode=True)
     except SystemExit as exit_:
         if isinstance(exit_.__context__, BrokenPipeError):  # which Typer turns into a plain 1
             raise exit_.__context__ from None

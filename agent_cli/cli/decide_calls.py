@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from agent_cli.cli.run import asked_of, report_of, unattended
+from agent_cli.cli.run import headless_approver, headless_options, session_report
 from agent_cli.config.run_options import RunOptions
 from agent_cli.core.approvals import Approver, Asker, assents
 from agent_cli.core.modes import MODES
@@ -37,7 +37,7 @@ from agent_cli.session.summary import project_folders, session_files
 from agent_tools.base import Effect
 from agent_tools.record import Value
 from agent_tools.registry import BUILTIN
-from agent_tools.text import counted, inert, shorten
+from agent_tools.text import counted, escape_controls, shorten
 
 
 class PendingDecision(Value):
@@ -73,12 +73,12 @@ def decide_calls(words: Sequence[str], decision: PendingDecision, options: RunOp
     fails: list[FailOnQuestion | None] = []
 
     def answering(on_ask: str) -> tuple[Approver, Asker]:
-        approver, asker, failing = unattended(on_ask)
+        approver, asker, failing = headless_approver(on_ask)
         fails.append(failing)
         return approver, asker
 
     agent = reopen(target.session_id, target.place, options, answering, lambda line: print_notice(f"agent: {line}"))
-    asked = asked_of(options, agent.settings).but(structured=agent.structured, fails=fails[-1], progress=True)
+    asked = headless_options(options, agent.settings).but(structured=agent.structured, fails=fails[-1], progress=True)
     try:
         return _decide(agent, calls, decision, asked, shown)
     finally:
@@ -111,7 +111,9 @@ def find_target(words: tuple[str, ...], place: RunEnvironment, *, answer: bool =
     calls = words[:1] if answer else words
     named = {s: items for s, items in waiting.items() if set(calls) <= {item["call_id"] for item in items}}
     if not answer and not named:
-        raise UsageError(f"{inert(' '.join(calls))}: neither a session nor a call that waits here. See: agent pending")
+        raise UsageError(
+            f"{escape_controls(' '.join(calls))}: neither a session nor a call that waits here. See: agent pending"
+        )
     found_here = named if calls and named else waiting
     if len(found_here) > 1:
         print_notice(_sessions_listed(found_here, store))
@@ -123,7 +125,7 @@ def _sessions_listed(found: dict[str, list[dict[str, Any]]], store: SessionStore
     """Sessions that wait, in one line each, with the commands that decide them."""
     lines = []
     for session_id, items in found.items():
-        request = inert(shorten(" ".join(items[0]["request"].split()), 400))
+        request = escape_controls(shorten(" ".join(items[0]["request"].split()), 400))
         lines.append(f"session {session_id[:8]}: {request or counted(len(items), 'call')}")
         lines += [f"  waiting: {headline(item)}" for item in items]
         lines += [f"  > {command}" for command in decide_commands(store.short(session_id), items)]
@@ -169,7 +171,7 @@ def _decide(
     if agent.restored is None or waiting is None or not candidates:
         raise UsageError(f"Nothing waits for you in session {session_id}.")
     if not waiting.undecided and not calls and decision.word == "approve":
-        return carry_on(agent, asked)
+        return resume_waiting(agent, asked)
     chosen = _chosen_calls(agent, waiting, candidates, calls, decision)
     ttl = agent.settings.plan_ttl
     if expired_at(waiting.asked_at, ttl) and any(_kind(waiting, call) == "plan" for call in waiting.undecided):
@@ -181,7 +183,7 @@ def _decide(
     if waiting.undecided:
         tell_pending(session_id, pending_of(agent.restored), project_store(agent.place).folder)
         return SUSPENDED
-    return carry_on(agent, asked)
+    return resume_waiting(agent, asked)
 
 
 def _shown(waiting: WaitingTurn | None) -> dict[str, object]:
@@ -215,7 +217,7 @@ def _chosen_calls(
     session_id = agent.header.session_id
     if wrong := next((call for call in calls if call not in undecided), ""):
         tell_pending(session_id, pending_of(agent.restored), project_store(agent.place).folder)
-        raise UsageError(f"{inert(wrong)} is not waiting in session {session_id}.")
+        raise UsageError(f"{escape_controls(wrong)} is not waiting in session {session_id}.")
     if decision.every:
         # A question wants words; it waits on where the other calls are approved.
         every = tuple(c for c in undecided if decision.word == "reject" or _kind(waiting, c) != "questions")
@@ -267,11 +269,11 @@ def _check_writes(agent: Agent, waiting: WaitingTurn, plan: dict[str, Any], mode
 
     Raises UsageError where no mode was chosen.
     """
-    policy = copy.copy(agent.conversation.kit.policy)
+    policy = copy.copy(agent.conversation.deps.policy)
     policy.mode = next((m for m in MODES if m == mode), "default" if policy.mode == "plan" else policy.mode)
     if policy.mode == "plan":
         raise UsageError(f"In the mode plan nothing can be carried out: agent approve {short} --mode acceptEdits")
-    workspace = agent.conversation.kit.context.workspace
+    workspace = agent.conversation.deps.context.workspace
     # A plan that names no files is judged by one that it might write.
     named = [*plan.get("files_to_create", ()), *plan.get("files_to_modify", ())] or ["a-new-file"]
     asks = Level.DENY if waiting.saved.get("on_ask") == "suspend" else Level.ASK
@@ -279,7 +281,7 @@ def _check_writes(agent: Agent, waiting: WaitingTurn, plan: dict[str, Any], mode
     writer = next(tool.name for tool in BUILTIN if tool.replaces_file)
     if not (denied := [p for p in paths if policy.decide(writer, (Effect("write", p),)).level >= asks]):
         return
-    why = f"in the mode {policy.mode} its writes would be denied ({inert(denied[0])})"
+    why = f"in the mode {policy.mode} its writes would be denied ({escape_controls(denied[0])})"
     if not mode:
         raise UsageError(f"The plan was not approved: {why}. Name a mode: agent approve {short} --mode acceptEdits")
     print_notice(f"agent: warning: {why}")
@@ -293,7 +295,7 @@ def _expire(agent: Agent, waiting: WaitingTurn, why: str, asked: HeadlessOptions
     return report_expired(agent.header.session_id, why, waiting, as_json=as_json, structured=asked.structured)
 
 
-def carry_on(agent: Agent, asked: HeadlessOptions) -> int:
+def resume_waiting(agent: Agent, asked: HeadlessOptions) -> int:
     """Run the turn of a reopened session to its end, with what was decided. Raises UsageError where it has ended."""
     restored = agent.restored
     turn = (restored.waiting or restored.interrupted) if restored is not None else None
@@ -306,4 +308,4 @@ def carry_on(agent: Agent, asked: HeadlessOptions) -> int:
     claim_plan(project_store(agent.place).folder, session_id)
     if restored.waiting is None:
         agent.conversation.pick_up()
-    return resume_headless(asked, agent.conversation, report_of(agent), turn.spent, turn.by_model)
+    return resume_headless(asked, agent.conversation, session_report(agent), turn.spent, turn.by_model)

@@ -9,7 +9,7 @@ from typing import Any
 from agent_cli.cli import command_names
 from agent_cli.config.run_options import RunOptions
 from agent_cli.config.schema import Settings
-from agent_cli.core.approvals import Approver, Asker, Defer, assents, later
+from agent_cli.core.approvals import Approver, Asker, Defer, assents, defer
 from agent_cli.core.messages import pending_calls
 from agent_cli.core.place import RunEnvironment, UsageError
 from agent_cli.engine.conversation import Conversation
@@ -20,7 +20,7 @@ from agent_cli.headless.run import (
     HeadlessOptions,
     HeadlessUsageError,
     RunReport,
-    decide_alone,
+    answer_unattended,
     deny,
     run_headless,
 )
@@ -44,7 +44,7 @@ with lazy_imports():
 def start(options: RunOptions, typed: list[str]) -> int:
     """Run as asked; the exit code. `typed` is the command line as it was written. Raises UsageError."""
     if not options.print:
-        _question_lone_word(options, typed)
+        _warn_command_typo(options, typed)
     if options.worktree is not None or (options.resume is not None and not options.print):
         return choose_session.run_in_worktree(options, _go)
     return _go(options)
@@ -53,22 +53,22 @@ def start(options: RunOptions, typed: list[str]) -> int:
 def _go(options: RunOptions) -> int:
     if not options.print:
         return run.run_repl(options)
-    return one_shot(options)
+    return run_one_shot(options)
 
 
-def one_shot(options: RunOptions) -> int:
+def run_one_shot(options: RunOptions) -> int:
     """`agent -p`."""
     place = find_place(os.environ)
     layers = read_settings(options, place)
     for text in layers.ignored:
         print_notice(f"agent: {one_line(text)}.")
-    approver, asker, fails = unattended(options.on_ask)
+    approver, asker, fails = headless_approver(options.on_ask)
     if options.on_ask == "suspend" and not layers.settings().save_sessions:
         raise UsageError(
             "--on-ask suspend needs a saved session, from which the turn is continued later: leave out "
             "--no-session-persistence (the setting save_sessions), or use --on-ask deny."
         )
-    asked = asked_of(options, layers.settings()).but(fails=fails)
+    asked = headless_options(options, layers.settings()).but(fails=fails)
     built: list[Agent] = []
 
     def begin() -> tuple[Conversation, RunReport]:
@@ -78,12 +78,12 @@ def one_shot(options: RunOptions) -> int:
         built.append(agent)
         _answer_what_waits(agent)
         _take_up_plan(agent)
-        _question_commands(agent)
-        return agent.conversation, report_of(agent)
+        _reject_session_commands(agent)
+        return agent.conversation, session_report(agent)
 
     try:
         return run_headless(
-            asked, begin, lambda text: attach_mentioned(text, built[0].conversation.kit.context, built[0].model.name)
+            asked, begin, lambda text: attach_mentioned(text, built[0].conversation.deps.context, built[0].model.name)
         )
     except HeadlessUsageError as error:
         raise UsageError(str(error)) from None
@@ -162,17 +162,17 @@ def _take_up_plan(agent: Agent) -> None:
         agent.conversation.frame = lambda words: feedback_block(plan.plan, words)
 
 
-def unattended(on_ask: str) -> tuple[Approver, Asker, FailOnQuestion | None]:
+def headless_approver(on_ask: str) -> tuple[Approver, Asker, FailOnQuestion | None]:
     """Who answers where no person is: nobody (deny), somebody later (suspend), or the run fails."""
     if on_ask == "suspend":
-        return (lambda request: Defer()), later, None
+        return (lambda request: Defer()), defer, None
     if on_ask == "fail":
         fails = FailOnQuestion()
         return fails, fails, fails
-    return deny, decide_alone, None
+    return deny, answer_unattended, None
 
 
-def asked_of(options: RunOptions, settings: Settings) -> HeadlessOptions:
+def headless_options(options: RunOptions, settings: Settings) -> HeadlessOptions:
     """How a one-shot run was asked for."""
     return HeadlessOptions(
         prompt=options.prompt,
@@ -190,7 +190,7 @@ def asked_of(options: RunOptions, settings: Settings) -> HeadlessOptions:
     )
 
 
-def report_of(agent: Agent) -> RunReport:
+def session_report(agent: Agent) -> RunReport:
     """What the result and the first line of stream-json say about a session."""
     settings, place = agent.settings, agent.place
     return RunReport(
@@ -198,10 +198,10 @@ def report_of(agent: Agent) -> RunReport:
         model=agent.model.name,
         key_source=agent.model.key_source,
         cwd=str(place.cwd),
-        tools=tuple(agent.conversation.kit.tools),
+        tools=tuple(agent.conversation.deps.tools),
         mode=settings.permissions.mode,
         memory=tuple(str(f.path) for f in agent.memory.files),
-        agents=agent.conversation.kit.agents,
+        agents=agent.conversation.deps.agents,
         commands=agent.commands,
         skills=tuple(agent.added.skills),
         plugins=settings.plugins,
@@ -212,7 +212,7 @@ def report_of(agent: Agent) -> RunReport:
     )
 
 
-def _question_commands(agent: Agent) -> None:
+def _reject_session_commands(agent: Agent) -> None:
     """Let a message that names a command of sessions, or nearly one that is there, be refused instead of sent."""
 
     def looked_at(text: str) -> str:
@@ -229,7 +229,7 @@ def _question_commands(agent: Agent) -> None:
     agent.conversation.expanders.insert(0, looked_at)
 
 
-def _question_lone_word(options: RunOptions, typed: list[str]) -> None:
+def _warn_command_typo(options: RunOptions, typed: list[str]) -> None:
     """A lone word close to a command is asked about before it costs anything.
 
     Raises UsageError where nobody is there.

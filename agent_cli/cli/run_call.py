@@ -34,7 +34,7 @@ from agent_tools.cancel import CancelledError
 from agent_tools.media import Media
 from agent_tools.record import Value
 from agent_tools.registry import BUILTIN
-from agent_tools.text import inert, one_line
+from agent_tools.text import escape_controls, one_line
 
 
 class ToolRun(Value, tag="Ran"):
@@ -67,7 +67,7 @@ def alone(options: RunOptions) -> Alone:
     settings = layers.settings()
     check_mode(settings.permissions.mode, place.env)
     workspace = make_workspace(place, settings)
-    context = make_context(workspace, settings, place, demand_read=False)
+    context = make_context(workspace, settings, place, require_read_first=False)
     policy = make_policy(workspace, settings, layers, context, place.home, answered=False)
     hooks = make_hooks(settings, layers, place, context, ("", None), asked=False)
     return Alone(place, layers, settings, context, policy, hooks)
@@ -83,13 +83,13 @@ def run_call(call: ToolCall, here: Alone) -> ToolRun:
         return deny(request)
 
     # The engine wants a model; a script without replies is one that must never be asked.
-    kit = TurnDeps(
+    deps = TurnDeps(
         Scripted([]), ToolTable(BUILTIN), context, here.policy, refuse, ConversationState(), hooks=here.hooks
     )
     options = TurnOptions(model="none", label="none", system="")
     # The arguments are the caller's own words, addresses of pages included.
     said = UserMessage(json.dumps(call.arguments, ensure_ascii=False))
-    turn = Turn([said, AssistantMessage((call,))], kit, options, run_turn)
+    turn = Turn([said, AssistantMessage((call,))], deps, options, run_turn)
     steps = run_calls(turn, (call,))
     try:
         for event in steps:
@@ -105,4 +105,4 @@ def run_call(call: ToolCall, here: Alone) -> ToolRun:
 def _show(event: Event) -> None:
     """Of what happens while a single tool runs, only warnings are shown."""
     if isinstance(event, Warned):
-        print_notice(f"agent: {inert(event.text)}")
+        print_notice(f"agent: {escape_controls(event.text)}")

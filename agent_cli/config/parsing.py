@@ -11,7 +11,7 @@ from functools import cache
 from typing import Any, get_args, get_origin
 
 from agent_cli.config.schema import Permissions, Settings, tables
-from agent_tools.record import DecodeError, Value, from_plain, hints_of, name_of
+from agent_tools.record import DecodeError, Value, from_json, hints_of, name_of
 
 LIMIT = 1 << 20
 TOML_LIMIT = 1 << 16
@@ -134,7 +134,7 @@ def check_value(hint: Any, raw: Any, name: str, where: Callable[[], str]) -> Any
     if isinstance(raw, (int, float)) and not isinstance(raw, bool) and not raw >= 0:
         raise SettingsError(f"{where()}: {name}: expected a number that is not negative, found {raw!r}")
     try:
-        return None if raw == "" and type(None) in get_args(hint.__origin__) else from_plain(hint, raw, name)
+        return None if raw == "" and type(None) in get_args(hint.__origin__) else from_json(hint, raw, name)
     except DecodeError as mismatch:
         if any(isinstance(a, type) and issubclass(a, Value) for a in get_args(hint.__origin__)):
             raise SettingsError(f"{where()}: {mismatch}") from None  # our own records, which pydantic does not know

@@ -181,7 +181,7 @@ def parse_options(argv: list[str]) -> RunOptions | None:
     table = {n: (field, flag, kind) for field, (flag, kind) in flags().items() for n in flag.names}
     found: dict[str, Any] = {}
     words: list[str] = []
-    rest = list(reversed(spell_out(argv)))
+    rest = list(reversed(normalize_argv(argv)))
     while rest:
         word = rest.pop()
         if word == "--":
@@ -232,7 +232,7 @@ def _is_rule(word: str) -> bool:
     return name.startswith("mcp__") or (name in KNOWN_TOOLS and (not opened or rest.endswith(")")))
 
 
-def spell_out(argv: list[str]) -> list[str]:
+def normalize_argv(argv: list[str]) -> list[str]:
     """The same command line without two conveniences: several rules after one flag, and flags without their value.
 
     Only words that have the exact form of a rule (of the name of a worktree) are taken, so a prompt is not swallowed;

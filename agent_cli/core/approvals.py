@@ -73,6 +73,6 @@ def assents(words: str) -> bool:
     return " ".join(words.lower().strip(" .!\t\n").replace(",", " ").split()) in _ASSENT
 
 
-def later(asked: QuestionAsked) -> Defer:
+def defer(asked: QuestionAsked) -> Defer:
     """The asker that leaves every question for later."""
     return Defer()

@@ -12,7 +12,7 @@ from agent_cli.core.results import Diagnostics, Failure, Spent, Usage
 from agent_tools.base import Effect, ToolResult
 from agent_tools.display import Display, TodoItem
 from agent_tools.record import Value
-from agent_tools.shell.state import Carried
+from agent_tools.shell.state import ShellSnapshot
 
 Decider = Literal["rule", "mode", "person", "hook", "default"]
 
@@ -149,7 +149,7 @@ class ToolFinished(Value, tag="ToolFinished"):
     duration_ms: int
     display: Display | None = None
     seen: dict[str, str] = {}  # noqa: RUF012 - never changed
-    shell: Carried | None = None
+    shell: ShellSnapshot | None = None
 
 
 class FilesSeen(Value, tag="FilesSeen"):
@@ -369,7 +369,7 @@ def events_by_tag(names: str) -> dict[str, Any]:
     return {name: every[name] for name in names.split()}
 
 
-def innermost(event: Event) -> Event:
+def unwrap(event: Event) -> Event:
     """The event itself, out of however many sub-agents it comes."""
     while isinstance(event, SubagentEvent):
         event = event.event

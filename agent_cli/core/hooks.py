@@ -13,7 +13,7 @@ from agent_cli.core.events import Event, HookRan
 from agent_cli.core.hook_events import HOOK_EVENTS, HookEvent, Verdict
 from agent_tools.cancel import CancelToken
 from agent_tools.record import Value
-from agent_tools.text import inert, shorten
+from agent_tools.text import escape_controls, shorten
 
 SECONDS = 60.0
 
@@ -73,7 +73,7 @@ Again = Callable[[dict[str, Any]], Mapping[str, Any]]
 
 
 class Hooks(Protocol):
-    """What a kit's hooks can do. `data` are the fields of the event beside those that all events have."""
+    """What the hooks of a conversation can do. `data` are the fields of the event beside those that all events have."""
 
     def wants(self, event: HookEvent, subject: str = "") -> bool:
         """Whether any hook is to run at this step. subject: what matchers are compared with; "" for any."""
@@ -121,7 +121,7 @@ class NoHooks:
 NO_HOOKS = NoHooks()
 
 
-def is_told(event: HookRan) -> bool:
+def should_display(event: HookRan) -> bool:
     """Whether the user should see that a hook ran: it failed, or its answer is not told otherwise."""
     row = HOOK_EVENTS.get(event.event)  # None for the command of `after_turn`
     shown_elsewhere = event.outcome == "blocked" and row is not None and row.shows_refusal
@@ -133,4 +133,4 @@ def hook_line(event: HookRan) -> str:
     how = {"success": "ok", "blocked": "says no", "error": "failed", "cancelled": "ended"}[event.outcome]
     seconds = f"{event.duration_ms / 1000:.1f} s"
     more = f": {shorten(event.note, 300)}" if event.note else ""
-    return f"hook {inert(event.name)} `{shorten(event.command, 80)}`: {how}, {seconds}{more}"
+    return f"hook {escape_controls(event.name)} `{shorten(event.command, 80)}`: {how}, {seconds}{more}"

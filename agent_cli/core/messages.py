@@ -147,7 +147,7 @@ def pending_calls(history: Iterable[Message]) -> tuple[ToolCall, ...]:
 Reason = str | Callable[[ToolCall], str]
 
 
-def with_open_calls_closed(history: Iterable[Message], reason: Reason) -> list[Message]:
+def close_open_calls(history: Iterable[Message], reason: Reason) -> list[Message]:
     """The history with an error result for every call that has none, so that every provider accepts it."""
     messages = list(history)
     for call in pending_calls(messages):
@@ -198,7 +198,7 @@ def has_media(message: Message) -> bool:
     return not isinstance(message, AssistantMessage) and bool(message.media)
 
 
-def only_taken(history: Sequence[Message], takes: frozenset[MediaKind]) -> list[Message]:
+def drop_unsupported(history: Sequence[Message], takes: frozenset[MediaKind]) -> list[Message]:
     """The history for a model that takes these kinds: in the place of every other stands a line of text."""
     return [_only_taken(message, takes) for message in history]
 

@@ -14,7 +14,7 @@ from agent_cli.core.events import Compacted, Compacting, Pinned, Uncompacted
 from agent_cli.core.messages import AssistantMessage, Message, ToolMessage
 from agent_cli.core.results import Usage
 from agent_tools.record import Value
-from agent_tools.text import counted, inert
+from agent_tools.text import counted, escape_controls
 
 
 class Compaction(Value):
@@ -63,7 +63,7 @@ class Window:
             self.compactions.pop()
         self.report = None
 
-    def cut_back(self, length: int) -> None:
+    def rewind_to(self, length: int) -> None:
         """The history was taken back to this many messages: what was compacted later is so no more."""
         self.compactions = [c for c in self.compactions if c.at <= length]
         self.report = None
@@ -128,7 +128,7 @@ def compacted_line(event: Compacted) -> str:
     if event.cuts:
         parts.append(f"{counted(len(event.cuts), 'long result')} cut")
     if event.restated:
-        parts.append(f"carried over: {inert(', '.join(event.restated))}")
+        parts.append(f"carried over: {escape_controls(', '.join(event.restated))}")
     return "; ".join([said, *parts])
 
 

@@ -154,8 +154,8 @@ class _Demo:
         lines = LineDialogs(self._console, read_line)
         approver: Approver = (lambda request: ask_approval(request, lines.put)) if self._asks else deny
         agent = build_agent(RunOptions(bare=True), place, layers, model.listening_to(approver), self._say)
-        agent.conversation.kit = agent.conversation.kit.but(transport=model)
-        if SHELL.name not in agent.conversation.kit.tools:
+        agent.conversation.deps = agent.conversation.deps.but(transport=model)
+        if SHELL.name not in agent.conversation.deps.tools:
             raise UsageError("The demo runs a command, and there is no bash on this machine.")
         return agent
 

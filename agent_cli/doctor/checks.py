@@ -27,7 +27,7 @@ from agent_cli.providers.registry import find
 from agent_cli.providers.resolve import ModelSetupError, ResolvedModel, open_transport
 from agent_cli.runtime.checkpoints import kept_folder
 from agent_cli.runtime.environment import check_mode
-from agent_cli.runtime.models import choose_model, taken_by
+from agent_cli.runtime.models import choose_model, input_modalities
 from agent_cli.session.records import SessionNotFoundError
 from agent_cli.session.store import SessionStore, state_folder
 from agent_tools.base import ToolContext, ToolError
@@ -313,7 +313,7 @@ def check_model(settings: Settings, place: RunEnvironment) -> tuple[list[Finding
         return [Finding("problem", "model", f"{model.name} ({how}): {wrong}"), *_others(found, model.name)], False
     info = lookup(model.provider, model.model)
     # The text of a key is never at hand here: ResolvedModel holds a Secret, and only its source is shown.
-    takes = ", ".join(["text", *(MEDIA[kind] for kind in sorted(taken_by(info, settings)))])
+    takes = ", ".join(["text", *(MEDIA[kind] for kind in sorted(input_modalities(info, settings)))])
     details = (f"key: {model.key_source}", f"reached by: {_way(model)}", _facts(model, info), f"takes: {takes}")
     data = {"model": model.name, "key_source": model.key_source, "configured": settings.model is not None}
     finding = Finding("ok", "model", f"{model.name} ({how})", details, data)

@@ -47,7 +47,7 @@ from agent_cli.mcp.config import find_servers
 from agent_cli.mcp.credentials import Logins
 from agent_cli.mcp.state import FINE, server_state
 from agent_cli.memory.files import load_memory
-from agent_cli.providers.resolve import name_problem
+from agent_cli.providers.resolve import validate_name
 from agent_cli.runtime.environment import find_place, memory_sources, read_settings
 from agent_cli.runtime.mcp import approvals_of, declares_servers, logins_folder
 from agent_cli.runtime.permissions import make_confinement, make_policy, sandbox_profile
@@ -55,7 +55,7 @@ from agent_cli.runtime.tools import make_context, make_workspace
 from agent_tools.fs.workspace import Workspace
 from agent_tools.registry import BUILTIN
 from agent_tools.sandbox.sandbox import choose
-from agent_tools.text import counted, inert
+from agent_tools.text import counted, escape_controls
 
 
 def check_extensions(
@@ -67,7 +67,7 @@ def check_extensions(
     """
     plugins, names = _check_plugins(settings)
     known = {tool.name for tool in BUILTIN} | names
-    reader = ReportReader(known, commands, lambda name: name_problem(name, settings.base_url))
+    reader = ReportReader(known, commands, lambda name: validate_name(name, settings.base_url))
     places: list[tuple[Path, Path | None]] = []
     if place.root != place.home:
         places.append((place.root, place.root))
@@ -262,4 +262,4 @@ def _plain(finding: Finding) -> dict[str, Any]:
 
 def _told(text: str) -> str:
     """Text that may be pasted into a bug report: no controls, no password inside an address."""
-    return re.sub(r"(://)[^/\s@]+@", r"\1***@", inert(text))
+    return re.sub(r"(://)[^/\s@]+@", r"\1***@", escape_controls(text))

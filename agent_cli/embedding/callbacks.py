@@ -7,12 +7,12 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
-from agent_cli.core.approvals import Answer, Approve, Approver, Asker, Defer, EditedCall, QuestionReply, Reject, later
+from agent_cli.core.approvals import Answer, Approve, Approver, Asker, Defer, EditedCall, QuestionReply, Reject, defer
 from agent_cli.core.events import ApprovalRequested, QuestionAsked
 from agent_cli.core.hook_events import HOOK_EVENTS
 from agent_cli.core.place import UsageError
 from agent_cli.extensions.plugins import tool_problem
-from agent_cli.headless.run import decide_alone, deny
+from agent_cli.headless.run import answer_unattended, deny
 from agent_cli.hooks import PythonHook
 from agent_tools.base import Tool
 from agent_tools.cancel import CancelledError
@@ -68,7 +68,7 @@ class Callbacks:
 
     def ask(self, asked: QuestionAsked) -> QuestionReply | Defer:
         if self._answer is None:
-            return later(asked) if self._approve == "suspend" else decide_alone(asked)
+            return defer(asked) if self._approve == "suspend" else answer_unattended(asked)
         said = self._call(self._answer, asked)
         if isinstance(said, str) and asked.kind == "questions":
             return QuestionReply("answer", said)

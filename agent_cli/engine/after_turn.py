@@ -74,7 +74,7 @@ def _passed_already(turn: Turn, command: str) -> bool:
 
 def _run(turn: Turn, command: str) -> tuple[ExitInfo, str]:
     """Run it at the root of the workspace. Raises OSError."""
-    context = turn.kit.context
+    context = turn.deps.context
     bash = find_bash(context)
     if bash is None:
         raise OSError("there is no bash")

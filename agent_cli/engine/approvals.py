@@ -14,9 +14,9 @@ from agent_cli.core.approvals import Answer, Approve, Defer, QuestionReply, Reje
 from agent_cli.core.events import ApprovalRequested, Event, QuestionAnswered, QuestionAsked
 from agent_cli.core.messages import ToolCall, UserMessage
 from agent_cli.core.results import Cap
-from agent_cli.engine.barrier import caught
+from agent_cli.engine.barrier import report_failure
 from agent_cli.engine.checkpoints import checkpoint
-from agent_cli.engine.tool_call import binding, bound, check
+from agent_cli.engine.tool_call import approval_fingerprint, call_fingerprint, prepare_call
 from agent_cli.engine.turn import Turn
 from agent_cli.engine.types import CheckedCall, PreparedCall
 from agent_tools.base import AskUser, Effect, Suspend, Tool, ToolError, ToolResult
@@ -24,21 +24,21 @@ from agent_tools.cancel import CancelledError
 from agent_tools.display import TodoItem
 from agent_tools.lazy import lazy_imports
 from agent_tools.plan import ExitPlanMode, plan_text
-from agent_tools.record import to_plain
+from agent_tools.record import to_json
 
 if TYPE_CHECKING:
     from agent_cli.engine.hook_points import RoundHooks
 
 with lazy_imports():
     from agent_cli.engine import hook_points
-    from agent_tools import ask_user
+    from agent_tools import ask_user as ask_user_tool
 
 Q = TypeVar("Q", ApprovalRequested, QuestionAsked)
 A = TypeVar("A")
 CANCELLED = ToolResult("The user cancelled the work. Nothing more is to be done.", is_error=True)
 
 
-def ask_person(turn: Turn, item: PreparedCall) -> Generator[Event, None, tuple[ToolResult | None, PreparedCall]]:
+def ask_user(turn: Turn, item: PreparedCall) -> Generator[Event, None, tuple[ToolResult | None, PreparedCall]]:
     """The result that the user's reply makes, and the call, with the plan as they edited it.
 
     The result is CANCELLED where they cancel the work, None where nobody has replied yet.
@@ -46,8 +46,8 @@ def ask_person(turn: Turn, item: PreparedCall) -> Generator[Event, None, tuple[T
     suspend = _suspend(turn, item)
     if isinstance(suspend, ToolResult):
         return suspend, item
-    result, edited = yield from _answer(turn, item.call.id, suspend, adopt=item.tool.asks_person)
-    if edited and not item.tool.asks_person:
+    result, edited = yield from _answer(turn, item.call.id, suspend, adopt=item.tool.asks_user)
+    if edited and not item.tool.asks_user:
         name = item.tool.plan_argument
         known = {todo.content.strip(): todo for todo in getattr(item.args, name)}
         steps = tuple(known.get(step, TodoItem(step)) for step in edited["steps"])
@@ -55,18 +55,20 @@ def ask_person(turn: Turn, item: PreparedCall) -> Generator[Event, None, tuple[T
     return result, item
 
 
-def settle(turn: Turn, call_id: str, result: ToolResult) -> Generator[Event, None, tuple[ToolResult, bool] | None]:
+def settle_suspended(
+    turn: Turn, call_id: str, result: ToolResult
+) -> Generator[Event, None, tuple[ToolResult, bool] | None]:
     """The result of a tool that ran and suspended, with the user's reply below its text; and whether they end the work.
 
     None where nobody replied yet: the call stays open, and what its tool gave is held until the turn goes on. Raises
     Cancelled.
     """
     assert result.suspend is not None
-    turn.kit.state.held[call_id] = result
+    turn.deps.state.held[call_id] = result
     said, _ = yield from _answer(turn, call_id, result.suspend, adopt=True, ran=result)
     if said is None:
         return None
-    turn.kit.state.held.pop(call_id, None)
+    turn.deps.state.held.pop(call_id, None)
     text = "\n\n".join(filter(None, [result.text, said.text]))
     return result.but(text=text, is_error=said.is_error, suspend=None), said is CANCELLED
 
@@ -74,14 +76,14 @@ def settle(turn: Turn, call_id: str, result: ToolResult) -> Generator[Event, Non
 def validated_question(turn: Turn, name: str, suspend: Suspend) -> Suspend:
     """What a tool of any origin asks, in the form that every front end can show. Raises ToolError where it has none."""
     # Only for tools that are not shipped.
-    if suspend.kind == "plan" and turn.kit.depth:
+    if suspend.kind == "plan" and turn.deps.depth:
         raise ToolError(f"The tool {name} cannot be used by a sub-agent: it puts a plan to the user.")
-    tools: dict[str, Tool[Any]] = {"questions": ask_user.AskUserQuestion(), "plan": ExitPlanMode()}
+    tools: dict[str, Tool[Any]] = {"questions": ask_user_tool.AskUserQuestion(), "plan": ExitPlanMode()}
     try:
         if suspend.kind not in tools or not isinstance(suspend.data, dict):
             raise ToolError(f"its kind is {suspend.kind!r}, and not {' or '.join(map(repr, tools))}.")
         tool = tools[suspend.kind]
-        made = tool.run(tool.read(suspend.data), turn.kit.context)
+        made = tool.run(tool.read(suspend.data), turn.deps.context)
     except ToolError as error:
         raise ToolError(f"The tool {name} is faulty: its question cannot be asked. {error}") from None
     assert isinstance(made, ToolResult)
@@ -115,7 +117,7 @@ def put_question(turn: Turn, asked: QuestionAsked) -> Generator[Event, None, Que
     yield asked
     yield from checkpoint(turn)
     message = _WAITS.get(asked.kind, "The agent has a question")
-    reply = yield from answer_of(turn, asked, turn.kit.asker, "elicitation_dialog", message)
+    reply = yield from get_answer(turn, asked, turn.deps.asker, "elicitation_dialog", message)
     if isinstance(reply, Defer):
         yield QuestionAnswered(asked.call_id, "defer", by="default")
     else:
@@ -123,20 +125,20 @@ def put_question(turn: Turn, asked: QuestionAsked) -> Generator[Event, None, Que
     return reply
 
 
-def answer_of(turn: Turn, asked: Q, ask: Callable[[Q], A], kind: str, message: str) -> Generator[Event, None, A]:
+def get_answer(turn: Turn, asked: Q, ask: Callable[[Q], A], kind: str, message: str) -> Generator[Event, None, A]:
     """What `ask` answers. Raises CancelledError.
 
     The Notification hooks run beside the question where the user is asked now, and are waited for where the turn is
     suspended until they answer. They do not run where an answer was recorded before, or is given without the user.
     """
-    kit = turn.kit
-    kit.context.cancel.check()
-    if kit.attended and not kit.recorded(asked) and kit.hooks.wants("Notification", kind):
-        hook_points.notify(turn, kind, message)
+    deps = turn.deps
+    deps.context.cancel.check()
+    if deps.attended and not deps.recorded(asked) and deps.hooks.wants("Notification", kind):
+        hook_points.begin_notification(turn, kind, message)
     with turn.budget.waiting():
         answer = ask(asked)
-    if not kit.attended and isinstance(answer, Defer) and kit.hooks.wants("Notification", kind):
-        yield from hook_points.notified(turn, kind, message)
+    if not deps.attended and isinstance(answer, Defer) and deps.hooks.wants("Notification", kind):
+        yield from hook_points.run_notification(turn, kind, message)
     return answer
 
 
@@ -159,7 +161,7 @@ def ask_to_continue(turn: Turn, cap: Cap) -> Generator[Event, None, Cap | None]:
     }
     asked = QuestionAsked("limit", "questions", {"questions": [question]})
     message = "The agent is stuck and asks whether to continue"
-    reply = yield from answer_of(turn, asked, turn.kit.asker, "elicitation_dialog", message)
+    reply = yield from get_answer(turn, asked, turn.deps.asker, "elicitation_dialog", message)
     if isinstance(reply, Defer):
         # The user has left without an answer: the turn is interrupted, and can be resumed.
         raise CancelledError
@@ -186,7 +188,7 @@ def ask_during(turn: Turn, call_id: str, step: AskUser) -> Generator[Event, None
     question = {"question": step.question, "header": "", "options": options, "multiSelect": False}
     asked = QuestionAsked(call_id, "questions", {"questions": [question]})
     yield asked
-    reply = yield from answer_of(turn, asked, turn.kit.asker, "elicitation_dialog", "A tool has a question")
+    reply = yield from get_answer(turn, asked, turn.deps.asker, "elicitation_dialog", "A tool has a question")
     if isinstance(reply, Defer) or reply.by != "person" or reply.verdict != "answer":
         yield QuestionAnswered(call_id, "cancel", by="default")
         return None
@@ -196,9 +198,9 @@ def ask_during(turn: Turn, call_id: str, step: AskUser) -> Generator[Event, None
 
 def _suspend(turn: Turn, item: PreparedCall) -> Suspend | ToolResult:
     """What is asked: the tool says so, or it is a first plan that has to be reviewed. A result where nothing is."""
-    if item.tool.asks_person:
+    if item.tool.asks_user:
         try:
-            result = item.tool.run(item.args, turn.kit.context)
+            result = item.tool.run(item.args, turn.deps.context)
             if not isinstance(result, ToolResult):
                 raise ToolError(f"The tool {item.tool.name} is faulty: it asks the user, and yet runs in steps.")
             return result if result.suspend is None else validated_question(turn, item.tool.name, result.suspend)
@@ -206,7 +208,7 @@ def _suspend(turn: Turn, item: PreparedCall) -> Suspend | ToolResult:
             return ToolResult(str(error), is_error=True)
         except Exception as error:  # noqa: BLE001 - a faulty tool must cost its call, not the turn; the model reads it
             return ToolResult(f"The tool {item.tool.name} failed: {type(error).__name__}: {error}", is_error=True)
-    return Suspend("plan", {"plan": "", "steps": [to_plain(t) for t in getattr(item.args, item.tool.plan_argument)]})
+    return Suspend("plan", {"plan": "", "steps": [to_json(t) for t in getattr(item.args, item.tool.plan_argument)]})
 
 
 def _plan_result(turn: Turn, reply: QuestionReply, suspend: Suspend, *, adopt: bool) -> ToolResult:
@@ -217,11 +219,11 @@ def _plan_result(turn: Turn, reply: QuestionReply, suspend: Suspend, *, adopt: b
         return ToolResult(f"The user wants the plan changed.{words} Change it and propose it again.", is_error=True)
     turn.plan_approved = True
     if reply.mode is not None:
-        turn.kit.policy.mode = reply.mode
-    elif turn.kit.policy.mode == "plan":
-        turn.kit.policy.mode = "default"
+        turn.deps.policy.mode = reply.mode
+    elif turn.deps.policy.mode == "plan":
+        turn.deps.policy.mode = "default"
     if adopt:
-        turn.kit.context.plan = tuple(TodoItem(step) for step in (reply.plan or suspend.data).get("steps", ()))
+        turn.deps.context.plan = tuple(TodoItem(step) for step in (reply.plan or suspend.data).get("steps", ()))
     if reply.plan:
         words += f" They edited it; it is now:\n{plan_text(reply.plan)}\n"
     return ToolResult(f"The user approved the plan.{words} Keep it as your todo list, and carry it out now.")
@@ -244,13 +246,13 @@ class ApprovalRound:
             return failed[1]
         try:
             # Any: which tool is really called is only known of a call that was made ready.
-            if not self.turn.kit.hooks.wants("PreToolUse"):
-                return check(self.turn, call, together=self.together)
+            if not self.turn.deps.hooks.wants("PreToolUse"):
+                return prepare_call(self.turn, call, together=self.together)
             return (yield from self._asked_hooks().checked(call))
         except CancelledError:
             raise
         except Exception as error:  # noqa: BLE001 - it must cost this call, not the turn
-            said = yield from caught(self.turn.kit, f"checking {call.name}", error)
+            said = yield from report_failure(self.turn.deps, f"checking {call.name}", error)
             self._failed[call.id] = (call, f"{said} The call was not run.")
             return self._failed[call.id][1]
 
@@ -261,20 +263,20 @@ class ApprovalRound:
         except CancelledError:
             raise
         except Exception as error:  # noqa: BLE001 - nobody said yes, so it is a no; the turn goes on
-            said = yield from caught(self.turn.kit, f"asking about {request.tool}", error)
+            said = yield from report_failure(self.turn.deps, f"asking about {request.tool}", error)
             return Reject(f"could not be asked about. {said}".rstrip("."), by="default")
 
     def _answer(self, request: ApprovalRequested, item: PreparedCall) -> Generator[Event, None, Answer]:
-        kit = self.turn.kit
-        if kit.hooks.wants("PermissionRequest", request.tool):
+        deps = self.turn.deps
+        if deps.hooks.wants("PermissionRequest", request.tool):
             answer = yield from self._asked_hooks().permission(item, request)
             if answer is not None:
                 return answer
-        kit.context.cancel.check()
+        deps.context.cancel.check()
         if request.call_id in self.settled and set(request.effects) <= set(self.settled.pop(request.call_id)):
             return Approve()
         message = f"The agent needs your permission to use {request.tool}"
-        return (yield from answer_of(self.turn, request, kit.approver, "permission_prompt", message))
+        return (yield from get_answer(self.turn, request, deps.approver, "permission_prompt", message))
 
     def note(self, call: ToolCall) -> str:
         """The notes of hooks for the model, beside the result of a call."""
@@ -306,7 +308,7 @@ class ShownCalls:
         """A question that is about to be put; where it is put again, with what has changed."""
         call, stakes = item.call.id, self._stakes(item)
         before = self._shown.get(call)
-        self._shown[call] = (bound(self._turn, item), stakes)
+        self._shown[call] = (call_fingerprint(self._turn, item), stakes)
         if before is None or not (changed := _changed(before[1], stakes)):
             return request
         self._again[call] = self._again.get(call, 0) + 1
@@ -317,10 +319,10 @@ class ShownCalls:
 
     def holds(self, item: PreparedCall, request: ApprovalRequested) -> bool:
         """Whether an approval of the question holds for the call as things are now."""
-        if binding(self._turn, item) == request.binding:
+        if approval_fingerprint(self._turn, item) == request.binding:
             return True
         shown, before = self._shown.get(item.call.id, ("", {}))
-        if bound(self._turn, item) != shown:
+        if call_fingerprint(self._turn, item) != shown:
             return False
         changed = _changed(before, self._stakes(item))
         return self._again.get(item.call.id, 0) >= _AGAIN or all(self._by_us(path) for path in changed)
@@ -332,7 +334,7 @@ class ShownCalls:
             self._ran.append(item.summary)
 
     def _stakes(self, item: PreparedCall) -> dict[str, str]:
-        return self._turn.kit.policy.at_stake(item.effects)
+        return self._turn.deps.policy.at_stake(item.effects)
 
     def _by_us(self, path: str) -> bool:
         return any(path == own or path.startswith(f"{own}/") for own in self._own)

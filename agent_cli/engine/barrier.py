@@ -10,13 +10,13 @@ from agent_cli.core.messages import ToolCall, pending_calls
 from agent_cli.engine.turn import Turn, TurnDeps
 
 
-def caught(kit: TurnDeps, doing: str, error: Exception) -> Generator[Event, None, str]:
+def report_failure(deps: TurnDeps, doing: str, error: Exception) -> Generator[Event, None, str]:
     """The sentence about an exception for the model; the user is warned of it. doing: "checking Read".
 
     Call it while the exception is handled.
     """
     what = f"{doing[:1].upper()}{doing[1:]} failed: {error_sentence(error)}"
-    where = kit.report(error)
+    where = deps.report(error)
     yield Warned(f"{what} This is an internal error{f', described in {where}' if where else ''}.")
     return what
 

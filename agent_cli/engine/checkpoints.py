@@ -7,13 +7,13 @@ from typing import Any
 
 from agent_cli.core.events import Checkpoint, Event
 from agent_cli.engine.turn import Turn
-from agent_tools.record import to_plain
+from agent_tools.record import to_json
 
 
 def checkpoint(turn: Turn) -> Generator[Event, None, None]:
     """Yield a checkpoint; none where no user is there, since nothing is waited for then."""
-    if turn.kit.attended:
-        yield Checkpoint(turn.spent, turn.kit.policy.mode, held_state(turn))
+    if turn.deps.attended:
+        yield Checkpoint(turn.spent, turn.deps.policy.mode, suspended_state(turn))
 
 
 def outer(turn: Turn, inner: Checkpoint) -> Checkpoint:
@@ -29,15 +29,15 @@ def outer(turn: Turn, inner: Checkpoint) -> Checkpoint:
         changed_since=own.changed_since or inner.spent.changed_since,
         wrote=own.wrote or inner.spent.wrote,
     )
-    return Checkpoint(spent, turn.kit.policy.mode, held_state(turn))
+    return Checkpoint(spent, turn.deps.policy.mode, suspended_state(turn))
 
 
-def held_state(turn: Turn) -> dict[str, Any]:
+def suspended_state(turn: Turn) -> dict[str, Any]:
     """State to persist while suspended, as plain data; {} where there is none."""
     found: dict[str, Any] = {}
     if turn.lent:
-        found["lent"] = [to_plain(each) for each in turn.lent]
-    if turn.gates is not None and turn.kit.depth == 0:
+        found["lent"] = [to_json(each) for each in turn.lent]
+    if turn.gates is not None and turn.deps.depth == 0:
         found |= turn.gates.state()
     if turn.plan_approved and turn.options.plan_review == "always":
         found["plan_approved"] = True

@@ -19,8 +19,8 @@ from agent_cli.core.messages import (
     ToolCall,
     ToolMessage,
     UserMessage,
+    close_open_calls,
     pending_calls,
-    with_open_calls_closed,
 )
 from agent_cli.core.results import Diagnostics, Spent, TurnResult, Usage
 from agent_cli.engine.loop import run_turn
@@ -51,9 +51,9 @@ Expander = Callable[[str], str | ExpandedPrompt]
 T = TypeVar("T")
 
 
-def drive(run: Generator[Event, None, T], *listeners: Listener) -> T:
+def consume(run: Generator[Event, None, T], *listeners: Listener) -> T:
     """Run a turn (or another generator of events) to its end; every event goes to the listeners in order."""
-    heard = listened(run, *listeners)
+    heard = notify_listeners(run, *listeners)
     try:
         while True:
             next(heard)
@@ -64,7 +64,7 @@ def drive(run: Generator[Event, None, T], *listeners: Listener) -> T:
         heard.close()
 
 
-def listened(run: Generator[Event, None, T], *listeners: Listener) -> Generator[Event, None, T]:
+def notify_listeners(run: Generator[Event, None, T], *listeners: Listener) -> Generator[Event, None, T]:
     """The same run, where every event goes to the listeners in order before it is yielded."""
     try:
         while True:
@@ -82,12 +82,12 @@ def listened(run: Generator[Event, None, T], *listeners: Listener) -> Generator[
 
 
 class Conversation:
-    """A history that grows by turns. `kit` and `options` may be changed between turns.
+    """A history that grows by turns. `deps` and `options` may be changed between turns.
 
     inbox: messages for the running turn, given to the model at the next round. closing: how calls that an earlier turn
     left open are answered when a new message comes. frame: what is made of the next message (once), where it answers
     something that waited. expanders: what a message means, asked in order. preparations: called before each turn, on
-    its thread; they may change `kit` and `options`. attached: what is shown with the next message (once).
+    its thread; they may change `deps` and `options`. attached: what is shown with the next message (once).
 
     source: how the session came to be, for the hooks of its start, which run before the next message; "" once they
     have. last: how the latest turn ended. kept: what held in the turn that waits. plans: what the plan became, with how
@@ -97,7 +97,7 @@ class Conversation:
 
     def __init__(
         self,
-        kit: TurnDeps,
+        deps: TurnDeps,
         options: TurnOptions,
         record: Listener,
         history: Iterable[Message] = (),
@@ -110,7 +110,7 @@ class Conversation:
         notes: Iterable[str] = (),
     ) -> None:
         """notes: messages of the program that come before the user's next one."""
-        self.kit = kit.but(inbox=self._take_inbox)
+        self.deps = deps.but(inbox=self._take_inbox)
         self.options = options
         self.history: list[Message] = list(history)
         self.record = record
@@ -132,24 +132,24 @@ class Conversation:
 
     def say(self, text: str, show: Listener, media: tuple[Media, ...] = ()) -> TurnResult:
         """Run `say_events` to its end. Raises ToolError."""
-        return drive(self.say_events(text, media), show)
+        return consume(self.send_events(text, media), show)
 
-    def say_events(self, text: str, media: tuple[Media, ...] = ()) -> Generator[Event, None, TurnResult]:
+    def send_events(self, text: str, media: tuple[Media, ...] = ()) -> Generator[Event, None, TurnResult]:
         """A new user message and the turn it starts. Calls left open by an earlier turn are answered first.
 
         Each event is recorded before it is yielded. Raises ToolError for a command of the user's that cannot be
         expanded; nothing has happened then.
         """
-        self.kit.context.cancel = CancelToken()
-        self.kit.context.mentioned.clear()
+        self.deps.context.cancel = CancelToken()
+        self.deps.context.mentioned.clear()
         self.last = None
         for prepare in self.preparations:
             prepare()
         typed, given = text, prompted(self._expanded(text))
         added: tuple[str, ...] = ()
         if self._opens():
-            made = yield from listened(
-                hook_points.opening(self.kit, self.source, self.options.label, typed), self.record
+            made = yield from notify_listeners(
+                hook_points.message_hooks(self.deps, self.source, self.options.label, typed), self.record
             )
             if made.begun:
                 self.source = ""
@@ -166,13 +166,13 @@ class Conversation:
             raise
         self._close_open_calls()
         self._pause_plan()
-        note = f"\n\n{prompt('plan_mode')}" if self.kit.policy.mode == "plan" else ""
+        note = f"\n\n{prompt('plan_mode')}" if self.deps.policy.mode == "plan" else ""
         self._add_notes()
         message = UserMessage(self.frame(text) + note, (*self.attached, *media))
         self._add(message)
         self._read_in(message)
         self.frame, self.attached = str, ()
-        self.kit.watch.turn(self.history, new=True, model=self.options.label)
+        self.deps.watch.turn(self.history, new=True, model=self.options.label)
         for words in added:
             self._add(UserMessage(words))
         return (yield from self._run(self.options.but(lent=given.lent) if given.lent else self.options))
@@ -186,7 +186,7 @@ class Conversation:
 
     def _pause_plan(self) -> None:
         """A new request leaves an unfinished plan of an earlier one alone; the model learns so once."""
-        plan = self.kit.context.plan
+        plan = self.deps.context.plan
         if not unfinished(plan):
             return
         note = prompt("plan_paused").format(plan=format_plan(plan))
@@ -196,26 +196,28 @@ class Conversation:
 
     def _with_outputs(self, prompt: ExpandedPrompt) -> Generator[Event, None, str]:
         """A prompt whose commands have run, as far as they are permitted."""
-        self.kit.context.cancel = CancelToken()
+        self.deps.context.cancel = CancelToken()
         # Of these calls, which belong to no turn, only what hooks did is kept.
-        run = prompt_overrides.with_outputs(self.kit, prompt)
-        return (yield from listened(run, lambda e: self.record(e) if isinstance(e, HookRan) else None))
+        run = prompt_overrides.run_prompt_commands(self.deps, prompt)
+        return (yield from notify_listeners(run, lambda e: self.record(e) if isinstance(e, HookRan) else None))
 
     def resume(self, show: Listener, spent: Spent) -> TurnResult:
         """Run `resume_events` to its end."""
-        return drive(self.resume_events(spent), show)
+        return consume(self.resume_events(spent), show)
 
     def resume_events(self, spent: Spent) -> Generator[Event, None, TurnResult]:
         """Continue a suspended turn, with what is left of its budget. Each event is recorded before it is yielded."""
-        self.kit.watch.turn(self.history, new=False, model=self.options.label)
+        self.deps.watch.turn(self.history, new=False, model=self.options.label)
         for prepare in self.preparations:
             prepare()
         for call in pending_calls(self.history):
             if call.id in self.broken_off:
                 self._add(ToolMessage(call.id, call.name, self._reason(call), is_error=True))
         if self._opens():
-            self.kit.context.cancel = CancelToken()
-            made = yield from listened(hook_points.beginning(self.kit, self.source, self.options.label), self.record)
+            self.deps.context.cancel = CancelToken()
+            made = yield from notify_listeners(
+                hook_points.resume_hooks(self.deps, self.source, self.options.label), self.record
+            )
             if made.begun:
                 self.source = ""
             self.inbox += made.texts
@@ -229,23 +231,25 @@ class Conversation:
 
     def end(self, reason: str) -> None:
         """The session ends: its hooks are run, if it ever began."""
-        hooks = self.kit.hooks
+        hooks = self.deps.hooks
         if self._begun and hooks.wants("SessionEnd", reason):
-            self.kit.context.cancel = CancelToken()
-            drive(hook_points.ending(self.kit, reason), self.record)
+            self.deps.context.cancel = CancelToken()
+            consume(hook_points.end_hooks(self.deps, reason), self.record)
         hooks.close()
 
     def _opens(self) -> bool:
         """Whether hooks are to run before a message is sent; the session has begun from here on."""
         self._begun = True
-        hooks = self.kit.hooks
+        hooks = self.deps.hooks
         return hooks.wants("UserPromptSubmit") or (self.source != "" and hooks.wants("SessionStart", self.source))
 
     def _run(self, options: TurnOptions) -> Generator[Event, None, TurnResult]:
-        self.kit.context.cancel = CancelToken()
+        self.deps.context.cancel = CancelToken()
         self._runs = True
         try:
-            self.last = yield from listened(run_turn(self.history, self.kit, options), self.record, self._follow)
+            self.last = yield from notify_listeners(
+                run_turn(self.history, self.deps, options), self.record, self._follow
+            )
         finally:
             self._runs = False
             # What was recorded of a turn that broke off is part of the history, too.
@@ -262,15 +266,15 @@ class Conversation:
             self.plan_paused = event.paused
             if event.paused:
                 return
-            self.plans.append((len(self.so_far), event.items))
+            self.plans.append((len(self.live_history), event.items))
 
     def _read_in(self, message: UserMessage) -> None:
         """The model knows the files whose whole text a message carries."""
-        if seen := self.kit.context.read_in(message.text):
+        if seen := self.deps.context.read_in(message.text):
             self.record(FilesSeen(seen))
 
     @property
-    def so_far(self) -> list[Message]:
+    def live_history(self) -> list[Message]:
         """The history with what the running turn has added; from any thread."""
         return [*self.history, *self._under_way]
 
@@ -280,20 +284,20 @@ class Conversation:
         The plan is what it was then. Files that the model has read are no longer known to it.
         """
         self.history = self.history[:messages]
-        self.kit.state.window.cut_back(messages)
+        self.deps.state.window.rewind_to(messages)
         self.inbox.clear()
         self.plans = [(count, items) for count, items in self.plans if count <= messages]
-        self.kit.context.plan, self.kit.context.seen = self.plans[-1][1] if self.plans else (), {}
-        if self.kit.context.nearby is not None:
+        self.deps.context.plan, self.deps.context.seen = self.plans[-1][1] if self.plans else (), {}
+        if self.deps.context.nearby is not None:
             # What was told of memory on the way is told again where it is touched again.
-            self.kit.context.nearby = self.kit.context.nearby.nested()
+            self.deps.context.nearby = self.deps.context.nearby.nested()
         self.last = None
-        self.record(Rewound(messages, self.kit.context.plan))
+        self.record(Rewound(messages, self.deps.context.plan))
 
     def change_plan(self, items: tuple[TodoItem, ...]) -> None:
         """The user changes the plan; the model is told at the next round. Safe while a turn runs."""
-        self.kit.context.plan, self.plan_paused = items, False
-        self.plans.append((len(self.so_far), items))
+        self.deps.context.plan, self.plan_paused = items, False
+        self.plans.append((len(self.live_history), items))
         self.record(PlanChanged(items))
         self.inbox.append(f"<plan_change>\nThe user changed the plan. It is now:\n{format_plan(items)}\n</plan_change>")
 
@@ -316,15 +320,15 @@ class Conversation:
 
     def interrupt(self) -> None:
         """Stop the running turn; safe from a signal handler or another thread."""
-        self.kit.context.cancel.cancel()
+        self.deps.context.cancel.cancel()
 
-    def stop_beside(self) -> CancelToken:
+    def side_cancel_token(self) -> CancelToken:
         """What stops work beside the turns: the interrupt of the turn, too. A turn that is stopping stays stopped."""
-        token = self.kit.context.cancel
+        token = self.deps.context.cancel
         if token.cancelled:
             token = CancelToken()
             if not self._runs:
-                self.kit.context.cancel = token
+                self.deps.context.cancel = token
         return token
 
     def abandon(self, reason: str) -> None:
@@ -338,14 +342,14 @@ class Conversation:
         return bool(pending_calls(self.history))
 
     def _close_open_calls(self) -> None:
-        closed = with_open_calls_closed(self.history, self._reason)
+        closed = close_open_calls(self.history, self._reason)
         for message in closed[len(self.history) :]:
             self._add(message)
 
     def _reason(self, call: ToolCall) -> str:
         """Why an open call gets no result; what a call gave that waited for an answer is not lost."""
         why = self.closing if isinstance(self.closing, str) else self.closing(call)
-        held = self.kit.state.held.pop(call.id, None)
+        held = self.deps.state.held.pop(call.id, None)
         if held is None:
             return why
         # It did run.

@@ -15,12 +15,12 @@ from agent_cli.core.events import (
 )
 from agent_cli.core.messages import ToolCall, ToolMessage
 from agent_cli.core.results import Action, Denial, Suspended
-from agent_cli.engine.approvals import ask_during, settle, validated_question
-from agent_cli.engine.barrier import caught
-from agent_cli.engine.helper_model import ask_aside
-from agent_cli.engine.prompt_overrides import borrow
+from agent_cli.engine.approvals import ask_during, settle_suspended, validated_question
+from agent_cli.engine.barrier import report_failure
+from agent_cli.engine.helper_model import ask_helper_model
+from agent_cli.engine.prompt_overrides import apply_overrides
 from agent_cli.engine.subagents import run_nested
-from agent_cli.engine.tool_call import may_change
+from agent_cli.engine.tool_call import may_mutate
 from agent_cli.engine.turn import Turn
 from agent_cli.engine.types import PreparedCall
 from agent_tools.base import AskModel, AskUser, ToolError, ToolResult
@@ -46,12 +46,12 @@ def execute_call(
 
     A call that waits for the user, its own or that of a sub-agent, stays open. Run again, it goes on from there.
     """
-    call, context = item.call, turn.kit.context
-    started = turn.kit.clock()
+    call, context = item.call, turn.deps.context
+    started = turn.deps.clock()
     seen, plan, shell = dict(context.seen), context.plan, carried_state(context)
     before = begun.signature if begun else turn.repeats.signature(item)
     interrupted = cancelled = False
-    held = turn.kit.state.held.get(call.id)
+    held = turn.deps.state.held.get(call.id)
     if held is None:
         result, interrupted = yield from _outcome(turn, item, begun)
         if isinstance(result, Suspended):
@@ -60,20 +60,20 @@ def execute_call(
         result = held
     if result.suspend is not None:
         try:
-            settled = yield from settle(turn, call.id, result)
+            settled = yield from settle_suspended(turn, call.id, result)
         except CancelledError:
             text = "\n\n".join(filter(None, [result.text, NO_ANSWER]))
             settled, interrupted = (result.but(text=text, is_error=True, suspend=None), False), True
-            turn.kit.state.held.pop(call.id, None)
+            turn.deps.state.held.pop(call.id, None)
         if settled is None:
             return "input"
         result, cancelled = settled
     repeated = turn.repeats.note(item, result, before)
     if turn.gates is not None:
         repeated += turn.gates.note(item, result)
-    ms = round((turn.kit.clock() - started) * 1000)
-    if not result.is_error and turn.kit.hooks.wants("PostToolUse", item.tool.name):
-        note += yield from hook_points.after_call(turn, item, result, ms)
+    ms = round((turn.deps.clock() - started) * 1000)
+    if not result.is_error and turn.deps.hooks.wants("PostToolUse", item.tool.name):
+        note += yield from hook_points.post_tool_use(turn, item, result, ms)
     text = result.text + note + repeated
     yield from turn.add_result(ToolMessage(call.id, call.name, text, result.is_error, result.media), last)
     learned = {p: f for p, f in context.seen.items() if seen.get(p) != f}
@@ -92,11 +92,11 @@ def _outcome(
     turn: Turn, item: PreparedCall, begun: PrefetchedCall | None
 ) -> Generator[Event, None, tuple[ToolResult | Suspended, bool]]:
     """What the tool gives, and whether it was interrupted."""
-    call, context = item.call, turn.kit.context
-    watched = may_change(turn, item)
+    call, context = item.call, turn.deps.context
+    watched = may_mutate(turn, item)
     if watched:
         cwd = str(context.workspace.cwd)
-        yield from map(Warned, turn.kit.watch.before(call.id, call.name, item.summary, item.effects, cwd))
+        yield from map(Warned, turn.deps.watch.before(call.id, call.name, item.summary, item.effects, cwd))
     yield ToolStarted(call.id, call.name)
     interrupted = False
     result: ToolResult
@@ -111,7 +111,7 @@ def _outcome(
             if isinstance(outcome, ToolResult):
                 result = outcome
             else:
-                result = yield from _forward(turn, call.id, outcome)
+                result = yield from _run_steps(turn, call.id, outcome)
             if result.suspend is not None:
                 result = result.but(suspend=validated_question(turn, item.tool.name, result.suspend))
     except ToolError as error:
@@ -122,18 +122,18 @@ def _outcome(
         where = f": {error.filename}" if error.filename else ""
         result = ToolResult(f"{error.strerror or error}{where}", is_error=True)
     except Exception as error:  # noqa: BLE001 - a faulty tool must cost its call, not the turn; the model reads it
-        said = yield from caught(turn.kit, f"the tool {call.name}", error)
+        said = yield from report_failure(turn.deps, f"the tool {call.name}", error)
         result = ToolResult(said, is_error=True)
     if watched:
-        yield from map(Warned, turn.kit.watch.after(call.id))
+        yield from map(Warned, turn.deps.watch.after(call.id))
     turn.budget.called(failed=result.is_error)
     turn.checks.note(item, result)
     if result.lent:
-        yield from borrow(turn, result.lent)
+        yield from apply_overrides(turn, result.lent)
     return result, interrupted
 
 
-def _forward(turn: Turn, call_id: str, outcome: Any) -> Generator[Event, None, ToolResult]:
+def _run_steps(turn: Turn, call_id: str, outcome: Any) -> Generator[Event, None, ToolResult]:
     """Pass a running tool's progress on as events, and its questions to the small model or to the user."""
     answer: str | None = None
     while True:
@@ -144,7 +144,7 @@ def _forward(turn: Turn, call_id: str, outcome: Any) -> Generator[Event, None, T
             return result
         answer = None
         if isinstance(step, AskModel):
-            answer = yield from ask_aside(turn, step)
+            answer = yield from ask_helper_model(turn, step)
         elif isinstance(step, AskUser):
             try:
                 answer = yield from ask_during(turn, call_id, step)

@@ -22,11 +22,11 @@ from agent_cli.core.events import (
 )
 from agent_cli.core.messages import ToolCall
 from agent_cli.core.results import Action
-from agent_cli.engine.approvals import CANCELLED, ApprovalRound, ShownCalls, ask_person
-from agent_cli.engine.barrier import caught, close_call
+from agent_cli.engine.approvals import CANCELLED, ApprovalRound, ShownCalls, ask_user
+from agent_cli.engine.barrier import close_call, report_failure
 from agent_cli.engine.checkpoints import checkpoint
 from agent_cli.engine.execute import execute_call, fail_call, refuse, skip
-from agent_cli.engine.tool_call import approval_request, check, proposals
+from agent_cli.engine.tool_call import approval_request, askable_calls, prepare_call
 from agent_cli.engine.turn import Turn
 from agent_cli.engine.types import CheckedCall, PreparedCall
 from agent_cli.permissions.decision import Level
@@ -80,7 +80,7 @@ class CallBatch:
         """Give every call its result. Raises CancelledError after the call that was interrupted is answered."""
         if self.waiting and (ended := (yield from self._go_on())) is not None:
             return ended
-        gates = self.turn.gates if self.turn.kit.depth == 0 else None
+        gates = self.turn.gates if self.turn.deps.depth == 0 else None
         if gates is not None and self.waiting:
             look = yield from gates.at_round(self.turn, self.waiting)
             self._noted = look.note
@@ -103,7 +103,7 @@ class CallBatch:
     def _fail_first(self, error: Exception) -> Generator[Event, None, None]:
         """The first waiting call, on which something failed that never should, gets its result."""
         call = self.waiting[0]
-        said = yield from caught(self.turn.kit, f"the call of {call.name}", error)
+        said = yield from report_failure(self.turn.deps, f"the call of {call.name}", error)
         yield from close_call(self.turn, call, said, last=len(self.waiting) == 1)
         self.waiting.pop(0)
 
@@ -135,7 +135,7 @@ class CallBatch:
                 item = yield from self._asks.check(call)
             # A call that repeats another of the group is answered from that one's result.
             same = any(k.name == call.name and k.arguments == call.arguments for k in known)
-            if same or isinstance(item, str) or not parallel.can_go_ahead(self.turn, item):
+            if same or isinstance(item, str) or not parallel.is_parallel_safe(self.turn, item):
                 break
             group.append(item)
             known.append(call)
@@ -152,7 +152,7 @@ class CallBatch:
         requests: dict[str, ApprovalRequested] = {}
         doomed: dict[str, str] = {}
         standing: set[str] = set()
-        for proposal in proposals(batch):
+        for proposal in askable_calls(batch):
             try:
                 request = approval_request(self.turn, proposal)
                 if self._stands(proposal, request):
@@ -167,7 +167,7 @@ class CallBatch:
                 if isinstance(error, ToolError):
                     doomed[proposal.call.id] = str(error)
                 else:
-                    said = yield from caught(self.turn.kit, f"asking about {proposal.call.name}", error)
+                    said = yield from report_failure(self.turn.deps, f"asking about {proposal.call.name}", error)
                     doomed[proposal.call.id] = f"{said} The call was not run."
             else:
                 if request.call_id not in standing:
@@ -189,10 +189,10 @@ class CallBatch:
 
     def _remember(self, answer: Approve) -> Generator[Event, None, None]:
         """Keep the rule of an "always", for the session and, where it was asked for, for the project."""
-        kit = self.turn.kit
-        kit.policy.grant(answer.rule)
+        deps = self.turn.deps
+        deps.policy.grant(answer.rule)
         if answer.scope == "project":
-            why = kit.save_rule(answer.rule) if kit.save_rule is not None else "the project is not trusted"
+            why = deps.save_rule(answer.rule) if deps.save_rule is not None else "the project is not trusted"
             if why:
                 yield Warned(f"The rule holds for this session only; it was not saved: {why}.")
 
@@ -249,7 +249,7 @@ class CallBatch:
     def _carry_out(self, item: CheckedCall, *, approved: bool = False) -> Generator[Event, None, BatchOutcome | None]:
         """Take the first waiting call to its result; an ending where it ends the round."""
         turn, call = self.turn, self.waiting[0]
-        if turn.kit.context.cancel.cancelled:
+        if turn.deps.context.cancel.cancelled:
             raise CancelledError
         last = len(self.waiting) == 1
         if turn.budget.calls_left == 0:
@@ -262,7 +262,7 @@ class CallBatch:
             decision = item.decision
             yield ApprovalResolved(call.id, "reject", decision.by, decision.reason, decision.rule)
             text = f"Permission was denied: the call {decision.reason}."
-            if why := turn.kit.rejected(call.id):
+            if why := turn.deps.rejected(call.id):
                 text += f" The user refused it as well and said: {why}"
             yield from refuse(turn, item, text, self._asks.note(call), by=decision.by, last=last)
         else:
@@ -293,21 +293,21 @@ class CallBatch:
         changed = f"[The {by} changed the arguments to {item.call.arguments}.]"
         note = f"\n\n{edited.note or changed}" if edited else ""
         note += self._asks.note(item.call)
-        if item.tool.asks_person or turn.review_due(item):
-            plan = turn.kit.context.plan
-            reply, item = yield from ask_person(turn, item)
-            if turn.kit.context.plan != plan:
+        if item.tool.asks_user or turn.review_due(item):
+            plan = turn.deps.context.plan
+            reply, item = yield from ask_user(turn, item)
+            if turn.deps.context.plan != plan:
                 turn.plan_changed(plan)
-                yield PlanChanged(turn.kit.context.plan)
+                yield PlanChanged(turn.deps.context.plan)
             if reply is None:
                 return BatchOutcome(suspended="input")
-            if item.tool.asks_person or reply.is_error:
+            if item.tool.asks_user or reply.is_error:
                 turn.budget.called(failed=False)
                 turn.actions.append(Action(item.summary, "done"))
                 yield from turn.answer(item.call, reply.text, is_error=reply.is_error, last=last)
                 return BatchOutcome(cancelled=True) if reply is CANCELLED else None
             note += f"\n\n{reply.text}"
-        if turn.gates is not None and turn.kit.depth == 0:
+        if turn.gates is not None and turn.deps.depth == 0:
             look = yield from turn.gates.at_step(turn, item, last=last)
             if look.how != "go":
                 return None if look.how == "answered" else _ended_by(look.how)
@@ -326,11 +326,11 @@ class CallBatch:
     def _go_on(self) -> Generator[Event, None, BatchOutcome | None]:
         """Ask again for the first call, where its tool ran and the user has not answered: it does not run again."""
         call = self.waiting[0]
-        if call.id not in self.turn.kit.state.held:
+        if call.id not in self.turn.deps.state.held:
             return None
-        item = check(self.turn, call, together=False)
+        item = prepare_call(self.turn, call, together=False)
         if isinstance(item, str):
-            del self.turn.kit.state.held[call.id]
+            del self.turn.deps.state.held[call.id]
             return None
         yield from self._announce(call, item)
         ended = yield from self._run(item, "", len(self.waiting) == 1)

@@ -9,7 +9,7 @@ from collections.abc import Generator, Iterable
 
 from agent_cli.config.prompts import prompt
 from agent_cli.core.events import Event, UsageAdded, Warned
-from agent_cli.core.messages import Message, UserMessage, only_taken, with_open_calls_closed
+from agent_cli.core.messages import Message, UserMessage, close_open_calls, drop_unsupported
 from agent_cli.core.results import Usage
 from agent_cli.engine.sampling import request_of
 from agent_cli.engine.turn import Turn
@@ -19,11 +19,11 @@ from agent_tools.base import AskModel
 from agent_tools.cancel import CancelToken
 
 
-def ask_aside(turn: Turn, ask: AskModel) -> Generator[Event, None, str | None]:
+def ask_helper_model(turn: Turn, ask: AskModel) -> Generator[Event, None, str | None]:
     """The small model's answer, paid for from the turn's budget; None where it failed. Raises CancelledError."""
     opened = ModelHandle(turn.options.label, turn.options.model, turn.transport, turn.price)
     try:
-        opened = turn.kit.small() if turn.kit.small is not None else opened
+        opened = turn.deps.small() if turn.deps.small is not None else opened
         request = Request(opened.model, ask.system, (UserMessage(ask.text),), max_tokens=ask.max_tokens, aside=True)
         return (yield from complete_text(turn, opened, request)) or None
     except ModelError as error:
@@ -35,7 +35,7 @@ def complete_text(turn: Turn, opened: ModelHandle, request: Request) -> Generato
     """The words of one answer, paid for from the turn's budget. Raises ModelError, CancelledError."""
     answer, usage = PlainAnswer(), None
     try:
-        answer.read(opened.transport.stream(request, turn.kit.context.cancel))
+        answer.read(opened.transport.stream(request, turn.deps.context.cancel))
     finally:
         if answer.usage is not None:
             usage = opened.price(answer.usage)
@@ -43,18 +43,18 @@ def complete_text(turn: Turn, opened: ModelHandle, request: Request) -> Generato
             turn.budget.cost += usage.cost
     if usage is not None:
         yield UsageAdded(opened.label, usage, aside=True)
-    turn.kit.context.cancel.check()
+    turn.deps.context.cancel.check()
     return answer.text.strip()
 
 
-def ask_beside(
+def ask_side_question(
     opened: ModelHandle, options: TurnOptions, history: Iterable[Message], question: str, cancel: CancelToken
 ) -> Generator[str, None, Usage]:
     """Yield the answer as it comes; return what it cost. Raises ModelError, CancelledError.
 
     The request is the conversation's own and a suffix, so that what the provider has cached of it counts.
     """
-    messages = with_open_calls_closed(only_taken(list(history), opened.takes), "This has not finished yet.")
+    messages = close_open_calls(drop_unsupported(list(history), opened.takes), "This has not finished yet.")
     asked = UserMessage(prompt("beside").format(question=question))
     request = request_of(options.but(model=opened.model), [*messages, asked], "none")
     answer = PlainAnswer()

@@ -20,7 +20,7 @@ from agent_cli.core.hook_events import HookEvent
 from agent_cli.core.hooks import Again, HookResult
 from agent_cli.core.messages import OF_PROGRAM, ToolCall
 from agent_cli.core.results import Denial, Diagnostics, Failed, Failure, TerminalReason, TurnEnd, TurnResult, Usage
-from agent_cli.engine.tool_call import check
+from agent_cli.engine.tool_call import prepare_call
 from agent_cli.engine.turn import Turn, TurnDeps
 from agent_cli.engine.types import CheckedCall, PreparedCall
 from agent_cli.permissions.decision import Decision, Level
@@ -44,13 +44,13 @@ _CHANGES = 3
 _PATHS = ("file_path", "notebook_path")
 
 
-def base_payload(kit: TurnDeps, turn: Turn | None = None) -> dict[str, Any]:
+def base_payload(deps: TurnDeps, turn: Turn | None = None) -> dict[str, Any]:
     """What every hook of a running turn is told."""
-    found: dict[str, Any] = {"permission_mode": kit.policy.mode}
+    found: dict[str, Any] = {"permission_mode": deps.policy.mode}
     if turn is not None and turn.options.effort:
         found["effort"] = {"level": turn.options.effort}
-    if kit.agent:
-        found["agent_type"] = kit.agent
+    if deps.agent:
+        found["agent_type"] = deps.agent
     return found
 
 
@@ -58,7 +58,7 @@ def _run(
     turn: Turn, event: HookEvent, data: dict[str, Any], again: Again | None = None
 ) -> Generator[Event, None, HookResult]:
     """Run the hooks of a step; what models cost that were asked for them is the turn's. Raises CancelledError."""
-    running = turn.kit.hooks.run(event, data, turn.kit.context.cancel, again)
+    running = turn.deps.hooks.run(event, data, turn.deps.context.cancel, again)
     while True:
         try:
             found = next(running)
@@ -93,13 +93,13 @@ class RoundHooks:
     def checked(self, call: ToolCall) -> Generator[Event, None, CheckedCall]:
         """The call made ready, with the answers of its PreToolUse hooks. Raises CancelledError."""
         turn = self._turn
-        item = check(turn, call, together=self._together)
+        item = prepare_call(turn, call, together=self._together)
         if isinstance(item, str):
             return item
         said = self._said.get(call.id)
         if said is None or said.given != call.arguments:
             given = tool_input(turn, item)
-            data = {**base_payload(turn.kit, turn), **_call_fields(item), "tool_input": given}
+            data = {**base_payload(turn.deps, turn), **_call_fields(item), "tool_input": given}
             result = yield from _run(turn, "PreToolUse", data, self._effects_again(item))
             changed = None
             if result.changed is not None and result.changed not in (given, call.arguments):
@@ -108,16 +108,16 @@ class RoundHooks:
             if result.stop is not None:
                 turn.stopped = result.stop
         if said.changed is not None:
-            item = check(turn, said.changed, together=self._together)
+            item = prepare_call(turn, said.changed, together=self._together)
             if isinstance(item, str):
                 return f"A hook changed the arguments of this call, and they cannot be used: {item}"
-        return item.but(decision=decided(item.decision, said.result, turn.kit.policy.mode))
+        return item.but(decision=merge_decision(item.decision, said.result, turn.deps.policy.mode))
 
     def permission(self, item: PreparedCall, request: ApprovalRequested) -> Generator[Event, None, Answer | None]:
         """The answer of the PermissionRequest hooks to a question; None where they leave it to the user."""
         turn = self._turn
         given = tool_input(turn, item)
-        data = {**base_payload(turn.kit, turn), **_call_fields(item), "tool_input": given, "reason": request.reason}
+        data = {**base_payload(turn.deps, turn), **_call_fields(item), "tool_input": given, "reason": request.reason}
         if request.always:
             data["permission_suggestions"] = [request.always]
         result = yield from _run(turn, "PermissionRequest", data, self._effects_again(item))
@@ -143,14 +143,14 @@ class RoundHooks:
         """What finds the effects of a call whose input a hook has changed."""
 
         def again(arguments: dict[str, Any]) -> dict[str, Any]:
-            item = check(self._turn, with_input(given, arguments), together=self._together)
+            item = prepare_call(self._turn, with_input(given, arguments), together=self._together)
             return {"effects": [] if isinstance(item, str) else _call_fields(item)["effects"]}
 
         return again
 
 
 def before_command(
-    kit: TurnDeps, command: str, call_id: str, decision: Decision
+    deps: TurnDeps, command: str, call_id: str, decision: Decision
 ) -> Generator[Event, None, tuple[Decision, str]]:
     """The decision about a command in a prompt as the PreToolUse hooks leave it, and the command.
 
@@ -161,15 +161,15 @@ def before_command(
         effects = [{"kind": "run", "target": str(arguments.get("command", ""))}]
         return {"tool_input": arguments, "effects": effects}
 
-    data = {**base_payload(kit), "tool_name": SHELL.name, "tool_use_id": call_id, **told({"command": command})}
-    result = yield from kit.hooks.run("PreToolUse", data, kit.context.cancel, told)
+    data = {**base_payload(deps), "tool_name": SHELL.name, "tool_use_id": call_id, **told({"command": command})}
+    result = yield from deps.hooks.run("PreToolUse", data, deps.context.cancel, told)
     changed = str((result.changed or {}).get("command", command))
     if changed != command:
-        decision = kit.policy.decide(SHELL.name, (Effect("run", changed),))
-    return decided(decision, result, kit.policy.mode), changed
+        decision = deps.policy.decide(SHELL.name, (Effect("run", changed),))
+    return merge_decision(decision, result, deps.policy.mode), changed
 
 
-def decided(decision: Decision, result: HookResult, mode: str) -> Decision:
+def merge_decision(decision: Decision, result: HookResult, mode: str) -> Decision:
     """The gate's decision together with what the hooks say."""
     why = f": {result.reason}" if result.reason else ""
     if result.stop is not None or result.verdict == "deny":
@@ -189,10 +189,10 @@ def decided(decision: Decision, result: HookResult, mode: str) -> Decision:
     return decision
 
 
-def after_call(turn: Turn, item: PreparedCall, result: ToolResult, ms: int) -> Generator[Event, None, str]:
+def post_tool_use(turn: Turn, item: PreparedCall, result: ToolResult, ms: int) -> Generator[Event, None, str]:
     """What the PostToolUse hooks have to say about a result, for the model; "" for nothing."""
     data = {
-        **base_payload(turn.kit, turn),
+        **base_payload(turn.deps, turn),
         **_call_fields(item),
         "tool_input": tool_input(turn, item),
         "tool_response": _response(item, result),
@@ -209,16 +209,18 @@ def after_call(turn: Turn, item: PreparedCall, result: ToolResult, ms: int) -> G
     return "".join(f"\n\n{text}" for text in [*said, *found.context])
 
 
-def closing(turn: Turn, text: str) -> Generator[Event, None, str | None]:
+def stop_hooks(turn: Turn, text: str) -> Generator[Event, None, str | None]:
     """Why the hooks of Stop, or of SubagentStop, do not let the turn end; None where they do."""
-    kit = turn.kit
-    event: HookEvent = "SubagentStop" if kit.depth else "Stop"
+    deps = turn.deps
+    event: HookEvent = "SubagentStop" if deps.depth else "Stop"
     times = turn.nudges.get("stop_hook", 0)
-    if not kit.hooks.wants(event, kit.agent) or times >= turn.options.hook_continues:
+    if not deps.hooks.wants(event, deps.agent) or times >= turn.options.hook_continues:
         return None
-    data = {**base_payload(kit, turn), "stop_hook_active": bool(times), "last_assistant_message": text}
+    data = {**base_payload(deps, turn), "stop_hook_active": bool(times), "last_assistant_message": text}
     data |= (
-        {} if kit.depth else {"background_tasks": [job.command for job in kit.context.state(Jobs).all() if job.running]}
+        {}
+        if deps.depth
+        else {"background_tasks": [job.command for job in deps.context.state(Jobs).all() if job.running]}
     )
     result = yield from _run(turn, event, data)
     if result.verdict != "deny" or result.stop is not None:
@@ -227,18 +229,18 @@ def closing(turn: Turn, text: str) -> Generator[Event, None, str | None]:
     return f"<hook_feedback>\nA hook does not let you stop yet:\n{result.reason or 'Go on.'}\n</hook_feedback>"
 
 
-def notify(turn: Turn, kind: str, message: str) -> None:
+def begin_notification(turn: Turn, kind: str, message: str) -> None:
     """Let the Notification hooks run beside the question that is put to the user."""
-    turn.kit.hooks.begin("Notification", _notification(turn, kind, message))
+    turn.deps.hooks.begin("Notification", _notification(turn, kind, message))
 
 
-def notified(turn: Turn, kind: str, message: str) -> Generator[Event, None, None]:
+def run_notification(turn: Turn, kind: str, message: str) -> Generator[Event, None, None]:
     """Run the Notification hooks before a turn is suspended, as what runs beside it ends with the program."""
     yield from _run(turn, "Notification", _notification(turn, kind, message))
 
 
 def _notification(turn: Turn, kind: str, message: str) -> dict[str, Any]:
-    return {**base_payload(turn.kit, turn), "notification_type": kind, "message": message}
+    return {**base_payload(turn.deps, turn), "notification_type": kind, "message": message}
 
 
 def pre_compact(turn: Turn, trigger: str, focus: str = "") -> Generator[Event, None, HookResult]:
@@ -246,9 +248,9 @@ def pre_compact(turn: Turn, trigger: str, focus: str = "") -> Generator[Event, N
 
     trigger: "manual" or "auto". A verdict of "deny" means that it is not to be compacted now. Raises CancelledError.
     """
-    if not turn.kit.hooks.wants("PreCompact", trigger):
+    if not turn.deps.hooks.wants("PreCompact", trigger):
         return HookResult()
-    data = {**base_payload(turn.kit), "trigger": trigger, "custom_instructions": focus}
+    data = {**base_payload(turn.deps), "trigger": trigger, "custom_instructions": focus}
     return (yield from _run(turn, "PreCompact", data))
 
 
@@ -257,7 +259,7 @@ def tool_input(turn: Turn, item: PreparedCall) -> dict[str, Any]:
     arguments = item.call.arguments
     if _stands_for_another(item):
         arguments = arguments.get("arguments") or {}
-    return absolute(arguments, turn.kit.context.workspace.cwd)
+    return absolute(arguments, turn.deps.context.workspace.cwd)
 
 
 def with_input(item: PreparedCall, arguments: dict[str, Any]) -> ToolCall:
@@ -300,31 +302,31 @@ _SOURCE = '. "$1" >/dev/null 2>&1 </dev/null; export -p'
 _SECONDS = 30.0
 
 
-def session_start(kit: TurnDeps, source: str, model: str) -> Generator[Event, None, tuple[str, ...]]:
+def session_start(deps: TurnDeps, source: str, model: str) -> Generator[Event, None, tuple[str, ...]]:
     """Run the SessionStart hooks; returns messages for the model. source: startup, resume, clear or compact.
 
     What a hook writes into the file that CLAUDE_ENV_FILE names is read by bash, and what it exports is there for the
     commands of the session. Raises CancelledError.
     """
-    if not kit.hooks.wants("SessionStart", source):
+    if not deps.hooks.wants("SessionStart", source):
         return ()
     handle, name = tempfile.mkstemp(prefix="agent-env-")
     os.close(handle)
     try:
-        data = {**base_payload(kit), "source": source, "model": model, "env_file": name}
-        result = yield from kit.hooks.run("SessionStart", data, kit.context.cancel)
-        if Path(name).stat().st_size and not _take_environment(kit, Path(name)):
+        data = {**base_payload(deps), "source": source, "model": model, "env_file": name}
+        result = yield from deps.hooks.run("SessionStart", data, deps.context.cancel)
+        if Path(name).stat().st_size and not _take_environment(deps, Path(name)):
             yield Warned("What the SessionStart hooks wrote into CLAUDE_ENV_FILE could not be used.")
     except FileNotFoundError:
         pass
     finally:
         Path(name).unlink(missing_ok=True)
-    return contexts("SessionStart", result.context)
+    return context_messages("SessionStart", result.context)
 
 
-def _take_environment(kit: TurnDeps, file: Path) -> bool:
+def _take_environment(deps: TurnDeps, file: Path) -> bool:
     """Give the commands of the session what the file exports."""
-    context = kit.context
+    context = deps.context
     bash = find_bash(context)
     if bash is None:
         return False
@@ -344,27 +346,29 @@ def _take_environment(kit: TurnDeps, file: Path) -> bool:
     return context.state(ShellState).learn(found, base)
 
 
-def prompt_submit(kit: TurnDeps, prompt: str) -> Generator[Event, None, tuple[tuple[str, ...], str | None]]:
+def prompt_submit(deps: TurnDeps, prompt: str) -> Generator[Event, None, tuple[tuple[str, ...], str | None]]:
     """Run the UserPromptSubmit hooks; returns messages for the model, and why the prompt is blocked or None.
 
     Raises CancelledError.
     """
-    if not kit.hooks.wants("UserPromptSubmit"):
+    if not deps.hooks.wants("UserPromptSubmit"):
         return (), None
-    result = yield from kit.hooks.run("UserPromptSubmit", {**base_payload(kit), "prompt": prompt}, kit.context.cancel)
+    result = yield from deps.hooks.run(
+        "UserPromptSubmit", {**base_payload(deps), "prompt": prompt}, deps.context.cancel
+    )
     if result.verdict == "deny" or result.stop is not None:
         return (), result.reason or result.stop or "a hook blocked it"
-    return contexts("UserPromptSubmit", result.context), None
+    return context_messages("UserPromptSubmit", result.context), None
 
 
-def incoming(kit: TurnDeps, texts: list[str]) -> Generator[Event, None, list[str]]:
+def filter_inbox(deps: TurnDeps, texts: list[str]) -> Generator[Event, None, list[str]]:
     """Messages that came while a turn ran, as its hooks leave them: one that is blocked is not sent."""
     found = []
     for text in texts:
         if text.startswith(OF_PROGRAM):
             found.append(text)
             continue
-        added, blocked = yield from prompt_submit(kit, text)
+        added, blocked = yield from prompt_submit(deps, text)
         if blocked is not None:
             yield Warned(f"Your message was not sent: a hook blocked it: {blocked}")
         else:
@@ -372,7 +376,7 @@ def incoming(kit: TurnDeps, texts: list[str]) -> Generator[Event, None, list[str
     return found
 
 
-def contexts(event: HookEvent, texts: tuple[str, ...]) -> tuple[str, ...]:
+def context_messages(event: HookEvent, texts: tuple[str, ...]) -> tuple[str, ...]:
     """The additions of hooks, each as a message distinct from the user's words."""
     return tuple(f'<hook_context event="{event}">\n{text}\n</hook_context>' for text in texts)
 
@@ -386,39 +390,39 @@ class Opening(Value):
     begun: bool = True
 
 
-def opening(kit: TurnDeps, source: str, model: str, typed: str) -> Generator[Event, None, Opening]:
+def message_hooks(deps: TurnDeps, source: str, model: str, typed: str) -> Generator[Event, None, Opening]:
     """Run the hooks of SessionStart (source: why the session starts, "" where it has) and of UserPromptSubmit."""
     started: tuple[str, ...] = ()
     begun = not source
     try:
         if source:
-            started = yield from session_start(kit, source, model)
+            started = yield from session_start(deps, source, model)
             begun = True
-        added, blocked = yield from prompt_submit(kit, typed)
+        added, blocked = yield from prompt_submit(deps, typed)
     except CancelledError:
         return Opening(started, Failed(_nothing("interrupted")), begun)
     if blocked is None:
         return Opening((*started, *added))
     message = f"The message was not sent: a hook blocked it: {blocked}"
-    if kit.attended:
+    if deps.attended:
         yield Warned(message)
     denial = Denial("", "UserPromptSubmit", {"prompt": typed}, f"was blocked by a hook: {blocked}", "hook")
     end = _nothing("stopped_by_hook").but(denials=(denial,))
     return Opening(started, Failed(end, failure=Failure("blocked", message), text=message))
 
 
-def beginning(kit: TurnDeps, source: str, model: str) -> Generator[Event, None, Opening]:
+def resume_hooks(deps: TurnDeps, source: str, model: str) -> Generator[Event, None, Opening]:
     """Run the hooks of SessionStart before a suspended turn is resumed."""
     try:
-        return Opening((yield from session_start(kit, source, model)))
+        return Opening((yield from session_start(deps, source, model)))
     except CancelledError:
         return Opening(begun=False)
 
 
-def ending(kit: TurnDeps, reason: str) -> Generator[Event, None, None]:
+def end_hooks(deps: TurnDeps, reason: str) -> Generator[Event, None, None]:
     """Run the hooks of SessionEnd."""
     try:
-        yield from kit.hooks.run("SessionEnd", {**base_payload(kit), "reason": reason}, kit.context.cancel)
+        yield from deps.hooks.run("SessionEnd", {**base_payload(deps), "reason": reason}, deps.context.cancel)
     except CancelledError:
         return
 

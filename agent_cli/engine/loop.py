@@ -36,11 +36,11 @@ from agent_cli.core.results import (
     TerminalReason,
     TurnResult,
 )
-from agent_cli.engine.checkpoints import held_state
+from agent_cli.engine.checkpoints import suspended_state
 from agent_cli.engine.compaction.trigger import compact_after_overflow, compact_if_needed
 from agent_cli.engine.plan import unfinished
-from agent_cli.engine.plan_guard import continuation, failing_check, verified
-from agent_cli.engine.prompt_overrides import begin_overrides, give_back
+from agent_cli.engine.plan_guard import failing_check, plan_nudge, verified
+from agent_cli.engine.prompt_overrides import apply_initial_overrides, restore_overrides
 from agent_cli.engine.sampling import build_request, sample
 from agent_cli.engine.turn import OUT_OF_TIME, Turn, TurnDeps
 from agent_cli.engine.types import TurnOptions
@@ -48,7 +48,7 @@ from agent_cli.providers.base import ModelError
 from agent_tools.base import Finish
 from agent_tools.cancel import CancelledError, CancelToken
 from agent_tools.lazy import lazy_imports
-from agent_tools.record import to_plain
+from agent_tools.record import to_json
 
 if TYPE_CHECKING:
     from agent_cli.engine.executor import BatchOutcome, Steps
@@ -94,7 +94,7 @@ def deadline(turn: Turn, seconds: float) -> Iterator[None]:
             if ended.wait(min(left, _RECHECK_SECONDS)):
                 return
         if not ended.is_set():
-            turn.kit.context.cancel.cancel(OUT_OF_TIME)
+            turn.deps.context.cancel.cancel(OUT_OF_TIME)
 
     threading.Thread(target=watch, name="deadline", daemon=True).start()
     try:
@@ -134,29 +134,29 @@ ASKED_AT: tuple[Cap, ...] = ("failures", "denials", "repetition")
 Run = Generator[Event, None, TurnResult]
 
 
-def run_turn(history: Iterable[Message], kit: TurnDeps, options: TurnOptions) -> Run:
+def run_turn(history: Iterable[Message], deps: TurnDeps, options: TurnOptions) -> Run:
     """Run one turn on a history that ends in a user message or in unanswered calls."""
-    turn = Turn(history, kit, options, run_turn)
-    saved = {**options.saved, "rules": to_plain(kit.policy.rules)} if options.saved else {}
-    saved |= {"lent": to_plain(options.lent)} if options.lent else {}
-    yield TurnStarted(options.label, kit.policy.mode, saved)
-    if turn.kit.depth == 0 and unfinished(turn.kit.context.plan) and not turn.plan_touched:
-        yield PlanChanged(turn.kit.context.plan, paused=True)
+    turn = Turn(history, deps, options, run_turn)
+    saved = {**options.saved, "rules": to_json(deps.policy.rules)} if options.saved else {}
+    saved |= {"lent": to_json(options.lent)} if options.lent else {}
+    yield TurnStarted(options.label, deps.policy.mode, saved)
+    if turn.deps.depth == 0 and unfinished(turn.deps.context.plan) and not turn.plan_touched:
+        yield PlanChanged(turn.deps.context.plan, paused=True)
     try:
-        yield from begin_overrides(turn)
-        with deadline(turn, options.limits.seconds if turn.kit.depth == 0 else 0):
+        yield from apply_initial_overrides(turn)
+        with deadline(turn, options.limits.seconds if turn.deps.depth == 0 else 0):
             result = yield from _rounds(turn)
     except CancelledError:
         yield from turn.close_open_calls(turn.cancelled_because)
-        if turn.timed_out and turn.kit.depth == 0:
+        if turn.timed_out and turn.deps.depth == 0:
             result = yield from _out_of_budget(turn, "duration", summary=not turn.in_model_call)
         else:
             result = Failed(turn.end("interrupted"))
     except ModelError as error:
         result = yield from _without_model(turn, error.failure)
     finally:
-        give_back(turn)
-    yield from kit.hooks.finished()
+        restore_overrides(turn)
+    yield from deps.hooks.finished()
     yield _finished(turn, result)
     return result
 
@@ -167,19 +167,19 @@ def _rounds(turn: Turn) -> Run:
         ended = yield from _run_calls(turn, waiting)
         if over := (yield from _over(turn, None, ended)):
             return over
-    elif turn.options.spent.rounds and turn.kit.depth == 0:
+    elif turn.options.spent.rounds and turn.deps.depth == 0:
         yield TurnResumed("a turn that was interrupted", turn.budget.rounds_left)
     while True:
         # What was typed after an interrupt begins the next turn: taken here, it would stay without an answer.
-        turn.kit.context.cancel.check()
-        texts = turn.kit.inbox()
-        if texts and turn.kit.hooks.wants("UserPromptSubmit"):
-            texts = yield from hook_points.incoming(turn.kit, texts)
-        for text in [*texts, *turn.kit.context.notices(), *_stuck(turn)]:
+        turn.deps.context.cancel.check()
+        texts = turn.deps.inbox()
+        if texts and turn.deps.hooks.wants("UserPromptSubmit"):
+            texts = yield from hook_points.filter_inbox(turn.deps, texts)
+        for text in [*texts, *turn.deps.context.notices(), *_stuck(turn)]:
             turn.plan_touched = turn.plan_touched or text.startswith("<plan_change>")
             yield from turn.add(UserMessage(text))
         cap = turn.budget.reached()
-        if cap and cap in ASKED_AT and turn.kit.attended and turn.kit.depth == 0:
+        if cap and cap in ASKED_AT and turn.deps.attended and turn.deps.depth == 0:
             cap = yield from approvals.ask_to_continue(turn, cap)
         if cap:
             return (yield from _out_of_budget(turn, cap))
@@ -241,8 +241,8 @@ def _closing(turn: Turn, answer: AssistantMessage | None) -> Generator[Event, No
     """Why the turn does not end yet: its check fails, or a hook says so."""
     if turn.options.after_turn and turn.checks.wrote and (more := (yield from after_turn.failing(turn))):
         return more
-    if turn.kit.hooks.wants("SubagentStop" if turn.kit.depth else "Stop"):
-        return (yield from hook_points.closing(turn, answer.text if answer else ""))
+    if turn.deps.hooks.wants("SubagentStop" if turn.deps.depth else "Stop"):
+        return (yield from hook_points.stop_hooks(turn, answer.text if answer else ""))
     return None
 
 
@@ -269,15 +269,15 @@ def _objection(turn: Turn, answer: AssistantMessage) -> Generator[Event, None, s
     if not answer.text.strip():
         turn.nudges["empty"] = 1
         return EMPTY_ANSWER
-    gates = turn.gates if turn.kit.depth == 0 else None
+    gates = turn.gates if turn.deps.depth == 0 else None
     if gates is not None and (due := gates.unfinished(turn, answer.text)):
         return due
     # After a refusal its text stands: a user or a rule has just said no to the way the work was going.
     if not (turn.actions and turn.actions[-1].outcome == "refused"):
-        more = yield from continuation(turn, answer, prompt("plan_continue"))
+        more = yield from plan_nudge(turn, answer, prompt("plan_continue"))
         if more := more or failing_check(turn):
             return more
-    if more := next((text for guard in turn.kit.guards if (text := guard(turn, answer))), None):
+    if more := next((text for guard in turn.deps.guards if (text := guard(turn, answer))), None):
         return more
     if gates is not None and (more := (yield from gates.at_end(turn))):
         return more
@@ -298,8 +298,8 @@ def _complete(
 
 def _suspend(turn: Turn, why: str) -> Run:
     waiting = pending_calls(turn.history)
-    left, mode = turn.budget.rounds_left, turn.kit.policy.mode
-    yield TurnPaused(len(waiting), turn.budget.rounds, left, turn.spent, mode, held_state(turn))
+    left, mode = turn.budget.rounds_left, turn.deps.policy.mode
+    yield TurnPaused(len(waiting), turn.budget.rounds, left, turn.spent, mode, suspended_state(turn))
     reason: TerminalReason = "await_approval" if why == "approval" else "await_user_input"
     return Suspended(turn.end(reason), pending=tuple(c.id for c in waiting))
 
@@ -308,7 +308,7 @@ def _out_of_budget(turn: Turn, cap: Cap, *, summary: bool = True) -> Run:
     """One last round to sum up, without calls; where money is the bound or it fails, our own summary."""
     text = ""
     if turn.timed_out:
-        turn.kit.context.cancel = CancelToken()
+        turn.deps.context.cancel = CancelToken()
     if summary and cap != "cost":
         yield from turn.add(UserMessage(LAST_ROUND.format(cap=CAP_WORDS[cap])))
         try:

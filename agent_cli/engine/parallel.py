@@ -66,7 +66,7 @@ class PrefetchedCall:
         yield from self._steps
         try:
             if self._rest is not None:
-                return (yield from _go_on(self._rest, (yield self._ask)))
+                return (yield from _continue_steps(self._rest, (yield self._ask)))
             if isinstance(self._end, Exception):
                 raise self._end
             assert self._end is not None
@@ -76,7 +76,7 @@ class PrefetchedCall:
             self._shared.seen.update(learned)
 
 
-def _go_on(steps: Generator[Any, Any, ToolResult], answer: Any) -> Generator[Any, Any, ToolResult]:
+def _continue_steps(steps: Generator[Any, Any, ToolResult], answer: Any) -> Generator[Any, Any, ToolResult]:
     while True:
         try:
             step = steps.send(answer)
@@ -86,11 +86,11 @@ def _go_on(steps: Generator[Any, Any, ToolResult], answer: Any) -> Generator[Any
         answer = yield step
 
 
-def can_go_ahead(turn: Turn, item: CheckedCall) -> bool:
+def is_parallel_safe(turn: Turn, item: CheckedCall) -> bool:
     """Whether the call only looks, is allowed without a question, and has something new to tell."""
     return (
         not isinstance(item, str)
-        and item.tool.side_by_side
+        and item.tool.parallel_safe
         and item.decision.level is Level.ALLOW
         and all(effect.kind in ("read", "fetch") for effect in item.effects)
         and turn.repeats.unchanged(item) is None
@@ -99,7 +99,7 @@ def can_go_ahead(turn: Turn, item: CheckedCall) -> bool:
 
 def start_parallel(turn: Turn, items: Sequence[PreparedCall]) -> dict[str, PrefetchedCall]:
     """Start the calls in a few threads; by call id."""
-    context = turn.kit.context
+    context = turn.deps.context
     begun = [PrefetchedCall(item, context, turn.repeats.signature(item)) for item in items]
     waiting = deque(begun)
 

@@ -29,7 +29,7 @@ def goal_of(history: Iterable[Message]) -> str:
     return user_text(said[-1])[:500] if said else ""
 
 
-def asks_back(text: str) -> bool:
+def is_question(text: str) -> bool:
     """Whether the answer's last sentence is a question."""
     return text.rstrip().rstrip("*_)\"'`").endswith("?")
 

@@ -10,17 +10,17 @@ from collections.abc import Generator
 
 from agent_cli.core.events import Event, PlanContinued
 from agent_cli.core.messages import AssistantMessage
-from agent_cli.engine.plan import asks_back, format_plan, goal_of, open_steps
+from agent_cli.engine.plan import format_plan, goal_of, is_question, open_steps
 from agent_cli.engine.turn import Turn
 
 
-def continuation(turn: Turn, answer: AssistantMessage, template: str) -> Generator[Event, None, str | None]:
+def plan_nudge(turn: Turn, answer: AssistantMessage, template: str) -> Generator[Event, None, str | None]:
     """The message that sends the model on with an unfinished plan; None where its text stands."""
-    plan = turn.kit.context.plan
+    plan = turn.deps.context.plan
     if not turn.left_open:
         return None
-    if asks_back(answer.text):
-        if turn.kit.attended or turn.nudges.get("asked"):
+    if is_question(answer.text):
+        if turn.deps.attended or turn.nudges.get("asked"):
             return None
         turn.nudges["asked"] = 1
     attempt = turn.nudges.get("plan", 0) + 1

@@ -9,7 +9,7 @@ from collections.abc import Generator
 
 from agent_cli.core.approvals import Approve, EditedCall, Reject
 from agent_cli.core.events import ApprovalRequested, Event, ToolFinished, ToolRequested, Warned
-from agent_cli.engine.barrier import caught
+from agent_cli.engine.barrier import report_failure
 from agent_cli.engine.turn import Turn, TurnDeps
 from agent_cli.permissions.decision import Level
 from agent_cli.providers.base import ModelError
@@ -18,7 +18,7 @@ from agent_tools.cancel import CancelledError
 from agent_tools.display import Note
 from agent_tools.lazy import lazy_imports
 from agent_tools.overrides import ExpandedPrompt, TurnOverrides
-from agent_tools.record import from_plain
+from agent_tools.record import from_json
 from agent_tools.registry import SHELL
 from agent_tools.shell.bash import fill
 from agent_tools.text import shorten
@@ -30,51 +30,51 @@ with lazy_imports():
     )
 
 
-def begin_overrides(turn: Turn) -> Generator[Event, None, None]:
+def apply_initial_overrides(turn: Turn) -> Generator[Event, None, None]:
     """Take what the turn begins with: what its message lends, or, where it was suspended, what held then."""
     options = turn.options
     if not (options.lent or options.kept or options.review != "off"):
         return
-    lent = [options.lent, *(from_plain(TurnOverrides, plain) for plain in options.kept.get("lent", ()))]
+    lent = [options.lent, *(from_json(TurnOverrides, plain) for plain in options.kept.get("lent", ()))]
     flow = next((each.flow for each in lent if each.flow), "")
     if options.review != "off" or flow:
         turn.gates = review.ReviewGates(turn, flow, options.kept)
     for each in lent:
-        yield from borrow(turn, each)
+        yield from apply_overrides(turn, each)
 
 
-def borrow(turn: Turn, lent: TurnOverrides) -> Generator[Event, None, None]:
+def apply_overrides(turn: Turn, lent: TurnOverrides) -> Generator[Event, None, None]:
     """Apply a prompt's overrides until the turn ends. A model that is not available is reported and skipped."""
     if not lent:
         return
     turn.lent.append(lent)
-    turn.borrowed += turn.kit.policy.lend(lent.rules, lent.source, own=lent.own)
-    if not lent.model or turn.kit.open_model is None:
+    turn.borrowed += turn.deps.policy.lend(lent.rules, lent.source, own=lent.own)
+    if not lent.model or turn.deps.open_model is None:
         return
     try:
-        other = turn.kit.open_model(lent.model)
+        other = turn.deps.open_model(lent.model)
     except ModelError as error:
         yield Warned(f"{lent.source} asks for the model {lent.model}: {error.failure.message} Going on without.")
         return
     turn.switch(other)
 
 
-def give_back(turn: Turn) -> None:
+def restore_overrides(turn: Turn) -> None:
     """The end of what was lent; also where the turn breaks off."""
-    turn.kit.policy.take_back(turn.borrowed)
+    turn.deps.policy.take_back(turn.borrowed)
 
 
-def with_outputs(kit: TurnDeps, prompt: ExpandedPrompt) -> Generator[Event, None, str]:
+def run_prompt_commands(deps: TurnDeps, prompt: ExpandedPrompt) -> Generator[Event, None, str]:
     """The prompt with the output of its commands. What it lends holds for them too. Raises ToolError."""
-    if SHELL.name not in kit.tools:
+    if SHELL.name not in deps.tools:
         raise ToolError(f"/{prompt.name} was not sent: it runs commands, and {SHELL.name} is not offered here.")
     lent = prompt.lent
-    rules = kit.policy.lend(lent.rules, lent.source, own=lent.own)
+    rules = deps.policy.lend(lent.rules, lent.source, own=lent.own)
     pieces = list(prompt.pieces)
     try:
         for place in range(1, len(pieces), 2):
-            pieces[place] = yield from _permitted(kit, prompt.name, pieces[place], f"inline-{place}")
-        running = fill(prompt.but(pieces=tuple(pieces)), kit.context)
+            pieces[place] = yield from _permitted(deps, prompt.name, pieces[place], f"inline-{place}")
+        running = fill(prompt.but(pieces=tuple(pieces)), deps.context)
         while True:
             next(running)
     except StopIteration as stop:
@@ -84,19 +84,19 @@ def with_outputs(kit: TurnDeps, prompt: ExpandedPrompt) -> Generator[Event, None
     except ToolError:
         raise
     except Exception as error:  # noqa: BLE001 - it must cost this message, not the session
-        said = yield from caught(kit, f"running the commands of /{prompt.name}", error)
+        said = yield from report_failure(deps, f"running the commands of /{prompt.name}", error)
         raise ToolError(f"/{prompt.name} was not sent. {said}") from None
     finally:
-        kit.policy.take_back(rules)
+        deps.policy.take_back(rules)
     return text
 
 
-def _permitted(kit: TurnDeps, name: str, command: str, call_id: str) -> Generator[Event, None, str]:
+def _permitted(deps: TurnDeps, name: str, command: str, call_id: str) -> Generator[Event, None, str]:
     """The command, perhaps as the user has changed it, once it may run. Raises ToolError where it may not."""
     yield ToolRequested(call_id, SHELL.name, {"command": command}, f"Run: {shorten(command, 200)}")
-    decision = kit.policy.decide(SHELL.name, (Effect("run", command),))
-    if kit.hooks.wants("PreToolUse", SHELL.name):
-        decision, command = yield from hook_points.before_command(kit, command, call_id, decision)
+    decision = deps.policy.decide(SHELL.name, (Effect("run", command),))
+    if deps.hooks.wants("PreToolUse", SHELL.name):
+        decision, command = yield from hook_points.before_command(deps, command, call_id, decision)
     why = f"it {decision.reason}"
     if decision.level is Level.ASK:
         effects = (Effect("run", command),)
@@ -106,13 +106,13 @@ def _permitted(kit: TurnDeps, name: str, command: str, call_id: str) -> Generato
             f"Run: {shorten(command, 200)}",
             f"{decision.reason}, and /{name} begins with it",
             effects,
-            str(kit.context.workspace.cwd),
-            facts=kit.policy.facts(SHELL.name, effects, decision),
+            str(deps.context.workspace.cwd),
+            facts=deps.policy.facts(SHELL.name, effects, decision),
             arguments={"command": command},
         )
-        answer = kit.approver(request)
+        answer = deps.approver(request)
         if isinstance(answer, EditedCall):
-            return (yield from _permitted(kit, name, str(answer.arguments.get("command", command)), call_id))
+            return (yield from _permitted(deps, name, str(answer.arguments.get("command", command)), call_id))
         if isinstance(answer, Approve):
             yield ToolFinished(call_id, SHELL.name, False, 0, Note(f"for /{name}"))
             return command

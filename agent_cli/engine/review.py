@@ -14,7 +14,7 @@ from typing import Any
 from agent_cli.core.approvals import Defer, QuestionReply
 from agent_cli.core.events import Event, QuestionAsked, Warned
 from agent_cli.core.messages import ToolCall, pending_calls
-from agent_cli.engine.approvals import answer_of, put_question
+from agent_cli.engine.approvals import get_answer, put_question
 from agent_cli.engine.checkpoints import checkpoint
 from agent_cli.engine.turn import Turn
 from agent_cli.engine.types import GateResult, PreparedCall
@@ -22,7 +22,7 @@ from agent_cli.permissions.decision import Decision
 from agent_tools.base import Effect, ToolError, ToolResult
 from agent_tools.cancel import CancelledError
 from agent_tools.display import Diff, Diffs
-from agent_tools.record import from_plain, to_plain
+from agent_tools.record import from_json, to_json
 from agent_tools.text import counted, shorten
 
 _COMMANDS = 20
@@ -37,20 +37,20 @@ class ReviewGates:
 
     def __init__(self, turn: Turn, flow: str, kept: dict[str, Any]) -> None:
         self._review = turn.options.review
-        changed: list[Diff] = [from_plain(Diff, {"patch": "", **plain}) for plain in kept.get("changed", ())]
+        changed: list[Diff] = [from_json(Diff, {"patch": "", **plain}) for plain in kept.get("changed", ())]
         self._changed = {diff.path: diff for diff in changed}
         self._ran: list[str] = list(kept.get("ran", ()))
         self._calls: list[str] = list(kept.get("calls", ()))
         self._asking = str(kept.get("asking", ""))
         self._resumed = bool(pending_calls(turn.history))
         self._name = flow
-        make = turn.kit.workflows.get(flow) if flow else None
+        make = turn.deps.workflows.get(flow) if flow else None
         self._flow = make(turn, kept.get(flow)) if make else None
 
     def state(self) -> dict[str, Any]:
         """Return what is stored with a turn that waits."""
         flow = {self._name: self._flow.kept()} if self._flow else {}
-        changed = [to_plain(change) for change in self._changed.values()]
+        changed = [to_json(change) for change in self._changed.values()]
         return {"changed": changed, "ran": list(self._ran), "calls": list(self._calls), "asking": self._asking, **flow}
 
     def decided(self, turn: Turn, tool: str, effects: Sequence[Effect], decision: Decision) -> Decision:
@@ -116,13 +116,13 @@ class ReviewGates:
         """
         if self._flow and (missing := self._flow.missing()):
             yield Warned(f"/{self._name} ends early: {missing}.")
-        if self._review != "files" or not self._changed or not turn.kit.attended:
+        if self._review != "files" or not self._changed or not turn.deps.attended:
             return None
         # There is no call that could wait, so nothing is recorded of the question; the words become a message.
         asked = QuestionAsked("end", "review", self._data(turn, "Files were changed, and the turn would end here.", ()))
         message = "Work waits for you to look at it"
         yield from checkpoint(turn)
-        reply = yield from answer_of(turn, asked, turn.kit.asker, "elicitation_dialog", message)
+        reply = yield from get_answer(turn, asked, turn.deps.asker, "elicitation_dialog", message)
         if isinstance(reply, Defer):
             # The user has left without an answer: the turn is interrupted, and can be resumed.
             raise CancelledError
@@ -149,7 +149,7 @@ class ReviewGates:
 
     def _taken_back(self, turn: Turn, reply: QuestionReply) -> Generator[Event, None, QuestionReply]:
         """Undo what was done since the last look; the reply with what the model is to know of that."""
-        became = turn.kit.watch.take_back(self._calls)
+        became = turn.deps.watch.take_back(self._calls)
         yield Warned(became)
         self._seen()
         said = f" They said: {reply.text}" if reply.text else ""
@@ -157,12 +157,12 @@ class ReviewGates:
 
     def _data(self, turn: Turn, title: str, steps: Sequence[str]) -> dict[str, Any]:
         # Without snapshots it is only known what the tools for files have told.
-        diffs = turn.kit.watch.diffs(self._calls) or tuple(self._changed.values())
+        diffs = turn.deps.watch.diffs(self._calls) or tuple(self._changed.values())
         return {
             "title": title,
             "steps": list(steps),
             "files": [{"path": d.path, "added": d.added, "removed": d.removed} for d in diffs],
-            "diffs": [to_plain(d) for d in _bounded(diffs)],
+            "diffs": [to_json(d) for d in _bounded(diffs)],
             "commands": list(self._ran),
         }
 
@@ -174,7 +174,7 @@ def finished_by(turn: Turn, item: PreparedCall) -> tuple[str, ...]:
     """The steps that a call would newly mark as done; it is tried on a plan that nobody sees."""
     if not item.tool.changes_plan:
         return ()
-    context = turn.kit.context
+    context = turn.deps.context
     trial = context.nested()
     trial.plan = context.plan
     try:

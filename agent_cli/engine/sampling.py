@@ -13,10 +13,19 @@ from collections.abc import Generator, Iterable, Sequence
 from typing import Any, Literal
 
 from agent_cli.core.events import AnswerRestarted, Event, FirstChunk, TextDelta, ThinkingDelta, UsageAdded, Warned
-from agent_cli.core.messages import AssistantMessage, Message, Part, Text, Thinking, ToolCall, UserMessage, only_taken
+from agent_cli.core.messages import (
+    AssistantMessage,
+    Message,
+    Part,
+    Text,
+    Thinking,
+    ToolCall,
+    UserMessage,
+    drop_unsupported,
+)
 from agent_cli.core.results import Failure, Usage
 from agent_cli.core.tokens import tokens_of_text
-from agent_cli.engine.barrier import caught
+from agent_cli.engine.barrier import report_failure
 from agent_cli.engine.turn import Turn
 from agent_cli.engine.types import TurnOptions
 from agent_cli.providers.base import (
@@ -127,10 +136,10 @@ def _depth_within(value: Any, most: int) -> bool:
 
 def build_request(turn: Turn, *, tool_choice: Literal["auto", "none"] = "auto") -> Request:
     """The whole request for the next round; always the previous one plus a suffix."""
-    window = turn.kit.state.window
+    window = turn.deps.state.window
     history = forget_thinking(turn.view, turn.options.keep_thinking)
     if turn.has_media:
-        history = only_taken(history, turn.options.takes)
+        history = drop_unsupported(history, turn.options.takes)
     request = request_of(turn.options, history, tool_choice)
     if not window.compactions:
         return request
@@ -174,7 +183,7 @@ def sample(turn: Turn, request: Request) -> Generator[Event, None, AssistantMess
 
     Raises ModelError or CancelledError; partial text is in the history by then.
     """
-    clock = turn.kit.clock
+    clock = turn.deps.clock
     sent = clock()
     draft = AnswerDraft()
     take = draft.take
@@ -182,7 +191,7 @@ def sample(turn: Turn, request: Request) -> Generator[Event, None, AssistantMess
     failed: ModelError | CancelledError | None = None
     turn.in_model_call = True
     try:
-        for chunk in turn.transport.stream(request, turn.kit.context.cancel):
+        for chunk in turn.transport.stream(request, turn.deps.context.cancel):
             if isinstance(chunk, TextChunk):
                 take(chunk)
                 if first:
@@ -206,14 +215,14 @@ def sample(turn: Turn, request: Request) -> Generator[Event, None, AssistantMess
                 yield from _first(turn, sent)
             if isinstance(chunk, ThinkingChunk) and chunk.text:
                 yield ThinkingDelta(chunk.text)
-        turn.kit.context.cancel.check()
+        turn.deps.context.cancel.check()
         if draft.stopped is None:
             raise ModelError(Failure("network", "The provider's answer broke off before its end.", retryable=True))
     except (ModelError, CancelledError) as error:
         failed = error
         turn.in_model_call = isinstance(error, CancelledError)
     except Exception as error:  # noqa: BLE001 - an answer nobody foresaw must cost its round, not the session
-        said = yield from caught(turn.kit, "reading the model's answer", error)
+        said = yield from report_failure(turn.deps, "reading the model's answer", error)
         failed = ModelError(Failure("malformed", said, retryable=True))
         turn.in_model_call = False
     finally:
@@ -232,8 +241,8 @@ def sample(turn: Turn, request: Request) -> Generator[Event, None, AssistantMess
     turn.was_cut = draft.stopped.reason == "max_tokens"
     message = draft.message(turn.stop_reason)
     if paid is not None:
-        turn.kit.state.window.reported(paid, len(turn.history) + (message is not None))
-    return with_valid_calls(message, turn.kit.state.ids) if message else AssistantMessage((), turn.stop_reason)
+        turn.deps.state.window.reported(paid, len(turn.history) + (message is not None))
+    return with_valid_calls(message, turn.deps.state.ids) if message else AssistantMessage((), turn.stop_reason)
 
 
 def _pay(turn: Turn, draft: AnswerDraft, *, broken: bool) -> Usage | None:
@@ -251,7 +260,7 @@ def _estimated(turn: Turn, draft: AnswerDraft) -> Usage | None:
     """What an answer used that broke off before the provider could report it; None where nothing had come of it."""
     if not (received := draft.tokens):
         return None
-    window = turn.kit.state.window
+    window = turn.deps.state.window
     return Usage(
         measure.used_tokens(window, turn.options, turn.history), measure.scaled(window, received), estimated=True
     )
@@ -275,7 +284,7 @@ def with_valid_calls(message: AssistantMessage, known: set[str]) -> AssistantMes
 
 
 def _first(turn: Turn, sent: float) -> Generator[Event, None, None]:
-    ms = round((turn.kit.clock() - sent) * 1000)
+    ms = round((turn.deps.clock() - sent) * 1000)
     if turn.first_chunk_ms is None:
         turn.first_chunk_ms = ms
     yield FirstChunk(ms)

@@ -44,15 +44,15 @@ def run_nested(turn: Turn, item: PreparedCall) -> Generator[Event, None, ToolRes
         lent=TurnOverrides(),
         kept={},
     )
-    if kind.model and turn.kit.open_model is not None:
+    if kind.model and turn.deps.open_model is not None:
         try:
-            own = turn.kit.open_model(kind.model)
+            own = turn.deps.open_model(kind.model)
         except ModelError as error:
             yield Warned(f"The sub-agent {kind.name} wants the model {kind.model}: {error.failure.message}")
         else:
             deps = deps.but(transport=own.transport, price=own.price)
             options = options.but(model=own.model, label=own.label, takes=own.takes, context_window=own.window)
-    waits = turn.kit.state.nested[item.call.id]
+    waits = turn.deps.state.nested[item.call.id]
     history = list(waits.history)
     deps.context.seen |= waits.seen
     if waits.shell:
@@ -70,13 +70,13 @@ def run_nested(turn: Turn, item: PreparedCall) -> Generator[Event, None, ToolRes
         return result
     if result.end.diagnostics.terminal_reason == "stopped_by_hook":
         turn.stopped = "it ended the work of a sub-agent"
-    del turn.kit.state.nested[item.call.id]
+    del turn.deps.state.nested[item.call.id]
     return _result(result)
 
 
 def _type_of(turn: Turn, name: str) -> AgentType:
-    types = turn.kit.agents
-    if turn.kit.depth >= MOST_DEPTH:
+    types = turn.deps.agents
+    if turn.deps.depth >= MOST_DEPTH:
         raise ToolError("Sub-agents cannot be nested deeper than this. Do the work yourself.")
     if name not in types:
         listed = "; ".join(f"{t.name}: {t.description}" for t in types.values())
@@ -86,7 +86,7 @@ def _type_of(turn: Turn, name: str) -> AgentType:
 
 def nested_deps(turn: Turn, kind: AgentType, call_id: str) -> TurnDeps:
     """What a sub-agent works with: the type's tools, and a context of its own with what it read, and its plan."""
-    parent = turn.kit
+    parent = turn.deps
     # A tool of a server may be one that is only found.
     wanted = (*kind.tools, *FINDERS) if any(name.startswith("mcp__") for name in kind.tools) else kind.tools
 

@@ -27,11 +27,11 @@ READ_ONLY = (
 )
 
 
-def check(turn: Turn, call: ToolCall, *, together: bool) -> CheckedCall:
+def prepare_call(turn: Turn, call: ToolCall, *, together: bool) -> CheckedCall:
     """The call made ready, or the error text that its result will be. `together`: other calls share its round."""
-    tool = turn.kit.tools.get(call.name)
+    tool = turn.deps.tools.get(call.name)
     if tool is None:
-        return f"There is no tool named {call.name!r}. The tools are: {', '.join(turn.kit.tools)}."
+        return f"There is no tool named {call.name!r}. The tools are: {', '.join(turn.deps.tools)}."
     if call.broken and turn.was_cut:
         return (
             "Your answer was cut at the token limit, so this call is incomplete and was not run. Write the file in "
@@ -42,48 +42,48 @@ def check(turn: Turn, call: ToolCall, *, together: bool) -> CheckedCall:
             f"The arguments were not a JSON object, or nested too deeply: {call.broken[:200]!r}. "
             "Send them as one JSON object."
         )
-    context = turn.kit.context
+    context = turn.deps.context
     try:
         args = tool.read(call.arguments)
         call = call.but(arguments=tool.canonical(call.arguments))
         if together and tool.alone(args):
             return "This call must be alone in its round. Make it again by itself, once the other results are in."
-        tool, args = tool.stands_for(args, context)
-        if tool.name != call.name and not turn.kit.offered(tool.name):
+        tool, args = tool.resolve_target(args, context)
+        if tool.name != call.name and not turn.deps.offered(tool.name):
             return f"The tool {tool.name} is not offered here."
         args = tool.resolved(args, context)
         effects = tool.effects(args, context)
-        decision = turn.kit.policy.decide(tool.name, effects)
+        decision = turn.deps.policy.decide(tool.name, effects)
         if tool.address_argument:
-            decision = _unheard_of(turn, getattr(args, tool.address_argument), effects, decision)
+            decision = _question_unseen_url(turn, getattr(args, tool.address_argument), effects, decision)
         if turn.gates is not None:
             decision = turn.gates.decided(turn, tool.name, effects, decision)
         item = PreparedCall(call, tool, args, effects, tool.summary(args, context), decision)
-        if turn.read_only and decision.level is not Level.DENY and may_change(turn, item):
+        if turn.read_only and decision.level is not Level.DENY and may_mutate(turn, item):
             return PLAN_FIRST if not turn.options.read_only else READ_ONLY
         return item
     except ToolError as error:
         return str(error)
 
 
-def may_change(turn: Turn, item: PreparedCall) -> bool:
+def may_mutate(turn: Turn, item: PreparedCall) -> bool:
     """Whether a call may change files: it writes, does what is not seen, or runs what is not known to be read-only."""
     return any(
-        e.kind in ("write", "call") or (e.kind == "run" and not turn.kit.policy.only_reads(e.target))
+        e.kind in ("write", "call") or (e.kind == "run" and not turn.deps.policy.only_reads(e.target))
         for e in item.effects
     )
 
 
-def _unheard_of(turn: Turn, url: str, effects: tuple[Effect, ...], decision: Decision) -> Decision:
+def _question_unseen_url(turn: Turn, url: str, effects: tuple[Effect, ...], decision: Decision) -> Decision:
     """The decision about a page, where nothing but the model named its address: at most a question."""
 
-    policy = turn.kit.policy
+    policy = turn.deps.policy
     if policy.mode == "bypassPermissions" or decision.level is Level.DENY:
         return decision
-    histories = (*turn.kit.above, turn.history)
-    young = YoungFiles(turn.kit.state.began, turn.kit.context.workspace)
+    histories = (*turn.deps.above, turn.history)
+    young = YoungFiles(turn.deps.state.began, turn.deps.context.workspace)
     urls = (url, *(e.target for e in effects))
-    if is_known_url(urls, histories, turn.kit.tool_class, young=young, only_reads=policy.only_reads):
+    if is_known_url(urls, histories, turn.deps.tool_class, young=young, only_reads=policy.only_reads):
         return decision
     said = "no message and no result named this address before"
     if decision.level is Level.ASK:
@@ -94,7 +94,7 @@ def _unheard_of(turn: Turn, url: str, effects: tuple[Effect, ...], decision: Dec
     return decision.but(level=Level.ASK, reason=reason, by="default")
 
 
-def proposals(batch: Sequence[CheckedCall]) -> list[PreparedCall]:
+def askable_calls(batch: Sequence[CheckedCall]) -> list[PreparedCall]:
     """Those of a batch that a user can be asked about now.
 
     A call that touches what an undecided call before it would write has to wait: what it would do is not known yet.
@@ -112,13 +112,13 @@ def proposals(batch: Sequence[CheckedCall]) -> list[PreparedCall]:
 
 def approval_request(turn: Turn, item: PreparedCall) -> ApprovalRequested:
     """The question, with what would happen. Raises ToolError where the call is bound to fail."""
-    policy, cwd = turn.kit.policy, str(turn.kit.context.workspace.cwd)
+    policy, cwd = turn.deps.policy, str(turn.deps.context.workspace.cwd)
     facts = policy.facts(item.tool.name, item.effects, item.decision)
     if policy.answered:
-        facts += tuple(turn.kit.watch.facts(item.effects, cwd))
+        facts += tuple(turn.deps.watch.facts(item.effects, cwd))
     # Where a rule asks, or an allowed call is asked about for another reason, one more that allows it is of no use.
     always = (
-        "" if item.decision.rule or item.decision.by == "hook" else policy.always_rule(item.tool.name, item.effects)
+        "" if item.decision.rule or item.decision.by == "hook" else policy.suggest_rule(item.tool.name, item.effects)
     )
     return ApprovalRequested(
         call_id=item.call.id,
@@ -127,28 +127,28 @@ def approval_request(turn: Turn, item: PreparedCall) -> ApprovalRequested:
         reason=item.decision.reason,
         effects=item.effects,
         cwd=cwd,
-        preview=item.tool.preview(item.args, turn.kit.context),
+        preview=item.tool.preview(item.args, turn.deps.context),
         always=always,
-        binding=binding(turn, item),
+        binding=approval_fingerprint(turn, item),
         facts=facts,
         grants=policy.granted(always),
-        keeps=bool(always) and turn.kit.save_rule is not None,
+        keeps=bool(always) and turn.deps.save_rule is not None,
         arguments=item.call.arguments,
     )
 
 
-def binding(turn: Turn, item: PreparedCall) -> str:
+def approval_fingerprint(turn: Turn, item: PreparedCall) -> str:
     """A hash of what a user is shown: what `bound` covers, and of commands what they would destroy."""
-    stakes = turn.kit.policy.at_stake(item.effects)
+    stakes = turn.deps.policy.at_stake(item.effects)
     if not stakes:
-        return bound(turn, item)
-    told = json.dumps([bound(turn, item), sorted(stakes.items())])
+        return call_fingerprint(turn, item)
+    told = json.dumps([call_fingerprint(turn, item), sorted(stakes.items())])
     return fingerprint(told.encode("utf-8", "surrogatepass"))
 
 
-def bound(turn: Turn, item: PreparedCall) -> str:
+def call_fingerprint(turn: Turn, item: PreparedCall) -> str:
     """A hash of a call: tool, arguments, working directory, resolved targets and contents of its files."""
-    shown = [item.tool.name, item.call.arguments, str(turn.kit.context.workspace.cwd)]
+    shown = [item.tool.name, item.call.arguments, str(turn.deps.context.workspace.cwd)]
     parts = [json.dumps(shown, sort_keys=True).encode()]
     for effect in item.effects:
         parts.append(f"{effect.kind} {effect.target}".encode("utf-8", "surrogateescape"))

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from agent_cli.config.prompts import prompt
 from agent_cli.core.agent_type import AgentType
-from agent_cli.core.approvals import Approver, Asker, later
+from agent_cli.core.approvals import Approver, Asker, defer
 from agent_cli.core.events import ApprovalRequested, Event, MessageAdded, QuestionAsked, ToolFinished, Warned
 from agent_cli.core.hooks import NO_HOOKS, Hooks
 from agent_cli.core.messages import (
@@ -19,9 +19,9 @@ from agent_cli.core.messages import (
     ToolMessage,
     UserMessage,
     call_ids,
+    close_open_calls,
     has_media,
     was_cut,
-    with_open_calls_closed,
 )
 from agent_cli.core.results import Diagnostics, Failure, Spent, TerminalReason, TurnEnd, TurnResult, Usage
 from agent_cli.core.rules import Rule
@@ -29,7 +29,7 @@ from agent_cli.core.window import Window
 from agent_cli.engine.limits import Budget, Repeats
 from agent_cli.engine.plan import goal_of, open_steps, reminder, unfinished
 from agent_cli.engine.types import ChangeObserver, GateResult, ModelHandle, PreparedCall, Price, TurnOptions, free
-from agent_cli.engine.verification import Checks
+from agent_cli.engine.verification import CheckTracker
 from agent_cli.permissions.decision import Decision
 from agent_cli.permissions.policy import Policy
 from agent_cli.providers.base import ModelClient, ModelError
@@ -39,7 +39,7 @@ from agent_tools.live_mapping import LiveMapping
 from agent_tools.overrides import TurnOverrides
 from agent_tools.record import Value
 from agent_tools.registry import tool_class
-from agent_tools.shell.state import Carried
+from agent_tools.shell.state import ShellSnapshot
 
 OUT_OF_TIME = "ended at the time limit of this turn"
 
@@ -108,7 +108,7 @@ class NestedState:
         self,
         history: tuple[Message, ...] = (),
         seen: Mapping[str, str] | None = None,
-        shell: Carried | None = None,
+        shell: ShellSnapshot | None = None,
         window: Window | None = None,
     ) -> None:
         self.history = history
@@ -189,7 +189,7 @@ class TurnDeps(Value):
     verify: Sequence[str] = ()
     offered: Callable[[str], bool] = staticmethod(_all_offered)
     clock: Callable[[], float] = time.monotonic
-    asker: Asker = staticmethod(later)
+    asker: Asker = staticmethod(defer)
     attended: bool = False
     recorded: Callable[[ApprovalRequested | QuestionAsked], bool] = staticmethod(_nothing_recorded)
     rejected: Callable[[str], str] = staticmethod(_no_words)
@@ -220,12 +220,12 @@ RunTurn = Callable[[Iterable[Message], TurnDeps, TurnOptions], Generator[Event, 
 class Turn:
     """History, budget and tallies of a running turn. Only the engine touches it."""
 
-    def __init__(self, history: Iterable[Message], kit: TurnDeps, options: TurnOptions, start: RunTurn) -> None:
+    def __init__(self, history: Iterable[Message], deps: TurnDeps, options: TurnOptions, start: RunTurn) -> None:
         self.start = start
         self.history: list[Message] = list(history)
-        self.kit = kit
+        self.deps = deps
         self.options = options
-        self.budget = Budget(options.limits, kit.clock, options.spent)
+        self.budget = Budget(options.limits, deps.clock, options.spent)
         # What this part of the turn used; `end` adds what earlier parts did.
         self.usage = Usage()
         self.model_ms = options.spent.model_ms
@@ -234,8 +234,8 @@ class Turn:
         self.denials = list(options.spent.denied)
         self.actions = list(options.spent.actions)
         self.nudges = dict(options.spent.nudges)
-        self.repeats = Repeats(self.budget, kit.context, options.spent.recent)
-        self.checks = Checks(kit.verify, options.spent)
+        self.repeats = Repeats(self.budget, deps.context, options.spent.recent)
+        self.checks = CheckTracker(deps.verify, options.spent)
         self.plan_round = 0
         self.plan_approved = bool(options.kept.get("plan_approved"))
         # A plan that this turn has nothing to do with is not carried on.
@@ -248,19 +248,19 @@ class Turn:
         self.was_cut = any(isinstance(m, AssistantMessage) and was_cut(m) for m in self.history[-1:])
         self.cut_text = ""
         self.in_model_call = False
-        self.transport = kit.transport
-        self.price = kit.price
+        self.transport = deps.transport
+        self.price = deps.price
         self.lent: list[TurnOverrides] = []
         self.borrowed: list[Rule] = []
         self._fallback = 0
         self._known = len(self.history)
         # Where the user looks at steps; of a sub-agent, those of the turn above.
-        self.gates = kit.gates
-        kit.state.ids.update(call_ids(self.history))
-        kit.context.takes = options.takes
-        kit.context.workspace.offered = kit.tools.__contains__
-        if kit.context.nearby is not None:
-            kit.context.nearby.restored(m.text for m in self.history if isinstance(m, UserMessage))
+        self.gates = deps.gates
+        deps.state.ids.update(call_ids(self.history))
+        deps.context.takes = options.takes
+        deps.context.workspace.offered = deps.tools.__contains__
+        if deps.context.nearby is not None:
+            deps.context.nearby.restored(m.text for m in self.history if isinstance(m, UserMessage))
         self.has_media = any(has_media(message) for message in self.history)
         # What the model is shown of the history, and how often it was refused as too long at which length of it.
         self.look()
@@ -268,8 +268,8 @@ class Turn:
 
     def look(self) -> None:
         """See the history through the window anew."""
-        self.view = self.kit.state.window.view(self.history)
-        self.hidden = self.kit.state.window.hidden_answers(self.history)
+        self.view = self.deps.state.window.view(self.history)
+        self.hidden = self.deps.state.window.hidden_answers(self.history)
 
     def add(self, message: Message) -> Generator[Event, None, None]:
         self.history.append(message)
@@ -279,7 +279,7 @@ class Turn:
 
     def add_result(self, message: ToolMessage, last: bool) -> Generator[Event, None, None]:
         """Add a call's result; the last one of a round may carry a reminder of the plan, before it is first sent."""
-        note = self._reminder() if last and self.kit.context.plan else ""
+        note = self._reminder() if last and self.deps.context.plan else ""
         yield from self.add(message.but(text=message.text + note) if note else message)
 
     def _reminder(self) -> str:
@@ -287,12 +287,12 @@ class Turn:
         every, since = self.options.plan_reminder, self.budget.rounds - self.plan_round
         if not every or not self.left_open or since <= 0 or since % every:
             return ""
-        return reminder(self.kit.context.plan, goal_of(self.history), prompt("reminder"))
+        return reminder(self.deps.context.plan, goal_of(self.history), prompt("reminder"))
 
     @property
     def left_open(self) -> bool:
         """Whether the turn's own plan has open steps."""
-        return self.plan_touched and unfinished(self.kit.context.plan)
+        return self.plan_touched and unfinished(self.deps.context.plan)
 
     def answer(self, call: ToolCall, text: str, *, is_error: bool, last: bool) -> Generator[Event, None, None]:
         """The result of a call that no tool ran for."""
@@ -301,24 +301,24 @@ class Turn:
 
     def close_open_calls(self, reason: str) -> Generator[Event, None, None]:
         """Answer every call that has no result yet, so that every provider accepts the history."""
-        for message in with_open_calls_closed(self.history, reason)[len(self.history) :]:
+        for message in close_open_calls(self.history, reason)[len(self.history) :]:
             yield from self.add(message)
 
     @property
     def cancelled_because(self) -> str:
         """The result of a call that was under way when the turn was cancelled."""
-        reason = self.kit.context.cancel.reason
+        reason = self.deps.context.cancel.reason
         return f"{reason[:1].upper()}{reason[1:]} before this finished."
 
     @property
     def timed_out(self) -> bool:
         """Whether the time limit has cancelled the turn."""
-        return self.kit.context.cancel.cancelled and self.kit.context.cancel.reason == OUT_OF_TIME
+        return self.deps.context.cancel.cancelled and self.deps.context.cancel.reason == OUT_OF_TIME
 
     def plan_changed(self, before: tuple[TodoItem, ...]) -> None:
         """The plan was made or changed in this turn; progress starts the count of nudges again."""
         self.plan_touched = True
-        now = self.kit.context.plan
+        now = self.deps.context.plan
         if [t.content for t in before] != [t.content for t in now]:
             self.plan_round = self.budget.rounds
             self.nudges.pop("plan", None)
@@ -327,7 +327,7 @@ class Turn:
 
     def review_due(self, item: PreparedCall) -> bool:
         """Whether this call writes a plan that the user has to approve: one with other steps than the approved one."""
-        name, now = item.tool.plan_argument, [todo.content for todo in self.kit.context.plan]
+        name, now = item.tool.plan_argument, [todo.content for todo in self.deps.context.plan]
         todos = getattr(item.args, name) if name and self.options.plan_review == "always" else ()
         return bool(open_steps(todos)) and (not self.plan_approved or [todo.content for todo in todos] != now)
 
@@ -359,10 +359,10 @@ class Turn:
 
     def fall_back(self, failure: Failure) -> Generator[Event, None, bool]:
         """Switch to the next fallback model for the rest of the turn; False where there is none or it cannot help."""
-        while failure.kind not in ("script", "context_too_long") and self._fallback < len(self.kit.fallbacks):
+        while failure.kind not in ("script", "context_too_long") and self._fallback < len(self.deps.fallbacks):
             self._fallback += 1
             try:
-                self.switch(self.kit.fallbacks[self._fallback - 1]())
+                self.switch(self.deps.fallbacks[self._fallback - 1]())
                 return True
             except ModelError as error:
                 yield Warned(f"A fallback model is skipped: {error.failure.message}")
@@ -374,7 +374,7 @@ class Turn:
         self.options = self.options.but(
             label=other.label, model=other.model, takes=other.takes, context_window=other.window
         )
-        self.kit.context.takes = other.takes
+        self.deps.context.takes = other.takes
 
     def end(self, reason: TerminalReason) -> TurnEnd:
         """What the result of this turn begins with."""

@@ -25,7 +25,7 @@ RUNNERS = {
 }  # fmt: skip
 
 
-class Checks:
+class CheckTracker:
     """Told of every call; remembers the last check, and whether files changed after it."""
 
     def __init__(self, more: Sequence[str], before: Spent) -> None:

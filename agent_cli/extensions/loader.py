@@ -17,7 +17,7 @@ from agent_cli.config.run_options import RunOptions
 from agent_cli.config.schema import Settings
 from agent_cli.core.place import RunEnvironment
 from agent_cli.extensions.commands import find_commands, shipped_commands
-from agent_cli.providers.resolve import name_problem
+from agent_cli.providers.resolve import validate_name
 from agent_tools.base import Tool, ToolContext
 from agent_tools.context import UserCommand
 from agent_tools.lazy import lazy_imports
@@ -133,7 +133,7 @@ def load_extensions(
     if has_folder(home, "/agents") or has_folder(project, "/agents"):
         known = {tool.name for tool in [*BUILTIN, *found.tools]}
         agents, more = extensions_agents.find_agent_types(
-            home, project, known, lambda name: name_problem(name, settings.base_url)
+            home, project, known, lambda name: validate_name(name, settings.base_url)
         )
         problems += more
         found.agents.update(agents)

@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any, Literal
 
 from agent_cli.core.results import Check
-from agent_cli.engine.plan import asks_back
+from agent_cli.engine.plan import is_question
 from agent_cli.engine.turn import Turn
 from agent_cli.engine.types import PreparedCall
 from agent_cli.permissions.decision import Decision, Level
 from agent_tools.base import Effect, ToolError, ToolResult
 from agent_tools.display import CommandOutput
-from agent_tools.record import Value, from_plain, to_plain
+from agent_tools.record import Value, from_json, to_json
 
 Phase = Literal["plan", "tests", "review", "code", "commit", "done"]
 NUDGES = 4
@@ -62,14 +62,14 @@ class Tdd:
     """Told of every call before and after it runs."""
 
     def __init__(self, turn: Turn, kept: dict[str, Any] | None) -> None:
-        self.state: TddState = from_plain(TddState, kept) if kept else TddState()
+        self.state: TddState = from_json(TddState, kept) if kept else TddState()
         self._is_check = turn.checks.is_check
-        self._root = turn.kit.context.workspace.root
+        self._root = turn.deps.context.workspace.root
         turn.options = turn.options.but(plan_review="always")
         turn.plan_approved = self.state.phase != "plan"
 
     def kept(self) -> Any:
-        return to_plain(self.state)
+        return to_json(self.state)
 
     def decided(self, turn: Turn, tool: str, effects: Sequence[Effect], decision: Decision) -> Decision:
         """Refused, or asked about, what comes too early; a commit is asked about in any case. Raises ToolError."""
@@ -85,7 +85,7 @@ class Tdd:
                 if self.state.phase not in ("commit", "done"):
                     raise ToolError(f"/tdd: nothing is committed yet. {self._next()}")
                 decision = _asked(turn, decision, self._account())
-            elif early and self._test_of(command) is None and not turn.kit.policy.only_reads(command):
+            elif early and self._test_of(command) is None and not turn.deps.policy.only_reads(command):
                 decision = _asked(turn, decision, "runs before the tests were seen failing, and may change files")
         if early and any(e.kind == "call" for e in effects):
             decision = _asked(turn, decision, "runs before the tests were seen failing, and may change files")
@@ -162,7 +162,7 @@ class Tdd:
         if self.state.phase == "plan" and turn.plan_approved:
             self._to("tests")
         nothing_to_commit = self.state.phase == "commit" and not (self._root / ".git").exists()
-        if self.state.phase == "done" or nothing_to_commit or asks_back(text):
+        if self.state.phase == "done" or nothing_to_commit or is_question(text):
             return ""
         if turn.nudges.get("tdd", 0) >= NUDGES:
             return ""
@@ -213,7 +213,7 @@ def _is_red(check: Check) -> bool:
 
 
 def _asked(turn: Turn, decision: Decision, why: str) -> Decision:
-    mode = turn.kit.policy.mode
+    mode = turn.deps.policy.mode
     if decision.level is Level.DENY or mode == "bypassPermissions":
         return decision
     if mode == "dontAsk":

@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from agent_cli.core.output_errors import OutputError
-from agent_tools.text import inert
+from agent_tools.text import escape_controls
 
 
 def echo(text: str) -> None:
     """Text as one or more whole lines. Raises OutputError, or BrokenPipeError where the reader has gone."""
-    shown = inert(text) if sys.stdout.isatty() else text
+    shown = escape_controls(text) if sys.stdout.isatty() else text
     try:
         sys.stdout.flush()
         sys.stdout.buffer.write(f"{shown.rstrip(chr(10))}\n".encode("utf-8", "replace"))
@@ -31,7 +31,7 @@ def put_json(data: Any) -> None:
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]], right: frozenset[int] = frozenset()) -> list[str]:
     """Lines of columns as wide as their longest cell. `right`: the columns that are flush right."""
-    cells = [[inert(cell).replace("\n", " ") for cell in row] for row in (header, *rows)]
+    cells = [[escape_controls(cell).replace("\n", " ") for cell in row] for row in (header, *rows)]
     widths = [max(len(row[i]) for row in cells) for i in range(len(header))]
     return [
         "  ".join(c.rjust(w) if i in right else c.ljust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True)))

@@ -17,8 +17,8 @@ from agent_cli.session.records import WaitingTurn
 from agent_cli.session.store import SessionStore
 from agent_tools.lazy import lazy_imports
 from agent_tools.plan import plan_text
-from agent_tools.record import to_plain
-from agent_tools.text import inert
+from agent_tools.record import to_json
+from agent_tools.text import escape_controls
 
 with lazy_imports():
     from agent_tools import lookalikes  # only where something waits
@@ -79,7 +79,7 @@ def pending_item(event: ApprovalRequested | QuestionAsked) -> dict[str, Any]:
             "reason": event.reason,
             "effects": [{"kind": e.kind, "target": e.target} for e in event.effects],
             "cwd": event.cwd,
-            "preview": to_plain(event.preview),
+            "preview": to_json(event.preview),
             "facts": list(event.facts),
             "rule": event.always or None,
         }
@@ -111,16 +111,16 @@ def pending_question_lines(questions: Sequence[Mapping[str, Any]]) -> list[str]:
     for number, question in enumerate(questions, 1):
         which = f"question {number}: " if len(questions) > 1 else ""
         several = " (several may be chosen)" if question.get("multiSelect") else ""
-        lines += inert(f"{which}{question['question']}{several}").splitlines()
+        lines += escape_controls(f"{which}{question['question']}{several}").splitlines()
         for place, option in enumerate(question.get("options", ()), 1):
             more = f" - {option['description']}" if option.get("description") else ""
-            lines.append(inert(f"  {place}. {option['label']}{more}"))
+            lines.append(escape_controls(f"  {place}. {option['label']}{more}"))
     return lines
 
 
 def pending_plan_lines(item: Mapping[str, Any]) -> list[str]:
     """A plan with all that it comes down to."""
-    return inert(plan_text(item["plan"])).splitlines()
+    return escape_controls(plan_text(item["plan"])).splitlines()
 
 
 def decide_commands(session: str, items: Sequence[Mapping[str, Any]]) -> list[str]:

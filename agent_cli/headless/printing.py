@@ -8,7 +8,7 @@ import sys
 from typing import Any
 
 from agent_cli.core.output_errors import OutputError
-from agent_tools.text import inert
+from agent_tools.text import escape_controls
 
 
 def print_notice(text: str) -> None:
@@ -56,4 +56,4 @@ def print_text(text: str) -> None:
 
 
 def _for(number: int, text: str) -> str:
-    return inert(text) if os.isatty(number) else text
+    return escape_controls(text) if os.isatty(number) else text

@@ -17,12 +17,12 @@ from agent_cli.core.events import (
     ToolStarted,
     TurnFinished,
     Warned,
-    innermost,
+    unwrap,
 )
-from agent_cli.core.hooks import hook_line, is_told
+from agent_cli.core.hooks import hook_line, should_display
 from agent_cli.core.window import compacted_line
 from agent_tools.display import CommandOutput, Diff, Diffs
-from agent_tools.text import inert
+from agent_tools.text import escape_controls
 
 
 class ProgressPrinter:
@@ -37,7 +37,7 @@ class ProgressPrinter:
 
     def __call__(self, event: Event) -> None:
         nested = isinstance(event, SubagentEvent)
-        event = innermost(event)
+        event = unwrap(event)
         if nested and isinstance(event, (TextDelta, TurnFinished)):
             return
         match event:
@@ -47,9 +47,9 @@ class ProgressPrinter:
                 self._words.clear()
             case ToolRequested(call_id=call_id, summary=summary):
                 self._flush()
-                self._summaries[call_id] = inert(summary)
+                self._summaries[call_id] = escape_controls(summary)
             case ApprovalResolved(decision="reject", call_id=call_id, reason=reason):
-                self._say(f"denied: {self._summaries.pop(call_id, '')} ({inert(reason)})")
+                self._say(f"denied: {self._summaries.pop(call_id, '')} ({escape_controls(reason)})")
             case ToolStarted(call_id=call_id):
                 self._started.add(call_id)
             case ToolFinished(call_id=call_id):
@@ -58,10 +58,10 @@ class ProgressPrinter:
                     self._say(f"{summary} (not run)" if unrun else f"{summary}{_ending(event)}")
             case Compacted():
                 self._say(compacted_line(event))
-            case HookRan() if self._verbose or is_told(event):
+            case HookRan() if self._verbose or should_display(event):
                 self._say(hook_line(event))
             case Warned(text=text):
-                self._say(f"warning: {inert(text)}")
+                self._say(f"warning: {escape_controls(text)}")
             case TurnFinished() if self._verbose:
                 self._words.clear()
                 used = event.earlier + event.usage
@@ -73,7 +73,7 @@ class ProgressPrinter:
 
     def _flush(self) -> None:
         if text := "".join(self._words).strip():
-            self._say(inert(text))
+            self._say(escape_controls(text))
         self._words.clear()
 
 

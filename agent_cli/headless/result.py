@@ -16,7 +16,7 @@ from agent_cli.core.events import (
     QuestionAsked,
     UsageAdded,
     decider_word,
-    innermost,
+    unwrap,
 )
 from agent_cli.core.messages import ToolMessage
 from agent_cli.core.results import Cap, Complete, Failed, MaxIterations, Suspended, TurnResult, Usage
@@ -83,7 +83,7 @@ class ResultBuilder:
         self.asked: dict[str, ApprovalRequested | QuestionAsked] = {}
 
     def __call__(self, event: Event) -> None:
-        match innermost(event):
+        match unwrap(event):
             case UsageAdded(model=model, usage=usage):
                 self.by_model[model] = self.by_model.get(model, Usage()) + usage
             case (ApprovalRequested() | QuestionAsked()) as asked:

@@ -20,14 +20,14 @@ from agent_cli.engine.conversation import Conversation
 from agent_cli.headless.printing import print_line, print_notice, print_text
 from agent_cli.headless.progress import ProgressPrinter
 from agent_cli.headless.result import SUSPENDED, ResultBuilder, exit_code, outcome_of, result_object
-from agent_cli.headless.stdin import NotTextError, join, read_stdin
+from agent_cli.headless.stdin import NotTextError, compose_prompt, read_stdin
 from agent_cli.session.pending_plans import WaitingPlan, save_plan
 from agent_tools.base import ToolError
 from agent_tools.cancel import CancelledError
 from agent_tools.lazy import lazy_imports
 from agent_tools.media import Media
 from agent_tools.record import Value
-from agent_tools.text import inert
+from agent_tools.text import escape_controls
 
 if TYPE_CHECKING:
     from agent_cli.headless.stream_json import StreamJson
@@ -102,7 +102,7 @@ def deny(request: ApprovalRequested) -> Answer:
     return Reject(f"{request.reason}, and {NOBODY}", by="default")
 
 
-def decide_alone(asked: QuestionAsked) -> QuestionReply | Defer:
+def answer_unattended(asked: QuestionAsked) -> QuestionReply | Defer:
     """The asker where nobody is there: the model decides its own questions; plans and reviews wait for a user."""
     return QuestionReply("answer", UNANSWERED, by="default") if asked.kind == "questions" else Defer()
 
@@ -127,7 +127,7 @@ def messages(asked: HeadlessOptions) -> Iterator[InputMessage]:
         raise HeadlessUsageError(str(error)) from None
     if piped.cut:
         print_notice(f"Standard input was cut after {asked.stdin_limit} bytes (setting stdin_limit).")
-    text = join(" ".join(words), piped, asked.stdin_limit)
+    text = compose_prompt(" ".join(words), piped, asked.stdin_limit)
     if not (" ".join(words).strip() or piped.text.strip()):
         raise HeadlessUsageError("There is no prompt: give it as an argument or on standard input.")
     yield InputMessage(text)
@@ -226,7 +226,7 @@ def run_turns(
                 return 128 + watch.caught
             pending: list[dict[str, Any]] = []
             if isinstance(result, Suspended):
-                nested = {call_id: waits.history for call_id, waits in conversation.kit.state.nested.items()}
+                nested = {call_id: waits.history for call_id, waits in conversation.deps.state.nested.items()}
                 pending = headless_pending.pending_items(
                     tally.asked.values(), conversation.history, nested, plan_ttl=report.plan_ttl
                 )
@@ -250,7 +250,7 @@ def finish(
     outcome = outcome_of(result, fail_on_denied=asked.fail_on_denied, fail_on_unfinished=asked.fail_on_unfinished)
     if asked.fails is not None and asked.fails.needed:
         outcome = "failed"
-        print_notice(f"Failed: the user is needed for: {inert(', '.join(asked.fails.needed))}")
+        print_notice(f"Failed: the user is needed for: {escape_controls(', '.join(asked.fails.needed))}")
     if asked.structured and isinstance(result, Complete) and result.return_value is None and outcome != "degraded":
         outcome = "failed"
         print_notice("The model gave no answer that fits the JSON schema.")

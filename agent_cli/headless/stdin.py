@@ -67,7 +67,7 @@ def _answers(fd: int, wait: float, say: Callable[[str], None]) -> bool:
     return False
 
 
-def join(prompt: str, piped: Piped, limit: int) -> str:
+def compose_prompt(prompt: str, piped: Piped, limit: int) -> str:
     """The user message: the prompt, then what was piped in, and what the model must know of a cut."""
     parts = [p for p in (prompt, piped.text.rstrip("\n")) if p]
     if piped.cut:

@@ -34,7 +34,7 @@ from agent_cli.core.events import (
     UsageAdded,
     Warned,
     decider_word,
-    innermost,
+    unwrap,
 )
 from agent_cli.core.messages import AssistantMessage, Part, Text, Thinking, ToolMessage, claude_blocks
 from agent_cli.core.results import Usage
@@ -85,7 +85,7 @@ class StreamJson:
 
     def __call__(self, event: Event) -> None:
         self._parent = event.call_id if isinstance(event, SubagentEvent) else None
-        match innermost(event):
+        match unwrap(event):
             case TextDelta(text=text):
                 self._delta({"type": "text_delta", "text": text})
             case ThinkingDelta(text=text):

@@ -53,7 +53,7 @@ def no_model(name: str) -> ModelHandle:
 
 
 class HookSet:
-    """The hooks of a kit, in the order of configuration; functions come after commands.
+    """The hooks of a conversation, in the order of configuration; functions come after commands.
 
     environment: the variables that a hook starts from, by whether it is the user's own. cwd: where hooks run.
     asked: whether somebody is there to answer a question, now or later; without that PermissionRequest has no hooks.

@@ -21,7 +21,7 @@ with lazy_imports():
 
 
 class HookRegistry(HookSet):
-    """The hooks of a kit, which can be run; see `Hooks` for what the methods do."""
+    """The hooks of a conversation, which can be run; see `Hooks` for what the methods do."""
 
     def wants(self, event: HookEvent, subject: str = "") -> bool:
         if HOOK_EVENTS[event].needs_answerer and not self.asked:

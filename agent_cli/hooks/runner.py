@@ -32,7 +32,7 @@ EXIT_1 = "exited with 1, which blocks nothing: exit with 2 to block, or set stri
 
 
 class Runner:
-    """The hooks of one kit at work."""
+    """Run the hooks of one conversation."""
 
     def __init__(self, table: HookSet) -> None:
         self._table = table

@@ -18,7 +18,7 @@ from agent_cli.mcp.catalog import data_fingerprint
 from agent_cli.mcp.config import DeclaredServer
 from agent_tools.fs.private import write_whole
 from agent_tools.fs.safe_read import read_regular
-from agent_tools.record import DecodeError, Value, from_plain, to_plain
+from agent_tools.record import DecodeError, Value, from_json, to_json
 
 NAME = "mcp.json"
 LIMIT = 8 << 20
@@ -65,7 +65,7 @@ class Approvals:
             data = json.loads(read_regular(self.path, LIMIT))
             if data["version"] != VERSION:
                 return {}
-            return {key: from_plain(ApprovedServer, entry) for key, entry in data["servers"].items()}
+            return {key: from_json(ApprovedServer, entry) for key, entry in data["servers"].items()}
         except (FileNotFoundError, NotADirectoryError):
             return {}
         except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError, DecodeError) as error:
@@ -102,7 +102,7 @@ class Approvals:
             self._entries.pop(key, None)
         else:
             self._entries[key] = entry
-        data = {"version": VERSION, "servers": {k: to_plain(e) for k, e in sorted(self._entries.items())}}
+        data = {"version": VERSION, "servers": {k: to_json(e) for k, e in sorted(self._entries.items())}}
         try:
             write_whole(self.path, json.dumps(data, indent=1).encode("ascii"))
         except OSError as error:

@@ -16,8 +16,8 @@ from typing import Any
 from agent_cli.mcp.config import DeclaredServer
 from agent_tools.fs.private import write_whole
 from agent_tools.fs.safe_read import read_regular
-from agent_tools.record import Value, to_plain
-from agent_tools.text import inert, shorten
+from agent_tools.record import Value, to_json
+from agent_tools.text import escape_controls, shorten
 
 DESCRIPTION = 2_000
 SCHEMA = 100_000
@@ -78,12 +78,12 @@ def offers_of(server: str, listed: Iterable[dict[str, Any]], problems: list[str]
             continue
         hints = raw.get("annotations") or {}
         words = raw.get("description") or raw.get("title")
-        said = inert(str(words or ""))
+        said = escape_controls(str(words or ""))
         mark = data_fingerprint([name, words, schema, hints])
         more = f"{said[:DESCRIPTION]} [cut]" if len(said) > DESCRIPTION else said
         harmless = schema if schema.get("type") == "object" else {"type": "object", "properties": {}}
         found[full] = Offer(
-            server, name, full, more, json.loads(inert(json.dumps(harmless, ensure_ascii=True))),
+            server, name, full, more, json.loads(escape_controls(json.dumps(harmless, ensure_ascii=True))),
             hints.get("readOnlyHint") is True, mark,
         )  # fmt: skip
     return found
@@ -115,7 +115,7 @@ def load_listing(folder: Path, found: DeclaredServer) -> ServerListing | None:
     definition = _definition(found)
     try:
         data = json.loads(read_regular(_path(folder, definition, found), LIMIT))
-        # By hand: the road of `from_plain` takes three times as long, on the way of every one-shot run.
+        # By hand: the road of `from_json` takes three times as long, on the way of every one-shot run.
         offers = tuple(Offer(**{name: raw[name] for name in Offer._fields}) for raw in data["offers"])
         listing = ServerListing(data["definition"], offers, dict(data["prompts"]), dict(data["resources"]))
     except (OSError, ValueError, RecursionError, LookupError, TypeError):
@@ -133,7 +133,7 @@ def save_listing(
     """Remember what the server lists. Without a place for it, nothing is remembered."""
     listing = ServerListing(_definition(found), tuple(offers), prompts, resources)
     path = _path(folder, listing.definition, found)
-    data = json.dumps(to_plain(listing))
+    data = json.dumps(to_json(listing))
     if len(data) > LIMIT or load_listing(folder, found) == listing:
         return
     with suppress(OSError):

@@ -23,7 +23,7 @@ from agent_cli.core.place import RunEnvironment, UsageError
 from agent_cli.mcp.credentials import mistake_in_terms
 from agent_tools.fs.private import write_whole
 from agent_tools.fs.safe_read import read_regular
-from agent_tools.record import DecodeError, Value, from_plain
+from agent_tools.record import DecodeError, Value, from_json
 from agent_tools.text import one_line, shorten
 
 FILE = ".mcp.json"
@@ -159,7 +159,7 @@ def read_json(text: str, source: str, scope: Scope, problems: list[str]) -> list
             continue
         try:
             known = {k: v for k, v in raw.items() if k in McpServer._fields}
-            server = from_plain(McpServer, known, name)
+            server = from_json(McpServer, known, name)
         except DecodeError as error:
             problems.append(f"{source}: {one_line(str(error))}")
             continue

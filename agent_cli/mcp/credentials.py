@@ -19,7 +19,7 @@ from typing import Any, Literal
 from agent_cli.config.schema import McpServer
 from agent_tools.fs.private import private_folder, write_whole
 from agent_tools.fs.safe_read import open_regular, read_regular
-from agent_tools.record import DecodeError, Value, from_plain, to_plain
+from agent_tools.record import DecodeError, Value, from_json, to_json
 from agent_tools.text import shorten
 
 # The spelling of .mcp.json, in every file.
@@ -125,7 +125,7 @@ class Logins:
         if not server.url or has_own_key(server):
             return None
         try:
-            login: Login = from_plain(Login, json.loads(read_regular(self._path(server), LIMIT)))
+            login: Login = from_json(Login, json.loads(read_regular(self._path(server), LIMIT)))
         except (OSError, ValueError, RecursionError, DecodeError):
             return None
         return login if login.key == key_of(server) else None
@@ -134,7 +134,7 @@ class Logins:
         """Keep a login in place of the one before. Raises TokenStoreError."""
         try:
             self._make_folder()
-            write_whole(self._path(server), json.dumps(to_plain(login)).encode("ascii"))
+            write_whole(self._path(server), json.dumps(to_json(login)).encode("ascii"))
         except OSError as error:
             raise TokenStoreError(f"{self.folder}: {error.strerror or error}") from None
         self.mark(server, wanted=False)

@@ -11,7 +11,7 @@ from agent_cli.mcp.tools import resource_text, result_within, truncated_result, 
 from agent_tools.base import ToolContext, ToolError
 from agent_tools.media import Media
 from agent_tools.record import Value
-from agent_tools.text import inert, one_line, shorten
+from agent_tools.text import escape_controls, one_line, shorten
 
 _MENTION = r"(?<![\w@`])@([A-Za-z0-9][A-Za-z0-9_-]*):([^\s`'\"<>|]+)"
 _MOST = 10
@@ -53,7 +53,7 @@ class ServerPrompt(Value):
 
     @property
     def description(self) -> str:
-        return shorten(inert(str(self.raw.get("description") or f"a prompt of {self.server.name}")), 200)
+        return shorten(escape_controls(str(self.raw.get("description") or f"a prompt of {self.server.name}")), 200)
 
     @property
     def _arguments(self) -> list[dict[str, Any]]:

@@ -42,7 +42,7 @@ class ToolSearch(Tool[ToolSearchArgs]):
     def schema(self) -> dict[str, Any]:
         return SEARCH_SCHEMA
 
-    def teach(self, ctx: ToolContext) -> str:
+    def dynamic_description(self, ctx: ToolContext) -> str:
         """What there is to be found, by name, as far as there is room."""
         lines = []
         room = _NAMES
@@ -115,7 +115,7 @@ class UseTool(Tool[UseToolArgs]):
     def schema(self) -> dict[str, Any]:
         return USE_SCHEMA
 
-    def stands_for(self, args: UseToolArgs, ctx: ToolContext) -> tuple[Tool[Any], Any]:
+    def resolve_target(self, args: UseToolArgs, ctx: ToolContext) -> tuple[Tool[Any], Any]:
         tools = self._find()
         tool: Tool[Any] | None = tools.get(args.tool)
         if tool is None:
@@ -133,7 +133,7 @@ class UseTool(Tool[UseToolArgs]):
         return f"Use {shorten(args.tool, 80)}"
 
     def run(self, args: UseToolArgs, ctx: ToolContext) -> Outcome:
-        tool, inner = self.stands_for(args, ctx)
+        tool, inner = self.resolve_target(args, ctx)
         return tool.run(inner, ctx)
 
 

@@ -23,7 +23,7 @@ from agent_tools.display import Note
 from agent_tools.documents.images import show_image, sniff
 from agent_tools.media import Media
 from agent_tools.record import Value
-from agent_tools.text import HeadTail, counted, inert, one_line, shorten
+from agent_tools.text import HeadTail, counted, escape_controls, one_line, shorten
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -64,7 +64,7 @@ class McpTool(Tool[McpArgs]):
     def preview(self, args: McpArgs, ctx: ToolContext) -> Note | None:
         text = json.dumps(args.arguments, ensure_ascii=False, indent=1) if args.arguments else ""
         hint = "it says of itself that it only reads" if self.offer.read_only else ""
-        return Note(inert("\n".join(filter(None, [text, hint])))) if text or hint else None
+        return Note(escape_controls("\n".join(filter(None, [text, hint])))) if text or hint else None
 
     def run(self, args: McpArgs, ctx: ToolContext) -> Outcome:
         return self._steps(args, ctx)
@@ -100,7 +100,7 @@ class McpTool(Tool[McpArgs]):
                     yield Progress(f"{shorten(str(what), 200)}\n")
             return mcp_result(call.result(), self.server.name, ctx)
         except McpRequestError as refused:
-            text = shorten(inert(str(refused)), 2_000)
+            text = shorten(escape_controls(str(refused)), 2_000)
             raise ToolError(f"The MCP server {self.server.name} could not do this: {text}") from None
         except FutureCancelledError:
             raise ToolError(f"The MCP server {self.server.name} was ended before it answered.") from None
@@ -140,7 +140,7 @@ def result_within(future: Future[Any], cancel: CancelToken, name: str) -> Any:
     try:
         return future.result()
     except McpRequestError as refused:
-        raise ToolError(f"The MCP server {name}: {shorten(inert(str(refused)), 500)}") from None
+        raise ToolError(f"The MCP server {name}: {shorten(escape_controls(str(refused)), 500)}") from None
     except FutureCancelledError:
         cancel.check()
         raise ToolError(f"The MCP server {name} was ended before it answered.") from None
@@ -236,10 +236,12 @@ Answers = Generator[Any, Any, dict[str, Any]]
 
 def answer_form(server: str, params: dict[str, Any]) -> Answers:
     """The reply to an elicitation, in the shape of the protocol. Yields AskPerson, and is sent what they say."""
-    message = inert(str(params.get("message", "")))[:2_000]
+    message = escape_controls(str(params.get("message", "")))[:2_000]
     head = f"The MCP server {server} asks: {message}"
     if params.get("mode") == "url":
-        said = yield AskUser(f"{head}\nIt wants you to open {inert(str(params.get('url', '')))}", ("Done", DECLINE))
+        said = yield AskUser(
+            f"{head}\nIt wants you to open {escape_controls(str(params.get('url', '')))}", ("Done", DECLINE)
+        )
         return {"action": "accept" if said == "Done" else "decline"}
     schema = params.get("requestedSchema") or {}
     fields = list((schema.get("properties") or {}).items())[:_MOST_FIELDS]

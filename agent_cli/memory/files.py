@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from agent_cli.config.front_matter import split_front_matter
-from agent_cli.memory.imports import find_imports, find_rules, names_path, place_of
+from agent_cli.memory.imports import find_imports, find_rules, is_path, resolve_anchor
 from agent_tools.fs.safe_read import NotRegularFileError, read_start, resolve_inside
 from agent_tools.record import Value
 from agent_tools.text import counted, one_line
@@ -224,8 +224,8 @@ class MemoryReader:
         if "@" not in file.text:
             return
         for name in find_imports(file.text):
-            where = place_of(name, file.path.parent)
-            told = file.shown if names_path(name) else ""
+            where = resolve_anchor(name, file.path.parent)
+            told = file.shown if is_path(name) else ""
             if file.depth >= DEEPEST:
                 self._left_out(name, f"is more than {DEEPEST} imports deep", told)
             elif within is None or Path(where).is_relative_to(within):

@@ -42,12 +42,12 @@ def find_imports(text: str) -> list[str]:
     return list(found)
 
 
-def names_path(name: str) -> bool:
+def is_path(name: str) -> bool:
     """Whether an import that is not there was surely meant as one: not `@ada`, not `@types/node`."""
     return name.startswith(("./", "../", "~/")) or name.endswith(_NOTES)
 
 
-def place_of(name: str, folder: Path) -> str:
+def resolve_anchor(name: str, folder: Path) -> str:
     """Where an import of a file in `folder` leads, as text: from `/`, or from `~/` as it is written."""
     if name.startswith("~/"):
         return os.path.normpath(name)

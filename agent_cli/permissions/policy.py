@@ -183,7 +183,7 @@ class Policy:
         root = self._workspace.root
         return explain.describe_rules([read_rule("allow", r, "", root) for r in split_rules(rules)]) if rules else ""
 
-    def always_rule(self, tool: str, effects: tuple[Effect, ...]) -> str:
+    def suggest_rule(self, tool: str, effects: tuple[Effect, ...]) -> str:
         """The narrowest rules that would allow this call from now on, separated by commas; "" where there are none."""
         written = {e.target for e in effects if e.kind == "write"}
         rest = [e for e in effects if not (e.kind == "read" and e.target in written)]

@@ -20,7 +20,7 @@ from agent_tools.base import ToolError
 from agent_tools.fs.glob_patterns import compile_glob, split_base
 from agent_tools.fs.private import write_whole
 from agent_tools.fs.safe_read import read_regular
-from agent_tools.record import DecodeError, Value, from_plain
+from agent_tools.record import DecodeError, Value, from_json
 
 NAME = "trust.json"
 LIMIT = 8 << 20
@@ -46,7 +46,7 @@ class TrustStore:
             self._check()
             data = json.loads(read_regular(self.path, LIMIT))
             if data["version"] == VERSION:
-                self.agreed = {root: from_plain(TrustRecord, entry) for root, entry in data["trusted"].items()}
+                self.agreed = {root: from_json(TrustRecord, entry) for root, entry in data["trusted"].items()}
         except (FileNotFoundError, NotADirectoryError):
             pass
         except (OSError, ValueError, RecursionError, LookupError, TypeError, AttributeError, DecodeError) as error:

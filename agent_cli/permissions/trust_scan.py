@@ -13,7 +13,7 @@ import stat
 from collections.abc import Iterable
 from pathlib import Path
 
-from agent_cli.memory.imports import MOST, find_imports, leads_outside, place_of
+from agent_cli.memory.imports import MOST, find_imports, leads_outside, resolve_anchor
 from agent_cli.permissions.git.standing import look_at_repository
 from agent_tools.fs.safe_read import NotRegularFileError, read_regular, read_start, resolve_inside
 
@@ -242,7 +242,7 @@ def outside_imports(root: Path, names: Iterable[str]) -> tuple[str, ...]:
         if b"@" not in data or b"\0" in data:
             continue
         for name in find_imports(data.decode("utf-8", "replace")):
-            place = place_of(name, path.parent)
+            place = resolve_anchor(name, path.parent)
             if leads_outside(place, root):
                 found.add(place)
             elif depth < _DEEPEST and Path(place).is_relative_to(root):

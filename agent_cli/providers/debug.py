@@ -13,7 +13,7 @@ from agent_cli.core.redact import Redactor
 from agent_cli.providers.base import Chunk, ModelClient, ModelError, Request, TextChunk, ThinkingChunk, ToolCallDelta
 from agent_tools.cancel import CancelToken
 from agent_tools.fs.safe_read import open_regular
-from agent_tools.record import to_plain
+from agent_tools.record import to_json
 
 
 class RequestLogger:
@@ -25,7 +25,7 @@ class RequestLogger:
         self._redact = redact
 
     def stream(self, request: Request, cancel: CancelToken) -> Iterator[Chunk]:
-        self._write("request", _without_media(to_plain(request)))
+        self._write("request", _without_media(to_json(request)))
         chunks: list[Any] = []
         started = time.monotonic()
         try:
@@ -33,7 +33,7 @@ class RequestLogger:
                 _collect(chunks, chunk)
                 yield chunk
         except ModelError as error:
-            chunks.append(to_plain(error.failure))
+            chunks.append(to_json(error.failure))
             raise
         finally:
             self._write("response", chunks, ms=round((time.monotonic() - started) * 1000))
@@ -54,7 +54,7 @@ def _without_media(request: dict[str, Any]) -> dict[str, Any]:
 
 def _collect(chunks: list[Any], chunk: Chunk) -> None:
     """Pieces of one text or of one call's arguments become one."""
-    plain = to_plain(chunk)
+    plain = to_json(chunk)
     field = {TextChunk: "text", ThinkingChunk: "text", ToolCallDelta: "json"}.get(type(chunk))
     if field and chunks and chunks[-1].get("type") == plain["type"] and chunks[-1].get("index") == plain.get("index"):
         for key, value in plain.items():

@@ -25,7 +25,7 @@ from agent_cli.providers.base import Chunk, ModelError, Notice, Request
 from agent_tools.cancel import CancelToken
 from agent_tools.net.http import Timeouts
 from agent_tools.process.child import MEMORY, limit_memory
-from agent_tools.record import from_plain, to_plain
+from agent_tools.record import from_json, to_json
 from agent_tools.secret_patterns import without_secrets
 
 if TYPE_CHECKING:
@@ -80,17 +80,17 @@ class LiteLLM:
                     "base_url": self._base_url,
                     "headers": self._headers,
                     "timeouts": {name: getattr(self._timeouts, name) for name in Timeouts._fields},
-                    "request": to_plain(request),
+                    "request": to_json(request),
                 }
             )
             for message in worker.messages(self._timeouts, request.stream, cancel):
                 if (chunk := message.get("chunk")) is not None:
-                    if self._is_news(value := from_plain(Chunk, chunk)):
+                    if self._is_news(value := from_json(Chunk, chunk)):
                         yield value
                     continue
                 whole = True
                 if (failure := message.get("failure")) is not None:
-                    raise ModelError(from_plain(Failure, failure), message.get("retry_after"))
+                    raise ModelError(from_json(Failure, failure), message.get("retry_after"))
                 return
         finally:
             forget()

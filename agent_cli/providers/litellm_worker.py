@@ -32,7 +32,7 @@ from agent_cli.providers.catalog import lookup
 from agent_cli.providers.errors import error_for_status, refusal_in_stream
 from agent_cli.providers.litellm_convert import LiteLLMReader, arguments_of, gemini_stop, prefill_of
 from agent_tools.process.hardening import protect
-from agent_tools.record import from_plain, to_plain
+from agent_tools.record import from_json, to_json
 
 _NETWORK = re.compile(
     r"connection (error|refused|reset|aborted)|server disconnected|peer closed connection|connection attempts failed"
@@ -209,12 +209,12 @@ def main() -> None:
         secrets = tuple(filter(None, [order["api_key"], *order["headers"].values()]))
         try:
             for chunk in _answer(litellm, order):
-                _say(out, {"chunk": to_plain(chunk)})
+                _say(out, {"chunk": to_json(chunk)})
             _say(out, {"done": True})
         except Exception as error:  # noqa: BLE001 - whatever went wrong is told; the next request may go well
             if not isinstance(error, ModelError):
                 error = classify(error, order["model"], order["timeouts"]["idle"], secrets)
-            _say(out, {"failure": to_plain(error.failure), "retry_after": error.retry_after})
+            _say(out, {"failure": to_json(error.failure), "retry_after": error.retry_after})
         gc.collect()
         if first:
             gc.freeze()  # what the first request loaded stays, and is not looked through again
@@ -292,7 +292,7 @@ def _keep_stop_words() -> None:
 def _answer(litellm: Any, order: dict[str, Any]) -> Iterator[Chunk]:
     import httpx  # came along with LiteLLM
 
-    request = from_plain(Request, order["request"])
+    request = from_json(Request, order["request"])
     model: str = order["model"]
     provider, _, name = model.partition("/")
     known = lookup(provider, name)

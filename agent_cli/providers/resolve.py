@@ -116,7 +116,7 @@ def resolve(
     )
 
 
-def name_problem(name: str, base_url: str | None) -> str:
+def validate_name(name: str, base_url: str | None) -> str:
     """Why a model's name means nothing here, or ""; keys and addresses are not looked at."""
     if name in SHORT_NAMES or name.startswith(SCRIPTED):
         return ""

@@ -12,7 +12,7 @@ from typing import Any
 from agent_cli.config.layers import Layers
 from agent_cli.config.run_options import RunOptions
 from agent_cli.config.schema import Settings
-from agent_cli.core.approvals import Approver, Asker, later
+from agent_cli.core.approvals import Approver, Asker, defer
 from agent_cli.core.events import Event, SessionNamed
 from agent_cli.core.messages import pending_calls
 from agent_cli.core.place import RunEnvironment, UsageError
@@ -31,17 +31,17 @@ from agent_cli.providers.base import ToolSpec
 from agent_cli.providers.catalog import ModelInfo
 from agent_cli.providers.resolve import ResolvedModel
 from agent_cli.runtime.attachments import attach_images
-from agent_cli.runtime.checkpoints import keeper
+from agent_cli.runtime.checkpoints import checkpoint_keeper
 from agent_cli.runtime.environment import check_mode, memory_sources
 from agent_cli.runtime.hooks import make_hooks
 from agent_cli.runtime.mcp import SessionServers, make_servers
 from agent_cli.runtime.models import (
     ChosenModel,
     debugged,
-    later_model,
-    open_wire,
+    input_modalities,
+    lazy_model,
+    open_client,
     pricing,
-    taken_by,
     window_of,
 )
 from agent_cli.runtime.permissions import make_policy, rule_saver
@@ -61,7 +61,7 @@ from agent_cli.session.records import Header, Restored
 from agent_cli.session.store import SessionStore, state_folder
 from agent_tools.context import UserCommand
 from agent_tools.live_mapping import LiveMapping
-from agent_tools.record import to_plain
+from agent_tools.record import to_json
 from agent_tools.shell.state import restore_carried
 
 BROKEN_OFF = "Interrupted: the program ended before this finished. It may have run in part; check before you repeat it."
@@ -96,7 +96,7 @@ class Agent:
         self.commands = commands
         self.added = added
         self.memory = memory
-        self.structured = any(isinstance(t, StructuredOutput) for t in conversation.kit.tools.values())
+        self.structured = any(isinstance(t, StructuredOutput) for t in conversation.deps.tools.values())
         self.mcp = mcp
         self._log = log
         self.name = restored.name if restored else ""
@@ -138,8 +138,8 @@ class Agent:
         try:
             self.conversation.end(reason)
         finally:
-            self.conversation.kit.context.close()
-            self.conversation.kit.watch.close()
+            self.conversation.deps.context.close()
+            self.conversation.deps.watch.close()
             if self.mcp is not None:
                 self.mcp.servers.close()
             if self._log is not None:
@@ -153,7 +153,7 @@ def build_agent(
     approver: Approver,
     warn: Callable[[str], None],
     *,
-    asker: Asker = later,
+    asker: Asker = defer,
     attended: bool = False,
     embedded: Embedded = Embedded(),  # noqa: B008 - frozen
 ) -> Agent:
@@ -169,7 +169,7 @@ def build_agent(
     context = make_context(workspace, settings, place)
     answered = attended or options.on_ask == "suspend"
     policy = make_policy(workspace, settings, layers, context, place.home, answered=answered)
-    context.takes = takes = taken_by(info, settings)
+    context.takes = takes = input_modalities(info, settings)
     attached = attach_images(options.image, workspace, model.name, takes)
     added = load_extensions(options, place, layers, settings, warn)
     added.join(context)
@@ -195,7 +195,7 @@ def build_agent(
         context.plan = restored.plan
         if restored.shell is not None:
             restore_carried(context, restored.shell)
-    transport = open_wire(model, settings)
+    transport = open_client(model, settings)
     if options.debug:
         transport = debugged(transport, model, place, header, warn)
     table = ToolTable(tools)
@@ -208,7 +208,7 @@ def build_agent(
         asked = restored.waiting.questions if restored.waiting else {}
         state.held.update((i, question.ran) for i, question in asked.items() if question.ran is not None)
     known = header.session_id, store.path(header.session_id) if settings.save_sessions else None
-    kit = TurnDeps(
+    deps = TurnDeps(
         transport,
         table,
         context,
@@ -217,27 +217,27 @@ def build_agent(
         state,
         price=pricing(model, info),
         guards=guards,
-        fallbacks=[later_model(name, settings, place) for name in settings.fallback_models],
-        small=cache(later_model(settings.small_model, settings, place)) if settings.small_model else None,
-        open_model=lambda name: later_model(name, settings, place)(),
+        fallbacks=[lazy_model(name, settings, place) for name in settings.fallback_models],
+        small=cache(lazy_model(settings.small_model, settings, place)) if settings.small_model else None,
+        open_model=lambda name: lazy_model(name, settings, place)(),
         verify=settings.verify,
         asker=asker,
         attended=attended,
         save_rule=rule_saver(options, place, layers) if attended else None,
         report=lambda error: write_report(error, place.env),
-        watch=keeper(place, settings, header.session_id),
+        watch=checkpoint_keeper(place, settings, header.session_id),
         hooks=make_hooks(settings, layers, place, context, known, answered, chosen.label, embedded.hooks),
         agents=added.agent_types if any(tool.nested for tool in tools) else {},
         workflows=WORKFLOWS,
     )
     commands = LiveMapping(added.commands)
     conversation = Conversation(
-        kit,
+        deps,
         turn_options(settings, model, header, tool_specs(tools, context)).but(
             takes=takes,
             context_window=window_of(info, settings),
             # Where a user sits, what a resumed turn asks is for them; else it is for whoever `--on-ask` names.
-            saved=saved_with(options.but(on_ask="suspend") if attended else options, place, settings, layers.trust),
+            saved=resume_payload(options.but(on_ask="suspend") if attended else options, place, settings, layers.trust),
         ),
         log.record if log is not None else _keep_nothing,
         restored.history if restored else (),
@@ -278,11 +278,11 @@ def switch_model(agent: Agent, name: str) -> None:
     """Continue the conversation with another model. Raises UsageError."""
     agent.chosen.change(name)
     conversation, model, info = agent.conversation, agent.model, agent.info
-    conversation.kit = conversation.kit.but(transport=open_wire(model, agent.settings), price=pricing(model, info))
+    conversation.deps = conversation.deps.but(transport=open_client(model, agent.settings), price=pricing(model, info))
     conversation.options = conversation.options.but(
         model=model.model,
         label=model.name,
-        takes=taken_by(info, agent.settings),
+        takes=input_modalities(info, agent.settings),
         context_window=window_of(info, agent.settings),
     )
 
@@ -304,10 +304,10 @@ def turn_options(settings: Settings, model: ResolvedModel, header: Header, specs
     return TurnOptions(**{**shared, **own})
 
 
-def saved_with(options: RunOptions, place: RunEnvironment, settings: Settings, trust: Trust) -> dict[str, Any]:
+def resume_payload(options: RunOptions, place: RunEnvironment, settings: Settings, trust: Trust) -> dict[str, Any]:
     """What a suspended turn is resumed with, as plain data; the rules are added when the turn starts."""
     return {
-        "settings": to_plain(settings),
+        "settings": to_json(settings),
         "mcp_config": [c for c in options.mcp_config if not c.lstrip().startswith("{")],
         "strict_mcp_config": options.strict_mcp_config,
         "cwd": str(place.cwd),

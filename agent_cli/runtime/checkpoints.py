@@ -47,7 +47,7 @@ class CheckpointKeeper(ChangeObserver):
     @property
     def recorder(self) -> Recorder:
         if self._recorder is None:
-            where = where_kept(self._place, self._settings, self._session)
+            where = store_config(self._place, self._settings, self._session)
             self._recorder = checkpoints_recorder.Recorder(where, Redactor(self._place.env), lambda: self._model)
             self._recorder.turn(self._turn[0], new=self._turn[1])
         return self._recorder
@@ -98,7 +98,7 @@ class CheckpointKeeper(ChangeObserver):
                 prune.prune(store, undo.days, round(undo.max_store_mb * _MB), now)
 
 
-def keeper(place: RunEnvironment, settings: Settings, session: str) -> ChangeObserver:
+def checkpoint_keeper(place: RunEnvironment, settings: Settings, session: str) -> ChangeObserver:
     """What watches the calls of a session: nothing where nothing is to be kept on the disk."""
     if not settings.undo.keep or not settings.save_sessions:
         return ChangeObserver()
@@ -115,7 +115,7 @@ def kept_folder(place: RunEnvironment) -> Path:
     return state / "snapshots" / SessionStore(state, place.root).folder.name
 
 
-def where_kept(place: RunEnvironment, settings: Settings, session: str) -> StoreConfig:
+def store_config(place: RunEnvironment, settings: Settings, session: str) -> StoreConfig:
     extra = (Path(os.path.expanduser(d)) for d in settings.permissions.additional_directories)
     roots = tuple(dict.fromkeys(Path(os.path.realpath(r)) for r in (place.root, *extra)))
     undo = settings.undo
@@ -128,9 +128,9 @@ def where_kept(place: RunEnvironment, settings: Settings, session: str) -> Store
     )
 
 
-def undoing(place: RunEnvironment, settings: Settings, session: str) -> UndoManager:
+def undo_manager(place: RunEnvironment, settings: Settings, session: str) -> UndoManager:
     """Undo and redo in a session of the project. Raises UsageError where nothing can be kept or read."""
     try:
-        return checkpoints_undo.UndoManager(checkpoints_store.Store(where_kept(place, settings, session)))
+        return checkpoints_undo.UndoManager(checkpoints_store.Store(store_config(place, settings, session)))
     except git_store.StoreError as error:
         raise UsageError(f"There are no snapshots to undo by: {error}.") from None

@@ -55,7 +55,7 @@ def read_settings(options: RunOptions, place: RunEnvironment, mistakes: list[str
     try:
         if not options.bare:
             _add_own_files(layers, place)
-            judge_project(layers, place, _trusted(layers, options, place), by_flag=options.trust)
+            evaluate_project_trust(layers, place, _trusted(layers, options, place), by_flag=options.trust)
             if place.root != place.home:
                 _add_project(layers, options, place)
         for text in options.settings:
@@ -80,7 +80,7 @@ def _add_own_files(layers: Layers, place: RunEnvironment) -> None:
         layers.add_file(place.home / ".agentrc", "own")
 
 
-def judge_project(layers: Layers, place: RunEnvironment, patterns: Iterable[str], *, by_flag: bool) -> None:
+def evaluate_project_trust(layers: Layers, place: RunEnvironment, patterns: Iterable[str], *, by_flag: bool) -> None:
     """Find out how the project stands with the user. Raises UsageError for a pattern that is none."""
     if place.root == place.home:
         layers.trust = Trust(str(place.root), "trusted", "your home folder")

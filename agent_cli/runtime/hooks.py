@@ -76,7 +76,7 @@ def make_hooks(
     model: Callable[[], str] = lambda: "",
     functions: tuple[PythonHook, ...] = (),
 ) -> Hooks:
-    """What a kit runs at named steps. session: its id, and its log where it is kept. asked: somebody answers questions.
+    """Return what a conversation runs at named steps. session: its id, and its log where it is kept. asked: somebody answers questions.
     model: the session's, which judges conditions where the settings name no small one; "" for that of the settings.
     functions: hooks in Python, of the program that embeds the agent; they run after the configured ones.
 
@@ -97,7 +97,7 @@ def make_hooks(
 
     @cache
     def by_name(name: str) -> ModelHandle:
-        return models.later_model(name, settings, place)()
+        return models.lazy_model(name, settings, place)()
 
     def opened(name: str) -> ModelHandle:
         return by_name(name or settings.small_model or model() or settings.model or "")

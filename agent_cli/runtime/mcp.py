@@ -158,7 +158,7 @@ class SessionServers:
         settings = self._settings.mcp
         if not self._settled:
             self._settled = True
-            attended = self._conversation.kit.attended
+            attended = self._conversation.deps.attended
             if attended:
                 self.servers.begin()
             self.servers.wait(min(settings.wait, ATTENDED_WAIT) if attended else settings.wait, needed=True)
@@ -173,7 +173,7 @@ class SessionServers:
         conversation, listed = self._conversation, list(tools)
         self._tools.replace({**self._tools, **{tool.name: tool for tool in listed}})
         self._give()
-        specs = tool_specs(listed, conversation.kit.context)
+        specs = tool_specs(listed, conversation.deps.context)
         conversation.options = conversation.options.but(tools=(*conversation.options.tools, *specs))
 
     def tell(self) -> None:
@@ -187,7 +187,7 @@ class SessionServers:
             return text
         conversation = self._conversation
         try:
-            expanded, media = resources.with_resources(text, self.servers.all, conversation.kit.context)
+            expanded, media = resources.with_resources(text, self.servers.all, conversation.deps.context)
         except CancelledError:
             raise ToolError("Interrupted; nothing was sent.") from None
         conversation.attached = (*conversation.attached, *media)

@@ -87,7 +87,7 @@ class ChosenModel:
         return self.resolved.name
 
 
-def taken_by(info: ModelInfo | None, settings: Settings) -> frozenset[MediaKind]:
+def input_modalities(info: ModelInfo | None, settings: Settings) -> frozenset[MediaKind]:
     """What a model can be shown beside text: as the catalog says, else as the settings do."""
     says: dict[MediaKind, bool | None] = {"image": None, "pdf": None}
     if info is not None:
@@ -114,7 +114,7 @@ class _LazyClient:
         return self._transport.stream(request, cancel)
 
 
-def open_wire(model: ResolvedModel, settings: Settings) -> ModelClient:
+def open_client(model: ResolvedModel, settings: Settings) -> ModelClient:
     """The wire of a model, opened with its first request. Raises UsageError for a script that cannot be read."""
 
     def opened() -> ModelClient:
@@ -148,16 +148,16 @@ def debugged(
     )
 
 
-def later_model(name: str, settings: Settings, place: RunEnvironment) -> Callable[[], ModelHandle]:
+def lazy_model(name: str, settings: Settings, place: RunEnvironment) -> Callable[[], ModelHandle]:
     """A further model, made ready when it is needed. Calling it raises ModelError where that cannot be."""
 
     def opened() -> ModelHandle:
         try:
             model = choose_model(name, settings, place)
-            wire = open_wire(model, settings)
+            wire = open_client(model, settings)
             info = lookup(model.provider, model.model)
             check_price(model, info, settings)
-            takes, window = taken_by(info, settings), window_of(info, settings)
+            takes, window = input_modalities(info, settings), window_of(info, settings)
             return ModelHandle(model.name, model.model, wire, pricing(model, info), takes, window)
         except UsageError as mistake:
             raise ModelError(Failure("auth", str(mistake))) from None

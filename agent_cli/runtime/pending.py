@@ -26,14 +26,14 @@ from agent_cli.engine.turn import NestedState
 from agent_cli.extensions.loader import Embedded
 from agent_cli.headless.pending import pending_items
 from agent_cli.runtime.builder import Agent, build_agent
-from agent_cli.runtime.environment import add_flags, check_mode, judge_project, read_settings
+from agent_cli.runtime.environment import add_flags, check_mode, evaluate_project_trust, read_settings
 from agent_cli.runtime.session import SessionInUseError, open_session
 from agent_cli.session.lock import holder, is_open
 from agent_cli.session.records import Restored, SessionNotFoundError, WaitingTurn
 from agent_cli.session.store import SessionStore, state_folder
 from agent_cli.session.summary import glances
-from agent_tools.record import from_plain
-from agent_tools.text import counted, inert, number_in
+from agent_tools.record import from_json
+from agent_tools.text import counted, escape_controls, number_in
 
 _TRIES = 3
 _DECIDED = {"approve": "approved", "reject": "rejected", "answer": "answered", "revise": "sent back"}
@@ -196,23 +196,23 @@ def _reopen(
         raise UsageError(f"{busy.where} If a question is open there, answer it there; else try again later.") from None
     waiting = (agent.restored.waiting or agent.restored.interrupted) if agent.restored else None
     if waiting is not None:
-        take_up(agent, waiting, approver, asker)
+        restore_suspended(agent, waiting, approver, asker)
     return agent
 
 
-def take_up(agent: Agent, waiting: WaitingTurn, approver: Approver, asker: Asker) -> None:
+def restore_suspended(agent: Agent, waiting: WaitingTurn, approver: Approver, asker: Asker) -> None:
     """Give an agent the mode, the grants and the decisions of the turn that it is about to resume."""
     decided = RecordedApprover(waiting, approver, asker)
-    kit = agent.conversation.kit = agent.conversation.kit.but(
+    deps = agent.conversation.deps = agent.conversation.deps.but(
         approver=decided.approve, asker=decided.answer, recorded=decided.recorded, rejected=decided.rejected
     )
     agent.conversation.kept = waiting.kept
     for call_id, messages in waiting.nested.items():
         seen, shell = waiting.nested_seen.get(call_id), waiting.nested_shell.get(call_id)
         window = Window(waiting.nested_compactions.get(call_id, ()))
-        kit.state.nested[call_id] = NestedState(messages, seen, shell, window)
-        kit.state.ids.update(call_ids(messages))
-    policy = kit.policy
+        deps.state.nested[call_id] = NestedState(messages, seen, shell, window)
+        deps.state.ids.update(call_ids(messages))
+    policy = deps.policy
     policy.mode = next((m for m in MODES if m == waiting.mode), policy.mode)
     for rule in waiting.grants:
         policy.grant(rule)
@@ -241,9 +241,9 @@ def saved_layers(saved: Mapping[str, Any], place: RunEnvironment) -> Layers:
     """The settings and rules that were saved with a turn, and how its project stands now. Raises UsageError."""
     layers = Layers()
     if saved:
-        layers.take(from_plain(Settings, saved["settings"]), [from_plain(Rule, r) for r in saved["rules"]])
+        layers.take(from_json(Settings, saved["settings"]), [from_json(Rule, r) for r in saved["rules"]])
         if not saved.get("bare"):
-            judge_project(layers, place, layers.settings().trusted, by_flag=bool(saved.get("trust")))
+            evaluate_project_trust(layers, place, layers.settings().trusted, by_flag=bool(saved.get("trust")))
     return layers
 
 
@@ -306,7 +306,7 @@ def _chosen_option(question: Mapping[str, Any], text: str) -> str:
     """The option that a label or a number names, several where that is allowed; else the text itself."""
     text = text.strip()
     if not text:
-        raise UsageError(f'An answer is empty: "{inert(str(question["question"]))}". See: agent pending')
+        raise UsageError(f'An answer is empty: "{escape_controls(str(question["question"]))}". See: agent pending')
     labels = [str(option["label"]) for option in question.get("options", ())]
     if (same := next((label for label in labels if label.lower() == text.lower()), "")) or not labels:
         return same or text

@@ -67,7 +67,7 @@ def open_session(
             raise UsageError("--resume needs a session's ID, name or words here. See: agent sessions list")
         if not options.resume and not options.continue_:
             return None, None
-        path = _meant(options, store)
+        path = _resolve_session(options, store)
         store, session_id = SessionStore.at(path.parent), path.stem
         if settings.save_sessions and not options.fork_session:
             log = SessionLog(store.path(session_id), warn, os.environ)
@@ -88,7 +88,7 @@ def open_session(
     return log, restored
 
 
-def _meant(options: RunOptions, store: SessionStore) -> Path:
+def _resolve_session(options: RunOptions, store: SessionStore) -> Path:
     """The log of the session to go on with. Raises SessionNotFoundError."""
     if not options.resume:
         return store.path(store.latest())

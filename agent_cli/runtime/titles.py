@@ -11,7 +11,7 @@ from agent_cli.core.messages import AssistantMessage, UserMessage, is_user_messa
 from agent_cli.core.results import Usage
 from agent_cli.providers.base import ModelError, PlainAnswer, Request
 from agent_cli.runtime.builder import Agent
-from agent_cli.runtime.models import later_model
+from agent_cli.runtime.models import lazy_model
 from agent_tools.cancel import CancelledError, CancelToken
 from agent_tools.text import one_line
 
@@ -47,20 +47,20 @@ class Titles:
         assert settings.small_model is not None
         answer = PlainAnswer()
         try:
-            opened = later_model(settings.small_model, settings, agent.place)()
-            request = Request(opened.model, prompt("title"), (UserMessage(_material(agent)),), max_tokens=400)
+            opened = lazy_model(settings.small_model, settings, agent.place)()
+            request = Request(opened.model, prompt("title"), (UserMessage(_title_prompt(agent)),), max_tokens=400)
             answer.read(opened.transport.stream(request, self._cancel))
         except (ModelError, CancelledError):
             return
         usage = opened.price(answer.usage) if answer.usage is not None else Usage()
-        title = clean_name(answer.text)
+        title = sanitize_title(answer.text)
         # What the user has said meanwhile counts more.
         if title and not agent.name and not self._cancel.cancelled:
             agent.rename(SessionNamed(title, opened.label, usage))
             self._paid(usage)
 
 
-def _material(agent: Agent) -> str:
+def _title_prompt(agent: Agent) -> str:
     """How the conversation began."""
     history = agent.conversation.history
     said = next((user_text(m.text) for m in history if is_user_message(m)), "")
@@ -68,7 +68,7 @@ def _material(agent: Agent) -> str:
     return f"<conversation>\nUser: {said[:_SEEN]}\n\nAgent: {answered[:_SEEN]}\n</conversation>"
 
 
-def clean_name(text: str) -> str:
+def sanitize_title(text: str) -> str:
     """A name on one line, without quotes around it and of bounded length; empty where nothing is left."""
     line = next((line for line in text.strip().splitlines() if line.strip()), "")
     return one_line(" ".join(line.split()).strip("\"'`*#").strip())[:LONGEST].strip()

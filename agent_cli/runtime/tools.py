@@ -29,14 +29,16 @@ def make_workspace(place: RunEnvironment, settings: Settings) -> Workspace:
 
 
 def make_context(
-    workspace: Workspace, settings: Settings, place: RunEnvironment, *, demand_read: bool = True
+    workspace: Workspace, settings: Settings, place: RunEnvironment, *, require_read_first: bool = True
 ) -> ToolContext:
     known = {"shell_timeout": settings.shell.timeout, "env_pass": settings.shell.env_pass}
     known |= {"after_edit": settings.after_edit}
     known["web"] = {name: getattr(settings.web, name) for name in settings.web._fields}
     sandbox = make_confinement(workspace, settings, place)
     supplied = [sandbox] if sandbox is not None else []
-    return ToolContext(workspace, env=dict(place.env), settings=known, demand_read=demand_read, supplied=supplied)
+    return ToolContext(
+        workspace, env=dict(place.env), settings=known, require_read_first=require_read_first, supplied=supplied
+    )
 
 
 def choose_tools(
@@ -77,5 +79,5 @@ def _description(tool: Tool[Any], context: ToolContext | None) -> str:
         text = tool.told or prompt(f"tools/{tool.name}")
     except FileNotFoundError:
         text = (tool.__doc__ or tool.name).strip()
-    here = tool.teach(context) if context is not None else ""
+    here = tool.dynamic_description(context) if context is not None else ""
     return f"{text}\n\n{here}" if here else text

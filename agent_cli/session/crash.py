@@ -13,7 +13,7 @@ from agent_cli.core.redact import Redactor
 from agent_cli.core.version import __version__
 from agent_cli.session.store import state_folder
 from agent_tools.fs.private import write_whole
-from agent_tools.text import inert
+from agent_tools.text import escape_controls
 
 _MOST = 20
 # A traceback repeats itself where something recursed, and a message may be a whole file.
@@ -35,7 +35,7 @@ def write_report(error: BaseException, env: Mapping[str, str]) -> str:
             text = f"{text[: _LONGEST // 2]}\n[...]\n{text[-_LONGEST // 2 :]}"
         path = folder / f"{time.strftime('%Y%m%d-%H%M%S')}-{os.urandom(2).hex()}.txt"
         said = f"agent {__version__}, Python {'.'.join(map(str, sys.version_info[:3]))}\n\n{text}"
-        write_whole(path, inert(Redactor(env)(said)).encode("utf-8", "replace"), sync=False)
+        write_whole(path, escape_controls(Redactor(env)(said)).encode("utf-8", "replace"), sync=False)
         _forget_old(folder)
     except Exception:  # noqa: BLE001 - a report that fails must not hide what it is about
         return ""

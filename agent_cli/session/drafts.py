@@ -23,7 +23,7 @@ from agent_cli.session.lock import is_running
 from agent_cli.session.permissions import draft_file
 from agent_tools.fs.private import write_whole
 from agent_tools.fs.safe_read import read_regular
-from agent_tools.record import DecodeError, Value, from_plain, to_plain
+from agent_tools.record import DecodeError, Value, from_json, to_json
 
 _LARGEST = 64 << 20
 
@@ -63,7 +63,7 @@ class DraftFile:
         draft = Draft(text, now[1], self._session_id, os.getpid(), os.uname().nodename, time.time())
         try:
             # A lone half of a surrogate pair, which a terminal can send, is no UTF-8 but is ASCII JSON.
-            write_whole(self.path, json.dumps(to_plain(draft)).encode("ascii"))
+            write_whole(self.path, json.dumps(to_json(draft)).encode("ascii"))
         except OSError:
             return False
         self._last = now
@@ -118,7 +118,7 @@ def _all(folder: Path) -> list[Draft]:
 
 def _read(path: Path) -> Draft:
     try:
-        draft: Draft = from_plain(Draft, json.loads(read_regular(path, _LARGEST)))
+        draft: Draft = from_json(Draft, json.loads(read_regular(path, _LARGEST)))
     except (OSError, ValueError, DecodeError):
         return Draft()
     return draft

@@ -30,7 +30,7 @@ from agent_cli.session.codec import LogLine, open_log, read
 from agent_cli.session.history import CUT
 from agent_cli.session.records import Partial
 from agent_tools.display import CommandOutput
-from agent_tools.record import DecodeError, Value, from_plain
+from agent_tools.record import DecodeError, Value, from_json
 
 # So much of a log is looked at, so many steps and characters of an answer are shown again.
 TAIL = 4 << 20
@@ -118,7 +118,7 @@ def _events(lines: list[LogLine]) -> list[Event]:
     for line in lines:
         if line.type == "Partial":
             with suppress(DecodeError):
-                piece = from_plain(Partial, line.data)
+                piece = from_json(Partial, line.data)
                 text = text + piece.text if piece.start else piece.text
         elif (event := _event(line)) is not None:
             if isinstance(event, MessageAdded):
@@ -136,7 +136,7 @@ def _cut_off(text: str) -> list[Event]:
 def _event(line: LogLine) -> Event | None:
     cls = _KINDS.get(line.type)
     try:
-        event: Event | None = from_plain(cls, line.data) if cls else None
+        event: Event | None = from_json(cls, line.data) if cls else None
     except DecodeError:
         return None
     return event

@@ -34,7 +34,7 @@ from agent_cli.core.events import (
     ToolFinished,
     ToolStarted,
     TurnFinished,
-    innermost,
+    unwrap,
 )
 from agent_cli.core.messages import UserMessage
 from agent_cli.core.redact import Redactor
@@ -45,7 +45,7 @@ from agent_cli.session.permissions import sync_folder
 from agent_cli.session.records import Header, Mended, Partial, Restored
 from agent_tools.fs.private import private_folder
 from agent_tools.fs.safe_read import open_regular
-from agent_tools.record import Value, to_plain
+from agent_tools.record import Value, to_json
 
 SECONDS = 1.0
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -230,7 +230,7 @@ class SessionLog:
         if isinstance(event, AnswerRestarted):
             self._unfinished.end()
             return
-        inner = innermost(event)
+        inner = unwrap(event)
         if isinstance(inner, UNLOGGED):
             return
         with self._lock:
@@ -287,7 +287,7 @@ class SessionLog:
                 "parent": self._parent,
                 "type": value._tag,
                 "time": _now(),
-                "data": to_plain(value),
+                "data": to_json(value),
             },
             self._redact,
         )

@@ -13,7 +13,7 @@ from typing import Any
 from agent_tools.fs.private import write_whole
 from agent_tools.fs.safe_read import read_regular
 from agent_tools.plan import plan_text
-from agent_tools.record import DecodeError, Value, from_plain, to_plain
+from agent_tools.record import DecodeError, Value, from_json, to_json
 from agent_tools.text import counted
 
 _NAME = "plan.json"
@@ -32,7 +32,7 @@ class WaitingPlan(Value):
 def save_plan(folder: Path, plan: WaitingPlan) -> None:
     """Keep the plan, in place of an earlier one. A folder that cannot be written keeps nothing."""
     with suppress(OSError):
-        write_whole(folder / _NAME, json.dumps(to_plain(plan)).encode("ascii"), sync=False)
+        write_whole(folder / _NAME, json.dumps(to_json(plan)).encode("ascii"), sync=False)
 
 
 def claim_plan(folder: Path, session_id: str | None = None) -> WaitingPlan | None:
@@ -40,7 +40,7 @@ def claim_plan(folder: Path, session_id: str | None = None) -> WaitingPlan | Non
     taken = folder / f"{_NAME}.{os.urandom(4).hex()}.taken"
     try:
         (folder / _NAME).rename(taken)
-        plan: WaitingPlan = from_plain(WaitingPlan, json.loads(read_regular(taken, _LARGEST)))
+        plan: WaitingPlan = from_json(WaitingPlan, json.loads(read_regular(taken, _LARGEST)))
     except (OSError, ValueError, DecodeError):
         with suppress(OSError):
             taken.unlink()

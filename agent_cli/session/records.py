@@ -10,7 +10,7 @@ from agent_cli.core.results import Diagnostics, Spent, Usage
 from agent_cli.core.window import Compaction, UsageReport
 from agent_tools.display import TodoItem
 from agent_tools.record import Value
-from agent_tools.shell.state import Carried
+from agent_tools.shell.state import ShellSnapshot
 
 
 class SessionNotFoundError(Exception):
@@ -72,7 +72,7 @@ class WaitingTurn(Value, tag="Waiting"):
     asked_at: str
     nested: dict[str, tuple[Message, ...]] = {}  # noqa: RUF012 - never changed
     nested_seen: dict[str, dict[str, str]] = {}  # noqa: RUF012 - never changed
-    nested_shell: dict[str, Carried] = {}  # noqa: RUF012 - never changed
+    nested_shell: dict[str, ShellSnapshot] = {}  # noqa: RUF012 - never changed
     nested_compactions: dict[str, tuple[Compaction, ...]] = {}  # noqa: RUF012 - never changed
     kept: dict[str, Any] = {}  # noqa: RUF012 - never changed
     by_model: dict[str, Usage] = {}  # noqa: RUF012 - never changed
@@ -115,7 +115,7 @@ class Restored(Value):
     waiting: WaitingTurn | None = None
     interrupted: WaitingTurn | None = None
     model: str = ""
-    shell: Carried | None = None
+    shell: ShellSnapshot | None = None
     compactions: tuple[Compaction, ...] = ()
     pins: tuple[str, ...] = ()
     report: UsageReport | None = None

@@ -15,7 +15,7 @@ from agent_cli.core.events import Event
 from agent_cli.session.codec import VERSION, LogLine, in_order, read, read_bytes
 from agent_cli.session.records import Header, Mended, Partial, Restored, SessionNotFoundError
 from agent_cli.session.state import KINDS, ReplayState
-from agent_tools.record import DecodeError, from_plain
+from agent_tools.record import DecodeError, from_json
 
 
 class _RecordOrderError(Exception):
@@ -67,18 +67,18 @@ class _Reading:
 
     def _read(self, line: LogLine) -> None:
         if line.type == "Header":
-            self.header = from_plain(Header, line.data)
+            self.header = from_json(Header, line.data)
         elif line.type == "Partial":
-            self.state.history.came(from_plain(Partial, line.data))
+            self.state.history.came(from_json(Partial, line.data))
         elif line.type == "Mended":
             # What was missing or not read then has been told. What did not wait any more must not begin to wait
             # again.
-            mended = from_plain(Mended, line.data)
+            mended = from_json(Mended, line.data)
             self.mended = mended.missing + self._unread
             if not mended.waiting:
                 self.state.turn.release()
         elif (cls := KINDS.get(line.type)) is not None:
-            self.state.take(from_plain(cls, line.data), line.time)
+            self.state.take(from_json(cls, line.data), line.time)
 
     def end(self) -> None:
         """The log is at its end: what follows the last good record is lost."""
@@ -98,7 +98,7 @@ def records(data: bytes) -> tuple[list[dict[str, Any]], int]:
 def event_of(record: dict[str, Any]) -> Event | None:
     """The event of a record; None for the header and for kinds that carry no state. Raises DecodeError."""
     cls = KINDS.get(record["type"])
-    found: Event | None = from_plain(cls, record["data"]) if cls else None
+    found: Event | None = from_json(cls, record["data"]) if cls else None
     return found
 
 

@@ -14,7 +14,7 @@ from agent_cli.session.records import SessionNotFoundError
 from agent_cli.session.store import SessionStore
 from agent_cli.session.summary import SessionSummary, glances, project_folders, session_files
 from agent_tools.fs.safe_read import read_start
-from agent_tools.record import DecodeError, from_plain
+from agent_tools.record import DecodeError, from_json
 from agent_tools.text import counted, shorten
 
 _ID = re.compile(r"[0-9a-f][0-9a-f-]{3,35}")
@@ -154,7 +154,7 @@ def _text(record: dict[str, Any]) -> str:
     if record.get("type") == "SessionNamed":
         return str(data.get("name", ""))
     try:
-        message: Message = from_plain(Message, data.get("message"))
+        message: Message = from_json(Message, data.get("message"))
     except DecodeError:
         return ""
     if isinstance(message, AssistantMessage):

@@ -43,7 +43,7 @@ from agent_cli.core.window import Window
 from agent_cli.session.history import History
 from agent_cli.session.records import WaitingTurn
 from agent_tools.display import TodoItem
-from agent_tools.shell.state import Carried
+from agent_tools.shell.state import ShellSnapshot
 
 
 class OpenTurn:
@@ -161,8 +161,8 @@ class ReplayState:
         self.asked_at = ""
         self.nested: dict[str, History] = {}
         self.nested_seen: dict[str, dict[str, str]] = {}
-        self.shell: Carried | None = None
-        self.nested_shell: dict[str, Carried] = {}
+        self.shell: ShellSnapshot | None = None
+        self.nested_shell: dict[str, ShellSnapshot] = {}
         self.window = Window()
         self.nested_windows: dict[str, Window] = {}
 
@@ -198,7 +198,7 @@ class ReplayState:
                 gone = sum(map(_characters, self.history.messages[messages:])) // _CHARACTERS
                 self._tokens, self._since = max(0, self.tokens - gone), 0
                 self.history.rewind(messages)
-                self.window.cut_back(messages)
+                self.window.rewind_to(messages)
                 self.plan, self.seen = plan, {}
                 self.plans = [(count, items) for count, items in self.plans if count <= messages]
             case TurnStarted():

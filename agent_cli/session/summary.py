@@ -18,7 +18,7 @@ from typing import Any
 from agent_cli.core.messages import of_program, user_text
 from agent_cli.session.codec import decode_record, read_log
 from agent_cli.session.records import Header
-from agent_tools.record import DecodeError, Value, from_plain
+from agent_tools.record import DecodeError, Value, from_json
 
 _HEAD = re.compile(rb'\{"v":\d+,"seq":\d+,"id":"[^"\\]*","parent":"[^"\\]*","type":"(\w+)","time":"([^"\\]*)",')
 _SAID = b'"message":{"type":"UserMessage",'
@@ -105,7 +105,7 @@ def _told(kind: bytes, data: dict[str, Any]) -> dict[str, Any]:
     if kind == b"Compacted":
         return {}
     try:
-        header: Header = from_plain(Header, data)
+        header: Header = from_json(Header, data)
     except DecodeError:
         return {}
     names = ("model", "branch", "root", "cwd", "forked_from")

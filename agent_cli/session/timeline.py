@@ -16,7 +16,7 @@ from agent_cli.core.window import compacted_line, uncompacted_line
 from agent_cli.session.records import Restored
 from agent_cli.session.restore import records
 from agent_cli.session.summary import ENDS
-from agent_tools.record import Value, from_plain
+from agent_tools.record import Value, from_json
 
 # fmt: off
 Stage = Literal[
@@ -127,16 +127,16 @@ class _Turn:
             case "Warned":
                 self.warnings.append(data["text"])
             case "HookRan":
-                self.hooks.append(from_plain(HookRan, data))
+                self.hooks.append(from_json(HookRan, data))
             case "Compacted":
-                event: Compacted = from_plain(Compacted, data)
+                event: Compacted = from_json(Compacted, data)
                 self.notes.append(f"{f'[{agent}] ' if agent else ''}{compacted_line(event)}")
                 if event.trigger == "manual":
                     self._used(event.usage)
             case "Uncompacted" if not agent:
-                self.notes.append(uncompacted_line(from_plain(Uncompacted, data)))
+                self.notes.append(uncompacted_line(from_json(Uncompacted, data)))
             case "SessionNamed":
-                named: SessionNamed = from_plain(SessionNamed, data)
+                named: SessionNamed = from_json(SessionNamed, data)
                 self._used(named.usage)
             case "SubagentEvent":
                 self._nested(data)
@@ -150,7 +150,7 @@ class _Turn:
                     "stop_reason": done["stop_reason"],
                     "text": data.get("text", ""),
                 }
-                self._used(from_plain(Usage, data["usage"]))
+                self._used(from_json(Usage, data["usage"]))
 
     def _used(self, usage: Usage) -> None:
         self.fields["usage"] = self.fields.get("usage", Usage()) + usage
@@ -158,7 +158,7 @@ class _Turn:
     def _nested(self, data: dict[str, Any]) -> None:
         event = data["event"]
         if event["type"] == "UsageAdded":
-            used = from_plain(Usage, event["usage"])
+            used = from_json(Usage, event["usage"])
             self.agents[data["call_id"]] = self.agents.get(data["call_id"], Usage()) + used
         self.take(event["type"], event, data["agent"])
 
@@ -196,7 +196,7 @@ def build_timeline(data: bytes) -> list[TurnSummary]:
             messages = event["messages"]
             _taken_back(turns, messages)
         if idle and kind == "HookRan" and event["event"] in _BEFORE_MESSAGE:
-            early.append(from_plain(HookRan, event))
+            early.append(from_json(HookRan, event))
         elif turns:
             turns[-1].take(kind, event)
         idle = idle or (kind == "TurnFinished" and event["result"] != "Suspended")
@@ -292,5 +292,5 @@ def spending(data: bytes) -> Spending:
 
 
 def _usage(event: dict[str, Any]) -> Usage:
-    usage: Usage = from_plain(Usage, event["usage"])
+    usage: Usage = from_json(Usage, event["usage"])
     return usage

@@ -18,7 +18,7 @@ from agent_cli.terminal.dialogs.model import GUARD
 from agent_tools.fs.safe_read import read_regular
 from agent_tools.record import Value
 from agent_tools.secret_patterns import without_secrets
-from agent_tools.text import inert
+from agent_tools.text import escape_controls
 
 NO_EDITOR = "The editor failed; set EDITOR to one that runs here."
 
@@ -88,7 +88,7 @@ def in_pager(text: str) -> bool:
     env = {**without_secrets(os.environ), "LESSSECURE": "1", "LESSCHARSET": "utf-8"}
     try:
         command = shlex.split(os.environ.get("PAGER", "")) or ["less", "-R", "-Psq returns, Space goes on"]
-        subprocess.run(command, input=inert(text).encode("utf-8", "replace"), env=env, check=False)
+        subprocess.run(command, input=escape_controls(text).encode("utf-8", "replace"), env=env, check=False)
     except (OSError, ValueError):  # not there, or a quote that is not closed
         return False
     return True

@@ -128,8 +128,8 @@ class Repl(Dialogs):
         self.show(event)
 
     def _approve(self, request: ApprovalRequested) -> Answer:
-        kit = self.agent.conversation.kit
-        return ask_approval(request, self.put, changeable(request, kit.context.workspace, kit.tool_class))
+        deps = self.agent.conversation.deps
+        return ask_approval(request, self.put, changeable(request, deps.context.workspace, deps.tool_class))
 
     def put(self, dialog: Dialog) -> Any:
         return LineDialogs(self._console, read_line, self._aside).put(dialog)
@@ -198,7 +198,7 @@ class Repl(Dialogs):
     def take_turn(self, text: str) -> None:
         """Send a message and show the turn that it starts. Raises UsageError for an image that cannot be shown."""
         conversation = self.agent.conversation
-        context = conversation.kit.context
+        context = conversation.deps.context
         pictures = self.pictures.within(text, context.workspace.cwd, context.workspace.start)
         named = map(str, pictures)
         for name in missing_files(text, context) if "@" in text and not pictures else ():
@@ -246,7 +246,7 @@ class Repl(Dialogs):
     def _offer_undo(self) -> None:
         """After a turn that did not come to a good end: what it left, and how that is taken back."""
         ended = how_it_ended(self.agent.conversation.last)
-        changed = self.agent.conversation.kit.watch.summed() if ended != "well" else ""
+        changed = self.agent.conversation.deps.watch.summed() if ended != "well" else ""
         if not changed:
             return
         if ended == "stopped" or not os.isatty(0):
@@ -275,7 +275,7 @@ class Repl(Dialogs):
 
     def _greet(self) -> None:
         agent = self.agent
-        mode = agent.conversation.kit.policy.mode
+        mode = agent.conversation.deps.policy.mode
         self.say(f"agent {__version__} · {agent.model.name} · {mode}")
         self.say(f"  {shown_path(self.place.cwd, self.place.home)}")
         for text in self.layers.ignored:
@@ -334,7 +334,7 @@ class Repl(Dialogs):
         """Continue in a copy of this session, in the same mode; the ID of the one that is left. Raises UsageError."""
         conversation, old = self.agent.conversation, self.agent.header.session_id
         self._change_session(resume=old, fork_session=True)
-        self.switch_mode(conversation.kit.policy.mode)
+        self.switch_mode(conversation.deps.policy.mode)
         if conversation.options.label != self.agent.conversation.options.label:
             self.switch_model(conversation.options.label)
         return old
@@ -358,7 +358,7 @@ class Repl(Dialogs):
     def switch_mode(self, mode: str) -> None:
         """Change what is permitted. Raises UsageError."""
         check_mode(mode, os.environ)
-        self.agent.conversation.kit.policy.mode = cast(Mode, mode)
+        self.agent.conversation.deps.policy.mode = cast(Mode, mode)
 
     def send_sequence(self, sequence: str) -> bool:
         """Send the terminal a sequence that draws nothing; False where there is none that would understand it."""
@@ -382,7 +382,7 @@ class Repl(Dialogs):
         return None
 
     def show_plan(self) -> None:
-        plan = self.agent.conversation.kit.context.plan
+        plan = self.agent.conversation.deps.context.plan
         if not plan:
             self.say("There is no plan.")
         elif self.agent.conversation.plan_paused:

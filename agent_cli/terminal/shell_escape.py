@@ -24,7 +24,7 @@ def run_bang(ctx: SlashContext, text: str) -> None:
     hidden = text.startswith("!!")
     command = text.removeprefix("!!" if hidden else "!").strip()
     conversation = ctx.agent.conversation
-    context = conversation.kit.context
+    context = conversation.deps.context
     context.cancel = CancelToken()
     ctx.show_event(ToolRequested(CALL, SHELL.name, {"command": command}, f"! {command}"))
     ctx.show_event(ToolStarted(CALL, SHELL.name))

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent_cli.cli import app, run
-from agent_cli.config.run_options import RunOptions, flags, parse_options, spell_out
+from agent_cli.config.run_options import RunOptions, flags, normalize_argv, parse_options
 from agent_tools.record import Value
 from tests.support.hypothesis_examples import examples
 
@@ -23,7 +23,7 @@ def by_typer(argv: list[str], monkeypatch: pytest.MonkeyPatch) -> RunOptions | N
 
     monkeypatch.setattr(run, "start", note)
     try:
-        typer.main.get_command(app.app).main(args=spell_out(argv), prog_name="agent", standalone_mode=False)
+        typer.main.get_command(app.app).main(args=normalize_argv(argv), prog_name="agent", standalone_mode=False)
     except Exception:
         return None
     return seen[0] if seen else None

@@ -14,7 +14,7 @@ from pydantic import TypeAdapter, ValidationError
 from agent_cli.config.layers import Layers
 from agent_cli.config.parsing import SettingsError, from_environment
 from agent_cli.config.schema import Permissions, Settings, SettingScope, tables
-from agent_tools.record import DecodeError, from_plain, hints_of
+from agent_tools.record import DecodeError, from_json, hints_of
 from tests.support.program import agent
 from tests.support.scripts import call, script
 
@@ -257,7 +257,7 @@ PLAIN = [(n, h) for n, h in hints_of(Settings).items() if n not in (*tables(), "
 def test_the_quick_check_accepts_only_what_pydantic_accepts(field: tuple[str, Any], raw: Any) -> None:
     name, hint = field
     try:
-        quick = from_plain(hint, raw)
+        quick = from_json(hint, raw)
     except DecodeError:
         return
     try:

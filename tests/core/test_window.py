@@ -64,9 +64,9 @@ def test_a_history_that_is_taken_back_is_seen_as_it_was_then() -> None:
     history, window = rounds(6), Window()
     window.take(compacted(2), 7)
     window.take(compacted(2), len(history))
-    window.cut_back(9)
+    window.rewind_to(9)
     assert window.view(history[:9]) == [HEAD, *history[5:9]]
-    window.cut_back(5)
+    window.rewind_to(5)
     assert window.view(history[:5]) == history[:5]
 
 

@@ -41,7 +41,7 @@ def held(world: World) -> World:
         reports.append(error)
         return "/crashes/1.txt"
 
-    world.kit = world.kit.but(report=report)
+    world.deps = world.deps.but(report=report)
     result = world.turn()
     assert isinstance(result, Complete) and result.text == "Done."
     called = [c.id for m in world.history if isinstance(m, AssistantMessage) for c in m.calls]
@@ -66,7 +66,7 @@ def held(world: World) -> World:
 )
 def test_in_a_tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str, said: str) -> None:
     world = story(tmp_path, RUN, AFTER)
-    tool = world.kit.tools["Bash"]
+    tool = world.deps.tools["Bash"]
     before = getattr(tool, where)
 
     def once(args: Any, ctx: Any) -> Any:
@@ -97,7 +97,7 @@ def test_in_the_gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_in_whoever_is_asked(tmp_path: Path) -> None:
     world = story(tmp_path, RUN, [call("Bash", command="ls")])
-    world.kit = world.kit.but(approver=raising)
+    world.deps = world.deps.but(approver=raising)
     assert "could not be asked about" in held(world).results[0].text
     assert not (tmp_path / "made").exists()
 
@@ -105,14 +105,14 @@ def test_in_whoever_is_asked(tmp_path: Path) -> None:
 @pytest.mark.parametrize("where", ["before", "after"])
 def test_around_a_call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str) -> None:
     world = story(tmp_path, RUN, [call("Bash", command="ls")])
-    monkeypatch.setattr(world.kit.watch, where, raising)
+    monkeypatch.setattr(world.deps.watch, where, raising)
     held(world)
 
 
 def test_the_other_calls_of_the_round_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     two = call("Bash", command="echo two > two")
     world = story(tmp_path, [RUN[0], two, call("Bash", command="ls")])
-    tool = world.kit.tools["Bash"]
+    tool = world.deps.tools["Bash"]
     before = tool.effects
     monkeypatch.setattr(tool, "effects", lambda a, c: raising() if "one" in a.command else before(a, c))
     held(world)

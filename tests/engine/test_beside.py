@@ -15,19 +15,19 @@ def test_what_begins_beside_a_turn_that_is_stopping_does_not_set_it_going_again(
     (tmp_path / "a").write_text("x")
     world = World(tmp_path, [{"calls": [call("Read", file_path="a")]}, {"text": "Went on."}])
     options = TurnOptions(model="scripted", label="scripted", system="You are a test.", tools=SPECS)
-    talk = Conversation(world.kit, options, world.events.append)
+    talk = Conversation(world.deps, options, world.events.append)
     tokens = []
 
     def ask(event: Event) -> None:
         if isinstance(event, ToolStarted):
             talk.interrupt()
-            tokens.append(talk.stop_beside())
+            tokens.append(talk.side_cancel_token())
 
     result = talk.say("go", ask)
     assert result.end.diagnostics.terminal_reason == "interrupted"
     assert not tokens[0].cancelled
     # Between turns the interrupt is that of what runs beside them.
-    later = talk.stop_beside()
+    later = talk.side_cancel_token()
     assert not later.cancelled
     talk.interrupt()
     assert later.cancelled

@@ -132,7 +132,7 @@ def test_the_time_a_user_takes_does_not_count(root: Path) -> None:
         return Approve()
 
     world = World(root, [{"calls": [call("Bash", command="touch made")]}, {"text": "Ok."}], clock=lambda: now[0])
-    world.kit = world.kit.but(approver=slowly)
+    world.deps = world.deps.but(approver=slowly)
     assert isinstance(world.turn(limits=Limits(seconds=50.0)), Complete)
     assert (root / "made").exists()
 
@@ -248,7 +248,7 @@ def test_an_edit_behind_the_command_that_makes_its_file_waits_for_it(root: Path)
     change = call("Edit", file_path="made.txt", old_string="two", new_string="three")
     replies = [{"calls": [make, edit, change]}, {"text": "Ok."}]
     world = World(root, replies, [Approve()] * 4)
-    world.kit.context.demand_read = False
+    world.deps.context.require_read_first = False
     assert isinstance(world.turn(), Complete)
     # The command made the file that the write was first shown as creating, so the write was shown again.
     assert [r.call_id for r in world.of(ApprovalRequested)] == ["call-1-1", "call-1-2", "call-1-2", "call-1-3"]
@@ -266,7 +266,7 @@ def test_what_changes_between_the_question_and_the_answer_is_asked_again(root: P
             (root / "a.txt").write_text("hello, changed meanwhile\n")
         return Approve()
 
-    world.kit = world.kit.but(approver=slow)
+    world.deps = world.deps.but(approver=slow)
     assert isinstance(world.turn(), Complete)
     assert (root / "a.txt").read_text() == "hello, changed meanwhile\n"
     assert world.results[1].is_error

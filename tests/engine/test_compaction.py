@@ -39,11 +39,11 @@ def reading(*names: str, then: str = "Done.") -> Any:
     return answer
 
 
-def world_with(root: Path, model: Narrow, files: int = 9, **kit: Any) -> World:
+def world_with(root: Path, model: Narrow, files: int = 9, **deps: Any) -> World:
     for number in range(files):
         (root / f"f{number}.txt").write_text(f"file {number} has this line\n" * 110)
-    world = World(root, [], **kit)
-    world.kit = world.kit.but(transport=model)
+    world = World(root, [], **deps)
+    world.deps = world.deps.but(transport=model)
     return world
 
 
@@ -51,7 +51,7 @@ def world_with(root: Path, model: Narrow, files: int = 9, **kit: Any) -> World:
 def test_a_turn_goes_on_by_itself_in_a_window_that_it_would_overflow(tmp_path: Path, tag: str) -> None:
     model = Narrow(reading(*(f"f{n}.txt" for n in range(9))), SIZE)
     world = world_with(tmp_path, model)
-    world.kit.context.plan = (TodoItem("read it all", "in_progress"), TodoItem("say what it is"))
+    world.deps.context.plan = (TodoItem("read it all", "in_progress"), TodoItem("say what it is"))
     result = world.turn(f"{tag}Read all nine, and mind the semicolons.", context_window=SIZE, plan_nudges=0)
     assert isinstance(result, Complete)
     assert result.text == "Done."
@@ -108,7 +108,7 @@ def test_a_provider_that_refuses_shows_how_large_a_window_is_that_nobody_knew(tm
     # From then on it is not overflown again.
     assert model.refused == 1
     assert all(e.trigger == "auto" for e in made[1:])
-    assert (world.kit.state.window.learnt or 0) <= SIZE
+    assert (world.deps.state.window.learnt or 0) <= SIZE
 
 
 @pytest.mark.parametrize("summary", [None, "", "short"])
@@ -235,7 +235,7 @@ def test_a_sub_agent_compacts_its_own_conversation(tmp_path: Path) -> None:
     assert nested
     assert "Read all nine." in nested[0].head[0].text  # type: ignore[union-attr]
     assert model.refused == 0
-    assert not world.kit.state.window.compactions
+    assert not world.deps.state.window.compactions
 
 
 def test_a_skipped_call_is_made_again_once_its_result_is_gone(tmp_path: Path) -> None:
@@ -271,7 +271,7 @@ def test_hooks_are_asked_before_and_may_say_what_to_mind(tmp_path: Path) -> None
 
     model = Narrow(reading(*(f"f{n}.txt" for n in range(9))), SIZE)
     world = world_with(tmp_path, model)
-    world.kit = world.kit.but(hooks=HookRegistry(functions=[PythonHook("PreCompact", hook)]))
+    world.deps = world.deps.but(hooks=HookRegistry(functions=[PythonHook("PreCompact", hook)]))
     assert isinstance(world.turn("Read all nine.", context_window=SIZE), Complete)
     assert {d["trigger"] for d in asked} == {"auto"}
     assert len(asked) == len(model.asides) == len(world.of(Compacted))
@@ -284,7 +284,7 @@ def test_a_hook_may_keep_a_conversation_from_being_compacted(tmp_path: Path) -> 
     hooks = HookRegistry(
         functions=[PythonHook("PreCompact", lambda data: {"decision": "block", "reason": "not while I watch"})]
     )
-    world.kit = world.kit.but(hooks=hooks)
+    world.deps = world.deps.but(hooks=hooks)
     result = world.turn("Read all nine.", context_window=SIZE)
     assert not world.of(Compacted)
     assert isinstance(result, Complete)
@@ -322,7 +322,7 @@ def test_a_sub_agent_that_waited_goes_on_from_what_it_had_compacted(tmp_path: Pa
     again.history = list(restored.history)
     for call_id, messages in restored.waiting.nested.items():
         window = Window(restored.waiting.nested_compactions.get(call_id, ()))
-        again.kit.state.nested[call_id] = NestedState(messages, window=window)
+        again.deps.state.nested[call_id] = NestedState(messages, window=window)
     assert isinstance(again.turn(None, context_window=SIZE), Complete)
     assert (tmp_path / "made").exists()
     # The sub-agent's next request is its last one and a suffix.
@@ -340,7 +340,7 @@ def test_the_hooks_of_the_start_run_again_behind_a_compaction(tmp_path: Path) ->
         seen.append(data["source"])
         return {"hookSpecificOutput": {"additionalContext": f"Start number {len(seen)}."}}
 
-    world.kit = world.kit.but(hooks=HookRegistry(functions=[PythonHook("SessionStart", hook, matcher="compact")]))
+    world.deps = world.deps.but(hooks=HookRegistry(functions=[PythonHook("SessionStart", hook, matcher="compact")]))
     assert isinstance(world.turn("Read all nine.", context_window=SIZE, plan_nudges=0), Complete)
     summed_up = [event for event in world.of(Compacted) if event.head]
     assert summed_up and seen == ["compact"] * len(summed_up)

@@ -92,17 +92,17 @@ class Life:
         context = ToolContext(workspace)
         tools, policy = ToolTable((Blob(), Read(), TodoWrite())), Policy(workspace, [], "default")
         state = ConversationState(window)
-        kit = TurnDeps(self.model, tools, context, policy, None, state, attended=True)  # type: ignore[arg-type]
+        deps = TurnDeps(self.model, tools, context, policy, None, state, attended=True)  # type: ignore[arg-type]
         limits = Limits(rounds=40, failures=0)
         options = TurnOptions(
             "narrow", "narrow", "You are a test.", limits=limits, context_window=self.size, plan_nudges=0
         )
-        return Conversation(kit, options, self.log.record, history)
+        return Conversation(deps, options, self.log.record, history)
 
     def restart(self) -> None:
         """What the log says is what was there."""
-        before = self.conversation.kit.state.window.view(self.conversation.history)
-        plan = self.conversation.kit.context.plan
+        before = self.conversation.deps.state.window.view(self.conversation.history)
+        plan = self.conversation.deps.context.plan
         self.log.close()
         restored = restore(self.path.read_bytes(), "s")
         assert list(restored.history) == self.conversation.history
@@ -112,7 +112,7 @@ class Life:
         window = Window(restored.compactions, restored.pins, restored.report)
         assert window.view(restored.history) == before
         self.conversation = self.begin(list(restored.history), window)
-        self.conversation.kit.context.plan = plan
+        self.conversation.deps.context.plan = plan
 
     def do(self, what: str) -> None:
         conversation = self.conversation
@@ -128,7 +128,7 @@ class Life:
             ]
             if said:
                 conversation.rewind(said[-1])
-        elif what == "pin" and KEPT not in conversation.kit.state.window.pins:
+        elif what == "pin" and KEPT not in conversation.deps.state.window.pins:
             assert pin(conversation, UserMessage(KEPT), self.events.append) == ""
 
 

@@ -42,8 +42,8 @@ def write(name: str, text: str = "x\n") -> dict[str, Any]:
     return call("Write", file_path=name, content=text)
 
 
-def world(root: Path, replies: list[dict[str, Any]], person: Person, **kit: Any) -> World:
-    return World(root, replies, mode="acceptEdits", asker=person, allow=("Bash(echo:*)",), **kit)
+def world(root: Path, replies: list[dict[str, Any]], person: Person, **deps: Any) -> World:
+    return World(root, replies, mode="acceptEdits", asker=person, allow=("Bash(echo:*)",), **deps)
 
 
 def test_each_finished_step_is_put_to_the_person_with_what_changed(root: Path) -> None:
@@ -93,7 +93,7 @@ def test_words_send_a_step_back(root: Path) -> None:
     story.turn(review="step")
     sent_back = story.results[1]
     assert sent_back.is_error and "said: name it c.txt" in sent_back.text
-    assert [t.status for t in story.kit.context.plan] == ["completed", "in_progress"]
+    assert [t.status for t in story.deps.context.plan] == ["completed", "in_progress"]
 
 
 def test_no_ends_the_work_with_every_call_answered(root: Path) -> None:

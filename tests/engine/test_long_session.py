@@ -53,20 +53,20 @@ def test_a_thousand_rounds_in_a_narrow_window(tmp_path: Path) -> None:
         (tmp_path / f"part{number}.txt").write_text(f"line of part {number}, with words\n" * (20 + 12 * (number % 13)))
     world = World(tmp_path, [], mode="acceptEdits", tools=(Read(), Write(), TodoWrite()))
     model = Narrow(answer, SIZE)
-    world.kit = world.kit.but(transport=model)
-    world.kit.state.window.pins = [RULE]
+    world.deps = world.deps.but(transport=model)
+    world.deps.state.window.pins = [RULE]
     world.history = [UserMessage(RULE), AssistantMessage((Text("I will."),), model="narrow")]
     result = world.turn(
         GOAL,
         limits=Limits(rounds=0, tool_calls=0),
         context_window=SIZE,
         system=prompt("system"),
-        tools=tuple(s for s in tool_specs(list(BUILTIN)) if s.name in world.kit.tools),
+        tools=tuple(s for s in tool_specs(list(BUILTIN)) if s.name in world.deps.tools),
     )
 
     assert isinstance(result, Complete)
     assert result.text == "All parts are done."
-    assert [t.status for t in world.kit.context.plan] == ["completed"] * STEPS
+    assert [t.status for t in world.deps.context.plan] == ["completed"] * STEPS
     # Every request fit: none was refused, though the model counts in another way than we do.
     assert model.refused == 0
     assert model.largest <= SIZE

@@ -206,7 +206,7 @@ def test_always_reviews_the_first_plan_before_any_effect(root: Path) -> None:
     assert paused.end.diagnostics.terminal_reason == "await_user_input"
     assert [e.tool for e in world.of(ToolStarted)] == ["Read"]
     assert not (root / "b.txt").exists()
-    world.kit = world.kit.but(asker=answers(QuestionReply("approve")))
+    world.deps = world.deps.but(asker=answers(QuestionReply("approve")))
     result = world.turn(None, plan_review="always")
     assert isinstance(result, Complete)
     assert (root / "b.txt").exists()
@@ -223,7 +223,7 @@ def test_a_question_of_the_model_waits_for_its_answer(root: Path) -> None:
     paused = world.turn()
     assert isinstance(paused, Suspended)
     assert paused.pending == ("call-1-2",)
-    world.kit = world.kit.but(asker=answers(QuestionReply("answer", "B, please")))
+    world.deps = world.deps.but(asker=answers(QuestionReply("answer", "B, please")))
     assert isinstance(world.turn(None), Complete)
     assert len(world.of(ToolStarted)) == 1
 
@@ -240,7 +240,7 @@ def test_progress_marks_a_step_with_few_tokens(root: Path) -> None:
     result = world.turn()
     assert isinstance(result, Complete)
     assert [i.status for i in world.of(PlanChanged)[1].items] == ["completed", "in_progress"]
-    assert [i.status for i in world.kit.context.plan] == ["completed", "completed"]
+    assert [i.status for i in world.deps.context.plan] == ["completed", "completed"]
     refused = next(m for m in world.results if m.call_id == "call-3-1")
     assert refused.is_error
     assert "alone" in refused.text
@@ -256,11 +256,11 @@ def test_the_person_changes_the_plan_while_it_runs(root: Path) -> None:
     edited = [False]
 
     def take() -> list[str]:
-        if world.kit.context.plan and not edited[0]:
+        if world.deps.context.plan and not edited[0]:
             edited[0] = True
-            world.kit.context.plan = (*world.kit.context.plan, TodoItem("step 3"))
+            world.deps.context.plan = (*world.deps.context.plan, TodoItem("step 3"))
             return ["<plan_change>the user changed the plan</plan_change>"]
         return []
 
-    world.kit = world.kit.but(inbox=take)
+    world.deps = world.deps.but(inbox=take)
     assert isinstance(world.turn(), Complete)

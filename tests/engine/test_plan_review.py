@@ -76,5 +76,5 @@ def test_the_edited_steps_are_what_the_plan_becomes(tmp_path: Path) -> None:
     edited = {"plan": "Mind the docs.", "steps": ["step 2", "step 9"], "tests": ["make test"]}
     world = always(tmp_path, [{"calls": [OPEN]}], QuestionReply("approve", plan=edited))
     world.turn(plan_review="always", plan_nudges=0)
-    assert [(t.content, t.status) for t in world.kit.context.plan] == [("step 2", "pending"), ("step 9", "pending")]
+    assert [(t.content, t.status) for t in world.deps.context.plan] == [("step 2", "pending"), ("step 9", "pending")]
     assert "Mind the docs.\n\n## Steps\n1. step 2\n2. step 9\n\n## Tests\n- make test" in world.results[0].text

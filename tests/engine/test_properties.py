@@ -132,14 +132,14 @@ class Process:
         workspace = Workspace(root)
         context = ToolContext(workspace)
         tools = (Mark(), Read(), TodoWrite(), AskUserQuestion())
-        kit = TurnDeps(
+        deps = TurnDeps(
             self.model, ToolTable(tools), context, Policy(workspace), self.answer, ConversationState(), asker=self.reply
         )
         options = TurnOptions("scripted", "scripted", "test", limits=Limits(rounds=ROUNDS, failures=0, denials=0))
         history = self.restored.history if self.restored else ()
         if self.restored:
             context.plan = self.restored.plan
-        self.conversation = Conversation(kit, options, self.record, history)
+        self.conversation = Conversation(deps, options, self.record, history)
 
     def word(self) -> str:
         return self.said.pop(0) if self.said else "yes"

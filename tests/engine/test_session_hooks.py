@@ -10,7 +10,7 @@ import pytest
 from agent_cli.core.events import Event, Warned
 from agent_cli.core.messages import UserMessage
 from agent_cli.core.results import Failed
-from agent_cli.engine.conversation import Conversation, drive
+from agent_cli.engine.conversation import Conversation, consume
 from agent_cli.engine.hook_points import pre_compact
 from agent_cli.engine.loop import run_turn
 from agent_cli.engine.turn import Turn
@@ -24,7 +24,7 @@ from tests.support.turns import World
 def conversation(world: World) -> tuple[Conversation, list[Event]]:
     events: list[Event] = []
     options = TurnOptions(model="scripted", label="scripted", system="You are a test.")
-    return Conversation(world.kit, options, events.append), events
+    return Conversation(world.deps, options, events.append), events
 
 
 def words(talk: Conversation) -> list[str]:
@@ -89,7 +89,7 @@ def test_what_a_session_start_says_outlives_a_message_that_is_not_sent(tmp_path:
     world = Hooked(tmp_path, [{"text": "a"}])
     world.hook("SessionStart", {"hookSpecificOutput": {"additionalContext": "Hello."}})
     talk, events = conversation(world)
-    world.kit.tools.replace({name: tool for name, tool in world.kit.tools.items() if name != "Bash"})
+    world.deps.tools.replace({name: tool for name, tool in world.deps.tools.items() if name != "Bash"})
     prompt = ExpandedPrompt("x", ("See ", "ls", "."), (), TurnOverrides())
     talk.expanders.append(lambda text: prompt if text == "/x" else text)
     with pytest.raises(ToolError, match="Bash is not offered"):
@@ -99,15 +99,15 @@ def test_what_a_session_start_says_outlives_a_message_that_is_not_sent(tmp_path:
 
 
 def began(world: Hooked) -> Turn:
-    return Turn([], world.kit, TurnOptions("scripted", "scripted", ""), run_turn)
+    return Turn([], world.deps, TurnOptions("scripted", "scripted", ""), run_turn)
 
 
 def test_before_compaction_hooks_add_instructions_or_forbid_it(tmp_path: Path) -> None:
     world = Hooked(tmp_path, [])
     world.hook("PreCompact", {"hookSpecificOutput": {"additionalContext": "Keep the plan."}}, matcher="manual")
     events: list[Event] = []
-    assert drive(pre_compact(began(world), "manual", "tests"), events.append).context == ("Keep the plan.",)
+    assert consume(pre_compact(began(world), "manual", "tests"), events.append).context == ("Keep the plan.",)
     assert world.given[0]["custom_instructions"] == "tests"
-    assert drive(pre_compact(began(world), "auto"), events.append).verdict == ""
+    assert consume(pre_compact(began(world), "auto"), events.append).verdict == ""
     blocked = Hooked(tmp_path, []).hook("PreCompact", {"decision": "block", "reason": "not now"})
-    assert drive(pre_compact(began(blocked), "auto"), events.append).verdict == "deny"
+    assert consume(pre_compact(began(blocked), "auto"), events.append).verdict == "deny"

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from agent_cli.core.approvals import Approve, Defer
-from agent_cli.core.events import SubagentEvent, ToolFinished, innermost
+from agent_cli.core.events import SubagentEvent, ToolFinished, unwrap
 from agent_cli.core.messages import UserMessage
 from agent_cli.core.results import Complete, Suspended
 from agent_tools.shell.jobs import Jobs
-from agent_tools.shell.state import Carried
+from agent_tools.shell.state import ShellSnapshot
 from tests.support.scripts import call, task
 from tests.support.subagent_turns import story
 from tests.support.turns import World
@@ -33,8 +33,8 @@ def test_an_event_tells_what_now_carries_over_and_no_key(root: Path) -> None:
     world = World(root, replies, allow=("Bash",))
     world.turn()
     assert [e.shell for e in world.of(ToolFinished)] == [
-        Carried(str(root), {"A": "1"}),
-        Carried(str(root / "sub"), {"A": "1"}),
+        ShellSnapshot(str(root), {"A": "1"}),
+        ShellSnapshot(str(root / "sub"), {"A": "1"}),
         None,
         None,
     ]
@@ -50,8 +50,8 @@ def test_what_a_sub_agent_does_stays_with_it(root: Path) -> None:
     )
     assert isinstance(world.turn(), Complete)
     assert world.results[-1].text.startswith(f"parent\n{root}\n")
-    inner = [innermost(e) for e in world.of(SubagentEvent)]
-    assert Carried(str(root / "sub"), {"A": "child"}) in [e.shell for e in inner if isinstance(e, ToolFinished)]
+    inner = [unwrap(e) for e in world.of(SubagentEvent)]
+    assert ShellSnapshot(str(root / "sub"), {"A": "child"}) in [e.shell for e in inner if isinstance(e, ToolFinished)]
 
 
 def test_a_sub_agent_that_waited_goes_on_where_it_was(root: Path) -> None:
@@ -72,7 +72,7 @@ def test_rules_stay_anchored_where_the_session_began(root: Path) -> None:
     read = {"calls": [call("Read", file_path="../.env")]}
     world = World(root, [bash("cd sub"), read, {"text": "Ok."}], allow=("Bash(cd:*)",), deny=("Read(.env*)",))
     world.turn()
-    assert world.kit.context.workspace.cwd == root / "sub"
+    assert world.deps.context.workspace.cwd == root / "sub"
     assert world.results[-1].text.startswith("Permission was denied")
 
 
@@ -81,8 +81,8 @@ def test_the_end_of_a_background_command_is_told_at_the_next_round(root: Path) -
     replies = [bash(wait, run_in_background=True), bash("touch go"), {"text": "Started."}, {"text": "So it ended."}]
     world = World(root, replies, allow=("Bash",))
     world.turn()
-    assert soon(lambda: not any(job.running for job in world.kit.context.state(Jobs).all()))
+    assert soon(lambda: not any(job.running for job in world.deps.context.state(Jobs).all()))
     world.turn("and now?")
     (notice,) = [m.text for m in world.history if isinstance(m, UserMessage) and "Background" in m.text]
     assert notice.startswith(f"[Background command b1 ({wait}) ended after 0:0") and notice.endswith(": exit code 0]")
-    world.kit.context.close()
+    world.deps.context.close()

@@ -29,7 +29,7 @@ class Meet(Tool[MeetArgs]):
 
     name = "Meet"
     Args = MeetArgs
-    side_by_side = True
+    parallel_safe = True
 
     def __init__(self, parties: int) -> None:
         self.barrier = threading.Barrier(parties)
@@ -131,7 +131,7 @@ def test_no_more_calls_are_begun_than_the_budget_has(tmp_path: Path) -> None:
 def test_an_interruption_answers_every_call_once(tmp_path: Path) -> None:
     meet = Meet(5)
     world = World(tmp_path, meeting("a", "b"), tools=(*BUILTIN, meet))
-    meet.before = world.kit.context.cancel.cancel
+    meet.before = world.deps.context.cancel.cancel
     result = world.turn()
     meet.barrier.abort()
     assert isinstance(result, Failed) and result.end.diagnostics.terminal_reason == "interrupted"

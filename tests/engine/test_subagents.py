@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from agent_cli.core.approvals import Approve, Defer
-from agent_cli.core.events import MessageAdded, SubagentEvent, ToolStarted, innermost
+from agent_cli.core.events import MessageAdded, SubagentEvent, ToolStarted, unwrap
 from agent_cli.core.results import Complete, Limits, MaxIterations, Suspended, Usage
 from tests.support.program import agent
 from tests.support.scripts import call, script, task
@@ -70,7 +70,7 @@ def test_its_suspension_bubbles_up_and_resumes_down(root: Path) -> None:
     assert isinstance(result, Complete)
     assert result.text == "All done."
     assert (root / "log").read_text() == "x\n"
-    assert [e.tool for e in map(innermost, world.events) if isinstance(e, ToolStarted)].count("Bash") == 1
+    assert [e.tool for e in map(unwrap, world.events) if isinstance(e, ToolStarted)].count("Bash") == 1
 
 
 def test_depth_is_limited(root: Path) -> None:

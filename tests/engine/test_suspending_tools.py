@@ -63,9 +63,9 @@ class Last(Paint):
         return ToolResult("Taken.", finish=Finish("the end"))
 
 
-def world(root: Path, tool: Tool[Any], *replies: Any, calls: tuple[str, ...] = ("Paint",), **kit: Any) -> World:
+def world(root: Path, tool: Tool[Any], *replies: Any, calls: tuple[str, ...] = ("Paint",), **deps: Any) -> World:
     said = [{"calls": [call(name) for name in calls]}, {"text": "Done."}]
-    return World(root, [*said, *replies], mode="bypassPermissions", tools=(*BUILTIN, tool), **kit)
+    return World(root, [*said, *replies], mode="bypassPermissions", tools=(*BUILTIN, tool), **deps)
 
 
 def results(there: World) -> list[str]:
@@ -88,23 +88,23 @@ def test_it_waits_without_having_to_run_again(tmp_path: Path) -> None:
     assert result.end.diagnostics.terminal_reason == "await_user_input"
     assert asked[0].ran is not None and asked[0].ran.text == "Primed."
     (tmp_path / "wall").write_text("changed meanwhile\n")
-    there.kit = there.kit.but(asker=lambda a: QuestionReply("answer", "red"))
+    there.deps = there.deps.but(asker=lambda a: QuestionReply("answer", "red"))
     assert isinstance(there.turn(None), Complete)
     assert results(there) == ["Primed.\n\nThe user answered: red", "There is no plan yet."]
     assert (tmp_path / "wall").read_text() == "changed meanwhile\n"
     assert len([e for e in there.events if isinstance(e, ToolStarted) and e.tool == "Paint"]) == 1
-    assert not there.kit.state.held
+    assert not there.deps.state.held
 
 
 def test_a_plan_that_a_tool_proposes_is_approved_like_any_other(tmp_path: Path) -> None:
     there = world(tmp_path, Paint(PLAN, text=""), asker=lambda asked: QuestionReply("approve"))
     there.turn("paint")
     assert results(there)[0].startswith("The user approved the plan.")
-    assert [t.content for t in there.kit.context.plan] == ["Look", "Paint"]
+    assert [t.content for t in there.deps.context.plan] == ["Look", "Paint"]
     back = world(tmp_path, Paint(PLAN), asker=lambda asked: QuestionReply("revise", "in blue"))
     back.turn("paint")
     assert results(back)[0].startswith("Primed.\n\nThe user wants the plan changed. They said: in blue")
-    assert back.kit.context.plan == ()
+    assert back.deps.context.plan == ()
 
 
 def test_a_user_who_ends_the_work_or_interrupts_leaves_what_the_tool_gave(tmp_path: Path) -> None:
@@ -139,7 +139,7 @@ def test_a_question_that_cannot_be_asked_is_an_error_of_its_call(
     tmp_path: Path, suspend: Any, said: str, asks: bool
 ) -> None:
     class Asking(Paint):
-        asks_person = asks
+        asks_user = asks
 
     there = world(tmp_path, Asking(suspend), asker=lambda asked: pytest.fail("asked"))
     assert isinstance(there.turn("paint"), Complete)
@@ -148,7 +148,7 @@ def test_a_question_that_cannot_be_asked_is_an_error_of_its_call(
 
 def test_a_tool_that_only_asks_and_has_nothing_to_ask_or_fails_costs_its_call(tmp_path: Path) -> None:
     class Asking(Paint):
-        asks_person = True
+        asks_user = True
 
     there = world(tmp_path, Asking(None))
     assert isinstance(there.turn("paint"), Complete)
@@ -166,7 +166,7 @@ def test_a_sub_agents_tool_waits_too_and_puts_no_plan_to_the_user(tmp_path: Path
     more = {"mode": "bypassPermissions", "tools": (*BUILTIN, Paint(WHICH)), "asker": lambda asked: Defer()}
     there, _ = story(tmp_path, parent, [{"calls": [call("Paint")]}, {"text": "Painted."}], **more)
     assert isinstance(there.turn("go"), Suspended)
-    there.kit = there.kit.but(asker=lambda asked: QuestionReply("answer", "red"))
+    there.deps = there.deps.but(asker=lambda asked: QuestionReply("answer", "red"))
     assert isinstance(there.turn(None), Complete)
     assert (tmp_path / "wall").read_text() == "primer\n"
     more |= {"tools": (*BUILTIN, Paint(PLAN)), "asker": lambda asked: pytest.fail("asked")}
@@ -181,7 +181,7 @@ def test_an_approved_call_that_waits_is_not_asked_about_again(tmp_path: Path) ->
         tools=(*BUILTIN, Paint(WHICH)), asker=lambda asked: Defer(),
     )  # fmt: skip
     assert isinstance(there.turn("paint"), Suspended)
-    there.kit = there.kit.but(asker=lambda asked: QuestionReply("answer", "red"))
+    there.deps = there.deps.but(asker=lambda asked: QuestionReply("answer", "red"))
     assert isinstance(there.turn(None), Complete)
     assert len(there.asked) == 1
 

@@ -49,12 +49,12 @@ class Person:
         return self.reviews.pop(0) if asked.kind == "review" and self.reviews else QuestionReply("approve")
 
 
-def world(root: Path, calls: list[Any], person: Person, **kit: Any) -> World:
+def world(root: Path, calls: list[Any], person: Person, **deps: Any) -> World:
     replies = [c if isinstance(c, dict) and "text" in c else {"calls": [c]} for c in calls]
-    story = World(root, replies, mode="acceptEdits", allow=("Bash",), asker=person, **kit)
-    story.kit.context.env["PATH"] = f"{Path(sys.executable).parent}:/usr/bin:/bin"
+    story = World(root, replies, mode="acceptEdits", allow=("Bash",), asker=person, **deps)
+    story.deps.context.env["PATH"] = f"{Path(sys.executable).parent}:/usr/bin:/bin"
     # The plugins that are installed for this suite take half of the time of a run that has no use for them.
-    story.kit.context.env["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
+    story.deps.context.env["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     return story
 
 

@@ -196,7 +196,7 @@ def test_waiting_for_a_person_is_not_working_time(root: Path) -> None:
         return Approve()
 
     world = World(root, [{"calls": [call("Bash", command="true")]}, {"text": "Done."}], clock=lambda: now[0])
-    world.kit = world.kit.but(approver=slow_person)
+    world.deps = world.deps.but(approver=slow_person)
     result = world.turn(limits=Limits(seconds=10))
     assert isinstance(result, Complete)
     assert result.end.diagnostics.duration_ms == 0
@@ -294,7 +294,7 @@ def test_an_interrupt_answers_every_open_call(root: Path) -> None:
     assert result.failure is None
     assert result.end.diagnostics.terminal_reason == "interrupted"
     assert [r.is_error for r in world.results] == [True, True]
-    world.kit.context.cancel = CancelToken()
+    world.deps.context.cancel = CancelToken()
     assert isinstance(world.turn("go on"), Complete)
 
 
@@ -310,7 +310,7 @@ class Breaking:
 
 def test_what_an_answer_that_broke_off_used_is_in_every_account(root: Path) -> None:
     world = World(root, [])
-    world.kit = world.kit.but(transport=Breaking())
+    world.deps = world.deps.but(transport=Breaking())
     result = world.turn()
     assert isinstance(result, Failed)
     assert [e.usage for e in world.of(UsageAdded)] == [result.end.usage] == [Usage(1_000, 7)]
@@ -357,7 +357,7 @@ def test_the_plan_is_kept_and_told(root: Path) -> None:
     world = World(root, [{"calls": [call("TodoWrite", todos=todos)]}, {"text": "Planned."}])
     world.turn()
     assert [i.content for i in world.of(PlanChanged)[0].items] == ["read", "write"]
-    assert [i.content for i in world.kit.context.plan] == ["read", "write"]
+    assert [i.content for i in world.deps.context.plan] == ["read", "write"]
 
 
 def test_usage_is_told_once_per_model_call_and_added_up(root: Path) -> None:

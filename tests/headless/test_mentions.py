@@ -80,12 +80,12 @@ def test_a_command_of_the_users_that_mentions_it_counts_too(work: Path, slug: Pa
 def test_a_message_typed_while_a_turn_runs_counts_as_well(work: Path, slug: Path) -> None:
     records: list[Event] = []
     world = World(work, [{"text": "Ok."}])
-    talk = Conversation(world.kit, TurnOptions(model="scripted", label="scripted", system=""), records.append)
-    talk.expanders.append(lambda text: with_files(text, world.kit.context))
+    talk = Conversation(world.deps, TurnOptions(model="scripted", label="scripted", system=""), records.append)
+    talk.expanders.append(lambda text: with_files(text, world.deps.context))
     talk.inbox.append("and @slug.py")
     talk.say("hello", lambda event: None)
     known = {str(slug): fingerprint(slug.read_bytes())}
-    assert world.kit.context.seen == known and FilesSeen(known) in records
+    assert world.deps.context.seen == known and FilesSeen(known) in records
 
 
 def test_a_prompt_that_a_hook_blocks_was_never_seen(work: Path, slug: Path) -> None:

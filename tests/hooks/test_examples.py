@@ -11,7 +11,7 @@ from typing import Any, get_args
 import pytest
 
 from agent_cli.core.hook_events import HOOK_EVENTS, HookEvent, events_table
-from agent_cli.engine.conversation import drive
+from agent_cli.engine.conversation import consume
 from agent_tools.cancel import CancelToken
 from tests.support.fork_server import ROOT
 from tests.support.program import agent
@@ -87,7 +87,7 @@ def test_the_example_in_python_refuses() -> None:
     exec(PYTHON["embedded"], names)
     for text, verdict in (("echo $SECRET", "deny"), ("ls", "")):
         data = {"tool_name": "Bash", "tool_input": {"command": text}}
-        assert drive(names["hooks"].run("PreToolUse", data, CancelToken()), lambda event: None).verdict == verdict
+        assert consume(names["hooks"].run("PreToolUse", data, CancelToken()), lambda event: None).verdict == verdict
     assert not names["hooks"].wants("PreToolUse", "Read")
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from agent_cli.core.hook_events import HookEvent
 from agent_cli.core.hooks import Hook, HookResult
-from agent_cli.engine.conversation import drive
+from agent_cli.engine.conversation import consume
 from agent_cli.hooks import HookRegistry
 from agent_tools.cancel import CancelledError, CancelToken
 from tests.support.hook_scripts import Step, table_of
@@ -81,7 +81,7 @@ def test_headers_take_the_variables_that_the_hook_names_and_no_others(tmp_path: 
     with WebServer({"/hook": page("")}) as server:
         hook = Hook("Stop", server.url("/hook"), kind="http", headers=headers, variables=("TOKEN",))
         table = HookRegistry([hook], environment=lambda own: {"TOKEN": "t-1", "SECRET": "s-1"}, cwd=lambda: tmp_path)
-        drive(table.run("Stop", {}, CancelToken()), lambda event: None)
+        consume(table.run("Stop", {}, CancelToken()), lambda event: None)
     sent = server.seen[0][1]
     assert (sent["authorization"], sent["x-other"]) == ("Bearer t-1", "[]")
 
@@ -102,5 +102,5 @@ def test_its_time_is_bounded_and_an_interrupt_ends_it(tmp_path: Path) -> None:
         threading.Thread(target=interrupt, daemon=True).start()
         started = monotonic()
         with pytest.raises(CancelledError):
-            drive(table_of(tmp_path, [hook]).run("PreToolUse", {}, cancel), lambda event: None)
+            consume(table_of(tmp_path, [hook]).run("PreToolUse", {}, cancel), lambda event: None)
         assert monotonic() - started < 20

@@ -13,7 +13,7 @@ from agent_cli.core.hook_events import HookEvent
 from agent_cli.core.hooks import Hook
 from agent_cli.core.messages import ToolMessage
 from agent_cli.core.results import Usage
-from agent_cli.engine.conversation import drive
+from agent_cli.engine.conversation import consume
 from agent_cli.engine.types import ModelHandle
 from agent_cli.hooks import HookRegistry
 from agent_cli.hooks.handlers import read_hook_verdict
@@ -53,7 +53,7 @@ def test_what_an_answer_means(text: str, verdict: tuple[int | None, str]) -> Non
 def test_it_sends_the_model_on_until_the_condition_is_met_and_the_turn_pays(tmp_path: Path) -> None:
     world = World(tmp_path, [{"text": "Done."}, {"text": "Tested.", "expect": "The tests were not run."}])
     judge = Scripted([], small=[{"text": NO, "expect": "Did they test it?"}, {"text": '{"ok": true}'}])
-    world.kit = world.kit.but(hooks=table(tmp_path, judge, "Stop"))
+    world.deps = world.deps.but(hooks=table(tmp_path, judge, "Stop"))
     result = world.turn()
     assert result.end.cost == 1.0
     assert [e.usage for e in world.of(UsageAdded) if e.aside] == [COSTS, COSTS]
@@ -64,7 +64,7 @@ def test_it_sends_the_model_on_until_the_condition_is_met_and_the_turn_pays(tmp_
 def test_the_input_stands_where_the_condition_says(tmp_path: Path) -> None:
     judge = Scripted([], small=[{"text": '{"ok": true}'}])
     hooks = table(tmp_path, judge, "PreToolUse", "Is $ARGUMENTS harmless?")
-    drive(hooks.run("PreToolUse", {"tool_name": "Bash"}, CancelToken()), lambda event: None)
+    consume(hooks.run("PreToolUse", {"tool_name": "Bash"}, CancelToken()), lambda event: None)
     [message] = judge.requests[0].messages
     assert message.text.startswith("Is {") and message.text.endswith("} harmless?")
     assert '"tool_name": "Bash"' in message.text
@@ -74,7 +74,7 @@ def test_the_input_stands_where_the_condition_says(tmp_path: Path) -> None:
 @pytest.mark.parametrize("reply", [{"error": {"kind": "overloaded", "message": "Busy."}}, {"text": "Well."}])
 def test_a_failure_refuses_only_where_it_is_strict(tmp_path: Path, reply: dict[str, Any], strict: bool) -> None:
     world = World(tmp_path, [{"calls": [call("Bash", command="touch made")]}, {"text": "ok"}], allow=("Bash",))
-    world.kit = world.kit.but(hooks=table(tmp_path, Scripted([], small=[reply]), "PreToolUse", strict=strict))
+    world.deps = world.deps.but(hooks=table(tmp_path, Scripted([], small=[reply]), "PreToolUse", strict=strict))
     world.turn()
     assert (tmp_path / "made").exists() is not strict
     [result] = [m for m in world.history if isinstance(m, ToolMessage)]
@@ -85,12 +85,12 @@ def test_its_time_is_bounded_and_an_interrupt_is_none_of_its_time(tmp_path: Path
     slow = {"text": "word " * 1_000, "pause": 0.05}
     hooks = table(tmp_path, Scripted([], small=[slow, slow]), "PreToolUse", timeout=0.2)
     events: list[Any] = []
-    drive(hooks.run("PreToolUse", {}, CancelToken()), events.append)
+    consume(hooks.run("PreToolUse", {}, CancelToken()), events.append)
     assert events[-1].outcome == "cancelled" and "was ended after" in events[-1].note
     cancel = CancelToken()
     cancel.cancel()
     with pytest.raises(CancelledError):
-        drive(hooks.run("PreToolUse", {}, cancel), events.append)
+        consume(hooks.run("PreToolUse", {}, cancel), events.append)
 
 
 def test_in_the_program_the_small_model_judges(work: Path, home: Path) -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from agent_cli.core.events import HookRan, HookStarted
 from agent_cli.core.hooks import Hook
-from agent_cli.engine.conversation import drive
+from agent_cli.engine.conversation import consume
 from agent_cli.hooks import HookRegistry, PythonHook
 from agent_cli.hooks.matching import matcher_matches
 from agent_cli.hooks.runner import EXIT_1
@@ -117,7 +117,7 @@ def test_an_interrupt_ends_the_hook_that_runs_and_those_after_it_do_not(tmp_path
     thread = threading.Thread(target=watch)
     thread.start()
     with pytest.raises(CancelledError):
-        drive(table_of(tmp_path, hooks).run("PreToolUse", {}, cancel), events.append)
+        consume(table_of(tmp_path, hooks).run("PreToolUse", {}, cancel), events.append)
     thread.join()
     assert [type(e) for e in events] == [HookStarted, HookRan]
     assert events[1].outcome == "cancelled"
@@ -149,7 +149,7 @@ def test_exit_1_is_pointed_out_once(tmp_path: Path) -> None:
     table = table_of(tmp_path, [Hook("PreToolUse", "echo no >&2; exit 1", source="~/.agentrc")])
     events: list[Any] = []
     for _ in range(2):
-        drive(table.run("PreToolUse", {}, CancelToken()), events.append)
+        consume(table.run("PreToolUse", {}, CancelToken()), events.append)
     told = [e.text for e in events if type(e).__name__ == "Warned"]
     assert told == [f"The PreToolUse hook `echo no >&2; exit 1` (~/.agentrc) {EXIT_1}"]
     assert Step(tmp_path, "SessionEnd", "exit 1").warnings == []
@@ -184,7 +184,7 @@ def test_a_hook_in_the_background_is_not_waited_for(tmp_path: Path) -> None:
     table = table_of(tmp_path, hooks)
     events: list[Any] = []
     data = {"tool_name": "Bash", "tool_input": {"command": "ls"}}
-    assert drive(table.run("PreToolUse", data, CancelToken()), events.append).verdict == ""
+    assert consume(table.run("PreToolUse", data, CancelToken()), events.append).verdict == ""
     assert [e.command for e in events if isinstance(e, HookRan)] == ["true"]
     events = []
     until = time.monotonic() + 10
@@ -215,7 +215,7 @@ def test_functions_in_python_keep_the_same_contract(tmp_path: Path) -> None:
     def run(*functions: PythonHook, command: str = "ls") -> Any:
         table = HookRegistry(functions=functions)
         events: list[Any] = []
-        result = drive(table.run("PreToolUse", {"tool_input": {"command": command}}, CancelToken()), events.append)
+        result = consume(table.run("PreToolUse", {"tool_input": {"command": command}}, CancelToken()), events.append)
         return result, [e for e in events if isinstance(e, HookRan)]
 
     result, ran = run(PythonHook("PreToolUse", guard), command="rm x")

@@ -132,7 +132,7 @@ def test_a_sub_agent_has_the_tools_of_servers_that_its_type_names(
         )
         nested = [*({"calls": [c]} for c in calls), {"text": "done"}]
         made, _ = story(tmp_path, [{"calls": [task("x")]}, {"text": "done"}], nested, tools=tools, allow=("mcp__raw",))
-        made.kit = made.kit.but(agents={"x": read_agent_type(f"---\nname: x\n{head}\n---\nBe.", "x.md")})
+        made.deps = made.deps.but(agents={"x": read_agent_type(f"---\nname: x\n{head}\n---\nBe.", "x.md")})
         made.turn("go")
         added = [e.event for e in made.of(SubagentEvent) if isinstance(e.event, MessageAdded)]
         texts = [e.message.text for e in added if isinstance(e.message, ToolMessage)]
@@ -151,7 +151,7 @@ def test_progress_is_told_and_an_interrupt_reaches_the_server(tmp_path: Path) ->
                 original(event)
                 if isinstance(event, ToolProgress):
                     told.append(event.text)
-                    made.kit.context.cancel.cancel()
+                    made.deps.context.cancel.cancel()
 
         made.events = Listening()
         made.turn("go")
@@ -236,7 +236,7 @@ def test_a_tool_that_changed_meanwhile_does_not_run(tmp_path: Path) -> None:
 
 def test_resources_and_prompts_are_at_hand_by_name(tmp_path: Path) -> None:
     with company(tmp_path, good=GOOD) as servers:
-        ctx = world(servers, tmp_path, []).kit.context
+        ctx = world(servers, tmp_path, []).deps.context
         text, media = with_resources("Look at @good:note://one, and at @nobody:note://one.", servers.all, ctx)
         assert text.endswith('<resource server="good" uri="note://one">\nbuy milk\n</resource>')
         assert media == ()

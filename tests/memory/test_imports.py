@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_cli.memory.imports import MOST, find_imports, names_path
+from agent_cli.memory.imports import MOST, find_imports, is_path
 
 
 @pytest.mark.parametrize(
@@ -36,8 +36,8 @@ def test_imports_are_found_outside_of_code_and_comments(text: str, found: list[s
 
 
 def test_names_of_people_and_packages_are_told_from_paths() -> None:
-    assert all(names_path(n) for n in ("./x", "../x", "~/x", "a.md", "docs/b.txt"))
-    assert not any(names_path(n) for n in ("ada", "types/node", "app/router"))
+    assert all(is_path(n) for n in ("./x", "../x", "~/x", "a.md", "docs/b.txt"))
+    assert not any(is_path(n) for n in ("ada", "types/node", "app/router"))
 
 
 @given(st.text(alphabet="@`~<!-> \n.a/\\", max_size=300))

@@ -183,15 +183,15 @@ def test_the_strictest_effect_decides(root: Path) -> None:
 def test_always_names_just_this_call(root: Path) -> None:
     gate = policy(root)
     path = str(root / "src" / "a.py")
-    assert gate.always_rule("Bash", (Effect("run", "pytest -q"),)) == "Bash(pytest:*)"
-    assert gate.always_rule("Bash", (Effect("run", "a && b"),)) == "Bash(a), Bash(b)"
-    assert gate.always_rule("Bash", (Effect("run", "bash x.sh"),)) == ""
-    assert gate.always_rule("Bash", (Effect("run", "echo $(x)"),)) == ""
-    rule = gate.always_rule("Edit", (Effect("read", path), Effect("write", path)))
+    assert gate.suggest_rule("Bash", (Effect("run", "pytest -q"),)) == "Bash(pytest:*)"
+    assert gate.suggest_rule("Bash", (Effect("run", "a && b"),)) == "Bash(a), Bash(b)"
+    assert gate.suggest_rule("Bash", (Effect("run", "bash x.sh"),)) == ""
+    assert gate.suggest_rule("Bash", (Effect("run", "echo $(x)"),)) == ""
+    rule = gate.suggest_rule("Edit", (Effect("read", path), Effect("write", path)))
     gate.grant(rule)
     assert gate.decide("Edit", [Effect("write", path)]).level is ALLOW
     assert gate.decide("Edit", [Effect("write", path + "x")]).level is ASK
-    assert gate.always_rule("Edit", (Effect("write", str(root / ".git/config")),)) == ""
+    assert gate.suggest_rule("Edit", (Effect("write", str(root / ".git/config")),)) == ""
 
 
 @pytest.mark.parametrize("text", ["", "(x)", "Bash(", "Bash)", "WebFetch(example.org)", "9x"])

@@ -12,7 +12,7 @@ from agent_cli.providers.base import Request
 from agent_cli.providers.catalog import ModelInfo, lookup
 from agent_cli.providers.registry import is_loopback_url
 from agent_cli.runtime import models
-from agent_cli.runtime.models import LOCAL_IDLE_SECONDS, open_wire, taken_by
+from agent_cli.runtime.models import LOCAL_IDLE_SECONDS, input_modalities, open_client
 from agent_tools.cancel import CancelToken
 
 
@@ -31,18 +31,18 @@ def test_the_catalog_comes_before_the_settings(
     vision: bool | None, pdf: bool | None, settings: tuple[str, ...], takes: set[str]
 ) -> None:
     info = ModelInfo(name="x/y", provider="x", vision=vision, pdf=pdf)
-    assert taken_by(info, Settings(model_takes=settings)) == takes
+    assert input_modalities(info, Settings(model_takes=settings)) == takes
 
 
 def test_a_model_that_is_not_listed_takes_text_unless_the_settings_say_more() -> None:
-    assert taken_by(None, Settings()) == set()
-    assert taken_by(None, Settings(model_takes=("image",))) == {"image"}
-    assert taken_by(lookup("ollama", "not-in-the-list"), Settings(model_takes=("image",))) == {"image"}
+    assert input_modalities(None, Settings()) == set()
+    assert input_modalities(None, Settings(model_takes=("image",))) == {"image"}
+    assert input_modalities(lookup("ollama", "not-in-the-list"), Settings(model_takes=("image",))) == {"image"}
 
 
 def test_known_models() -> None:
-    assert taken_by(lookup("anthropic", "claude-sonnet-4-5"), Settings()) == {"image", "pdf"}
-    assert taken_by(lookup("openrouter", "anthropic/claude-sonnet-4.6"), Settings()) == {"image"}
+    assert input_modalities(lookup("anthropic", "claude-sonnet-4-5"), Settings()) == {"image", "pdf"}
+    assert input_modalities(lookup("openrouter", "anthropic/claude-sonnet-4.6"), Settings()) == {"image"}
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_a_model_on_this_machine_may_read_for_long(
 
     monkeypatch.setattr(models, "open_transport", opened)
     settings = Settings() if asked is None else Settings(idle_timeout=asked)
-    wire = open_wire(resolve.ResolvedModel("openai", "m", "openai", url, ""), settings)
+    wire = open_client(resolve.ResolvedModel("openai", "m", "openai", url, ""), settings)
     with pytest.raises(LookupError):
         list(wire.stream(Request("m", "s", (), max_tokens=1), CancelToken()))
     assert is_loopback_url(url) is local

@@ -15,7 +15,7 @@ from agent_cli.checkpoints import manifest as snapshots
 from agent_cli.core.events import UNLOGGED, Event, HookStarted
 from agent_cli.session.drafts import Draft
 from agent_cli.session.records import Header, Mended, Partial
-from agent_tools.record import Value, hints_of, to_plain
+from agent_tools.record import Value, hints_of, to_json
 
 LINES = Path(__file__).with_name("stored.jsonl")
 ROOTS: tuple[type[Value], ...] = (
@@ -81,7 +81,7 @@ def main() -> None:
         for cls in ROOTS:
             if cls._tag not in kinds:
                 for made in examples(cls):
-                    line = json.dumps({"type": cls._tag, "data": json.loads(json.dumps(to_plain(made)))})
+                    line = json.dumps({"type": cls._tag, "data": json.loads(json.dumps(to_json(made)))})
                     if line not in known:
                         known.add(line)
                         file.write(f"{line}\n")

@@ -13,7 +13,7 @@ import pytest
 
 from agent_cli.core.results import Complete, Failed, MaxIterations, Suspended
 from agent_cli.session.restore import records, restore
-from agent_tools.record import Value, from_plain, to_plain
+from agent_tools.record import Value, from_json, to_json
 from tests.session.stored_records import LINES, ROOTS, examples, tags
 
 STORED = LINES.read_text("utf-8").splitlines()
@@ -27,12 +27,12 @@ def test_every_stored_record_is_read_and_written_as_it_was(tag: str) -> None:
     for line in STORED:
         found = json.loads(line)
         if found["type"] == tag:
-            assert json.loads(json.dumps(to_plain(from_plain(cls, found["data"])))) == found["data"]
+            assert json.loads(json.dumps(to_json(from_json(cls, found["data"])))) == found["data"]
 
 
 def test_every_kind_that_is_stored_now_has_a_line() -> None:
     known = {tag for line in STORED for tag in tags(json.loads(line))}
-    now = {tag for cls in ROOTS for made in examples(cls) for tag in tags(json.loads(json.dumps(to_plain(made))))}
+    now = {tag for cls in ROOTS for made in examples(cls) for tag in tags(json.loads(json.dumps(to_json(made))))}
     assert now <= known, "run python -m tests.session.stored_records"
 
 
@@ -40,8 +40,8 @@ def test_tags_are_given_and_do_not_follow_the_name_of_a_class() -> None:
     class Before(Value, tag="Older"):
         text: str
 
-    assert to_plain(Before("x")) == {"type": "Older", "text": "x"}
-    assert from_plain(Before, {"type": "Older", "text": "x"}) == Before("x")
+    assert to_json(Before("x")) == {"type": "Older", "text": "x"}
+    assert from_json(Before, {"type": "Older", "text": "x"}) == Before("x")
     assert [cls._tag for cls in (Complete, Suspended, Failed, MaxIterations)] == [
         "Complete", "Suspended", "Failed", "MaxIterations",
     ]  # fmt: skip

@@ -140,11 +140,11 @@ def process(path: Path, marks: Path, replies: list[dict[str, Any]], dice: random
             recorded = log._parent
         armed._say(f"R {recorded}\n")
 
-    kit = TurnDeps(
+    deps = TurnDeps(
         Scripted(replies), ToolTable([Mark(marks)]), ToolContext(workspace), policy, answer, ConversationState()
     )
     options = TurnOptions("scripted", "scripted", "test", limits=Limits(rounds=40, failures=0, denials=0))
-    conversation = Conversation(kit, options, record, restored.history if restored else ())
+    conversation = Conversation(deps, options, record, restored.history if restored else ())
     conversation.closing = BROKEN_OFF
     if restored is not None and restored.waiting is not None:
         conversation.resume(lambda event: None, restored.waiting.spent)

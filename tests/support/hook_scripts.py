@@ -11,7 +11,7 @@ from typing import Any
 from agent_cli.core.events import Event, HookRan, Warned
 from agent_cli.core.hook_events import HookEvent
 from agent_cli.core.hooks import Hook, HookResult
-from agent_cli.engine.conversation import drive
+from agent_cli.engine.conversation import consume
 from agent_cli.hooks import HookRegistry
 from agent_cli.hooks.matching import HookSession
 from agent_tools.cancel import CancelToken
@@ -43,7 +43,7 @@ class Step:
         hooks = [Hook(event, command, source="test", **hook) for command in commands]
         self.events: list[Event] = []
         table = table_of(root, hooks)
-        self.result: HookResult = drive(table.run(event, data or {}, CancelToken()), self.events.append)
+        self.result: HookResult = consume(table.run(event, data or {}, CancelToken()), self.events.append)
 
     @property
     def ran(self) -> list[HookRan]:

@@ -14,7 +14,7 @@ Said = dict[str, Any] | None
 
 
 class Hooked(World):
-    """A world whose kit has one hook: it gives the answers in order, the last of them from then on."""
+    """A world with one hook: it gives the answers in order, the last of them from then on."""
 
     def __init__(self, root: Path, replies: list[dict[str, Any]], **more: Any) -> None:
         super().__init__(root, replies, **more)
@@ -32,5 +32,5 @@ class Hooked(World):
 
     def function(self, event: HookEvent, run: Callable[[dict[str, Any]], Said], **more: Any) -> Hooked:
         self._functions.append(PythonHook(event, run, **more))
-        self.kit = self.kit.but(hooks=HookRegistry(functions=self._functions))
+        self.deps = self.deps.but(hooks=HookRegistry(functions=self._functions))
         return self

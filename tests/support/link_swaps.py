@@ -12,7 +12,7 @@ from typing import Any
 
 from agent_cli.core.messages import ToolCall
 from agent_cli.engine.loop import run_turn
-from agent_cli.engine.tool_call import check
+from agent_cli.engine.tool_call import prepare_call
 from agent_cli.engine.turn import ConversationState, ToolTable, Turn, TurnDeps
 from agent_cli.engine.types import TurnOptions
 from agent_cli.permissions.decision import Level
@@ -76,10 +76,10 @@ class Ground:
         self._precious = self._outside()
         workspace = Workspace(self.root)
         self.root = workspace.root
-        self.ctx = ToolContext(workspace, env=dict(os.environ), demand_read=False)
+        self.ctx = ToolContext(workspace, env=dict(os.environ), require_read_first=False)
         policy = Policy(workspace, [], "acceptEdits")
-        kit = TurnDeps(Scripted([]), ToolTable(BUILTIN), self.ctx, policy, lambda request: None, ConversationState())  # type: ignore[arg-type, return-value]
-        self.turn = Turn([], kit, TurnOptions(model="none", label="none", system=""), run_turn)
+        deps = TurnDeps(Scripted([]), ToolTable(BUILTIN), self.ctx, policy, lambda request: None, ConversationState())  # type: ignore[arg-type, return-value]
+        self.turn = Turn([], deps, TurnOptions(model="none", label="none", system=""), run_turn)
         self.tried = self.done = 0
 
     def swapper(self, victim: str) -> Swapper:
@@ -102,7 +102,7 @@ class Ground:
         between: what happens after the decision.
         """
         self.tried += 1
-        item = check(self.turn, ToolCall("c", name, arguments), together=False)
+        item = prepare_call(self.turn, ToolCall("c", name, arguments), together=False)
         if isinstance(item, str) or item.decision.level is not Level.ALLOW:
             return "" if not isinstance(item, str) else item
         between()

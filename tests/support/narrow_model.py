@@ -21,7 +21,7 @@ from agent_cli.providers.base import (
 )
 from agent_cli.providers.scripted import _check_results
 from agent_tools.cancel import CancelToken
-from agent_tools.record import to_plain
+from agent_tools.record import to_json
 
 SUMMARY = """## Goal
 Count to the end, as the user said.
@@ -98,7 +98,7 @@ class Narrow:
     def _size(self, part: Any) -> int:
         known = self._sizes.get(id(part))
         if known is None:
-            plain = [to_plain(p) for p in part] if isinstance(part, tuple) else to_plain(part)
+            plain = [to_json(p) for p in part] if isinstance(part, tuple) else to_json(part)
             known = self._sizes[id(part)] = (part, len(json.dumps(plain, ensure_ascii=False).encode()))
         return known[1]
 

@@ -25,7 +25,7 @@ from agent_cli.session.records import Header
 from agent_cli.session.store import SessionStore
 from agent_cli.terminal import commands  # noqa: F401 - registers them
 from agent_tools.display import Diff, Display
-from agent_tools.record import to_plain
+from agent_tools.record import to_json
 
 
 def session_id(number: int) -> str:
@@ -62,7 +62,7 @@ def log_bytes(header: Header, events: list[Event]) -> bytes:
     lines = []
     for number, value in enumerate([header, *events], 1):
         record = {"v": 1, "seq": number, "id": str(number), "parent": str(number - 1), "type": type(value).__name__}
-        lines.append(encode_record(record | {"time": "2026-01-02T03:04:05.678Z", "data": to_plain(value)}))
+        lines.append(encode_record(record | {"time": "2026-01-02T03:04:05.678Z", "data": to_json(value)}))
     return b"\n".join(lines) + b"\n"
 
 

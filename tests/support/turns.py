@@ -10,7 +10,7 @@ from agent_cli.core.events import ApprovalRequested, Event
 from agent_cli.core.messages import Message, ToolMessage, UserMessage
 from agent_cli.core.results import TurnResult
 from agent_cli.core.rules import RuleList, read_rule
-from agent_cli.engine.conversation import drive
+from agent_cli.engine.conversation import consume
 from agent_cli.engine.loop import run_turn
 from agent_cli.engine.turn import ConversationState, ToolTable, TurnDeps
 from agent_cli.engine.types import TurnOptions
@@ -39,7 +39,7 @@ class World:
         allow: tuple[str, ...] = (),
         deny: tuple[str, ...] = (),
         tools: tuple[Any, ...] = BUILTIN,
-        **kit: Any,
+        **deps: Any,
     ) -> None:
         self.root = root
         self.model = Scripted(replies)
@@ -50,14 +50,14 @@ class World:
         workspace = Workspace(root)
         context = ToolContext(workspace, env={"PATH": "/usr/bin:/bin"})
         self.policy = Policy(workspace, rules, mode)
-        self.kit = TurnDeps(
+        self.deps = TurnDeps(
             self.model,
             ToolTable(tools),
             context,
             self.policy,
             self._answer,
             ConversationState(),
-            **{"agents": builtin_agent_types(), "workflows": WORKFLOWS, **kit},
+            **{"agents": builtin_agent_types(), "workflows": WORKFLOWS, **deps},
         )
         self.history: list[Message] = []
 
@@ -74,7 +74,7 @@ class World:
             self.history.append(UserMessage(text))
         fixed = {"system": "You are a test.\n# Environment\nhere", "tools": SPECS}
         chosen = TurnOptions(model="scripted", label="scripted", **{**fixed, **options})
-        result = drive(run_turn(self.history, self.kit, chosen), self.events.append)
+        result = consume(run_turn(self.history, self.deps, chosen), self.events.append)
         self.history += result.end.messages
         return result
 

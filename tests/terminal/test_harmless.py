@@ -36,7 +36,7 @@ from agent_cli.terminal.render.events import EventRenderer
 from agent_cli.terminal.render.live import MarkdownStream
 from agent_tools.base import Effect
 from agent_tools.display import CommandOutput, Diff, Diffs, Display, FileView, Listing, Note, TodoItem, TodoView
-from agent_tools.text import UNSAFE, inert, one_line
+from agent_tools.text import UNSAFE, escape_controls, one_line
 from tests.support.hostile.text import HOSTILE
 from tests.support.hypothesis_examples import examples
 
@@ -54,7 +54,7 @@ OURS = re.compile(r"\x1b\[(?:0|[12349]|3[0-7]|9[0-7])(?:;(?:[12349]|3[0-7]|9[0-7
     ],
 )
 def test_what_is_not_shown_is_spelled_out(text: str, shown: str) -> None:
-    assert inert(text) == one_line(text) == shown
+    assert escape_controls(text) == one_line(text) == shown
 
 
 def assert_harmless(shown: str) -> None:

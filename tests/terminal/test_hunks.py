@@ -23,7 +23,7 @@ LINES = st.lists(st.sampled_from(["a", "b", "", "  c", "d", "é"]), min_size=40,
 
 
 def proposed(folder: Path, tool: str, arguments: dict[str, Any]) -> tuple[list[Hunk], ToolContext]:
-    ctx = ToolContext(Workspace(folder), demand_read=False)
+    ctx = ToolContext(Workspace(folder), require_read_first=False)
     args = TOOLS[tool].read(arguments)
     return hunks_of(tool, TOOLS[tool].preview(args, ctx), ctx.workspace), ctx
 

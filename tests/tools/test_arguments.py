@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from agent_tools import schema
 from agent_tools.base import Effect, Tool, ToolContext, ToolResult
 from agent_tools.display import TodoItem
-from agent_tools.record import DecodeError, Value, from_plain, hints_of
+from agent_tools.record import DecodeError, Value, from_json, hints_of
 from agent_tools.registry import BUILTIN
 from agent_tools.schema import ToolError, canonical, read_arguments
 from tests.support.tool_bench import TOOLS, Bench
@@ -148,9 +148,9 @@ ANYTHING = st.recursive(
 
 @given(OUTER)
 def test_what_fits_is_read_alike_with_and_without_pydantic(data: dict[str, Any]) -> None:
-    quick = from_plain(Outer, data)
+    quick = from_json(Outer, data)
     model: type[BaseModel] = schema._model(Outer)
-    assert from_plain(Outer, model.model_validate(data).model_dump(exclude_unset=True)) == quick
+    assert from_json(Outer, model.model_validate(data).model_dump(exclude_unset=True)) == quick
     sent = {{"text": "words", "number": "-n"}.get(k, k): v for k, v in data.items()}
     sent |= (
         {"items": [{"title": i["name"], **{k: v for k, v in i.items() if k != "name"}} for i in data["items"]]}
@@ -158,7 +158,7 @@ def test_what_fits_is_read_alike_with_and_without_pydantic(data: dict[str, Any])
         else {}
     )
     assert read_arguments(Outer, sent) == quick
-    assert from_plain(Outer, {k if k != "-n" else "number": v for k, v in canonical(Outer, sent).items()}) == quick
+    assert from_json(Outer, {k if k != "-n" else "number": v for k, v in canonical(Outer, sent).items()}) == quick
 
 
 @given(st.dictionaries(st.sampled_from([*hints_of(Outer), "words", "Text", "-n", "other"]), ANYTHING, max_size=5))
@@ -173,7 +173,7 @@ def test_whatever_comes_is_read_or_answered_in_words_and_never_in_part(data: dic
         assert read_arguments(Outer, canonical(Outer, data)) == read
     assert json.dumps(data) == before
     try:
-        quick = from_plain(Outer, data)
+        quick = from_json(Outer, data)
     except DecodeError:
         return
     assert read_arguments(Outer, data) == quick

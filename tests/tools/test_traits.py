@@ -103,13 +103,13 @@ class Stamp(Tool[StampArgs]):
 
 def test_a_tool_that_is_not_built_in_is_asked_as_well(bench: Bench) -> None:
     workspace = Workspace(bench.root)
-    kit = TurnDeps(None, ToolTable([Stamp()]), bench.ctx, Policy(workspace), lambda request: None, ConversationState())  # type: ignore[arg-type, return-value]
+    deps = TurnDeps(None, ToolTable([Stamp()]), bench.ctx, Policy(workspace), lambda request: None, ConversationState())  # type: ignore[arg-type, return-value]
     calls = [ToolCall(f"c{n}", "Stamp", {"target": "a", "words": "x"}) for n in range(2)]
     story: list[Message] = []
     for call in calls:
         story += [AssistantMessage((call,)), ToolMessage(call.id, "Stamp", "a line of a result\n" * 40)]
-    assert file_named(calls[0], kit.tool_class) == "a"
-    assert list(superseded(story, "/w", (), kit.tool_class)) == ["c0"]
-    change = Changeable("Stamp", calls[0].arguments, class_of=kit.tool_class)
+    assert file_named(calls[0], deps.tool_class) == "a"
+    assert list(superseded(story, "/w", (), deps.tool_class)) == ["c0"]
+    change = Changeable("Stamp", calls[0].arguments, class_of=deps.tool_class)
     assert (change.name, change.text, change.in_line) == ("words", "x", True)
     assert superseded(story, "/w") == {}

@@ -42,7 +42,7 @@ def test_an_existing_file_must_have_been_read_and_be_unchanged(bench: Bench) -> 
     path.write_text("theirs\n")
     assert "changed since" in bench.fails("Write", file_path="f", content="x")
     assert path.read_text() == "theirs\n"
-    bench.ctx.demand_read = False
+    bench.ctx.require_read_first = False
     bench("Write", file_path="f", content="x\n")
     assert path.read_text() == "x\n"
 

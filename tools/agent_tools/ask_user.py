@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from agent_tools.base import Effect, Suspend, Tool, ToolContext, ToolError, ToolResult
-from agent_tools.record import Value, to_plain
+from agent_tools.record import Value, to_json
 
 MOST_QUESTIONS = 4
 
@@ -37,7 +37,7 @@ class AskUserQuestion(Tool[AskUserQuestionArgs]):
 
     name = "AskUserQuestion"
     Args = AskUserQuestionArgs
-    asks_person = True
+    asks_user = True
     of_conversation = True
 
     def read(self, arguments: dict[str, object]) -> AskUserQuestionArgs:
@@ -53,5 +53,5 @@ class AskUserQuestion(Tool[AskUserQuestionArgs]):
         return f"Ask: {' '.join(args.questions[0].question.split())}"
 
     def run(self, args: AskUserQuestionArgs, ctx: ToolContext) -> ToolResult:
-        questions = [to_plain(q) for q in args.questions]
+        questions = [to_json(q) for q in args.questions]
         return ToolResult("", suspend=Suspend("questions", {"questions": questions}))

@@ -53,11 +53,11 @@ class Tool(ABC, Generic[A]):
 
     # How a call runs.
     # It only asks the user: its `run` has no effect and returns a `Suspend`.
-    asks_person: ClassVar[bool] = False
+    asks_user: ClassVar[bool] = False
     # Its work is a turn of its own, run by the engine: a sub-agent.
     nested: ClassVar[bool] = False
     # It only looks, and may run beside others of its kind.
-    side_by_side: ClassVar[bool] = False
+    parallel_safe: ClassVar[bool] = False
     # It is about one conversation, its user, plan or model: not offered to other programs.
     of_conversation: ClassVar[bool] = False
     # It proposes the plan that ends plan mode, which only the user's own conversation can.
@@ -150,7 +150,7 @@ class Tool(ABC, Generic[A]):
         # A tool with a schema of its own accepts no other names.
         return canonical(self.Args, arguments) if type(self).schema is Tool.schema else arguments
 
-    def stands_for(self, args: A, ctx: ToolContext) -> tuple[Tool[Any], Any]:
+    def resolve_target(self, args: A, ctx: ToolContext) -> tuple[Tool[Any], Any]:
         """The tool that is really called, and its arguments: what is decided on, asked about and run.
 
         Raises ToolError where there is none.
@@ -164,7 +164,7 @@ class Tool(ABC, Generic[A]):
         """
         return None
 
-    def teach(self, ctx: ToolContext) -> str:
+    def dynamic_description(self, ctx: ToolContext) -> str:
         """What the model is told of the tool beside its prompt file, where that depends on the place."""
         return ""
 

@@ -100,14 +100,14 @@ class ToolContext:
         cancel: CancelToken | None = None,
         env: dict[str, str] | None = None,
         settings: dict[str, Any] | None = None,
-        demand_read: bool = True,
+        require_read_first: bool = True,
         supplied: Iterable[ToolState] = (),
     ) -> None:
         self.workspace = workspace
         self.cancel = cancel or CancelToken()
         self.env = env or {}
         self.settings = settings or {}
-        self.demand_read = demand_read
+        self.require_read_first = require_read_first
         self.seen: dict[str, str] = {}
         self.plan: tuple[TodoItem, ...] = ()
         self.readable: Callable[[Path | str], bool] | None = None

@@ -12,7 +12,7 @@ import re
 from functools import cache
 from unicodedata import category, combining, name, normalize
 
-from agent_tools.text import code_escape, inert
+from agent_tools.text import code_escape, escape_controls
 
 # By script: where its letters are, and those that can be taken for Latin ones (or digits).
 _RANGES = {
@@ -60,7 +60,7 @@ _OVERLAYS = re.compile("[\u0334-\u0338\u20d2\u20d3\u20d8-\u20da\u20e5\u20e6\u20e
 
 def visible(text: str) -> str:
     """The text, inert, with everything written out by its code that could pass for something else."""
-    return inert(_written_out(text) if not text.isascii() else text)
+    return escape_controls(_written_out(text) if not text.isascii() else text)
 
 
 def named_lookalikes(*texts: str) -> str:
@@ -69,7 +69,7 @@ def named_lookalikes(*texts: str) -> str:
     for text in texts:
         if not text.isascii():
             odd = _odd(text)
-            places = (n for n, c in enumerate(text) if n in odd or (not c.isascii() and inert(c) != c))
+            places = (n for n, c in enumerate(text) if n in odd or (not c.isascii() and escape_controls(c) != c))
             found.update(dict.fromkeys(text[n] for n in places))
     if not found:
         return ""

@@ -48,7 +48,7 @@ class ExitPlanMode(Tool[ExitPlanModeArgs]):
 
     name = "ExitPlanMode"
     Args = ExitPlanModeArgs
-    asks_person = True
+    asks_user = True
     of_conversation = True
     ends_plan_mode = True
     composed = True

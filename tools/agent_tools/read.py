@@ -50,7 +50,7 @@ class Read(Tool[ReadArgs]):
     repeatable = True
     rule_names = "path"
     rule_covers = ("read",)
-    side_by_side = True
+    parallel_safe = True
 
     def effects(self, args: ReadArgs, ctx: ToolContext) -> tuple[Effect, ...]:
         return (Effect("read", str(ctx.workspace.resolve(args.file_path))),)

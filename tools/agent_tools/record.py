@@ -2,7 +2,7 @@
 
 A `Value` is declared like a dataclass. It exists because a dataclass costs about 1.5 ms to define (it compiles
 source) and this program has some ninety of them on the path to the first request; a `Value` costs microseconds.
-`to_plain` and `from_plain` are the only road between values and JSON, for tool arguments, settings and the
+`to_json` and `from_json` are the only road between values and JSON, for tool arguments, settings and the
 session log alike. They accept exactly what the annotations say; whoever wants a kinder reading or a worded
 mistake asks pydantic (see `arguments.py`).
 """
@@ -94,25 +94,25 @@ def hints_of(cls: type) -> dict[str, Any]:
     return _hints[cls]
 
 
-def to_plain(value: Any) -> Any:
+def to_json(value: Any) -> Any:
     """JSON-ready data: a `Value` becomes an object with `type` and the fields that were set."""
     if isinstance(value, Value):
         plain: dict[str, Any] = {"type": value._tag}
         for name, field in value.__dict__.items():
-            plain[name] = field if type(field) in _PLAIN else to_plain(field)
+            plain[name] = field if type(field) in _PLAIN else to_json(field)
         return plain
     if isinstance(value, (list, tuple)):
-        return [v if type(v) in _PLAIN else to_plain(v) for v in value]
+        return [v if type(v) in _PLAIN else to_json(v) for v in value]
     if isinstance(value, dict):
-        return {k: v if type(v) in _PLAIN else to_plain(v) for k, v in value.items()}
+        return {k: v if type(v) in _PLAIN else to_json(v) for k, v in value.items()}
     return value
 
 
-def from_plain(hint: Any, data: Any, place: str = "") -> Any:
+def from_json(hint: Any, data: Any, place: str = "") -> Any:
     """The value of type `hint` that `data` spells. Unknown object keys are a `Mismatch`, as is any other doubt."""
     origin = get_origin(hint)
     if hasattr(hint, "__metadata__"):
-        return from_plain(hint.__origin__, data, place)
+        return from_json(hint.__origin__, data, place)
     if hint is Any:
         return data
     if origin is Literal:
@@ -123,12 +123,12 @@ def from_plain(hint: Any, data: Any, place: str = "") -> Any:
     elif origin in (list, tuple):
         if isinstance(data, (list, tuple)):
             inner = get_args(hint)[0]
-            items = [from_plain(inner, v, f"{place}[{i}]") for i, v in enumerate(data)]
+            items = [from_json(inner, v, f"{place}[{i}]") for i, v in enumerate(data)]
             return items if origin is list else tuple(items)
     elif origin is dict or hint is dict:
         if isinstance(data, dict):
             inner = get_args(hint)[1] if get_args(hint) else Any
-            return {k: from_plain(inner, v, f"{place}.{k}") for k, v in data.items()}
+            return {k: from_json(inner, v, f"{place}.{k}") for k, v in data.items()}
     elif isinstance(hint, type) and issubclass(hint, Value):
         return _from_object(hint, data, place)
     elif hint is float:
@@ -149,7 +149,7 @@ def _from_object(cls: type, data: Any, place: str) -> Any:
     fields: dict[str, Any] = {}
     for key, item in data.items():
         if key in hints:
-            fields[key] = from_plain(hints[key], item, f"{place}.{key}")
+            fields[key] = from_json(hints[key], item, f"{place}.{key}")
         elif not (key == "type" and item == cls._tag):  # type: ignore[attr-defined]
             raise DecodeError(f"{place.lstrip('.') or cls.__name__}: unknown key {key!r}")
     missing = cls._required - fields.keys()  # type: ignore[attr-defined]
@@ -168,7 +168,7 @@ def _from_union(hint: Any, data: Any, place: str) -> Any:
             return _from_object(cls, data, place)
     for member in members:
         try:
-            return from_plain(member, data, place)
+            return from_json(member, data, place)
         except DecodeError:
             continue
     raise DecodeError(f"{place.lstrip('.') or 'value'}: expected {name_of(hint)}, got {type(data).__name__}")

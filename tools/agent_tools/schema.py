@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, get_args, get_origin
 
 from agent_tools.fs.safe_read import read_text
-from agent_tools.record import DecodeError, Value, from_plain, hints_of
+from agent_tools.record import DecodeError, Value, from_json, hints_of
 from agent_tools.results import ToolError
 
 # What Claude Code, Codex, Gemini CLI, OpenCode, Qwen Code, Cursor and the models trained on them call a file,
@@ -67,7 +67,7 @@ def read_arguments(cls: type[Value], data: dict[str, Any]) -> Any:
     Raises ToolError with a sentence per mistake, for the model to read.
     """
     try:
-        return from_plain(cls, data)
+        return from_json(cls, data)
     except DecodeError:
         return _repair(cls, data)
 
@@ -84,7 +84,7 @@ def _repair(cls: type[Value], data: dict[str, Any]) -> Any:
     named = _renamed(cls, data, mistakes, schema=False)
     if not mistakes:
         try:
-            return from_plain(cls, named)
+            return from_json(cls, named)
         except DecodeError:
             pass
     from pydantic import ValidationError
@@ -93,7 +93,7 @@ def _repair(cls: type[Value], data: dict[str, Any]) -> Any:
     try:
         kind = _model(cls).model_validate(named)
         if not mistakes:
-            return from_plain(cls, kind.model_dump(exclude_unset=True, exclude_none=True))
+            return from_json(cls, kind.model_dump(exclude_unset=True, exclude_none=True))
     except ValidationError as error:
         for e in error.errors():
             first, *rest = e["loc"]

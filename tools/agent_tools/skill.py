@@ -37,7 +37,7 @@ class UseSkill(Tool[SkillArgs]):
     def available(self, ctx: ToolContext) -> bool:
         return bool(ctx.skills)
 
-    def teach(self, ctx: ToolContext) -> str:
+    def dynamic_description(self, ctx: ToolContext) -> str:
         """The skills, one a line; shorter lines where they are many, so that none is left out unless names alone are
         too much."""
         return skill_list(ctx.skills)

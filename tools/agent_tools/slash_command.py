@@ -33,7 +33,7 @@ class SlashCommand(Tool[SlashCommandArgs]):
     def available(self, ctx: ToolContext) -> bool:
         return bool(ctx.commands)
 
-    def teach(self, ctx: ToolContext) -> str:
+    def dynamic_description(self, ctx: ToolContext) -> str:
         """The commands, one a line, as many as there is room for; of the others how many they are."""
         lines: list[str] = []
         room = LIST

@@ -33,7 +33,7 @@ class Task(Tool[TaskArgs]):
     composed = True
     rule_names = "target"
 
-    def teach(self, ctx: ToolContext) -> str:
+    def dynamic_description(self, ctx: ToolContext) -> str:
         """The user's own types, where there are any, as far as there is room."""
         lines: list[str] = []
         room = LIST

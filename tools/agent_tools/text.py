@@ -198,7 +198,7 @@ def _whole(part: bytearray) -> bytearray:
     return part[start:end]
 
 
-def inert(text: str) -> str:
+def escape_controls(text: str) -> str:
     """The text with everything visible that could steer a terminal or deceive a reader. CRLF counts as a line end."""
     return re.sub(UNSAFE, lambda match: code_escape(ord(match[0])), text.replace("\r\n", "\n"))
 

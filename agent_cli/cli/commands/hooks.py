@@ -16,7 +16,7 @@ from agent_cli.core.events import HookRan, Warned
 from agent_cli.core.hook_events import HOOK_EVENTS, HookEventRow
 from agent_cli.core.hooks import Hook, HookResult, hook_line
 from agent_cli.core.place import RunEnvironment, UsageError
-from agent_cli.engine.conversation import drive
+from agent_cli.engine.conversation import consume
 from agent_cli.engine.hook_points import absolute
 from agent_cli.headless.output import echo, put_json, table
 from agent_cli.headless.printing import print_notice
@@ -140,7 +140,7 @@ def test_hooks(
                 elif isinstance(found, Warned) and not as_json:
                     echo(f"  to you: {found.text}")
 
-            result = drive(hooks.run(name, {**data, **more}, CancelToken()), show)
+            result = consume(hooks.run(name, {**data, **more}, CancelToken()), show)
             exported = read_regular(file.name, _LARGEST).decode("utf-8", "replace").strip()
     if as_json:
         put_json(

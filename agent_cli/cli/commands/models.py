@@ -18,7 +18,7 @@ from agent_cli.providers.discover import default_model
 from agent_cli.providers.resolve import ModelSetupError, resolve
 from agent_cli.runtime.environment import find_place, read_settings
 from agent_tools.record import Value
-from agent_tools.text import inert
+from agent_tools.text import escape_controls
 
 MARKS = {"configured": "*", "default": "+"}
 LEGEND = "Prices are dollars per million tokens."
@@ -42,7 +42,9 @@ def models(
     chosen = chosen_model()
     listed = _with_chosen(known_models(search), chosen, search)
     if not listed:
-        print_notice(f"No known model's name contains {inert(search)!r}; a model need not be listed to be used.")
+        print_notice(
+            f"No known model's name contains {escape_controls(search)!r}; a model need not be listed to be used."
+        )
         return 1
     if as_json:
         put_json([_plain(m, chosen) for m in listed])
@@ -65,7 +67,7 @@ def chosen_model() -> Chosen | None:
     try:
         settings = read_settings(RunOptions(), place).settings()
     except UsageError as mistake:
-        print_notice(f"agent: {inert(str(mistake))}")
+        print_notice(f"agent: {escape_controls(str(mistake))}")
         settings = Settings()
     try:
         name = settings.model or default_model(place.env)

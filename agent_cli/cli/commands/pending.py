@@ -26,7 +26,7 @@ from agent_cli.session.store import SessionStore, state_folder
 from agent_cli.session.summary import age, project_folders
 from agent_cli.terminal.dialogs.questions import review_lines
 from agent_tools.lookalikes import named_lookalikes, visible
-from agent_tools.text import inert, one_line, shorten
+from agent_tools.text import escape_controls, one_line, shorten
 
 _WORDS = 400
 
@@ -64,7 +64,7 @@ def pending(
 def _session_lines(session: dict[str, Any], name: str, *, with_root: bool) -> Iterator[str]:
     session_id, items = session["session_id"], session["pending"]
     first = items[0]
-    where = f" in {inert(session['root'])}" if with_root and session["root"] else ""
+    where = f" in {escape_controls(session['root'])}" if with_root and session["root"] else ""
     opened = session["open_in"]
     held = f" (open in {opened}: answer it there)" if opened else ""
     yield f"session {session_id}{where}, asked {age(first['asked_at'], datetime.now(UTC))} ago{held}"
@@ -91,7 +91,7 @@ _KINDS = {"approval": "call", "plan": "plan", "review": "review", "question": "q
 
 
 def _in_short(text: str) -> str:
-    return inert(shorten(" ".join(text.split()), _WORDS))
+    return escape_controls(shorten(" ".join(text.split()), _WORDS))
 
 
 def _details(item: dict[str, Any]) -> list[str]:

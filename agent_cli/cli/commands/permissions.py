@@ -31,9 +31,9 @@ from agent_cli.session.restore import records
 from agent_cli.session.store import SessionStore, state_folder
 from agent_tools.base import Effect, ToolContext, ToolError
 from agent_tools.fs.workspace import Workspace
-from agent_tools.record import DecodeError, from_plain
+from agent_tools.record import DecodeError, from_json
 from agent_tools.registry import find_tool
-from agent_tools.text import counted, inert, one_line
+from agent_tools.text import counted, escape_controls, one_line
 
 # As they are asked: a deny rule beats all others.
 ORDER = ("deny", "ask", "allow")
@@ -163,7 +163,7 @@ class Checker:
         if not narrowest:
             return _plain(decision)
         asks = decision.level is Level.ASK and not decision.rule
-        return {**_plain(decision), "narrowest": split_rules(policy.always_rule(tool, effects)) if asks else []}
+        return {**_plain(decision), "narrowest": split_rules(policy.suggest_rule(tool, effects)) if asks else []}
 
     def _root(self, cwd: Path) -> Path:
         if self._isolated:
@@ -176,7 +176,7 @@ class Checker:
             return known.effects(known.read(given), context)
         if tool.startswith("mcp__"):
             return (Effect("call", tool),)
-        raise UsageError(f"There is no tool named {inert(tool)}. See: agent tools list")
+        raise UsageError(f"There is no tool named {escape_controls(tool)}. See: agent tools list")
 
 
 def _plain(decision: Decision) -> dict[str, Any]:
@@ -233,13 +233,15 @@ def check_one(request: Mapping[str, Any], *, isolated: bool, settings: tuple[str
     if as_json:
         put_json(answer)
         return 0
-    lines = [f"{answer['decision']}: the call {inert(answer['reason'])}"]
+    lines = [f"{answer['decision']}: the call {escape_controls(answer['reason'])}"]
     if len(answer["parts"]) > 1:
-        lines += [f"  {p['decision']:<5}  {inert(p['text'])}\n         {inert(p['reason'])}" for p in answer["parts"]]
+        lines += [
+            f"  {p['decision']:<5}  {escape_controls(p['text'])}\n         {escape_controls(p['reason'])}"
+            for p in answer["parts"]
+        ]
     if rules := answer.get("narrowest"):
-        lines.append(
-            f"the narrowest rule{'s' if len(rules) > 1 else ''} that would allow it: {inert(', '.join(rules))}"
-        )
+        plural = "s" if len(rules) > 1 else ""
+        lines.append(f"the narrowest rule{plural} that would allow it: {escape_controls(', '.join(rules))}")
     echo("\n".join(lines))
     return 0
 
@@ -321,7 +323,7 @@ def _approved(store: SessionStore, since: float) -> Iterator[ApprovalRequested]:
                 kind = event["type"]
             if kind == "ApprovalRequested":
                 try:
-                    asked[event["call_id"]] = from_plain(ApprovalRequested, event)
+                    asked[event["call_id"]] = from_json(ApprovalRequested, event)
                 except DecodeError:
                     continue
             elif kind == "ApprovalResolved" and event["by"] == "person":
@@ -342,7 +344,7 @@ def _allowed(request: ApprovalRequested, place: RunEnvironment, rules: list[Rule
 def _proposed(request: ApprovalRequested, place: RunEnvironment, rules: list[Rule]) -> tuple[str, ...]:
     """The rules that together would have spared a question; () where there are none."""
     policy = _policy(request, place, rules)
-    found = tuple(split_rules(policy.always_rule(request.tool, request.effects)))
+    found = tuple(split_rules(policy.suggest_rule(request.tool, request.effects)))
     return found if found and _allowed(request, place, [*rules, *(_rule(r, place) for r in found)]) else ()
 
 

@@ -6,9 +6,9 @@ import os
 
 import typer
 
-from agent_cli.cli.decide_calls import carry_on
+from agent_cli.cli.decide_calls import resume_waiting
 from agent_cli.cli.parameters import OutputFormat, Session, Verbose
-from agent_cli.cli.run import asked_of, unattended
+from agent_cli.cli.run import headless_approver, headless_options
 from agent_cli.config.run_options import RunOptions
 from agent_cli.core.approvals import Approver, Asker
 from agent_cli.core.place import UsageError
@@ -34,18 +34,18 @@ def resume_session(session: Session = "", output_format: OutputFormat = "text", 
     fails: list[FailOnQuestion | None] = []
 
     def answering(on_ask: str) -> tuple[Approver, Asker]:
-        approver, asker, failing = unattended(on_ask)
+        approver, asker, failing = headless_approver(on_ask)
         fails.append(failing)
         return approver, asker
 
     options = RunOptions(print=True, output_format=output_format, verbose=verbose)
     agent = reopen(session_id, place, options, answering, lambda line: print_notice(f"agent: {line}"))
-    asked = asked_of(options, agent.settings).but(structured=agent.structured, fails=fails[-1])
+    asked = headless_options(options, agent.settings).but(structured=agent.structured, fails=fails[-1])
     try:
         waiting = agent.restored.waiting if agent.restored else None
         if agent.restored is not None and waiting is not None and waiting.undecided:
             tell_pending(session_id, pending_of(agent.restored), store.folder)
             return SUSPENDED
-        return carry_on(agent, asked)
+        return resume_waiting(agent, asked)
     finally:
         agent.close()

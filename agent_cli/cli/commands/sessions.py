@@ -29,7 +29,7 @@ from agent_cli.session.search import contains_text
 from agent_cli.session.store import SessionStore, info_of, state_folder
 from agent_cli.session.summary import SessionSummary, age, glance, glances, size, summaries_of_all_projects
 from agent_cli.session.timeline import stage_of
-from agent_tools.record import Value, to_plain
+from agent_tools.record import Value, to_json
 from agent_tools.text import counted, shorten
 
 app = typer.Typer(no_args_is_help=True, add_completion=False)
@@ -132,7 +132,7 @@ def _untyped(value: Any) -> Any:
     """Plain data; the steps of a plan without their type tags."""
     if isinstance(value, tuple):
         return [_untyped(v) for v in value]
-    return {k: v for k, v in to_plain(value).items() if k != "type"} if isinstance(value, Value) else value
+    return {k: v for k, v in to_json(value).items() if k != "type"} if isinstance(value, Value) else value
 
 
 def short_length(ids: list[str]) -> int:

@@ -20,7 +20,7 @@ from agent_cli.session.search import SeveralSessionsError, find_session, is_id_l
 from agent_cli.session.store import SessionStore, state_folder
 from agent_cli.session.summary import summaries_of_all_projects
 from agent_cli.session.timeline import CallSummary, TurnSummary, build_timeline, decision_words
-from agent_tools.record import to_plain
+from agent_tools.record import to_json
 from agent_tools.text import counted, shorten
 
 app = typer.Typer(add_completion=False)
@@ -89,7 +89,7 @@ def show_log(log: Path, turn: int | None, as_json: bool) -> int:
 
 def _plain(value: Any) -> Any:
     """Plain data with every field and without type tags."""
-    plain = to_plain(value.but(**{n: getattr(value, n) for n in value._fields}))
+    plain = to_json(value.but(**{n: getattr(value, n) for n in value._fields}))
     return _untagged(plain)
 
 

@@ -21,7 +21,7 @@ from agent_cli.headless.printing import print_notice
 from agent_cli.headless.run import Signals
 from agent_cli.runtime.tools import tool_specs
 from agent_tools.registry import BUILTIN
-from agent_tools.text import inert
+from agent_tools.text import escape_controls
 
 app = typer.Typer(no_args_is_help=True, add_completion=False)
 
@@ -77,8 +77,10 @@ def _print(ran: ToolRun, as_json: bool) -> None:
     elif not ran.denied:
         echo(ran.text)
     if ran.denied:
-        allow = f" To allow it: --allowedTools '{inert(ran.hint)}'" if ran.hint and "'" not in ran.hint else ""
-        print_notice(f"agent: {inert(ran.text)}{allow}")
+        allow = (
+            f" To allow it: --allowedTools '{escape_controls(ran.hint)}'" if ran.hint and "'" not in ran.hint else ""
+        )
+        print_notice(f"agent: {escape_controls(ran.text)}{allow}")
 
 
 def _left_out(name: str, settings: Settings) -> ToolRun | None:
@@ -96,7 +98,7 @@ def _check_name(name: str) -> None:
         return
     near = difflib.get_close_matches(name.lower(), known, 1)
     hint = f" Did you mean {known[near[0]]}?" if near else f" The tools are: {', '.join(known.values())}."
-    raise UsageError(f"There is no tool named {inert(name)}.{hint}")
+    raise UsageError(f"There is no tool named {escape_controls(name)}.{hint}")
 
 
 def _given(arguments: str | None) -> str:

@@ -17,11 +17,11 @@ from agent_cli.config.run_options import RunOptions
 from agent_cli.core.place import RunEnvironment, UsageError
 from agent_cli.headless.output import echo
 from agent_cli.headless.printing import print_notice
-from agent_cli.runtime.checkpoints import undoing
+from agent_cli.runtime.checkpoints import undo_manager
 from agent_cli.runtime.environment import find_place, read_settings
 from agent_cli.session.records import SessionNotFoundError
 from agent_cli.session.store import SessionStore, state_folder
-from agent_tools.text import counted, inert
+from agent_tools.text import counted, escape_controls
 
 app = typer.Typer(add_completion=False)
 
@@ -62,7 +62,7 @@ def open_undo(start: str, place: RunEnvironment) -> UndoManager:
         session = store.find(start) if start else store.latest()
     except SessionNotFoundError as error:
         raise UsageError(str(error)) from None
-    return undoing(place, read_settings(RunOptions(), place).settings(), session)
+    return undo_manager(place, read_settings(RunOptions(), place).settings(), session)
 
 
 def _list(work: UndoManager) -> int:
@@ -71,7 +71,7 @@ def _list(work: UndoManager) -> int:
         print_notice("Nothing was changed in this session, as far as snapshots tell.")
     for step in steps:
         what = "undone" if step.undone else work.summed([step.turn.turn]) or "nothing to undo"
-        echo(f"{step.turn.turn:>3}  {step.turn.time}  {what}: {inert(step.turn.text)}")
+        echo(f"{step.turn.turn:>3}  {step.turn.time}  {what}: {escape_controls(step.turn.text)}")
     return 0
 
 
@@ -93,7 +93,7 @@ def _chosen(plan: Plan, place: RunEnvironment, *, yes: bool, force: bool, files:
     wanted = {os.path.normpath(place.cwd / f) for f in files}
     items = [i for i in plan.items if not wanted or i.path in wanted]
     if unknown := sorted(wanted - {i.path for i in items}):
-        raise UsageError(f"The undo has nothing to do with {inert(unknown[0])}.")
+        raise UsageError(f"The undo has nothing to do with {escape_controls(unknown[0])}.")
     root = str(place.root)
     ready = [i for i in items if i.kind == "ready" or (force and i.kind == "ask")]
     for line in describe_plan(ready, root):
@@ -105,7 +105,7 @@ def _chosen(plan: Plan, place: RunEnvironment, *, yes: bool, force: bool, files:
         if any(i.kind == "ask" for i in left):
             echo("  (--force puts back those that were changed since, too)")
     for note in plan.notes:
-        echo(f"Note: {inert(note)}.")
+        echo(f"Note: {escape_controls(note)}.")
     if not ready:
         echo("There is nothing to put back.")
         return None
@@ -121,5 +121,5 @@ def _chosen(plan: Plan, place: RunEnvironment, *, yes: bool, force: bool, files:
 def _told(failed: dict[str, str], items: Sequence[Item], place: RunEnvironment, back: str) -> int:
     echo(f"Put back {counted(len(items) - len(failed), 'file')}. agent {back} reverts that.")
     for path, why in failed.items():
-        print_notice(f"not put back: {inert(os.path.relpath(path, place.root))}: {inert(why)}")
+        print_notice(f"not put back: {escape_controls(os.path.relpath(path, place.root))}: {escape_controls(why)}")
     return 1 if failed else 0

@@ -12,10 +12,10 @@ from agent_cli.checkpoints.git_store import StoreError
 from agent_cli.config.run_options import RunOptions
 from agent_cli.core.place import UsageError
 from agent_cli.headless.output import echo
-from agent_cli.runtime.checkpoints import undoing
+from agent_cli.runtime.checkpoints import undo_manager
 from agent_cli.runtime.environment import find_place, read_settings
 from agent_tools.fs.safe_read import read_regular
-from agent_tools.text import inert, number_in
+from agent_tools.text import escape_controls, number_in
 
 _LARGEST = 20_000_000
 
@@ -32,20 +32,20 @@ def why(line: Annotated[str, typer.Argument(metavar="FILE:LINE", help="As in src
     try:
         lines = read_regular(path, _LARGEST).decode("utf-8", "replace").splitlines(keepends=True)
     except OSError as error:
-        raise UsageError(f"{inert(name)} cannot be read: {error.strerror or error}.") from None
+        raise UsageError(f"{escape_controls(name)} cannot be read: {error.strerror or error}.") from None
     if int(number) > len(lines):
-        raise UsageError(f"{inert(name)} has {len(lines)} lines.")
+        raise UsageError(f"{escape_controls(name)} has {len(lines)} lines.")
     try:
-        store = undoing(place, read_settings(RunOptions(), place).settings(), "none").store
+        store = undo_manager(place, read_settings(RunOptions(), place).settings(), "none").store
         found = blame_line(store, path, int(number), lines)
     except StoreError as error:
         raise UsageError(f"The snapshots cannot be used: {error}.") from None
-    echo(f"{inert(name)}:{number}: {inert(lines[int(number) - 1].rstrip())}")
+    echo(f"{escape_controls(name)}:{number}: {escape_controls(lines[int(number) - 1].rstrip())}")
     if found is None:
         echo("No session that is kept wrote this line.")
         return 1
     turn, change = found.turn, found.change
     echo(f"  written by {turn.model} in turn {turn.turn} of session {found.session[:8]}, {change.time}")
-    echo(f"  with: {inert(change.summary)}")
-    echo(f"  asked: {inert(turn.text)}")
+    echo(f"  with: {escape_controls(change.summary)}")
+    echo(f"  asked: {escape_controls(turn.text)}")
     return 0

@@ -14,8 +14,8 @@ from agent_cli.core.events import Compacted, Compacting, Event, Trigger, Warned
 from agent_cli.core.messages import Message, ToolMessage, UserMessage, is_user_message
 from agent_cli.core.results import Failure
 from agent_cli.core.tokens import tokens_of, tokens_of_message, tokens_of_text, truncate_to_tokens
-from agent_cli.engine.compaction.carry_over import CarryOver, restated, superseded
-from agent_cli.engine.compaction.measure import fixed_tokens, limit_of, scaled, used_tokens, window_tokens
+from agent_cli.engine.compaction.carry_over import CarryOver, build_carry_over, superseded
+from agent_cli.engine.compaction.measure import limit_of, overhead_tokens, scaled, used_tokens, window_tokens
 from agent_cli.engine.compaction.summarize import fits_whole, summary_of
 from agent_cli.engine.turn import Turn
 from agent_cli.providers.base import ModelError
@@ -52,7 +52,7 @@ def compact_if_full(turn: Turn) -> Generator[Event, None, None]:
 
     Raises CancelledError.
     """
-    window, options = turn.kit.state.window, turn.options
+    window, options = turn.deps.state.window, turn.options
     size = window_tokens(window, options)
     if size is None:
         return
@@ -69,7 +69,7 @@ def compact_if_full(turn: Turn) -> Generator[Event, None, None]:
 
 def compact_refused(turn: Turn, failure: Failure) -> Generator[Event, None, bool]:
     """See `room.make_room_after`. What was refused shows how large the window is not."""
-    window, options = turn.kit.state.window, turn.options
+    window, options = turn.deps.state.window, turn.options
     used = used_tokens(window, options, turn.history)
     turn.refusals = turn.refusals + 1 if turn.refused_at == len(turn.history) else 1
     turn.refused_at = len(turn.history)
@@ -85,13 +85,13 @@ def compact(
     turn: Turn, trigger: Trigger, used: int, focus: str = "", *, bare: bool = False
 ) -> Generator[Event, None, str]:
     """Compact now; "", or why it was not done. bare: without contents of files. Raises CancelledError."""
-    window, options = turn.kit.state.window, turn.options
+    window, options = turn.deps.state.window, turn.options
     wanted, why = yield from _allowed(turn, trigger, focus)
     if why:
         return why
     size = window_tokens(window, options) or UNKNOWN
     # All shares below are counted by our own measure.
-    room = max(int((limit_of(size, options) - scaled(window, fixed_tokens(options))) / window.factor), size // 20)
+    room = max(int((limit_of(size, options) - scaled(window, overhead_tokens(options))) / window.factor), size // 20)
     layout = _layout(turn, room, trigger, bare=bare)
     if layout is None:
         return "There is nothing to compact yet."
@@ -100,7 +100,7 @@ def compact(
     if layout.border > 0:
         yield Compacting(trigger, used)
         gone = turn.view[: layout.border]
-        whole = trigger != "too_long" and fits_whole(turn, gone, layout.summary, fixed_tokens(options), size)
+        whole = trigger != "too_long" and fits_whole(turn, gone, layout.summary, overhead_tokens(options), size)
         summary, modelled = yield from summary_of(turn, gone, layout.summary, wanted, whole=whole)
         by = "model" if modelled else "program"
         text = prompt("compacted").format(summary=summary.replace("</compacted>", ""))
@@ -115,15 +115,15 @@ def compact(
             head=head,
             cuts=layout.cuts,
             tokens_before=used,
-            tokens_after=scaled(window, fixed_tokens(options) + tokens_of(head) + layout.kept),
+            tokens_after=scaled(window, overhead_tokens(options) + tokens_of(head) + layout.kept),
             by=by,  # type: ignore[arg-type]
             restated=layout.carried.told if head else (),
             seen=layout.carried.seen,
             usage=turn.usage.less(usage),
         ),
     )
-    if head and trigger != "manual" and not turn.kit.depth and turn.kit.hooks.wants("SessionStart", "compact"):
-        for text in (yield from hook_points.session_start(turn.kit, "compact", options.label)):
+    if head and trigger != "manual" and not turn.deps.depth and turn.deps.hooks.wants("SessionStart", "compact"):
+        for text in (yield from hook_points.session_start(turn.deps, "compact", options.label)):
             yield from turn.add(UserMessage(text))
     return ""
 
@@ -135,7 +135,7 @@ def _allowed(turn: Turn, trigger: Trigger, focus: str) -> Generator[Event, None,
     """
     minds = [f"The user asks to keep above all: {focus}"] if focus else []
     kind = "manual" if trigger == "manual" else "auto"
-    if turn.kit.hooks.wants("PreCompact", kind):
+    if turn.deps.hooks.wants("PreCompact", kind):
         said = yield from hook_points.pre_compact(turn, kind, focus)
         if said.stop is not None or said.verdict == "deny":
             reason = said.reason or said.stop
@@ -146,7 +146,7 @@ def _allowed(turn: Turn, trigger: Trigger, focus: str) -> Generator[Event, None,
 
 def _in_vain(turn: Turn, limit: int) -> bool:
     """Whether the last compaction is so near that another could do no more."""
-    made = turn.kit.state.window.compactions[-1:]
+    made = turn.deps.state.window.compactions[-1:]
     if not made:
         return False
     since = len(turn.history) - made[0].at
@@ -155,8 +155,8 @@ def _in_vain(turn: Turn, limit: int) -> bool:
 
 def _cut_superseded(turn: Turn, used: int, limit: int) -> Generator[Event, None, bool]:
     """Cut results that later ones have replaced, where that is enough; else False."""
-    window = turn.kit.state.window
-    cuts = superseded(turn.view, str(turn.kit.context.workspace.cwd), window.pins, turn.kit.tool_class)
+    window = turn.deps.state.window
+    cuts = superseded(turn.view, str(turn.deps.context.workspace.cwd), window.pins, turn.deps.tool_class)
     texts = {m.call_id: m.text for m in turn.view if isinstance(m, ToolMessage)}
     cuts = {call: line for call, line in cuts.items() if texts[call] != line}
     freed = scaled(window, sum(tokens_of_text(texts[call]) - tokens_of_text(line) for call, line in cuts.items()))
@@ -169,7 +169,7 @@ def _cut_superseded(turn: Turn, used: int, limit: int) -> Generator[Event, None,
 
 
 def _apply(turn: Turn, event: Compacted) -> Generator[Event, None, None]:
-    window = turn.kit.state.window
+    window = turn.deps.state.window
     window.take(event, len(turn.history))
     turn.look()
     # A result that is not shown any more is no reason to skip a call.
@@ -181,7 +181,7 @@ def _apply(turn: Turn, event: Compacted) -> Generator[Event, None, None]:
 
 def _layout(turn: Turn, room: int, trigger: Trigger, *, bare: bool) -> _Layout | None:
     """What to keep of the view, so that there is room again; None where nothing can go."""
-    window, view = turn.kit.state.window, turn.view
+    window, view = turn.deps.state.window, turn.view
     head = len(window.head)
     summary = min(max(room // 10, _SUMMARY[0]), _SUMMARY[1])
     tail = view[head:]
@@ -200,7 +200,7 @@ def _layout(turn: Turn, room: int, trigger: Trigger, *, bare: bool) -> _Layout |
         )
         gone = len(turn.history) - len(tail) + border
         files = 0 if bare or part != _KEPT[0] else most // 6
-        carried = restated(turn, gone, room, files) if border else CarryOver((), ())
+        carried = build_carry_over(turn, gone, room, files) if border else CarryOver((), ())
         if border or cuts:
             layout = _Layout(head + border if border else 0, cuts, kept + (0 if border else tokens_of(view[:head])),
                              carried, summary)  # fmt: skip
@@ -236,8 +236,8 @@ def _clips(kept: Sequence[Message], keep: int, pins: Sequence[str]) -> dict[str,
 
 def too_large(turn: Turn, size: int) -> str:
     """What to do where the conversation cannot be made to fit, in sentences."""
-    window, options = turn.kit.state.window, turn.options
-    fixed = scaled(window, fixed_tokens(options))
+    window, options = turn.deps.state.window, turn.options
+    fixed = scaled(window, overhead_tokens(options))
     if fixed > size * 0.7:
         return (
             f"The system prompt and the tools alone fill about {fixed:,} of the {size:,} tokens that {options.label} "

@@ -11,7 +11,7 @@ from agent_cli.core.events import MessageAdded, Pinned, Uncompacted
 from agent_cli.core.messages import AssistantMessage, Message, ToolMessage, UserMessage, is_user_message
 from agent_cli.core.tokens import tokens_of, tokens_of_message, tokens_of_text, tokens_of_tools
 from agent_cli.engine.compaction.measure import limit_of, used_tokens, window_tokens
-from agent_cli.engine.conversation import Conversation, Listener, drive
+from agent_cli.engine.conversation import Conversation, Listener, consume
 from agent_cli.engine.loop import run_turn
 from agent_cli.engine.turn import Turn
 from agent_cli.providers.base import ModelError
@@ -46,23 +46,23 @@ class ContextUsage(Value):
 
 def context_used(conversation: Conversation) -> tuple[int, int | None]:
     """The tokens that the next request would have, and those that the window takes, where that is known."""
-    used = used_tokens(conversation.kit.state.window, conversation.options, conversation.so_far)
+    used = used_tokens(conversation.deps.state.window, conversation.options, conversation.live_history)
     return used, window_size(conversation)
 
 
 def window_size(conversation: Conversation) -> int | None:
     """The tokens that the window takes: as set, as the catalog says, as was learnt; None where that is not known."""
-    return window_tokens(conversation.kit.state.window, conversation.options)
+    return window_tokens(conversation.deps.state.window, conversation.options)
 
 
 def filling(conversation: Conversation) -> ContextUsage:
     """See `ContextUsage`. The parts are our own count, scaled so that they sum up to what is used."""
-    window, options, history = conversation.kit.state.window, conversation.options, conversation.so_far
+    window, options, history = conversation.deps.state.window, conversation.options, conversation.live_history
     used, size = context_used(conversation)
     view = window.view(history)
     memory = tokens_of_text(options.system.partition(MEMORY)[2])
     near = [m for m in view if isinstance(m, UserMessage) and m.text.startswith(_TOLD)]
-    files = [m for m in view if isinstance(m, ToolMessage) and conversation.kit.tool_class(m.name).shows_file]
+    files = [m for m in view if isinstance(m, ToolMessage) and conversation.deps.tool_class(m.name).shows_file]
     summaries = [m for m in view[: len(window.head)] if m in window.head]
     ours = {
         "system prompt": tokens_of_text(options.system) - memory,
@@ -82,11 +82,11 @@ def compact_now(conversation: Conversation, show: Listener, focus: str = "") -> 
     """Compact the conversation because the user wants it; why it was not, or "" where it was."""
     if conversation.suspended:
         return OPEN
-    conversation.kit.context.cancel = CancelToken()
-    turn = Turn(conversation.history, conversation.kit, conversation.options, run_turn)
-    used = used_tokens(conversation.kit.state.window, conversation.options, conversation.history)
+    conversation.deps.context.cancel = CancelToken()
+    turn = Turn(conversation.history, conversation.deps, conversation.options, run_turn)
+    used = used_tokens(conversation.deps.state.window, conversation.options, conversation.history)
     try:
-        why = drive(compact.compact(turn, "manual", used, focus), conversation.record, show)
+        why = consume(compact.compact(turn, "manual", used, focus), conversation.record, show)
         if not why:
             # Hooks of the start see the next message first.
             conversation.source = "compact"
@@ -101,7 +101,7 @@ def uncompact(conversation: Conversation, show: Listener) -> str:
     """Take the latest compaction back, where its conversation fits into the window; why not, or ""."""
     if conversation.suspended:
         return OPEN
-    window, options, history = conversation.kit.state.window, conversation.options, conversation.history
+    window, options, history = conversation.deps.state.window, conversation.options, conversation.history
     if not window.compactions:
         return "This conversation has not been compacted."
     last, report = window.compactions.pop(), window.report
@@ -133,7 +133,7 @@ def pinnable(history: Iterable[Message]) -> list[Message]:
 
 def pin(conversation: Conversation, message: Message, show: Listener) -> str:
     """Pin a message, or unpin it where it is pinned; why it cannot be, or ""."""
-    window = conversation.kit.state.window
+    window = conversation.deps.state.window
     on = message.text not in window.pins
     size = window_tokens(window, conversation.options)
     if on and size is not None:

@@ -20,14 +20,14 @@ _WORTH = 500
 DEFAULT_SHARE = 0.92
 
 
-def fixed_tokens(options: TurnOptions) -> int:
+def overhead_tokens(options: TurnOptions) -> int:
     """What every request begins with, by our own count: the system prompt and the tools."""
     return tokens_of_text(options.system) + tokens_of_tools(options.tools)
 
 
 def used_tokens(window: Window, options: TurnOptions, history: Sequence[Message]) -> int:
     """The tokens that the next request would have."""
-    report, fixed = window.report, fixed_tokens(options)
+    report, fixed = window.report, overhead_tokens(options)
     if report is not None and report.messages <= len(history):
         sent = window.view(history[: max(0, report.messages - 1)])
         ours = fixed + tokens_of(sent)

@@ -11,8 +11,8 @@ from agent_cli.core.messages import (
     Message,
     ToolMessage,
     UserMessage,
+    drop_unsupported,
     is_user_message,
-    only_taken,
     user_text,
 )
 from agent_cli.core.results import Failure
@@ -51,17 +51,17 @@ def summary_of(
         turn.options.context_window,
     )  # fmt: skip
     try:
-        if turn.kit.small is None and whole:
-            messages = only_taken([*shown, UserMessage(ask)], turn.options.takes)
+        if turn.deps.small is None and whole:
+            messages = drop_unsupported([*shown, UserMessage(ask)], turn.options.takes)
             request = request_of(turn.options.but(prefill=""), messages, "none").but(aside=True)
             try:
                 return truncate_to_tokens((yield from _written(turn, itself, request)), most, _CUT), True
             except ModelError as error:
                 if error.failure.kind != "context_too_long":
                     raise
-        opened = turn.kit.small() if turn.kit.small is not None else itself
+        opened = turn.deps.small() if turn.deps.small is not None else itself
         room = (opened.window or _SMALL_WINDOW) * 7 // 10
-        told = told_as_text(shown, room - tokens_of_text(ask))
+        told = render_history(shown, room - tokens_of_text(ask))
         request = Request(opened.model, "", (UserMessage(f"{told}\n\n{ask}"),), aside=True)
         return truncate_to_tokens((yield from _written(turn, opened, request)), most, _CUT), True
     except ModelError as error:
@@ -77,9 +77,9 @@ def _written(turn: Turn, opened: ModelHandle, request: Request) -> Generator[Eve
     return text
 
 
-def told_as_text(messages: Sequence[Message], room: int) -> str:
+def render_history(messages: Sequence[Message], room: int) -> str:
     """The conversation for a reader who was not there; of what is too much, the older half gives way."""
-    lines = [_told(message) for message in messages]
+    lines = [_render_message(message) for message in messages]
     sizes = [tokens_of_text(line) for line in lines]
     # An earlier summary stands at the beginning, and is worth more than what follows it.
     first = 1 if messages and isinstance(messages[0], UserMessage) else 0
@@ -93,7 +93,7 @@ def told_as_text(messages: Sequence[Message], room: int) -> str:
     return "\n\n".join(["<conversation>", *head, *gap, *lines[start:], "</conversation>"])
 
 
-def _told(message: Message) -> str:
+def _render_message(message: Message) -> str:
     if isinstance(message, UserMessage):
         return f"User: {truncate_to_tokens(message.text, 4 * _RESULT, _CUT)}"
     if isinstance(message, ToolMessage):
@@ -112,13 +112,13 @@ def summarize_plainly(turn: Turn, shown: Sequence[Message], most: int) -> str:
     said = [user_text(m.text) for m in shown if is_user_message(m)]
     answers = [m.text for m in shown if isinstance(m, AssistantMessage) and m.text.strip()]
     earlier = [m.text for m in shown[:1] if isinstance(m, UserMessage) and m.text.startswith("<compacted>")]
-    files, commands = _calls(shown, turn.kit.tool_class)
+    files, commands = _calls(shown, turn.deps.tool_class)
     parts = {
         "Goal": "\n".join(truncate_to_tokens(text, share // 2, _CUT) for text in said[-2:]),
         "Decisions": truncate_to_tokens(earlier[0], 2 * share, _CUT) if earlier else "",
         "Files and their state": _newest(files, share),
         "Commands and results": _newest(commands, share),
-        "Plan": truncate_to_tokens(format_plan(turn.kit.context.plan), share, _CUT),
+        "Plan": truncate_to_tokens(format_plan(turn.deps.context.plan), share, _CUT),
         "Next step": truncate_to_tokens(f"The last words before this were: {answers[-1]}", share, _CUT)
         if answers
         else "",
@@ -166,4 +166,4 @@ def _newest(lines: Sequence[str], room: int) -> str:
 
 def fits_whole(turn: Turn, shown: Sequence[Message], most: int, fixed: int, size: int) -> bool:
     """Whether the model can be asked at the end of these messages."""
-    return (fixed + tokens_of(shown) + 600) * turn.kit.state.window.factor + 2 * most < size
+    return (fixed + tokens_of(shown) + 600) * turn.deps.state.window.factor + 2 * most < size

@@ -45,7 +45,7 @@ def compact_after_overflow(turn: Turn, failure: Failure) -> Generator[Event, Non
 
 def _may_be_near(turn: Turn) -> bool:
     """A quick look that errs on one side only: there are never more tokens than characters by much."""
-    size, window = turn.options.context_window or turn.kit.state.window.learnt, turn.kit.state.window
+    size, window = turn.options.context_window or turn.deps.state.window.learnt, turn.deps.state.window
     if not size or not turn.options.compact_at:
         return False
     if size <= _SMALL:

@@ -40,7 +40,7 @@ from agent_cli.session.records import Header, SessionNotFoundError
 from agent_cli.session.restore import records
 from agent_cli.session.timeline import decision_words
 from agent_tools.display import Diff, Diffs, Display, TodoView
-from agent_tools.record import DecodeError, Value, from_plain
+from agent_tools.record import DecodeError, Value, from_json
 from agent_tools.text import counted, shorten
 
 
@@ -210,9 +210,9 @@ def build_document(data: bytes, name: str) -> Document:
     for record in good:
         try:
             if record["type"] == "Header":
-                header = from_plain(Header, record["data"])
+                header = from_json(Header, record["data"])
             elif (cls := _KINDS.get(record["type"])) is not None:
-                telling.take(from_plain(cls, record["data"]), record["time"])
+                telling.take(from_json(cls, record["data"]), record["time"])
         except DecodeError:
             bad += 1
     if not good:

@@ -45,7 +45,7 @@ from agent_tools.display import Diff
 from agent_tools.fs.private import write_whole
 from agent_tools.record import Value
 from agent_tools.registry import tool_class
-from agent_tools.text import counted, inert
+from agent_tools.text import counted, escape_controls
 
 FORMATS = ("markdown", "html", "json")
 _BY_ENDING = {".md": "markdown", ".markdown": "markdown", ".html": "html", ".htm": "html", ".json": "json"}
@@ -135,7 +135,7 @@ def _with_html() -> MarkdownIt:
 
 def as_html(text: str) -> str:
     """The text rendered; it needs no more escaping."""
-    tokens = _to_html().parse(inert(text))
+    tokens = _to_html().parse(escape_controls(text))
     for token in _all(tokens):
         if token.type == "link_open":
             token.attrSet("rel", "noopener noreferrer")
@@ -149,7 +149,7 @@ def _all(tokens: Sequence[Token]) -> list[Token]:
 
 def as_markdown(text: str) -> str:
     """The text with its HTML spelled out and its last fence closed; where that is in vain, all of it in a fence."""
-    text = inert(text).strip("\n")
+    text = escape_controls(text).strip("\n")
     for _ in range(_TRIES):
         tokens = _with_html().parse(text)
         marked = _lines_with_html(tokens)
@@ -184,7 +184,7 @@ def _closed(text: str, tokens: Sequence[Token]) -> str:
 
 def code_fence(text: str, language: str = "") -> str:
     """The text as a block of code, behind a fence that nothing in it closes."""
-    text = inert(text).rstrip("\n")
+    text = escape_controls(text).rstrip("\n")
     longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
     fence = "`" * max(3, longest + 1)
     return f"{fence}{language}\n{text}\n{fence}"
@@ -192,7 +192,7 @@ def code_fence(text: str, language: str = "") -> str:
 
 def ticked(text: str) -> str:
     """One line as code in a sentence."""
-    line = " ".join(inert(text).split())
+    line = " ".join(escape_controls(text).split())
     longest = max((len(run) for run in re.findall(r"`+", line)), default=0)
     ticks = "`" * (longest + 1)
     room = " " if line.startswith("`") or line.endswith("`") else ""
@@ -303,7 +303,7 @@ def page(session: Document) -> str:
 
 def _safe(text: str) -> str:
     """Text as text, in an element or an attribute."""
-    return escape(inert(text), quote=True)
+    return escape(escape_controls(text), quote=True)
 
 
 def _html_entry(entry: Entry) -> str:

@@ -13,7 +13,7 @@ from agent_tools.process.child import run_child
 from agent_tools.record import Value
 from agent_tools.search.ripgrep import find_rg, walk_files
 from agent_tools.secret_patterns import without_secrets
-from agent_tools.text import inert, one_line
+from agent_tools.text import escape_controls, one_line
 
 MOST, FILES = 50, 100_000
 _MENTION = re.compile(r"(?:^|(?<=\s))@([^\s@]*)$")
@@ -100,7 +100,9 @@ class FileNames:
         self._fresh = False
 
     def _read(self) -> None:
-        found = tuple(name for name in self._list()[:FILES] if inert(name) == name and not re.search(r"\s", name))
+        found = tuple(
+            name for name in self._list()[:FILES] if escape_controls(name) == name and not re.search(r"\s", name)
+        )
         self._names, self._fresh, self._reading = found, True, False
         self._ready()
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from agent_cli.terminal.render.ansi import Fragment, cells, clip
 from agent_tools.display import TodoItem
-from agent_tools.text import inert, one_line
+from agent_tools.text import escape_controls, one_line
 
 STEPS, QUEUED, MENU, INPUT = 6, 4, 7, 8
 # Cells that what is being done gets before anything else.
@@ -119,7 +119,7 @@ def toolbar(fields: Iterable[str], width: int) -> Line:
     """The fields in one row; those on the right are left out first, and it never fills the last column."""
     text = ""
     for field in fields:
-        longer = f"{text} · {inert(field)}" if text else fitted(inert(field), width - 1)
+        longer = f"{text} · {escape_controls(field)}" if text else fitted(escape_controls(field), width - 1)
         if cells(longer) > width - 1:
             break
         text = longer

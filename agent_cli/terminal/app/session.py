@@ -12,7 +12,7 @@ from typing import Any
 
 from agent_cli.config.layers import Layers
 from agent_cli.config.run_options import RunOptions
-from agent_cli.core.events import Event, ToolFinished, TurnFinished, TurnStarted, innermost
+from agent_cli.core.events import Event, ToolFinished, TurnFinished, TurnStarted, unwrap
 from agent_cli.core.place import RunEnvironment, UsageError
 from agent_cli.core.terminal import has_color
 from agent_cli.engine.compaction.controls import window_size
@@ -154,7 +154,7 @@ class AppRepl(Repl):
         if isinstance(event, TurnStarted) and self.live.stopping:
             self.interrupt()
         self.live.bridge.emit(event)
-        if isinstance(innermost(event), ToolFinished | TurnFinished):
+        if isinstance(unwrap(event), ToolFinished | TurnFinished):
             self.live.soon(self._branch.look)
 
     def put(self, dialog: Dialog) -> Any:
@@ -242,7 +242,7 @@ class AppRepl(Repl):
     def _waits(self, text: str) -> bool:
         """Whether it is for after the turn: a command, ours or the shell's, a note, or a message with images."""
         command = text.startswith("/") and not text.startswith("//")
-        workspace = self.agent.conversation.kit.context.workspace
+        workspace = self.agent.conversation.deps.context.workspace
         pictures = self.pictures.within(text, workspace.cwd, workspace.start)
         return command or is_bang(text) or bool(parse_note(text)) or bool(pictures)
 
@@ -251,19 +251,19 @@ class AppRepl(Repl):
             self._drafts().keep(draft, queued)
 
     def plan(self) -> Sequence[TodoItem]:
-        return self.agent.conversation.kit.context.plan
+        return self.agent.conversation.deps.context.plan
 
     def plan_paused(self) -> bool:
         return self.agent.conversation.plan_paused
 
     def next_mode(self) -> None:
-        mode = self.agent.conversation.kit.policy.mode
+        mode = self.agent.conversation.deps.policy.mode
         self.switch_mode(MODES[(MODES.index(mode) + 1) % len(MODES)] if mode in MODES else MODES[0])
 
     def toolbar(self) -> Iterable[str]:
         agent, show = self.agent, self.show
         fields = ["NOT SAVED"] if agent.unsaved else []
-        fields += [fitted(agent.conversation.options.label, 40), agent.conversation.kit.policy.mode]
+        fields += [fitted(agent.conversation.options.label, 40), agent.conversation.deps.policy.mode]
         window = window_size(agent.conversation)
         if window:
             fields.append(f"context {100 * show.context_tokens // window}%")
@@ -276,7 +276,7 @@ class AppRepl(Repl):
 
     def _sandbox_field(self) -> list[str]:
         """What the toolbar says of the sandbox, once a command has needed one."""
-        confinement = self.agent.conversation.kit.context.supplied(SandboxRunner)
+        confinement = self.agent.conversation.deps.context.supplied(SandboxRunner)
         if confinement is None or confinement.known is None:
             return []
         return ["sandbox"] if confinement.holds else ["NO SANDBOX"] if confinement.known.mode == "require" else []
@@ -302,6 +302,6 @@ class AppRepl(Repl):
 
     def _file_names(self) -> tuple[str, ...]:
         if self._files is None:
-            context = self.agent.conversation.kit.context
+            context = self.agent.conversation.deps.context
             self._files = FileNames(self.place.cwd, context, self.live.refresh_menu)
         return self._files()

@@ -24,7 +24,7 @@ from agent_cli.runtime.builder import Agent
 from agent_cli.terminal.render.events import EventRenderer
 from agent_tools.fs.safe_read import read_regular
 from agent_tools.process.child import run_child
-from agent_tools.text import inert
+from agent_tools.text import escape_controls
 
 SECONDS = 5.0
 _SGR = re.compile(r"(\x1b\[[0-9;]*m)")
@@ -88,7 +88,7 @@ class StatusLine:
 def sanitize_status(text: str) -> str:
     """The first line with its colours and without any other sequence."""
     first = text.split("\n", 1)[0].rstrip("\r")[:_LONGEST]
-    return "".join(part if _SGR.fullmatch(part) else inert(part) for part in _SGR.split(first))
+    return "".join(part if _SGR.fullmatch(part) else escape_controls(part) for part in _SGR.split(first))
 
 
 _HEAD, _LINK = "ref: refs/heads/", "gitdir:"
@@ -164,9 +164,12 @@ def session_facts(agent: Agent, show: EventRenderer) -> dict[str, Any]:
         "session_id": agent.header.session_id,
         "cwd": str(agent.place.cwd),
         "model": {"id": conversation.options.model, "display_name": conversation.options.label},
-        "workspace": {"current_dir": str(conversation.kit.context.workspace.cwd), "project_dir": str(agent.place.root)},
+        "workspace": {
+            "current_dir": str(conversation.deps.context.workspace.cwd),
+            "project_dir": str(agent.place.root),
+        },
         "version": __version__,
-        "permission_mode": conversation.kit.policy.mode,
+        "permission_mode": conversation.deps.policy.mode,
         "sandbox": agent.settings.sandbox.mode,
         "cost": {"total_cost_usd": round(show.usage.cost, 6) if show.usage.reliable else None},
         "context_window": {

@@ -16,7 +16,7 @@ from agent_cli.core.events import TextDelta, ThinkingDelta, ToolProgress
 from agent_cli.terminal.slash import ExitRequestedError
 from agent_tools.cancel import CancelledError
 from agent_tools.record import Value
-from agent_tools.text import inert
+from agent_tools.text import escape_controls
 
 LIMIT = 256 * 1024
 _BASE = 64
@@ -136,7 +136,7 @@ class Sink:
         self._held = ""
 
     def write(self, text: str) -> int:
-        whole, end, self._held = (self._held + (inert(text) if self._foreign else text)).rpartition("\n")
+        whole, end, self._held = (self._held + (escape_controls(text) if self._foreign else text)).rpartition("\n")
         if end:
             self._bridge.emit(Printed(whole + end))
         return len(text)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agent_cli.engine.helper_model import ask_beside
+from agent_cli.engine.helper_model import ask_side_question
 from agent_cli.providers.base import ModelError
 from agent_cli.terminal.slash import SlashContext, slash
 from agent_tools.cancel import CancelledError
@@ -11,14 +11,16 @@ from agent_tools.cancel import CancelledError
 @slash("btw", "ask beside the conversation; neither question nor answer is kept in it", "QUESTION", aside=True)
 def _btw(ctx: SlashContext, words: str) -> None:
     conversation = ctx.agent.conversation
-    kit = conversation.kit
-    if not words or kit.open_model is None:
+    deps = conversation.deps
+    if not words or deps.open_model is None:
         ctx.say("Say what you want to know: /btw QUESTION")
         return
-    stop = conversation.stop_beside()
-    opened = kit.open_model(conversation.options.label)  # a connection of its own: a turn may be using the other
+    stop = conversation.side_cancel_token()
+    opened = deps.open_model(conversation.options.label)  # a connection of its own: a turn may be using the other
     answer: list[str] = []
-    steps = ask_beside(opened, conversation.options, kit.state.window.view(conversation.so_far), words, stop)
+    steps = ask_side_question(
+        opened, conversation.options, deps.state.window.view(conversation.live_history), words, stop
+    )
     try:
         while True:
             answer.append(next(steps))

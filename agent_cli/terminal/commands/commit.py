@@ -22,7 +22,7 @@ from agent_cli.git.commit import (
 )
 from agent_cli.git.repository import FileStatus, Repository
 from agent_cli.providers.base import ModelError
-from agent_cli.runtime.checkpoints import undoing
+from agent_cli.runtime.checkpoints import undo_manager
 from agent_cli.runtime.environment import git_would_start
 from agent_cli.terminal.slash import SlashContext, slash
 from agent_tools.cancel import CancelToken
@@ -42,7 +42,7 @@ def _commit(ctx: SlashContext, words: str) -> None:
         f"This project is not trusted. Let git run all the same, with {one_line(shorten(starts, 300))}?"
     ):
         return
-    context = ctx.agent.conversation.kit.context
+    context = ctx.agent.conversation.deps.context
     if context.cancel.cancelled:
         context.cancel = CancelToken()
     repo = Repository(ctx.place.root, ctx.place.env)
@@ -81,7 +81,7 @@ def _did(ctx: SlashContext, asked: CommitWords) -> Did:
         why = "nothing is kept of what the session changes"
     else:
         try:
-            return did_by(undoing(agent.place, agent.settings, agent.header.session_id))
+            return did_by(undo_manager(agent.place, agent.settings, agent.header.session_id))
         except (StoreError, UsageError) as error:
             why = str(error).rstrip(".")
     if asked.everything or asked.paths:
@@ -140,16 +140,16 @@ def _list(ctx: SlashContext, repo: Repository, take: Sequence[FileStatus], choic
 def _message(ctx: SlashContext, repo: Repository, take: Sequence[FileStatus], asked: CommitWords) -> str:
     """The message to begin with: the user's, else the model's. Raises UsageError, CancelledError."""
     agent = ctx.agent
-    kit = agent.conversation.kit
+    deps = agent.conversation.deps
     text = asked.message
     if not text:
         shown = material(
-            repo, take, agent.conversation.so_far, asked.wish, kit.policy.readable(), Redactor(ctx.place.env)
+            repo, take, agent.conversation.live_history, asked.wish, deps.policy.readable(), Redactor(ctx.place.env)
         )
         try:
-            assert kit.open_model is not None
-            opened = kit.small() if kit.small else kit.open_model(agent.conversation.options.label)
-            text, usage = propose(opened, shown, kit.context.cancel)
+            assert deps.open_model is not None
+            opened = deps.small() if deps.small else deps.open_model(agent.conversation.options.label)
+            text, usage = propose(opened, shown, deps.context.cancel)
             ctx.add_usage(usage)
         except ModelError as error:
             ctx.say(f"The model proposes no message: {error.failure.message}")

@@ -39,14 +39,14 @@ _MARKS = {"system prompt": "S", "tools": "T", "memory": "M", "summary": "Z", "fi
 @slash("context", "what fills the model's window; `/context summary` shows the last summary", "[summary]", aside=True)
 def _context(ctx: SlashContext, words: str) -> None:
     conversation = ctx.agent.conversation
-    made = [c.event for c in conversation.kit.state.window.compactions]
+    made = [c.event for c in conversation.deps.state.window.compactions]
     if words == "summary":
         last = next((e.summary for e in reversed(made) if e.summary), "")
         ctx.page(last) if last else ctx.say("This conversation has no summary; it was not compacted.")
         return
     for line in context_lines(filling(conversation)):
         ctx.say(line)
-    pins = conversation.kit.state.window.pins
+    pins = conversation.deps.state.window.pins
     notes = [f"compacted {counted(len(made), 'time')}"] if made else []
     notes += [f"{counted(len(pins), 'pinned message')}"] if pins else []
     if notes:
@@ -100,7 +100,7 @@ def _uncompact(ctx: SlashContext, words: str) -> None:
 @slash("pin", "keep a message word for word through compactions, or no longer; WORDS: some of it", "[WORDS]")
 def _pin(ctx: SlashContext, words: str) -> None:
     conversation = ctx.agent.conversation
-    pins = conversation.kit.state.window.pins
+    pins = conversation.deps.state.window.pins
     found = [m for m in pinnable(conversation.history) if words.lower() in m.text.lower()]
     if words:
         # What is named is meant as something said, where there is such a thing.

@@ -28,13 +28,13 @@ def _skills(ctx: SlashContext, words: str) -> None:
 
 @slash("agents", "the types of sub-agents", aside=True)
 def _agents(ctx: SlashContext, words: str) -> None:
-    kit = ctx.agent.conversation.kit
-    for name, kind in kit.agents.items():
+    deps = ctx.agent.conversation.deps
+    for name, kind in deps.agents.items():
         tools = ", ".join(kind.tools) if kind.tools else "all tools"
         model = f", model {one_line(kind.model)}" if kind.model else ""
         ctx.say(f"  {one_line(name)}  {shorten(kind.description, _WIDTH)}")
         ctx.say(f"      {one_line(tools)}{model}{f', {one_line(str(kind.path))}' if kind.path else ''}")
-    if not kit.agents:
+    if not deps.agents:
         ctx.say("There are none: the tool Task is not offered in this session.")
 
 

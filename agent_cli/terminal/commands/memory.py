@@ -55,12 +55,12 @@ def _now(ctx: SlashContext) -> Memory:
     agent = ctx.agent
     if ctx.options.bare:
         return Memory()
-    readable = agent.conversation.kit.context.readable
+    readable = agent.conversation.deps.context.readable
     return load_memory(memory_sources(ctx.place, agent.settings, ctx.layers.trust, readable))
 
 
 def _nearby(ctx: SlashContext) -> tuple[MemoryFile, ...]:
-    near = ctx.agent.conversation.kit.context.nearby
+    near = ctx.agent.conversation.deps.context.nearby
     return near.files if isinstance(near, NestedMemory) else ()
 
 

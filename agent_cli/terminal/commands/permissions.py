@@ -9,7 +9,7 @@ from typing import cast, get_args
 from agent_cli.core.modes import Effort
 from agent_cli.core.rules import RuleError, RuleList
 from agent_cli.terminal.slash import SlashContext, slash
-from agent_tools.record import to_plain
+from agent_tools.record import to_json
 from agent_tools.text import number_in, one_line
 
 _LISTS = ("deny", "ask", "allow")
@@ -19,8 +19,8 @@ _EFFORTS = get_args(Effort)
 @slash("permissions", "the rules in force and where each comes from; change those of this session",
        "[allow|ask|deny RULE | remove N]")  # fmt: skip
 def _permissions(ctx: SlashContext, words: str) -> None:
-    context = ctx.agent.conversation.kit.context
-    policy = ctx.agent.conversation.kit.policy
+    context = ctx.agent.conversation.deps.context
+    policy = ctx.agent.conversation.deps.policy
     verb, _, rest = words.partition(" ")
     rest = rest.strip()
     rules = sorted(policy.rules, key=lambda r: _LISTS.index(r.list))
@@ -78,7 +78,7 @@ def _effort(ctx: SlashContext, words: str) -> None:
 @slash("add-dir", "let a folder count as part of the workspace for this session", "PATH")
 def _add_dir(ctx: SlashContext, words: str) -> None:
     conversation = ctx.agent.conversation
-    workspace = conversation.kit.context.workspace
+    workspace = conversation.deps.context.workspace
     if not words:
         for root in workspace.roots:
             ctx.say(f"  {root}")
@@ -113,5 +113,5 @@ def _remember(ctx: SlashContext, folder: Path) -> None:
     saved = agent.conversation.options.saved
     if saved:
         agent.conversation.options = agent.conversation.options.but(
-            saved={**saved, "settings": to_plain(agent.settings)}
+            saved={**saved, "settings": to_json(agent.settings)}
         )

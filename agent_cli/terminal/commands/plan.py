@@ -21,17 +21,17 @@ _MARKS: dict[str, Status] = {" ": "pending", ">": "in_progress", "x": "completed
 def _todos(ctx: SlashContext, words: str) -> None:
     conversation = ctx.agent.conversation
     if words == "edit":
-        shown = conversation.kit.context.plan
+        shown = conversation.deps.context.plan
         text = ctx.edit(as_text(shown))
         # What the model ticked off meanwhile stays: only what the user changed counts.
         if text is not None and (items := plan_from_text(text, shown)) != shown:
-            if conversation.kit.context.plan == shown:
+            if conversation.deps.context.plan == shown:
                 conversation.change_plan(items)
             else:
                 ctx.say("The plan has changed meanwhile; look at it and edit it again.")
     elif words:
         try:
-            conversation.change_plan(changed_plan(conversation.kit.context.plan, words))
+            conversation.change_plan(changed_plan(conversation.deps.context.plan, words))
         except ValueError as error:
             ctx.say(str(error))
     ctx.show_plan()
@@ -41,7 +41,7 @@ def _todos(ctx: SlashContext, words: str) -> None:
        values=lambda ctx: ("on", "off"))  # fmt: skip
 def _plan(ctx: SlashContext, words: str) -> None:
     conversation = ctx.agent.conversation
-    is_on = conversation.kit.policy.mode == "plan"
+    is_on = conversation.deps.policy.mode == "plan"
     if words not in ("", "on", "off"):
         ctx.say("Say /plan on, /plan off, or /plan.")
         return
@@ -52,7 +52,7 @@ def _plan(ctx: SlashContext, words: str) -> None:
         ctx.switch_mode(mode if mode != "plan" else "default")
         if conversation.history:
             conversation.inbox.append("<plan_mode>\nThe user ended plan mode: changes may be made.\n</plan_mode>")
-    mode = conversation.kit.policy.mode
+    mode = conversation.deps.policy.mode
     ctx.say("plan mode is on: nothing may be changed" if mode == "plan" else f"plan mode is off; mode: {mode}")
     ctx.show_plan()
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from agent_cli.core.events import SessionNamed
 from agent_cli.core.messages import AssistantMessage
 from agent_cli.core.place import UsageError
-from agent_cli.runtime.titles import clean_name
+from agent_cli.runtime.titles import sanitize_title
 from agent_cli.session.records import SessionNotFoundError
 from agent_cli.session.store import SessionStore, state_folder
 from agent_cli.session.summary import SessionSummary, glances
@@ -44,7 +44,7 @@ def _exit(ctx: SlashContext, words: str) -> None:
 
 @slash("clear", "start a new session here")
 def _clear(ctx: SlashContext, words: str) -> None:
-    running = sum(job.running for job in ctx.agent.conversation.kit.context.state(Jobs).all())
+    running = sum(job.running for job in ctx.agent.conversation.deps.context.state(Jobs).all())
     ctx.start_over()
     ended = f" {counted(running, 'background command')} ended." if running else ""
     ctx.say(f"A new session; the old one is saved.{ended}")
@@ -52,7 +52,7 @@ def _clear(ctx: SlashContext, words: str) -> None:
 
 @slash("jobs", "background commands", aside=True)
 def _jobs(ctx: SlashContext, words: str) -> None:
-    jobs = ctx.agent.conversation.kit.context.state(Jobs).all()
+    jobs = ctx.agent.conversation.deps.context.state(Jobs).all()
     for job in jobs:
         ctx.say(f"  {job.id}  {job.state}, {clock_duration(job.elapsed)}  {shorten(job.command)}")
     if not jobs:
@@ -116,14 +116,14 @@ def _fork(ctx: SlashContext, words: str) -> None:
         ctx.say("There is nothing to copy: this session has no record on disk.")
         return
     old = ctx.fork()
-    if name := clean_name(words):
+    if name := sanitize_title(words):
         ctx.agent.rename(SessionNamed(name))
     ctx.say(f"In a copy of this session; the other one: agent --resume {old[:8]}")
 
 
 @slash("rename", "give this session a name", "NAME", aside=True)
 def _rename(ctx: SlashContext, words: str) -> None:
-    if name := clean_name(words):
+    if name := sanitize_title(words):
         ctx.agent.rename(SessionNamed(name))
     ctx.say(f"This session is called {ctx.agent.name}." if ctx.agent.name else "This session has no name.")
 

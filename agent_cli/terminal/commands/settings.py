@@ -33,7 +33,7 @@ def _mode(ctx: SlashContext, words: str) -> None:
         return
     if words:
         ctx.switch_mode(words)
-    ctx.say(f"mode: {ctx.agent.conversation.kit.policy.mode}")
+    ctx.say(f"mode: {ctx.agent.conversation.deps.policy.mode}")
 
 
 @slash("theme", "show or change the colours", "[NAME]", aside=True, values=lambda ctx: THEMES)
@@ -137,7 +137,7 @@ def _apply(ctx: SlashContext, key: str) -> bool:
     """Have a setting count at once; False where it counts from the next start."""
     settings = ctx.layers.settings()
     if key == "sandbox.auto_allow":
-        ctx.agent.conversation.kit.policy.auto_allow(settings.sandbox.auto_allow)
+        ctx.agent.conversation.deps.policy.auto_allow(settings.sandbox.auto_allow)
     elif key == "terminal.theme":
         ctx.switch_theme(settings.terminal.theme)
     else:

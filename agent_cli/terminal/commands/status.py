@@ -35,13 +35,13 @@ def _status(ctx: SlashContext, words: str) -> None:
 def status(ctx: SlashContext) -> Iterator[tuple[str, str]]:
     """The facts, a word and a line each."""
     agent, conversation = ctx.agent, ctx.agent.conversation
-    context, options = conversation.kit.context, conversation.options
+    context, options = conversation.deps.context, conversation.options
     model, trust, settings = agent.model, ctx.layers.trust, agent.settings
     yield "version", f"agent {__version__}"
     where = f" at {without_password(model.base_url)}" if model.base_url else ""
     yield "model", f"{options.label} ({model.wire}{where}; key: {model.key_source})"
     yield "effort", options.effort or "the default of the model"
-    yield "mode", conversation.kit.policy.mode
+    yield "mode", conversation.deps.policy.mode
     sandbox = context.supplied(SandboxRunner)
     yield "sandbox", settings.sandbox.mode if sandbox is None else sandbox.sandbox.text()
     yield "trust", f"{trust.state}{f' ({trust.by})' if trust.by else ''}"
@@ -95,7 +95,7 @@ def report(ctx: SlashContext, words: str) -> str:
         f"- agent {__version__}, Python {platform.python_version()}, {platform.platform()}",
         f"- terminal: {ctx.place.env.get('TERM', '')} {ctx.place.env.get('TERM_PROGRAM', '')}".rstrip(),
         f"- model: {agent.conversation.options.label} ({agent.model.wire})",
-        f"- mode: {agent.conversation.kit.policy.mode}, sandbox: {agent.settings.sandbox.mode}",
+        f"- mode: {agent.conversation.deps.policy.mode}, sandbox: {agent.settings.sandbox.mode}",
         f"- trust: {ctx.layers.trust.state}",
         f"- messages: {len(agent.conversation.history)}, front end: {type(ctx).__name__}, {sys.platform}",
         "",

@@ -11,7 +11,7 @@ from agent_cli.checkpoints.undo import UndoManager
 from agent_cli.checkpoints.undo_plan import Item, Plan, describe_plan
 from agent_cli.core.messages import is_user_message, user_text
 from agent_cli.core.place import UsageError
-from agent_cli.runtime.checkpoints import undoing
+from agent_cli.runtime.checkpoints import undo_manager
 from agent_cli.terminal.slash import SlashContext, slash
 from agent_tools.display import Diffs
 from agent_tools.text import counted, number_in, shorten
@@ -24,7 +24,7 @@ def _work(ctx: SlashContext) -> Iterator[UndoManager]:
     """The session's snapshots. Raises UsageError."""
     agent = ctx.agent
     try:
-        yield undoing(agent.place, agent.settings, agent.header.session_id)
+        yield undo_manager(agent.place, agent.settings, agent.header.session_id)
     except StoreError as error:
         raise UsageError(f"The snapshots cannot be used: {error}.") from None
 

@@ -39,7 +39,7 @@ from agent_cli.terminal.editor import NO_EDITOR, edited_text
 from agent_tools.display import Diff, Diffs
 from agent_tools.lookalikes import named_lookalikes, visible
 from agent_tools.plan import plan_for_editor, plan_from, plan_text
-from agent_tools.record import Value, from_plain
+from agent_tools.record import Value, from_json
 from agent_tools.text import counted, number_in, one_line
 
 _YES, _NO = ("y", "yes"), ("n", "no", "")
@@ -323,7 +323,7 @@ def review_lines(data: dict[str, Any]) -> list[str]:
 
 def review_diffs(data: dict[str, Any]) -> Diffs:
     """What was changed since the last review."""
-    return Diffs(tuple(from_plain(Diff, plain) for plain in data.get("diffs", ())))
+    return Diffs(tuple(from_json(Diff, plain) for plain in data.get("diffs", ())))
 
 
 def read_review(words: str) -> QuestionReply:

@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.style import Style
 from rich.text import Text
 
-from agent_tools.text import inert, one_line, shorten
+from agent_tools.text import escape_controls, one_line, shorten
 
 Fragment = tuple[str, str]
 
@@ -153,7 +153,7 @@ def to_ansi(text: Text, *, color: bool = True) -> str:
     """
     out = []
     for segment in text.render(_CONSOLE, end=""):
-        words = inert(segment.text).replace("\n", "\\n")
+        words = escape_controls(segment.text).replace("\n", "\\n")
         style = segment.style
         if style and words:
             style = _bare(style, color=color)

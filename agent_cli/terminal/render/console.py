@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.text import Text
 
 from agent_cli.core.terminal import has_color, has_styles
-from agent_tools.text import inert
+from agent_tools.text import escape_controls
 
 STYLES = {
     "tool": "bold",
@@ -89,4 +89,4 @@ def shown_path(path: Path, home: Path | None) -> str:
 
 def styled(text: str, style: str = "") -> Text:
     """A line of foreign text, made harmless."""
-    return Text(inert(text), style=STYLES.get(style, ""))
+    return Text(escape_controls(text), style=STYLES.get(style, ""))

@@ -17,7 +17,7 @@ from agent_cli.terminal.render.console import styled
 from agent_tools.display import CommandOutput, Diff, Diffs, Display, FileView, Listing, Note, TodoView
 from agent_tools.lookalikes import visible
 from agent_tools.record import Value
-from agent_tools.text import counted, inert, shorten
+from agent_tools.text import counted, escape_controls, shorten
 
 SHOWN = 60
 # Bounds for what is only decoration: lines that get colours, and tokens of a line that are compared.
@@ -54,7 +54,7 @@ def _parsed(patch: str) -> list[DiffLine]:
     lines: list[DiffLine] = []
     old = new = 0
     for raw in patch.split("\n") if patch else ():
-        sign, text = raw[:1] or " ", inert(raw[1:])
+        sign, text = raw[:1] or " ", escape_controls(raw[1:])
         if found := re.match(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@", raw):
             old, new = int(found[1]), int(found[2])
             if lines:
@@ -67,7 +67,7 @@ def _parsed(patch: str) -> list[DiffLine]:
             new += 1
             old += sign == " "
         else:
-            lines.append(DiffLine("\\", None, inert(raw)))
+            lines.append(DiffLine("\\", None, escape_controls(raw)))
     return lines
 
 

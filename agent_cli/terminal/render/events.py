@@ -33,9 +33,9 @@ from agent_cli.core.events import (
     Uncompacted,
     UsageAdded,
     Warned,
-    innermost,
+    unwrap,
 )
-from agent_cli.core.hooks import hook_line, is_told
+from agent_cli.core.hooks import hook_line, should_display
 from agent_cli.core.messages import AssistantMessage, ToolMessage
 from agent_cli.core.results import Failure, Usage
 from agent_cli.core.window import compacted_line, compacting_line, uncompacted_line
@@ -153,7 +153,7 @@ class EventRenderer:
             case PlanContinued():
                 self._say("  (the plan has open steps; continuing)", "dim")
             case SubagentEvent(agent=agent, event=inner):
-                self._nested(agent, innermost(inner))
+                self._nested(agent, unwrap(inner))
             case UsageAdded(usage=usage, aside=aside):
                 self.usage += usage
                 if usage.input and not aside:
@@ -161,7 +161,7 @@ class EventRenderer:
             case Compacting() | Compacted() | Uncompacted() | Pinned():
                 self._compaction(event)
             case HookRan(outcome=outcome):
-                if is_told(event) or self._verbose:
+                if should_display(event) or self._verbose:
                     self._out.settle()
                     self._say(f"  {hook_line(event)}", "dim" if outcome == "success" else "ask")
             case Warned(text=text):
@@ -184,7 +184,7 @@ class EventRenderer:
                 self.usage += usage
             case Compacted():
                 self._say(f"  [{agent}] {compacted_line(event)}", "dim")
-            case HookRan() if is_told(event):
+            case HookRan() if should_display(event):
                 self._say(f"  [{agent}] {hook_line(event)}", "ask")
 
     def _compaction(self, event: Compacting | Compacted | Uncompacted | Pinned) -> None:

@@ -12,7 +12,7 @@ from agent_cli.terminal.render.ansi import to_ansi
 from agent_cli.terminal.render.blocks import Block, BlockSplitter, cells_of
 from agent_cli.terminal.render.code import Highlighter
 from agent_cli.terminal.render.markdown import CODE_INDENT, PLAIN_SIGNS, Layout, Signs, Table, hung
-from agent_tools.text import inert
+from agent_tools.text import escape_controls
 
 WIDEST = 120
 TAIL_ROWS = 5
@@ -65,7 +65,7 @@ class BlockRenderer:
         return [to_ansi(line, color=self._color) for line in lines]
 
     def _lines(self, block: Block) -> list[Text]:
-        text = inert(block.text)
+        text = escape_controls(block.text)
         match block.kind:
             case "fence_open":
                 self._code = Highlighter(block.info)
@@ -103,7 +103,7 @@ class BlockRenderer:
         return self._table.body(rows)
 
     def _unfinished(self, block: Block) -> list[Text]:
-        text = inert(block.text)
+        text = escape_controls(block.text)
         if block.kind == "fence_line":
             return [_code(block.indent, self._code.peek(text))]
         if block.kind == "rows":

@@ -21,7 +21,7 @@ from rich.text import Text
 from agent_cli.terminal.render.ansi import wrap
 from agent_cli.terminal.render.code import Highlighter
 from agent_tools.record import Value
-from agent_tools.text import inert
+from agent_tools.text import escape_controls
 
 Align = Literal["left", "center", "right"]
 Row = list[Text]
@@ -191,7 +191,7 @@ class Layout:
             case "hr":
                 return [Text(self._signs.rule * min(width, RULE_WIDTH), "dim")]
             case _:
-                return wrap(Text(inert(token.content)), width)
+                return wrap(Text(escape_controls(token.content)), width)
 
     def _list(self, opening: Token, tokens: Iterator[Token], width: int) -> list[Text]:
         number = int(opening.attrs.get("start", 1)) if opening.type == "ordered_list_open" else None
@@ -236,7 +236,9 @@ class Layout:
                 case "hardbreak":
                     text.append("\n")
                 case "code_inline":
-                    text.append(f"{self._signs.tick}{inert(token.content)}{self._signs.tick}", styles[-1] + _CODE)
+                    text.append(
+                        f"{self._signs.tick}{escape_controls(token.content)}{self._signs.tick}", styles[-1] + _CODE
+                    )
                 case "link_close":
                     styles.pop()
                     start, address = links.pop()
@@ -244,13 +246,13 @@ class Layout:
                         text.append(f" ({address})", styles[-1])
                 case _ if token.nesting > 0:
                     if token.type == "link_open":
-                        links.append((len(text), inert(str(token.attrs.get("href", "")))))
+                        links.append((len(text), escape_controls(str(token.attrs.get("href", "")))))
                     styles.append(styles[-1] + _INLINE.get(token.tag, _PLAIN))
                 case _ if token.nesting < 0:
                     styles.pop()
                 case _:
                     # What an entity stands for was not in the source that was made harmless.
-                    text.append(inert(token.content), styles[-1])
+                    text.append(escape_controls(token.content), styles[-1])
         next(tokens)
         return text
 

@@ -35,7 +35,7 @@ from agent_cli.core.events import (
     TurnStarted,
     UsageAdded,
     Warned,
-    innermost,
+    unwrap,
 )
 from agent_cli.core.messages import ToolMessage
 from agent_cli.core.results import Usage
@@ -85,7 +85,7 @@ class Details:
         self._back = 0
 
     def __call__(self, event: Event) -> None:
-        inner = innermost(event)
+        inner = unwrap(event)
         if isinstance(inner, ThinkingDelta):
             self._thought = (self._thought + inner.text)[-THOUGHT:]
             return

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from agent_cli.terminal.render.console import by_words, styled
 from agent_tools.lazy import lazy_imports
-from agent_tools.text import counted, inert, shorten
+from agent_tools.text import counted, escape_controls, shorten
 
 if TYPE_CHECKING:
     from agent_cli.terminal.render.live import MarkdownStream
@@ -152,7 +152,7 @@ class Writer:
         text = self._held + text
         # Half of a line end is not shown as a control character.
         self._held = "\r" if text.endswith("\r") else ""
-        shown = inert(text.removesuffix("\r"))
+        shown = escape_controls(text.removesuffix("\r"))
         if shown:
             self.console.file.write(shown)
             self.console.file.flush()
@@ -301,7 +301,7 @@ class LiveWriter(Writer):
         if self._answer is not None:
             return self._answer.tail()
         if self._thought.strip():
-            lines = [line for line in inert(self._thought[-600:]).split("\n") if line.strip()]
+            lines = [line for line in escape_controls(self._thought[-600:]).split("\n") if line.strip()]
             return [f"\x1b[2m  {line}\x1b[0m" for line in lines[-2:]]
         return []
 
@@ -309,7 +309,7 @@ class LiveWriter(Writer):
         """Lines of the live part: the calls that run, and the end of what the last of them prints."""
         lines = [f"\x1b[1m{text.plain}\x1b[0m" for text in self.begun.values()]
         for output in list(self.outputs.values())[-1:]:
-            lines += [f"\x1b[2m  {inert(line)}\x1b[0m" for line in output.tail()]
+            lines += [f"\x1b[2m  {escape_controls(line)}\x1b[0m" for line in output.tail()]
         return lines
 
     def resize(self, columns: int) -> None:

@@ -82,7 +82,7 @@ def test_reading_first_is_demanded_and_stale_files_are_refused(bench: Bench) -> 
     assert "changed since" in bench.fails("Edit", file_path="f", old_string="a", new_string="b")
     assert path.read_text() == "a, but newer\n"
     bench.file("g", "a\n")
-    bench.ctx.demand_read = False
+    bench.ctx.require_read_first = False
     bench("Edit", file_path="g", old_string="a", new_string="b")
 
 

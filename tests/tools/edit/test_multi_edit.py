@@ -11,7 +11,7 @@ import pytest
 from agent_tools.base import Effect, ToolError
 from agent_tools.cancel import CancelledError
 from agent_tools.display import Diff, Diffs, Display
-from agent_tools.record import from_plain, to_plain
+from agent_tools.record import from_json, to_json
 from tests.support.racing_workspace import racing
 from tests.support.tool_bench import TOOLS, Bench
 
@@ -64,7 +64,7 @@ def test_several_files_are_changed_at_once_and_all_shown(bench: Bench) -> None:
     result = bench("MultiEdit", edits=edits)
     assert state(bench) == {"a": b"z = 1\n", "b": b"y = 1\n", "d": None, "d/c": b"new\n"}
     assert isinstance(result.display, Diffs) and result.display == preview
-    assert from_plain(Display, to_plain(result.display)) == result.display
+    assert from_json(Display, to_json(result.display)) == result.display
     assert [(d.path, d.added, d.removed, d.created) for d in result.display.files] == [
         ("a", 1, 1, False),
         ("b", 1, 1, False),

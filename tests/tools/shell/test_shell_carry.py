@@ -13,7 +13,15 @@ from hypothesis import strategies as st
 
 from agent_tools.sandbox.conditions import RunConditions
 from agent_tools.shell.env import CALM
-from agent_tools.shell.state import MOST, Carried, Channel, ShellState, carried_state, parse_exports, restore_carried
+from agent_tools.shell.state import (
+    MOST,
+    Channel,
+    ShellSnapshot,
+    ShellState,
+    carried_state,
+    parse_exports,
+    restore_carried,
+)
 from tests.support.tool_bench import Bench
 
 BASH = ["bash", "--noprofile", "--norc", "-c"]
@@ -183,11 +191,11 @@ def test_what_an_earlier_version_wrote_down_by_mistake_is_dropped(bench: Bench) 
     leaked: dict[str, str | None] = {"GIT_OPTIONAL_LOCKS": "0", "GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": "none"}
     leaked |= {"GIT_CONFIG_COUNT": "2", "GIT_CONFIG_VALUE_0": "false", "GIT_CONFIG_VALUE_1": "/dev/null"}
     own: dict[str, str | None] = {"A": "1", "EMPTY": "", "GONE": None}
-    restore_carried(bench.ctx, Carried(str(bench.root), {**leaked, **own, "TMPDIR": "/tmp/agent-sandbox-x1"}))
+    restore_carried(bench.ctx, ShellSnapshot(str(bench.root), {**leaked, **own, "TMPDIR": "/tmp/agent-sandbox-x1"}))
     assert bench.ctx.state(ShellState).variables == own
     assert bench("Bash", command="git init -q . && git status").text.startswith("On branch")
     mine: dict[str, str | None] = {"GIT_ALLOW_PROTOCOL": "none", "GIT_OPTIONAL_LOCKS": "0", "TMPDIR": "/x"}
-    restore_carried(bench.ctx, Carried(str(bench.root), mine))
+    restore_carried(bench.ctx, ShellSnapshot(str(bench.root), mine))
     assert bench.ctx.state(ShellState).variables == mine, (
         "exported by a command, since git's configuration is not with it"
     )

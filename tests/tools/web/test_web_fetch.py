@@ -130,7 +130,7 @@ def test_in_a_turn_the_small_model_reads_and_the_large_one_gets_the_answer(tmp_p
         replies = [{"calls": [call]}, {"text": "It is version 3."}]
         opened = ModelHandle("tiny", "tiny", small, lambda usage: usage)
         world = World(tmp_path, replies, allow=("WebFetch(domain:127.0.0.1)",), small=lambda: opened)
-        world.kit.context.settings["web"] = {"allow_private": ("127.0.0.1",)}
+        world.deps.context.settings["web"] = {"allow_private": ("127.0.0.1",)}
         world.turn(f"which version has {server.url('/')}?")
         assert len(server.seen) == 1
     assert "Version 3." in world.results[0].text

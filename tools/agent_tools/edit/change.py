@@ -58,7 +58,7 @@ def current_text(path: Path, ctx: ToolContext, verb: str) -> tuple[bytes | None,
     text = decode_text(data)
     if text is None:
         raise ToolError(f"{name} is {kind_of(data)}, not text, and cannot be changed with this tool.")
-    if ctx.demand_read:
+    if ctx.require_read_first:
         known = ctx.seen.get(str(path))
         if known is None:
             raise ToolError(f"{name} exists and was not read in this conversation. Read it first, then {verb} it.")

@@ -50,7 +50,7 @@ Shift = Callable[[str], str | None]
 _COMPARED = 4_000_000
 
 
-class Fit(Value):
+class LineMatch(Value):
     """A place whose whole lines, `raw`, fit. `shift` makes the file's indentation from that of what was sought."""
 
     at: int
@@ -69,7 +69,7 @@ class Lines:
         self._starts = [0, *accumulate(map(len, self.raw))]
         self._known_unit = 0
 
-    def fits(self, old: str, new: str = "") -> list[Fit]:
+    def fits(self, old: str, new: str = "") -> list[LineMatch]:
         """Every place where all lines of `old` fit under one and the same shift. None for an `old` of blanks only.
 
         new: what is to be put there, which shows how whoever wrote both indents.
@@ -78,7 +78,7 @@ class Lines:
         cores = [core_of(line) for line in sought]
         anchor = next((n for n, core in enumerate(cores) if core), None)
         tab = gcd(*(len(indent_of(line)) for line in [*sought, *split_lines(new)] if line.strip())) or 4
-        found: list[Fit] = []
+        found: list[LineMatch] = []
         at = -1 if anchor is None else anchor - 1
         while anchor is not None:
             try:
@@ -91,7 +91,7 @@ class Lines:
                 continue
             shift = _shift([line.rstrip("\r\n") for line in self.raw[first:last]], sought, tab, self._unit())
             if shift is not None:
-                found.append(Fit(first, self._starts[first], "".join(self.raw[first:last]), shift))
+                found.append(LineMatch(first, self._starts[first], "".join(self.raw[first:last]), shift))
         return found
 
     def _unit(self) -> int:
@@ -100,7 +100,7 @@ class Lines:
         return self._known_unit
 
 
-def put_in(content: str, fit: Fit, old: str, new: str) -> tuple[int, int, str]:
+def put_in(content: str, fit: LineMatch, old: str, new: str) -> tuple[int, int, str]:
     """The characters of a place that are replaced, from and to, and what by. Raises ToolError; see `carry`."""
     raw = fit.raw
     if not old.endswith("\n"):

@@ -14,8 +14,8 @@ from bisect import bisect_left
 from collections.abc import Iterable
 from itertools import pairwise
 
-from agent_tools.edit.line_match import Fit, Lines, carry, disregarded, ending_at, put_in, unescaped_variants
-from agent_tools.edit.suggestions import half_escaped, several, unfound
+from agent_tools.edit.line_match import LineMatch, Lines, carry, disregarded, ending_at, put_in, unescaped_variants
+from agent_tools.edit.suggestions import ambiguous_match, half_escaped, no_match
 from agent_tools.record import Value
 from agent_tools.results import ToolError
 
@@ -45,7 +45,7 @@ def replace(content: str, old: str, new: str, everywhere: bool = False) -> Edite
         raise ToolError("old_string and new_string are the same: there is nothing to change.")
     places = _literal(content, old)
     if len(places) > 1 and not everywhere:
-        raise several(content, [start for start, _ in places], "spelled exactly so")
+        raise ambiguous_match(content, [start for start, _ in places], "spelled exactly so")
     note = ""
     if places:
         splices = tuple(Splice(s, e, _fresh(content, s, e, old, new)) for s, e in _apart(places))
@@ -106,7 +106,7 @@ def _loosely(lines: Lines, old: str, new: str, everywhere: bool) -> tuple[tuple[
         return _unescaped(lines, old, new)
     starts = [fit.start for fit in fits]
     if len(fits) > 1 and not everywhere:
-        raise several(lines.content, starts, _without(_reasons(fits, old)))
+        raise ambiguous_match(lines.content, starts, _without(_reasons(fits, old)))
     splices = tuple(Splice(*put_in(lines.content, fit, old, new)) for fit in fits)
     if any(one.end > other.start for one, other in pairwise(splices)):
         raise ToolError(
@@ -119,24 +119,24 @@ def _loosely(lines: Lines, old: str, new: str, everywhere: bool) -> tuple[tuple[
 def _unescaped(lines: Lines, old: str, new: str) -> tuple[tuple[Splice, ...], str]:
     """The one splice that fits once a level of escaping is taken away. Raises ToolError for none, and for several."""
     found: dict[Splice, str] = {}
-    places: list[Fit] = []
+    places: list[LineMatch] = []
     for plain, meanings in unescaped_variants(old, new).items():
         fits = lines.fits(plain, new)
         if len(fits) > 1:
-            raise several(lines.content, [fit.start for fit in fits])
+            raise ambiguous_match(lines.content, [fit.start for fit in fits])
         places += fits
         for meant in meanings - {None} if fits else ():
             reasons = ["one level of escaping (taken away from new_string too)", *_reasons(fits, plain)]
             found[Splice(*put_in(lines.content, fits[0], plain, meant or ""))] = _without(reasons)
     if not places:
-        raise unfound(lines, old, new)
+        raise no_match(lines, old, new)
     if len(found) != 1:
         raise half_escaped(places[0].at)
     ((splice, without),) = found.items()
     return (splice,), f"old_string fits the file only {without}."
 
 
-def _reasons(fits: list[Fit], old: str) -> list[str]:
+def _reasons(fits: list[LineMatch], old: str) -> list[str]:
     return sorted(set().union(*(disregarded(fit.raw, old) for fit in fits)))
 
 

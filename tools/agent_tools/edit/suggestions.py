@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from agent_tools.edit.line_match import Lines, core_of, indent_of, plain_line, unescaped_variants
 from agent_tools.fs.encoding import split_lines
 from agent_tools.results import ToolError
-from agent_tools.text import UNSAFE, counted, inert
+from agent_tools.text import UNSAFE, counted, escape_controls
 
 _WORDS = r"\w+|[^\w\s]+"
 _LONG = 500
@@ -150,7 +150,7 @@ def difference(number: int, theirs: str, ours: str) -> str:
 def _part(line: str, start: int) -> str:
     """At most some 200 characters of a line, with what cannot be seen spelled out; tabs and blanks as they are."""
     cut = line[start : start + _WIDTH]
-    return ("…" if start else "") + inert(cut) + ("…" if start + _WIDTH < len(line) else "")
+    return ("…" if start else "") + escape_controls(cut) + ("…" if start + _WIDTH < len(line) else "")
 
 
 def _blanks(line: str) -> str:
@@ -172,7 +172,7 @@ _CUT = r" … \[[\d,]+ more characters in this line\]$"
 _MOST_LINES = 4
 
 
-def several(content: str, starts: list[int], alike: str = "") -> ToolError:
+def ambiguous_match(content: str, starts: list[int], alike: str = "") -> ToolError:
     """The error for an old_string that fits in more than one place. alike: how replace_all would match, in words."""
     lines, number, at = [], 1, 0
     for start in starts[:20]:
@@ -195,7 +195,7 @@ def half_escaped(at: int) -> ToolError:
     )
 
 
-def unfound(lines: Lines, old: str, new: str) -> ToolError:
+def no_match(lines: Lines, old: str, new: str) -> ToolError:
     """The error for an old_string that is not there, with the nearest lines and how they differ."""
     sought = [line.rstrip("\r\n") for line in split_lines(old)]
     said = ["old_string was not found; nothing was changed."]

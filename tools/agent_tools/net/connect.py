@@ -27,7 +27,7 @@ from agent_tools.record import Value
 SLICE = 0.05
 
 
-class DialError(Exception):
+class ConnectError(Exception):
     """There is no connection, and the message says why. `retryable`: another try may succeed."""
 
     def __init__(self, message: str, *, retryable: bool = True) -> None:
@@ -67,10 +67,10 @@ def proxy_for(scheme: str, host: str, port: int, env: Mapping[str, str]) -> Prox
     except ValueError:
         parts, proxy_host, proxy_port = None, None, None
     if parts is None or not proxy_host:
-        raise DialError("The proxy set in the environment is not a usable address.", retryable=False)
+        raise ConnectError("The proxy set in the environment is not a usable address.", retryable=False)
     if parts.scheme != "http":
         message = f"A proxy of type {parts.scheme}:// is not supported; set an http:// proxy or NO_PROXY."
-        raise DialError(message, retryable=False)
+        raise ConnectError(message, retryable=False)
     authorization = ""
     if parts.username:
         pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
@@ -125,7 +125,9 @@ def tls_context(env: Mapping[str, str]) -> ssl.SSLContext:
                 return ssl.create_default_context(cafile=bundle)
             except OSError as error:
                 reason = error.strerror or "not a certificate bundle"
-                raise DialError(f"{name} names {bundle}, which cannot be used: {reason}.", retryable=False) from error
+                raise ConnectError(
+                    f"{name} names {bundle}, which cannot be used: {reason}.", retryable=False
+                ) from error
     # OpenSSL reads SSL_CERT_DIR by itself.
     return ssl.create_default_context()
 
@@ -186,18 +188,18 @@ def _left(until: float) -> float | None:
     return None if until == float("inf") else max(until - monotonic(), 0.001)
 
 
-def _explained(error: OSError, route: Route) -> DialError:
+def _explained(error: OSError, route: Route) -> ConnectError:
     if isinstance(error, ssl.SSLCertVerificationError):
         reason = (error.verify_message or "not trusted").rstrip(".")
         message = (
             f"The certificate of {route.host} was not accepted ({reason}). "
             "If your network has its own certificate authority, point SSL_CERT_FILE to its bundle."
         )
-        return DialError(message, retryable=False)
+        return ConnectError(message, retryable=False)
     if isinstance(error, TimeoutError):
-        return DialError(f"{route.host} did not finish the connection in time.")
+        return ConnectError(f"{route.host} did not finish the connection in time.")
     reason = error.reason if isinstance(error, ssl.SSLError) and error.reason else error.strerror or str(error)
-    return DialError(f"The connection to {route.host} failed: {reason}.")
+    return ConnectError(f"The connection to {route.host} failed: {reason}.")
 
 
 def _connect(
@@ -226,7 +228,7 @@ def _connect(
             return sock
         sock.close()
         reason = "no answer in time" if code == errno.ETIMEDOUT else os.strerror(code).lower()
-    raise DialError(f"Could not connect to {host}:{port}: {reason}.")
+    raise ConnectError(f"Could not connect to {host}:{port}: {reason}.")
 
 
 def _connect_one(sock: socket.socket, address: tuple[object, ...], until: float, cancel: CancelToken) -> int:
@@ -271,11 +273,11 @@ def look_up(host: str, port: int, until: float, cancel: CancelToken) -> Addresse
             thread.join(SLICE)
             cancel.check()
             if monotonic() >= until:
-                raise DialError(f"Looking up {host} took too long.")
+                raise ConnectError(f"Looking up {host} took too long.")
     if problem:
         error = problem[0]
         reason = error.strerror if isinstance(error, OSError) and error.strerror else "not a valid name"
-        raise DialError(f"Could not find the host {host}: {reason}.") from error
+        raise ConnectError(f"Could not find the host {host}: {reason}.") from error
     return found
 
 
@@ -298,4 +300,4 @@ def _open_tunnel(sock: socket.socket, route: Route) -> None:
     if len(words) < 2 or words[1] != "200":
         said = " ".join(words[1:]) or "no answer"
         proxy = f"{route.proxy.host}:{route.proxy.port}"
-        raise DialError(f"The proxy {proxy} refused to connect to {route.host}: {said}.", retryable=False)
+        raise ConnectError(f"The proxy {proxy} refused to connect to {route.host}: {said}.", retryable=False)

@@ -19,7 +19,7 @@ from time import monotonic
 from typing import Protocol
 
 from agent_tools.cancel import CancelToken
-from agent_tools.net.connect import DialError, Route, dial, look_up, proxy_for, tls_context
+from agent_tools.net.connect import ConnectError, Route, dial, look_up, proxy_for, tls_context
 from agent_tools.net.http_connection import PIECE, Body, Connection, ConnectionLostError, HttpError
 from agent_tools.net.urls import Url
 from agent_tools.record import Value
@@ -207,7 +207,7 @@ class HttpClient:
         try:
             proxy = proxy_for(url.scheme, url.host, url.port, self._env)
             return Route(url.host, url.port, url.scheme == "https", proxy)
-        except DialError as error:
+        except ConnectError as error:
             raise _unreachable(error) from error
 
     def _dial(self, route: Route, cancel: CancelToken, until: float) -> Connection:
@@ -223,7 +223,7 @@ class HttpClient:
             if guard is not None:
                 check = lambda text: guard.check_address(route.host, text)  # noqa: E731
             sock = dial(route, context, 0 if seconds == float("inf") else max(seconds, 0.001), cancel, check)
-        except DialError as error:
+        except ConnectError as error:
             raise _unreachable(error) from error
         return Connection(sock, route)
 
@@ -272,9 +272,9 @@ def _check_behind_proxy(route: Route, until: float, guard: AddressGuard, cancel:
     try:
         for found in look_up(route.host, route.port, until, cancel):
             guard.check_address(route.host, str(found[4][0]))
-    except DialError:
+    except ConnectError:
         guard.check_unknown(route.host)
 
 
-def _unreachable(error: DialError) -> HttpError:
+def _unreachable(error: ConnectError) -> HttpError:
     return HttpError("connect", str(error), retryable=error.retryable)

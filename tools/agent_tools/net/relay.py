@@ -16,7 +16,7 @@ from collections.abc import Callable
 from time import monotonic
 
 from agent_tools.cancel import CancelToken
-from agent_tools.net.connect import DialError, Route, dial, shut_down
+from agent_tools.net.connect import ConnectError, Route, dial, shut_down
 
 PIECE = 65536
 CONNECTIONS = 256
@@ -142,7 +142,7 @@ class PortForward(ConnectionServer):
     def serve(self, client: socket.socket) -> None:
         try:
             server = self._connect(self._port)
-        except (DialError, OSError):
+        except (ConnectError, OSError):
             raise ConnectionResetError from None  # the nearest that can be had to a refused connection
         with server:
             relay(client, server, self.cancel)

@@ -39,7 +39,7 @@ class NotebookRead(Tool[NotebookReadArgs]):
     file_argument = "notebook_path"
     shows_file = True
     rule_names = "path"
-    side_by_side = True
+    parallel_safe = True
 
     def available(self, ctx: ToolContext) -> bool:
         return has_notebooks(ctx)

@@ -17,7 +17,7 @@ from http import HTTPStatus
 from ipaddress import ip_address
 from time import monotonic
 
-from agent_tools.net.connect import DialError, Proxy, Route, dial, look_up, proxy_for
+from agent_tools.net.connect import ConnectError, Proxy, Route, dial, look_up, proxy_for
 from agent_tools.net.private_addresses import kind_of_address
 from agent_tools.net.relay import CONNECT_SECONDS, ConnectionServer, Filter, RefusedError, relay
 from agent_tools.sandbox.domains import domain_entry, host_matches, parse_domain, spell_host
@@ -185,7 +185,7 @@ class SandboxProxy(ConnectionServer):
                 self._tunnel(client, request, rest)
             else:
                 self._pass_on(client, request, rest)
-        except DialError as error:
+        except ConnectError as error:
             raise proxy_answer(HTTPStatus.BAD_GATEWAY, str(error)) from None
 
     def _tunnel(self, client: socket.socket, request: ProxyRequest, rest: bytes) -> None:
@@ -224,7 +224,7 @@ class SandboxProxy(ConnectionServer):
             return
         try:
             found = look_up(host, port, monotonic() + LOOK_UP_SECONDS, self.cancel)
-        except DialError:
+        except ConnectError:
             if len(self._unknown) < REMEMBERED:
                 self._unknown.add(host)
             return

@@ -38,7 +38,7 @@ class Glob(Tool[GlobArgs]):
     Args = GlobArgs
     repeatable = True
     rule_names = "path"
-    side_by_side = True
+    parallel_safe = True
 
     def resolved(self, args: GlobArgs, ctx: ToolContext) -> GlobArgs:
         return args.but(path=ResolvedPath(args.path or "", _start(args, ctx)[0]))

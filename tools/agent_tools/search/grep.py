@@ -86,7 +86,7 @@ class Grep(Tool[GrepArgs]):
     repeatable = True
     searches_content = True
     rule_names = "path"
-    side_by_side = True
+    parallel_safe = True
 
     def resolved(self, args: GrepArgs, ctx: ToolContext) -> GrepArgs:
         return args.but(path=ResolvedPath(args.path or "", _start(args, ctx)))

@@ -41,7 +41,7 @@ class LS(Tool[LSArgs]):
     paths = ("path",)
     repeatable = True
     rule_names = "path"
-    side_by_side = True
+    parallel_safe = True
 
     def effects(self, args: LSArgs, ctx: ToolContext) -> tuple[Effect, ...]:
         return (Effect("read", str(ctx.workspace.resolve(args.path))),)

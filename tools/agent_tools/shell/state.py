@@ -46,7 +46,7 @@ _SANDBOX_TEMP = re.compile(r".*/agent-sandbox-[^/]*")
 _NOTHING: tuple[bytes, frozenset[str]] = (b"", frozenset())
 
 
-class Carried(Value, tag="Carried"):
+class ShellSnapshot(Value, tag="Carried"):
     """What the next command starts with: its directory, and the variables that differ; None for one that is unset."""
 
     cwd: str
@@ -120,12 +120,12 @@ class ShellState(ToolState):
         return True
 
 
-def carried_state(ctx: ToolContext) -> Carried:
+def carried_state(ctx: ToolContext) -> ShellSnapshot:
     """What the next command starts with, as it may be written down."""
-    return Carried(str(ctx.workspace.cwd), ctx.state(ShellState).public())
+    return ShellSnapshot(str(ctx.workspace.cwd), ctx.state(ShellState).public())
 
 
-def restore_carried(ctx: ToolContext, carried: Carried) -> None:
+def restore_carried(ctx: ToolContext, carried: ShellSnapshot) -> None:
     """Start commands with what was written down, as far as that is possible here and now."""
     cwd = Path(carried.cwd)
     if os.path.isdir(cwd) and ctx.workspace.inside(cwd):  # noqa: PTH112 - the method raises where a parent is closed

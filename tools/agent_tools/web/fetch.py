@@ -53,7 +53,7 @@ class WebFetch(Tool[WebFetchArgs]):
     editable = "url"
     editable_in_line = True
     rule_names = "domain"
-    side_by_side = True
+    parallel_safe = True
 
     def effects(self, args: WebFetchArgs, ctx: ToolContext) -> tuple[Effect, ...]:
         return (Effect("fetch", split_url(args.url).text),)

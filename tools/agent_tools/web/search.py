@@ -57,7 +57,7 @@ class WebSearch(Tool[WebSearchArgs]):
     editable = "query"
     editable_in_line = True
     granted_whole = True
-    side_by_side = True
+    parallel_safe = True
 
     def available(self, ctx: ToolContext) -> bool:
         try:
