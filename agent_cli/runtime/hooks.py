@@ -76,9 +76,11 @@ def make_hooks(
     model: Callable[[], str] = lambda: "",
     functions: tuple[PythonHook, ...] = (),
 ) -> Hooks:
-    """Return what a conversation runs at named steps. session: its id, and its log where it is kept. asked: somebody answers questions.
-    model: the session's, which judges conditions where the settings name no small one; "" for that of the settings.
-    functions: hooks in Python, of the program that embeds the agent; they run after the configured ones.
+    """Return what a conversation runs at named steps.
+
+    session: its id, and its log where it is stored. asked: somebody answers questions. model: the session's, which
+    judges conditions where the settings name no small one; "" for that of the settings. functions: hooks in Python, of
+    the program that embeds the agent; they run after the configured ones.
 
     The user's own hooks get their environment as it is; a project's what commands get, without keys.
     """
