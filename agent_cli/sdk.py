@@ -339,7 +339,7 @@ class AgentSession:
         except BaseException:
             if self.result is None:
                 # The next message answers the calls that were left open.
-                self._agent.conversation.closing = BROKEN_OFF
+                self._agent.conversation.open_call_reason = BROKEN_OFF
             raise
         finally:
             self._lock.release()

@@ -236,7 +236,7 @@ class UndoManager:
             return self._carry_out("undo", (), items, -1, standing[0])
         return self._carry_out("undo", standing, items, -1)
 
-    def take_back(self, calls: Collection[str], root: str) -> str:
+    def revert(self, calls: Collection[str], root: str) -> str:
         """Undo some calls of a turn that runs, as far as nobody has to be asked; what became of it, in words.
 
         Raises StoreError where nothing was done. `redo` takes it back; the turn can still be undone as a whole.

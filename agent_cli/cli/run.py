@@ -122,9 +122,11 @@ def _answer_what_waits(agent: Agent) -> None:
     expired = expired_at(waiting.asked_at, ttl)
     if expired:
         print_notice(expired_words(ttl))
-    conversation.closing = expired_words(ttl) if expired else "The user answered in words; see their next message."
+    conversation.open_call_reason = (
+        expired_words(ttl) if expired else "The user answered in words; see their next message."
+    )
     plan = waiting.questions[waiting.undecided[0]].data
-    conversation.frame = str if expired else lambda text: feedback_block(plan, text)
+    conversation.wrap_next = str if expired else lambda text: feedback_block(plan, text)
 
     def answering(text: str) -> str:
         if pending_calls(conversation.history):
@@ -159,7 +161,7 @@ def _take_up_plan(agent: Agent) -> None:
     text = f"The plan was taken up by session {agent.header.session_id}."
     close_stored_call(store, plan.session_id, plan.call_id, text)
     if not is_expired(plan.created, agent.settings.plan_ttl):
-        agent.conversation.frame = lambda words: feedback_block(plan.plan, words)
+        agent.conversation.wrap_next = lambda words: feedback_block(plan.plan, words)
 
 
 def headless_approver(on_ask: str) -> tuple[Approver, Asker, FailOnQuestion | None]:

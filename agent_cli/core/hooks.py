@@ -86,10 +86,10 @@ class Hooks(Protocol):
         again: what else of `data` is so once a hook has changed the input, for the hooks after it.
         """
 
-    def begin(self, event: HookEvent, data: Mapping[str, Any]) -> None:
+    def run_in_background(self, event: HookEvent, data: Mapping[str, Any]) -> None:
         """Run the hooks of a step beside what goes on; what came of them is given by `finished`."""
 
-    def finished(self) -> list[Event]:
+    def drain(self) -> list[Event]:
         """The events of what was begun and has ended meanwhile, once."""
 
     def close(self) -> None:
@@ -108,10 +108,10 @@ class NoHooks:
         yield from ()
         return HookResult()
 
-    def begin(self, event: HookEvent, data: Mapping[str, Any]) -> None:
+    def run_in_background(self, event: HookEvent, data: Mapping[str, Any]) -> None:
         return
 
-    def finished(self) -> list[Event]:
+    def drain(self) -> list[Event]:
         return []
 
     def close(self) -> None:

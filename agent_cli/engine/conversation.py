@@ -84,10 +84,11 @@ def notify_listeners(run: Generator[Event, None, T], *listeners: Listener) -> Ge
 class Conversation:
     """A history that grows by turns. `deps` and `options` may be changed between turns.
 
-    inbox: messages for the running turn, given to the model at the next round. closing: how calls that an earlier turn
-    left open are answered when a new message comes. frame: what is made of the next message (once), where it answers
-    something that waited. expanders: what a message means, asked in order. preparations: called before each turn, on
-    its thread; they may change `deps` and `options`. attached: what is shown with the next message (once).
+    inbox: messages for the running turn, given to the model at the next round. open_call_reason: how calls that an
+    earlier turn left open are answered when a new message comes. wrap_next: what is made of the next message (once),
+    where it answers something that waited. expanders: what a message means, asked in order. preparations: called before
+    each turn, on its thread; they may change `deps` and `options`. attached: what is shown with the next message
+    (once).
 
     source: how the session came to be, for the hooks of its start, which run before the next message; "" once they
     have. last: how the latest turn ended. kept: what held in the turn that waits. plans: what the plan became, with how
@@ -104,7 +105,7 @@ class Conversation:
         *,
         expanders: Iterable[Expander] = (),
         attached: tuple[Media, ...] = (),
-        closing: Reason = "Not run: the user went on with another message.",
+        open_call_reason: Reason = "Not run: the user went on with another message.",
         plans: Iterable[tuple[int, tuple[TodoItem, ...]]] = (),
         broken_off: frozenset[str] = frozenset(),
         notes: Iterable[str] = (),
@@ -115,8 +116,8 @@ class Conversation:
         self.history: list[Message] = list(history)
         self.record = record
         self.inbox: list[str] = list(notes)
-        self.closing = closing
-        self.frame: Callable[[str], str] = str
+        self.open_call_reason = open_call_reason
+        self.wrap_next: Callable[[str], str] = str
         self.expanders: list[Expander] = list(expanders)
         self.kept: dict[str, Any] = {}
         self.attached = attached
@@ -168,10 +169,10 @@ class Conversation:
         self._pause_plan()
         note = f"\n\n{prompt('plan_mode')}" if self.deps.policy.mode == "plan" else ""
         self._add_notes()
-        message = UserMessage(self.frame(text) + note, (*self.attached, *media))
+        message = UserMessage(self.wrap_next(text) + note, (*self.attached, *media))
         self._add(message)
         self._read_in(message)
-        self.frame, self.attached = str, ()
+        self.wrap_next, self.attached = str, ()
         self.deps.watch.turn(self.history, new=True, model=self.options.label)
         for words in added:
             self._add(UserMessage(words))
@@ -333,7 +334,7 @@ class Conversation:
 
     def abandon(self, reason: str) -> None:
         """End a turn that waits without running any more of it: its open calls are answered with the reason."""
-        self.closing = reason
+        self.open_call_reason = reason
         self._close_open_calls()
         self.record(TurnFinished("Failed", Diagnostics(0, 0, 0, 0, "", "cancelled"), Usage(), reason))
 
@@ -348,7 +349,7 @@ class Conversation:
 
     def _reason(self, call: ToolCall) -> str:
         """Why an open call gets no result; what a call gave that waited for an answer is not lost."""
-        why = self.closing if isinstance(self.closing, str) else self.closing(call)
+        why = self.open_call_reason if isinstance(self.open_call_reason, str) else self.open_call_reason(call)
         held = self.deps.state.held.pop(call.id, None)
         if held is None:
             return why

@@ -82,7 +82,7 @@ class CallBatch:
             return ended
         gates = self.turn.gates if self.turn.deps.depth == 0 else None
         if gates is not None and self.waiting:
-            look = yield from gates.at_round(self.turn, self.waiting)
+            look = yield from gates.before_round(self.turn, self.waiting)
             self._noted = look.note
             if look.how != "go":
                 return _ended_by(look.how)
@@ -150,7 +150,7 @@ class CallBatch:
         for call, item in zip(self.waiting, batch, strict=True):
             yield from self._announce(call, item)
         requests: dict[str, ApprovalRequested] = {}
-        doomed: dict[str, str] = {}
+        preview_errors: dict[str, str] = {}
         standing: set[str] = set()
         for proposal in askable_calls(batch):
             try:
@@ -165,10 +165,10 @@ class CallBatch:
                 if requests:
                     continue
                 if isinstance(error, ToolError):
-                    doomed[proposal.call.id] = str(error)
+                    preview_errors[proposal.call.id] = str(error)
                 else:
                     said = yield from report_failure(self.turn.deps, f"asking about {proposal.call.name}", error)
-                    doomed[proposal.call.id] = f"{said} The call was not run."
+                    preview_errors[proposal.call.id] = f"{said} The call was not run."
             else:
                 if request.call_id not in standing:
                     yield request
@@ -185,7 +185,7 @@ class CallBatch:
             yield _resolved(request, answer)
         if any(isinstance(a, Defer) for a in answers.values()):
             return BatchOutcome(suspended="approval")
-        return (yield from self._run_decided(requests, answers, doomed))
+        return (yield from self._run_decided(requests, answers, preview_errors))
 
     def _remember(self, answer: Approve) -> Generator[Event, None, None]:
         """Keep the rule of an "always", for the session and, where it was asked for, for the project."""
@@ -206,7 +206,7 @@ class CallBatch:
         return isinstance(before[1], Approve) and self._approved.holds(item, before[0])
 
     def _run_decided(
-        self, requests: dict[str, ApprovalRequested], answers: dict[str, Answer], doomed: dict[str, str]
+        self, requests: dict[str, ApprovalRequested], answers: dict[str, Answer], preview_errors: dict[str, str]
     ) -> Generator[Event, None, BatchOutcome | None]:
         while self.waiting:
             call = self.waiting[0]
@@ -218,8 +218,8 @@ class CallBatch:
                 if answer.settled and not isinstance(item, str):
                     self._asks.settled[call.id] = item.effects
                 return None
-            if call.id in doomed:
-                ended = yield from self._carry_out(doomed[call.id])
+            if call.id in preview_errors:
+                ended = yield from self._carry_out(preview_errors[call.id])
             elif isinstance(answer, Reject) and not isinstance(item, str):
                 text, last = rejection_text(answer), len(self.waiting) == 1
                 yield from refuse(self.turn, item, text, self._asks.note(call), by=answer.by, last=last)
@@ -308,7 +308,7 @@ class CallBatch:
                 return BatchOutcome(cancelled=True) if reply is CANCELLED else None
             note += f"\n\n{reply.text}"
         if turn.gates is not None and turn.deps.depth == 0:
-            look = yield from turn.gates.at_step(turn, item, last=last)
+            look = yield from turn.gates.before_step(turn, item, last=last)
             if look.how != "go":
                 return None if look.how == "answered" else _ended_by(look.how)
             note += look.note + self._noted

@@ -129,7 +129,7 @@ class RoundHooks:
         if result.changed is not None and result.changed not in (given, item.call.arguments):
             count = self._changes[item.call.id] = self._changes.get(item.call.id, 0) + 1
             return EditedCall(with_input(item, result.changed).arguments, by="hook") if count <= _CHANGES else None
-        return Approve(by="hook") if result.verdict == "allow" and not item.decision.firm else None
+        return Approve(by="hook") if result.verdict == "allow" and not item.decision.final else None
 
     def note(self, call: ToolCall) -> str:
         """The notes of hooks for the model, beside the result of a call."""
@@ -182,9 +182,9 @@ def merge_decision(decision: Decision, result: HookResult, mode: str) -> Decisio
             said = f"must be asked about, says a hook{why}, and the mode dontAsk denies that"
             return Decision(Level.DENY, said, "hook")
         if decision.level is Level.ASK:
-            return decision.but(reason=f"{decision.reason}, and a hook wants it asked about{why}", firm=True)
-        return Decision(Level.ASK, f"must be asked about, says a hook{why}", "hook", firm=True)
-    if result.verdict == "allow" and decision.level is Level.ASK and not decision.firm:
+            return decision.but(reason=f"{decision.reason}, and a hook wants it asked about{why}", final=True)
+        return Decision(Level.ASK, f"must be asked about, says a hook{why}", "hook", final=True)
+    if result.verdict == "allow" and decision.level is Level.ASK and not decision.final:
         return decision.but(level=Level.ALLOW, reason=f"is allowed by a hook{why}", by="hook", rule="")
     return decision
 
@@ -231,7 +231,7 @@ def stop_hooks(turn: Turn, text: str) -> Generator[Event, None, str | None]:
 
 def begin_notification(turn: Turn, kind: str, message: str) -> None:
     """Let the Notification hooks run beside the question that is put to the user."""
-    turn.deps.hooks.begin("Notification", _notification(turn, kind, message))
+    turn.deps.hooks.run_in_background("Notification", _notification(turn, kind, message))
 
 
 def run_notification(turn: Turn, kind: str, message: str) -> Generator[Event, None, None]:

@@ -156,7 +156,7 @@ def run_turn(history: Iterable[Message], deps: TurnDeps, options: TurnOptions) -
         result = yield from _without_model(turn, error.failure)
     finally:
         restore_overrides(turn)
-    yield from deps.hooks.finished()
+    yield from deps.hooks.drain()
     yield _finished(turn, result)
     return result
 
@@ -279,7 +279,7 @@ def _objection(turn: Turn, answer: AssistantMessage) -> Generator[Event, None, s
             return more
     if more := next((text for guard in turn.deps.guards if (text := guard(turn, answer))), None):
         return more
-    if gates is not None and (more := (yield from gates.at_end(turn))):
+    if gates is not None and (more := (yield from gates.before_end(turn))):
         return more
     return (yield from _closing(turn, answer))
 

@@ -48,7 +48,7 @@ def apply_overrides(turn: Turn, lent: TurnOverrides) -> Generator[Event, None, N
     if not lent:
         return
     turn.lent.append(lent)
-    turn.borrowed += turn.deps.policy.lend(lent.rules, lent.source, own=lent.own)
+    turn.borrowed += turn.deps.policy.add_temporary(lent.rules, lent.source, own=lent.own)
     if not lent.model or turn.deps.open_model is None:
         return
     try:
@@ -61,7 +61,7 @@ def apply_overrides(turn: Turn, lent: TurnOverrides) -> Generator[Event, None, N
 
 def restore_overrides(turn: Turn) -> None:
     """The end of what was lent; also where the turn breaks off."""
-    turn.deps.policy.take_back(turn.borrowed)
+    turn.deps.policy.remove_temporary(turn.borrowed)
 
 
 def run_prompt_commands(deps: TurnDeps, prompt: ExpandedPrompt) -> Generator[Event, None, str]:
@@ -69,7 +69,7 @@ def run_prompt_commands(deps: TurnDeps, prompt: ExpandedPrompt) -> Generator[Eve
     if SHELL.name not in deps.tools:
         raise ToolError(f"/{prompt.name} was not sent: it runs commands, and {SHELL.name} is not offered here.")
     lent = prompt.lent
-    rules = deps.policy.lend(lent.rules, lent.source, own=lent.own)
+    rules = deps.policy.add_temporary(lent.rules, lent.source, own=lent.own)
     pieces = list(prompt.pieces)
     try:
         for place in range(1, len(pieces), 2):
@@ -87,7 +87,7 @@ def run_prompt_commands(deps: TurnDeps, prompt: ExpandedPrompt) -> Generator[Eve
         said = yield from report_failure(deps, f"running the commands of /{prompt.name}", error)
         raise ToolError(f"/{prompt.name} was not sent. {said}") from None
     finally:
-        deps.policy.take_back(rules)
+        deps.policy.remove_temporary(rules)
     return text
 
 

@@ -67,7 +67,7 @@ class ReviewGates:
         self._ran = [*self._ran, *runs][-_COMMANDS:]
         return self._flow.note(item, result) if self._flow else ""
 
-    def at_round(self, turn: Turn, calls: Sequence[ToolCall]) -> Generator[Event, None, GateResult]:
+    def before_round(self, turn: Turn, calls: Sequence[ToolCall]) -> Generator[Event, None, GateResult]:
         """Before the calls of a round: the order of work wants a look, or files were changed."""
         resumed, self._resumed = self._resumed, False
         if resumed and calls[0].id != self._asking:
@@ -87,7 +87,7 @@ class ReviewGates:
             yield from turn.answer(call, text, is_error=True, last=number == len(calls))
         return GateResult("answered")
 
-    def at_step(self, turn: Turn, item: PreparedCall, *, last: bool) -> Generator[Event, None, GateResult]:
+    def before_step(self, turn: Turn, item: PreparedCall, *, last: bool) -> Generator[Event, None, GateResult]:
         """Before a call that marks steps of the plan as done."""
         steps = finished_by(turn, item) if self._review == "step" else ()
         if not steps:
@@ -109,7 +109,7 @@ class ReviewGates:
         """What the order of work still wants, when the model has answered in words; "" where that is all."""
         return self._flow.unfinished(turn, text) if self._flow else ""
 
-    def at_end(self, turn: Turn) -> Generator[Event, None, str | None]:
+    def before_end(self, turn: Turn) -> Generator[Event, None, str | None]:
         """Before the turn ends: the user's words that send it on, or None.
 
         Raises CancelledError where the user has left.
@@ -149,7 +149,7 @@ class ReviewGates:
 
     def _taken_back(self, turn: Turn, reply: QuestionReply) -> Generator[Event, None, QuestionReply]:
         """Undo what was done since the last look; the reply with what the model is to know of that."""
-        became = turn.deps.watch.take_back(self._calls)
+        became = turn.deps.watch.revert(self._calls)
         yield Warned(became)
         self._seen()
         said = f" They said: {reply.text}" if reply.text else ""

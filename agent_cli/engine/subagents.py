@@ -98,8 +98,8 @@ def nested_deps(turn: Turn, kind: AgentType, call_id: str) -> TurnDeps:
     if parent.depth + 1 >= MOST_DEPTH:
         tools = [t for t in tools if not t.nested]
     context = parent.context.nested()
-    policy = parent.policy.within(context.workspace, context.state(ShellState).exported)
-    context.terms = policy.terms
+    policy = parent.policy.for_subagent(context.workspace, context.state(ShellState).exported)
+    context.run_conditions = policy.run_conditions
     return parent.but(
         transport=turn.transport,
         price=turn.price,

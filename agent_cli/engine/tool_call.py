@@ -131,7 +131,7 @@ def approval_request(turn: Turn, item: PreparedCall) -> ApprovalRequested:
         always=always,
         binding=approval_fingerprint(turn, item),
         facts=facts,
-        grants=policy.granted(always),
+        grants=policy.describe_grant(always),
         keeps=bool(always) and turn.deps.save_rule is not None,
         arguments=item.call.arguments,
     )

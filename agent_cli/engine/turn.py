@@ -56,16 +56,16 @@ class Gates(Protocol):
     def note(self, item: PreparedCall, result: ToolResult) -> str:
         """Take in what a call did; return what its result says beside."""
 
-    def at_round(self, turn: Turn, calls: Sequence[ToolCall]) -> Generator[Event, None, GateResult]:
+    def before_round(self, turn: Turn, calls: Sequence[ToolCall]) -> Generator[Event, None, GateResult]:
         """Before the calls of a round."""
 
-    def at_step(self, turn: Turn, item: PreparedCall, *, last: bool) -> Generator[Event, None, GateResult]:
+    def before_step(self, turn: Turn, item: PreparedCall, *, last: bool) -> Generator[Event, None, GateResult]:
         """Before one call."""
 
     def unfinished(self, turn: Turn, text: str) -> str:
         """Return why the turn may not end with this text; "" where it may."""
 
-    def at_end(self, turn: Turn) -> Generator[Event, None, str | None]:
+    def before_end(self, turn: Turn) -> Generator[Event, None, str | None]:
         """Before the turn ends: return a message that continues it, or None. Raises CancelledError."""
 
 

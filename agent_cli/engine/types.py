@@ -95,7 +95,7 @@ class ChangeObserver:
         """For the question about a call: what of it could not be taken back."""
         return ()
 
-    def take_back(self, calls: Sequence[str]) -> str:
+    def revert(self, calls: Sequence[str]) -> str:
         """Put the files back as they were before these calls; what became of it, in words."""
         return "Nothing was undone: there are no snapshots here."
 

@@ -33,11 +33,11 @@ class HookRegistry(HookSet):
     ) -> Generator[Event, None, HookResult]:
         return (yield from self._runner.run(event, data, cancel, again))
 
-    def begin(self, event: HookEvent, data: Mapping[str, Any]) -> None:
-        self._runner.begin(event, data)
+    def run_in_background(self, event: HookEvent, data: Mapping[str, Any]) -> None:
+        self._runner.run_in_background(event, data)
 
-    def finished(self) -> list[Event]:
-        return self._runner.finished() if "_runner" in self.__dict__ else []
+    def drain(self) -> list[Event]:
+        return self._runner.drain() if "_runner" in self.__dict__ else []
 
     def close(self) -> None:
         if "_runner" in self.__dict__:

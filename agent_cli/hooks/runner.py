@@ -145,7 +145,7 @@ class Runner:
             env["CLAUDE_ENV_FILE"] = env["AGENT_ENV_FILE"] = str(file)
         return env
 
-    def begin(self, event: HookEvent, data: Mapping[str, Any]) -> None:
+    def run_in_background(self, event: HookEvent, data: Mapping[str, Any]) -> None:
         """Run the hooks of a step in a thread of its own."""
         self._in_background(self._table.matching(event, _subject(event, data)), event, dict(data))
 
@@ -163,7 +163,7 @@ class Runner:
         self._begun.append((thread, events))
         thread.start()
 
-    def finished(self) -> list[Event]:
+    def drain(self) -> list[Event]:
         done = [events for thread, events in self._begun if not thread.is_alive()]
         self._begun = [(thread, events) for thread, events in self._begun if thread.is_alive()]
         return [event for events in done for event in events]

@@ -70,7 +70,7 @@ class CommandReads:
         except (NotUsableError, GitError) as error:
             by: Decider = "rule" if self._kept else "default"
             why = f"prints files that are not known: {error}"
-            yield Verdict(part.text, Level.ASK, why, self._kept, by, firm=bool(self._kept))
+            yield Verdict(part.text, Level.ASK, why, self._kept, by, final=bool(self._kept))
             return
         readable = SearchFilter(self._matcher, self._workspace)
         found = {
@@ -79,7 +79,7 @@ class CommandReads:
             if not readable(path := os.path.normpath(root / name))
         }
         if found:
-            name, verdict = max(found.items(), key=lambda item: (item[1].level, item[1].firm, bool(item[1].rule)))
+            name, verdict = max(found.items(), key=lambda item: (item[1].level, item[1].final, bool(item[1].rule)))
             yield verdict.but(text=part.text, reason=f"prints what is in {name}, which {verdict.reason}")
 
     def knows(self, part: SimpleCommand) -> bool:
@@ -97,7 +97,7 @@ class CommandReads:
         if part.cwds is None and not reading.path.startswith("/"):
             by: Decider = "rule" if self._kept else "default"
             why = "reads in a directory that is not known"
-            yield Verdict(part.text, Level.ASK, why, self._kept, by, firm=bool(self._kept))
+            yield Verdict(part.text, Level.ASK, why, self._kept, by, final=bool(self._kept))
             return
         for cwd in part.cwds or ("/",):
             named = pattern_matches(cwd, reading.path) if pattern else [os.path.join(cwd, reading.path)]
@@ -109,14 +109,14 @@ class CommandReads:
                 named = [os.path.join(cwd, reading.path)]
                 if self._kept and reading.what in ("content", "tree"):
                     why = f"reads files that cannot be compared with {self._kept}: {reading.path}"
-                    yield Verdict(part.text, Level.ASK, why, self._kept, "rule", firm=True)
+                    yield Verdict(part.text, Level.ASK, why, self._kept, "rule", final=True)
             if reading.what == "listing":
                 named = [os.path.dirname(n) for n in named]  # noqa: PTH120 - as text, as the shell has it
             for path in dict.fromkeys(os.path.realpath(n) for n in named):
                 verdict = decide_path(self._matcher, self._workspace, Effect("read", path))
                 if (
                     reading.what in ("names", "listing")
-                    and verdict.firm
+                    and verdict.final
                     and verdict.level is Level.ASK
                     and not verdict.rule
                 ):
@@ -142,7 +142,7 @@ class CommandReads:
             looked += len(entries)
             if looked > _MOST_LOOKED_AT:
                 why = f"reads everything below {path}, which is too much to look for secret files in"
-                return first or Verdict(path, Level.ASK, why, firm=bool(self._kept))
+                return first or Verdict(path, Level.ASK, why, final=bool(self._kept))
             names = [e.name for e in entries]
             if hidden == "none":
                 shown += _shown(os.path.join(here, n) for n in names if n in _IGNORING)
@@ -162,7 +162,7 @@ class CommandReads:
                 elif not readable(entry.path):
                     why = f"reads everything below {path}, which includes {os.path.relpath(entry.path, path)}"
                     kept = decide_path(self._matcher, self._workspace, Effect("read", entry.path))
-                    found = Verdict(path, Level.ASK, why, kept.rule, "rule" if kept.rule else "default", firm=True)
+                    found = Verdict(path, Level.ASK, why, kept.rule, "rule" if kept.rule else "default", final=True)
                     # What a rule denies is said rather than what only looks like a secret, wherever it stands.
                     if kept.level is Level.DENY or not self._kept:
                         return found

@@ -89,12 +89,12 @@ class CommandEvaluator:
             only_read = {part: self._only_reads(part, read[part]) for part in parts}
             allowed = all(v.level is Level.ALLOW for v in touched)
             self.reads_only = not asked and not writes and allowed and not any(only_read.values())
-        firm = [f.verdict for found in effects.values() for f in found if f.verdict.firm]
+        final = [f.verdict for found in effects.values() for f in found if f.verdict.final]
         if whole is not None:
-            kept = [] if whole.spec else firm
-            return [*asked, *(v for v in touched if v.firm), *kept, by_rule(self._command, Level.ALLOW, whole)]
+            kept = [] if whole.spec else final
+            return [*asked, *(v for v in touched if v.final), *kept, by_rule(self._command, Level.ALLOW, whole)]
         if self.analysis.unclear:
-            return [*asked, *touched, *firm, Verdict(self._command, Level.ASK, self.analysis.unclear)]
+            return [*asked, *touched, *final, Verdict(self._command, Level.ASK, self.analysis.unclear)]
         if not parts:
             return [Verdict(self._command, Level.ALLOW, "runs nothing")]
         found = [self._part(part, only_read[part], read[part], effects[part]) for part in parts]
@@ -109,11 +109,11 @@ class CommandEvaluator:
             )
             if blind is not None:
                 said = f"cannot be compared with the rules about files, because it contains {blind.unknown}"
-                return Verdict(blind.text, Level.ASK, said, firm=True)
+                return Verdict(blind.text, Level.ASK, said, final=True)
         if not any(r.covers("run") for r in denying):
             return None
         if too_long(self._command):
-            return Verdict(self._command, Level.DENY, "is too long to be compared with the deny rules", firm=True)
+            return Verdict(self._command, Level.DENY, "is too long to be compared with the deny rules", final=True)
         unknown = self.analysis.unknown
         if not unknown and any(may_deny(self._matcher.rules, part) for part in self.analysis.parts):
             unknown = "a pattern that may stand for what they name"
@@ -122,7 +122,7 @@ class CommandEvaluator:
         said = f"cannot be compared with the deny rules, because it contains {unknown}"
         if unknown == self.analysis.unclear:
             said = f"cannot be compared with the deny rules: it {unknown}"
-        return Verdict(self._command, Level.ASK, said, firm=True)
+        return Verdict(self._command, Level.ASK, said, final=True)
 
     def outside_because(self, confined: Confined) -> str:
         """Why the command line must run outside the sandbox; "" where nothing says so."""
@@ -157,7 +157,7 @@ class CommandEvaluator:
         if danger is None:
             return verdict
         told = f"destroys, which {verdict.rule} does not name ({' '.join(danger.names)})"
-        return Verdict(danger.part.text, Level.ASK, told, firm=True)
+        return Verdict(danger.part.text, Level.ASK, told, final=True)
 
     @property
     def hardening(self) -> dict[str, str]:
@@ -179,10 +179,10 @@ class CommandEvaluator:
     def _all_by(self, kind: str, level: Level) -> Iterator[Verdict | None]:
         """What the rules of a list say about the whole and about each part."""
         rule = self._matcher.for_command(kind, self._command)  # type: ignore[arg-type]
-        yield by_rule(self._command, level, rule, firm=True) if rule else None
+        yield by_rule(self._command, level, rule, final=True) if rule else None
         for part in self.analysis.parts:
             rule = for_part(self._matcher.rules, kind, part)  # type: ignore[arg-type]
-            yield by_rule(part.text, level, rule, firm=True) if rule else None
+            yield by_rule(part.text, level, rule, final=True) if rule else None
 
     def _part(self, part: SimpleCommand, why: str, read: list[Verdict], effects: list[EffectFinding]) -> Verdict:
         """The verdict about one simple command. why: why it is not one that only reads; "" where it is."""
@@ -193,9 +193,9 @@ class CommandEvaluator:
             more = [f.verdict for f in effects if not any(names_word(r, f.named) for r in self._rules_for(part))]
             # What runs without a rule needs no more with one.
             more = [] if not why and self.reads_only else more
-            return max(more, key=lambda v: v.firm, default=by_rule(text, Level.ALLOW, rule))
-        if firm := next((f.verdict for f in effects if f.verdict.firm), None):
-            return firm
+            return max(more, key=lambda v: v.final, default=by_rule(text, Level.ALLOW, rule))
+        if final := next((f.verdict for f in effects if f.verdict.final), None):
+            return final
         if not why and (self.reads_only or not (why := self._unsafe_beside_others(part))):
             reason = "only reads inside the workspace" if part.words else "runs nothing by itself"
             return Verdict(text, Level.ALLOW, reason)
@@ -325,7 +325,7 @@ class CommandEvaluator:
         if tainted_variable(self._around) or self._changed(part):
             return None
         found = [v for w in operands for v in self._files(part, Redirect("append", w.text))]
-        if any(w.pattern for w in operands) or any(v.firm or v.level is Level.DENY for v in found):
+        if any(w.pattern for w in operands) or any(v.final or v.level is Level.DENY for v in found):
             return None
         inside = all(self._around.workspace.inside(Path(v.text)) for v in found)
         return Verdict(part.text, Level.ALLOW, "makes files inside the workspace", by="mode") if inside else None
@@ -333,14 +333,14 @@ class CommandEvaluator:
     def _files(self, part: SimpleCommand, redirect: Redirect) -> list[Verdict]:
         """The verdicts about a file that is written or read by a redirection, one for each folder it may be in."""
         if redirect.kind == "network":
-            return [Verdict(part.text, Level.ASK, f"opens a network connection: {redirect.target}", firm=True)]
+            return [Verdict(part.text, Level.ASK, f"opens a network connection: {redirect.target}", final=True)]
         verb = "reads" if redirect.kind == "read" else "writes"
         unknown = f"a file whose name is not known: it contains {redirect.why}" if redirect.why else ""
         if not unknown and part.cwds is None and not redirect.target.startswith("/"):
             unknown = f"{redirect.target} in a directory that is not known"
         if unknown:
-            firm = any(r.list == "deny" and r.tool in PATH_TOOLS for r in self._matcher.rules)
-            return [Verdict(part.text, Level.ASK, f"{verb} {unknown}", firm=firm)]
+            final = any(r.list == "deny" and r.tool in PATH_TOOLS for r in self._matcher.rules)
+            return [Verdict(part.text, Level.ASK, f"{verb} {unknown}", final=final)]
         effects = [
             Effect("read" if redirect.kind == "read" else "write", _resolved(cwd, redirect.target))
             for cwd in part.cwds or ("/",)

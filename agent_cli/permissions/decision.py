@@ -16,20 +16,20 @@ class Level(IntEnum):
 
 
 class Verdict(Value):
-    """What was decided about one part of a command line, or one file of it. `firm`: no mode waves it through."""
+    """What was decided about one part of a command line, or one file of it. `final`: no mode waves it through."""
 
     text: str
     level: Level
     reason: str
     rule: str = ""
     by: Decider = "default"
-    firm: bool = False
+    final: bool = False
 
 
 class Decision(Value):
     """`reason` is a sentence for a user and the model; `rule` is the rule's text where one decided.
 
-    parts: for a command line, the verdicts about what it consists of. firm: neither a mode nor a hook waves it through.
+    parts: for a command line, the verdicts about its parts. final: neither a mode nor a hook waves it through.
     """
 
     level: Level
@@ -37,11 +37,11 @@ class Decision(Value):
     by: Decider = "default"
     rule: str = ""
     parts: tuple[Verdict, ...] = ()
-    firm: bool = False
+    final: bool = False
 
 
 def strictest(decisions: Iterable[Decision]) -> Decision:
-    """The highest level wins; among equals the first, so that reasons are stable. One that is firm makes it firm."""
+    """The highest level wins; among equals the first, so that reasons are stable. One that is final makes it final."""
     every = list(decisions)
     found = max(every, key=lambda d: d.level)
-    return found if found.firm or not any(d.firm for d in every) else found.but(firm=True)
+    return found if found.final or not any(d.final for d in every) else found.but(final=True)

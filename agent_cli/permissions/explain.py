@@ -241,7 +241,7 @@ def _prefix_of(words: tuple[str, ...]) -> tuple[str, ...]:
 def _for_file(verdict: Verdict) -> list[str]:
     """The rule for a file that a redirection writes or reads."""
     path = verdict.text
-    if not path.startswith("/") or verdict.firm or set("*?[](),") & set(path) or any(c.isspace() for c in path):
+    if not path.startswith("/") or verdict.final or set("*?[](),") & set(path) or any(c.isspace() for c in path):
         return []
     if protected(Path(path))[0] or secret(Path(path)):
         return []

@@ -20,11 +20,11 @@ from agent_tools.registry import BUILTIN
 from agent_tools.sandbox.conditions import OUTSIDE
 
 
-def by_rule(text: str, level: Level, rule: Rule, *, firm: bool = False) -> Verdict:
+def by_rule(text: str, level: Level, rule: Rule, *, final: bool = False) -> Verdict:
     """The verdict that a rule gives."""
     words = {Level.ALLOW: "is allowed", Level.ASK: "must be asked about", Level.DENY: "is denied"}
     why = f": {rule.why}" if rule.why else ""
-    return Verdict(text, level, f"{words[level]} by {rule.text} ({rule.source}){why}", rule.text, "rule", firm)
+    return Verdict(text, level, f"{words[level]} by {rule.text} ({rule.source}){why}", rule.text, "rule", final)
 
 
 def decide_path(matcher: Matcher, workspace: Workspace, effect: Effect, tool: str = "") -> Verdict:
@@ -38,13 +38,13 @@ def decide_path(matcher: Matcher, workspace: Workspace, effect: Effect, tool: st
     if effect.kind == "write":
         kind, what = protected(Path(target), matcher.places, workspace.roots)
         if kind and not any(_opens(rule, kind) for rule in matcher.all("allow", tool, effect)):
-            return Verdict(target, Level.ASK, f"writes a protected file: {what}", firm=True)
+            return Verdict(target, Level.ASK, f"writes a protected file: {what}", final=True)
     if rule := matcher.first("ask", tool, effect):
-        return by_rule(target, Level.ASK, rule, firm=True)
+        return by_rule(target, Level.ASK, rule, final=True)
     if effect.kind == "read" and secret(Path(target)):
         named = next((r for r in matcher.all("allow", tool, effect) if _names(r)), None)
         if named is None:
-            return Verdict(target, Level.ASK, "reads a file that looks like it holds secrets", firm=True)
+            return Verdict(target, Level.ASK, "reads a file that looks like it holds secrets", final=True)
     if rule := matcher.first("allow", tool, effect):
         return by_rule(target, Level.ALLOW, rule)
     return _by_itself(workspace, effect)
@@ -98,7 +98,7 @@ def with_mode(verdict: Verdict, mode: str, effect_kind: str, workspace: Workspac
     if mode == "dontAsk":
         said = f"{verdict.reason}, and the mode dontAsk denies what no rule allows"
         return _mode(verdict, Level.DENY, said).but(rule=verdict.rule)
-    if verdict.firm:
+    if verdict.final:
         return verdict
     if mode == "bypassPermissions":
         return _mode(verdict, Level.ALLOW, "runs with permissions bypassed")
@@ -144,8 +144,8 @@ class SearchFilter:
             return True
         reads = Effect("read", os.path.realpath(text))
         verdicts = [decide_path(self._matcher, self._workspace, reads, tool) for tool in _SEARCHERS]
-        # A question that is not firm is about the folder, and was answered for it.
-        return all(v.level is Level.ALLOW or (v.level is Level.ASK and not v.firm) for v in verdicts)
+        # A question that is not final is about the folder, and was answered for it.
+        return all(v.level is Level.ALLOW or (v.level is Level.ASK and not v.final) for v in verdicts)
 
     def _is_plain(self, folder: str) -> bool:
         """Whether no link leads here, and the folder does not look like one of secrets."""

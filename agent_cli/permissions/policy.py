@@ -102,7 +102,7 @@ class Policy:
             raise ValueError(rule.source)
         self._rules.remove(rule)
 
-    def lend(self, texts: Iterable[str], source: str, *, own: bool) -> list[Rule]:
+    def add_temporary(self, texts: Iterable[str], source: str, *, own: bool) -> list[Rule]:
         """Allow what the texts name until `take_back`; what is no rule is passed over."""
         rules = []
         for text in texts:
@@ -111,12 +111,12 @@ class Policy:
         self._rules += rules
         return rules
 
-    def take_back(self, rules: Iterable[Rule]) -> None:
+    def remove_temporary(self, rules: Iterable[Rule]) -> None:
         """The end of rules that were lent; those of the same words stay."""
         gone = {id(rule) for rule in rules}
         self._rules[:] = [rule for rule in self._rules if id(rule) not in gone]
 
-    def within(self, workspace: Workspace, carried: Callable[[], Mapping[str, str]]) -> Policy:
+    def for_subagent(self, workspace: Workspace, carried: Callable[[], Mapping[str, str]]) -> Policy:
         """The same rules and grants for a sub-agent, whose commands start elsewhere and with other variables."""
         other = Policy.__new__(type(self))
         other.__dict__.update(self.__dict__)
@@ -143,7 +143,7 @@ class Policy:
         listed = list(effects) or [Effect("state")]
         return strictest([self._one(matcher, tool, effect) for effect in listed])
 
-    def terms(self, command: str) -> RunConditions:
+    def run_conditions(self, command: str) -> RunConditions:
         """How a command that was allowed is to run."""
         judged = self._judge(self._matcher(), command)
         verdicts = [with_mode(v, self.mode, "run", self._workspace, reads=judged.reads_only) for v in judged.verdicts()]
@@ -178,7 +178,7 @@ class Policy:
             marks |= impact.at_stake(command, str(self._workspace.cwd), self._home, git)
         return marks
 
-    def granted(self, rules: str) -> str:
+    def describe_grant(self, rules: str) -> str:
         """What allow rules that were proposed grant, in words."""
         root = self._workspace.root
         return explain.describe_rules([read_rule("allow", r, "", root) for r in split_rules(rules)]) if rules else ""
@@ -211,7 +211,7 @@ class Policy:
 
     def _would_allow(self, command: str, rules: Sequence[str]) -> bool:
         """Whether a command would be allowed if these rules were added."""
-        other = self.within(self._workspace, self._carried)
+        other = self.for_subagent(self._workspace, self._carried)
         with suppress(RuleError):
             other._rules = [*self._rules, *(read_rule("allow", r, "", self._workspace.root) for r in rules)]
             return other.decide("", [Effect("run", command)]).level is Level.ALLOW
@@ -231,7 +231,7 @@ class Policy:
         verdict = with_mode(
             decide_path(matcher, self._workspace, effect, tool), self.mode, effect.kind, self._workspace
         )
-        return Decision(verdict.level, verdict.reason, verdict.by, verdict.rule, firm=verdict.firm)
+        return Decision(verdict.level, verdict.reason, verdict.by, verdict.rule, final=verdict.final)
 
     def _command(self, matcher: Matcher, command: str) -> Decision:
         judged = self._judge(matcher, command)
@@ -239,7 +239,7 @@ class Policy:
         if self.answered and self.mode not in ("dontAsk", "bypassPermissions"):
             found = [judged.narrowed(v) for v in found]
         answer = max(
-            found, key=lambda v: (v.level, v.firm, bool(v.rule)), default=Verdict(command, Level.ASK, "is empty")
+            found, key=lambda v: (v.level, v.final, bool(v.rule)), default=Verdict(command, Level.ASK, "is empty")
         )
         reason = answer.reason
         if answer.level is Level.ASK and len(found) > 1 and answer.text != command:
@@ -248,13 +248,13 @@ class Policy:
             reason = f"{reason}; it runs outside the sandbox because it {why}"
         elif answer.level is Level.ASK and answer.reason.startswith("runs a command"):
             reason = self._kept_from_sandbox(judged) or reason
-        return Decision(answer.level, reason, answer.by, answer.rule, tuple(found), any(v.firm for v in found))
+        return Decision(answer.level, reason, answer.by, answer.rule, tuple(found), any(v.final for v in found))
 
     def _apply_mode(self, verdict: Verdict, judged: CommandEvaluator) -> Verdict:
         kind = "write" if verdict in judged.written else "run"
         found = with_mode(verdict, self.mode, kind, self._workspace, reads=judged.reads_only)
         confined = self._confined
-        if found.level is not Level.ASK or found.firm or confined is None or not confined.auto_allow:
+        if found.level is not Level.ASK or found.final or confined is None or not confined.auto_allow:
             return found
         if confined.holds() and judged.sandbox_safe(confined):
             return found.but(level=Level.ALLOW, reason="runs in the sandbox, without a network", by="mode")

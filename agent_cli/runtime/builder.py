@@ -267,7 +267,7 @@ def _broken_off(restored: Restored | None) -> dict[str, Any]:
     if restored is None or restored.last is not None:
         return {}
     started = restored.started
-    found: dict[str, Any] = {"closing": lambda call: BROKEN_OFF if call.id in started else NOT_BEGUN}
+    found: dict[str, Any] = {"open_call_reason": lambda call: BROKEN_OFF if call.id in started else NOT_BEGUN}
     if restored.waiting is not None:
         waits = {call.id for call in restored.waiting.calls}
         found["broken_off"] = frozenset(c.id for c in pending_calls(restored.history)) - waits

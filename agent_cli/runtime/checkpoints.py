@@ -66,9 +66,9 @@ class CheckpointKeeper(ChangeObserver):
     def facts(self, effects: Sequence[Effect], cwd: str) -> Sequence[str]:
         return self.recorder.facts(effects, cwd)
 
-    def take_back(self, calls: Sequence[str]) -> str:
+    def revert(self, calls: Sequence[str]) -> str:
         try:
-            return checkpoints_undo.UndoManager(self.recorder.store).take_back(calls, str(self._place.root))
+            return checkpoints_undo.UndoManager(self.recorder.store).revert(calls, str(self._place.root))
         except (git_store.StoreError, OSError) as error:
             return f"Nothing was put back: {error}."
 

@@ -48,11 +48,11 @@ class LazyHooks:
     ) -> Generator[Event, None, HookResult]:
         return (yield from self.table.run(event, data, cancel, again))
 
-    def begin(self, event: HookEvent, data: Mapping[str, Any]) -> None:
-        self.table.begin(event, data)
+    def run_in_background(self, event: HookEvent, data: Mapping[str, Any]) -> None:
+        self.table.run_in_background(event, data)
 
-    def finished(self) -> list[Event]:
-        return self.table.finished() if "table" in self.__dict__ else []
+    def drain(self) -> list[Event]:
+        return self.table.drain() if "table" in self.__dict__ else []
 
     def close(self) -> None:
         if "table" in self.__dict__:

@@ -72,7 +72,7 @@ def make_policy(
         answered=answered,
     )
     context.readable = policy.readable()
-    context.terms = policy.terms
+    context.run_conditions = policy.run_conditions
     return policy
 
 

@@ -319,7 +319,7 @@ class Repl(Dialogs):
         stream = live.MarkdownStream(self._console.width, color=not self._console.no_color)
         self._console.file.write("\n".join([*stream.feed(text), *stream.finish()]) + "\n")
 
-    def start_over(self) -> None:
+    def start_new_session(self) -> None:
         """A new session with the same options. Raises UsageError."""
         self._change_session("clear")
         self.agent.conversation.source = "clear"

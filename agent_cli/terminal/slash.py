@@ -96,7 +96,7 @@ class SessionControl(Protocol):
     def measure_context(self) -> None:
         """Measure again how full the window is."""
 
-    def start_over(self) -> None:
+    def start_new_session(self) -> None:
         """Start a new session with the same options."""
 
     def resume(self, session_id: str) -> None:

@@ -166,17 +166,17 @@ def test_only_hooks_of_the_persons_own_may_allow(tmp_path: Path) -> None:
 
 def test_what_runs_beside_the_turn_is_told_when_it_has_ended(tmp_path: Path) -> None:
     table = table_of(tmp_path, [Hook("Notification", "cat > seen", matcher="permission_prompt")])
-    assert table.finished() == []
+    assert table.drain() == []
     assert not table.wants("Notification", "idle_prompt")
-    table.begin("Notification", {"notification_type": "permission_prompt", "message": "Look"})
+    table.run_in_background("Notification", {"notification_type": "permission_prompt", "message": "Look"})
     events: list[Any] = []
     until = time.monotonic() + 10
     while not events and time.monotonic() < until:
         time.sleep(0.005)
-        events = table.finished()
+        events = table.drain()
     assert [type(e).__name__ for e in events] == ["HookStarted", "HookRan"]
     assert json.loads((tmp_path / "seen").read_text())["message"] == "Look"
-    assert table.finished() == []
+    assert table.drain() == []
 
 
 def test_a_hook_in_the_background_is_not_waited_for(tmp_path: Path) -> None:
@@ -190,13 +190,13 @@ def test_a_hook_in_the_background_is_not_waited_for(tmp_path: Path) -> None:
     until = time.monotonic() + 10
     while not events and time.monotonic() < until:
         time.sleep(0.005)
-        events = table.finished()
+        events = table.drain()
     assert json.loads((tmp_path / "seen").read_text())["tool_input"] == {"command": "ls"}
 
 
 def test_closing_ends_what_runs_beside_the_turn(tmp_path: Path) -> None:
     table = table_of(tmp_path, [Hook("Notification", "echo $$ > pid; sleep 30")])
-    table.begin("Notification", {})
+    table.run_in_background("Notification", {})
     while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text():
         time.sleep(0.005)
     table.close()

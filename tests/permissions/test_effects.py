@@ -33,7 +33,7 @@ def test_a_file_of_secrets_does_not_end_the_search_for_what_is_denied(tmp_path: 
         (root / name).write_text("x")
     decided = decide(root, command, allow="Bash", deny="Read(plans/)")
     assert decided.level is Level.ASK
-    assert decided.firm
+    assert decided.final
     assert any(part.rule == "Read(plans/)" for part in decided.parts)
 
 

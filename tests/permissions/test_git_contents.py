@@ -65,7 +65,7 @@ def decide(root: Path, command: str, *, use: Use = "plain", cwd: Path | None = N
 def test_a_secret_is_not_printed_without_a_question(root: Path, command: str) -> None:
     found = decide(root, command)
     assert found.level is Level.ASK, found
-    assert found.firm or "not known" in found.reason
+    assert found.final or "not known" in found.reason
 
 
 @pytest.mark.parametrize(

@@ -159,9 +159,9 @@ def test_in_plan_mode_an_allow_rule_neither_takes_nor_gives(root: Path, command:
 
 def test_a_read_of_git_is_hardened_where_only_its_reading_allows_it(root: Path) -> None:
     (root / ".git").mkdir()
-    assert policy(root).terms("git status").env["GIT_OPTIONAL_LOCKS"] == "0"
-    assert policy(root, mode="plan", allow="Bash").terms("git status").env["GIT_OPTIONAL_LOCKS"] == "0"
-    assert policy(root, allow="Bash").terms("git status").env == {}
+    assert policy(root).run_conditions("git status").env["GIT_OPTIONAL_LOCKS"] == "0"
+    assert policy(root, mode="plan", allow="Bash").run_conditions("git status").env["GIT_OPTIONAL_LOCKS"] == "0"
+    assert policy(root, allow="Bash").run_conditions("git status").env == {}
 
 
 def test_an_empty_directory_is_no_loss(root: Path) -> None:

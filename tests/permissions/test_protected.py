@@ -68,7 +68,7 @@ class Place:
 
     def holds(self, effect: Effect, mode: Mode = "bypassPermissions", **lists: str) -> bool:
         found = self.decide(effect, mode, **lists)
-        return found.level is Level.ASK and found.firm
+        return found.level is Level.ASK and found.final
 
 
 @pytest.fixture

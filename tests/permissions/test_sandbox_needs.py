@@ -159,7 +159,7 @@ def test_everyday_commands_run_in_the_sandbox_without_a_question(root: Path, com
     policy = gate(root)
     decision = policy.decide("Bash", [Effect("run", command)])
     assert decision.level is Level.ALLOW, decision.reason
-    terms = policy.terms(command)
+    terms = policy.run_conditions(command)
     assert not terms.outside and not terms.network
 
 
@@ -169,7 +169,7 @@ def test_what_the_sandbox_cannot_give_is_asked_and_runs_outside(root: Path, comm
     decision = policy.decide("Bash", [Effect("run", command)])
     assert decision.level is Level.ASK
     assert f"it runs outside the sandbox because it {why}" in decision.reason
-    assert policy.terms(command).outside.startswith(why)
+    assert policy.run_conditions(command).outside.startswith(why)
 
 
 @pytest.mark.parametrize("command", INSIDE)
@@ -179,7 +179,7 @@ def test_the_network_and_destruction_are_asked_about_and_run_inside(root: Path, 
     assert decision.level is Level.ASK and "outside the sandbox" not in decision.reason
     said = ("needs the network, which the sandbox blocks", "may destroy work, which the sandbox does not", "changes")
     assert decision.reason.startswith(said), decision.reason
-    assert not policy.terms(command).outside
+    assert not policy.run_conditions(command).outside
 
 
 @pytest.mark.parametrize("command", [*commands(), *ASKED, *INSIDE])
@@ -200,19 +200,19 @@ def test_domains_let_package_managers_run_unasked_by_the_proxy(root: Path) -> No
         (".venv/bin/pip install x", Level.ASK),
     ):
         assert policy.decide("Bash", [Effect("run", command)]).level is level, command
-    assert not policy.terms("npm install").network
+    assert not policy.run_conditions("npm install").network
 
 
 def test_what_only_looks_at_processes_runs_outside_unasked(root: Path) -> None:
     policy = gate(root)
     assert policy.decide("Bash", [Effect("run", "ps aux | grep node")]).level is Level.ALLOW
-    assert policy.terms("ps aux | grep node").outside.startswith("is about processes")
+    assert policy.run_conditions("ps aux | grep node").outside.startswith("is about processes")
 
 
 def test_commands_of_the_users_choice_run_outside(root: Path) -> None:
     policy = gate(root, outside=("make e2e", "tox:*"))
     for command, outside in (("make e2e", True), ("make", False), ("tox -e py", True), ("tox", True)):
-        assert bool(policy.terms(command).outside) is outside, command
+        assert bool(policy.run_conditions(command).outside) is outside, command
         level = Level.ASK if outside else Level.ALLOW
         assert policy.decide("Bash", [Effect("run", command)]).level is level
 
@@ -226,4 +226,4 @@ def test_a_rule_that_allows_a_command_sends_it_outside_without_a_question(root: 
     policy = gate(root)
     policy.grant("Bash(git push:*)")
     assert policy.decide("Bash", [Effect("run", "git push origin main")]).level is Level.ALLOW
-    assert policy.terms("git push origin main").outside
+    assert policy.run_conditions("git push origin main").outside

@@ -87,7 +87,7 @@ class ToolContext:
 
     seen: for each file the model has read or written, the hash of the content it knows (`workspace.fingerprint`).
     plan: the todo list as it stands. readable: whether a file's content may be shown by a search; None where every
-    file's may. takes: what the model can be shown beside text. terms: how a command that was allowed is to run.
+    file's may. takes: what the model can be shown beside text. run_conditions: how an allowed command is to run.
     commands, skills: the user's, by name, that the model may use. agents: the types of sub-agents that are not shipped.
     nearby: the memory of folders that are touched. mentioned: texts of whole files, as a prompt that mentions them has
     them, with path and fingerprint.
@@ -112,7 +112,7 @@ class ToolContext:
         self.plan: tuple[TodoItem, ...] = ()
         self.readable: Callable[[Path | str], bool] | None = None
         self.takes: frozenset[MediaKind] = frozenset()
-        self.terms: Callable[[str], RunConditions] = lambda command: RunConditions()
+        self.run_conditions: Callable[[str], RunConditions] = lambda command: RunConditions()
         self.commands: Mapping[str, UserCommand] = {}
         self.skills: Mapping[str, UserSkill] = {}
         self.agents: Mapping[str, Described] = {}

@@ -87,7 +87,7 @@ class EffectVerdicts:
                 verdict = decide_path(self._matcher, self._around.workspace, Effect("read", os.path.realpath(path)))
                 if verdict.level is Level.DENY:
                     why = f"names {named}, whose reading {verdict.reason}"
-                    yield EffectFinding(Verdict(part.text, Level.ASK, why, verdict.rule, "rule", firm=True), word.text)
+                    yield EffectFinding(Verdict(part.text, Level.ASK, why, verdict.rule, "rule", final=True), word.text)
 
     def _about(self, part: SimpleCommand, touch: Touch) -> Iterator[EffectFinding]:
         word = touch.word
@@ -111,11 +111,11 @@ class EffectVerdicts:
         name = touch.word.text
         if touch.kind not in ("read", "tree", "maybe"):
             why = f"changes {name} in a directory that is not known"
-            yield EffectFinding(Verdict(part.text, Level.ASK, why, firm=bool(self._kept)), name)
+            yield EffectFinding(Verdict(part.text, Level.ASK, why, final=bool(self._kept)), name)
         elif touch.kind != "maybe" and (self._unread or secret(Path(name))):
             why = f"reads {name} in a directory that is not known"
             by: Decider = "rule" if self._unread else "default"
-            yield EffectFinding(Verdict(part.text, Level.ASK, why, self._unread, by, firm=True), name)
+            yield EffectFinding(Verdict(part.text, Level.ASK, why, self._unread, by, final=True), name)
 
     def _paths(self, part: SimpleCommand, word: Word) -> Iterator[str]:
         """What a word stands for, wherever the part may run."""
@@ -134,11 +134,11 @@ class EffectVerdicts:
                 # Judged as a program that only reads; but a rule for it says nothing about a file of secrets.
                 if kind == "read":
                     found = decide_path(self._matcher, self._around.workspace, Effect("read", os.path.realpath(path)))
-                    yield from [found.but(text=text, reason=f"{found.reason}: {path}")] if found.firm else []
+                    yield from [found.but(text=text, reason=f"{found.reason}: {path}")] if found.final else []
                 return
             reading = FileRead(path, "tree" if kind == "tree" else "content")
             for verdict in self._reads.of_reading(part, reading):
-                if verdict.level is Level.DENY or verdict.firm or self._leaks(part, path):
+                if verdict.level is Level.DENY or verdict.final or self._leaks(part, path):
                     yield verdict
             return
         # A removal takes the name, not what a link leads to.
@@ -154,15 +154,15 @@ class EffectVerdicts:
         if part.program == "mv" and real != at and not self._around.workspace.inside(Path(real)):
             yield Verdict(text, Level.ASK, f"moves a link that leads outside the workspace, to {real}")
         if kind == "remove" and (held := self._held(at)):
-            yield Verdict(text, Level.ASK, f"removes {at}, {held}", firm=True)
+            yield Verdict(text, Level.ASK, f"removes {at}, {held}", final=True)
             return
         if kind == "remove" and self._holds_start_files(at):
-            yield Verdict(text, Level.ASK, f"removes {at}, which holds protected files", firm=True)
+            yield Verdict(text, Level.ASK, f"removes {at}, which holds protected files", final=True)
             return
         verdict = decide_path(self._matcher, self._around.workspace, Effect("write", at))
         inside = self._around.workspace.inside(Path(at).parent if kind == "remove" else Path(at))
         reason = f"{verdict.reason}: {at}"
-        if verdict.level is Level.DENY or verdict.firm or (verdict.level is Level.ASK and not inside):
+        if verdict.level is Level.DENY or verdict.final or (verdict.level is Level.ASK and not inside):
             yield verdict.but(text=text, reason=reason)
         elif self._kept and (kind == "remove" or part.program in _WHOLE) and (below := self._below(at)):
             held_by = decide_path(self._matcher, self._around.workspace, Effect("write", below))
@@ -172,16 +172,16 @@ class EffectVerdicts:
         """A folder into which files are written whose names are not known."""
         if self._holds_start_files(folder):
             why = f"writes files whose names are not known into {folder}, which holds protected files"
-            yield Verdict(part.text, Level.ASK, why, firm=True)
+            yield Verdict(part.text, Level.ASK, why, final=True)
             return
         verdict = decide_path(self._matcher, self._around.workspace, Effect("write", os.path.join(folder, "*")))
         inside = self._around.workspace.inside(Path(folder))
-        if verdict.level is Level.DENY or verdict.firm or (verdict.level is Level.ASK and not inside):
+        if verdict.level is Level.DENY or verdict.final or (verdict.level is Level.ASK and not inside):
             yield verdict.but(text=part.text, reason=f"{verdict.reason}: {folder}")
         elif self._kept and (below := self._below(folder)):
             kept = decide_path(self._matcher, self._around.workspace, Effect("write", below))
             reason = f"may write any file below {folder}, which includes {below}"
-            yield Verdict(part.text, Level.ASK, reason, kept.rule, "rule", firm=True)
+            yield Verdict(part.text, Level.ASK, reason, kept.rule, "rule", final=True)
 
     def _holds_start_files(self, folder: str) -> bool:
         home = self._around.home
@@ -202,15 +202,15 @@ class EffectVerdicts:
         )
         for verdict in verdicts:
             ruled = verdict.level is not Level.ALLOW and "(" in verdict.rule
-            if ruled or verdict.firm:
+            if ruled or verdict.final:
                 yield Verdict(
-                    part.text, Level.ASK, f"{how} {at}: {verdict.reason}", verdict.rule, verdict.by, firm=True
+                    part.text, Level.ASK, f"{how} {at}: {verdict.reason}", verdict.rule, verdict.by, final=True
                 )
                 return
         if not workspace.inside(Path(at)) and not any(v.rule and v.level is Level.ALLOW for v in verdicts):
             yield Verdict(part.text, Level.ASK, f"{how} {at}, outside the workspace")
         elif touch.kind == "link" and self._hidden and (below := self._below(at, self._hidden)):
-            yield Verdict(part.text, Level.ASK, f"{how} {at}, which holds {below}", firm=True)
+            yield Verdict(part.text, Level.ASK, f"{how} {at}, which holds {below}", final=True)
 
     def _unpacked(self, part: SimpleCommand, touch: Touch) -> Iterator[EffectFinding]:
         """The files that an archive would write."""
@@ -225,7 +225,7 @@ class EffectVerdicts:
             names = None if unknown else members(place)
             if names is None:
                 why = "unpacks files whose names are not known"
-                yield EffectFinding(Verdict(part.text, Level.ASK, why, firm=self._denies), archive.text)
+                yield EffectFinding(Verdict(part.text, Level.ASK, why, final=self._denies), archive.text)
             for name in names or ():
                 # With any number of folders left out, as --strip-components says.
                 pieces = name.rstrip("/").split("/")
@@ -268,7 +268,7 @@ class EffectVerdicts:
                 why = "writes files whose names are not known"
                 if self._denies:
                     why = "writes what a patch names, which cannot be compared with the rules about files"
-                yield EffectFinding(Verdict(part.text, Level.ASK, why, firm=self._denies), "-")
+                yield EffectFinding(Verdict(part.text, Level.ASK, why, final=self._denies), "-")
                 continue
             for name in names:
                 if name != "dev/null" and not _NOWHERE.fullmatch(name):

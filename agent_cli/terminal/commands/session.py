@@ -45,7 +45,7 @@ def _exit(ctx: SlashContext, words: str) -> None:
 @slash("clear", "start a new session here")
 def _clear(ctx: SlashContext, words: str) -> None:
     running = sum(job.running for job in ctx.agent.conversation.deps.context.state(Jobs).all())
-    ctx.start_over()
+    ctx.start_new_session()
     ended = f" {counted(running, 'background command')} ended." if running else ""
     ctx.say(f"A new session; the old one is saved.{ended}")
 

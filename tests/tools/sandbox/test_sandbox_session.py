@@ -78,7 +78,7 @@ def test_a_server_that_no_user_and_no_rule_allowed_is_closed_to_the_browser_and_
 ) -> None:
     house.shared()
     port = free_port()
-    house.bench.ctx.terms = lambda command: RunConditions(vouched=False)
+    house.bench.ctx.run_conditions = lambda command: RunConditions(vouched=False)
     command = f"python3 -m http.server {port} --bind 127.0.0.1"
     shown = house(command, run_in_background=True)
     said = f"Port {port}: open to later commands, closed to the user's browser"

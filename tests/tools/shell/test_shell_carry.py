@@ -153,7 +153,7 @@ def test_keys_are_carried_but_not_written_down(bench: Bench) -> None:
 
 
 def imposing(bench: Bench, **variables: str) -> None:
-    bench.ctx.terms = lambda command: RunConditions(variables if "hardened" in command else {})
+    bench.ctx.run_conditions = lambda command: RunConditions(variables if "hardened" in command else {})
 
 
 def test_what_was_imposed_on_a_command_is_not_carried_over(bench: Bench) -> None:

@@ -93,10 +93,10 @@ def deny() -> Any:
 
 def test_what_names_the_network_gets_it_once_allowed(tmp_path: Path) -> None:
     policy = Policy(Workspace(tmp_path))
-    assert policy.terms("git fetch && npm install").network
-    assert not policy.terms("pytest -q").network
-    assert policy.terms("git status").env["GIT_OPTIONAL_LOCKS"] == "0"
-    assert not policy.terms("git commit -m x").env
+    assert policy.run_conditions("git fetch && npm install").network
+    assert not policy.run_conditions("pytest -q").network
+    assert policy.run_conditions("git status").env["GIT_OPTIONAL_LOCKS"] == "0"
+    assert not policy.run_conditions("git commit -m x").env
 
 
 def test_the_setting_may_be_one_word(work: Path) -> None:

@@ -121,7 +121,7 @@ def _waited_for(
         channel = Channel()
     try:
         env = ctx.state(ShellState).applied(base) | (channel.env if channel else {})
-        terms = ctx.terms(args.command)
+        terms = ctx.run_conditions(args.command)
         with _confined(argv, args, env | terms.env, ctx, terms) as wrapped:
             apart = imposed(env, wrapped.env)
             inherited = (*((channel.fd,) if channel else ()), *wrapped.pass_fds)
@@ -157,7 +157,7 @@ def _in_background(
     argv: list[str], args: BashArgs, seconds: float, ctx: ToolContext
 ) -> Generator[Progress, None, ToolResult]:
     base, _ = command_env(ctx)
-    terms = ctx.terms(args.command)
+    terms = ctx.run_conditions(args.command)
     env = ctx.state(ShellState).applied(base) | terms.env
     wrapped = _confined(argv, args, env, ctx, terms)
     job = ctx.state(Jobs).start(
