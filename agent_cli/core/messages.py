@@ -18,17 +18,22 @@ from agent_tools.record import Value
 
 
 class Text(Value, tag="Text"):
-    """Words of the model."""
+    """Words of the model. `phase`: what the provider calls them, such as "commentary", and wants to be told again."""
 
     text: str
+    phase: str = ""
 
 
 class Thinking(Value, tag="Thinking"):
-    """Reasoning of the model. `signature` proves it to the provider that made it; `data` is what came encrypted."""
+    """Reasoning of the model. `signature` proves it to the provider that made it; `data` is what came encrypted.
+
+    provider: who made it on the Responses API and takes it back there; nobody else does.
+    """
 
     text: str = ""
     signature: str = ""
     data: str = ""
+    provider: str = ""
 
 
 class ToolCall(Value, tag="ToolCall"):

@@ -329,7 +329,7 @@ def _thought_through(messages: tuple[Message, ...]) -> bool:
             break
         if isinstance(message, AssistantMessage) and message.calls:
             first = message.parts[0]
-            if not isinstance(first, Thinking) or not (first.signature or first.data):
+            if not isinstance(first, Thinking) or first.provider or not (first.signature or first.data):
                 return False
     return True
 
@@ -357,6 +357,8 @@ def _message(message: Message, *, foreign: bool) -> tuple[str, list[bytes]]:
     blocks = []
     for part in message.parts:
         if isinstance(part, Thinking):
+            if part.provider:
+                continue  # made on another API
             if ours and part.data:
                 blocks.append(encoded({"type": "redacted_thinking", "data": part.data}))
             elif ours and part.signature:

@@ -132,7 +132,7 @@ def _json(value: Any) -> str:
 
 
 def _block(part: Thinking) -> dict[str, str] | None:
-    if part.data:
+    if part.data and not part.provider:
         return {"type": "redacted_thinking", "data": part.data}
     if part.signature:
         return {"type": "thinking", "thinking": part.text, "signature": part.signature}

@@ -22,6 +22,9 @@ from agent_tools.net.http import HttpResponse, Timeouts
 
 Part = dict[str, Any]
 
+# How a refusal names the API that a model wants instead.
+RESPONSES = "v1/responses"
+
 
 def content_of(message: UserMessage) -> str | list[Part]:
     """The content of a user message: its text, behind what it shows."""
@@ -135,6 +138,8 @@ class OpenAIChat(HttpModelClient):
 
     def _adapt(self, request: Request, error: ModelError) -> str | None:
         words = error.failure.message.lower()
+        if RESPONSES in words:
+            return None
         if "reasoning_content" in words and self._takes(request, "reasoning_content"):
             self._rejected.add((request.model, "reasoning_content"))
             self._returns_reasoning = not self._returns_reasoning

@@ -13,7 +13,8 @@ from typing import Any, Literal
 
 from agent_tools.record import Value
 
-Wire = Literal["openai", "anthropic", "litellm", "scripted"]
+Wire = Literal["openai", "responses", "anthropic", "litellm", "scripted"]
+WireApi = Literal["auto", "responses", "chat"]
 
 
 class Provider(Value):

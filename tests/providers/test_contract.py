@@ -183,10 +183,10 @@ def test_a_request_is_the_previous_one_and_a_suffix(wire: Wire) -> None:
             gathered(transport.stream(request(wire, messages=tuple(history[:length])), CancelToken()))
         bodies = [without_breakpoints(body) for body in server.bodies]
     for before, after in pairwise(bodies):
-        messages = before.pop("messages")
-        longer = after["messages"]
+        messages = before.pop(wire.history)
+        longer = after[wire.history]
         assert longer[: len(messages)] == messages
-        assert before == {k: v for k, v in after.items() if k != "messages"}
+        assert before == {k: v for k, v in after.items() if k != wire.history}
 
 
 def test_forbidding_calls_keeps_the_tools_in_the_request(wire: Wire) -> None:

@@ -1,0 +1,93 @@
+"""`agent -p` with OpenAI's own models, whose provider refuses tools on Chat Completions."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from tests.helpers import agent
+from tests.providers.server import Call, ModelServer, Received, Reply
+
+# What OpenAI answers, whatever the effort.
+REFUSAL = (
+    "Function tools with reasoning_effort are not supported for gpt-5.6 in /v1/chat/completions. "
+    "Please use /v1/responses or set reasoning_effort to 'none'."
+)
+
+
+def like_openai(reply: Reply) -> object:
+    """The reply on the Responses API; a refusal of tools on Chat Completions."""
+
+    def answer(received: Received) -> Reply:
+        if received.path.endswith("/chat/completions") and received.body.get("tools"):
+            return Reply(status=400, error=REFUSAL, error_type="invalid_request_error")
+        return reply
+
+    return answer
+
+
+def openai(server: ModelServer) -> dict[str, str]:
+    return {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": server.openai_url, "AGENT_RETRIES": "0"}
+
+
+def test_the_default_model_of_openai_runs_with_tools(work: Path) -> None:
+    look = Reply(thinking="hm", encrypted="gAAA", calls=(Call("Read", {"file_path": "a.txt"}),))
+    with ModelServer([like_openai(look), like_openai(Reply(text="It greets."))]) as server:
+        done = agent(["-p", "--model", "openai/gpt-5.6", "what is a.txt?"], work, openai(server))
+    assert (done.returncode, done.stdout) == (0, "It greets.\n"), done.stderr
+    assert [r.path for r in server.requests] == ["/v1/responses"] * 2
+    first, second = server.bodies
+    assert second["input"][: len(first["input"])] == first["input"]
+    assert first["store"] is False and first["prompt_cache_key"] == second["prompt_cache_key"]
+    kinds = [item["type"] for item in second["input"]]
+    assert kinds[-3:] == ["reasoning", "function_call", "function_call_output"]
+    assert second["input"][-3]["encrypted_content"] == "gAAA"
+
+
+def test_encrypted_reasoning_is_there_after_the_program_has_ended(work: Path) -> None:
+    answers = [Reply(thinking="hm", encrypted="gAAA", text="One."), Reply(text="Two.")]
+    with ModelServer([like_openai(reply) for reply in answers]) as server:
+        for words in (["first"], ["-c", "second"]):
+            done = agent(["-p", "--model", "openai/gpt-5.6", *words], work, openai(server))
+            assert done.returncode == 0, done.stderr
+    again = [item for item in server.bodies[1]["input"] if item["type"] == "reasoning"]
+    assert [item["encrypted_content"] for item in again] == ["gAAA"]
+    assert server.bodies[0]["prompt_cache_key"] == server.bodies[1]["prompt_cache_key"]
+
+
+def test_a_model_that_nobody_knows_moves_to_the_api_that_its_server_names(work: Path) -> None:
+    with ModelServer([like_openai(Reply(text="Hi."))] * 2) as server:
+        done = agent(["-p", "--model", "openai/new-model", "hi"], work, openai(server))
+    assert (done.returncode, done.stdout) == (0, "Hi.\n"), done.stderr
+    assert [r.path for r in server.requests] == ["/v1/chat/completions", "/v1/responses"]
+
+
+def test_a_server_without_the_responses_api_is_spoken_to_in_chat_completions(work: Path) -> None:
+    def old(received: Received) -> Reply:
+        missing = Reply(status=404, error="Not Found", error_type="not_found")
+        return missing if received.path.endswith("/responses") else Reply(text="Hi.")
+
+    with ModelServer([old, old]) as server:
+        done = agent(["-p", "--model", "openai/gpt-5.6", "hi"], work, openai(server))
+    assert (done.returncode, done.stdout) == (0, "Hi.\n"), done.stderr
+    assert [r.path for r in server.requests] == ["/v1/responses", "/v1/chat/completions"]
+
+
+def test_the_api_of_a_compatible_server_is_a_setting(work: Path) -> None:
+    with ModelServer([Reply(text="Hi.")] * 2) as server:
+        for api, path in (("responses", "/v1/responses"), ("chat", "/v1/chat/completions")):
+            settings = json.dumps({"providers": {"openai": {"wire_api": api}}})
+            args = ["-p", "--model", "openai/gpt-5.6" if api == "chat" else "openai/m", "--settings", settings, "hi"]
+            done = agent(args, work, openai(server))
+            assert (done.returncode, done.stdout) == (0, "Hi.\n"), done.stderr
+            assert server.requests[-1].path == path
+
+
+def test_azure_is_reached_directly_where_its_api_is_named(work: Path) -> None:
+    with ModelServer([Reply(text="Hi.")]) as server:
+        settings = json.dumps({"providers": {"azure": {"wire_api": "responses"}}})
+        env = {"AZURE_API_KEY": "k", "AZURE_API_BASE": server.url}
+        done = agent(["-p", "--model", "azure/our-deployment", "--settings", settings, "hi"], work, env)
+    assert (done.returncode, done.stdout) == (0, "Hi.\n"), done.stderr
+    assert server.requests[0].path == "/openai/v1/responses"
+    assert server.bodies[0]["model"] == "our-deployment"
