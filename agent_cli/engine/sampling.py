@@ -101,7 +101,7 @@ class AnswerDraft:
     def _think(self, chunk: ThinkingChunk) -> None:
         last = self._parts[-1] if self._parts else None
         if chunk.continues(last):
-            self._parts[-1] = chunk.block(last.text)
+            self._parts[-1] = chunk.block(last)
         else:
             self._parts.append(chunk.block())
 

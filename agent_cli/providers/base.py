@@ -74,7 +74,7 @@ class TextChunk(Value):
 
 
 class ThinkingChunk(Value):
-    """A piece of reasoning. A signature, encrypted data or a provider closes the block it belongs to.
+    """A piece of reasoning. A signature or encrypted data closes the block it belongs to.
 
     provider: who takes the block back. Its data belongs to the text before it; without a provider it is a block.
     """
@@ -86,13 +86,13 @@ class ThinkingChunk(Value):
 
     def continues(self, last: object) -> TypeGuard[Thinking]:
         """Whether it belongs to the block that `last` is."""
-        if not isinstance(last, Thinking) or last.signature or last.data or last.provider:
+        if not isinstance(last, Thinking) or last.signature or last.data:
             return False
-        return bool(self.provider) or not self.data
+        return last.provider in ("", self.provider) and (bool(self.provider) or not self.data)
 
-    def block(self, begun: str = "") -> Thinking:
-        """The block that it makes. begun: the text of the one that it continues."""
-        text = begun + self.text
+    def block(self, last: Thinking | None = None) -> Thinking:
+        """The block that it makes, with the one that it continues."""
+        text = last.text + self.text if last else self.text
         if self.provider:
             return Thinking(text, self.signature, self.data, self.provider)
         return Thinking(text, self.signature, self.data)

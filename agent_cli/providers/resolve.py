@@ -53,6 +53,8 @@ WireApiOf = Callable[[str], WireApi]
 
 SHORT_NAMES = {"sonnet": "claude-sonnet-5", "opus": "claude-opus-5", "haiku": "claude-haiku-4-5"}
 SCRIPTED = "scripted:"
+# Models that OpenAI refuses on Chat Completions, alone or with tools.
+_WITH_RESPONSES = r"gpt-([5-9]|\d\d)|o[1-9](-|$)|codex-"
 
 
 class ResolvedModel(Value, tag="Resolved"):
@@ -247,17 +249,11 @@ def _wire(
         return "responses" if api == "responses" else "openai"
     if provider.wire == "litellm" and transport == "direct":
         raise ModelSetupError(f"{provider.name} is reached only through LiteLLM: set transport to auto")
-    if provider.name == "openai" and (not elsewhere or _wants_responses(model)):
+    if provider.name == "openai" and (not elsewhere or re.match(_WITH_RESPONSES, model)):
+        return "responses"
+    if provider.wire == "openai" and (info := lookup(provider.name, model)) is not None and info.responses_only:
         return "responses"
     return provider.wire
-
-
-def _wants_responses(model: str) -> bool:
-    """Whether OpenAI refuses the model, or the model with tools, on Chat Completions."""
-    if re.match(r"gpt-([5-9]|\d\d)|o[1-9](-|$)|codex-", model):
-        return True
-    info = lookup("openai", model)
-    return info is not None and info.responses_only
 
 
 def _azure_url(url: str) -> str:

@@ -60,6 +60,7 @@ class ResponsesReader:
         self._raw = ""
         self._refused = False
         self._thinking = False
+        self._spoke = False
         self._calls = 0
         # By id and by place.
         self._items: dict[str | int, _Item] = {}
@@ -70,7 +71,8 @@ class ResponsesReader:
         if kind == "response.output_text.delta":
             if text := event.get("delta"):
                 item = self._item(event) or self._opened("message", event)
-                item.heard = True
+                if not item.heard:
+                    text = self._paragraph(item) + text
                 yield TextChunk(text, item.phase) if item.phase else TextChunk(text)
         elif (handler := _HANDLERS.get(kind or "")) is not None:
             yield from handler(self, event)
@@ -144,18 +146,21 @@ class ResponsesReader:
         if not (text := event.get("delta")):
             return
         item = self._item(event) or self._opened("reasoning", event)
-        part = event.get("summary_index"), event.get("content_index")
+        yield self._reasoned(item, text, event["type"], event.get("summary_index", event.get("content_index")))
+
+    def _reasoned(self, item: _Item, text: str, kind: str, part: Any = 0) -> ThinkingChunk:
         # Parts, and items that nothing else stands between, are paragraphs.
         if (item.heard and part != item.part) or (not item.heard and self._thinking):
             text = "\n\n" + text
         item.part, item.heard, self._thinking = part, True, True
-        yield ThinkingChunk(text)
+        # Reasoning in clear goes back to whoever made it; a summary does so with what it comes from.
+        return ThinkingChunk(text) if "summary" in kind else ThinkingChunk(text, provider=self._provider)
 
     def _refusal(self, event: dict[str, Any]) -> Iterator[Chunk]:
         self._refused = True
         if text := event.get("delta"):
-            (self._item(event) or self._opened("message", event)).heard = True
-            yield TextChunk(text)
+            item = self._item(event) or self._opened("message", event)
+            yield TextChunk(text if item.heard else self._paragraph(item) + text)
 
     def _done(self, event: dict[str, Any]) -> Iterator[Chunk]:
         whole = event["item"]
@@ -175,8 +180,9 @@ class ResponsesReader:
             yield from self._whole_call(item, whole)
         elif item.kind == "message" and not item.heard:
             item.phase = str(whole.get("phase") or "")
-            for part in whole.get("content") or ():
-                yield from self._part(item, part)
+            if text := "".join(map(self._part, whole.get("content") or ())):
+                text = self._paragraph(item) + text
+                yield TextChunk(text, item.phase) if item.phase else TextChunk(text)
         elif item.kind == "reasoning":
             yield from self._whole_thought(item, whole)
 
@@ -190,26 +196,26 @@ class ResponsesReader:
         if item.argument:
             yield ToolCallDelta(item.index, '"}')
 
-    def _part(self, item: _Item, part: dict[str, Any]) -> Iterator[Chunk]:
+    def _part(self, part: dict[str, Any]) -> str:
         if part.get("type") == "refusal":
             self._refused = True
-            yield TextChunk(str(part.get("refusal") or ""))
-        elif text := part.get("text"):
-            yield TextChunk(text, item.phase) if item.phase else TextChunk(text)
+            return str(part.get("refusal") or "")
+        return part.get("text") or ""
+
+    def _paragraph(self, item: _Item) -> str:
+        """What a message begins with: the second one of an answer is a new paragraph."""
+        item.heard = True
+        begun, self._spoke = self._spoke, True
+        return "\n\n" if begun else ""
 
     def _whole_thought(self, item: _Item, whole: dict[str, Any]) -> Iterator[Chunk]:
-        content = [text for part in whole.get("content") or () if (text := part.get("text"))]
         if not item.heard:
-            summary = [text for part in whole.get("summary") or () if (text := part.get("text"))]
-            if text := "\n\n".join(summary or content):
-                yield ThinkingChunk("\n\n" + text if self._thinking else text)
-                self._thinking = True
+            for name in ("summary", "content"):
+                if texts := [text for part in whole.get(name) or () if (text := part.get("text"))]:
+                    yield self._reasoned(item, "\n\n".join(texts), name)
+                    break
         if data := whole.get("encrypted_content"):
             yield ThinkingChunk(data=data, provider=self._provider)
-            self._thinking = False
-        elif content:
-            # Reasoning in clear, which servers of open models want back.
-            yield ThinkingChunk(provider=self._provider)
             self._thinking = False
 
     def _end(self, event: dict[str, Any]) -> Iterator[Chunk]:

@@ -50,6 +50,7 @@ def nothing(url: str) -> str | None:
         ("mistral-large-latest", "mistral", "mistral-large-latest", "openai"),
         ("deepseek-chat", "deepseek", "deepseek-chat", "openai"),
         ("grok-4.6", "xai", "grok-4.6", "openai"),
+        ("xai/grok-4.20-multi-agent", "xai", "grok-4.20-multi-agent", "responses"),
         ("gemini-2.5-pro", "gemini", "gemini-2.5-pro", "litellm"),
         ("bedrock/anthropic.claude-v2", "bedrock", "anthropic.claude-v2", "litellm"),
         ("anthropic.claude-3-haiku-20240307-v1:0", "bedrock", "anthropic.claude-3-haiku-20240307-v1:0", "litellm"),

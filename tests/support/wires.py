@@ -122,11 +122,11 @@ def gathered(chunks: Iterable[Chunk]) -> Answer:
             else:
                 parts.append(Text(chunk.text, chunk.phase))
         elif isinstance(chunk, ThinkingChunk):
-            if isinstance(last, Thinking) and open_thought and (chunk.provider or not chunk.data):
+            if isinstance(last, Thinking) and open_thought and (chunk.provider or not (chunk.data or last.provider)):
                 parts[-1] = Thinking(last.text + chunk.text, chunk.signature, chunk.data, chunk.provider)
             else:
                 parts.append(Thinking(chunk.text, chunk.signature, chunk.data, chunk.provider))
-            open_thought = not (chunk.signature or chunk.data or chunk.provider)
+            open_thought = not (chunk.signature or chunk.data)
         elif isinstance(chunk, ToolCallStart):
             assert chunk.index not in calls, "a call is announced once"
             calls[chunk.index] = [chunk.id, chunk.name, ""]
