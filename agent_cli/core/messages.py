@@ -130,7 +130,7 @@ def _feedback(text: str) -> str | None:
 
 
 # The words for it of the providers: OpenAI, Anthropic, Gemini, Mistral, the Responses API.
-_CUT = {"length", "max_tokens", "max_output_tokens", "model_length", "model_context_window_exceeded"}
+_CUT = {"length", "max_tokens", "max_output_tokens", "model_length", "model_context_window_exceeded", "incomplete"}
 
 
 def was_cut(message: AssistantMessage) -> bool:

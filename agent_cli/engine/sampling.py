@@ -127,6 +127,8 @@ def _call(call_id: str, name: str, fragments: list[str]) -> ToolCall:
     raw = "".join(fragments)
     try:
         arguments = json.loads(raw) if raw.strip() else {}
+        if isinstance(arguments, str):
+            arguments = json.loads(arguments)  # some servers encode them twice
     except (ValueError, RecursionError):
         return ToolCall(call_id, name, {}, broken=raw)
     fine = isinstance(arguments, dict) and _depth_within(arguments, MOST_NESTED)
@@ -229,6 +231,9 @@ def sample(turn: Turn, request: Request) -> Generator[Event, None, AssistantMess
         turn.deps.context.cancel.check()
         if draft.stopped is None:
             raise ModelError(Failure("network", "The provider's answer broke off before its end.", retryable=True))
+        if draft.stopped.reason == "refusal":
+            word = f" ({draft.stopped.raw})" if draft.stopped.raw not in ("", "refusal") else ""
+            raise ModelError(Failure("refused", f"{turn.options.label} refused to answer{word}."))
     except (ModelError, CancelledError) as error:
         failed = error
         turn.in_model_call = isinstance(error, CancelledError)

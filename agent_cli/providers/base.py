@@ -179,7 +179,7 @@ class ModelError(Exception):
 _STOP_WORDS: dict[StopReason, str] = {
     "end_turn": "stop end_turn eos eos_token complete completed",
     "tool_use": "tool_use tool_calls tool_call function_call",
-    "max_tokens": "max_tokens length max_output_tokens model_length model_context_window_exceeded",
+    "max_tokens": "max_tokens length max_output_tokens model_length model_context_window_exceeded incomplete",
     "stop_sequence": "stop_sequence",
     "refusal": "refusal content_filter content_filtered guardrail_intervened sensitive safety recitation language"
     " blocklist prohibited_content spii image_safety image_prohibited_content error_toxic",

@@ -78,7 +78,9 @@ class OpenAIResponses(HttpModelClient):
     def stream(self, request: Request, cancel: CancelToken) -> Iterator[Chunk]:
         """See `ModelClient`."""
         if request.thinking_tokens:
-            yield from self._once(f"{self._provider} takes no reasoning budget over this protocol; set an effort instead.")
+            yield from self._once(
+                f"{self._provider} takes no reasoning budget over this protocol; set an effort instead."
+            )
         if request.prefill:
             yield from self._once(f"{self._provider} cannot continue a given beginning; the prefill was left out.")
         for step in self._send(request, cancel):

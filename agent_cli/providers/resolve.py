@@ -236,9 +236,7 @@ def _split(name: str, base_url: str | None) -> tuple[Provider, str]:
     raise NoModelError(f"{unknown}: write it as provider/model (see `agent models`), or set base_url")
 
 
-def _wire(
-    provider: Provider, model: str, elsewhere: bool, transport: TransportChoice, api: WireApi, url: str
-) -> Wire:
+def _wire(provider: Provider, model: str, elsewhere: bool, transport: TransportChoice, api: WireApi, url: str) -> Wire:
     if transport == "litellm":
         return "litellm"
     if api != "auto":

@@ -272,5 +272,3 @@ def responses_usage(report: dict[str, Any]) -> Usage:
         cache_write=given.get("cache_write_tokens") or 0,
         cost=float(report.get("cost") or 0.0),
     )
-
-
