@@ -95,8 +95,9 @@ class OpenAIResponses(HttpModelClient):
         if re.search(_UNREADABLE, words) and self._forget_reasoning(request, words):
             return ""
         options = self._options(request)
-        for option in ("effort", "verbosity"):
-            if option in options and (level := self._level(option, options[option], words)):
+        for option in [name for name in _LEVELS if name in words] or _LEVELS:
+            known = (request.model, option) in self._nearest
+            if option in options and not known and (level := self._level(option, options[option], words)):
                 self._nearest[request.model, option] = level
                 return f"{request.model} takes no {option} {options[option]}; it is {level}."
         for option, (pattern, advice) in _OPTIONAL.items():

@@ -92,7 +92,7 @@ def _response_violations(body: dict[str, Any]) -> list[str]:
             after = items[place + 1] if place + 1 < len(items) else {"type": "nothing"}
             if after["type"] not in (*outputs, "reasoning") and after.get("role") != "assistant":
                 found.append("reasoning without the item that must follow it")
-        elif waiting:
+        elif waiting and item.get("role") == "user":
             found += [f"call without an output: {c}" for c in waiting]
             waiting = []
     return found + [f"call without an output: {c}" for c in waiting]
