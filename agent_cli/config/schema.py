@@ -287,7 +287,10 @@ class Settings(Value, tag="Settings"):
     web: Annotated[WebSettings, "what the web tools may do"] = WebSettings()
     sandbox: Annotated[SandboxSettings, "what commands run in"] = SandboxSettings()
     undo: Annotated[Undo, "what is saved so that work can be undone"] = Undo()
-    providers: Annotated[dict[str, ProviderSettings], "how providers are reached, as [providers.NAME]"] = {}  # noqa: RUF012
+    providers: Annotated[
+        dict[str, ProviderSettings],
+        'OpenAI\'s protocol for a provider: { NAME = { wire_api = "responses" or "chat" } }',
+    ] = {}  # noqa: RUF012
     mcp: Annotated[Mcp, "MCP servers"] = Mcp()
     terminal: Annotated[Terminal, "how a session looks and is typed in"] = Terminal()
 

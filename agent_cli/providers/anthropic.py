@@ -192,6 +192,8 @@ class Anthropic(HttpModelClient):
         """See `ModelClient`. A prefill comes as the first text, so that the texts together are the whole answer."""
         if request.json_schema is not None:
             yield from self._once("Anthropic takes no JSON schema here; the answer is checked afterwards.")
+        if request.verbosity:
+            yield from self._once("Anthropic takes no verbosity.")
         if request.thinking_tokens and not self._thinks_by_budget(request):
             yield from self._once(f"{request.model} takes no thinking budget; it follows the effort alone.")
         if request.prefill and self._thinking(request):

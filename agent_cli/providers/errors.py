@@ -21,6 +21,9 @@ Kind = Literal["auth", "rate_limit", "overloaded", "context_too_long", "bad_requ
 LONGEST = 500
 LOADING_WAIT = 10.0  # seconds: loading takes a local server up to a minute, longer than all the usual waits together
 
+# How a refusal of Chat Completions names the API that a model wants instead.
+RESPONSES_API = "v1/responses"
+
 # Patterns as text: they are compiled when something fails, not when the program starts.
 _TOO_LONG = (
     r"context.length.exceeded|context_window_exceeded|exceed_context_size|maximum context length"

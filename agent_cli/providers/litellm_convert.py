@@ -75,6 +75,8 @@ def arguments_of(
     sent.update((name, value) for name, value in asked.items() if name not in lacking)
     if request.reasoning_summary and not claude:
         lacking.append("reasoning_summary")
+    if request.verbosity:
+        lacking.append("verbosity")
     if request.prefill and not prefill:
         lacking.append("prefill")
     return sent, [Notice(f"{model} takes no {name.replace('_', ' ')} over LiteLLM") for name in lacking]

@@ -9,18 +9,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from agent_cli.providers.base import Chunk, ModelClient, ModelError, Notice, Request
+from agent_cli.providers.errors import RESPONSES_API
 from agent_tools.cancel import CancelToken
 
 _NOT_HERE = (404, 405, 501)
 
 
 class EitherWire:
-    """`wire` until a server asks for the other one. named: how a refusal names that; "": by having nothing there."""
+    """`wire` until the server asks for the other one. responses: whether `wire` speaks the Responses API."""
 
-    def __init__(self, wire: ModelClient, other: Callable[[], ModelClient], named: str) -> None:
+    def __init__(self, wire: ModelClient, other: Callable[[], ModelClient], *, responses: bool) -> None:
         self._wire = wire
         self._other = other
-        self._named = named
+        self._responses = responses
         self._certain = False
 
     def stream(self, request: Request, cancel: CancelToken) -> Iterator[Chunk]:
@@ -55,6 +56,7 @@ class EitherWire:
             close()
 
     def _asks_for_other(self, error: ModelError) -> bool:
-        if self._named:
-            return error.failure.kind == "bad_request" and self._named in error.failure.message.lower()
-        return error.status in _NOT_HERE and "has no model named" not in error.failure.message
+        said = error.failure.message
+        if self._responses:
+            return error.status in _NOT_HERE and "has no model named" not in said
+        return error.failure.kind == "bad_request" and RESPONSES_API in said.lower()

@@ -116,7 +116,7 @@ def resolve(
             raise missing_key(provider)
         source = "none needed" if provider.local else "none found"
     compatible = provider.litellm == "openai" and provider.name != "openai"
-    via_openai = provider.wire == "openai" and (provider.local or elsewhere)
+    via_openai = provider.wire in ("openai", "responses") and (provider.local or elsewhere)
     return ResolvedModel(
         provider=provider.name,
         model=model,
@@ -169,12 +169,11 @@ def open_transport(
     if resolved.wire in ("openai", "responses"):
         wire = _openai_wire(resolved, resolved.wire == "responses", key, limits, headers)
         if resolved.either:
-            from agent_cli.providers.openai_chat import RESPONSES
             from agent_cli.providers.openai_either import EitherWire
 
             first = resolved.wire == "responses"
             other = partial(_openai_wire, resolved, not first, key, limits, headers)
-            wire = EitherWire(wire, other, "" if first else RESPONSES)
+            wire = EitherWire(wire, other, responses=first)
     elif resolved.wire == "anthropic":
         from agent_cli.providers.anthropic import Anthropic
 
@@ -247,11 +246,13 @@ def _wire(provider: Provider, model: str, elsewhere: bool, transport: TransportC
         return "responses" if api == "responses" else "openai"
     if provider.wire == "litellm" and transport == "direct":
         raise ModelSetupError(f"{provider.name} is reached only through LiteLLM: set transport to auto")
-    if provider.name == "openai" and (not elsewhere or re.match(_WITH_RESPONSES, model)):
+    if provider.wire not in ("openai", "responses"):
+        return provider.wire
+    info = lookup(provider.name, model)
+    needed = re.match(_WITH_RESPONSES, model) if provider.name == "openai" else None
+    if needed or (info is not None and info.responses_only):
         return "responses"
-    if provider.wire == "openai" and (info := lookup(provider.name, model)) is not None and info.responses_only:
-        return "responses"
-    return provider.wire
+    return "openai" if elsewhere else provider.wire
 
 
 def _azure_url(url: str) -> str:

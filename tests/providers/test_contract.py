@@ -134,6 +134,13 @@ def test_a_prefill_begins_the_answer_or_is_named(wire: Wire) -> None:
     assert answer.text == "hello world" or (answer.text == " world" and answer.notices)
 
 
+def test_verbosity_is_sent_or_named(wire: Wire) -> None:
+    with ModelServer([Reply(text="x")]) as server:
+        answer = ask(wire, server, verbosity="low")
+        sent = '"verbosity":"low"' in server.requests[0].raw.decode()
+    assert sent != any("verbosity" in notice for notice in answer.notices)
+
+
 def test_an_option_that_the_wire_lacks_is_named_once(wire: Wire) -> None:
     with ModelServer([Reply(text="x"), Reply(text="x")]) as server:
         transport = wire.open(server)
