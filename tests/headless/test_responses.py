@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from tests.helpers import agent
-from tests.providers.server import Call, ModelServer, Received, Reply
+from tests.support.model_server import Call, ModelServer, Received, Reply
+from tests.support.program import agent
 
 # What OpenAI answers, whatever the effort.
 REFUSAL = (

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers import agent
-from tests.providers.server import Call, ModelServer, Reply
+from tests.support.model_server import Call, ModelServer, Reply
+from tests.support.program import agent
 
 MODELS = {"openai": "openai/m", "responses": "openai/gpt-5.6", "anthropic": "anthropic/claude-x"}
 

@@ -9,13 +9,17 @@ from typing import Any
 import pytest
 
 from agent_cli.core.messages import AssistantMessage, Message, Text, Thinking, ToolCall, ToolMessage, UserMessage
-from agent_cli.providers.base import ModelError, Request, ToolSpec
+from agent_cli.providers.anthropic import Anthropic
+from agent_cli.providers.base import ModelClient, ModelError, Request, ToolSpec
+from agent_cli.providers.litellm_convert import arguments_of
+from agent_cli.providers.openai_chat import OpenAIChat
+from agent_cli.providers.openai_either import EitherWire
 from agent_cli.providers.openai_responses import OpenAIResponses
 from agent_tools.cancel import CancelToken
 from agent_tools.record import from_plain, to_plain
 from agent_tools.schema import Freeform
-from tests.providers.server import Call, ModelServer, Received, Reply
-from tests.providers.wires import TOOLS, Answer, gathered
+from tests.support.model_server import Call, ModelServer, Received, Reply
+from tests.support.wires import TOOLS, Answer, gathered
 
 PATCH = ToolSpec(
     "Patch",
@@ -155,6 +159,96 @@ def test_what_came_encrypted_is_stored_and_read_again() -> None:
         asked(wire, UserMessage("hi"), again, UserMessage("and?"))
         sent = server.bodies[1]["input"][1]
     assert (sent["encrypted_content"], sent["summary"][0]["text"]) == ("gAAA", "hm")
+
+
+@pytest.mark.parametrize("model", ["claude-sonnet-4-5", "kimi-k3"])
+def test_the_messages_api_is_not_sent_what_came_encrypted_elsewhere(model: str) -> None:
+    answer = AssistantMessage((thought("gAAA"), Text("So.")), model="gpt-5.6")
+    with ModelServer([Reply(text="ok")]) as server:
+        request = Request(model, "", (UserMessage("hi"), answer, UserMessage("and?")))
+        gathered(Anthropic(server.anthropic_url, "k").stream(request, CancelToken()))
+        assert "gAAA" not in server.requests[0].raw.decode()
+
+
+def test_litellm_is_not_sent_what_came_encrypted_elsewhere() -> None:
+    answer = AssistantMessage((thought("gAAA"), Text("So.")), model="gpt-5.6")
+    request = Request("claude-x", "", (UserMessage("hi"), answer, UserMessage("and?")))
+    sent, _ = arguments_of(request, "anthropic/claude-x", set(), "")
+    assert "gAAA" not in json.dumps(sent)
+
+
+# At an address where either protocol may be spoken.
+
+
+def either(server: ModelServer, *, responses: bool) -> EitherWire:
+    wires: list[Callable[[], ModelClient]] = [
+        lambda: OpenAIChat(server.openai_url, "k"),
+        lambda: OpenAIResponses(server.openai_url, "k"),
+    ]
+    return EitherWire(wires[responses](), wires[not responses], responses=responses)
+
+
+def texts(wire: ModelClient, times: int = 2) -> list[str]:
+    return [gathered(wire.stream(Request("m", "", (UserMessage("hi"),)), CancelToken())).text for _ in range(times)]
+
+
+def paths(server: ModelServer) -> list[str]:
+    return [received.path.removeprefix("/v1/") for received in server.requests]
+
+
+CHAT, RESPONSES = "chat/completions", "responses"
+
+
+@pytest.mark.parametrize("status", [404, 405, 501])
+def test_without_a_responses_api_chat_completions_is_spoken_from_then_on(status: int) -> None:
+    with ModelServer([Reply(status=status, error="Not Found"), Reply(text="a"), Reply(text="b")]) as server:
+        assert texts(either(server, responses=True)) == ["a", "b"]
+        assert paths(server) == [RESPONSES, CHAT, CHAT]
+
+
+@pytest.mark.parametrize(
+    ("status", "error"),
+    [
+        (400, "Function tools with reasoning_effort are not supported. Please use /v1/responses instead."),
+        (404, "This model is only supported in v1/responses and not in v1/chat/completions."),
+    ],
+)
+def test_a_refusal_that_names_the_responses_api_leads_there(status: int, error: str) -> None:
+    with ModelServer([Reply(status=status, error=error), Reply(text="a"), Reply(text="b")]) as server:
+        assert texts(either(server, responses=False)) == ["a", "b"]
+        assert paths(server) == [CHAT, RESPONSES, RESPONSES]
+
+
+@pytest.mark.parametrize("responses", [True, False])
+def test_an_address_that_answers_stays_with_its_protocol(responses: bool) -> None:
+    later = Reply(status=404, error="Please use /v1/responses")
+    with ModelServer([Reply(text="a"), later]) as server:
+        wire = either(server, responses=responses)
+        assert texts(wire, 1) == ["a"]
+        with pytest.raises(ModelError):
+            texts(wire, 1)
+
+
+@pytest.mark.parametrize("status", [400, 401, 429, 500])
+def test_other_failures_move_nothing(status: int) -> None:
+    with ModelServer([Reply(status=status, error="No.")]) as server, pytest.raises(ModelError):
+        texts(either(server, responses=True), 1)
+    assert paths(server) == [RESPONSES]
+
+
+def test_a_model_that_the_server_lacks_is_named_at_once() -> None:
+    missing = Reply(status=404, error="The model m does not exist", error_type="model_not_found")
+    with ModelServer([missing]) as server, pytest.raises(ModelError, match="has no model named 'm'"):
+        texts(either(server, responses=True), 1)
+
+
+def test_where_neither_is_the_first_answer_is_told() -> None:
+    with ModelServer([Reply(status=404, error="First.")] * 2 + [Reply(text="now")]) as server:
+        wire = either(server, responses=True)
+        with pytest.raises(ModelError, match="nothing at this address"):
+            texts(wire, 1)
+        assert texts(wire, 1) == ["now"]
+        assert paths(server) == [RESPONSES, CHAT, RESPONSES]
 
 
 # Tools whose input is plain text.

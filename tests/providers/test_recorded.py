@@ -19,7 +19,7 @@ from agent_cli.providers.base import ModelError, Request, ToolSpec
 from agent_cli.providers.openai_responses import OpenAIResponses
 from agent_tools.cancel import CancelToken
 from agent_tools.schema import Freeform
-from tests.providers.server import ModelServer, Reply
+from tests.support.model_server import ModelServer, Reply
 
 RESPONSES = sorted((Path(__file__).parent / "recorded" / "responses").iterdir())
 PATCH = ToolSpec("Patch", "Changes files.", {"type": "object"}, Freeform("patch"))

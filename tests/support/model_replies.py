@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from agent_cli.core.results import Usage
 from agent_tools.record import Value
-from tests.providers.responses import response_events, response_whole
+from tests.support.response_events import response_events, response_whole
 
 
 class Call(Value):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from agent_cli.core.results import Usage
 
 if TYPE_CHECKING:
-    from tests.providers.replies import Reply
+    from tests.support.model_replies import Reply
 
 _INCOMPLETE = {"max_tokens": "max_output_tokens", "refusal": "content_filter"}
 
