@@ -3,7 +3,8 @@
 Nothing is stored at the provider: every request carries the conversation, byte for byte the previous one plus a suffix.
 The model's reasoning comes encrypted (from some servers in clear), is part of the history, and goes back to the
 provider that made it, with the items it led to; without those it is refused. The ids of items are left out, because
-they name what a provider has stored. Options that are rejected are left out from then on.
+they name what a provider has stored; a server that insists gets others. Options that are rejected are left out from
+then on.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ _OPTIONAL = {
 }
 _LEVELS: dict[str, tuple[str, ...]] = {"effort": get_args(Effort), "verbosity": get_args(Verbosity)}
 _UNREADABLE = r"encrypted.content|type 'reasoning'|reasoning (input )?items?\b"
+_NO_ID = r"input\[\d+\]\.id\b|'?id'? (is a required|field required)"
 _LONGEST_ID = 64
 _LAST = ("response.completed", "response.incomplete")
 
@@ -74,6 +76,7 @@ class OpenAIResponses(HttpModelClient):
         # What a server takes in place of a level that it does not know, and reasoning that it cannot read.
         self._nearest: dict[tuple[str, str], str] = {}
         self._unreadable: set[str] = set()
+        self._with_ids = False
 
     def stream(self, request: Request, cancel: CancelToken) -> Iterator[Chunk]:
         """See `ModelClient`."""
@@ -92,6 +95,10 @@ class OpenAIResponses(HttpModelClient):
 
     def _adapt(self, request: Request, error: ModelError) -> str | None:
         words = f"{error.failure.message} {error.code}".lower()
+        if re.search(_NO_ID, words) and not self._with_ids:
+            self._with_ids = True
+            self._messages.forget()
+            return ""
         if re.search(_UNREADABLE, words) and self._forget_reasoning(request, words):
             return ""
         options = self._options(request)
@@ -215,11 +222,12 @@ class OpenAIResponses(HttpModelClient):
     def _reasoning(self, part: Thinking) -> list[bytes]:
         if part.provider != self._provider or (mark := _mark(part)) in self._unreadable:
             return []
+        identity = {"id": f"rs_{mark}"} if self._with_ids or not part.data else {}
+        item: Item = {"type": "reasoning", **identity, "summary": []}
         if part.data:
             summary = [{"type": "summary_text", "text": part.text}] if part.text else []
-            return [encoded({"type": "reasoning", "summary": summary, "encrypted_content": part.data})]
-        content = [{"type": "reasoning_text", "text": part.text}]
-        return [encoded({"type": "reasoning", "id": f"rs_{mark}", "summary": [], "content": content})]
+            return [encoded({**item, "summary": summary, "encrypted_content": part.data})]
+        return [encoded({**item, "content": [{"type": "reasoning_text", "text": part.text}]})]
 
     def _call(self, call: ToolCall) -> Item:
         call_id = _call_id(call.id)
@@ -249,7 +257,7 @@ def _said(role: str, content: list[Item]) -> bytes:
 
 
 def _answer(part: Text) -> bytes:
-    said = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": part.text}]}
+    said = {"type": "message", "role": "assistant", "content": part.text}
     return encoded({**said, "phase": part.phase} if part.phase else said)
 
 
@@ -260,7 +268,7 @@ def _text(text: str) -> list[Item]:
 def _shown(item: Media) -> Item:
     url = f"data:{item.mime};base64,{item.data}"
     if item.kind == "image":
-        return {"type": "input_image", "image_url": url}
+        return {"type": "input_image", "image_url": url, "detail": "auto"}
     return {"type": "input_file", "filename": item.name.rpartition("/")[2] or "document.pdf", "file_data": url}
 
 

@@ -97,10 +97,7 @@ def test_what_a_message_is_in_items() -> None:
     )
     user, said, call, output, done = body_of(*history)["input"]
     assert user == {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "hi"}]}
-    assert said == {
-        "type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "I look."}],
-        "phase": "commentary",
-    }  # fmt: skip
+    assert said == {"type": "message", "role": "assistant", "content": "I look.", "phase": "commentary"}
     assert call["arguments"] == '{"path":"ä"}' and call["call_id"] == output["call_id"] and len(call["call_id"]) == 64
     assert output["output"] == "words" and "phase" not in done
 
@@ -392,6 +389,20 @@ def test_reasoning_that_the_server_cannot_read_is_forgotten_and_the_next_is_not(
     assert (first.text, first.notices) == ("fine", ())
     sent = [[i["encrypted_content"] for i in body["input"] if i["type"] == "reasoning"] for body in server.bodies]
     assert sent == [["old"], [], ["new"]]
+
+
+def test_a_server_that_wants_ids_of_reasoning_gets_some() -> None:
+    answer = AssistantMessage((thought("one"), Text("So.")))
+    refusal = refusing(
+        lambda body: any(i["type"] == "reasoning" and "id" not in i for i in body["input"]),
+        "Missing required parameter: 'input[1].id'.",
+    )
+    with ModelServer([refusal] * 3) as server:
+        wire = OpenAIResponses(server.openai_url, "k")
+        for _ in range(2):
+            assert asked(wire, UserMessage("hi"), answer, UserMessage("and?")).text == "fine"
+        ids = [item.get("id") for body in server.bodies for item in body["input"] if item["type"] == "reasoning"]
+    assert ids[0] is None and ids[1] and ids[1] == ids[2]
 
 
 def test_a_refusal_that_no_option_explains_is_passed_on() -> None:
