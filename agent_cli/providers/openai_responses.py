@@ -41,6 +41,8 @@ _OPTIONAL = {
 }
 _LEVELS: dict[str, tuple[str, ...]] = {"effort": get_args(Effort), "verbosity": get_args(Verbosity)}
 _UNREADABLE = r"encrypted.content|type 'reasoning'|reasoning (input )?items?\b"
+_WITH_CUSTOM = r"(openai/)?(gpt-([5-9]|\d\d)|codex-)"
+_NO_CUSTOM = r"custom|(tools|input)\[\d+\]\.type|type of 'item'"
 _NO_ID = r"input\[\d+\]\.id\b|'?id'? (is a required|field required)"
 _LONGEST_ID = 64
 _LAST = ("response.completed", "response.incomplete")
@@ -111,7 +113,7 @@ class OpenAIResponses(HttpModelClient):
             if option in options and re.search(pattern, words):
                 self._rejected.add((request.model, option))
                 return f"{request.model} {advice}." if advice else ""
-        if self._freeform and "custom" in words:
+        if self._freeform and re.search(_NO_CUSTOM, words):
             self._rejected.add((request.model, "custom"))
             return ""
         return None
@@ -177,7 +179,9 @@ class OpenAIResponses(HttpModelClient):
         return b"".join((encoded(options)[:-1], tools, b',"input":[', items, b"]}"))
 
     def _encode_tools(self, request: Request) -> bytes:
-        custom = self._takes(request, "custom")
+        # Others take such tools and never offer them to the model.
+        trained = self._provider == "azure" or re.match(_WITH_CUSTOM, request.model) is not None
+        custom = trained and self._takes(request, "custom")
         freeform = {t.name: t.freeform.argument for t in request.tools if t.freeform and custom}
         if freeform != self._freeform:
             self._freeform = freeform

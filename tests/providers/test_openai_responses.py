@@ -29,8 +29,8 @@ PATCH = ToolSpec(
 )
 
 
-def asked(wire: OpenAIResponses, *messages: Message, **changes: Any) -> Answer:
-    request = Request("m", "Be brief.", messages or (UserMessage("hi"),), TOOLS).but(**changes)
+def asked(wire: OpenAIResponses, *messages: Message, model: str = "gpt-5.6", **changes: Any) -> Answer:
+    request = Request(model, "Be brief.", messages or (UserMessage("hi"),), TOOLS).but(**changes)
     return gathered(wire.stream(request, CancelToken()))
 
 
@@ -283,6 +283,21 @@ def test_a_tool_in_plain_text_is_offered_with_its_grammar_and_called_with_one_ar
         assert output == {"type": "custom_tool_call_output", "call_id": "c1", "output": "done"}
 
 
+@pytest.mark.parametrize(
+    ("model", "provider", "kind"),
+    [
+        ("gpt-5.6", "openai", "custom"),
+        ("gpt-5.3-codex", "openai", "custom"),
+        ("our-deployment", "azure", "custom"),
+        ("gpt-4.1", "openai", "function"),
+        ("qwen3-coder", "llama_cpp", "function"),
+        ("gpt-oss-20b", "vllm", "function"),
+    ],
+)
+def test_only_models_that_know_such_tools_are_offered_them(model: str, provider: str, kind: str) -> None:
+    assert body_of(model=model, wire={"provider": provider}, tools=(PATCH,))["tools"][0]["type"] == kind
+
+
 def test_without_a_grammar_the_text_is_free() -> None:
     body = body_of(tools=(PATCH.but(freeform=Freeform("patch")),))
     assert body["tools"][0]["format"] == {"type": "text"}
@@ -295,8 +310,9 @@ def test_a_call_that_was_no_text_stays_a_function_call() -> None:
     assert kinds(body)[1:] == ["function_call"] * 2 + ["function_call_output"] * 2
 
 
-def test_a_server_without_such_tools_gets_a_function() -> None:
-    refusal = refusing(lambda body: body["tools"][-1]["type"] == "custom", "Unknown tool type: 'custom'")
+@pytest.mark.parametrize("error", ["Unknown tool type: 'custom'", "Cannot determine type of 'item'."])
+def test_a_server_without_such_tools_gets_a_function(error: str) -> None:
+    refusal = refusing(lambda body: body["tools"][-1]["type"] == "custom", error)
     call = AssistantMessage((ToolCall("1", "Patch", {"patch": "x"}),))
     history = (UserMessage("hi"), call, ToolMessage("1", "Patch", "y"))
     with ModelServer([refusal, refusal, refusal]) as server:
@@ -366,7 +382,7 @@ def test_a_level_that_a_model_lacks_is_the_nearest_one(option: str, wanted: str,
         both = {"effort": "low", "verbosity": "low", option: wanted}
         first, _ = asked(wire, **both), asked(wire, **both)
     assert [body[group][option] for body in server.bodies] == [wanted, taken, taken]
-    assert first.notices == (f"m takes no {option} {wanted}; it is {taken}.",)
+    assert first.notices == (f"gpt-5.6 takes no {option} {wanted}; it is {taken}.",)
 
 
 @pytest.mark.parametrize(

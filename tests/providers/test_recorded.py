@@ -47,7 +47,7 @@ def test_responses(path: Path, cut: int) -> None:
     draft, failed = AnswerDraft(), None
     with ModelServer([reply.but(cut=cut)]) as server:
         wire = OpenAIResponses(server.openai_url, None)
-        request = Request("m", "", (UserMessage("hi"),), (PATCH,), stream=path.suffix == ".sse")
+        request = Request("gpt-5.6", "", (UserMessage("hi"),), (PATCH,), stream=path.suffix == ".sse")
         try:
             for chunk in wire.stream(request, CancelToken()):
                 draft.take(chunk)
