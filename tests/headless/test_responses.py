@@ -5,6 +5,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
+from agent_cli.core.results import Usage
+from agent_cli.providers.catalog import lookup
 from tests.support.model_server import Call, ModelServer, Received, Reply
 from tests.support.program import agent
 
@@ -53,6 +57,43 @@ def test_encrypted_reasoning_is_there_after_the_program_has_ended(work: Path) ->
     again = [item for item in server.bodies[1]["input"] if item["type"] == "reasoning"]
     assert [item["encrypted_content"] for item in again] == ["gAAA"]
     assert server.bodies[0]["prompt_cache_key"] == server.bodies[1]["prompt_cache_key"]
+
+
+def test_an_answer_that_fails_on_the_way_is_asked_for_again_and_its_cost_is_told(work: Path) -> None:
+    nothing = {"input_tokens": 0, "output_tokens": 0}
+    failure = {"code": "rate_limit_exceeded", "message": "Rate limit reached. Please try again in 10ms."}
+    events = [
+        {"type": "response.created", "response": {"id": "r", "model": "gpt-5.6"}},
+        {"type": "response.output_text.delta", "item_id": "m", "output_index": 0, "delta": "Half"},
+        {"type": "response.failed", "response": {"status": "failed", "error": failure, "usage": nothing}},
+    ]
+    broken = "".join(f"event: {e['type']}\ndata: {json.dumps(e)}\n\n" for e in events)
+    usage = Usage(input=1_000_000, output=1000, reasoning=800, cache_read=900_000)
+    replies = [Reply(raw=broken.encode(), content_type="text/event-stream"), Reply(text="Whole.", usage=usage)]
+    with ModelServer(replies) as server:
+        args = ["-p", "--output-format", "json", "--model", "openai/gpt-5", "hi"]
+        done = agent(args, work, {**openai(server), "AGENT_RETRIES": "1"})
+    result = json.loads(done.stdout)
+    assert (done.returncode, result["result"]) == (0, "Whole."), done.stderr
+    assert "trying again in 0.0 s (1 of 1)" in done.stderr
+    counts = ("input_tokens", "cache_read_input_tokens", "output_tokens", "reasoning_tokens")
+    assert [result["usage"][name] for name in counts] == [100_000, 900_000, 1000, 800]
+    price = lookup("openai", "gpt-5")
+    assert price is not None and price.prices[0].cache_read and price.prices[0].input and price.prices[0].output
+    at = price.prices[0]
+    cost = 100_000 * at.input + 900_000 * at.cache_read + 1000 * at.output
+    assert result["total_cost_usd"] == pytest.approx(cost) and result["cost_is_reliable"]
+
+
+def test_another_provider_continues_the_session_without_the_reasoning(work: Path) -> None:
+    answers = [Reply(thinking="hm", encrypted="gAAA", text="One."), Reply(text="Two."), Reply(text="Three.")]
+    with ModelServer(answers) as server:
+        keys = {**openai(server), "ANTHROPIC_API_KEY": "k", "ANTHROPIC_BASE_URL": server.anthropic_url}
+        for model, words in (("openai/gpt-5.6", []), ("anthropic/claude-x", ["-c"]), ("openai/gpt-5.6", ["-c"])):
+            done = agent(["-p", "--model", model, *words, "hi"], work, keys)
+            assert done.returncode == 0, done.stderr
+    first, second, third = (received.raw.decode() for received in server.requests)
+    assert "gAAA" not in first + second and third.count("gAAA") == 1
 
 
 def test_a_model_that_nobody_knows_moves_to_the_api_that_its_server_names(work: Path) -> None:
