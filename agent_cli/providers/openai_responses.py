@@ -17,11 +17,11 @@ from typing import Any, get_args
 from agent_cli.core.messages import AssistantMessage, Message, Text, Thinking, ToolCall, ToolMessage, UserMessage
 from agent_cli.core.modes import Effort, Verbosity
 from agent_cli.providers.base import Chunk, ModelError, Request, ToolSpec
-from agent_cli.providers.http import HttpResponse, Timeouts
 from agent_cli.providers.http_client import EncodedMessages, HttpModelClient, encoded
 from agent_cli.providers.responses_stream import ResponsesReader
 from agent_tools.cancel import CancelToken
 from agent_tools.media import Media
+from agent_tools.net.http import HttpResponse, Timeouts
 
 Item = dict[str, Any]
 
