@@ -85,6 +85,16 @@ def test_an_answer_that_fails_on_the_way_is_asked_for_again_and_its_cost_is_told
     assert result["total_cost_usd"] == pytest.approx(cost) and result["cost_is_reliable"]
 
 
+def test_stream_json_shows_the_summary_and_keeps_what_is_encrypted(work: Path) -> None:
+    with ModelServer([Reply(thinking="I look around.", encrypted="gAAA", text="Done.")]) as server:
+        args = ["-p", "--output-format", "stream-json", "--model", "openai/gpt-5.6", "hi"]
+        done = agent(args, work, openai(server))
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    blocks = [b for line in lines if line["type"] == "assistant" for b in line["message"]["content"]]
+    assert [b["type"] for b in blocks] == ["thinking", "text"] and blocks[0]["thinking"] == "I look around."
+    assert "gAAA" not in done.stdout
+
+
 def test_another_provider_continues_the_session_without_the_reasoning(work: Path) -> None:
     answers = [Reply(thinking="hm", encrypted="gAAA", text="One."), Reply(text="Two."), Reply(text="Three.")]
     with ModelServer(answers) as server:
