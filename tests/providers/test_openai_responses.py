@@ -16,7 +16,7 @@ from agent_cli.providers.openai_chat import OpenAIChat
 from agent_cli.providers.openai_either import EitherWire
 from agent_cli.providers.openai_responses import OpenAIResponses
 from agent_tools.cancel import CancelToken
-from agent_tools.record import from_plain, to_plain
+from agent_tools.record import from_json, to_json
 from agent_tools.schema import Freeform
 from tests.support.model_server import Call, ModelServer, Received, Reply
 from tests.support.wires import TOOLS, Answer, gathered
@@ -150,9 +150,9 @@ def test_what_came_encrypted_is_stored_and_read_again() -> None:
         wire = OpenAIResponses(server.openai_url, "k")
         answer = asked(wire)
         assert answer.parts == (Thinking("hm", "", "gAAA", "openai"), Text("So."))
-        stored = json.loads(json.dumps(to_plain(answer.message)))
+        stored = json.loads(json.dumps(to_json(answer.message)))
         assert stored["parts"][0]["type"] == "Thinking"
-        again = from_plain(AssistantMessage, stored)
+        again = from_json(AssistantMessage, stored)
         asked(wire, UserMessage("hi"), again, UserMessage("and?"))
         sent = server.bodies[1]["input"][1]
     assert (sent["encrypted_content"], sent["summary"][0]["text"]) == ("gAAA", "hm")
