@@ -15,7 +15,7 @@ HEAD, TAIL = 10_000, 20_000
 
 
 def read(response: http.client.HTTPResponse) -> tuple[str, dict[int, dict[str, str]]]:
-    """The text and the calls of a streamed answer of either protocol."""
+    """The text and the calls of a streamed answer of any protocol."""
     texts: list[str] = []
     calls: dict[int, dict[str, str]] = {}
     for line in response:
@@ -30,6 +30,13 @@ def read(response: http.client.HTTPResponse) -> tuple[str, dict[int, dict[str, s
                 known = calls.setdefault(call["index"], {"id": call.get("id", ""), "name": "", "arguments": ""})
                 known["name"] += call["function"].get("name", "")
                 known["arguments"] += call["function"].get("arguments", "")
+        elif event.get("type") == "response.output_text.delta":
+            texts.append(event["delta"])
+        elif event.get("type") == "response.output_item.done" and event["item"]["type"] == "function_call":
+            item = event["item"]
+            calls[event["output_index"]] = {
+                "id": item["call_id"], "name": item["name"], "arguments": item["arguments"],
+            }  # fmt: skip
         elif event.get("type") == "content_block_delta":
             texts.append(event["delta"].get("text", ""))
     return "".join(texts), calls
@@ -62,10 +69,18 @@ def main() -> None:
         if not calls:
             print(text)
             return
+        if "input" in body:
+            for call in calls.values():
+                asked = {"type": "function_call", "call_id": call["id"], "name": call["name"]}
+                body["input"].append({**asked, "arguments": call["arguments"]})
+            for call in calls.values():
+                output = {"type": "function_call_output", "call_id": call["id"], "output": run(call["arguments"])}
+                body["input"].append(output)
+            continue
         functions = [{"name": c["name"], "arguments": c["arguments"]} for c in calls.values()]
         ids = [c["id"] for c in calls.values()]
-        asked = [{"id": i, "type": "function", "function": f} for i, f in zip(ids, functions, strict=True)]
-        body["messages"].append({"role": "assistant", "content": text or None, "tool_calls": asked})
+        made = [{"id": i, "type": "function", "function": f} for i, f in zip(ids, functions, strict=True)]
+        body["messages"].append({"role": "assistant", "content": text or None, "tool_calls": made})
         for call in calls.values():
             output = run(call["arguments"])
             body["messages"].append({"role": "tool", "tool_call_id": call["id"], "content": output})

@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import Any
 
 from benchmarks.measure import expect
-from benchmarks.stage import ANTHROPIC, OPENAI, PROMPT, Stage, call_bash, say
+from benchmarks.stage import OPENAI, PROMPT, PROTOCOLS, Stage, call_bash, history, say
 from benchmarks.table import Row
 from tests.support.model_server import Received
 
@@ -21,9 +21,9 @@ ROUNDS = 6
 def size(stage: Stage, runs: int) -> Iterator[Row]:
     """The first request of a session in a small repository."""
     stage.answer = say("Hello there.")
-    for protocol, model in (("OpenAI", OPENAI), ("Anthropic", ANTHROPIC)):
+    for protocol, model in PROTOCOLS:
         [first] = stage.requests(lambda model=model: expect(stage.agent(PROMPT, model=model), "Hello"))  # type: ignore[misc]
-        peers = "" if model == ANTHROPIC else (
+        peers = "" if model != OPENAI else (
             "aider 3 KB, mini 3, OpenCode 30, gptme 36, Codex 39, Gemini 46, Claude Code 113"
         )  # fmt: skip
         tools = len(json.dumps(first.body["tools"])) / 1000
@@ -35,7 +35,7 @@ def size(stage: Stage, runs: int) -> Iterator[Row]:
 
 def prefix(stage: Stage, runs: int) -> Iterator[Row]:
     """The share of each request that the next one begins with: within a turn, and where -c begins another."""
-    for protocol, model in (("OpenAI", OPENAI), ("Anthropic", ANTHROPIC)):
+    for protocol, model in PROTOCOLS:
 
         def turn(*args: str, model: str = model) -> Sequence[Received]:
             stage.answer = call_bash(ROUNDS, "echo {n}; echo and more")
@@ -69,13 +69,13 @@ def kept(one: Received, two: Received) -> float:
 
 def _pieces(body: dict[str, Any]) -> list[bytes]:
     parts = [*body.get("tools", ()), "system"]
-    system = body.get("system")
+    system = body.get("system") or body.get("instructions")
     parts += [system] if isinstance(system, str) else system or []
-    for message in body["messages"]:
-        content = message["content"]
+    for message in history(body):
+        content = message.get("content")
         # A message of several blocks may grow by further blocks, and is still a prefix of itself.
         if isinstance(content, list):
-            parts += [message["role"], *content]
+            parts += [message.get("role", message.get("type")), *content]
         else:
             parts.append(message)
     return [json.dumps(_unmarked(part)).encode() for part in parts]

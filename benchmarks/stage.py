@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from benchmarks.measure import Sample, expect, measured
 from tests.support.model_server import Call, ModelServer, Received, Reply
@@ -19,7 +20,9 @@ from tests.support.model_server import Call, ModelServer, Received, Reply
 ROOT = Path(__file__).resolve().parent.parent
 FLOOR = Path(__file__).with_name("floor.py")
 PROMPT = "Say hello."
-OPENAI, ANTHROPIC = "openai/gpt-4.1-mini", "anthropic/claude-sonnet-4-5"
+OPENAI, RESPONSES, ANTHROPIC = "openai/gpt-4.1-mini", "openai/gpt-5.6", "anthropic/claude-sonnet-4-5"
+PROTOCOLS = (("OpenAI", OPENAI), ("Responses", RESPONSES), ("Anthropic", ANTHROPIC))
+_PATHS = {OPENAI: "/v1/chat/completions", RESPONSES: "/v1/responses", ANTHROPIC: "/v1/messages"}
 
 Answer = Callable[[Received], Reply]
 
@@ -37,21 +40,28 @@ def call_bash(times: int, command: str) -> Answer:
     """
 
     def answer(request: Received) -> Reply:
-        last = next((i for i, m in enumerate(reversed(request.body["messages"])) if _is_prompt(m)), 0)
-        since = request.body["messages"][len(request.body["messages"]) - last :]
-        done = sum(m["role"] == "assistant" for m in since)
+        messages = history(request.body)
+        last = next((i for i, m in enumerate(reversed(messages)) if _is_prompt(m)), 0)
+        since = messages[len(messages) - last :]
+        done = sum(m.get("role") == "assistant" or m.get("type") == "function_call" for m in since)
         if done >= times:
             return Reply(text="All is done.")
         line = command.replace("{n}", str(done))
-        return Reply(calls=(Call("Bash", {"command": line}, f"call-{len(request.body['messages'])}"),))
+        return Reply(calls=(Call("Bash", {"command": line}, f"call-{len(messages)}"),))
 
     return answer
 
 
-def _is_prompt(message: dict[str, object]) -> bool:
-    content = message["content"]
+def history(body: dict[str, Any]) -> list[dict[str, Any]]:
+    """The conversation in a request, in whichever protocol."""
+    found: list[dict[str, Any]] = body["input"] if "input" in body else body["messages"]
+    return found
+
+
+def _is_prompt(message: dict[str, Any]) -> bool:
+    content = message.get("content")
     outputs = isinstance(content, list) and any(block["type"] == "tool_result" for block in content)
-    return message["role"] == "user" and not outputs
+    return message.get("role") == "user" and not outputs
 
 
 class PacedServer(ModelServer):
@@ -131,9 +141,8 @@ class Stage:
         """Run the floor once, with the program's first request as its own."""
         if model not in self._bodies:
             self._capture(model)
-        path = "/v1/messages" if model == ANTHROPIC else "/v1/chat/completions"
         self.arrived.clear()
-        argv = [sys.executable, str(FLOOR), str(self.server.port), path, str(self._bodies[model])]
+        argv = [sys.executable, str(FLOOR), str(self.server.port), _PATHS[model], str(self._bodies[model])]
         sample = measured(argv, self.project, self.env)
         return sample.but(first_request=self.arrived[0] - sample.started) if self.arrived else sample
 
@@ -141,7 +150,7 @@ class Stage:
         answer, self.answer = self.answer, say("Hello.")
         [first] = self.requests(lambda: expect(self.agent(PROMPT, model=model), "Hello."))
         self.answer = answer
-        path = self.home / f"{model.partition('/')[0]}.json"
+        path = self.home / f"{model.replace('/', '-')}.json"
         path.write_bytes(first.raw)
         self._bodies[model] = path
 

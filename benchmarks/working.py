@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from benchmarks.measure import BenchmarkError, Sample, expect, interleaved, typical
-from benchmarks.stage import PROMPT, Stage, call_bash, say
+from benchmarks.stage import OPENAI, PROMPT, RESPONSES, Stage, call_bash, say
 from benchmarks.table import Row
 
 STEPS = 20
@@ -17,25 +17,28 @@ LINES = "seq -f 'line %g of the output of {n}, and some words' 2000"
 def step(stage: Stage, runs: int) -> Iterator[Row]:
     """One more round with a command that does nothing: many steps less one step, by their difference."""
 
-    def with_steps(steps: int, *, floor: bool) -> Sample:
+    def with_steps(steps: int, model: str, *, floor: bool) -> Sample:
         stage.answer = call_bash(steps, "true {n}")
-        run = stage.floor() if floor else stage.agent(PROMPT, "--allowedTools", "Bash")
+        run = stage.floor(model) if floor else stage.agent(PROMPT, "--allowedTools", "Bash", model=model)
         return expect(run, "All is done.")
 
-    found = interleaved(
-        {
-            "ours": lambda: with_steps(1 + STEPS, floor=False),
-            "ours 1": lambda: with_steps(1, floor=False),
-            "floor": lambda: with_steps(1 + STEPS, floor=True),
-            "floor 1": lambda: with_steps(1, floor=True),
-        },
-        runs,
-    )
-    ours, floor = (
-        (typical(found[name]) - typical(found[f"{name} 1"])) / STEPS * 1000 for name in ("ours", "floor")
-    )  # fmt: skip
     peers = "floor 2 ms, gptme 45, Claude Code 51, Codex 56, Gemini 106, OpenCode 254"
-    yield Row("step", "one more tool step, CPU", ours, "ms", "<= floor + 5 ms", ours <= floor + 5, floor, peers)
+    for what, model in (("", OPENAI), (", Responses", RESPONSES)):
+        found = interleaved(
+            {
+                "ours": lambda m=model: with_steps(1 + STEPS, m, floor=False),  # type: ignore[misc]
+                "ours 1": lambda m=model: with_steps(1, m, floor=False),  # type: ignore[misc]
+                "floor": lambda m=model: with_steps(1 + STEPS, m, floor=True),  # type: ignore[misc]
+                "floor 1": lambda m=model: with_steps(1, m, floor=True),  # type: ignore[misc]
+            },
+            runs,
+        )
+        ours, floor = (
+            (typical(found[name]) - typical(found[f"{name} 1"])) / STEPS * 1000 for name in ("ours", "floor")
+        )
+        goal, met = "<= floor + 5 ms", ours <= floor + 5
+        yield Row("step", f"one more tool step{what}, CPU", ours, "ms", goal, met, floor, peers)
+        peers = ""
 
 
 def stream(stage: Stage, runs: int) -> Iterator[Row]:
@@ -49,12 +52,21 @@ def stream(stage: Stage, runs: int) -> Iterator[Row]:
         return expect(sample)
 
     found = interleaved(
-        {"ours": lambda: whole(stage.agent(PROMPT)), "floor": lambda: whole(stage.floor())}, runs
-    )  # fmt: skip
-    ours, floor = typical(found["ours"]), typical(found["floor"])
+        {
+            "ours": lambda: whole(stage.agent(PROMPT)),
+            "floor": lambda: whole(stage.floor()),
+            "responses": lambda: whole(stage.agent(PROMPT, model=RESPONSES)),
+            "responses floor": lambda: whole(stage.floor(RESPONSES)),
+        },
+        runs,
+    )
     peers = "floor 0.53 s, Codex 1.3, Claude Code 2.8, Gemini 9.0, OpenCode 15, aider > 70, gptme 82"
-    goal, what = "<= 1x Codex = 2.45x floor", "20,000-chunk answer to a pipe, CPU"
-    yield Row("stream", what, ours, "s", goal, ours <= 2.45 * floor, floor, peers)
+    ours, floor = typical(found["ours"]), typical(found["floor"])
+    goal = "<= 1x Codex = 2.45x floor"
+    yield Row("stream", "20,000-chunk answer to a pipe, CPU", ours, "s", goal, ours <= 2.45 * floor, floor, peers)
+    other, below = typical(found["responses"]), typical(found["responses floor"])
+    what = "20,000-chunk answer to a pipe, Responses, CPU"
+    yield Row("stream", what, other, "s", "<= 2.45x floor", other <= 2.45 * below, below)
 
 
 def results(stage: Stage, runs: int) -> Iterator[Row]:

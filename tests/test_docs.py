@@ -123,7 +123,12 @@ def test_settings_in_examples_are_accepted(path: Path) -> None:
 
 def test_the_table_of_providers_is_complete() -> None:
     rows = re.findall(r"^\| `(\w+)` \| ([\w ]+) \| ([^|]+) \|.*\| (.*) \|$", page("models.md"), re.MULTILINE)
-    ways = {"openai": "Chat Completions", "anthropic": "Anthropic Messages", "litellm": "LiteLLM"}
+    ways = {
+        "openai": "Chat Completions",
+        "responses": "Responses",
+        "anthropic": "Anthropic Messages",
+        "litellm": "LiteLLM",
+    }
     shown = [(name, way, tuple(re.findall(r"`(\w+)`", keys)), default.strip(" `")) for name, way, keys, default in rows]
     assert [r for r in shown if r[1] in ways.values()] == [(p.name, ways[p.wire], p.keys, p.default) for p in PROVIDERS]
 

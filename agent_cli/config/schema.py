@@ -11,7 +11,7 @@ from functools import cache
 from typing import Annotated, Any, Literal
 
 from agent_cli.core.hooks import Hook
-from agent_cli.core.modes import Effort, Mode
+from agent_cli.core.modes import Effort, Mode, Verbosity
 from agent_tools.record import Value, hints_of
 
 
@@ -181,6 +181,14 @@ class Mcp(Value, tag="Mcp"):
     schema_share: Annotated[float, "part of the model's window that the schemas of servers' tools may take"] = 0.1
 
 
+class ProviderSettings(Value):
+    """How one provider is reached, under [providers.NAME]."""
+
+    wire_api: Annotated[
+        Literal["auto", "responses", "chat"], "which of OpenAI's protocols it is spoken to in, where it has both"
+    ] = "auto"
+
+
 class Settings(Value, tag="Settings"):
     """The settings of a run, all layers merged."""
 
@@ -198,6 +206,7 @@ class Settings(Value, tag="Settings"):
     effort: Annotated[Effort | None, "reasoning effort"] = None
     thinking_tokens: Annotated[int | None, "budget for reasoning, in tokens"] = None
     reasoning_summary: Annotated[bool, "ask for summaries of hidden reasoning"] = False
+    verbosity: Annotated[Verbosity | None, "how long answers are, where the model takes it"] = None
     keep_thinking: Annotated[int, "turns whose reasoning is sent again; 0: all"] = 0
     max_tokens: Annotated[int | None, "longest answer, in tokens; empty: the model's own limit"] = None
     context_window: Annotated[int | None, "tokens that a model takes where the catalog does not say, or fewer"] = None
@@ -278,6 +287,10 @@ class Settings(Value, tag="Settings"):
     web: Annotated[WebSettings, "what the web tools may do"] = WebSettings()
     sandbox: Annotated[SandboxSettings, "what commands run in"] = SandboxSettings()
     undo: Annotated[Undo, "what is saved so that work can be undone"] = Undo()
+    providers: Annotated[
+        dict[str, ProviderSettings],
+        'OpenAI\'s protocol for a provider: { NAME = { wire_api = "responses" or "chat" } }',
+    ] = {}  # noqa: RUF012
     mcp: Annotated[Mcp, "MCP servers"] = Mcp()
     terminal: Annotated[Terminal, "how a session looks and is typed in"] = Terminal()
 

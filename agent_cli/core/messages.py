@@ -18,17 +18,22 @@ from agent_tools.record import Value
 
 
 class Text(Value, tag="Text"):
-    """Words of the model."""
+    """Words of the model. `phase`: what the provider calls them, such as "commentary", and wants to be told again."""
 
     text: str
+    phase: str = ""
 
 
 class Thinking(Value, tag="Thinking"):
-    """Reasoning of the model. `signature` proves it to the provider that made it; `data` is what came encrypted."""
+    """Reasoning of the model. `signature` proves it to the provider that made it; `data` is what came encrypted.
+
+    provider: who made it on the Responses API and takes it back there; nobody else does.
+    """
 
     text: str = ""
     signature: str = ""
     data: str = ""
+    provider: str = ""
 
 
 class ToolCall(Value, tag="ToolCall"):
@@ -125,7 +130,7 @@ def _feedback(text: str) -> str | None:
 
 
 # The words for it of the providers: OpenAI, Anthropic, Gemini, Mistral, the Responses API.
-_CUT = {"length", "max_tokens", "max_output_tokens", "model_length", "model_context_window_exceeded"}
+_CUT = {"length", "max_tokens", "max_output_tokens", "model_length", "model_context_window_exceeded", "incomplete"}
 
 
 def was_cut(message: AssistantMessage) -> bool:

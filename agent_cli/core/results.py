@@ -112,6 +112,7 @@ class Failure(Value, tag="Failure"):
         "bad_request",
         "network",
         "malformed",
+        "refused",
         "script",
         "blocked",
     ]

@@ -339,6 +339,7 @@ def _unusable(model: ResolvedModel) -> str:
 def _way(model: ResolvedModel) -> str:
     wires = {
         "openai": "the Chat Completions wire",
+        "responses": "the Responses wire",
         "anthropic": "the Anthropic wire",
         "litellm": "LiteLLM",
         "scripted": "a script",

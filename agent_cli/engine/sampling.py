@@ -52,11 +52,17 @@ with lazy_imports():
 MOST_NESTED = 100
 
 
+class _Words(list[str]):
+    """The pieces of a text."""
+
+    phase = ""
+
+
 class AnswerDraft:
     """An assistant message being assembled from chunks, in the order its parts began."""
 
     def __init__(self) -> None:
-        self._parts: list[list[str] | Thinking | int] = []
+        self._parts: list[_Words | Thinking | int] = []
         self._calls: dict[int, tuple[str, str, list[str]]] = {}
         self.started = Started("", "")
         self.stopped: MessageStop | None = None
@@ -64,9 +70,12 @@ class AnswerDraft:
 
     def take(self, chunk: Chunk) -> None:
         if isinstance(chunk, TextChunk):
-            if not (self._parts and isinstance(self._parts[-1], list)):
-                self._parts.append([])
-            self._parts[-1].append(chunk.text)  # type: ignore[union-attr]
+            last = self._parts[-1] if self._parts else None
+            if not isinstance(last, _Words) or last.phase != chunk.phase:
+                last = _Words()
+                last.phase = chunk.phase
+                self._parts.append(last)
+            last.append(chunk.text)
         elif isinstance(chunk, ToolCallDelta):
             if chunk.index not in self._calls:
                 raise ModelError(Failure("malformed", "The provider sent arguments for a call it never began."))
@@ -91,18 +100,18 @@ class AnswerDraft:
 
     def _think(self, chunk: ThinkingChunk) -> None:
         last = self._parts[-1] if self._parts else None
-        if isinstance(last, Thinking) and not last.signature and not last.data and not chunk.data:
-            self._parts[-1] = Thinking(last.text + chunk.text, chunk.signature)
+        if chunk.continues(last):
+            self._parts[-1] = chunk.block(last)
         else:
-            self._parts.append(Thinking(chunk.text, chunk.signature, chunk.data))
+            self._parts.append(chunk.block())
 
     def message(self, stop_reason: str, *, with_calls: bool = True) -> AssistantMessage | None:
         """The message so far, or None where there is nothing to keep."""
         parts: list[Part] = []
         for part in self._parts:
-            if isinstance(part, list):
+            if isinstance(part, _Words):
                 if text := "".join(part):
-                    parts.append(Text(text))
+                    parts.append(Text(text, part.phase) if part.phase else Text(text))
             elif isinstance(part, Thinking):
                 parts.append(part)
             elif with_calls:
@@ -118,6 +127,8 @@ def _call(call_id: str, name: str, fragments: list[str]) -> ToolCall:
     raw = "".join(fragments)
     try:
         arguments = json.loads(raw) if raw.strip() else {}
+        if isinstance(arguments, str):
+            arguments = json.loads(arguments)  # some servers encode them twice
     except (ValueError, RecursionError):
         return ToolCall(call_id, name, {}, broken=raw)
     fine = isinstance(arguments, dict) and _depth_within(arguments, MOST_NESTED)
@@ -158,6 +169,8 @@ def request_of(options: TurnOptions, history: Iterable[Message], tool_choice: Li
         effort=options.effort,
         thinking_tokens=options.thinking_tokens,
         reasoning_summary=options.reasoning_summary,
+        verbosity=options.verbosity,
+        cache_key=options.cache_key,
         prefill=options.prefill,
         stream=options.stream,
         tool_choice=tool_choice,
@@ -218,6 +231,9 @@ def sample(turn: Turn, request: Request) -> Generator[Event, None, AssistantMess
         turn.deps.context.cancel.check()
         if draft.stopped is None:
             raise ModelError(Failure("network", "The provider's answer broke off before its end.", retryable=True))
+        if draft.stopped.reason == "refusal":
+            word = f" ({draft.stopped.raw})" if draft.stopped.raw not in ("", "refusal") else ""
+            raise ModelError(Failure("refused", f"{turn.options.label} refused to answer{word}."))
     except (ModelError, CancelledError) as error:
         failed = error
         turn.in_model_call = isinstance(error, CancelledError)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 from agent_cli.core.messages import Message, ToolCall
-from agent_cli.core.modes import Effort
+from agent_cli.core.modes import Effort, Verbosity
 from agent_cli.core.results import Limits, Spent, Usage
 from agent_cli.permissions.decision import Decision, Level
 from agent_cli.providers.base import ModelClient, ToolSpec
@@ -43,6 +43,8 @@ class TurnOptions(Value):
     effort: Effort | None = None
     thinking_tokens: int | None = None
     reasoning_summary: bool = False
+    verbosity: Verbosity | None = None
+    cache_key: str = ""
     keep_thinking: int = 0
     prefill: str = ""
     stream: bool = True

@@ -242,7 +242,7 @@ def _block(part: Part) -> dict[str, Any]:
     match part:
         case Text(text=text):
             return {"type": "text", "text": text}
-        case Thinking(data=data) if data:
+        case Thinking(data=data, provider="") if data:
             return {"type": "redacted_thinking", "data": data}
         case Thinking(text=text, signature=signature):
             return {"type": "thinking", "thinking": text, "signature": signature}

@@ -192,6 +192,8 @@ class Anthropic(HttpModelClient):
         """See `ModelClient`. A prefill comes as the first text, so that the texts together are the whole answer."""
         if request.json_schema is not None:
             yield from self._once("Anthropic takes no JSON schema here; the answer is checked afterwards.")
+        if request.verbosity:
+            yield from self._once("Anthropic takes no verbosity.")
         if request.thinking_tokens and not self._thinks_by_budget(request):
             yield from self._once(f"{request.model} takes no thinking budget; it follows the effort alone.")
         if request.prefill and self._thinking(request):
@@ -329,7 +331,7 @@ def _thought_through(messages: tuple[Message, ...]) -> bool:
             break
         if isinstance(message, AssistantMessage) and message.calls:
             first = message.parts[0]
-            if not isinstance(first, Thinking) or not (first.signature or first.data):
+            if not isinstance(first, Thinking) or first.provider or not (first.signature or first.data):
                 return False
     return True
 
@@ -357,6 +359,8 @@ def _message(message: Message, *, foreign: bool) -> tuple[str, list[bytes]]:
     blocks = []
     for part in message.parts:
         if isinstance(part, Thinking):
+            if part.provider:
+                continue  # made on another API
             if ours and part.data:
                 blocks.append(encoded({"type": "redacted_thinking", "data": part.data}))
             elif ours and part.signature:

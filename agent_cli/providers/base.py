@@ -7,23 +7,25 @@ runs over all of them. Wires keep nothing between requests but connections and t
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, TypeGuard
 
-from agent_cli.core.messages import Message
-from agent_cli.core.modes import Effort
+from agent_cli.core.messages import Message, Thinking
+from agent_cli.core.modes import Effort, Verbosity
 from agent_cli.core.results import Failure, Usage
 from agent_tools.cancel import CancelToken
 from agent_tools.record import Value
+from agent_tools.schema import Freeform
 
 StopReason = Literal["end_turn", "tool_use", "max_tokens", "stop_sequence", "refusal", "other"]
 
 
 class ToolSpec(Value):
-    """A tool as the model is told of it."""
+    """A tool as the model is told of it. freeform: where the API has such tools, its input is plain text."""
 
     name: str
     description: str
     schema: dict[str, Any]
+    freeform: Freeform | None = None
 
 
 class Request(Value):
@@ -34,6 +36,7 @@ class Request(Value):
     head: how many messages at the beginning a compaction has put there, behind which a cache may end. earlier: how many
     of the model's answers it has taken away. aside: the request is not the conversation's next.
     prefill: text that the answer must begin with. stream: False asks for the whole answer at once.
+    verbosity: how long answers are. cache_key: the same for requests that share a beginning.
     """
 
     model: str
@@ -45,6 +48,8 @@ class Request(Value):
     effort: Effort | None = None
     thinking_tokens: int | None = None
     reasoning_summary: bool = False
+    verbosity: Verbosity | None = None
+    cache_key: str = ""
     prefill: str = ""
     stream: bool = True
     tool_choice: Literal["auto", "none"] = "auto"
@@ -62,15 +67,35 @@ class Started(Value):
 
 
 class TextChunk(Value):
+    """A piece of the answer's text; one of another phase begins a new block."""
+
     text: str
+    phase: str = ""
 
 
 class ThinkingChunk(Value):
-    """A piece of reasoning. A signature or encrypted data closes the block it belongs to."""
+    """A piece of reasoning. A signature or encrypted data closes the block it belongs to.
+
+    provider: who takes the block back. Its data belongs to the text before it; without a provider it is a block.
+    """
 
     text: str = ""
     signature: str = ""
     data: str = ""
+    provider: str = ""
+
+    def continues(self, last: object) -> TypeGuard[Thinking]:
+        """Whether it belongs to the block that `last` is."""
+        if not isinstance(last, Thinking) or last.signature or last.data:
+            return False
+        return last.provider in ("", self.provider) and (bool(self.provider) or not self.data)
+
+    def block(self, last: Thinking | None = None) -> Thinking:
+        """The block that it makes, with the one that it continues."""
+        text = last.text + self.text if last else self.text
+        if self.provider:
+            return Thinking(text, self.signature, self.data, self.provider)
+        return Thinking(text, self.signature, self.data)
 
 
 class ToolCallStart(Value):
@@ -137,19 +162,24 @@ class PlainAnswer:
 
 
 class ModelError(Exception):
-    """A model call failed. `failure.kind` is one of the small set; `retry_after` is in seconds."""
+    """A model call failed. `failure.kind` is one of the small set; `retry_after` is in seconds.
 
-    def __init__(self, failure: Failure, retry_after: float | None = None) -> None:
+    status: of the HTTP answer, 0 where there was none. code: the provider's names for the error and what it is about.
+    """
+
+    def __init__(self, failure: Failure, retry_after: float | None = None, status: int = 0, code: str = "") -> None:
         super().__init__(failure.message)
         self.failure = failure
         self.retry_after = retry_after
+        self.status = status
+        self.code = code
 
 
 # The words of all providers, small; what is in no row is "other".
 _STOP_WORDS: dict[StopReason, str] = {
     "end_turn": "stop end_turn eos eos_token complete completed",
     "tool_use": "tool_use tool_calls tool_call function_call",
-    "max_tokens": "max_tokens length model_length model_context_window_exceeded",
+    "max_tokens": "max_tokens length max_output_tokens model_length model_context_window_exceeded incomplete",
     "stop_sequence": "stop_sequence",
     "refusal": "refusal content_filter content_filtered guardrail_intervened sensitive safety recitation language"
     " blocklist prohibited_content spii image_safety image_prohibited_content error_toxic",

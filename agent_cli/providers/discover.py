@@ -11,7 +11,8 @@ from agent_cli.providers.credentials import NoModelError
 from agent_cli.providers.registry import LOCAL_SERVERS, PROVIDERS, Provider, base_url_of, find, is_loopback_url
 from agent_tools.cancel import CancelToken
 
-Probe = Callable[[str], str | None]
+# Called with a base URL, and with the key of a server that has one.
+Probe = Callable[..., str | None]
 CONNECT_SECONDS = 0.2
 ANSWER_SECONDS = 1.0
 
@@ -23,6 +24,11 @@ def default_model(env: Mapping[str, str], probe: Probe | None = None) -> str:
     """
     for name, _ in _found(env, probe or probe_server):
         return name
+    for provider, variable in _with_keys(env):
+        address = _models_url(provider, env)
+        raise NoModelError(
+            f"no model is configured; {variable} is set, but {address}/models lists none: name one with --model"
+        )
     keys = ", ".join(p.keys[0] for p in PROVIDERS[:4])
     servers = ", ".join(p.name for p in _local_servers())
     raise NoModelError(
@@ -36,7 +42,7 @@ def discover(env: Mapping[str, str], probe: Probe | None = None) -> list[tuple[s
     return list(_found(env, probe or probe_server))
 
 
-def probe_server(base_url: str) -> str | None:
+def probe_server(base_url: str, key: str = "") -> str | None:
     """The first chat model that the server at `base_url` offers, or None. Gives up within about a second."""
     # Only needed where no model is configured.
     from agent_cli.providers.http_client import endpoint_url
@@ -49,7 +55,9 @@ def probe_server(base_url: str) -> str | None:
         client = HttpClient(Timeouts(CONNECT_SECONDS, ANSWER_SECONDS, ANSWER_SECONDS), {}, most_kept=0)
         if url.scheme != "http":
             return None
-        reply = client.send(url, {"Accept": "application/json"}, None, CancelToken())
+        # A gateway takes its key in either form.
+        own = {"Authorization": f"Bearer {key}", "x-api-key": key, "anthropic-version": "2023-06-01"} if key else {}
+        reply = client.send(url, {"Accept": "application/json", **own}, None, CancelToken())
         try:
             models = json.loads(reply.read_all(1 << 20))["data"] if reply.status == 200 else []
         finally:
@@ -61,14 +69,11 @@ def probe_server(base_url: str) -> str | None:
 
 
 def _found(env: Mapping[str, str], probe: Probe) -> Iterator[tuple[str, str]]:
-    for provider in PROVIDERS:
-        variable = next((v for v in provider.keys if env.get(v, "").strip()), None)
-        if variable is None or not provider.default or provider.local:
-            continue
+    for provider, variable in _with_keys(env):
         url = base_url_of(provider, env)
         if is_loopback_url(url):
             # The key belongs to a server of the user's own, which has other models.
-            if model := probe(url):
+            if model := probe(_models_url(provider, env), key=env[variable].strip()):
                 yield f"{provider.name}/{model}", f"{variable} is set and {url} answers"
             continue
         yield f"{provider.name}/{_default_of(provider)}", f"{variable} is set"
@@ -76,6 +81,20 @@ def _found(env: Mapping[str, str], probe: Probe) -> Iterator[tuple[str, str]]:
         url = base_url_of(provider, env)
         if model := probe(url):
             yield f"{provider.name}/{model}", f"a server answers at {url}"
+
+
+def _with_keys(env: Mapping[str, str]) -> Iterator[tuple[Provider, str]]:
+    """The providers that have a default model and a key in the environment, with its variable."""
+    for provider in PROVIDERS:
+        variable = next((v for v in provider.keys if env.get(v, "").strip()), None)
+        if variable is not None and provider.default and not provider.local:
+            yield provider, variable
+
+
+def _models_url(provider: Provider, env: Mapping[str, str]) -> str:
+    """Where a provider's API lists its models, without the last word."""
+    url = base_url_of(provider, env).rstrip("/")
+    return url.removesuffix("/v1") + "/v1" if provider.wire == "anthropic" else url
 
 
 def _default_of(provider: Provider) -> str:

@@ -21,6 +21,9 @@ Kind = Literal["auth", "rate_limit", "overloaded", "context_too_long", "bad_requ
 LONGEST = 500
 LOADING_WAIT = 10.0  # seconds: loading takes a local server up to a minute, longer than all the usual waits together
 
+# How a refusal of Chat Completions names the API that a model wants instead.
+RESPONSES_API = "v1/responses"
+
 # Patterns as text: they are compiled when something fails, not when the program starts.
 _TOO_LONG = (
     r"context.length.exceeded|context_window_exceeded|exceed_context_size|maximum context length"
@@ -43,6 +46,7 @@ _NO_MODEL = (
 )
 _LOADING = r"loading (the )?model|model is (still )?(being )?load(ed|ing)"
 _NO_KEY = r"(incorrect|invalid|missing|no|bad).{0,20}api.?key|api.?key not|authentication"
+_TRY_AGAIN = r"try again in (?:(\d{1,4})\s?m(?:in\w*)?\s?)?(\d{1,6}(?:\.\d{1,9})?)\s?(ms|s)"
 _HTML = r"\s*(<!doctype html|<html)"
 _TITLE = r"(?s)<title[^>]*>(.*?)</title>"
 
@@ -61,6 +65,14 @@ _STATUS_OF = {
     "insufficient_quota": 429,
     "timeout_error": 504,
     "overloaded_error": 529,
+    "server_is_overloaded": 503,
+    "slow_down": 503,
+    "vector_store_timeout": 504,
+    "invalid_prompt": 400,
+    "invalid_encrypted_content": 400,
+    "bio_policy": 400,
+    "data_residency_mismatch": 400,
+    "model_not_found": 404,
 }
 
 
@@ -77,15 +89,22 @@ def error_for_status(
         said, code = f"a web page: {_clip(title[1])}" if title else "a web page", ""
     else:
         said, code = _said(text)
-    return _error(status, said, code, provider, model, retry_after(header, status, now))
+    wait = retry_after(header, status, now)
+    return _error(status, said, code, provider, model, _wait_in(status, said) if wait is None else wait)
 
 
 def refusal_in_stream(error: Any, *, provider: str, model: str) -> ModelError:
     """The error for an `error` object that came inside an answer with status 200."""
     said, code = _said_in(error if isinstance(error, dict) else {"error": error})
     number = error.get("code") if isinstance(error, dict) else None
-    status = number if isinstance(number, int) and 400 <= number < 600 else _STATUS_OF.get(code.split(" ")[0], 500)
-    return _error(status, said, code, provider, model, None)
+    status = number if isinstance(number, int) and 400 <= number < 600 else _status_of(code)
+    return _error(status, said, code, provider, model, _wait_in(status, said))
+
+
+def _status_of(code: str) -> int:
+    if "image" in code:
+        return 400
+    return next((_STATUS_OF[name] for name in code.split() if name in _STATUS_OF), 500)
 
 
 def malformed(message: str) -> ModelError:
@@ -110,7 +129,8 @@ def _error(status: int, said: str, code: str, provider: str, model: str, wait: f
     if not said:
         lead += "" if "HTTP" in lead or f"({status})" in lead else f" (HTTP {status})"
     sentence = f"{lead}: {said}" if said else lead
-    return ModelError(Failure(kind, sentence if sentence[-1] in ".!?" else sentence + ".", retryable), wait)
+    failure = Failure(kind, sentence if sentence[-1] in ".!?" else sentence + ".", retryable)
+    return ModelError(failure, wait, status, code)
 
 
 def _says(pattern: str, words: str) -> bool:
@@ -203,6 +223,14 @@ def retry_after(header: Callable[[str], str], status: int, now: float) -> float 
                 continue
             waits.append(max(0.0, reset.timestamp() - now))
     return max(waits, default=None)
+
+
+def _wait_in(status: int, said: str) -> float | None:
+    """The seconds to wait that the words of a refusal name."""
+    found = re.search(_TRY_AGAIN, said, re.IGNORECASE) if status in (429, 503) else None
+    if found is None:
+        return None
+    return 60 * float(found[1] or 0) + float(found[2]) / (1000 if found[3].lower() == "ms" else 1)
 
 
 def _number(text: str) -> float | None:

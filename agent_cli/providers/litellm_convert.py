@@ -75,6 +75,8 @@ def arguments_of(
     sent.update((name, value) for name, value in asked.items() if name not in lacking)
     if request.reasoning_summary and not claude:
         lacking.append("reasoning_summary")
+    if request.verbosity:
+        lacking.append("verbosity")
     if request.prefill and not prefill:
         lacking.append("prefill")
     return sent, [Notice(f"{model} takes no {name.replace('_', ' ')} over LiteLLM") for name in lacking]
@@ -132,7 +134,7 @@ def _json(value: Any) -> str:
 
 
 def _block(part: Thinking) -> dict[str, str] | None:
-    if part.data:
+    if part.data and not part.provider:
         return {"type": "redacted_thinking", "data": part.data}
     if part.signature:
         return {"type": "thinking", "thinking": part.text, "signature": part.signature}

@@ -14,6 +14,7 @@ from typing import Any
 
 from agent_cli.core.messages import AssistantMessage, Message, Text, Thinking, ToolCall, ToolMessage, UserMessage
 from agent_cli.providers.base import Chunk, ModelError, Request, ToolSpec
+from agent_cli.providers.errors import RESPONSES_API
 from agent_cli.providers.http_client import EncodedMessages, HttpModelClient, encoded
 from agent_cli.providers.openai_stream import ChatReader
 from agent_tools.cancel import CancelToken
@@ -70,6 +71,7 @@ _OPTIONAL = {
     "temperature": "takes no temperature; it was left out",
     "reasoning_effort": "takes no such reasoning effort; it was left out",
     "reasoning": "takes no reasoning budget; it was left out",
+    "verbosity": "takes no verbosity; it was left out",
     "response_format": "takes no JSON schema; the answer is checked afterwards",
     "tool_choice": "",
 }
@@ -123,6 +125,8 @@ class OpenAIChat(HttpModelClient):
         """What the request asks for and this wire cannot say."""
         if request.thinking_tokens and self._provider != "openrouter":
             yield f"{self._provider} takes no reasoning budget over this protocol; set an effort instead."
+        if request.verbosity and not self._is_openai:
+            yield f"{self._provider} takes no verbosity over this protocol."
         if request.reasoning_summary:
             yield f"{self._provider} offers no reasoning summaries over this protocol."
         if request.prefill and self._provider not in _PREFILLS:
@@ -135,6 +139,8 @@ class OpenAIChat(HttpModelClient):
 
     def _adapt(self, request: Request, error: ModelError) -> str | None:
         words = error.failure.message.lower()
+        if RESPONSES_API in words:
+            return None
         if "reasoning_content" in words and self._takes(request, "reasoning_content"):
             self._rejected.add((request.model, "reasoning_content"))
             self._returns_reasoning = not self._returns_reasoning
@@ -169,6 +175,8 @@ class OpenAIChat(HttpModelClient):
         elif request.effort:
             effort = "xhigh" if self._is_openai and request.effort == "max" else request.effort
             options["reasoning_effort"] = effort
+        if request.verbosity and self._is_openai:
+            options["verbosity"] = request.verbosity
         if request.json_schema is not None:
             schema = {"name": "answer", "schema": request.json_schema}
             options["response_format"] = {"type": "json_schema", "json_schema": schema}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Literal
 
 from agent_cli.core.results import Usage
 from agent_cli.providers.base import (
@@ -23,6 +23,10 @@ from agent_cli.providers.base import (
 )
 from agent_cli.providers.errors import refusal_in_stream
 
+_OPENING, _CLOSING = "<think>", "</think>"
+# How much of the closing tag the end of a piece may be.
+_CUTS = range(len(_CLOSING) - 1, 0, -1)
+
 
 class _Call:
     """A call being received. It is announced once its name is known."""
@@ -33,6 +37,58 @@ class _Call:
         self.name = ""
         self.held = ""
         self.announced = False
+
+
+class _ThinkTags:
+    """Content that begins with reasoning between tags, as of models whose server does not tell them apart.
+
+    over: what comes from now on is text.
+    """
+
+    def __init__(self) -> None:
+        self.over = False
+        self._place: Literal["before", "opened", "inside", "behind"] = "before"
+        self._held = ""
+
+    def read(self, text: str) -> Iterator[Chunk]:
+        """The chunks of a piece of content; what may be part of a tag is held back."""
+        if self.over:
+            yield TextChunk(text)
+            return
+        text, self._held = self._held + text, ""
+        if self._place == "before":
+            begun = text.lstrip()
+            if begun.startswith(_OPENING):
+                self._place, text = "opened", begun[len(_OPENING) :]
+            elif _OPENING.startswith(begun):
+                self._held = text
+                return
+            else:
+                self.over = True
+                yield TextChunk(text)
+                return
+        if self._place in ("opened", "behind"):
+            text = text.lstrip("\n")
+        if self._place == "opened" and text:
+            self._place = "inside"
+        if self._place == "inside":
+            thought, closing, rest = text.partition(_CLOSING)
+            kept = 0 if closing else next((n for n in _CUTS if thought.endswith(_CLOSING[:n])), 0)
+            thought, self._held = thought[: len(thought) - kept], thought[len(thought) - kept :]
+            if thought:
+                yield ThinkingChunk(thought)
+            if not closing:
+                return
+            self._place, text = "behind", rest.lstrip("\n")
+        if text and self._place == "behind":
+            self.over = True
+            yield TextChunk(text)
+
+    def end(self) -> Iterator[Chunk]:
+        """What was held back until the end."""
+        held, self._held = self._held, ""
+        if held:
+            yield ThinkingChunk(held) if self._place == "inside" else TextChunk(held)
 
 
 class ChatReader:
@@ -52,6 +108,7 @@ class ChatReader:
         self._refused = False
         self._calls: list[_Call] = []
         self._by_slot: dict[int, _Call] = {}
+        self._tags = _ThinkTags()
 
     def read(self, event: dict[str, Any]) -> Iterator[Chunk]:
         """The chunks of one JSON object. Raises ModelError for an `error` object."""
@@ -72,7 +129,10 @@ class ChatReader:
             if delta:
                 content = delta.get("content")
                 if content.__class__ is str and content and len(delta) <= 2:
-                    yield TextChunk(content)
+                    if self._tags.over:
+                        yield TextChunk(content)
+                    else:
+                        yield from self._tags.read(content)
                 else:
                     yield from self._read_delta(delta)
             reason = choice.get("finish_reason")
@@ -81,11 +141,14 @@ class ChatReader:
                     raise refusal_in_stream(choice, provider=self._provider, model=self._model)
                 self._raw = str(reason)
                 self.finished = True
+            elif choice.get("message"):
+                self.finished = True  # a whole answer, whose server gives no reason
         if event.get("usage"):
             yield UsageChunk(openai_usage(event["usage"]))
 
     def end(self) -> Iterator[Chunk]:
         """The last chunk, after everything was read."""
+        yield from self._tags.end()
         for call in self._calls:
             if not call.announced:
                 yield from self._announce(call)
@@ -99,14 +162,18 @@ class ChatReader:
         content = delta.get("content")
         if isinstance(content, str):
             if content:
-                yield TextChunk(content)
+                yield from self._tags.read(content)
         elif isinstance(content, list):
             yield from _parts(content)
         if refusal := delta.get("refusal"):
             self._refused = True
             yield TextChunk(str(refusal))
+        if delta.get("tool_calls") or delta.get("function_call"):
+            yield from self._tags.end()
         for piece in delta.get("tool_calls") or ():
             yield from self._read_call(piece)
+        if old := delta.get("function_call"):
+            yield from self._read_call({"index": 0, "function": old})
 
     def _read_call(self, piece: dict[str, Any]) -> Iterator[Chunk]:
         function = piece.get("function") or {}

@@ -13,7 +13,8 @@ from typing import Any, Literal
 
 from agent_tools.record import Value
 
-Wire = Literal["openai", "anthropic", "litellm", "scripted"]
+Wire = Literal["openai", "responses", "anthropic", "litellm", "scripted"]
+WireApi = Literal["auto", "responses", "chat"]
 
 
 class Provider(Value):
@@ -70,6 +71,7 @@ PROVIDERS: tuple[Provider, ...] = (
         "openai",
         "https://api.openai.com/v1",
         "OPENAI_API_KEY",
+        wire="responses",
         bases=("OPENAI_BASE_URL", "OPENAI_API_BASE"),
         default="gpt-5.6",
         bare=("gpt-", "chatgpt-", "codex-", "o1", "o3", "o4", "ft:gpt"),

@@ -7,7 +7,9 @@ anywhere here.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -24,6 +26,7 @@ from agent_cli.providers.credentials import (
 from agent_cli.providers.registry import (
     Provider,
     Wire,
+    WireApi,
     base_url_of,
     find,
     normal_url,
@@ -46,9 +49,12 @@ __all__ = [
 ]
 
 TransportChoice = Literal["auto", "direct", "litellm"]
+WireApiOf = Callable[[str], WireApi]
 
 SHORT_NAMES = {"sonnet": "claude-sonnet-5", "opus": "claude-opus-5", "haiku": "claude-haiku-4-5"}
 SCRIPTED = "scripted:"
+# Models that OpenAI refuses on Chat Completions, alone or with tools.
+_WITH_RESPONSES = r"gpt-([5-9]|\d\d)|o[1-9](-|$)|codex-"
 
 
 class ResolvedModel(Value, tag="Resolved"):
@@ -56,7 +62,8 @@ class ResolvedModel(Value, tag="Resolved"):
 
     model: what the provider calls it; for the scripted wire the path of the script. base_url: empty where the
     wire knows it. key_source: where the key came from, in words. bearer: the key is an OAuth token, not an
-    API key. litellm: how LiteLLM spells the model. api_key never shows in a repr.
+    API key. litellm: how LiteLLM spells the model. either: the server may ask for OpenAI's other protocol. api_key
+    never shows in a repr.
     """
 
     provider: str
@@ -67,6 +74,7 @@ class ResolvedModel(Value, tag="Resolved"):
     api_key: Secret | None = None
     bearer: bool = False
     litellm: str = ""
+    either: bool = False
 
     @property
     def name(self) -> str:
@@ -78,13 +86,15 @@ def resolve(
     *,
     base_url: str | None = None,
     transport: TransportChoice = "auto",
+    wire_api: WireApiOf = lambda provider: "auto",
     env: Mapping[str, str],
     key_command: str | None = None,
     keyring: bool = False,
 ) -> ResolvedModel:
     """Everything needed to call the model `name`.
 
-    base_url, key_command and keyring must come from the user's own settings, never from a project's.
+    wire_api: which of OpenAI's protocols is set for a provider. base_url, key_command and keyring must come from the
+    user's own settings, never from a project's.
     Raises NoModelError for a name that means nothing here, MissingKeyError for a key that was found nowhere, and
     ModelSetupError for a key command that failed or a transport that cannot reach this provider.
     """
@@ -95,7 +105,10 @@ def resolve(
         model = provider.model_prefix + model
     url = normal_url(base_url, provider) if base_url else base_url_of(provider, env)
     elsewhere = url != provider.base_url
-    wire = _wire(provider, model, elsewhere, transport)
+    api = wire_api(provider.name)
+    if provider.name == "azure" and api != "auto":
+        url = _azure_url(url)
+    wire = _wire(provider, model, elsewhere, transport, api, url)
     key, source = find_key(provider, env, key_command, keyring)
     if key is None:
         # Another address may be anyone's server; whether it wants a key is for it to say.
@@ -103,7 +116,7 @@ def resolve(
             raise missing_key(provider)
         source = "none needed" if provider.local else "none found"
     compatible = provider.litellm == "openai" and provider.name != "openai"
-    via_openai = provider.wire == "openai" and (provider.local or elsewhere)
+    via_openai = provider.wire in ("openai", "responses") and (provider.local or elsewhere)
     return ResolvedModel(
         provider=provider.name,
         model=model,
@@ -113,6 +126,7 @@ def resolve(
         api_key=key,
         bearer=source.endswith("ANTHROPIC_AUTH_TOKEN"),
         litellm=f"{'openai' if via_openai else provider.litellm}/{model}",
+        either=api == "auto" and provider.name == "openai" and elsewhere and wire in ("openai", "responses"),
     )
 
 
@@ -152,10 +166,14 @@ def open_transport(
     key = resolved.api_key.reveal() if resolved.api_key else ""
     limits = timeouts or Timeouts()
     wire: ModelClient
-    if resolved.wire == "openai":
-        from agent_cli.providers.openai_chat import OpenAIChat
+    if resolved.wire in ("openai", "responses"):
+        wire = _openai_wire(resolved, resolved.wire == "responses", key, limits, headers)
+        if resolved.either:
+            from agent_cli.providers.openai_either import EitherWire
 
-        wire = OpenAIChat(resolved.base_url, key, provider=resolved.provider, headers=headers, timeouts=limits)
+            first = resolved.wire == "responses"
+            other = partial(_openai_wire, resolved, not first, key, limits, headers)
+            wire = EitherWire(wire, other, responses=first)
     elif resolved.wire == "anthropic":
         from agent_cli.providers.anthropic import Anthropic
 
@@ -171,6 +189,21 @@ def open_transport(
             timeouts=limits,
         )
     return Retrying(wire) if attempts is None else Retrying(wire, attempts=attempts)
+
+
+def _openai_wire(
+    resolved: ResolvedModel, responses: bool, key: str, limits: Timeouts, headers: Mapping[str, str] | None
+) -> ModelClient:
+    url, provider = resolved.base_url, resolved.provider
+    if not responses:
+        from agent_cli.providers.openai_chat import OpenAIChat
+
+        return OpenAIChat(url, key, provider=provider, headers=headers, timeouts=limits)
+    from agent_cli.providers.openai_responses import OpenAIResponses
+
+    info = lookup(provider, resolved.model)
+    reasons = info.reasoning if info is not None else None
+    return OpenAIResponses(url, key, provider=provider, headers=headers, timeouts=limits, reasons=reasons)
 
 
 def _split(name: str, base_url: str | None) -> tuple[Provider, str]:
@@ -202,13 +235,26 @@ def _split(name: str, base_url: str | None) -> tuple[Provider, str]:
     raise NoModelError(f"{unknown}: write it as provider/model (see `agent models`), or set base_url")
 
 
-def _wire(provider: Provider, model: str, elsewhere: bool, transport: TransportChoice) -> Wire:
+def _wire(provider: Provider, model: str, elsewhere: bool, transport: TransportChoice, api: WireApi, url: str) -> Wire:
     if transport == "litellm":
         return "litellm"
+    if api != "auto":
+        if provider.wire == "anthropic":
+            raise ModelSetupError("anthropic speaks its own protocol: remove wire_api from [providers.anthropic]")
+        if not url:
+            raise ModelSetupError(f"wire_api for {provider.name} needs its address: set base_url")
+        return "responses" if api == "responses" else "openai"
     if provider.wire == "litellm" and transport == "direct":
         raise ModelSetupError(f"{provider.name} is reached only through LiteLLM: set transport to auto")
-    if provider.name == "openai" and transport == "auto" and not elsewhere:
-        info = lookup("openai", model)
-        if info is not None and info.responses_only:
-            return "litellm"  # which speaks the Responses API
-    return provider.wire
+    if provider.wire not in ("openai", "responses"):
+        return provider.wire
+    info = lookup(provider.name, model)
+    needed = re.match(_WITH_RESPONSES, model) if provider.name == "openai" else None
+    if needed or (info is not None and info.responses_only):
+        return "responses"
+    return "openai" if elsewhere else provider.wire
+
+
+def _azure_url(url: str) -> str:
+    """The address of Azure's OpenAI API, of which a resource's is the beginning."""
+    return url if not url or "/openai" in url else f"{url.rstrip('/')}/openai/v1"

@@ -301,6 +301,7 @@ def turn_options(settings: Settings, model: ResolvedModel, header: Header, specs
     shared = {name: getattr(settings, name) for name in TurnOptions._fields if name in Settings._fields}
     limits = Limits(**{name: getattr(settings, f"max_{name}") for name in Limits._fields})
     own = {"model": model.model, "label": model.name, "system": header.system, "tools": specs, "limits": limits}
+    own["cache_key"] = header.session_id
     return TurnOptions(**{**shared, **own})
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from agent_cli.config.schema import Settings
+from agent_cli.config.schema import ProviderSettings, Settings
 from agent_cli.core.place import RunEnvironment, UsageError
 from agent_cli.core.results import Failure, Usage
 from agent_cli.engine.types import ModelHandle
 from agent_cli.providers.base import Chunk, ModelClient, ModelError, Request
 from agent_cli.providers.catalog import ModelInfo, lookup, price
-from agent_cli.providers.registry import is_loopback_url
+from agent_cli.providers.registry import WireApi, is_loopback_url
 from agent_cli.providers.resolve import ModelSetupError, ResolvedModel, open_transport, resolve
 from agent_cli.session.records import Header
 from agent_cli.session.store import state_folder
@@ -40,6 +40,7 @@ def choose_model(name: str | None, settings: Settings, place: RunEnvironment) ->
             name,
             base_url=settings.base_url,
             transport=settings.transport,
+            wire_api=wire_api_of(settings),
             env=place.env,
             key_command=settings.key_command,
             keyring=settings.keyring,
@@ -47,6 +48,11 @@ def choose_model(name: str | None, settings: Settings, place: RunEnvironment) ->
     except ModelSetupError as error:
         text = str(error)
         raise UsageError(text[:1].upper() + text[1:] + ("" if text.endswith(".") else ".")) from None
+
+
+def wire_api_of(settings: Settings) -> Callable[[str], WireApi]:
+    """Which of OpenAI's protocols the settings name for a provider."""
+    return lambda provider: settings.providers.get(provider, ProviderSettings()).wire_api
 
 
 def pricing(model: ResolvedModel, info: ModelInfo | None) -> Callable[[Usage], Usage]:

@@ -71,7 +71,7 @@ def choose_tools(
 
 def tool_specs(tools: list[Tool[Any]], context: ToolContext | None = None) -> tuple[ToolSpec, ...]:
     """The tools as the model is told of them; without a context, what is true everywhere."""
-    return tuple(ToolSpec(t.name, _description(t, context), t.schema()) for t in tools)
+    return tuple(ToolSpec(t.name, _description(t, context), t.schema(), t.freeform) for t in tools)
 
 
 def _description(tool: Tool[Any], context: ToolContext | None) -> str:

@@ -249,8 +249,23 @@ anything = st.recursive(
 )
 
 
-# Hooks have a reader of their own.
-PLAIN = [(n, h) for n, h in hints_of(Settings).items() if n not in (*tables(), "hooks")]
+# Hooks have a reader of their own; those of providers are records, which pydantic does not know.
+PLAIN = [(n, h) for n, h in hints_of(Settings).items() if n not in (*tables(), "hooks", "providers")]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('[providers.x]\nwire_api = "soap"', "providers.x.wire_api: expected one of auto, responses, chat"),
+        ('[providers.x]\nwire = "chat"', "providers.x: unknown key 'wire'"),
+        ('providers = "x"', "providers: expected a table"),
+    ],
+)
+def test_a_mistake_about_a_provider_is_one_sentence(tmp_path: Path, text: str, said: str) -> None:
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work/.agentrc").write_text(text + "\n")
+    done = agent(["-p", "--model", "openai/m", "hi"], tmp_path / "work", {"OPENAI_API_KEY": "k"})
+    assert done.returncode == 2 and said in done.stderr and len(done.stderr.splitlines()) == 1
 
 
 @given(st.sampled_from(PLAIN), anything)

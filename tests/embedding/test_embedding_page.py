@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import agent_cli
 from tests.support.fork_server import ROOT
@@ -46,6 +47,11 @@ def ran(code: str, folder: Path, server: ModelServer) -> str:
     return done.stdout
 
 
+def outputs(body: dict[str, Any]) -> list[str]:
+    """What the calls of a request have brought."""
+    return [item["output"] for item in body["input"] if item["type"] == "function_call_output"]
+
+
 def test_one_turn(tmp_path: Path) -> None:
     with ModelServer([Reply(text="None do.")]) as server:
         said = ran(example("One turn"), tmp_path, server)
@@ -61,10 +67,10 @@ def test_a_custom_tool(tmp_path: Path) -> None:
     with ModelServer(replies) as server:
         said = ran(example("A custom tool"), tmp_path, server)
         (offered,) = server.bodies[0]["tools"]
-        results = [m["content"] for m in server.bodies[2]["messages"] if m["role"] == "tool"]
+        results = outputs(server.bodies[2])
     assert said == "Twelve.\n"
-    assert offered["function"]["description"].startswith("Looks up how many pieces")
-    assert offered["function"]["parameters"]["properties"]["part"]["description"] == "Name of the part, in the singular"
+    assert offered["description"].startswith("Looks up how many pieces")
+    assert offered["parameters"]["properties"]["part"]["description"] == "Name of the part, in the singular"
     assert results == ["There is no part named screw; the parts are: bolt, nut.", "12"]
 
 
@@ -79,7 +85,7 @@ def test_an_approver(tmp_path: Path) -> None:
     (tmp_path / "work/Makefile").write_text("test:\n\t@echo jobs $(JOBS)\n")
     with ModelServer([Reply(calls=calls), Reply(text="Done.")]) as server:
         said = ran(example("An approver"), tmp_path, server)
-        results = [m["content"] for m in server.bodies[1]["messages"] if m["role"] == "tool"]
+        results = outputs(server.bodies[1])
     assert said.splitlines() == [
         "refused: Bash: Denied by the user, who said: only make test may be run here",
         "refused: Write: Denied by the user, who said: change documents only",
@@ -99,7 +105,7 @@ def test_events_to_a_web_socket(tmp_path: Path) -> None:
 
 def test_a_batch_of_prompts(tmp_path: Path) -> None:
     def answered(received: Received) -> Reply:
-        prompt = next(m["content"] for m in received.body["messages"] if m["role"] == "user")
+        prompt = next(m["content"][0]["text"] for m in received.body["input"] if m.get("role") == "user")
         if "beta" in prompt:
             return Reply(status=401, error="the key is wrong")
         answer = {"summary": f"said of {prompt.split()[1]}", "risky": "gamma" in prompt}
@@ -116,7 +122,7 @@ def test_a_batch_of_prompts(tmp_path: Path) -> None:
 def test_a_hook(tmp_path: Path) -> None:
     with ModelServer([Reply(calls=(Call("Read", {"file_path": ".env"}),)), Reply(text="I may not look.")]) as server:
         said = ran(example("Parameters"), tmp_path, server)
-        result = server.bodies[1]["messages"][-1]["content"]
+        (result,) = outputs(server.bodies[1])
     assert said == "I may not look.\n"
     assert "keep away from .env" in result
 

@@ -134,6 +134,13 @@ def test_a_prefill_begins_the_answer_or_is_named(wire: Wire) -> None:
     assert answer.text == "hello world" or (answer.text == " world" and answer.notices)
 
 
+def test_verbosity_is_sent_or_named(wire: Wire) -> None:
+    with ModelServer([Reply(text="x")]) as server:
+        answer = ask(wire, server, verbosity="low")
+        sent = '"verbosity":"low"' in server.requests[0].raw.decode()
+    assert sent != any("verbosity" in notice for notice in answer.notices)
+
+
 def test_an_option_that_the_wire_lacks_is_named_once(wire: Wire) -> None:
     with ModelServer([Reply(text="x"), Reply(text="x")]) as server:
         transport = wire.open(server)
@@ -183,10 +190,10 @@ def test_a_request_is_the_previous_one_and_a_suffix(wire: Wire) -> None:
             gathered(transport.stream(request(wire, messages=tuple(history[:length])), CancelToken()))
         bodies = [without_breakpoints(body) for body in server.bodies]
     for before, after in pairwise(bodies):
-        messages = before.pop("messages")
-        longer = after["messages"]
+        messages = before.pop(wire.history)
+        longer = after[wire.history]
         assert longer[: len(messages)] == messages
-        assert before == {k: v for k, v in after.items() if k != "messages"}
+        assert before == {k: v for k, v in after.items() if k != wire.history}
 
 
 def test_forbidding_calls_keeps_the_tools_in_the_request(wire: Wire) -> None:

@@ -43,8 +43,9 @@ def shown(value: Any) -> Iterator[tuple[str, str]]:
     elif isinstance(value, dict) and value.get("type") in ("image", "document"):
         assert value["source"]["type"] == "base64"
         yield value["source"]["media_type"], value["source"]["data"]
-    elif isinstance(value, dict) and value.get("type") in ("image_url", "file"):
-        url = value["image_url"]["url"] if value["type"] == "image_url" else value["file"]["file_data"]
+    elif isinstance(value, dict) and value.get("type") in ("image_url", "file", "input_image", "input_file"):
+        inside = {"image_url": value.get("image_url"), "file": value.get("file")}.get(value["type"], value)
+        url = inside.get("url") or inside.get("image_url") or inside["file_data"]
         head, _, data = url.partition(";base64,")
         yield head.removeprefix("data:"), data
     elif isinstance(value, dict):
@@ -56,12 +57,13 @@ def test_images_and_documents_are_shown_in_order(wire: Wire) -> None:
     with ModelServer([Reply(text="ok")]) as server:
         ask(wire, server, messages=tuple(seeing()))
         body = server.bodies[0]
-    assert list(shown(body["messages"])) == [
+    assert list(shown(body[wire.history])) == [
         ("image/png", PIXEL.data), ("image/png", "dHdv"), ("application/pdf", PAPER.data),
         ("application/pdf", PAPER.data),
     ]  # fmt: skip
-    roles = [(m["role"], len(list(shown(m)))) for m in body["messages"] if any(shown(m))]
-    assert roles == [("user", 1), ("user", 2), ("user", 1)]
+    roles = [(m.get("role"), len(list(shown(m)))) for m in body[wire.history] if any(shown(m))]
+    inside = [(None, 1), (None, 1)] if wire.protocol == "responses" else [("user", 2)]
+    assert roles == [("user", 1), *inside, ("user", 1)]
     assert "What is this?" in json.dumps(body) and "Image two.png" in json.dumps(body)
 
 
@@ -72,7 +74,7 @@ def test_what_is_shown_stays_where_it_is(wire: Wire) -> None:
         transport = wire.open(server)
         for length in (1, 4, 6, 8):
             gathered(transport.stream(request(wire, messages=tuple(history[:length])), CancelToken()))
-        sent = [without_breakpoints(body)["messages"] for body in server.bodies]
+        sent = [without_breakpoints(body)[wire.history] for body in server.bodies]
     for before, after in pairwise(sent):
         assert after[: len(before)] == before
 

@@ -133,6 +133,40 @@ def test_reasoning_under_either_name_and_in_parts() -> None:
     assert answer_to(stream_of(*events)).parts == (Thinking("abc"), Text("d"))
 
 
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 100])
+def test_reasoning_between_tags_is_thinking(size: int) -> None:
+    content = "\n<think>\nHm < 3, </thin?\n</think>\n\nYes, <think> is a tag."
+    pieces = [content[i : i + size] for i in range(0, len(content), size)]
+    answer = answer_to(stream_of(*(delta(content=piece) for piece in pieces), delta("stop")))
+    assert answer.parts == (Thinking("Hm < 3, </thin?\n"), Text("Yes, <think> is a tag."))
+
+
+def test_tags_that_are_cut_or_stand_elsewhere() -> None:
+    cut = answer_to(stream_of(delta(content="<think>Hm, </th"), delta("length")))
+    assert (cut.parts, cut.reason) == ((Thinking("Hm, </th"),), "max_tokens")
+    for said in ("<thin", "a <think>b</think>", "  \n ", "\n\nx"):
+        assert answer_to(stream_of(delta(content=said), delta("stop"))).text == said
+    called = answer_to(
+        stream_of(delta(content="<think>Hm.</"), calls({"id": "c", "function": {"name": "Read"}}), delta("stop"))
+    )
+    assert called.parts == (Thinking("Hm.</"), ToolCall("c", "Read", {}))
+
+
+def test_the_function_call_of_older_servers() -> None:
+    pieces = [{"name": "Read", "arguments": ""}, {"arguments": '{"path":'}, {"arguments": ' "a"}'}]
+    events = (delta(function_call=piece) for piece in pieces)
+    answer = answer_to(stream_of(*events, delta("function_call")))
+    assert answer.parts == (ToolCall("call_0", "Read", {"path": "a"}),)
+    assert answer.reason == "tool_use"
+
+
+@pytest.mark.parametrize("reason", ["", None])
+def test_a_whole_answer_without_a_reason_has_ended(reason: str | None) -> None:
+    choice = {"index": 0, "message": {"role": "assistant", "content": "x"}, "finish_reason": reason}
+    answer = answer_to(Reply(raw=json.dumps({"id": "r", "choices": [choice]}).encode()), stream=False)
+    assert (answer.text, answer.reason) == ("x", "end_turn")
+
+
 def test_a_refusal_is_said_and_marked() -> None:
     answer = answer_to(stream_of(delta(refusal="I cannot."), delta("stop"), "[DONE]"))
     assert (answer.text, answer.reason) == ("I cannot.", "refusal")

@@ -38,10 +38,11 @@ def nothing(url: str) -> str | None:
 @pytest.mark.parametrize(
     ("name", "provider", "model", "wire"),
     [
-        ("openai/gpt-5", "openai", "gpt-5", "openai"),
-        ("gpt-5", "openai", "gpt-5", "openai"),
-        ("o3", "openai", "o3", "openai"),
-        ("gpt-99-unheard-of", "openai", "gpt-99-unheard-of", "openai"),
+        ("openai/gpt-5", "openai", "gpt-5", "responses"),
+        ("gpt-5", "openai", "gpt-5", "responses"),
+        ("o3", "openai", "o3", "responses"),
+        ("gpt-4.1", "openai", "gpt-4.1", "responses"),
+        ("gpt-99-unheard-of", "openai", "gpt-99-unheard-of", "responses"),
         ("claude-sonnet-4-5", "anthropic", "claude-sonnet-4-5", "anthropic"),
         ("anthropic/claude-opus-5", "anthropic", "claude-opus-5", "anthropic"),
         ("openrouter/anthropic/claude-x", "openrouter", "anthropic/claude-x", "openai"),
@@ -49,6 +50,7 @@ def nothing(url: str) -> str | None:
         ("mistral-large-latest", "mistral", "mistral-large-latest", "openai"),
         ("deepseek-chat", "deepseek", "deepseek-chat", "openai"),
         ("grok-4.6", "xai", "grok-4.6", "openai"),
+        ("xai/grok-4.20-multi-agent", "xai", "grok-4.20-multi-agent", "responses"),
         ("gemini-2.5-pro", "gemini", "gemini-2.5-pro", "litellm"),
         ("bedrock/anthropic.claude-v2", "bedrock", "anthropic.claude-v2", "litellm"),
         ("anthropic.claude-3-haiku-20240307-v1:0", "bedrock", "anthropic.claude-3-haiku-20240307-v1:0", "litellm"),
@@ -56,7 +58,7 @@ def nothing(url: str) -> str | None:
         ("qwen3:8b", "ollama", "qwen3:8b", "openai"),
         ("ollama/hf.co/some/model:Q4", "ollama", "hf.co/some/model:Q4", "openai"),
         ("fireworks_ai/glm-5p2", "fireworks_ai", "accounts/fireworks/models/glm-5p2", "openai"),
-        ("gpt-5-codex", "openai", "gpt-5-codex", "litellm"),
+        ("gpt-5-codex", "openai", "gpt-5-codex", "responses"),
     ],
 )
 def test_a_name_means_a_provider_its_own_name_and_a_wire(name: str, provider: str, model: str, wire: str) -> None:
@@ -88,6 +90,42 @@ def test_with_a_base_url_any_name_goes_to_that_server_without_a_key() -> None:
         assert (found.base_url, found.api_key) == ("http://10.0.0.5:9000/v1", None)
 
 
+@pytest.mark.parametrize(
+    ("model", "wire"),
+    [
+        ("gpt-5.6", "responses"),
+        ("gpt-5-codex", "responses"),
+        ("o3", "responses"),
+        ("o1-pro", "responses"),
+        ("codex-mini-latest", "responses"),
+        ("gpt-4.1", "openai"),
+        ("gpt-oss-20b", "openai"),
+        ("our-model", "openai"),
+    ],
+)
+def test_elsewhere_only_models_that_need_it_go_to_the_responses_api(model: str, wire: str) -> None:
+    found = resolve(f"openai/{model}", env={"OPENAI_BASE_URL": "http://box/v1"})
+    assert (found.wire, found.either, found.base_url) == (wire, True, "http://box/v1")
+
+
+def test_the_protocol_of_a_provider_is_a_setting() -> None:
+    def set_to(api: Any, name: str, env: dict[str, str]) -> ResolvedModel:
+        return resolve(name, wire_api=lambda provider: api if name.startswith(provider) else "auto", env=env)
+
+    assert set_to("chat", "openai/gpt-5", KEYS).wire == "openai"
+    assert set_to("responses", "lm_studio/m", {}).wire == "responses"
+    azure = {"AZURE_API_BASE": "https://us.openai.azure.com/"}
+    assert set_to("auto", "azure/d", azure).wire == "litellm"
+    for api, wire in (("responses", "responses"), ("chat", "openai")):
+        found = set_to(api, "azure/d", azure)
+        assert (found.wire, found.base_url) == (wire, "https://us.openai.azure.com/openai/v1")
+        assert not found.either
+    with pytest.raises(ModelSetupError, match="needs its address"):
+        set_to("responses", "azure/d", {})
+    with pytest.raises(ModelSetupError, match="own protocol"):
+        set_to("chat", "anthropic/claude-x", KEYS)
+
+
 def test_base_urls_come_from_the_environment() -> None:
     assert resolve("gpt-5", env={"OPENAI_BASE_URL": "http://box/v1"}).base_url == "http://box/v1"
     assert resolve("gpt-5", env={"OPENAI_API_BASE": "http://box/v1"}).base_url == "http://box/v1"
@@ -116,7 +154,7 @@ def test_an_ollama_host_is_read_as_ollama_reads_it(value: str, url: str) -> None
 
 def test_the_transport_can_be_forced() -> None:
     assert resolve("gpt-5", transport="litellm", env=KEYS).wire == "litellm"
-    assert resolve("gpt-5-codex", transport="direct", env=KEYS).wire == "openai"
+    assert resolve("gpt-5-codex", transport="direct", env=KEYS).wire == "responses"
     assert resolve("sonnet", transport="litellm", env=KEYS).litellm == f"anthropic/{newest_claude('sonnet')}"
     assert resolve("ollama/x", transport="litellm", env={}).litellm == "openai/x"
     with pytest.raises(ModelSetupError, match="only through LiteLLM"):
@@ -215,7 +253,22 @@ def test_a_local_server_comes_after_the_keys() -> None:
 
 def test_a_key_for_a_server_of_ones_own_takes_the_model_that_it_has() -> None:
     env = {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": "http://127.0.0.1:9/v1"}
-    assert default_model(env, lambda url: "m" if ":9/" in url else None) == "openai/m"
+    assert default_model(env, lambda url, key="": f"m-{key}" if ":9/" in url else None) == "openai/m-k"
+
+
+def test_a_gateway_is_asked_where_its_api_has_the_models_and_with_its_key(local: str) -> None:
+    for base in ("gateway", "gateway/v1"):
+        env = {"ANTHROPIC_API_KEY": "key-of-the-gateway", "ANTHROPIC_BASE_URL": f"{local}/{base}"}
+        assert default_model(env) == "anthropic/claude-here"
+
+
+def test_a_gateway_that_lists_nothing_is_named_and_not_the_lack_of_a_key(local: str) -> None:
+    env = {"ANTHROPIC_API_KEY": "k", "ANTHROPIC_BASE_URL": f"{local}/missing", "OLLAMA_HOST": "127.0.0.1:9"}
+    with pytest.raises(NoModelError) as caught:
+        default_model(env)
+    said = str(caught.value)
+    assert "ANTHROPIC_API_KEY is set" in said and f"{local}/missing/v1/models" in said and "--model" in said
+    assert "no key" not in said
 
 
 def test_with_nothing_there_it_says_what_was_looked_for() -> None:
@@ -228,6 +281,7 @@ def test_with_nothing_there_it_says_what_was_looked_for() -> None:
 class Server(BaseHTTPRequestHandler):
     answers: ClassVar = {
         "/good/models": (200, b'{"data":[{"id":"nomic-embed-text"},{"id":"llama3"}]}'),
+        "/gateway/v1/models": (200, b'{"data":[{"id":"claude-here","type":"model"}],"has_more":false}'),
         "/empty/models": (200, b'{"data":null}'),
         "/html/models": (200, b"<html>"),
         "/list/models": (200, b"[]"),
@@ -235,6 +289,8 @@ class Server(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         status, body = self.answers.get(self.path, (404, b""))
+        if "gateway" in self.path and self.headers["x-api-key"] != "key-of-the-gateway":
+            status, body = 401, b""
         self.send_response(status)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()

@@ -1,4 +1,4 @@
-"""What a scripted model server says: one neutral `Reply`, and its form in either protocol."""
+"""What a scripted model server says: one neutral `Reply`, and its form in each protocol."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from agent_cli.core.results import Usage
 from agent_tools.record import Value
+from tests.support.response_events import response_events, response_whole
 
 
 class Call(Value):
@@ -26,7 +27,7 @@ class Reply(Value):
     """One answer of the server.
 
     What it says: text, thinking (with signature, or `redacted` data), calls, usage, stop (in our words; empty: what
-    follows from the calls), id, answers_as (the model named).
+    follows from the calls), id, answers_as (the model named). encrypted: what reasoning carries on the Responses API.
     How it is cut: split: characters per text or argument delta (0: all at once); cut: bytes per HTTP chunk (0: an event
     each); comments: keep-alive comments and pings between the events; terminated: with the closing event.
     What else is wrong: status and error (the body of a refusal, `error_type` its code); stream_error: an error event
@@ -39,6 +40,7 @@ class Reply(Value):
     thinking: str = ""
     signature: str = ""
     redacted: str = ""
+    encrypted: str = ""
     calls: tuple[Call, ...] = ()
     usage: Usage = Usage(input=12, output=7)
     stop: str = ""
@@ -64,7 +66,7 @@ class Reply(Value):
         return self.stop or ("tool_use" if self.calls else "end_turn")
 
 
-Protocol = Literal["openai", "anthropic"]
+Protocol = Literal["openai", "anthropic", "responses"]
 
 _OPENAI_REASONS = {
     "end_turn": "stop",
@@ -83,16 +85,16 @@ def pieces(text: str, size: int) -> list[str]:
 def refusal_body(reply: Reply, protocol: Protocol) -> bytes:
     """The body of an answer with an error status."""
     error: dict[str, Any] = {"type": reply.error_type or "invalid_request_error", "message": reply.error}
-    if protocol == "openai":
+    if protocol != "anthropic":
         return json.dumps({"error": {**error, "code": reply.error_type or None, "param": None}}).encode()
     return json.dumps({"type": "error", "error": error}).encode()
 
 
 def events(reply: Reply, protocol: Protocol, model: str) -> Iterator[bytes]:
     """The answer as server-sent events."""
-    source = _openai_events if protocol == "openai" else _anthropic_events
+    source = {"openai": _openai_events, "anthropic": _anthropic_events, "responses": response_events}[protocol]
     for event in source(reply, reply.answers_as or model):
-        name = f"event: {event['type']}\n" if protocol == "anthropic" else ""
+        name = "" if protocol == "openai" else f"event: {event['type']}\n"
         yield f"{name}data: {json.dumps(event, ensure_ascii=False)}\n\n".encode()
         if reply.comments:
             yield b": keep-alive\n\n"
@@ -104,7 +106,7 @@ def events(reply: Reply, protocol: Protocol, model: str) -> Iterator[bytes]:
 
 def whole(reply: Reply, protocol: Protocol, model: str) -> bytes:
     """The answer in one piece."""
-    build = _openai_whole if protocol == "openai" else _anthropic_whole
+    build = {"openai": _openai_whole, "anthropic": _anthropic_whole, "responses": response_whole}[protocol]
     return json.dumps(build(reply, reply.answers_as or model), ensure_ascii=False).encode()
 
 

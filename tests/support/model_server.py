@@ -1,4 +1,4 @@
-"""A model server on loopback, for tests: real HTTP, both protocols, answers from a list.
+"""A model server on loopback, for tests: real HTTP, three protocols, answers from a list.
 
     with ModelServer([Reply(text="hello"), Reply(calls=(Call("Read", {"path": "x"}),))]) as server:
         wire = OpenAIChat(server.openai_url, "key")          # or Anthropic(server.anthropic_url, "key")
@@ -41,6 +41,8 @@ class Received(Value):
 
     @property
     def protocol(self) -> Protocol:
+        if self.path.endswith("/responses"):
+            return "responses"
         return "anthropic" if self.path.endswith("/messages") else "openai"
 
 
@@ -51,6 +53,8 @@ def violations(received: Received) -> list[str]:
     """What is wrong with the messages of a request: calls without exactly one output, outputs without a call."""
     if received.protocol == "anthropic":
         return _anthropic_violations(received.body)
+    if received.protocol == "responses":
+        return _response_violations(received.body)
     if received.path == "/api/chat":  # Ollama's own protocol, whose calls have no ids
         return []
     found: list[str] = []
@@ -66,6 +70,31 @@ def violations(received: Received) -> list[str]:
         waiting = [c["id"] for c in message.get("tool_calls") or ()]
         if len(set(waiting)) < len(waiting):
             found.append(f"one id for several calls: {waiting}")
+    return found + [f"call without an output: {c}" for c in waiting]
+
+
+def _response_violations(body: dict[str, Any]) -> list[str]:
+    found: list[str] = []
+    waiting: list[str] = []
+    outputs = {"function_call": "function_call_output", "custom_tool_call": "custom_tool_call_output"}
+    items = body.get("input", [])
+    for place, item in enumerate(items):
+        if item["type"] in outputs:
+            if item["call_id"] in waiting:
+                found.append(f"one id for several calls: {item['call_id']}")
+            waiting.append(item["call_id"])
+        elif item["type"] in outputs.values():
+            if item["call_id"] in waiting:
+                waiting.remove(item["call_id"])
+            else:
+                found.append(f"output without a call, or a second one: {item['call_id']}")
+        elif item["type"] == "reasoning":
+            after = items[place + 1] if place + 1 < len(items) else {"type": "nothing"}
+            if after["type"] not in (*outputs, "reasoning") and after.get("role") != "assistant":
+                found.append("reasoning without the item that must follow it")
+        elif waiting and item.get("role") == "user":
+            found += [f"call without an output: {c}" for c in waiting]
+            waiting = []
     return found + [f"call without an output: {c}" for c in waiting]
 
 
@@ -122,7 +151,7 @@ class ModelServer:
 
     @property
     def openai_url(self) -> str:
-        """Base URL for Chat Completions."""
+        """Base URL for Chat Completions and Responses."""
         return self.url + "/v1"
 
     @property

@@ -27,6 +27,7 @@ from agent_cli.providers.base import (
 )
 from agent_cli.providers.litellm import LiteLLM
 from agent_cli.providers.openai_chat import OpenAIChat
+from agent_cli.providers.openai_responses import OpenAIResponses
 from agent_tools.cancel import CancelToken
 from agent_tools.net.http import Timeouts
 from agent_tools.record import Value
@@ -50,14 +51,20 @@ class Wire(Value):
     model: str = "test-model"
     strict: bool = True
 
+    @property
+    def history(self) -> str:
+        """Where a request has the conversation."""
+        return "input" if self.protocol == "responses" else "messages"
+
     def open(self, server: ModelServer, timeouts: Timeouts | None = None) -> ModelClient:
         """A transport to the server."""
-        url = server.openai_url if self.protocol == "openai" else server.anthropic_url
+        url = server.anthropic_url if self.protocol == "anthropic" else server.openai_url
         return self.make(url, "secret-key", timeouts or Timeouts())
 
 
 WIRES = (
     Wire("openai", "openai", lambda url, key, limits: OpenAIChat(url, key, timeouts=limits)),
+    Wire("responses", "responses", lambda url, key, limits: OpenAIResponses(url, key, timeouts=limits)),
     Wire("anthropic", "anthropic", lambda url, key, limits: Anthropic(url, key, timeouts=limits), "claude-sonnet-4-5"),
     Wire(
         "litellm-openai",
@@ -110,15 +117,15 @@ def gathered(chunks: Iterable[Chunk]) -> Answer:
         seen.append(chunk)
         last = parts[-1] if parts else None
         if isinstance(chunk, TextChunk):
-            if isinstance(last, Text):
-                parts[-1] = Text(last.text + chunk.text)
+            if isinstance(last, Text) and last.phase == chunk.phase:
+                parts[-1] = Text(last.text + chunk.text, last.phase)
             else:
-                parts.append(Text(chunk.text))
+                parts.append(Text(chunk.text, chunk.phase))
         elif isinstance(chunk, ThinkingChunk):
-            if isinstance(last, Thinking) and open_thought and not chunk.data:
-                parts[-1] = Thinking(last.text + chunk.text, chunk.signature)
+            if isinstance(last, Thinking) and open_thought and (chunk.provider or not (chunk.data or last.provider)):
+                parts[-1] = Thinking(last.text + chunk.text, chunk.signature, chunk.data, chunk.provider)
             else:
-                parts.append(Thinking(chunk.text, chunk.signature, chunk.data))
+                parts.append(Thinking(chunk.text, chunk.signature, chunk.data, chunk.provider))
             open_thought = not (chunk.signature or chunk.data)
         elif isinstance(chunk, ToolCallStart):
             assert chunk.index not in calls, "a call is announced once"

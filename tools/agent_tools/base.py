@@ -25,11 +25,11 @@ from agent_tools.results import (
     ToolError,
     ToolResult,
 )  # fmt: skip
-from agent_tools.schema import canonical, read_arguments, schema_of
+from agent_tools.schema import Freeform, canonical, read_arguments, schema_of
 
 __all__ = [
-    "AskModel", "AskUser", "Effect", "EffectKind", "Finish", "Outcome", "Progress", "Suspend", "Tool", "ToolContext",
-    "ToolError", "ToolResult",
+    "AskModel", "AskUser", "Effect", "EffectKind", "Finish", "Freeform", "Outcome", "Progress", "Suspend", "Tool",
+    "ToolContext", "ToolError", "ToolResult",
 ]  # fmt: skip
 
 A = TypeVar("A", bound=Value)
@@ -50,6 +50,9 @@ class Tool(ABC, Generic[A]):
     other_names: ClassVar[tuple[str, ...]] = ()
     # Arguments of a call, to try hooks with.
     example: ClassVar[Mapping[str, Any]] = {}
+
+    # Its input in plain text, for models that are trained on it.
+    freeform: ClassVar[Freeform | None] = None
 
     # How a call runs.
     # It only asks the user: its `run` has no effect and returns a `Suspend`.

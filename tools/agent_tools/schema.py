@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any, get_args, get_origin
+from typing import Any, Literal, get_args, get_origin
 
 from agent_tools.fs.safe_read import read_text
 from agent_tools.record import DecodeError, Value, from_json, hints_of
@@ -31,6 +31,17 @@ NEW_NAMES = ("new_str", "new_text", "replace")
 _MOST_MISTAKES = 5
 _generated: dict[str, Any] = {}
 _names: dict[type, ArgumentNames] = {}
+
+
+class Freeform(Value):
+    """Input in plain text instead of JSON. argument: the one argument of the tool that has the text elsewhere.
+
+    syntax and grammar: what the text must look like, as an API with such tools takes it; without, it may be anything.
+    """
+
+    argument: str
+    syntax: Literal["", "lark", "regex"] = ""
+    grammar: str = ""
 
 
 class ArgumentNames:

@@ -17,6 +17,7 @@ from agent_cli.providers.catalog import ModelInfo, known_models, lookup
 from agent_cli.providers.discover import default_model
 from agent_cli.providers.resolve import ModelSetupError, resolve
 from agent_cli.runtime.environment import find_place, read_settings
+from agent_cli.runtime.models import wire_api_of
 from agent_tools.record import Value
 from agent_tools.text import escape_controls
 
@@ -71,7 +72,10 @@ def chosen_model() -> Chosen | None:
         settings = Settings()
     try:
         name = settings.model or default_model(place.env)
-        resolved = resolve(name, base_url=settings.base_url, transport=settings.transport, env=place.env)
+        wire_api = wire_api_of(settings)
+        resolved = resolve(
+            name, base_url=settings.base_url, transport=settings.transport, wire_api=wire_api, env=place.env
+        )
     except ModelSetupError:
         # Without its key it cannot be called, but it is still the one that was asked for.
         return Chosen(settings.model, "configured") if settings.model else None

@@ -49,6 +49,7 @@ _BY_KIND = {
     "rate_limit": "Wait a moment and try again, or switch to another model: /model NAME.",
     "overloaded": "Wait a moment and try again, or switch to another model: /model NAME.",
     "network": "Check the connection and base_url (agent doctor tries it), then say it again.",
+    "refused": "Say it in other words, or switch to another model: /model NAME.",
     "context_too_long": "/clear begins a new session; /model NAME takes a model with a larger window.",
 }
 _NO_MODEL = re.compile(r"no model named|does not exist|not found")

@@ -1,0 +1,283 @@
+"""The wire for OpenAI's Responses API and the servers that offer it.
+
+Nothing is stored at the provider: every request carries the conversation, byte for byte the previous one plus a suffix.
+The model's reasoning comes encrypted (from some servers in clear), is part of the history, and goes back to the
+provider that made it, with the items it led to; without those it is refused. The ids of items are left out, because
+they name what a provider has stored; a server that insists gets others. Options that are rejected are left out from
+then on.
+"""
+
+from __future__ import annotations
+
+import re
+from binascii import crc32
+from collections.abc import Iterator, Mapping
+from typing import Any, get_args
+
+from agent_cli.core.messages import AssistantMessage, Message, Text, Thinking, ToolCall, ToolMessage, UserMessage
+from agent_cli.core.modes import Effort, Verbosity
+from agent_cli.providers.base import Chunk, ModelError, Request, ToolSpec
+from agent_cli.providers.http_client import EncodedMessages, HttpModelClient, encoded
+from agent_cli.providers.responses_stream import ResponsesReader
+from agent_tools.cancel import CancelToken
+from agent_tools.media import Media
+from agent_tools.net.http import HttpResponse, Timeouts
+
+Item = dict[str, Any]
+
+# Options that may be left out when a server rejects them: what its message names them by, and what we then say.
+_OPTIONAL = {
+    "prompt_cache_key": ("prompt_cache_key", ""),
+    "parallel_tool_calls": ("parallel_tool_calls", ""),
+    "stream_options": ("stream_options|obfuscation", ""),
+    "tool_choice": ("tool_choice", ""),
+    "temperature": ("temperature", "takes no temperature; it was left out"),
+    "verbosity": ("verbosity", "takes no verbosity; it was left out"),
+    "format": ("json_schema|text.format|'format'", "takes no JSON schema; the answer is checked afterwards"),
+    "summary": ("summar", "offers no summaries of its reasoning"),
+    "include": ("include|encrypted", ""),
+    "effort": ("effort|'reasoning'", "takes no such reasoning effort; it was left out"),
+    "store": ("store", ""),
+}
+_LEVELS: dict[str, tuple[str, ...]] = {"effort": get_args(Effort), "verbosity": get_args(Verbosity)}
+_UNREADABLE = r"encrypted.content|type 'reasoning'|reasoning (input )?items?\b"
+_WITH_CUSTOM = r"(openai/)?(gpt-([5-9]|\d\d)|codex-)"
+_NO_CUSTOM = r"custom|(tools|input)\[\d+\]\.type|type of 'item'"
+_NO_ID = r"input\[\d+\]\.id\b|'?id'? (is a required|field required)"
+_LONGEST_ID = 64
+_LAST = ("response.completed", "response.incomplete")
+
+
+class OpenAIResponses(HttpModelClient):
+    """The Responses API at `base_url` (`.../v1`).
+
+    api_key: sent as a bearer token; None sends none. provider: the name in sentences, and whose reasoning is sent back.
+    headers: sent with every request, in addition or instead. reasons: whether its model does; None: not known.
+    """
+
+    def __init__(
+        self,
+        base_url: str,
+        api_key: str | None,
+        *,
+        provider: str = "openai",
+        headers: Mapping[str, str] | None = None,
+        timeouts: Timeouts | None = None,
+        reasons: bool | None = None,
+    ) -> None:
+        key = (api_key or "").strip()
+        sent = {**({"Authorization": f"Bearer {key}"} if key else {}), **(headers or {})}
+        super().__init__(base_url.rstrip("/") + "/responses", sent, provider, timeouts or Timeouts())
+        self._is_openai = base_url.startswith("https://api.openai.com")
+        self._reasons = reasons
+        self._messages = EncodedMessages(self._encode_message)
+        self._tools: tuple[tuple[ToolSpec, ...], bytes] = ((), b"")
+        # The tools whose input is plain text, with the argument that has it, and the calls that were sent as such.
+        self._freeform: dict[str, str] = {}
+        self._plain_calls: set[str] = set()
+        # What a server takes in place of a level that it does not know, and reasoning that it cannot read.
+        self._nearest: dict[tuple[str, str], str] = {}
+        self._unreadable: set[str] = set()
+        self._with_ids = False
+
+    def stream(self, request: Request, cancel: CancelToken) -> Iterator[Chunk]:
+        """See `ModelClient`."""
+        if request.thinking_tokens:
+            yield from self._once(
+                f"{self._provider} takes no reasoning budget over this protocol; set an effort instead."
+            )
+        if request.prefill:
+            yield from self._once(f"{self._provider} cannot continue a given beginning; the prefill was left out.")
+        for step in self._send(request, cancel):
+            if isinstance(step, HttpResponse):
+                reader = ResponsesReader(self._provider, request.model, self._freeform)
+                yield from self._listen(reader, step, lambda event: event.get("type") in _LAST or "done" in event)
+            else:
+                yield step
+
+    def _adapt(self, request: Request, error: ModelError) -> str | None:
+        words = f"{error.failure.message} {error.code}".lower()
+        if re.search(_NO_ID, words) and not self._with_ids:
+            self._with_ids = True
+            self._messages.forget()
+            return ""
+        if re.search(_UNREADABLE, words) and self._forget_reasoning(request, words):
+            return ""
+        options = self._options(request)
+        for option in [name for name in _LEVELS if name in words] or _LEVELS:
+            known = (request.model, option) in self._nearest
+            if option in options and not known and (level := self._level(option, options[option], words)):
+                self._nearest[request.model, option] = level
+                return f"{request.model} takes no {option} {options[option]}; it is {level}."
+        for option, (pattern, advice) in _OPTIONAL.items():
+            if option in options and re.search(pattern, words):
+                self._rejected.add((request.model, option))
+                return f"{request.model} {advice}." if advice else ""
+        if self._freeform and re.search(_NO_CUSTOM, words):
+            self._rejected.add((request.model, "custom"))
+            return ""
+        return None
+
+    def _forget_reasoning(self, request: Request, words: str) -> bool:
+        """Send no more of the reasoning so far: it was made with another key, or for another kind of model."""
+        parts = (p for m in request.messages if isinstance(m, AssistantMessage) for p in m.parts)
+        ours = {_mark(p) for p in parts if isinstance(p, Thinking) and p.provider == self._provider}
+        if not ours - self._unreadable or ("include" in self._options(request) and "not supported" in words):
+            return False
+        self._unreadable |= ours
+        self._messages.forget()
+        return True
+
+    def _level(self, option: str, level: str, words: str) -> str | None:
+        """The level that a refusal lists and that is nearest to the one it refused."""
+        found = re.search(r"supported values are:?(.*)", words)
+        if found is None or f"'{level}'" not in words[: found.start()]:
+            return None
+        levels = _LEVELS[option]
+        taken = [at for at, name in enumerate(levels) if f"'{name}'" in found[1]]
+        wanted = levels.index(level)
+        return levels[min(taken, key=lambda at: abs(at - wanted))] if taken and wanted not in taken else None
+
+    def _options(self, request: Request) -> dict[str, Any]:
+        """What is asked for beside the conversation, in a fixed order, without what the server rejected."""
+        options: dict[str, Any] = {"model": request.model, "stream": request.stream, "store": False}
+        if request.stream and self._is_openai:
+            options["stream_options"] = {"include_obfuscation": False}
+        if self._reasons is not False:
+            options["include"] = ["reasoning.encrypted_content"]
+        if request.cache_key:
+            options["prompt_cache_key"] = request.cache_key
+        if request.max_tokens:
+            options["max_output_tokens"] = request.max_tokens
+        if request.temperature is not None:
+            options["temperature"] = request.temperature
+        if request.effort:
+            options["effort"] = self._nearest.get((request.model, "effort"), request.effort)
+        if request.reasoning_summary:
+            options["summary"] = "auto"
+        if request.verbosity:
+            options["verbosity"] = self._nearest.get((request.model, "verbosity"), request.verbosity)
+        if request.json_schema is not None:
+            options["format"] = {
+                "type": "json_schema", "name": "answer", "schema": request.json_schema, "strict": False,
+            }  # fmt: skip
+        if request.tools:
+            options["parallel_tool_calls"] = True
+            if request.tool_choice == "none":
+                options["tool_choice"] = "none"
+        return {k: v for k, v in options.items() if self._takes(request, k)}
+
+    def _body(self, request: Request) -> bytes:
+        options = self._options(request)
+        for group, names in (("reasoning", ("effort", "summary")), ("text", ("verbosity", "format"))):
+            if inside := {name: options.pop(name) for name in names if name in options}:
+                options[group] = inside
+        if request.system:
+            options["instructions"] = request.system
+        tools = self._encode_tools(request)
+        items = b",".join(item for form in self._messages.of(request.messages) for item in form)
+        return b"".join((encoded(options)[:-1], tools, b',"input":[', items, b"]}"))
+
+    def _encode_tools(self, request: Request) -> bytes:
+        # Others take such tools and never offer them to the model.
+        trained = self._provider == "azure" or re.match(_WITH_CUSTOM, request.model) is not None
+        custom = trained and self._takes(request, "custom")
+        freeform = {t.name: t.freeform.argument for t in request.tools if t.freeform and custom}
+        if freeform != self._freeform:
+            self._freeform = freeform
+            self._tools = ((), b"")
+            self._messages.forget()
+        if not request.tools:
+            return b""
+        if self._tools[0] is not request.tools:
+            self._tools = (request.tools, encoded([self._tool(t) for t in request.tools]))
+        return b',"tools":' + self._tools[1]
+
+    def _tool(self, tool: ToolSpec) -> Item:
+        if tool.freeform is None or tool.name not in self._freeform:
+            plain = {"type": "function", "name": tool.name, "description": tool.description}
+            return {**plain, "parameters": tool.schema, "strict": False}
+        form = {"type": "text"}
+        if tool.freeform.syntax:
+            form = {"type": "grammar", "syntax": tool.freeform.syntax, "definition": tool.freeform.grammar}
+        return {"type": "custom", "name": tool.name, "description": tool.description, "format": form}
+
+    def _encode_message(self, message: Message) -> list[bytes]:
+        """The items that a message is."""
+        if isinstance(message, UserMessage):
+            content = [*map(_shown, message.media), *_text(message.text)]
+            return [_said("user", content)] if content else [_said("user", [{"type": "input_text", "text": ""}])]
+        if isinstance(message, ToolMessage):
+            return [encoded(self._output(message))]
+        items: list[bytes] = []
+        # Reasoning that nothing follows is refused.
+        waiting: list[bytes] = []
+        for part in message.parts:
+            if isinstance(part, Thinking):
+                waiting += self._reasoning(part)
+                continue
+            if isinstance(part, Text) and not part.text:
+                continue
+            items += waiting
+            waiting = []
+            items.append(_answer(part) if isinstance(part, Text) else encoded(self._call(part)))
+        return items
+
+    def _reasoning(self, part: Thinking) -> list[bytes]:
+        if part.provider != self._provider or (mark := _mark(part)) in self._unreadable:
+            return []
+        identity = {"id": f"rs_{mark}"} if self._with_ids or not part.data else {}
+        item: Item = {"type": "reasoning", **identity, "summary": []}
+        if part.data:
+            summary = [{"type": "summary_text", "text": part.text}] if part.text else []
+            return [encoded({**item, "summary": summary, "encrypted_content": part.data})]
+        return [encoded({**item, "content": [{"type": "reasoning_text", "text": part.text}]})]
+
+    def _call(self, call: ToolCall) -> Item:
+        call_id = _call_id(call.id)
+        argument = self._freeform.get(call.name)
+        if argument and not call.broken and isinstance(text := call.arguments.get(argument), str):
+            self._plain_calls.add(call.id)
+            return {"type": "custom_tool_call", "call_id": call_id, "name": call.name, "input": text}
+        self._plain_calls.discard(call.id)
+        arguments = "{}" if call.broken else encoded(call.arguments).decode()
+        return {"type": "function_call", "call_id": call_id, "name": call.name, "arguments": arguments}
+
+    def _output(self, message: ToolMessage) -> Item:
+        kind = "custom_tool_call_output" if message.call_id in self._plain_calls else "function_call_output"
+        output: Any = message.text
+        if message.media:
+            output = [*_text(message.text), *map(_shown, message.media)]
+        return {"type": kind, "call_id": _call_id(message.call_id), "output": output}
+
+
+def _mark(part: Thinking) -> str:
+    """What tells a piece of reasoning from others."""
+    return f"{crc32((part.data or part.text).encode('utf-8', 'replace')):08x}"
+
+
+def _said(role: str, content: list[Item]) -> bytes:
+    return encoded({"type": "message", "role": role, "content": content})
+
+
+def _answer(part: Text) -> bytes:
+    said = {"type": "message", "role": "assistant", "content": part.text}
+    return encoded({**said, "phase": part.phase} if part.phase else said)
+
+
+def _text(text: str) -> list[Item]:
+    return [{"type": "input_text", "text": text}] if text.strip() else []
+
+
+def _shown(item: Media) -> Item:
+    url = f"data:{item.mime};base64,{item.data}"
+    if item.kind == "image":
+        return {"type": "input_image", "image_url": url, "detail": "auto"}
+    return {"type": "input_file", "filename": item.name.rpartition("/")[2] or "document.pdf", "file_data": url}
+
+
+def _call_id(identity: str) -> str:
+    # The call may have been made by someone else, with a longer id than this API takes.
+    if len(identity) <= _LONGEST_ID:
+        return identity
+    return f"{identity[: _LONGEST_ID - 9]}_{crc32(identity.encode()):08x}"
