@@ -175,6 +175,26 @@ def test_there_are_no_cycles(top_only: bool) -> None:
     assert circles(top_only=top_only) == []
 
 
+def is_own(node: ast.AST) -> bool:
+    names = [node.module or ""] if isinstance(node, ast.ImportFrom) else [a.name for a in getattr(node, "names", ())]
+    return any(name.partition(".")[0] in ("agent_cli", "agent_tools") for name in names)
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_own_modules_are_imported_at_the_top(module: str) -> None:
+    """What is dear is imported lazily, as a module, in a block of `lazy_imports` that nothing else is in."""
+    tree = ast.parse(MODULES[module].read_text("utf-8"))
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    assert not [
+        n.lineno for f in functions for n in ast.walk(f) if isinstance(n, ast.Import | ast.ImportFrom) and is_own(n)
+    ]
+    for block in tree.body:
+        if isinstance(block, ast.With) and "lazy_imports" in ast.unparse(block.items[0]):
+            for node in block.body:
+                assert isinstance(node, ast.ImportFrom), node.lineno
+                assert {f"{node.module}.{a.name}" for a in node.names} <= MODULES.keys(), node.lineno
+
+
 @pytest.mark.parametrize("library", DOORS)
 def test_heavy_libraries_have_named_doors(library: str) -> None:
     users = {

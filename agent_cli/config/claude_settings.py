@@ -14,7 +14,11 @@ from agent_cli.config.layers import Layers, Origin, Where
 from agent_cli.config.parsing import RULES_LIMIT, SettingsError, decode_json, key_locations
 from agent_cli.core.modes import MODES
 from agent_cli.core.rules import KNOWN_TOOLS, RuleError, read_rule
+from agent_tools.lazy import lazy_imports
 from agent_tools.text import shorten
+
+with lazy_imports():
+    from agent_cli.config import hooks
 
 _LISTS = ("deny", "ask", "allow")
 _TOLD = 10
@@ -97,13 +101,11 @@ def add_hooks(layers: Layers, table: dict[str, Any], path: Path, voice: Origin, 
     if not given:
         return
     # Only with hooks.
-    from agent_cli.config.hooks import UNSUPPORTED_EVENTS, hooks_of
-
     given = given if isinstance(given, dict) else {"hooks": given}
-    if elsewhere := [event for event in given if event in UNSUPPORTED_EVENTS]:
+    if elsewhere := [event for event in given if event in hooks.UNSUPPORTED_EVENTS]:
         layers.imported.append(f"{path}: hooks of {', '.join(elsewhere)} left out, events that are not offered")
-    given = {event: groups for event, groups in given.items() if event not in UNSUPPORTED_EVENTS}
-    found, problems = hooks_of(given, str(path), own=voice == "own", root=path.parent.parent)
+    given = {event: groups for event, groups in given.items() if event not in hooks.UNSUPPORTED_EVENTS}
+    found, problems = hooks.hooks_of(given, str(path), own=voice == "own", root=path.parent.parent)
     layers.ignored += [f"{path}: {problem}; this hook does not run" for problem in problems[:_TOLD]]
     if len(problems) > _TOLD:
         layers.ignored.append(f"{path}: {len(problems) - _TOLD} more hooks are not understood and do not run")

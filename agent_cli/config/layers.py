@@ -35,7 +35,11 @@ from agent_cli.core.hooks import Hook
 from agent_cli.core.rules import Rule, RuleError, RuleList, read_rule
 from agent_cli.core.trust import Trust
 from agent_tools.fs.safe_read import NotRegularFileError, outside_notice, read_regular
+from agent_tools.lazy import lazy_imports
 from agent_tools.record import Value, hints_of
+
+with lazy_imports():
+    from agent_cli.config import hooks as config_hooks
 
 # Who speaks: the user, a project that they trust, or one that they do not.
 Origin = Literal["own", "trusted", "project"]
@@ -245,9 +249,7 @@ class _Layer:
     def _hooks(self, raw: Any, place: Callable[[], str]) -> tuple[Hook, ...]:
         """Raises SettingsError for the first that is not understood."""
         # Only with hooks.
-        from agent_cli.config.hooks import hooks_of
-
-        found, problems = hooks_of(raw, self._source, own=self._voice == "own", root=self._base)
+        found, problems = config_hooks.hooks_of(raw, self._source, own=self._voice == "own", root=self._base)
         if problems:
             raise SettingsError(f"{place()}: {problems[0]}")
         if self._voice == "project":

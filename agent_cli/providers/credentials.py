@@ -9,6 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from agent_cli.providers.registry import Provider
+from agent_tools.lazy import lazy_imports
+
+with lazy_imports():
+    from agent_tools.process import child  # costs several ms, and few have a key command
 
 COMMAND_SECONDS = 10
 
@@ -71,10 +75,8 @@ def missing_key(provider: Provider) -> MissingKeyError:
 
 
 def _from_command(command: str, env: Mapping[str, str]) -> str:
-    from agent_tools.process.child import run_child  # costs several ms, and few have a key command
-
     try:
-        done = run_child(
+        done = child.run_child(
             ["/bin/sh", "-c", command], seconds=COMMAND_SECONDS, memory=None, env=dict(env), start_new_session=True
         )
     except OverflowError:

@@ -10,6 +10,11 @@ from agent_cli.providers.catalog import newest_claude
 from agent_cli.providers.credentials import NoModelError
 from agent_cli.providers.registry import LOCAL_SERVERS, PROVIDERS, Provider, base_url_of, find, is_loopback_url
 from agent_tools.cancel import CancelToken
+from agent_tools.lazy import lazy_imports
+
+with lazy_imports():
+    from agent_cli.providers import http_client
+    from agent_tools.net import http, http_connection
 
 # Called with a base URL, and with the key of a server that has one.
 Probe = Callable[..., str | None]
@@ -45,14 +50,10 @@ def discover(env: Mapping[str, str], probe: Probe | None = None) -> list[tuple[s
 def probe_server(base_url: str, key: str = "") -> str | None:
     """The first chat model that the server at `base_url` offers, or None. Gives up within about a second."""
     # Only needed where no model is configured.
-    from agent_cli.providers.http_client import endpoint_url
-    from agent_tools.net.http import HttpClient, Timeouts
-    from agent_tools.net.http_connection import HttpError
-
     try:
-        url = endpoint_url(f"{base_url.rstrip('/')}/models")
+        url = http_client.endpoint_url(f"{base_url.rstrip('/')}/models")
         # A server of this machine: without the environment, no proxy is asked.
-        client = HttpClient(Timeouts(CONNECT_SECONDS, ANSWER_SECONDS, ANSWER_SECONDS), {}, most_kept=0)
+        client = http.HttpClient(http.Timeouts(CONNECT_SECONDS, ANSWER_SECONDS, ANSWER_SECONDS), {}, most_kept=0)
         if url.scheme != "http":
             return None
         # A gateway takes its key in either form.
@@ -63,7 +64,7 @@ def probe_server(base_url: str, key: str = "") -> str | None:
         finally:
             reply.close()
         names = [m["id"] for m in models if isinstance(m["id"], str)]
-    except (HttpError, ModelError, ValueError, LookupError, TypeError, RecursionError):
+    except (http_connection.HttpError, ModelError, ValueError, LookupError, TypeError, RecursionError):
         return None  # whatever listens there is not a model server
     return next((n for n in names if "embed" not in n.lower()), None)
 

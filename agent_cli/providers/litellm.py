@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 from agent_cli.core.results import Failure
 from agent_cli.providers.base import Chunk, ModelError, Notice, Request
 from agent_tools.cancel import CancelToken
+from agent_tools.lazy import lazy_imports
 from agent_tools.net.http import Timeouts
 from agent_tools.process.child import MEMORY, limit_memory
 from agent_tools.record import from_json, to_json
@@ -30,6 +31,9 @@ from agent_tools.secret_patterns import without_secrets
 
 if TYPE_CHECKING:
     from subprocess import Popen
+
+with lazy_imports():
+    from agent_tools.process import reaper
 
 WORKER = "agent_cli.providers.litellm_worker"
 START_SECONDS = 120.0
@@ -116,14 +120,12 @@ class LiteLLMWorker:
     def __init__(self) -> None:
         import subprocess  # only who uses this wire pays for it
 
-        from agent_tools.process.reaper import REAPER
-
         self._ready = False
         self._buffer = b""
         self._errors: deque[str] = deque(maxlen=20)
         # Credentials of clouds are in variables, but none of them is for every process of this user to read.
         plain = without_secrets(os.environ)
-        self._process: Popen[bytes] = REAPER.popen(
+        self._process: Popen[bytes] = reaper.REAPER.popen(
             # -P: a `litellm.py` in the user's directory must not be taken for the library.
             [sys.executable, "-P", "-m", WORKER],
             stdin=subprocess.PIPE,

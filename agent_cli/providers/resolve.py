@@ -33,10 +33,16 @@ from agent_cli.providers.registry import (
     provider_of_bare,
     provider_of_catalog,
 )
+from agent_tools.lazy import lazy_imports
 from agent_tools.record import Value
 
 if TYPE_CHECKING:
     from agent_tools.net.http import Timeouts
+
+with lazy_imports():
+    from agent_cli.providers import anthropic, openai_chat, openai_either, openai_responses, retry, scripted
+    from agent_cli.providers import litellm as providers_litellm
+    from agent_tools.net import http
 
 __all__ = [
     "MissingKeyError",
@@ -154,41 +160,30 @@ def open_transport(
     """
     # Each wire is imported only when it is the one: none of them is free.
     if resolved.wire == "scripted":
-        from agent_cli.providers.scripted import Scripted
-
         try:
-            return Scripted.load(Path(resolved.model))
+            return scripted.Scripted.load(Path(resolved.model))
         except ModelError as error:
             raise ModelSetupError(str(error)) from None
-    from agent_cli.providers.retry import Retrying
-    from agent_tools.net.http import Timeouts
-
     key = resolved.api_key.reveal() if resolved.api_key else ""
-    limits = timeouts or Timeouts()
+    limits = timeouts or http.Timeouts()
     wire: ModelClient
     if resolved.wire in ("openai", "responses"):
         wire = _openai_wire(resolved, resolved.wire == "responses", key, limits, headers)
         if resolved.either:
-            from agent_cli.providers.openai_either import EitherWire
-
             first = resolved.wire == "responses"
             other = partial(_openai_wire, resolved, not first, key, limits, headers)
-            wire = EitherWire(wire, other, responses=first)
+            wire = openai_either.EitherWire(wire, other, responses=first)
     elif resolved.wire == "anthropic":
-        from agent_cli.providers.anthropic import Anthropic
-
-        wire = Anthropic(resolved.base_url, key, headers=headers, timeouts=limits, bearer=resolved.bearer)
+        wire = anthropic.Anthropic(resolved.base_url, key, headers=headers, timeouts=limits, bearer=resolved.bearer)
     else:
-        from agent_cli.providers.litellm import LiteLLM
-
-        wire = LiteLLM(
+        wire = providers_litellm.LiteLLM(
             resolved.litellm,
             "" if resolved.bearer else key,
             resolved.base_url,
             headers=headers,
             timeouts=limits,
         )
-    return Retrying(wire) if attempts is None else Retrying(wire, attempts=attempts)
+    return retry.Retrying(wire) if attempts is None else retry.Retrying(wire, attempts=attempts)
 
 
 def _openai_wire(
@@ -196,14 +191,12 @@ def _openai_wire(
 ) -> ModelClient:
     url, provider = resolved.base_url, resolved.provider
     if not responses:
-        from agent_cli.providers.openai_chat import OpenAIChat
-
-        return OpenAIChat(url, key, provider=provider, headers=headers, timeouts=limits)
-    from agent_cli.providers.openai_responses import OpenAIResponses
-
+        return openai_chat.OpenAIChat(url, key, provider=provider, headers=headers, timeouts=limits)
     info = lookup(provider, resolved.model)
     reasons = info.reasoning if info is not None else None
-    return OpenAIResponses(url, key, provider=provider, headers=headers, timeouts=limits, reasons=reasons)
+    return openai_responses.OpenAIResponses(
+        url, key, provider=provider, headers=headers, timeouts=limits, reasons=reasons
+    )
 
 
 def _split(name: str, base_url: str | None) -> tuple[Provider, str]:
