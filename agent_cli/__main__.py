@@ -9,8 +9,21 @@ import gc
 import os
 import sys
 
-from agent_cli.core.version import __version__
-from agent_tools.lazy import lazy_imports
+
+def _leave_out_working_directory() -> None:
+    """Look for no module in the working directory, where `python -m` looks first: it could hide any library."""
+    try:
+        if not sys.flags.safe_path and sys.path[:1] == [os.getcwd()]:  # noqa: PTH109 - before pathlib is imported
+            del sys.path[0]
+    except OSError:
+        pass  # it was deleted
+
+
+if __name__ == "__main__":
+    _leave_out_working_directory()
+
+from agent_cli.core.version import __version__  # noqa: E402 - behind the working directory's removal
+from agent_tools.lazy import lazy_imports  # noqa: E402
 
 with lazy_imports():
     from agent_cli import cli
@@ -127,15 +140,5 @@ def _tell(error: Exception, debug: bool) -> int:
     return code
 
 
-def _leave_out_working_directory() -> None:
-    """`python -m` looks there first: a repository's `typer.py` must not be taken for the library."""
-    try:
-        if not sys.flags.safe_path and sys.path[:1] == [os.getcwd()]:  # noqa: PTH109 - before pathlib is imported
-            del sys.path[0]
-    except OSError:
-        pass  # it was deleted
-
-
 if __name__ == "__main__":
-    _leave_out_working_directory()
     main()

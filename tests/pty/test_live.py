@@ -106,6 +106,7 @@ def test_no_with_a_reason_reaches_the_model_and_the_draft_comes_back(work: Path)
     with Drawn(["--model", model, "please"], work) as screen:
         screen.wait(BAR)
         screen.type("a draft")
+        screen.wait("> a draft")
         screen.rest()
         screen.type("r")
         screen.wait("no, because>")

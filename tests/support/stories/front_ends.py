@@ -227,15 +227,33 @@ class Application(Terminal):
         bar, before = self.question(), self.above()
         self.screen.rest()
         if len(verdict) == 1:
-            self.screen.type(verdict)
+            self._press(verdict, bar, before)
         else:
             key, _, words = verdict.partition(" ")
             key, words = (key, words) if len(key) == 1 else ("r", verdict)
-            self.screen.type(key)
+            self._press(key, bar, before)
             self.until(lambda: self.question() != bar, "the line for words")
             self.screen.line(words)
         # The next question may have the same keys, and come before the screen is read without one.
         self.until(lambda: self.question() != bar or self.above() != before, f"the end of the question {bar!r}")
+
+    def _press(self, key: str, bar: str, before: str) -> None:
+        """Press a key of the question; once more where the program, slow under load, still took it for typing."""
+        assert self.screen
+        for _ in range(3):
+            self.screen.type(key)
+            self.until(
+                lambda: self.question() != bar or self.above() != before or self.in_line(key), f"what became of {key!r}"
+            )
+            if not self.in_line(key):
+                return
+            self.screen.type("\x7f")
+            self.until(lambda: not self.in_line(key), "an empty line")
+            self.screen.rest()
+
+    def in_line(self, key: str) -> bool:
+        """Whether a key is in the line instead of answering the question."""
+        return f"> {key}" in [line.rstrip() for line in self.visible().splitlines()]
 
     def accept(self, mode: str) -> None:
         assert mode == "acceptEdits", "no other mode has a key"
