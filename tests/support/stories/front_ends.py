@@ -224,8 +224,9 @@ class Application(Terminal):
 
     def answer(self, verdict: str) -> None:
         assert self.screen
-        bar, before = self.question(), self.above()
         self.screen.rest()
+        # Only now: the question that was there before may have been one that was just answered.
+        bar, before = self.question(), self.above()
         if len(verdict) == 1:
             self._press(verdict, bar, before)
         else:
