@@ -271,7 +271,7 @@ class Conversation:
 
     def _read_in(self, message: UserMessage) -> None:
         """The model knows the files whose whole text a message carries."""
-        if seen := self.deps.context.read_in(message.text):
+        if seen := self.deps.context.mark_mentions_read(message.text):
             self.record(FilesSeen(seen))
 
     @property
@@ -289,9 +289,9 @@ class Conversation:
         self.inbox.clear()
         self.plans = [(count, items) for count, items in self.plans if count <= messages]
         self.deps.context.plan, self.deps.context.seen = self.plans[-1][1] if self.plans else (), {}
-        if self.deps.context.nearby is not None:
+        if self.deps.context.nested_memory is not None:
             # What was told of memory on the way is told again where it is touched again.
-            self.deps.context.nearby = self.deps.context.nearby.nested()
+            self.deps.context.nested_memory = self.deps.context.nested_memory.nested()
         self.last = None
         self.record(Rewound(messages, self.deps.context.plan))
 

@@ -46,12 +46,12 @@ def prepare_call(turn: Turn, call: ToolCall, *, together: bool) -> CheckedCall:
     try:
         args = tool.read(call.arguments)
         call = call.but(arguments=tool.canonical(call.arguments))
-        if together and tool.alone(args):
+        if together and tool.is_exclusive(args):
             return "This call must be alone in its round. Make it again by itself, once the other results are in."
         tool, args = tool.resolve_target(args, context)
         if tool.name != call.name and not turn.deps.offered(tool.name):
             return f"The tool {tool.name} is not offered here."
-        args = tool.resolved(args, context)
+        args = tool.resolve_paths(args, context)
         effects = tool.effects(args, context)
         decision = turn.deps.policy.decide(tool.name, effects)
         if tool.address_argument:

@@ -259,8 +259,8 @@ class Turn:
         deps.state.ids.update(call_ids(self.history))
         deps.context.takes = options.takes
         deps.context.workspace.offered = deps.tools.__contains__
-        if deps.context.nearby is not None:
-            deps.context.nearby.restored(m.text for m in self.history if isinstance(m, UserMessage))
+        if deps.context.nested_memory is not None:
+            deps.context.nested_memory.mark_sent(m.text for m in self.history if isinstance(m, UserMessage))
         self.has_media = any(has_media(message) for message in self.history)
         # What the model is shown of the history, and how often it was refused as too long at which length of it.
         self.look()

@@ -104,7 +104,7 @@ class Extensions:
         context.commands = self.for_model
         context.skills = {name: skill for name, skill in self.skills.items() if skill.by_model}
         context.agents = self.agents
-        context.workspace.lent = tuple(_resolved(skill.folder for skill in self.skills.values() if skill.own))
+        context.workspace.skill_folders = tuple(_resolved(skill.folder for skill in self.skills.values() if skill.own))
 
 
 def _resolved(folders: Iterable[Path]) -> Iterator[Path]:

@@ -46,7 +46,7 @@ class McpTool(Tool[McpArgs]):
         self.server = server
         self.offer = offer
         self.name = offer.full
-        self.told = offer.description or f"A tool of the MCP server {offer.server}."
+        self.description = offer.description or f"A tool of the MCP server {offer.server}."
 
     def schema(self) -> dict[str, Any]:
         return self.offer.schema

@@ -3,7 +3,7 @@
 The user's own come first (`~/.claude`, `~/.config/agent`, `~/.agent`), then the project's from the workspace root
 down to the working directory; in each folder AGENTS.md and CLAUDE.md, in the folder itself or in its `.agent` or
 `.claude`, then the `.local` ones. Whatever is there twice, as a link or as the same text, is read once. Files further
-down come in when something below is touched (`nearby.py`).
+down come in when something below is touched (`nested.py`).
 
 A project's file is only text, and what it imports has to be in the project, links followed; what is outside needs the
 person's yes (`permission/outside.py`), and what looks like a secret is never imported. Everything is bounded, and what

@@ -30,26 +30,26 @@ class NestedMemory:
         self._folders = set(between(sources.root, sources.cwd))
         self._touched: set[str] = set()
         self._rules = list(memory.on_touch)
-        self._told: set[str] = set()
+        self._sent: set[str] = set()
 
     @property
     def files(self) -> tuple[MemoryFile, ...]:
         """What was added since the start."""
         return tuple(self._reader.files)
 
-    def retold(self) -> list[str]:
-        """All that was added, for a history from which it was cut."""
+    def all_texts(self) -> list[str]:
+        """Return every text sent so far, to put into a compacted history."""
         return [_text(file) for file in self._reader.files if file.text]
 
     def nested(self) -> NestedMemory:
         """For a sub-agent, which has the start of the conversation and none of the rest."""
         return NestedMemory(self._sources, self._start)
 
-    def restored(self, texts: Iterable[str]) -> None:
-        """Take what the messages of a restored conversation have told as told."""
+    def mark_sent(self, texts: Iterable[str]) -> None:
+        """Count the texts in the messages of a resumed conversation as sent."""
         for text in texts:
             if text.startswith(MARK):
-                self._told.add(text[len(MARK) :].partition('"')[0])
+                self._sent.add(text[len(MARK) :].partition('"')[0])
 
     def notices(self, ctx: ToolContext) -> list[str]:
         """Texts for the model: of the memory near what was touched since the last time."""
@@ -65,7 +65,7 @@ class NestedMemory:
         new = [f for f in self._reader.files[before:] if f.text and os.path.realpath(f.path) not in ctx.seen]
         out = [s.path for s in self._reader.skipped[skipped:] if s.why == FULL]
         full = [f"(The memory file {name} was left out: {FULL} than {ROOM // 1024} KiB. Read it.)" for name in out]
-        return [*(_text(file) for file in new if _name(file) not in self._told), *full]
+        return [*(_text(file) for file in new if _name(file) not in self._sent), *full]
 
     def _look(self, folder: Path, ctx: ToolContext) -> None:
         """Read the memory of a folder and of those between it and the workspace's."""

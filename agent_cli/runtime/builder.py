@@ -183,7 +183,7 @@ def build_agent(
     if not options.bare:
         sources = memory_sources(place, settings, layers.trust, context.readable)
         memory = load_memory(sources)
-        context.nearby = NestedMemory(sources, memory)
+        context.nested_memory = NestedMemory(sources, memory)
         for cut in memory.cuts:
             warn(f"memory files together may have 64 KiB, and {cut}; see agent memory show")
     header = make_header(options, place, settings, model, tools, restored, memory)

@@ -76,7 +76,7 @@ def tool_specs(tools: list[Tool[Any]], context: ToolContext | None = None) -> tu
 
 def _description(tool: Tool[Any], context: ToolContext | None) -> str:
     try:
-        text = tool.told or prompt(f"tools/{tool.name}")
+        text = tool.description or prompt(f"tools/{tool.name}")
     except FileNotFoundError:
         text = (tool.__doc__ or tool.name).strip()
     here = tool.dynamic_description(context) if context is not None else ""

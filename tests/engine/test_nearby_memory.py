@@ -32,7 +32,7 @@ def root(tmp_path: Path) -> Path:
 def world(root: Path, *paths: str, **more: Any) -> World:
     made = World(root, [{"calls": [call("Read", file_path=p)]} for p in paths] + [{"text": "Done."}], **more)
     sources = Sources(root, root)
-    made.deps.context.nearby = NestedMemory(sources, load_memory(sources))
+    made.deps.context.nested_memory = NestedMemory(sources, load_memory(sources))
     return made
 
 
@@ -56,8 +56,8 @@ def test_it_can_be_told_anew_and_what_did_not_fit_is_named(root: Path) -> None:
     (root / "web/AGENTS.md").write_text("Late.")
     made = world(root, "api/b.py", "web/c.py")
     made.turn()
-    near = made.deps.context.nearby
-    assert near is not None and near.retold() == told(made)
+    near = made.deps.context.nested_memory
+    assert near is not None and near.all_texts() == told(made)
     assert "(cut here: memory files together may have 64 KiB)" in told(made)[1]
     assert any("web/AGENTS.md was left out" in m.text for m in made.history if isinstance(m, UserMessage))
 
@@ -79,7 +79,7 @@ def test_what_the_model_read_itself_and_what_strangers_wrote_is_not_told(root: P
 def test_a_folder_that_commands_moved_to_counts(root: Path) -> None:
     made = World(root, [{"calls": [call("Bash", command="cd api")]}, {"text": "Done."}], allow=("Bash",))
     sources = Sources(root, root)
-    made.deps.context.nearby = NestedMemory(sources, load_memory(sources))
+    made.deps.context.nested_memory = NestedMemory(sources, load_memory(sources))
     made.turn()
     assert "Rules of the API" in told(made)[0]
 
@@ -96,7 +96,7 @@ def test_a_sub_agent_is_told_of_what_it_touches_itself(root: Path) -> None:
         ],
     )
     sources = Sources(root, root)
-    made.deps.context.nearby = NestedMemory(sources, load_memory(sources))
+    made.deps.context.nested_memory = NestedMemory(sources, load_memory(sources))
     made.turn()
     assert len([t for t in told(made) if "Rules of the API" in t]) == 1
 

@@ -55,7 +55,7 @@ def test_only_whole_files_count_as_read_and_only_once_a_message_carries_them(tmp
     (tmp_path / "long.txt").write_text("x" * 40_000)
     text = with_files("@n.txt @n.txt:1-20 @long.txt", ctx)
     assert ctx.seen == {} and len(ctx.mentioned) == 1
-    assert ctx.nested().read_in(text) == {}
-    assert ctx.read_in("another message") == ctx.seen == {}
+    assert ctx.nested().mark_mentions_read(text) == {}
+    assert ctx.mark_mentions_read("another message") == ctx.seen == {}
     known = fingerprint((tmp_path / "n.txt").read_bytes())
-    assert ctx.read_in(f"<hook>\n{text}") == ctx.seen == {str(tmp_path / "n.txt"): known}
+    assert ctx.mark_mentions_read(f"<hook>\n{text}") == ctx.seen == {str(tmp_path / "n.txt"): known}

@@ -68,7 +68,7 @@ class Args(Value):
 class Broken(Tool):
     name = "Broken"
     Args = Args
-    told = "Breaks."
+    description = "Breaks."
     def effects(self, args, ctx): raise LookupError(f"no {args.key}")
     def summary(self, args, ctx): return "Break"
     def run(self, args, ctx): return ToolResult("never")

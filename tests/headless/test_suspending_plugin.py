@@ -21,7 +21,7 @@ class Args(Value):
 class Deploy(Tool):
     name = "Deploy"
     Args = Args
-    told = "Builds, then asks where to deploy."
+    description = "Builds, then asks where to deploy."
     def effects(self, args, ctx): return (Effect("write", str(ctx.workspace.root / "builds")),)
     def summary(self, args, ctx): return "Deploy"
     def run(self, args, ctx):

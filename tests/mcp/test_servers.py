@@ -159,7 +159,7 @@ def test_what_a_server_lists_is_made_harmless(tmp_path: Path) -> None:
     with company(tmp_path, twins=raw("twins"), escapes=raw("escapes")) as servers:
         assert sorted(servers.tools()) == ["mcp__escapes__show", "mcp__twins__sa_me", "mcp__twins__same"]
         assert servers.tools()["mcp__twins__same"].offer.description == "The first."
-        shown = servers.tools()["mcp__escapes__show"].told
+        shown = servers.tools()["mcp__escapes__show"].description
         assert shown.isprintable()
         assert "\\x1b[31mred" in shown
         assert sum("a second tool named" in text for text in servers.news()) == 2

@@ -33,7 +33,7 @@ def test_the_generated_schemas_are_up_to_date() -> None:
 
 
 def test_every_tool_is_taught_and_all_together_stay_small() -> None:
-    taught = {t.name: t.told or (PROMPTS / f"{t.name}.md").read_text("utf-8") for t in BUILTIN}
+    taught = {t.name: t.description or (PROMPTS / f"{t.name}.md").read_text("utf-8") for t in BUILTIN}
     assert all(text.strip() for text in taught.values())
     sent = [{"name": t.name, "description": taught[t.name], "input_schema": t.schema()} for t in BUILTIN]
     # Every request carries them.

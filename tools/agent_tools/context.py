@@ -1,6 +1,6 @@
-"""What the tools of one conversation share: where they work, what the program supplies, and slots for their own state.
+"""The context that the tools of one conversation share: workspace, services of the program, and state of the tools.
 
-The context knows no tool: what a tool keeps between its calls is a `ToolState` of that tool's, made on first use.
+The context knows no tool: a tool stores what it needs between calls in its own `ToolState`, made on first use.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from agent_tools.sandbox.conditions import RunConditions
 
 
 class UserCommand(Protocol):
-    """A prompt that the user keeps under a name; hint: its arguments, in words."""
+    """A prompt that the user saved under a name. hint: its arguments, in words."""
 
     @property
     def description(self) -> str: ...
@@ -28,69 +28,74 @@ class UserCommand(Protocol):
     def hint(self) -> str: ...
 
     def expand(self, arguments: str, ctx: ToolContext) -> str | ExpandedPrompt:
-        """The whole prompt, with what it brings beside words. Raises ToolError."""
+        """Return the prompt with the arguments filled in, and its commands and overrides, if any. Raises ToolError."""
 
 
 class UserSkill(UserCommand, Protocol):
-    """A skill; folder: where its files are."""
+    """A skill. folder: the directory of its files."""
 
     @property
     def folder(self) -> Path: ...
 
 
-class Described(Protocol):
-    """Something that says of itself when it is of use."""
+class HasDescription(Protocol):
+    """An extension whose description tells the model when to use it."""
 
     @property
     def description(self) -> str: ...
 
 
-class NearbyMemory(Protocol):
-    """What the model should know near files that were touched; see `notices`."""
+class FolderMemory(Protocol):
+    """Memory files of the folders in which the model has touched files."""
 
     def notices(self, ctx: ToolContext) -> list[str]:
-        """Texts for the model, each once."""
+        """Return the texts that are new for the model; each is returned once."""
 
-    def retold(self) -> list[str]:
-        """All texts so far, for a history from which they were cut."""
+    def all_texts(self) -> list[str]:
+        """Return every text sent so far, to put into a compacted history."""
 
-    def nested(self) -> NearbyMemory:
-        """For a conversation of its own."""
+    def nested(self) -> FolderMemory:
+        """Return a memory for a sub-agent."""
 
-    def restored(self, texts: Iterable[str]) -> None:
-        """Take what these messages of the conversation have told as told."""
+    def mark_sent(self, texts: Iterable[str]) -> None:
+        """Count the texts in these messages of the conversation as sent."""
 
 
 class ToolState:
-    """What a tool keeps between its calls in one conversation; see `ToolContext.state`."""
+    """State of a tool between its calls in one conversation; see `ToolContext.state`."""
 
     def nested(self) -> Self:
-        """For a sub-agent; by default the same."""
+        """Return the state for a sub-agent; by default the same object."""
         return self
 
     def notices(self, ctx: ToolContext, *, root: bool) -> list[str]:
-        """What the model should know at its next round, each once. root: it is not the context of a sub-agent."""
+        """Return notes for the model's next round; each is returned once. root: False in a sub-agent."""
         return []
 
     def close(self) -> None:
-        """The conversation ends."""
+        """Release resources at the end of the conversation."""
 
 
 S = TypeVar("S", bound=ToolState)
 
 
 class ToolContext:
-    """What the tools of one conversation share. Built by assembly, passed to every call, rebuilt on resume.
+    """What the tools of one conversation share. Made by `runtime/builder.py`, passed to every call, rebuilt on resume.
 
-    env: the environment for commands. settings: values that tools read. demand_read: a file is edited only once it was
-    read. supplied: states that the program makes itself, such as the sandbox for commands.
+    env: environment for commands.
+    settings: values that tools read.
+    require_read_first: a file must be read before it is edited.
+    supplied: states made by the program, such as the sandbox for commands.
 
-    seen: for each file the model has read or written, the hash of the content it knows (`workspace.fingerprint`).
-    plan: the todo list as it stands. readable: whether a file's content may be shown by a search; None where every
-    file's may. takes: what the model can be shown beside text. run_conditions: how an allowed command is to run.
-    commands, skills: the user's, by name, that the model may use. agents: the types of sub-agents that are not shipped.
-    nearby: the memory of folders that are touched. mentioned: texts of whole files, as a prompt that mentions them has
-    them, with path and fingerprint.
+    seen: for each file that the model has read or written, the hash of the content it knows (`encoding.fingerprint`).
+    plan: the current todo list.
+    readable: returns True if a search may show the file's content; None if it may show every file.
+    takes: media that the model accepts besides text.
+    run_conditions: returns how an allowed command must run.
+    commands, skills: the user's commands and skills that the model may use, by name.
+    agents: types of sub-agents that are not built in.
+    nested_memory: memory files of the folders that were touched.
+    mentioned: block of a whole file in a prompt that mentions it, to the file's path and fingerprint.
     """
 
     def __init__(
@@ -115,44 +120,44 @@ class ToolContext:
         self.run_conditions: Callable[[str], RunConditions] = lambda command: RunConditions()
         self.commands: Mapping[str, UserCommand] = {}
         self.skills: Mapping[str, UserSkill] = {}
-        self.agents: Mapping[str, Described] = {}
-        self.nearby: NearbyMemory | None = None
+        self.agents: Mapping[str, HasDescription] = {}
+        self.nested_memory: FolderMemory | None = None
         self.mentioned: dict[str, tuple[str, str]] = {}
         self._parent: ToolContext | None = None
         self._states: dict[type[ToolState], Any] = {}
-        # All that were made, by sub-agents too, in this order.
+        # All states in order of creation, those of sub-agents included.
         self._to_close: list[ToolState] = []
-        self._told: dict[str, object] = {}
+        self._sent_notes: dict[str, object] = {}
         for state in supplied:
             self.supply(state)
 
     def supply(self, state: ToolState) -> None:
-        """Put a state that the program made into its slot."""
+        """Register a state that the program made."""
         self._states[type(state)] = state
         self._to_close.append(state)
 
     def supplied(self, kind: type[S]) -> S | None:
-        """The state of this class, where there is one already."""
+        """Return the state of this class, or None if there is none yet."""
         found: S | None = self._states.get(kind)
         return found
 
     def state(self, kind: type[S]) -> S:
-        """The state of this class: one for the conversation, or as `ToolState.nested` says. Made on first use."""
+        """Return the state of this class, made on first use. A sub-agent gets what `ToolState.nested` returns."""
         found: S | None = self._states.get(kind)
         if found is None:
             made = kind() if self._parent is None else self._parent.state(kind).nested()
-            # Another thread may have been faster.
+            # Another thread may have added one meanwhile.
             found = self._states.setdefault(kind, made)
             self._close_later(found)
         return found
 
     def nested(self) -> ToolContext:
-        """The context of a sub-agent: all is shared but what it has read, its plan, and where its commands start."""
+        """Return a context for a sub-agent; it has its own files read, plan and working directory and shares the rest."""
         child = ToolContext.__new__(type(self))
         child.__dict__.update(self.__dict__)
         child.seen, child.plan, child.mentioned = {}, (), {}
         child.workspace = self.workspace.copy()
-        child.nearby = self.nearby.nested() if self.nearby is not None else None
+        child.nested_memory = self.nested_memory.nested() if self.nested_memory is not None else None
         child._parent = self
         child._states = {kind: state.nested() for kind, state in self._states.items()}
         for state in child._states.values():
@@ -160,26 +165,26 @@ class ToolContext:
         return child
 
     def once(self, note: str) -> str:
-        """The note, the first time in this conversation; "" from then on."""
+        """Return the note the first time in this conversation, "" afterwards."""
         mark = object()
-        return note if self._told.setdefault(note, mark) is mark else ""
+        return note if self._sent_notes.setdefault(note, mark) is mark else ""
 
-    def read_in(self, text: str) -> dict[str, str]:
-        """Count the mentioned files as read whose whole text stands in what the model reads; path to fingerprint."""
+    def mark_mentions_read(self, text: str) -> dict[str, str]:
+        """Mark the mentioned files whose whole block is in `text` as read; return their paths and fingerprints."""
         found = {path: mark for block, (path, mark) in self.mentioned.items() if block in text}
         self.seen |= found
         return found
 
     def notices(self) -> list[str]:
-        """What happened meanwhile that the model should know at its next round, each once."""
-        near = self.nearby.notices(self) if self.nearby is not None else []
+        """Return notes about what happened meanwhile, for the model's next round; each is returned once."""
+        near = self.nested_memory.notices(self) if self.nested_memory is not None else []
         root = self._parent is None
         return [*(line for state in [*self._states.values()] for line in state.notices(self, root=root)), *near]
 
     def close(self) -> None:
-        """Close the states, the latest first, and remove the outputs of commands.
+        """Close the states, the latest first, and delete the outputs of commands.
 
-        Whatever one raises, the others are closed; then it is raised.
+        An exception in one does not keep the others from being closed; it is raised at the end.
         """
         with ExitStack() as stack:
             stack.callback(self.workspace.scratch.close)
@@ -187,6 +192,6 @@ class ToolContext:
                 stack.callback(state.close)
 
     def _close_later(self, state: ToolState) -> None:
-        # Of those with nothing to close, every command of a saved prompt makes another.
+        # States with nothing to close would pile up: every command of a saved prompt makes one.
         if type(state).close is not ToolState.close and state not in self._to_close:
             self._to_close.append(state)

@@ -1,4 +1,4 @@
-"""A tool made of a Python function: its name, its arguments from the annotations, its docstring for the model."""
+"""Tools made from Python functions: arguments from the annotations, description from the docstring."""
 
 from __future__ import annotations
 
@@ -17,17 +17,16 @@ _SHOWN = 120
 
 
 class FunctionTool(Tool[Value]):
-    """Calls a function with the arguments that the model gives.
+    """A tool that calls a Python function.
 
-    A parameter annotated `ToolContext` is given the context of the call and is no argument of the model's. What the
-    function returns is a `ToolResult`, a text, or anything that JSON can spell; a generator may yield `Progress`
-    before.
+    A parameter annotated `ToolContext` gets the context of the call and is hidden from the model. The function returns
+    a `ToolResult`, a text, or anything that JSON can encode; a generator may yield `Progress` before.
     """
 
     def __init__(self, function: F, *, name: str = "", read_only: bool = False) -> None:
         self.function = function
         self.name = name or function.__name__
-        self.told = inspect.cleandoc(function.__doc__ or "") or self.name
+        self.description = inspect.cleandoc(function.__doc__ or "") or self.name
         self.read_only = read_only
         self._context, self.Args = _arguments(function)
 
@@ -55,11 +54,12 @@ def tool(*, name: str = "", read_only: bool = False) -> Callable[[F], FunctionTo
 def tool(
     function: F | None = None, /, *, name: str = "", read_only: bool = False
 ) -> FunctionTool | Callable[[F], FunctionTool]:
-    """Make a tool of a function, as a decorator with or without arguments.
+    """Make a tool from a function; a decorator with or without arguments.
 
-    name: by default the function's own. read_only: it changes nothing, so that nobody is asked before it runs; else
-    each call needs approval, or a rule that allows the tool by its name. Raises TypeError for a function whose
-    parameters cannot be read from its annotations.
+    name: by default the name of the function.
+    read_only: it changes nothing and runs without approval; otherwise each call needs approval, or a rule that allows
+    the tool by name.
+    Raises TypeError for a function whose parameters cannot be read from its annotations.
     """
     if function is not None:
         return FunctionTool(function)
@@ -67,15 +67,15 @@ def tool(
 
 
 def _arguments(function: F) -> tuple[str, type[Value]]:
-    """The name of the parameter that takes the context ("" for none), and a class of the others. Raises TypeError."""
+    """Return the name of the context parameter ("" for none) and an arguments class of the others. Raises TypeError."""
     label = getattr(function, "__qualname__", repr(function))
     if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
-        raise TypeError(f"{label}: a tool is a plain function; call asyncio.run in it where it needs to await.")
+        raise TypeError(f"{label}: a tool must be a plain function; call asyncio.run in it to await.")
     hints = get_type_hints(function, include_extras=True)
     context, annotations, defaults = "", {}, {}
     for parameter in inspect.signature(function).parameters.values():
         if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
-            raise TypeError(f"{label}: {parameter} cannot be an argument of a tool; name each one.")
+            raise TypeError(f"{label}: {parameter} cannot be an argument of a tool; name each argument.")
         if parameter.name not in hints:
             raise TypeError(f"{label}: {parameter.name} needs a type, such as {parameter.name}: str.")
         if hints[parameter.name] is ToolContext:

@@ -1,5 +1,4 @@
-"""What a saved prompt brings beside its words: commands whose output belongs into it, and what holds while it is
-followed."""
+"""Saved prompts with shell commands in them, and the overrides that hold for the turn that follows one."""
 
 from __future__ import annotations
 
@@ -9,9 +8,13 @@ from agent_tools.record import Value
 
 
 class TurnOverrides(Value, tag="Lent"):
-    """What holds until the end of the turn. source: the file that says so, in words. own: it is the user's own.
+    """Overrides until the end of the turn.
 
-    rules: calls that need no question. model: the one that answers. flow: the order of work that the engine keeps.
+    rules: permission rules for calls that need no approval.
+    model: the model to use.
+    flow: the workflow that the engine enforces.
+    source: the file that declares them, in words.
+    own: the file belongs to the user, not to the project.
     """
 
     rules: tuple[str, ...] = ()
@@ -25,8 +28,13 @@ class TurnOverrides(Value, tag="Lent"):
 
 
 class ExpandedPrompt(Value):
-    """A prompt that is more than words. pieces: text, a command, text, ...: the text of the prompt, and in between the
-    commands whose output stands there. below: what stands under it."""
+    """A prompt with shell commands or overrides.
+
+    name: name of the command or skill.
+    pieces: text, command, text, ...: the output of each command goes in its place.
+    below: paragraphs to append.
+    lent: overrides for the turn.
+    """
 
     name: str
     pieces: tuple[str, ...]
@@ -38,7 +46,7 @@ class ExpandedPrompt(Value):
         return self.pieces[1::2]
 
     def text(self, outputs: Sequence[str] = ()) -> str:
-        """The prompt with the outputs of its commands; without them, with the commands as they stand in the file."""
+        """Return the prompt with the outputs of its commands; without outputs, with the commands as written."""
         shown = list(outputs) or [f"!`{command}`" for command in self.commands]
         words = [*self.pieces]
         words[1::2] = shown
@@ -46,5 +54,5 @@ class ExpandedPrompt(Value):
 
 
 def prompted(prompt: str | ExpandedPrompt, name: str = "") -> ExpandedPrompt:
-    """Any prompt as one that may be more than words."""
+    """Return any prompt as an ExpandedPrompt."""
     return prompt if isinstance(prompt, ExpandedPrompt) else ExpandedPrompt(name, (prompt,))

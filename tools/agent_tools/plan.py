@@ -196,7 +196,7 @@ class PlanProgress(Tool[PlanProgressArgs]):
             return "Plan: completed"
         return f"Plan: step {args.step_id} done" if args.step_id else f"Plan: step {args.next_step} begins"
 
-    def alone(self, args: PlanProgressArgs) -> bool:
+    def is_exclusive(self, args: PlanProgressArgs) -> bool:
         return args.plan_status == "completed"
 
     def run(self, args: PlanProgressArgs, ctx: ToolContext) -> ToolResult:

@@ -1,10 +1,10 @@
-"""Frozen records, and the one way to read them back from plain data.
+"""Frozen records, and their conversion to and from JSON data.
 
 A `Value` is declared like a dataclass. It exists because a dataclass costs about 1.5 ms to define (it compiles
 source) and this program has some ninety of them on the path to the first request; a `Value` costs microseconds.
-`to_json` and `from_json` are the only road between values and JSON, for tool arguments, settings and the
-session log alike. They accept exactly what the annotations say; whoever wants a kinder reading or a worded
-mistake asks pydantic (see `arguments.py`).
+`to_json` and `from_json` are the only way between values and JSON, for tool arguments, settings and the session log
+alike. They accept exactly what the annotations declare; `schema.py` uses pydantic where input should be repaired or
+mistakes be worded for the model.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _PLAIN = frozenset((str, int, float, bool, type(None)))
 
 
 class DecodeError(ValueError):
-    """Plain data does not have the shape that was asked for. The message names the place."""
+    """Plain data does not have the expected shape. The message names the place."""
 
 
 @dataclass_transform(frozen_default=True)
@@ -42,7 +42,7 @@ class Value:
     _tag: ClassVar[str] = "Value"
 
     def __init_subclass__(cls, *, tag: str = "") -> None:
-        """tag: the name of the record in stored data, which stays when the class is renamed; else the class's name."""
+        """tag: name of the record in stored data, unchanged when the class is renamed; by default the class name."""
         cls._tag = tag or cls.__name__
         own = cls.__annotations__ if sys.version_info >= (3, 14) else cls.__dict__.get("__annotations__", {})  # noqa: RUF063
         names = [n for n, hint in own.items() if not str(hint).startswith(("ClassVar", "typing.ClassVar"))]
@@ -79,12 +79,12 @@ class Value:
         return f"{type(self).__name__}({shown})"
 
     def but(self: T, **changes: Any) -> T:
-        """A copy with some fields replaced."""
+        """Return a copy with some fields replaced."""
         return type(self)(**{**self.__dict__, **changes})
 
 
 def hints_of(cls: type) -> dict[str, Any]:
-    """The resolved annotations of a value class, `Annotated` wrappers kept, by field name."""
+    """Return the resolved annotations of a value class by field name, with their `Annotated` wrappers."""
     if cls not in _hints:
         fields = cls._fields  # type: ignore[attr-defined]
         every = {n: hint for base in reversed(cls.__mro__) for n, hint in vars(base).get("__annotations__", {}).items()}
@@ -95,7 +95,7 @@ def hints_of(cls: type) -> dict[str, Any]:
 
 
 def to_json(value: Any) -> Any:
-    """JSON-ready data: a `Value` becomes an object with `type` and the fields that were set."""
+    """Convert to JSON data: a `Value` becomes an object with `type` and the fields that were set."""
     if isinstance(value, Value):
         plain: dict[str, Any] = {"type": value._tag}
         for name, field in value.__dict__.items():
@@ -109,7 +109,7 @@ def to_json(value: Any) -> Any:
 
 
 def from_json(hint: Any, data: Any, place: str = "") -> Any:
-    """The value of type `hint` that `data` spells. Unknown object keys are a `Mismatch`, as is any other doubt."""
+    """Convert JSON data to a value of type `hint`. Raises DecodeError for unknown keys and any other mismatch."""
     origin = get_origin(hint)
     if hasattr(hint, "__metadata__"):
         return from_json(hint.__origin__, data, place)
@@ -159,7 +159,7 @@ def _from_object(cls: type, data: Any, place: str) -> Any:
 
 
 def _from_union(hint: Any, data: Any, place: str) -> Any:
-    """A tagged object goes to the class it names; anything else to the first member that takes it."""
+    """Decode a tagged object as the class it names, anything else as the first member that accepts it."""
     members = get_args(hint)
     if isinstance(data, dict) and isinstance(data.get("type"), str):
         if hint not in _tags:
@@ -175,7 +175,7 @@ def _from_union(hint: Any, data: Any, place: str) -> Any:
 
 
 def name_of(hint: Any) -> str:
-    """A type as a user would say it: "text", "a whole number", "one of a, b"."""
+    """Return a type in plain words: "text", "a whole number", "one of a, b"."""
     if hasattr(hint, "__metadata__"):
         return name_of(hint.__origin__)
     words = {

@@ -1,4 +1,4 @@
-"""What a call is about to do and what came of it: effects, results, and what a running tool yields."""
+"""Effects and results of a call, and what a running tool yields."""
 
 from __future__ import annotations
 
@@ -12,17 +12,18 @@ from agent_tools.record import Value
 
 
 class ToolError(Exception):
-    """The call failed for a reason the model can act on; the message is what it reads."""
+    """The call failed for a reason that the model can act on; it reads the message."""
 
 
 EffectKind = Literal["read", "write", "run", "fetch", "state", "prompt", "call"]
 
 
 class Effect(Value, tag="Effect"):
-    """One thing a call is about to do. `target`: an absolute resolved path, a command line, a URL, or what is named.
+    """One thing that a call is about to do.
 
-    "state" changes only the conversation; "prompt" puts words into it that were written beforehand; "call" does what
-    this program cannot see.
+    kind: "state" changes only the conversation; "prompt" adds a saved prompt to it; "call" does something that this
+    program cannot see.
+    target: an absolute resolved path, a command line, a URL, or the name of the prompt or tool.
     """
 
     kind: EffectKind
@@ -30,7 +31,7 @@ class Effect(Value, tag="Effect"):
 
 
 class Suspend(Value, tag="Suspend"):
-    """The call cannot finish without a user. "questions": data holds `questions`; "plan": the plan to approve."""
+    """The call needs an answer of the user. data: has `questions` for "questions", the plan to approve for "plan"."""
 
     kind: Literal["questions", "plan"]
     data: dict[str, Any]
@@ -43,7 +44,14 @@ class Finish(Value, tag="Finish"):
 
 
 class ToolResult(Value, tag="ToolResult"):
-    """What came of a call: `text` and `media` for the model, `display` for the user. lent: what holds from now on."""
+    """The result of a call.
+
+    text, media: for the model.
+    display: for the user.
+    suspend: the question that the turn waits for.
+    finish: ends the turn with a return value.
+    lent: overrides for the rest of the turn.
+    """
 
     text: str
     display: Display | None = None
@@ -55,13 +63,13 @@ class ToolResult(Value, tag="ToolResult"):
 
 
 class Progress(Value):
-    """Output while a tool runs: complete or partial lines, as they come."""
+    """Output of a running tool: complete or partial lines, as they arrive."""
 
     text: str
 
 
 class AskModel(Value):
-    """A question to the small model, yielded by a running tool, which is sent the answer. `text` may be untrusted."""
+    """A question to the small model, yielded by a running tool, which gets the answer. `text` may be untrusted."""
 
     system: str
     text: str
@@ -69,7 +77,7 @@ class AskModel(Value):
 
 
 class AskUser(Value):
-    """A question to the user, yielded by a running tool, which is sent their words; None where nobody answers."""
+    """A question to the user, yielded by a running tool, which gets the answer; None if no user can be asked."""
 
     question: str
     options: tuple[str, ...] = ()

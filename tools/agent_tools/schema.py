@@ -1,15 +1,15 @@
-"""From a model's JSON to a tool's arguments, and from an arguments class to its JSON schema.
+"""Decode a model's JSON into tool arguments, and generate the JSON schema of an arguments class.
 
-The common case, arguments that fit, is read without any library. Anything else goes to pydantic, which repairs what
-is unambiguous ("5" for 5) and words the mistake. An arguments class may declare two tables:
+Valid arguments, the common case, are read without any library. Anything else goes to pydantic, which repairs what is
+unambiguous ("5" for 5) and words the mistake. An arguments class may declare two tables:
 
     ALIASES: ClassVar = {"command": ("cmd",)}       names that other programs have for an argument; accepted
     SCHEMA_NAMES: ClassVar = {"ignore_case": "-i"}  the model's name for an argument, where that is no Python name
 
 Case, "_" and "-" make no difference between names (`filePath`). Any other name is a mistake.
 
-Schemas come from pydantic too; those of the built-in tools are generated once into schemas.json (`make schemas`) and
-held to their classes by a test, because importing pydantic costs more than a whole one-shot run otherwise does.
+Schemas come from pydantic too. Those of the built-in tools are generated once into schemas.json (`make schemas`), and a
+test compares them with their classes: importing pydantic costs more than a whole one-shot run otherwise does.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from agent_tools.fs.safe_read import read_text
 from agent_tools.record import DecodeError, Value, from_json, hints_of
 from agent_tools.results import ToolError
 
-# What Claude Code, Codex, Gemini CLI, OpenCode, Qwen Code, Cursor and the models trained on them call a file,
+# Names that Claude Code, Codex, Gemini CLI, OpenCode, Qwen Code, Cursor and the models trained on them use for a file,
 FILE_NAMES = ("path", "file", "filename", "absolute_path", "target_file")
 # a directory, and the two texts of an edit.
 DIRECTORY_NAMES = ("directory", "dir", "dir_path", "target_directory")
@@ -45,7 +45,12 @@ class Freeform(Value):
 
 
 class ArgumentNames:
-    """What the arguments of a class are called. own: field to the schema's name. nested: the classes in its fields."""
+    """Names of the arguments of a class.
+
+    own: field to its name in the schema.
+    nested: field to the arguments class in it.
+    listed: all names, for error messages; optional ones with "?".
+    """
 
     def __init__(self, cls: type[Value]) -> None:
         self.own: dict[str, str] = {field: field for field in cls._fields} | getattr(cls, "SCHEMA_NAMES", {})
@@ -58,12 +63,12 @@ class ArgumentNames:
         self.listed = ", ".join(n if f in cls._required else f"{n}?" for f, n in self.own.items()) or "none"
 
     def field(self, name: str) -> str | None:
-        """The field that a name means; None for a name that is unknown."""
+        """Return the field that a name stands for, or None if the name is unknown."""
         folded = _folded(name)
         return self._exact.get(name) or self._loose.get(folded) or self._aliases.get(folded)
 
     def nearest(self, name: str) -> str:
-        """The schema's name that an unknown one resembles; "" where none does."""
+        """Return the schema name that an unknown name resembles, or ""."""
         from difflib import get_close_matches
 
         for known, cutoff in ((self._loose, 0.6), (self._aliases, 0.75)):
@@ -73,7 +78,7 @@ class ArgumentNames:
 
 
 def read_arguments(cls: type[Value], data: dict[str, Any]) -> Any:
-    """An instance of `cls` from a decoded JSON object.
+    """Make an instance of `cls` from a decoded JSON object.
 
     Raises ToolError with a sentence per mistake, for the model to read.
     """
@@ -84,7 +89,7 @@ def read_arguments(cls: type[Value], data: dict[str, Any]) -> Any:
 
 
 def canonical(cls: type[Value], data: dict[str, Any]) -> dict[str, Any]:
-    """The arguments under the schema's names; as they are where `read_arguments` will object to the names."""
+    """Return the arguments under the schema's names; unchanged if `read_arguments` will reject the names."""
     mistakes: list[str] = []
     named = _renamed(cls, data, mistakes, schema=True)
     return data if mistakes else named
@@ -117,14 +122,14 @@ def _repair(cls: type[Value], data: dict[str, Any]) -> Any:
 def _renamed(
     cls: type[Value], data: dict[str, Any], mistakes: list[str], *, schema: bool, place: str = ""
 ) -> dict[str, Any]:
-    """The arguments by field, or by the schema's names; names that cannot be used go into `mistakes`."""
+    """Return the arguments by field, or by schema name; append a message for each unusable name to `mistakes`."""
     names = _names_of(cls)
     found: dict[str, Any] = {}
     given: dict[str, str] = {}
     for key, value in data.items():
         field = names.field(key)
         if field is None:
-            # What is null was not given.
+            # Null counts as not given.
             if value is not None:
                 mistakes.append(_unknown(names, key, place))
             continue
@@ -148,7 +153,7 @@ def _renamed_within(cls: type[Value], value: Any, mistakes: list[str], schema: b
 
 def _unknown(names: ArgumentNames, key: str, place: str) -> str:
     near = names.nearest(key)
-    return f"There is no argument {place + key[:60]!r}{f'; did you mean {near!r}?' if near else '.'}"
+    return f"Unknown argument {place + key[:60]!r}{f'; did you mean {near!r}?' if near else '.'}"
 
 
 def _names_of(cls: type[Value]) -> ArgumentNames:
@@ -162,7 +167,7 @@ def _folded(name: str) -> str:
 
 
 def _class_in(hint: Any) -> type[Value] | None:
-    """The arguments class that a field's type is, or has a list of."""
+    """Return the arguments class that a field's type is or contains, or None."""
     bare = hint.__origin__ if hasattr(hint, "__metadata__") else hint
     inner = [a for a in (bare, *get_args(bare)) if isinstance(a, type) and issubclass(a, Value)]
     return inner[0] if inner else None
@@ -178,7 +183,7 @@ def _model(cls: type[Value]) -> Any:
 
 
 def _model_hint(hint: Any) -> Any:
-    """The same type with every nested `Value` class turned into a pydantic model."""
+    """Return the type with every nested `Value` class replaced by a pydantic model."""
     bare = hint.__origin__ if hasattr(hint, "__metadata__") else hint
     inner = _class_in(hint)
     if inner is None:
@@ -192,7 +197,7 @@ def _model_hint(hint: Any) -> Any:
 
 
 def build_schema(cls: type[Value]) -> dict[str, Any]:
-    """The JSON schema of an arguments class (draft 2020-12 subset that providers take). Imports pydantic."""
+    """Generate the JSON schema of an arguments class (draft 2020-12 subset that providers accept). Imports pydantic."""
     raw = _model(cls).model_json_schema()
     definitions = raw.pop("$defs", {})
     schema: dict[str, Any] = _plain_schema(raw, definitions)
@@ -208,7 +213,7 @@ def build_schema(cls: type[Value]) -> dict[str, Any]:
 
 
 def _plain_schema(node: Any, definitions: dict[str, Any]) -> Any:
-    """Without titles, references and null alternatives: fewer tokens, and every provider takes it."""
+    """Drop titles, references and null alternatives: fewer tokens, and every provider accepts the rest."""
     if isinstance(node, list):
         return [_plain_schema(n, definitions) for n in node]
     if not isinstance(node, dict):
@@ -232,7 +237,7 @@ def _plain_schema(node: Any, definitions: dict[str, Any]) -> Any:
 
 
 def schema_of(name: str, cls: type[Value]) -> dict[str, Any]:
-    """The JSON schema of a tool's arguments: generated ahead for built-in tools, made now for others."""
+    """Return the JSON schema of a tool's arguments: pregenerated for built-in tools, generated now for others."""
     if not _generated:
         _generated.update(json.loads(read_text(Path(__file__).parent / "schemas.json", 4 << 20)))
     ready: dict[str, Any] | None = _generated.get(name)

@@ -6,7 +6,7 @@ from collections.abc import Generator, Mapping
 from typing import Annotated, ClassVar
 
 from agent_tools.base import Effect, Progress, Tool, ToolContext, ToolError, ToolResult
-from agent_tools.context import Described
+from agent_tools.context import HasDescription
 from agent_tools.display import Note
 from agent_tools.overrides import ExpandedPrompt, prompted
 from agent_tools.record import Value
@@ -61,7 +61,7 @@ class UseSkill(Tool[SkillArgs]):
         text = prompt.text()
         if prompt.commands:
             text = yield from fill(prompt, ctx)
-        ctx.read_in(text)
+        ctx.mark_mentions_read(text)
         said = f"The skill {_name(args)} says this; work by it now:\n\n{text}"
         return ToolResult(said, Note(f"skill {_name(args)}"), lent=prompt.lent.but(model=""))
 
@@ -76,7 +76,7 @@ def _name(args: SkillArgs) -> str:
     return args.skill.strip().removeprefix("/")
 
 
-def skill_list(skills: Mapping[str, Described]) -> str:
+def skill_list(skills: Mapping[str, HasDescription]) -> str:
     """Names and descriptions within the budget."""
     for most in _LINES:
         lines = [shorten(one_line(f"{n}: {s.description}"), most) if most else n for n, s in skills.items()]

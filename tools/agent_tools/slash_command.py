@@ -65,7 +65,7 @@ class SlashCommand(Tool[SlashCommandArgs]):
         text = prompt.text()
         if prompt.commands:
             text = yield from fill(prompt, ctx)
-        ctx.read_in(text)
+        ctx.mark_mentions_read(text)
         said = f"The user's command /{name} says this; do it now:\n\n{text}"
         return ToolResult(said, Note(f"a prompt of {counted(len(text.splitlines()), 'line')}"), lent=prompt.lent)
 

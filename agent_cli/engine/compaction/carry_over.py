@@ -214,8 +214,8 @@ def _plan(turn: Turn, room: int) -> tuple[str, str] | None:
 
 def _memory(turn: Turn, room: int) -> tuple[str, str] | None:
     """The memory of folders that were touched; the project's own is in the system prompt, which stays."""
-    nearby: Any = getattr(turn.deps.context, "nearby", None)
-    texts = nearby.retold() if nearby is not None else []
+    memory: Any = getattr(turn.deps.context, "nested_memory", None)
+    texts = memory.all_texts() if memory is not None else []
     return (truncate_to_tokens("\n".join(texts), room, _CUT), "memory") if texts else None
 
 

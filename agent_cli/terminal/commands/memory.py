@@ -60,7 +60,7 @@ def _now(ctx: SlashContext) -> Memory:
 
 
 def _nearby(ctx: SlashContext) -> tuple[MemoryFile, ...]:
-    near = ctx.agent.conversation.deps.context.nearby
+    near = ctx.agent.conversation.deps.context.nested_memory
     return near.files if isinstance(near, NestedMemory) else ()
 
 

@@ -82,7 +82,7 @@ class MultiEdit(Tool[MultiEditArgs]):
     rule_names = "path"
     rule_covers = ("write",)
 
-    def resolved(self, args: MultiEditArgs, ctx: ToolContext) -> MultiEditArgs:
+    def resolve_paths(self, args: MultiEditArgs, ctx: ToolContext) -> MultiEditArgs:
         named = [
             ResolvedPath(edit.file_path or args.file_path or "", path)
             for edit, path in zip(args.edits, _paths(args, ctx), strict=True)

@@ -48,7 +48,7 @@ class Workspace:
         self.cwd = self.start = Path(os.path.realpath(cwd)) if cwd else self.root
         self._home = home
         self.scratch = Scratch()
-        self.lent: tuple[Path, ...] = ()
+        self.skill_folders: tuple[Path, ...] = ()
         self.offered: Callable[[str], bool] = lambda name: True
 
     def widen(self, folder: Path) -> None:
@@ -114,7 +114,7 @@ class Workspace:
 
     def of_skill(self, real: Path) -> bool:
         """Whether a resolved path lies in the folder of a skill."""
-        return any(real.is_relative_to(folder) for folder in self.lent)
+        return any(real.is_relative_to(folder) for folder in self.skill_folders)
 
     def show(self, path: Path | str) -> str:
         """`path` for a user, on one line: relative to the root where it is inside."""

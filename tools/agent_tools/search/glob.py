@@ -40,7 +40,7 @@ class Glob(Tool[GlobArgs]):
     rule_names = "path"
     parallel_safe = True
 
-    def resolved(self, args: GlobArgs, ctx: ToolContext) -> GlobArgs:
+    def resolve_paths(self, args: GlobArgs, ctx: ToolContext) -> GlobArgs:
         return args.but(path=ResolvedPath(args.path or "", _start(args, ctx)[0]))
 
     def effects(self, args: GlobArgs, ctx: ToolContext) -> tuple[Effect, ...]:

@@ -88,7 +88,7 @@ class Grep(Tool[GrepArgs]):
     rule_names = "path"
     parallel_safe = True
 
-    def resolved(self, args: GrepArgs, ctx: ToolContext) -> GrepArgs:
+    def resolve_paths(self, args: GrepArgs, ctx: ToolContext) -> GrepArgs:
         return args.but(path=ResolvedPath(args.path or "", _start(args, ctx)))
 
     def effects(self, args: GrepArgs, ctx: ToolContext) -> tuple[Effect, ...]:

@@ -50,7 +50,7 @@ class Job:
         self.command = command
         self.owner = owner
         self.ending: ExitInfo | None = None
-        self.told = False
+        self.reported = False
         self.vouched = True
         self._named_ports: set[int] = set()
         self.wrapped: Wrapped | None = None
@@ -136,7 +136,7 @@ class Job:
         # Also where the end came in between.
         if not self.running:
             self._news.set()
-        self.told = self.told or ended
+        self.reported = self.reported or ended
         kept.close()
         return kept, ended
 
@@ -229,8 +229,8 @@ class Jobs(ToolState):
         """One line for each command that ended and was not told of: one's own, and at the root those of all others."""
         found = []
         for job in self._jobs.values():
-            if not job.running and not job.told and (root or job.owner is ctx):
-                job.told = True
+            if not job.running and not job.reported and (root or job.owner is ctx):
+                job.reported = True
                 found.append(notice(job))
         return found
 
