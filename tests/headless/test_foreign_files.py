@@ -130,7 +130,7 @@ def test_ignore_files(root: Path, name: str, make: Callable[[Path], None]) -> No
     said = run(work(root.parent), root)
     assert "All done." in said and (root / "sub/new.txt").read_text() == "new\n"
     what = {fifo: "is a named pipe", device: "is a device", huge: "has 3,221,225,472 bytes"}[make]
-    assert f"Nothing can be searched here: {root / name} {what}" in said
+    assert f"Cannot search here: {root / name} {what}" in said
 
 
 @pytest.mark.parametrize("make", KINDS)

@@ -138,9 +138,9 @@ def test_a_long_story_is_cut(bench: Bench) -> None:
     ("command", "words"),
     [
         ("rm {file}", "left a.txt missing"),
-        ("printf 'a\\0b' > {file}", "left a.txt as no text file"),
+        ("printf 'a\\0b' > {file}", "left a.txt not a text file"),
         ("rm {file}; mkdir {file}", "is a directory"),
-        ("kill -9 $$", "was ended by signal 9"),
+        ("kill -9 $$", "was killed by signal 9"),
         ("no-such-formatter {file}", "no-such-formatter: command not found"),
     ],
 )

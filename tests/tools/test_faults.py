@@ -116,7 +116,7 @@ TABLE: dict[str, tuple[Callable[[Bench], str], dict[str | tuple[str, ...], str]]
     }),
     "a directory": (directory, {
         FILES: "x is a directory, not a file. Use LS or Glob to see what is in it.",
-        "Glob": "ok:No file fits", "LS": "ok:(empty)", "Grep": "ok:No matches", "Bash": "Is a directory",
+        "Glob": "ok:No file matches", "LS": "ok:(empty)", "Grep": "ok:No matches", "Bash": "Is a directory",
     }),
     "a file in place of a directory": (below_a_file, {
         (*FILES, *FOLDERS, "Grep"): "x/y lies below something that is not a directory.", "Bash": "Not a directory",

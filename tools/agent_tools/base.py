@@ -126,9 +126,9 @@ class Tool(ABC, Generic[A]):
 
     @abstractmethod
     def run(self, args: A, ctx: ToolContext) -> Outcome:
-        """Run the call. Return a `ToolResult`, or be a generator that yields `Progress` (or a question) and returns one.
+        """Run the call. Return a `ToolResult`, or be a generator that yields `Progress` or questions and returns one.
 
-        Raises ToolError for failures the model should read, Cancelled when the turn is interrupted.
+        Raises ToolError for failures that the model should read, CancelledError when the turn is interrupted.
         """
 
     @abstractmethod

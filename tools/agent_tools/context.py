@@ -152,7 +152,7 @@ class ToolContext:
         return found
 
     def nested(self) -> ToolContext:
-        """Return a context for a sub-agent; it has its own files read, plan and working directory and shares the rest."""
+        """Return a context for a sub-agent, with its own files read, plan and working directory; the rest is shared."""
         child = ToolContext.__new__(type(self))
         child.__dict__.update(self.__dict__)
         child.seen, child.plan, child.mentioned = {}, (), {}

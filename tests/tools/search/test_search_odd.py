@@ -42,7 +42,7 @@ def test_what_is_left_to_ripgrep_changes_no_answer(bench: Bench, pattern: str) -
     fits = compile_glob(pattern).match
     wanted = [bench.ctx.workspace.spell(bench.root / name) for name in every if fits(name)]
     found = bench("Glob", pattern=pattern).text
-    assert found.splitlines() == wanted if wanted else found.startswith("No file fits")
+    assert found.splitlines() == wanted if wanted else found.startswith("No file matches")
 
 
 def test_a_name_of_several_lines_is_one_name(bench: Bench) -> None:
@@ -91,10 +91,10 @@ def test_files_that_may_not_be_read_are_left_out_and_counted(bench: Bench) -> No
     bench.file("src/a.py", "needle\n")
     bench.file("src/c.ts", "needle gamma\n")
     bench.ctx.readable = lambda path: not str(path).endswith(".ts")
-    note = "[1 file left out: reading needs the user's approval, or a rule denies it]"
+    note = "[1 file not searched: reading needs the user's approval, or a rule denies it]"
     assert bench("Grep", pattern="needle").text == f"src/a.py\n{note}"
     assert bench("Grep", pattern="gamma", output_mode="count").text.startswith("No matches for 'gamma'.")
 
 
 def test_a_bad_glob_is_not_called_a_bad_pattern(bench: Bench) -> None:
-    assert bench.fails("Grep", pattern="x", glob="[").startswith("The glob cannot be used: error parsing glob '['")
+    assert bench.fails("Grep", pattern="x", glob="[").startswith("Invalid glob: error parsing glob '['")

@@ -1,4 +1,4 @@
-"""A change to one file, computed before it is made: preview and run share it, and so do Write, Edit and MultiEdit."""
+"""Changes to files, computed before they are made; shared by preview and run, and by Write, Edit and MultiEdit."""
 
 from __future__ import annotations
 
@@ -14,7 +14,12 @@ from agent_tools.record import Value
 
 
 class Change(Value):
-    """What a call will do to the file at a resolved path. before: None where there is no file yet."""
+    """A change to the file at a resolved path.
+
+    before, after: its bytes; before is None for a new file.
+    old, new: its decoded text.
+    note: a remark for the model about how the place was found.
+    """
 
     path: Path
     before: bytes | None
@@ -24,22 +29,22 @@ class Change(Value):
     note: str = ""
 
     def diff(self, ctx: ToolContext) -> Diff:
-        """The change as a user sees it."""
+        """Return the change as a diff for the user."""
         patch, added, removed = unified(self.old, self.new)
         return Diff(ctx.workspace.show(self.path), patch, added, removed, self.before is None)
 
     def make(self, ctx: ToolContext) -> None:
-        """Write the file and remember that the model knows it. Raises ToolError; nothing is changed then."""
+        """Write the file and mark its content as known to the model. Raises ToolError; nothing is changed then."""
         created = _missing_directories(self)
         try:
             ctx.workspace.replace(self.path, self.after, self.before)
-        except BaseException:  # whatever stops it, directories for a file that is not there must not stay
+        except BaseException:  # also for an interrupt: leave no directories behind for a file that was not written
             ctx.workspace.remove_empty(created[::-1])
             raise
         ctx.seen[str(self.path)] = fingerprint(self.after)
 
     def reads(self) -> str:
-        """The changed lines as they now are, for the model."""
+        """Return the changed lines as they are now, for the model."""
         if not self.new:
             return " It is empty now."
         shown = excerpt(self.old, self.new)
@@ -47,9 +52,10 @@ class Change(Value):
 
 
 def current_text(path: Path, ctx: ToolContext, verb: str) -> tuple[bytes | None, TextFile]:
-    """The bytes and text of a file that is about to be changed; None and an empty text where there is none.
+    """Return the bytes and text of a file that is about to be changed; None and an empty text for a new file.
 
-    Raises ToolError where it is no text file, was not read in this conversation, or has changed since.
+    verb: what the call does, for messages.
+    Raises ToolError if it is no text file, was not read in this conversation, or has changed since.
     """
     data = ctx.workspace.read_if_there(path)
     if data is None:
@@ -71,16 +77,16 @@ def current_text(path: Path, ctx: ToolContext, verb: str) -> tuple[bytes | None,
 
 
 def shown_as(changes: Sequence[Change], ctx: ToolContext) -> Diff | Diffs:
-    """Changes as a user sees them."""
+    """Return changes as a diff for the user."""
     diffs = tuple(change.diff(ctx) for change in changes)
     return diffs[0] if len(diffs) == 1 else Diffs(diffs)
 
 
 def make_all(changes: Sequence[tuple[str, Change]], ctx: ToolContext) -> None:
-    """Make changes to several files, all or none; each comes with words for the error that it may cause.
+    """Make changes to several files, all or none. Each comes with a name for it in error messages.
 
-    Where one cannot be made, those before it are put back to the same bytes, unless somebody else changed them
-    meanwhile. Raises ToolError, which names the files that stand changed, if any.
+    If one fails, those before it are restored byte for byte, unless the file was changed by others meanwhile. Raises
+    ToolError, which names the files that remain changed, if any.
     """
     seen = dict(ctx.seen)
     begun: list[Change] = []
@@ -90,28 +96,28 @@ def make_all(changes: Sequence[tuple[str, Change]], ctx: ToolContext) -> None:
         created += _missing_directories(change)
         try:
             change.make(ctx)
-        except BaseException as error:  # whatever stops it, a half-made set of changes must not stay
+        except BaseException as error:  # also for an interrupt: leave no partial set of changes behind
             left = _put_back(begun, ctx, seen)
             ctx.workspace.remove_empty(created[::-1])
             if not isinstance(error, ToolError):
                 raise
             if left:
-                ending = f"These files stand changed and could not be put back: {'; '.join(left)}. Read them now."
+                ending = f"These files were changed and could not be restored: {'; '.join(left)}. Read them now."
             else:
                 ending = "No file was changed." if len(begun) == 1 else "All files are as they were before this call."
             raise ToolError(f"{words}: {error} {ending}") from None
 
 
 def _missing_directories(change: Change) -> list[Path]:
-    """The directories that a change will make, the uppermost first."""
+    """Return the directories that a change will create, topmost first."""
     return [] if change.before is not None else [p for p in change.path.parents if not os.path.lexists(p)][::-1]
 
 
 def _put_back(begun: Sequence[Change], ctx: ToolContext, seen: dict[str, str]) -> list[str]:
-    """Undo changes, the last first. Returns those that could not be undone, with the reason."""
+    """Undo changes, the last first. Return those that could not be undone, with the reason."""
     left: list[str] = []
     for change in reversed(begun):
-        # The last one has failed, but perhaps only after its file was in place.
+        # The last one failed, but perhaps after its file was in place.
         if change is begun[-1] and not _holds(change, ctx):
             continue
         try:

@@ -1,7 +1,7 @@
-"""Which lines differ between two texts: as a unified diff for a user, and as numbered lines for the model.
+"""Compare two texts by lines: a unified diff for the user, numbered lines for the model.
 
-Large texts are first cut at the lines that stand once in each of them, so that a change at both ends of a long file
-costs a moment and shows two small changes, not the whole file.
+Large texts are first split at lines that occur once in each of them, so that a change at both ends of a long file is
+fast and shows two small changes, not the whole file.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _NEARBY = 30
 
 
 def unified(old: str, new: str) -> tuple[str, int, int]:
-    """A unified diff with three context lines and no file header; the lines added; the lines removed."""
+    """Return a unified diff with three context lines and no file header, and the lines added and removed."""
     a, b, above = _window(old, new)
     out: list[str] = []
     added = removed = 0
@@ -38,7 +38,7 @@ def unified(old: str, new: str) -> tuple[str, int, int]:
 
 
 def excerpt(old: str, new: str) -> str:
-    """The lines of `new` that differ from `old`, with two around them, numbered, for the model to check its work."""
+    """Return the lines of `new` that differ from `old`, numbered, with two around them, for the model to check."""
     before, lines, above = _window(old, new)
     wanted: set[int] = set()
     for _, _, start, end in changes(before, lines):
@@ -56,14 +56,14 @@ def excerpt(old: str, new: str) -> str:
 
 
 def _window(old: str, new: str) -> tuple[list[str], list[str], int]:
-    """The lines that differ, with context, of both texts, and how many equal ones stand above.
+    """Return the differing lines of both texts with context, and the number of equal lines above.
 
-    What is equal at both ends is compared in large pieces, so that a small change in a large text costs little.
+    Equal text at both ends is compared in large chunks, so that a small change in a large text is fast.
     """
     start = old.rfind("\n", 0, common_start(old, new)) + 1
     room = min(len(old), len(new)) - start
     same = common_start(old[len(old) - room :][::-1], new[len(new) - room :][::-1]) if room else 0
-    # The end that is left out begins with a line of its own in both.
+    # The part cut off at the end starts at a line in both.
     cut = old.find("\n", len(old) - same) + 1 if same else 0
     tail = len(old) - cut if cut else 0
     for _ in range(_NEAR):
@@ -78,7 +78,7 @@ def _window(old: str, new: str) -> tuple[list[str], list[str], int]:
 
 
 def common_start(one: str, other: str) -> int:
-    """How many characters two texts have in common at their beginning."""
+    """Return the length of the common prefix of two texts."""
     most, at = min(len(one), len(other)), 0
     for size in (1 << 16, 1 << 8, 1):
         while at < most and one[at : at + size] == other[at : at + size]:
@@ -87,7 +87,7 @@ def common_start(one: str, other: str) -> int:
 
 
 def changes(a: list[str], b: list[str]) -> list[tuple[int, int, int, int]]:
-    """The ranges that differ, in order: a[i1:i2] became b[j1:j2]. What lies between two of them is equal."""
+    """Return the ranges that differ, in order: a[i1:i2] became b[j1:j2]. Lines between two of them are equal."""
     most = min(len(a), len(b))
     head = next((n for n in range(most) if a[n] != b[n]), most)
     tail = next((n for n in range(most - head) if a[-1 - n] != b[-1 - n]), most - head)
@@ -101,7 +101,7 @@ def changes(a: list[str], b: list[str]) -> list[tuple[int, int, int, int]]:
 
 
 def _between(a: list[str], b: list[str], i1: int, i2: int, j1: int, j2: int) -> list[tuple[int, int, int, int]]:
-    """The ranges that differ within a[i1:i2] and b[j1:j2]."""
+    """Return the ranges that differ within a[i1:i2] and b[j1:j2]."""
     if i1 == i2 or j1 == j2:
         return [(i1, i2, j1, j2)] if i1 < i2 or j1 < j2 else []
     if max(i2 - i1, j2 - j1) <= _SMALL:
@@ -120,7 +120,7 @@ def _between(a: list[str], b: list[str], i1: int, i2: int, j1: int, j2: int) -> 
 
 
 def _stepwise(a: list[str], b: list[str], i: int, i2: int, j: int, j2: int) -> list[tuple[int, int, int, int]]:
-    """The same without any line to cut at: where lines differ, the next three equal ones are looked for nearby."""
+    """Do the same without a unique line to split at: after a difference, search nearby for three equal lines."""
     out: list[tuple[int, int, int, int]] = []
     while i < i2 and j < j2:
         if a[i] == b[j]:
@@ -136,10 +136,10 @@ def _stepwise(a: list[str], b: list[str], i: int, i2: int, j: int, j2: int) -> l
 
 
 def _common(a: list[str], b: list[str], i1: int, i2: int, j1: int, j2: int) -> list[tuple[int, int]]:
-    """Places of the lines that stand once in each range: the longest run of them that is in the same order in both."""
+    """Return positions of lines that occur once in each range: the longest sequence in the same order in both."""
     ours, theirs = _once(a, i1, i2), _once(b, j1, j2)
     pairs = [(i, theirs[line]) for line, i in ours.items() if line in theirs]
-    # The longest increasing sequence; each pair remembers the one before it.
+    # Longest increasing subsequence; each pair links to the one before it.
     ends: list[int] = []
     last: list[int] = []
     before: list[int] = []
@@ -157,7 +157,7 @@ def _common(a: list[str], b: list[str], i1: int, i2: int, j1: int, j2: int) -> l
 
 
 def _once(lines: list[str], start: int, end: int) -> dict[str, int]:
-    """The lines that stand just once in a range, in order, with their places."""
+    """Return the lines that occur exactly once in a range, in order, with their positions."""
     found: dict[str, int] = {}
     for n in range(start, end):
         found[lines[n]] = -1 if lines[n] in found else n
@@ -165,7 +165,7 @@ def _once(lines: list[str], start: int, end: int) -> dict[str, int]:
 
 
 def _groups(found: list[tuple[int, int, int, int]]) -> list[list[tuple[int, int, int, int]]]:
-    """Changes whose context lines would touch, together."""
+    """Group changes whose context lines would touch."""
     groups: list[list[tuple[int, int, int, int]]] = []
     for change in found:
         if groups and change[0] - groups[-1][-1][1] <= 2 * _NEAR:

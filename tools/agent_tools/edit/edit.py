@@ -1,4 +1,4 @@
-"""Edit: one place in a file, or all places that read the same, replaced by new text."""
+"""The Edit tool: replace one occurrence, or all occurrences, of a text in a file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from agent_tools.record import Value
 from agent_tools.schema import FILE_NAMES, NEW_NAMES, OLD_NAMES
 from agent_tools.text import counted
 
-# What only an edit needs is imported by the first one.
+# Imported lazily, by the first edit.
 if TYPE_CHECKING:
     from agent_tools.edit.change import Change
     from agent_tools.edit.matching import EditedText
@@ -36,7 +36,7 @@ class EditArgs(Value):
 
 
 class Edit(Tool[EditArgs]):
-    """Changes part of a file that the model has read."""
+    """Replaces text in a file that the model has read."""
 
     name = "Edit"
     Args = EditArgs
@@ -86,7 +86,7 @@ class Edit(Tool[EditArgs]):
 
 
 def apply(content: str, old: str, new: str, everywhere: bool, *, there: bool) -> EditedText:
-    """`content` after an edit; an empty `old` fills an empty text. there: whether there is a file. Raises ToolError."""
+    """Apply an edit to `content`; an empty `old` fills an empty text. there: the file exists. Raises ToolError."""
     if old:
         return matching.replace(content, old, new, everywhere)
     if content:

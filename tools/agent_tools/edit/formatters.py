@@ -1,7 +1,7 @@
-"""The user's formatter or linter, run after a file was edited; what it changed or found is told to the model.
+"""Run the user's formatter or linter after an edit, and report its changes and findings to the model.
 
-The setting `after_edit` maps globs of files to commands. They run in the root of the workspace, as commands of Bash
-do, once the edit itself is done: nothing that happens here makes the edit fail.
+The setting `after_edit` maps file globs to commands. They run in the root of the workspace like commands of Bash, after
+the edit is done: nothing that happens here makes the edit fail.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ Checked = tuple[tuple[Change, ...], str]
 
 
 def after_edit(changes: Sequence[Change], ctx: ToolContext) -> Generator[Progress, None, Checked]:
-    """Run what is set for the files of `changes`, which are made already.
+    """Run the commands configured for the files of `changes`, which have been made.
 
-    Returns the changes as they stand now, and what the model should be told, "" for nothing.
+    Returns the changes with the resulting content, and a report for the model, "" for nothing.
     """
     table: dict[str, str] = ctx.settings.get("after_edit") or {}
     said: list[str] = []
@@ -59,8 +59,8 @@ def after_edit(changes: Sequence[Change], ctx: ToolContext) -> Generator[Progres
 
 
 def _commands(table: dict[str, str], change: Change, ctx: ToolContext, said: list[str]) -> list[str]:
-    """The commands whose glob fits the file, with its path put in."""
-    # Not needed by a run that edits nothing.
+    """Return the commands whose glob matches the file, with its path filled in."""
+    # Not needed by a run without edits.
     from shlex import quote
 
     path, root = change.path, ctx.workspace.root
@@ -78,8 +78,8 @@ def _commands(table: dict[str, str], change: Change, ctx: ToolContext, said: lis
 
 
 def _run(command: str, ctx: ToolContext) -> Generator[Progress, None, list[str]]:
-    """Run one command. Returns what to tell of it: nothing where it succeeded in silence."""
-    # With subprocess; a run without commands needs neither.
+    """Run one command. Return the lines of its report; none if it succeeded without output."""
+    # Imports subprocess, which a run without commands does not need.
     name = f"after_edit: `{shorten(command, 150)}`"
     bash = find_bash(ctx)
     if bash is None or ctx.cancel.cancelled:
@@ -87,7 +87,7 @@ def _run(command: str, ctx: ToolContext) -> Generator[Progress, None, list[str]]
     env, _ = command_env(ctx)
     kept = HeadTail(_OUTPUT // 2, _OUTPUT // 2)
     try:
-        # Node and its kin have a right to much; only what would take all there is ends.
+        # A generous limit, as Node and the like reserve much memory; it stops only runaway programs.
         limited = f"ulimit -Sd {_MEMORY >> 10} 2>/dev/null\n{command}"
         argv = [bash, "--noprofile", "--norc", "-c", limited]
         running = process.run_process(argv, ctx.workspace.root, env, SECONDS, ctx.cancel, kept)
@@ -107,14 +107,14 @@ def _run(command: str, ctx: ToolContext) -> Generator[Progress, None, list[str]]
 
 def _ending(ending: ExitInfo) -> str:
     if ending.cause != "exit":
-        return " was interrupted" if ending.cause == "interrupted" else f" was ended after {SECONDS:g} s"
+        return " was interrupted" if ending.cause == "interrupted" else f" timed out after {SECONDS:g} s"
     if ending.code < 0:
-        return f" was ended by signal {-ending.code}"
+        return f" was killed by signal {-ending.code}"
     return f" failed with exit code {ending.code}" if ending.code else ""
 
 
 def _as_it_stands(change: Change, ctx: ToolContext) -> tuple[Change, list[str]]:
-    """The change with what the file holds now, and a diff of what the commands did to it."""
+    """Return the change with the file's current content, and lines with a diff of what the commands changed."""
     name = ctx.workspace.spell(change.path)
     try:
         data = ctx.workspace.read_if_there(change.path)
@@ -125,10 +125,10 @@ def _as_it_stands(change: Change, ctx: ToolContext) -> tuple[Change, list[str]]:
     text: TextFile | None = None if data is None else decode_text(data)
     if data is None or text is None:
         ctx.seen.pop(str(change.path), None)
-        return change, [f"[The commands of after_edit left {name} {'missing' if data is None else 'as no text file'}]"]
+        return change, [f"[The commands of after_edit left {name} {'missing' if data is None else 'not a text file'}]"]
     ctx.seen[str(change.path)] = fingerprint(data)
     patch, added, removed = unified(change.new, text.content)
-    told = [f"[The commands of after_edit changed {name} (+{added} -{removed}); edit what is there now:]"]
+    told = [f"[The commands of after_edit changed {name} (+{added} -{removed}); edit the current content:]"]
     lines = [re.sub(rf"(?s)(.{{{_DIFF_WIDTH}}}).+", r"\1…", line) for line in patch.split("\n")]
     told += lines[:_DIFF_LINES]
     if len(lines) > _DIFF_LINES:

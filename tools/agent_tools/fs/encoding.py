@@ -1,9 +1,7 @@
-"""Bytes and text: which encoding a file has, how its lines end, and back to the very same bytes.
+"""Decode files and encode them back to the very same bytes: encoding, byte order mark, line ends.
 
-A file is decoded only where encoding the text again gives the bytes it came from; everything else counts as binary.
-Line ends are part of the text and never touched here: whoever changes text decides about them.
-
-Which encoding a text without a mark is in, where its bytes are no UTF-8.
+A file is decoded only if encoding the text again gives the same bytes; everything else counts as binary. Line ends are
+part of the text and never changed here. For bytes that are no UTF-8 and have no mark, the encoding is guessed.
 """
 
 from __future__ import annotations
@@ -20,7 +18,7 @@ _KOREAN = "이다는을의가에한고도하지로은를기사어서자시나인
 _SIMPLIFIED = "的一是不了在有人我他这个们中来上大为和国地到以说时要就出会可也你对生能而子用文件数据"
 _TRADITIONAL = "的一是不了在有人我他這個們中來上大為和國地到以說時要就出會可也你對生能而子用文件數據"
 _RUSSIAN = "оеаинтсрвлкмдпуязьыбгчй"
-# For each encoding: characters that its texts are full of, and how large a part of all beyond ASCII they make up.
+# For each encoding: characters frequent in its texts, and their least share of all characters beyond ASCII.
 _SIGNS = (
     ("cp932", _KANA, 0.25),
     ("euc_jp", _KANA, 0.25),
@@ -30,15 +28,15 @@ _SIGNS = (
     ("cp1251", _RUSSIAN, 0.6),
     ("koi8-r", _RUSSIAN, 0.6),
 )
-# A letter beyond ASCII that stands alone between others, as in Western European words and never in Cyrillic ones.
+# A single letter beyond ASCII between ASCII ones, as in Western European words and never in Cyrillic ones.
 _ALONE = rb"(?<![\x80-\xff])[\x80-\xff](?![\x80-\xff])"
-# Letters beyond ASCII, and those of them that stand in one word with ASCII letters, as no Cyrillic ones do.
+# Runs of letters beyond ASCII, and those in one word with ASCII letters, which Cyrillic text does not have.
 _RUNS = rb"[\x80-\xff]+"
 _MIXED = rb"[A-Za-z][\x80-\xff]+|[\x80-\xff]+(?=[A-Za-z])"
 
 
 def guess(data: bytes) -> str:
-    """The name of the encoding that `data`, which has bytes beyond ASCII, seems to be in; "" for Western European."""
+    """Guess the encoding of `data`, which has bytes beyond ASCII; return "" for Western European."""
     head = data[:_LOOKED_AT]
     high = len(head) - len(head.translate(None, bytes(range(128, 256))))
     alone = len(re.findall(_ALONE, head))
@@ -55,7 +53,7 @@ def guess(data: bytes) -> str:
 
 
 def unmarked_utf16(data: bytes) -> str:
-    """ "utf-16-le" or "utf-16-be" where `data`, which has zero bytes, seems to be that without a mark; else ""."""
+    """Return "utf-16-le" or "utf-16-be" if `data`, which has zero bytes, looks like that without a mark; else ""."""
     from unicodedata import category
 
     head = data[:4096]
@@ -63,7 +61,7 @@ def unmarked_utf16(data: bytes) -> str:
     for encoding, (upper, lower) in halves.items():
         text = _decoded(head, encoding)
         mostly_ascii = upper.count(0) > len(upper) * 0.7 and lower.count(0) == 0
-        # Without ASCII it takes some length and a blank, for binary data may happen to be letters.
+        # Without ASCII, require some length and a space: binary data may happen to be letters.
         if not mostly_ascii and (len(text) < 20 or not any(c in " \n\u3000" for c in text)):
             continue
         if text and all(c in "\t\r\n\f" or category(c)[0] != "C" for c in text):
@@ -72,7 +70,7 @@ def unmarked_utf16(data: bytes) -> str:
 
 
 def _decoded(head: bytes, encoding: str) -> str:
-    """The text of the beginning of a file, whose last character may be cut; "" where it cannot be in `encoding`."""
+    """Decode the beginning of a file, whose last character may be cut; return "" if it cannot be in `encoding`."""
     try:
         return codecs.getincrementaldecoder(encoding)().decode(head)
     except UnicodeDecodeError:
@@ -80,7 +78,7 @@ def _decoded(head: bytes, encoding: str) -> str:
 
 
 def _in_pairs(head: bytes) -> bool:
-    """Whether the bytes beyond ASCII all come in pairs, different ones, that are common characters of GB 2312."""
+    """Return True if all bytes beyond ASCII form various pairs that are common characters of GB 2312."""
     runs = re.findall(rb"[\x80-\xff]+", head[:-1])
     if any(len(run) % 2 for run in runs[:-1]):
         return False
@@ -97,7 +95,7 @@ MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
-# Control bytes that no text file has, except tab, line ends, form feed, backspace and escape.
+# Control bytes that no text file has: all but tab, line ends, form feed, backspace and escape.
 CONTROLS = bytes(b for b in range(32) if b not in b"\t\n\r\f\b\x1b")
 NAMES = {
     b"\x89PNG": "a PNG image", b"\xff\xd8\xff": "a JPEG image", b"GIF8": "a GIF image", b"%PDF": "a PDF",
@@ -111,14 +109,14 @@ NAMES = {
 
 
 class TextFile(Value):
-    """A decoded file: its characters without the byte order mark, and what it takes to encode them again."""
+    """A decoded file. content: without the byte order mark. encoding, mark: for encoding it again."""
 
     content: str
     encoding: str = "utf-8"
     mark: bytes = b""
 
     def encode(self, content: str) -> bytes:
-        """`content` as bytes in this file's encoding. Raises ToolError naming the first character it lacks."""
+        """Encode `content` in this file's encoding. Raises ToolError naming the first character that it lacks."""
         try:
             return self.mark + content.encode(self.encoding)
         except UnicodeEncodeError as error:
@@ -130,15 +128,15 @@ class TextFile(Value):
 
 
 def fingerprint(data: bytes) -> str:
-    """A short hash that tells whether a file's bytes are the ones that were read."""
-    # Not needed by a run that touches no file, and it takes longer to load than all of this package's values.
+    """Return a short hash of a file's bytes, to detect changes since it was read."""
+    # Not needed by a run that touches no file, and slow to load.
     from hashlib import blake2b
 
     return blake2b(data, digest_size=16).hexdigest()
 
 
 def decode_text(data: bytes) -> TextFile | None:
-    """The text in `data`, or None where it is binary: UTF-8, UTF-16 and -32, else one of the older encodings."""
+    """Decode `data` as UTF-8, UTF-16, UTF-32 or one of the older encodings; return None if it is binary."""
     for mark, encoding in MARKS:
         if data.startswith(mark):
             return _attempt(data, encoding, mark)
@@ -157,7 +155,7 @@ def decode_text(data: bytes) -> TextFile | None:
 
 
 def looks_binary(data: bytes) -> bool:
-    """Whether there are bytes that no text in a one-byte encoding has."""
+    """Return True if there are bytes that no text in a one-byte encoding has."""
     return len(data.translate(None, CONTROLS)) < len(data)
 
 
@@ -170,7 +168,7 @@ def _attempt(data: bytes, encoding: str, mark: bytes = b"") -> TextFile | None:
 
 
 def kind_of(data: bytes) -> str:
-    """What binary data seems to be, in words: "a PNG image", "binary data"."""
+    """Describe binary data by its first bytes: "a PNG image", "binary data"."""
     if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
         return "a WebP image"
     if data[4:8] == b"ftyp":
@@ -179,13 +177,13 @@ def kind_of(data: bytes) -> str:
 
 
 def line_end(text: str) -> str:
-    """The line end that most lines of `text` have; "\\n" where there is none."""
+    """Return the line end of most lines of `text`; "\\n" if there is none."""
     pairs = text.count("\r\n")
     return "\r\n" if pairs and pairs * 2 >= text.count("\n") else "\n"
 
 
 def split_lines(text: str) -> list[str]:
-    """The lines of `text` with their ends. Only "\\n" ends a line, as for grep and editors' line numbers."""
+    """Split `text` into lines with their ends. Only "\\n" ends a line, as in grep and editors' line numbers."""
     lines = text.split("\n")
     last = lines.pop()
     kept = [line + "\n" for line in lines]

@@ -1,7 +1,7 @@
-"""Opening and replacing one file at a resolved path, without ever following a link or waiting on a device.
+"""Open and replace a file at a resolved path, without following a link or blocking on a device.
 
-The path is the one that was decided about: a link that was put on the way since is an error, not a way out (see
-`nofollow.py`). A file is replaced whole: a temporary file in the same directory, synced, then renamed over it.
+The path is the one that was approved: a link that was put into it since is an error (see `nofollow.py`). A file is
+replaced atomically: a temporary file in the same directory is synced, then renamed over it.
 """
 
 from __future__ import annotations
@@ -42,7 +42,11 @@ _MOVED = "another folder is in the place of its own. Nothing was written."
 
 
 class UnusableFileError(ToolError):
-    """tools: the names of those that can help, with blanks between. advice: what to do, {} in their place."""
+    """A file that the tool cannot use, and what can.
+
+    tools: names of tools that can help, separated by spaces.
+    advice: what to do, with {} for the tools that are offered.
+    """
 
     def __init__(self, message: str, tools: str = "", advice: str = "") -> None:
         super().__init__(message)
@@ -50,14 +54,14 @@ class UnusableFileError(ToolError):
 
 
 def problem(path: Path | str, error: OSError) -> ToolError:
-    """An operating system's error as a sentence about `path`."""
+    """Return the error for an OSError about `path`."""
     said = _WORDS.get(error.errno or 0) or f"could not be used: {error.strerror or error}"
     # A path that the system finds too long may have any length.
     return ToolError(f"{shorten(str(path), 300)} {said}.")
 
 
 def failed(path: Path, error: OSError) -> ToolError:
-    """An operating system's error about a resolved path, which held no link when it was resolved."""
+    """Return the error for an OSError about a resolved path, which had no link in it when it was resolved."""
     if error.errno != errno.ELOOP:
         return problem(path, error)
     said = "is a symbolic link now, or lies below one"
@@ -65,7 +69,7 @@ def failed(path: Path, error: OSError) -> ToolError:
 
 
 def not_a_file(path: Path | str, mode: int) -> UnusableFileError:
-    """The error for something that is no regular file, saying what it is."""
+    """Return the error for something that is not a regular file, naming what it is."""
     said = f"{one_line(str(path))} is {_kind(mode)}, not a file."
     if stat.S_ISDIR(mode):
         return UnusableFileError(said, "LS Glob", "Use {} to see what is in it.")
@@ -73,7 +77,7 @@ def not_a_file(path: Path | str, mode: int) -> UnusableFileError:
 
 
 def not_a_directory(path: Path | str, mode: int) -> UnusableFileError:
-    """The error for something that is no directory, saying what it is."""
+    """Return the error for something that is not a directory, naming what it is."""
     said = f"{one_line(str(path))} is {_kind(mode)}, not a directory."
     if stat.S_ISREG(mode):
         return UnusableFileError(said, "Read", "Use {} to see what is in it.")
@@ -91,15 +95,15 @@ def _kind(mode: int) -> str:
 
 
 def read_file(path: Path, limit: int) -> bytes:
-    """The bytes of a regular file at a resolved path.
+    """Read the regular file at a resolved path.
 
-    Raises ToolError for anything that is not one, cannot be opened, or has more than `limit` bytes.
+    Raises ToolError if it is no regular file, cannot be opened, or has more than `limit` bytes.
     """
     return _read(open_file(path), path, limit)
 
 
 def open_file(path: Path) -> int:
-    """A descriptor for reading the regular file at a resolved path. Raises ToolError for anything else."""
+    """Open the regular file at a resolved path for reading; return a descriptor. Raises ToolError."""
     try:
         directory = open_directory(path.parent)
         try:
@@ -111,7 +115,7 @@ def open_file(path: Path) -> int:
 
 
 def exists(path: Path) -> bool:
-    """Whether anything is at a resolved path. Raises ToolError where that cannot be seen."""
+    """Return True if anything is at a resolved path. Raises ToolError if that cannot be found out."""
     try:
         lstat_resolved(path)
     except FileNotFoundError:
@@ -122,8 +126,8 @@ def exists(path: Path) -> bool:
 
 
 def _open_in(directory: int, path: Path) -> int:
-    """A descriptor for reading the regular file that has the name of `path` in an open directory."""
-    # Looked at before it is opened: opening alone can set a device off.
+    """Open the regular file with the name of `path` in an open directory; return a descriptor."""
+    # Check before opening: opening alone can trigger a device.
     _demand_file(path, os.stat(path.name or ".", dir_fd=directory, follow_symlinks=False).st_mode)
     descriptor = os.open(path.name, _READ, dir_fd=directory)
     try:
@@ -142,7 +146,7 @@ def _demand_file(path: Path, mode: int) -> None:
 
 
 def _read(descriptor: int, path: Path, limit: int) -> bytes:
-    """The bytes behind a descriptor, which is closed, at most `limit`. Raises ToolError."""
+    """Read at most `limit` bytes from a descriptor and close it. Raises ToolError."""
     try:
         size = os.fstat(descriptor).st_size
         if size > limit:
@@ -161,11 +165,12 @@ def _read(descriptor: int, path: Path, limit: int) -> bytes:
 
 
 def replace_file(path: Path, data: bytes, before: bytes | None) -> None:
-    """Make `data` the content of the file at a resolved path, whole or not at all.
+    """Replace the content of the file at a resolved path with `data`, whole or not at all.
 
     before: the content that the change was made from; None for a file that must not exist yet, whose missing
-    directories are made. Mode, owner and attributes of an existing file are kept; a hard link is parted from its
-    other names. Raises ToolError where the file holds something else by now or cannot be written.
+    directories are created.
+    Mode, owner and attributes of an existing file are preserved; a hard link is separated from its other names. Raises
+    ToolError if the file has changed since or cannot be written.
     """
     try:
         directory = open_directory(path.parent, create=before is None)
@@ -178,7 +183,7 @@ def replace_file(path: Path, data: bytes, before: bytes | None) -> None:
                 if not is_at(directory, path.parent):
                     raise ToolError(f"{one_line(str(path))} changed after it was checked: {_MOVED}")
                 os.rename(temporary, path.name, src_dir_fd=directory, dst_dir_fd=directory)
-            except BaseException:  # no temporary file stays behind, whatever stopped the write; the caller tells it
+            except BaseException:  # leave no temporary file behind, whatever stopped the write
                 with suppress(OSError):
                     os.unlink(temporary, dir_fd=directory)
                 raise
@@ -190,7 +195,7 @@ def replace_file(path: Path, data: bytes, before: bytes | None) -> None:
 
 
 def remove_file(path: Path, held: bytes) -> None:
-    """Remove the file at a resolved path, which must still hold `held`. Raises ToolError."""
+    """Remove the file at a resolved path if its content is still `held`. Raises ToolError."""
     try:
         directory = open_directory(path.parent)
         try:
@@ -203,7 +208,7 @@ def remove_file(path: Path, held: bytes) -> None:
 
 
 def remove_empty(path: Path) -> None:
-    """Remove the directory at a resolved path if nothing is in it."""
+    """Remove the directory at a resolved path if it is empty."""
     with suppress(OSError):
         directory = open_directory(path.parent)
         try:
@@ -213,7 +218,7 @@ def remove_empty(path: Path) -> None:
 
 
 def _same_as(path: Path, before: bytes | None, directory: int) -> os.stat_result | None:
-    """The state of the file, which must hold `before`, or of nothing where that is None. Raises ToolError."""
+    """Stat the file and check that its content is `before`; for None, that it is missing. Raises ToolError."""
     try:
         old = os.stat(path.name, dir_fd=directory, follow_symlinks=False)
     except FileNotFoundError:
@@ -222,7 +227,7 @@ def _same_as(path: Path, before: bytes | None, directory: int) -> os.stat_result
         _demand_file(path, old.st_mode)
     same = (old is None) == (before is None)
     if same and old is not None and before is not None:
-        # Room for what is added meanwhile: that is a change too, and no file that is too large.
+        # Leave room for what was appended meanwhile: report that as a change, not as a file that is too large.
         room = len(before) + (1 << 20)
         same = old.st_size == len(before) and _read(_open_in(directory, path), path, room) == before
     if not same:
@@ -234,7 +239,7 @@ def _same_as(path: Path, before: bytes | None, directory: int) -> os.stat_result
 
 
 def _fill(name: str, directory: int, data: bytes, old: os.stat_result | None, path: Path) -> None:
-    """A new synced file `name` that holds `data` and has the mode, owner and attributes of the old one."""
+    """Write a synced file `name` with `data` and the mode, owner and attributes of the old file."""
     descriptor = os.open(name, _CREATE, 0o666 if old is None else 0o600, dir_fd=directory)
     try:
         view = memoryview(data)
@@ -263,7 +268,7 @@ def _copy_attributes(path: Path, directory: int, new: int) -> None:
 
 
 def _sync_directory(directory: int) -> None:
-    """Make the rename itself last. A file system that cannot do that has done what it can."""
+    """Sync the directory so that the rename is durable; ignored where the file system does not support it."""
     with suppress(OSError):
         readable = os.open(".", os.O_RDONLY | os.O_CLOEXEC, dir_fd=directory)
         try:

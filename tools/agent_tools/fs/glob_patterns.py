@@ -1,4 +1,4 @@
-"""File name patterns as the shell and .gitignore write them: `*`, `?`, `[a-z]`, `**`, `{a,b}`."""
+"""File name patterns as in the shell and .gitignore: `*`, `?`, `[a-z]`, `**`, `{a,b}`."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ MAGIC = r"[*?\[\]{}]"
 
 
 def compile_glob(pattern: str, anywhere: bool = True) -> re.Pattern[str]:
-    """A regular expression for whole relative paths with "/" between names.
+    """Compile a glob to a regular expression for whole relative paths with "/" between names.
 
-    anywhere: a pattern without "/" fits a name at any depth, as in .gitignore.
-    Raises ToolError for one that cannot be read.
+    anywhere: a pattern without "/" matches a name at any depth, as in .gitignore.
+    Raises ToolError for an invalid pattern.
     """
     given, pattern = pattern, pattern.removeprefix("./")
     if anywhere and "/" not in pattern.rstrip("/"):
@@ -23,7 +23,7 @@ def compile_glob(pattern: str, anywhere: bool = True) -> re.Pattern[str]:
     try:
         return re.compile(_translate(pattern) + r"\Z", re.DOTALL)
     except re.error:
-        raise ToolError(f"The pattern {given!r} cannot be read. Use *, ?, [abc], ** and {{a,b}}.") from None
+        raise ToolError(f"Invalid pattern {given!r}. Use *, ?, [abc], ** and {{a,b}}.") from None
 
 
 def _translate(pattern: str) -> str:
@@ -56,7 +56,7 @@ def _translate(pattern: str) -> str:
 
 
 def split_base(pattern: str) -> tuple[str, str]:
-    """The directory a pattern starts with, free of wildcards, and the rest: "../src/**/*.py" -> "../src", "**/*.py"."""
+    """Split off the leading directory without wildcards: "../src/**/*.py" -> "../src", "**/*.py"."""
     parts = pattern.split("/")
     fixed = next((n for n, part in enumerate(parts) if re.search(MAGIC, part)), len(parts) - 1)
     base = "/".join(parts[:fixed]) or ("/" if fixed and pattern.startswith("/") else "")
@@ -64,5 +64,5 @@ def split_base(pattern: str) -> tuple[str, str]:
 
 
 def asks_for_hidden(pattern: str) -> bool:
-    """Whether a pattern names hidden files or directories itself."""
+    """Return True if a pattern names hidden files or directories itself."""
     return bool(re.search(r"(?:^|/)(?:\{(?:[^{}/]*,)?)?\.[^./]", pattern))

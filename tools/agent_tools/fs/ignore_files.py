@@ -1,7 +1,7 @@
-"""Files that git and ripgrep would wait for, or take all memory for: ignore and attribute files, and git's own.
+"""Find files on which git and ripgrep would hang or run out of memory: ignore and attribute files, and git's own.
 
-They may be pipes, devices, or have some GB; both programs open them wherever they find them. Which one it is, is looked
-for only once a program takes long; from then on it is known, and nothing is started there while it stands.
+They may be pipes, devices or gigabytes long, and both programs open them wherever they find them. The search runs only
+once a program takes long; the obstacle found is then remembered, and nothing is started there while it exists.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 _NAMES = frozenset((".gitignore", ".gitattributes", ".ignore", ".rgignore"))
 _INSIDE = (".git/info/exclude", ".git/info/attributes")
-# Of these only pipes and devices are in the way; some may have any size.
+# Only pipes and devices are a problem among these; some may legitimately have any size.
 _GIT = (
     ".git/HEAD", ".git/config", ".git/config.worktree", ".git/commondir", ".git/index", ".git/packed-refs",
     ".git/shallow", ".git/objects/info/alternates",
@@ -22,12 +22,12 @@ _GIT = (
 _OWN = ("ignore", "attributes", "config")
 LARGEST = 64 << 20
 _SECONDS = 1.5
-# By the folder in which it stood in the way.
+# Folder to the obstacle found for it.
 _known: dict[str, str] = {}
 
 
 def known_obstacle(top: str) -> str:
-    """What was found at or below a folder and stands there still, as a sentence; "" for nothing."""
+    """Describe the obstacle that was found at or below a folder and still exists; "" if there is none."""
     path = _known.get(top, "")
     if path and not (said := _problem(path)):
         _known.pop(top, None)
@@ -35,7 +35,7 @@ def known_obstacle(top: str) -> str:
 
 
 def find_obstacle(top: str) -> str:
-    """The first such file that a program in the folder `top` would open, as a sentence; "" where none is found soon."""
+    """Describe the first obstacle that a program in the folder `top` would open; "" if none is found soon."""
     until = time.monotonic() + _SECONDS
     for path in _candidates(top):
         if said := _problem(path):
@@ -62,7 +62,7 @@ def _candidates(top: str) -> Iterator[str]:
     yield os.path.expanduser("~/.gitconfig")
     own = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
     yield from (os.path.join(own, "git", name) for name in _OWN)
-    # The nearest first.
+    # Nearest first.
     left = deque([top])
     while left:
         folder = left.popleft()
@@ -75,7 +75,7 @@ def _candidates(top: str) -> Iterator[str]:
                         left.append(entry.path)
         except OSError:
             continue
-        # An empty step, so that the clock is looked at in folders without such files.
+        # Yield something harmless, so that the time limit is checked in folders without such files.
         yield folder
 
 

@@ -1,4 +1,4 @@
-"""Part of a file that is too large to load: its lines are looked for piece by piece, in bounded memory."""
+"""Read some lines of a file that is too large to load, piece by piece in bounded memory."""
 
 from __future__ import annotations
 
@@ -14,14 +14,16 @@ from agent_tools.results import ToolError
 from agent_tools.text import LINE, cut_line
 
 PIECE = 1_000_000
-# A minute of reading, or so; further than this into a file go tools that are made for it.
+# About a minute of reading; lines further into a file are left to tools made for that.
 FURTHEST = 20_000_000_000
 
 
 class FileWindow(Value):
-    """Some lines of a file, cut where they are long, without their ends. more: whether something follows them.
+    """Some lines of a file.
 
-    passed: lines before them, fewer than asked for where the file ends earlier.
+    lines: without their ends; long ones are truncated.
+    passed: number of lines before them; fewer than requested if the file ends earlier.
+    more: something follows them.
     """
 
     lines: tuple[str, ...]
@@ -32,9 +34,9 @@ class FileWindow(Value):
 
 
 def read_window(path: Path, name: str, first: int, limit: int, characters: int, cancel: CancelToken) -> FileWindow:
-    """At most `limit` lines from `first`, which counts from 1, of about `characters` in all.
+    """Read at most `limit` lines from line `first`, which counts from 1, of about `characters` in all.
 
-    Raises ToolError for what is no regular file or no text, Cancelled when the turn is interrupted.
+    Raises ToolError if it is no regular file or no text, CancelledError when the turn is interrupted.
     """
     descriptor = open_file(path)
     try:
@@ -61,7 +63,7 @@ def read_window(path: Path, name: str, first: int, limit: int, characters: int, 
 
 
 def _encoding_of(head: bytes) -> tuple[bytes, str]:
-    """The mark and the encoding of a file that begins with `head`; no encoding where it is binary."""
+    """Return the byte order mark and encoding of a file that begins with `head`; encoding "" for binary."""
     for mark, encoding in MARKS:
         if head.startswith(mark):
             return mark, encoding
@@ -75,7 +77,7 @@ def _encoding_of(head: bytes) -> tuple[bytes, str]:
 
 
 class _Collector:
-    """Takes a text in pieces and keeps the beginnings of the lines that are wanted."""
+    """Collects the beginnings of the requested lines from a text that arrives in pieces."""
 
     def __init__(self, first: int, limit: int, characters: int) -> None:
         self._first = first
@@ -88,7 +90,7 @@ class _Collector:
         self._more = False
 
     def feed(self, text: str) -> bool:
-        """Take the next piece; True when nothing further is wanted."""
+        """Add the next piece; return True when all requested lines are complete."""
         at = 0
         if (missing := self._first - 1 - self._passed) > 0:
             if (count := text.count("\n")) < missing:
@@ -122,7 +124,7 @@ class _Collector:
         self._begun, self._length = "", 0
 
     def window(self, size: int, encoding: str) -> FileWindow:
-        """What was kept, at the end of the text or when no more was wanted."""
+        """Return the collected lines, once the text ended or `feed` returned True."""
         if self._length:
             self._end_line()
         return FileWindow(tuple(self._lines), self._passed, self._more, size, encoding)

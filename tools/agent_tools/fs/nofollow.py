@@ -1,8 +1,8 @@
-"""Opening what a resolved path names by descriptors, with no symbolic link followed on the way.
+"""Open resolved paths by descriptors without following symbolic links.
 
-A path that was resolved when a call was decided about holds no link. One that is found later was put there since, and
-is an error: `OSError` with ELOOP. Linux does this in one step, by openat2; elsewhere, and where a sandbox forbids that,
-the folders are opened one by one, each from the one before.
+A path that was resolved when a call was approved has no link in it. One that is found later was put there since, and is
+an error: `OSError` with ELOOP. Linux does this in one step with openat2; elsewhere, and where a sandbox forbids that,
+the folders are opened one by one, each relative to the one before.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _PATH = getattr(os, "O_PATH", os.O_RDONLY)
 _FOLDER = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-# The number of openat2 on these, as on all that came later than it; its struct open_how: flags, mode, resolve.
+# openat2 has the same number on these machines, as on all newer ones. struct open_how: flags, mode, resolve.
 _MACHINES = frozenset(("x86_64", "aarch64", "riscv64", "ppc64le", "s390x", "loongarch64", "armv7l", "i686"))
 _OPENAT2 = 437
 _NO_MAGICLINKS, _NO_SYMLINKS, _BENEATH = 0x02, 0x04, 0x08
@@ -29,9 +29,9 @@ _CWD = -100
 
 
 def open_directory(path: Path | str, *, create: bool = False, listed: bool = False) -> int:
-    """A descriptor of the directory at a resolved path. Raises OSError.
+    """Open the directory at a resolved path; return a descriptor. Raises OSError.
 
-    create: make the directories that are missing. listed: its names are to be read through the descriptor.
+    create: create missing directories. listed: open it for listing its names.
     """
     text = os.fspath(path)
     flags = _FOLDER | (os.O_RDONLY if listed else _PATH)
@@ -44,7 +44,7 @@ def open_directory(path: Path | str, *, create: bool = False, listed: bool = Fal
 
 
 def open_below(top: int, place: str, *, listed: bool = False) -> int:
-    """A descriptor of the directory at `place`, relative to the open directory `top`. Raises OSError."""
+    """Open the directory at `place`, relative to the open directory `top`. Raises OSError."""
     flags = _FOLDER | (os.O_RDONLY if listed else _PATH)
     descriptor = _openat2(top, place or ".", flags, _BENEATH | _NO_SYMLINKS | _NO_MAGICLINKS)
     if descriptor >= 0:
@@ -53,7 +53,7 @@ def open_below(top: int, place: str, *, listed: bool = False) -> int:
 
 
 def lstat_resolved(path: Path | str) -> os.stat_result:
-    """The state of what is at a resolved path; itself it may be a link, which is not followed. Raises OSError."""
+    """Stat what is at a resolved path; the last name may be a link, which is not followed. Raises OSError."""
     folder, _, name = os.fspath(path).rpartition("/")
     directory = open_directory(folder or "/")
     try:
@@ -63,7 +63,7 @@ def lstat_resolved(path: Path | str) -> os.stat_result:
 
 
 def state_below(top: int, place: str) -> os.stat_result:
-    """The state of what is at `place`, relative to the open directory `top`. As `state_of`."""
+    """Stat what is at `place`, relative to the open directory `top`, as `lstat_resolved` does."""
     folder, _, name = place.rpartition("/")
     if not folder:
         return os.stat(name, dir_fd=top, follow_symlinks=False)
@@ -75,7 +75,7 @@ def state_below(top: int, place: str) -> os.stat_result:
 
 
 def is_at(directory: int, path: Path | str) -> bool:
-    """Whether an open directory is still the one at a resolved path."""
+    """Return True if an open directory is still the one at a resolved path."""
     try:
         now = open_directory(path)
     except OSError:
@@ -87,7 +87,7 @@ def is_at(directory: int, path: Path | str) -> bool:
 
 
 def _step_by_step(here: int, names: list[str], flags: int, create: bool) -> int:
-    """The directory that the names lead to from `here`, which is closed. `..` is refused."""
+    """Open the directory that the names lead to from `here`, which is closed. Rejects `..`."""
     names = [name for name in names if name not in ("", ".")] or ["."]
     for number, name in enumerate(names, 1):
         how = flags if number == len(names) else _FOLDER | _PATH
@@ -103,7 +103,7 @@ def _step_by_step(here: int, names: list[str], flags: int, create: bool) -> int:
                     os.mkdir(name, dir_fd=here)
                 below = os.open(name, how, dir_fd=here)
             except NotADirectoryError:
-                # Of a link, this is what some systems say.
+                # Some systems report a link this way.
                 if stat.S_ISLNK(os.stat(name, dir_fd=here, follow_symlinks=False).st_mode):
                     raise OSError(errno.ELOOP, os.strerror(errno.ELOOP)) from None
                 raise
@@ -114,7 +114,7 @@ def _step_by_step(here: int, names: list[str], flags: int, create: bool) -> int:
 
 
 def _openat2(directory: int, path: str, flags: int, resolve: int) -> int:
-    """A descriptor, or -1 where that failed or cannot be done here: why, the slower way tells."""
+    """Return a descriptor, or -1 if that failed or is unavailable; the slower way then raises the error."""
     call = _caller()
     if call is None or "\0" in path:
         return -1
@@ -126,7 +126,7 @@ def _openat2(directory: int, path: str, flags: int, resolve: int) -> int:
 def _caller() -> Callable[[int, bytes, bytes], int] | None:
     if sys.platform != "linux" or os.uname().machine not in _MACHINES:
         return None
-    # The whole of ctypes takes 3 ms to import, which every short run would wait for.
+    # Importing all of ctypes takes 3 ms, too much for a short run.
     try:
         from _ctypes import call_function, dlopen, dlsym
 

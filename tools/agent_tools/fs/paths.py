@@ -1,4 +1,4 @@
-"""Words about files: the one line that names a call's path, and the names a mistaken path may have meant."""
+"""Messages about paths: the display form of a call's path, and suggestions for a path that does not exist."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MOST_NAMED = 3
 
 
 def display_path(text: str, ctx: ToolContext) -> str:
-    """The path that an argument means, short and on one line, for a summary. Never raises."""
+    """Return a path argument, short and on one line, for a summary. Never raises."""
     try:
         return shorten(ctx.workspace.show(ctx.workspace.resolve(text)))
     except ToolError:
@@ -25,7 +25,7 @@ def display_path(text: str, ctx: ToolContext) -> str:
 
 
 def stat_or_error(path: Path, ctx: ToolContext) -> os.stat_result:
-    """The state of what is at a resolved path. Raises ToolError where nothing is, or it cannot be looked at."""
+    """Stat a resolved path. Raises ToolError if nothing is there or it is inaccessible."""
     try:
         state = lstat_resolved(path)
         if stat.S_ISLNK(state.st_mode):
@@ -38,14 +38,14 @@ def stat_or_error(path: Path, ctx: ToolContext) -> os.stat_result:
 
 
 def demand_directory(path: Path, ctx: ToolContext) -> None:
-    """Raises ToolError where a resolved path leads to no directory, saying what is there."""
+    """Raise ToolError if a resolved path is not a directory, naming what is there."""
     mode = stat_or_error(path, ctx).st_mode
     if not stat.S_ISDIR(mode):
         raise ctx.workspace.advised(not_a_directory(ctx.workspace.spell(path), mode))
 
 
 def not_found_error(path: Path, ctx: ToolContext) -> ToolError:
-    """The error for a file that is not there, with the names that are nearest to it."""
+    """Return the error for a missing file, with the most similar names."""
     from difflib import get_close_matches
 
     workspace, spell = ctx.workspace, ctx.workspace.spell
@@ -75,7 +75,7 @@ def not_found_error(path: Path, ctx: ToolContext) -> ToolError:
 
 
 def _names_in(folder: Path) -> list[str]:
-    """The names in the directory at a resolved path; none where it cannot be listed."""
+    """List the names in the directory at a resolved path; [] if it cannot be listed."""
     try:
         directory = open_directory(folder, listed=True)
     except OSError:
@@ -98,7 +98,7 @@ def _is_file(path: Path) -> bool:
 
 
 def _of_that_name(path: Path, ctx: ToolContext) -> list[Path]:
-    """The few files of the workspace that have the name of one that is missing in it; ignored ones do not count."""
+    """Return the files of the workspace with the name of a missing one, if they are few; skip ignored files."""
     root = ctx.workspace.root
     if not path.is_relative_to(root):
         return []

@@ -1,4 +1,4 @@
-"""Folders that only their owner can look into, and files of the user's and ours that are written whole."""
+"""Create folders that only their owner can open, and write files atomically."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def private_folder(folder: Path) -> None:
-    """Make a folder, and those above it that are missing, for the owner alone. Raises OSError."""
+    """Create a folder and its missing parents, accessible to the owner only. Raises OSError."""
     missing = []
-    # os.path and not Path: the methods raise in a closed folder.
+    # os.path, not Path: its methods raise in a folder without access.
     while not os.path.isdir(folder):  # noqa: PTH112
         missing.append(folder)
         if folder.parent == folder:
@@ -25,9 +25,11 @@ def private_folder(folder: Path) -> None:
 
 
 def write_whole(path: Path, data: bytes, mode: int = 0o600, *, keep: bool = False, sync: bool = True) -> None:
-    """Write a whole file in place of an old one: it is the one or the other at any time. Raises OSError.
+    """Write a file atomically: at any time it has either the old or the new content. Raises OSError.
 
-    mode: its permissions; with `keep` only those of a new file, and an old one's stay. sync: it is on the disk then.
+    mode: permissions of the file.
+    keep: preserve the permissions of an existing file; `mode` is for a new one.
+    sync: flush to disk before returning.
     """
     private_folder(path.parent)
     temporary = path.with_name(f".{path.name}.{os.urandom(4).hex()}")
@@ -43,9 +45,9 @@ def write_whole(path: Path, data: bytes, mode: int = 0o600, *, keep: bool = Fals
                 file.flush()
                 os.fsync(descriptor)
         with suppress(OSError):
-            # A placeholder of the sandbox, where a command runs at the moment: an empty directory.
+            # A placeholder of the sandbox while a command runs: an empty directory.
             path.rmdir()
-        os.rename(temporary, path)  # noqa: PTH104 - one name for what tests of crashes stop at
+        os.rename(temporary, path)  # noqa: PTH104 - crash tests intercept os.rename
     except OSError:
         with suppress(OSError):
             temporary.unlink()

@@ -1,8 +1,8 @@
-"""Names of files that run something, or say what may run: one list for the gate and for the sandbox.
+"""Names of files that run code or decide what may run: one list for permissions and for the sandbox.
 
 A name that ends in a slash is a directory. Plain instructions for an agent (`AGENTS.md`, `.cursorrules`,
-`.github/copilot-instructions.md`) are not among them: they give no rights and start nothing, and are edited like any
-text. Neither is what a user starts by hand (`Makefile`, `package.json`): that is the project's own code.
+`.github/copilot-instructions.md`) are not listed: they grant nothing, start nothing, and are edited like any text.
+Neither are files that a user runs by hand (`Makefile`, `package.json`): those are the project's own code.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from pathlib import Path
 
 # Settings of this program, and those of Claude Code, which it reads.
 OWN = ".agent/ .agents/ .claude/ .agentrc .agentrc.local .mcp.json .claude.json".split()
-# What another agent obeys as soon as it is started in the folder: servers, hooks, permissions, commands.
+# Configuration that another agent applies when it starts in the folder: servers, hooks, permissions, commands.
 _AGENTS = (
     ".codex/ .gemini/ .qwen/ .opencode/ opencode.json opencode.jsonc .cursor/ .windsurf/ .roo/ .roomodes .cline/ "
     ".kimi/ .kiro/ .amazonq/ .continue/ .copilot/ .augment/ .junie/ .trae/ .factory/ .vibe/ .crush/ .crush.json "
     "crush.json .goose/ .aider.conf.yml"
 ).split()
-# What an editor runs when the folder is opened: tasks, debuggers, containers, interpreters.
+# Configuration that an editor runs when it opens the folder: tasks, debuggers, containers, interpreters.
 _EDITORS = ".vscode/ .idea/ .zed/ .fleet/ .devcontainer/ .devcontainer.json".split()
-# At the top of a project. husky's files are git hooks by another name.
+# At the root of a project. husky's files are git hooks by another name.
 PROJECT = (*OWN[:-1], *_AGENTS, *_EDITORS, ".husky/")
 
 # Read by a shell when it starts or ends; ksh, mksh and dash read the file that ENV names.
@@ -33,7 +33,7 @@ _SHELLS = (
     ".config/fish/ .config/nushell/ .config/elvish/ .elvish/ .xonshrc .config/xonsh/ .config/powershell/ "
     ".config/murex/ .config/bash/ .config/direnv/"
 ).split()
-# Read when a session of the desktop or the machine begins.
+# Read when a session of the desktop or the machine starts.
 _SESSION = (
     ".pam_environment .xinitrc .xprofile .xsession .xsessionrc .xserverrc .config/autostart/ .config/environment.d/ "
     ".config/systemd/ .config/plasma-workspace/ .local/share/systemd/ Library/LaunchAgents/"
@@ -51,15 +51,15 @@ _TOOLS = ".ssh/ .gnupg/ .gitconfig .config/git/".split()
 PERSONAL = (
     *(".agentrc", ".claude.json"), *_SHELLS, *_SESSION, *_HOME_AGENTS, *_HOME_EDITORS, *_TOOLS
 )  # fmt: skip
-# What starts something, or decides what may start, wherever it stands; a sandbox leaves these alone, as programs write
-# them for good reasons (`npm config`, a checkout), and some take effect only after another yes (direnv, pre-commit).
+# Run code, or decide what may run, in any folder. The sandbox does not protect these: programs write them for good
+# reasons (`npm config`, a checkout), and some take effect only after another confirmation (direnv, pre-commit).
 ANYWHERE = (
     ".gitmodules .gitattributes .npmrc .yarnrc .yarnrc.yml .pypirc .envrc .pre-commit-config.yaml .netrc .ripgreprc "
     ".pdbrc .gdbinit .lldbinit .vimrc .gvimrc .exrc .nvimrc .nvim.lua .dir-locals.el .tmux.conf .screenrc .lesskey "
     ".mise.toml mise.toml .cargo/config.toml .cargo/config profile.ps1 Microsoft.PowerShell_profile.ps1 "
     "Microsoft.VSCode_profile.ps1 .github/hooks/ .git/"
 ).split()
-# Of the whole machine, from the root.
+# Of the whole machine, relative to the root.
 SYSTEM = tuple(
     f"/etc/{name}" for name in (
         "profile profile.d/ bash.bashrc bashrc bash.bash_logout zsh/ zshrc zshenv zprofile zlogin zlogout fish/ "
@@ -68,29 +68,29 @@ SYSTEM = tuple(
         "systemd/ init.d/ xdg/autostart/"
     ).split()
 )  # fmt: skip
-# Variables that name such a file, or a directory of such files. Others than absolute paths count for nothing.
+# Variables that name such a file, or a directory of such files. Only absolute paths count.
 _NAMED_BY = (
     "ENV BASH_ENV ZDOTDIR INPUTRC XONSHRC XONSH_CONFIG_DIR GIT_CONFIG_GLOBAL RIPGREP_CONFIG_PATH "
     "CODEX_HOME CLAUDE_CONFIG_DIR OPENCODE_CONFIG OPENCODE_CONFIG_DIR GEMINI_CLI_HOME"
 ).split()
-# The last parts of those that are directories.
+# Variables of these that name a directory.
 DIRECTORIES = frozenset(
     name.rstrip("/").rpartition("/")[2] for name in (*PROJECT, *PERSONAL, *ANYWHERE) if name.endswith("/")
 )
 
 
 def plain_names(names: Iterable[str]) -> tuple[str, ...]:
-    """The names without the mark of a directory."""
+    """Return the names without the trailing slash of directories."""
     return tuple(name.rstrip("/") for name in names)
 
 
 def protected_places(roots: Iterable[Path], home: Path | None, env: Mapping[str, str]) -> Iterator[tuple[Path, str]]:
-    """Where protected files are that their own path does not show, each with the variable or link that leads there.
+    """Yield protected files whose path does not show it, each with the variable or link that leads there.
 
-    roots: the directories of the workspace. Every path is resolved, and need not exist.
+    roots: directories of the workspace. The paths are resolved and need not exist.
     """
     for name in _NAMED_BY:
-        # A whole home folder is none of these: its files are known by their names.
+        # Skip the home folder as a whole: its files are protected by name.
         if (value := env.get(name, "")).startswith("/") and Path(value) != home:
             yield Path(os.path.realpath(value)), name
     for variable, prefix in (("XDG_CONFIG_HOME", ".config/"), ("XDG_DATA_HOME", ".local/share/")):
@@ -107,7 +107,7 @@ def protected_places(roots: Iterable[Path], home: Path | None, env: Mapping[str,
 
 
 def _through_link(base: str, name: str) -> bool:
-    """Whether a link is on the way; most names are not there at all, which is seen soonest so."""
+    """Return True if a part of the path is a link. Most names do not exist, which this finds out fastest."""
     path = base
     for part in name.split("/"):
         path = f"{path}/{part}"

@@ -1,8 +1,8 @@
-"""The one door to files that a repository or another program may have put there: regular files only, up to a size.
+"""Read files that a repository or another program may have put there: regular files only, up to a size.
 
-A pipe would keep an open waiting for ever, a device never ends, a file on a slow file system drips; a test holds the
-rest of the program to this door. Unlike `files.py` this follows links, as settings and notes are often linked; `inside`
-says how far they may lead.
+Opening a pipe blocks for ever, a device never ends, a slow file system delivers byte by byte; a test checks that the
+rest of the program reads through this module. Unlike `files.py` it follows links, as settings and notes are often
+linked; `inside` limits where they may lead.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from typing import BinaryIO
 _ALWAYS = os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC | os.O_NOFOLLOW
 _PIECE = 1 << 20
 _LINKS = 40
-# A file may take so long to be read, and a second more for each so many bytes of its bound.
+# Time limit for reading a file, and the bytes of its size limit that add a second.
 _SECONDS = 10.0
 _SLOWEST = 10_000_000
 
 
 class NotRegularFileError(OSError):
-    """Something that is not opened or read; `str` says why, as in "is not a regular file"."""
+    """A path that is not opened or read; `str` gives the reason, as in "is not a regular file"."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
@@ -30,13 +30,13 @@ class NotRegularFileError(OSError):
 
 
 def read_regular(path: Path | str, limit: int, inside: Path | None = None) -> bytes:
-    """The bytes of the regular file that `path` leads to, at most `limit`.
+    """Read the regular file that `path` leads to, at most `limit` bytes.
 
-    inside: a resolved folder that links must not lead out of. Raises NotRegularFileError for what is not read,
-    FileNotFoundError where nothing is there, and other OSErrors as they come.
+    inside: a resolved folder that links must not lead out of.
+    Raises NotRegularFileError for a file that must not be read, FileNotFoundError for a missing one, other OSErrors.
     """
     descriptor = open_regular(path if inside is None else resolve_inside(path, inside))
-    # Known at once of most files; others grow meanwhile, or do not say.
+    # Most files report their size; others grow meanwhile or report none.
     if os.fstat(descriptor).st_size <= limit:
         data = _read(descriptor, limit + 1)
         if len(data) <= limit:
@@ -47,10 +47,10 @@ def read_regular(path: Path | str, limit: int, inside: Path | None = None) -> by
 
 
 def resolve_inside(path: Path | str, inside: Path) -> Path:
-    """`path` with its links followed, as long as none leads out of `inside`, a resolved folder.
+    """Resolve the links of `path`, none of which may lead out of `inside`, a resolved folder.
 
-    What a link outside names is not even looked at: a look can mount a file system of some server. Raises
-    NotRegularFileError for a path that leads out or in a circle, FileNotFoundError where nothing is there, and other
+    The target of a link that leads outside is not even looked up: that can mount a file system of some server. Raises
+    NotRegularFileError for a path that leads outside or in a circle, FileNotFoundError for a missing file, and other
     OSErrors.
     """
     rest = _below(path, inside)
@@ -77,7 +77,7 @@ def resolve_inside(path: Path | str, inside: Path) -> Path:
 
 
 def outside_notice(path: Path | str, inside: Path) -> str:
-    """The sentence about a path that leads out of `inside`: which link on the way is not followed."""
+    """Return the message about a path that leads out of `inside`, naming the link that is not followed."""
     rest = _below(path, inside)
     here = inside
     while rest:
@@ -88,7 +88,7 @@ def outside_notice(path: Path | str, inside: Path) -> str:
 
 
 def _below(path: Path | str, inside: Path) -> list[str]:
-    """The names that lead from `inside` to an absolute path, the last first.
+    """Return the names that lead from `inside` to an absolute path, the last first.
 
     Raises NotRegularFileError for a path outside.
     """
@@ -99,12 +99,12 @@ def _below(path: Path | str, inside: Path) -> list[str]:
 
 
 def read_start(path: Path | str, count: int) -> bytes:
-    """At most the first `count` bytes of the regular file that `path` leads to. Raises as `read_regular`."""
+    """Read at most the first `count` bytes of the regular file that `path` leads to. Raises as `read_regular`."""
     return _read(open_regular(path), count)
 
 
 def _read(descriptor: int, count: int) -> bytes:
-    """At most so many bytes of a descriptor, which is closed."""
+    """Read at most `count` bytes from a descriptor and close it."""
     until = monotonic() + _SECONDS + count / _SLOWEST
     try:
         parts, left = [], count
@@ -119,12 +119,12 @@ def _read(descriptor: int, count: int) -> bytes:
 
 
 def read_text(path: Path | str, limit: int) -> str:
-    """The text of a UTF-8 file. Raises as `read_regular`, and UnicodeDecodeError."""
+    """Read a UTF-8 file. Raises as `read_regular`, and UnicodeDecodeError."""
     return read_regular(path, limit).decode("utf-8")
 
 
 def open_stream(path: Path | str, limit: int) -> BinaryIO:
-    """A regular file of at most `limit` bytes, open for reading, for what is too long to be read at once.
+    """Open a regular file of at most `limit` bytes for reading in pieces.
 
     Raises as `read_regular`.
     """
@@ -136,11 +136,11 @@ def open_stream(path: Path | str, limit: int) -> BinaryIO:
 
 
 def open_regular(path: Path | str, flags: int = os.O_RDONLY, mode: int = 0o600, *, dir_fd: int | None = None) -> int:
-    """A descriptor of the regular file that `path` leads to.
+    """Open the regular file that `path` leads to; return a descriptor.
 
-    flags: as of `os.open`; with O_CREAT a missing file is made, with `mode`; with O_NOFOLLOW a link is refused. dir_fd:
-    the folder that the name is in; then links are not followed. Raises NotRegularFileError for what is no regular
-    file, and OSErrors as they come.
+    flags: as for `os.open`; O_CREAT creates a missing file with `mode`, O_NOFOLLOW rejects a link.
+    dir_fd: the folder of the name; links are then not followed.
+    Raises NotRegularFileError if it is no regular file, and other OSErrors.
     """
     path = os.fspath(path)
     try:
@@ -148,7 +148,7 @@ def open_regular(path: Path | str, flags: int = os.O_RDONLY, mode: int = 0o600, 
         if stat.S_ISLNK(state.st_mode) and dir_fd is None and not flags & os.O_NOFOLLOW:
             path = os.path.realpath(path, strict=not flags & os.O_CREAT)
             state = os.lstat(path)
-        # Looked at before it is opened: opening alone can set a device off.
+        # Check before opening: opening alone can trigger a device.
         _check(state)
     except FileNotFoundError:
         if not flags & os.O_CREAT:

@@ -1,7 +1,7 @@
-"""The directories a conversation works in: which path a word means, whether it is inside, how it is shown.
+"""The directories of a conversation: resolve paths, check that they are inside, format them for display.
 
-A path is resolved through all its symbolic links once, before anything is decided about it, and the resolved path is
-what is then opened, with no link followed (see `nofollow.py`).
+A path is resolved through all its symbolic links once, before the call is approved; the resolved path is then opened
+without following links (see `nofollow.py`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ LIMIT = 50_000_000
 
 
 class ResolvedPath(str):
-    """The text of an argument that names a path, with the absolute path that it meant when it was resolved."""
+    """A path argument as written, with the absolute `path` that it resolved to."""
 
     path: Path
 
@@ -34,12 +34,16 @@ class ResolvedPath(str):
 
 
 class Workspace:
-    """Where a conversation works, and the only way its tools read and replace files.
+    """The directories of a conversation, and the only way its tools read and replace files.
 
-    root: the directory of the project. extra: further directories that count as inside. cwd: where relative
-    paths start and commands run; it may move during a conversation. start: where it was at first. scratch: outputs of
-    commands, for reading. home: what ~ means; by default what the environment says. lent: folders outside that may be
-    read: of skills. offered: whether the model has the tool of this name.
+    root: directory of the project.
+    extra: further directories that count as inside.
+    cwd: base of relative paths and directory of commands; may change during a conversation.
+    start: the initial cwd.
+    home: replaces ~; by default taken from the environment.
+    scratch: outputs of commands, readable by tools.
+    skill_folders: folders of skills outside the workspace, readable by tools.
+    offered: returns True if the model has the tool of this name.
     """
 
     def __init__(self, root: Path, extra: tuple[Path, ...] = (), cwd: Path | None = None, *, home: str = "") -> None:
@@ -52,20 +56,19 @@ class Workspace:
         self.offered: Callable[[str], bool] = lambda name: True
 
     def widen(self, folder: Path) -> None:
-        """Let one more directory count as inside, for this workspace and those that are copied from it later."""
+        """Add a directory that counts as inside, to this workspace and later copies of it."""
         self.roots = (*self.roots, Path(os.path.realpath(folder)))
 
     def copy(self) -> Workspace:
-        """The same directories, with a working directory that moves by itself."""
+        """Return a workspace with the same directories and a working directory of its own."""
         other = Workspace.__new__(type(self))
         other.__dict__.update(self.__dict__)
         return other
 
     def resolve(self, text: str) -> Path:
-        """The absolute path that `text` means, every symbolic link followed; it need not exist.
+        """Resolve `text` to an absolute path without symbolic links; it need not exist.
 
-        What was resolved before stays what it was: `Resolved`. Raises ToolError for a text that cannot be a path, and
-        for links in a circle.
+        A `ResolvedPath` is not resolved again. Raises ToolError for text that cannot be a path, and for circular links.
         """
         if isinstance(text, ResolvedPath):
             return text.path
@@ -87,67 +90,67 @@ class Workspace:
         return _real(absolute)
 
     def resolved(self, text: str) -> ResolvedPath:
-        """The text with the path that it means now. Raises ToolError as `resolve`."""
+        """Return the text together with its resolved path. Raises ToolError as `resolve`."""
         return ResolvedPath(text, self.resolve(text))
 
     def inside(self, path: Path | str) -> bool:
-        """Whether `path` lies in one of the directories, by components, after following links.
+        """Return True if `path`, with its links resolved, is in one of the directories.
 
-        Raises ToolError where links come and go meanwhile.
+        Raises ToolError if links change meanwhile.
         """
         real = _real(path)
         return any(real.is_relative_to(root) for root in self.roots)
 
     def advice(self, tools: str, text: str) -> str:
-        """The text after a blank, with those of the tools that are offered in place of {}; "" where none is."""
+        """Return " " and the text with {} replaced by those of the tools that are offered; "" if none is."""
         there = [name for name in tools.split() if self.offered(name)]
         return f" {text.format(' or '.join(there))}" if there else ""
 
     def advised(self, error: UnusableFileError) -> ToolError:
-        """The error with the advice that can be followed here."""
+        """Return the error with its advice, as far as the model has the tools for it."""
         return ToolError(f"{error}{self.advice(error.tools, error.advice)}")
 
     def may_read(self, path: Path | str) -> bool:
-        """Whether `path` is inside, an output of a command that was kept for reading, or a file of a skill."""
+        """Return True if `path` is inside, a saved output of a command, or a file of a skill."""
         real = _real(path)
         return self.inside(real) or self.scratch.holds(real) or self.of_skill(real)
 
     def of_skill(self, real: Path) -> bool:
-        """Whether a resolved path lies in the folder of a skill."""
+        """Return True if a resolved path is in the folder of a skill."""
         return any(real.is_relative_to(folder) for folder in self.skill_folders)
 
     def show(self, path: Path | str) -> str:
-        """`path` for a user, on one line: relative to the root where it is inside."""
+        """Format `path` for the user, on one line: relative to the root if it is inside."""
         return one_line(_below(Path(path), self.root))
 
     def spell(self, path: Path | str) -> str:
-        """`path` for the model, on one line: the shortest form that `resolve` understands."""
+        """Format `path` for the model, on one line: the shortest form that `resolve` understands."""
         return one_line(_below(Path(path), self.cwd))
 
     def read(self, path: Path, limit: int = LIMIT) -> bytes:
-        """The bytes of the regular file at a resolved path, at most `limit`. Raises ToolError for all else."""
+        """Read the regular file at a resolved path, at most `limit` bytes. Raises ToolError."""
         try:
             return read_file(path, limit)
         except UnusableFileError as error:
             raise self.advised(error) from None
 
     def read_if_there(self, path: Path) -> bytes | None:
-        """As `read`, but None where nothing has that path."""
+        """Read as `read` does, but return None for a missing file."""
         return self.read(path) if exists(path) else None
 
     def replace(self, path: Path, data: bytes, before: bytes | None) -> None:
-        """Write the file at a resolved path, whole or not at all; see `files.replace_file`."""
+        """Write the file at a resolved path atomically; see `files.replace_file`."""
         try:
             replace_file(path, data, before)
         except UnusableFileError as error:
             raise self.advised(error) from None
 
     def remove(self, path: Path, held: bytes) -> None:
-        """Remove the file at a resolved path, which must still hold `held`. Raises ToolError."""
+        """Remove the file at a resolved path if its content is still `held`. Raises ToolError."""
         remove_file(path, held)
 
     def remove_empty(self, directories: Iterable[Path]) -> None:
-        """Remove directories at resolved paths, in this order, as far as nothing is in them."""
+        """Remove the directories at resolved paths, in this order, that are empty."""
         for path in directories:
             remove_empty(path)
 

@@ -1,7 +1,7 @@
-"""Whether files that a search found are those of the tree that it was allowed to look through.
+"""Verify that files found by a search belong to the tree that it was allowed to search.
 
-ripgrep lists folders and opens files by name. While it runs, another process can put a link in the place of a folder
-or a file, and what is found then lies elsewhere. Every such change leaves a new time on a folder of the way.
+ripgrep lists folders and opens files by name. While it runs, another process can replace a folder or a file with a link
+that leads elsewhere. Every such change updates the change time of a folder on the path.
 """
 
 from __future__ import annotations
@@ -15,29 +15,29 @@ from contextlib import contextmanager, suppress
 
 from agent_tools.fs.nofollow import open_below
 
-# Clocks of file systems may differ from ours by this much, or tick so slowly.
+# File system clocks may be off from ours, or coarse, by this many nanoseconds.
 _LEEWAY = 2_000_000_000
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
-# Which folder it is, and when a name in it was last changed: no program can set that time.
+# Identity of a folder and its ctime, which no program can set.
 _Mark = tuple[int, int, int]
 
 
 class Steady:
-    """Tells which of the names below an open directory have led to the same files ever since this was made."""
+    """Checks which names below an open directory have led to the same files since this object was created."""
 
     def __init__(self, top: int) -> None:
         self.top = top
         self._since = time.time_ns() - _LEEWAY
 
     def files(self, names: Iterable[str]) -> set[str]:
-        """Those of the relative paths that lead to regular files by way of folders that have not changed."""
+        """Return the relative paths that lead to regular files through folders that have not changed."""
         below: dict[str, list[str]] = {}
         for name in names:
             below.setdefault(name.rpartition("/")[0], []).append(name)
         ways = {folder: _way(folder) for folder in below}
         places = dict.fromkeys(place for way in ways.values() for place in way)
-        # Twice: what was found on the way is only proved while all above it has stayed.
+        # Twice: a folder is verified only if all folders above it have stayed unchanged.
         first = {place: self._mark(place) for place in places}
         there = {folder: self._regular(folder, some) for folder, some in below.items()}
         again = {place: self._mark(place) for place in places}
@@ -46,7 +46,7 @@ class Steady:
 
     @contextmanager
     def opened(self, names: Mapping[bytes, str]) -> Iterator[dict[int, bytes]]:
-        """Descriptors of the regular files at relative paths, without following links; of those that there are."""
+        """Open the regular files among relative paths without following links; yield descriptor to name, in batches."""
         files: dict[int, bytes] = {}
         try:
             for key, name in names.items():
@@ -58,7 +58,7 @@ class Steady:
                 os.close(descriptor)
 
     def _mark(self, place: str) -> _Mark | None:
-        """The mark of a folder; None where there is none, or a link is on the way."""
+        """Return the mark of a folder; None if it does not exist or a link leads to it."""
         with suppress(OSError):
             directory = open_below(self.top, place)
             state = os.fstat(directory)
@@ -67,7 +67,7 @@ class Steady:
         return None
 
     def _regular(self, folder: str, names: list[str]) -> list[str]:
-        """Those of the names in a folder that are regular files."""
+        """Return the names in a folder that are regular files."""
         found = []
         with suppress(OSError):
             directory = open_below(self.top, folder)
@@ -80,7 +80,7 @@ class Steady:
 
 
 def _way(folder: str) -> list[str]:
-    """The folders that lead to a relative path, itself included, with "" for the one where it begins."""
+    """Return the folders that lead to a relative path, itself included, starting with ""."""
     parts = folder.split("/") if folder else []
     return ["/".join(parts[:n]) for n in range(len(parts) + 1)]
 

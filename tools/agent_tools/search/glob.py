@@ -1,4 +1,4 @@
-"""Glob: files by name pattern, newest first."""
+"""The Glob tool: find files by name pattern, newest first."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class GlobArgs(Value):
 
 
 class Glob(Tool[GlobArgs]):
-    """Finds files by name; ignored files are left out, and hidden ones unless the pattern names them."""
+    """Finds files by name; skips ignored files, and hidden ones unless the pattern names them."""
 
     name = "Glob"
     Args = GlobArgs
@@ -63,20 +63,20 @@ class Glob(Tool[GlobArgs]):
         view = Listing(args.pattern, tuple(ctx.workspace.show(top / n) for n in newest), len(found) - len(paths))
         if not found:
             hint = (
-                "Ignored and hidden files are left out; ** means any depth."
+                "Ignored and hidden files are skipped; ** means any depth."
                 if "**" in pattern
                 else "** means any depth."
             )
-            text = f"No file fits {args.pattern!r} in {ctx.workspace.spell(top)!r}. {hint}"
+            text = f"No file matches {args.pattern!r} in {ctx.workspace.spell(top)!r}. {hint}"
         else:
             text = "\n".join(paths)
             if view.more:
-                text += f"\n[{view.more:,} more, older; narrow the pattern or the path to see them]"
+                text += f"\n[{view.more:,} older files not shown; narrow the pattern or the path to see them]"
         return ToolResult(f"{text}\n{note}" if note else text, view)
 
 
 def _list(top: Path, directory: int, pattern: str, ctx: ToolContext) -> tuple[list[str], str]:
-    """Relative paths of the files below `top` that the pattern may fit, the newest first; and what is to be noted."""
+    """List relative paths of files below `top` that may match, newest first; also return a note, or ""."""
     hidden = asks_for_hidden(pattern)
     rg = find_rg(ctx)
     if rg is None:
@@ -88,15 +88,15 @@ def _list(top: Path, directory: int, pattern: str, ctx: ToolContext) -> tuple[li
     if not hidden and (ran.out.startswith(b".") or b"\0." in ran.out or b"/." in ran.out):
         names = [name for name in names if "/." not in f"/{name}"]
     if ran.cut:
-        return names, "[too many files to look at all of them; give a path]"
-    return names, f"[not everything could be looked at: {plainly(ran.errors, directory)}]" if ran.code > 1 else ""
+        return names, "[too many files to check all of them; give a path]"
+    return names, f"[some files could not be read: {plainly(ran.errors, directory)}]" if ran.code > 1 else ""
 
 
 def of_last_name(pattern: str) -> list[str]:
-    """Options that make ripgrep list only files whose own name fits the last part of a pattern.
+    """Return options that make ripgrep list only files whose own name matches the last part of a pattern.
 
-    A file type of our own does that: unlike --glob it brings back nothing that .gitignore leaves out. It does bring
-    back hidden files. Nothing for a last part that ripgrep might read otherwise than `compile_glob` does.
+    They define a file type: unlike --glob, that does not include files that .gitignore excludes. It does include
+    hidden files. Returns [] for a last part that ripgrep might read differently from `compile_glob`.
     """
     folders, _, last = pattern.rpartition("/")
     plain = r"[\w.*+@=-]+"
@@ -107,8 +107,10 @@ def of_last_name(pattern: str) -> list[str]:
 
 
 def _newest(directory: int, names: list[str]) -> list[str]:
-    """The first of names that are in order, those of the same age by name; only of files that are there, without a
-    link on the way: ripgrep may have followed one that was put there while it ran."""
+    """Return the first names, ordered by age and then by name, that still exist and have no link on their path.
+
+    ripgrep may have followed a link that was put there while it ran.
+    """
     aged: list[tuple[int, str]] = []
     for name in names:
         age = _age(directory, name)
@@ -121,21 +123,21 @@ def _newest(directory: int, names: list[str]) -> list[str]:
 
 
 def _start(args: GlobArgs, ctx: ToolContext) -> tuple[Path, str, bool]:
-    """Where the search begins, links followed; the pattern that is left; whether it fits at any depth."""
+    """Return the resolved start directory, the remaining pattern, and whether it matches at any depth."""
     if not args.pattern.strip():
         raise ToolError("The pattern is empty.")
     base, pattern = split_base(args.pattern)
     if ".." in pattern.split("/"):
-        raise ToolError("'..' may only stand at the beginning of a pattern. Give the directory as path.")
+        raise ToolError("'..' is only allowed at the start of a pattern. Give the directory as path.")
     if isinstance(args.path, ResolvedPath):
         return args.path.path, pattern, not base
-    # An absolute base in the pattern wins over path, as it does when joining paths.
+    # An absolute base in the pattern overrides path, as when joining paths.
     start = "/".join(filter(None, (args.path, base))) if base[:1] not in ("/", "~") else base
     return ctx.workspace.resolve(start or "."), pattern, not base
 
 
 def _age(directory: int, name: str) -> int | None:
-    """A number that is less for a newer file; None for what is no file."""
+    """Return a sort key, smaller for newer files; None if it is no file."""
     try:
         state = state_below(directory, name)
     except OSError:

@@ -1,4 +1,4 @@
-"""Grep: the content of files, by regular expression, through ripgrep."""
+"""The Grep tool: search the content of files by regular expression, with ripgrep."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ from agent_tools.text import counted, cut_line, fit, sanitize_output, shorten
 MOST = 250
 CHARACTERS = 30_000
 WIDTH = 500
-# How many files are open at a time.
+# Files open at a time.
 _AT_ONCE = 100
 
 
 class GrepArgs(Value):
     """The arguments of Grep."""
 
-    # Claude Code's names, those of grep's own options.
+    # Claude Code's names: the options of grep itself.
     SCHEMA_NAMES: ClassVar = {
         "ignore_case": "-i",
         "line_numbers": "-n",
@@ -79,7 +79,7 @@ class GrepArgs(Value):
 
 
 class Grep(Tool[GrepArgs]):
-    """Searches file contents; ignored and hidden files are left out."""
+    """Searches file contents; skips ignored and hidden files."""
 
     name = "Grep"
     Args = GrepArgs
@@ -121,23 +121,23 @@ def _start(args: GrepArgs, ctx: ToolContext) -> Path:
 
 
 def _allowed(args: GrepArgs, hits: list[Hit], notes: list[str], top: Path, ctx: ToolContext) -> list[Hit]:
-    """The hits in files that may be shown, in order; to the notes is added how many files are left out."""
+    """Return the hits in files that may be shown, in order; add a note with the number of files skipped."""
     if ctx.readable is not None:
         start_of = f"{top}/".replace("//", "/")
         barred = {raw for raw, path in paths_of(hits).items() if not ctx.readable(start_of + path)}
         if barred:
             hits = [hit for hit in hits if hit[0] not in barred]
             files = counted(len(barred), "file")
-            notes.append(f"[{files} left out: reading needs the user's approval, or a rule denies it]")
+            notes.append(f"[{files} not searched: reading needs the user's approval, or a rule denies it]")
     return ordered(hits, args.output_mode, top)
 
 
 def _confirmed(
     rg: str, args: GrepArgs, hits: list[Hit], notes: list[str], steady: Steady, ctx: ToolContext
 ) -> list[Hit]:
-    """The hits, where those that are shown are certain to be in files of the tree; see `search_check.py`.
+    """Return the hits after verifying that those shown are in files of the tree; see `containment.py`.
 
-    Where something changed on the way to a file, the file is opened without following links, and searched once more.
+    If a folder on the path of a file changed, the file is opened without following links and searched again.
     """
     sure: set[bytes] = set()
     lost = 0
@@ -155,12 +155,12 @@ def _confirmed(
         else:
             hits = sorted([*(hit for hit in hits if hit[0] not in doubtful), *again], key=itemgetter(0))
     if lost:
-        notes.append(f"[{counted(lost, 'file')} left out: changed during the search]")
+        notes.append(f"[{counted(lost, 'file')} skipped: changed during the search]")
     return hits
 
 
 def _search_opened(rg: str, args: GrepArgs, names: dict[bytes, str], steady: Steady, ctx: ToolContext) -> list[Hit]:
-    """The hits in some files, by their descriptors."""
+    """Search files by their descriptors."""
     found: list[Hit] = []
     every = list(names.items())
     for at in range(0, len(every), _AT_ONCE):
@@ -183,8 +183,8 @@ def _check(args: GrepArgs, ctx: ToolContext) -> None:
 
 
 def _options(args: GrepArgs) -> list[str]:
-    """Options of ripgrep for what is a match, and for how it is printed."""
-    # With the NUL after each name, names with ":" or "-" in them cannot be mistaken.
+    """Return the options of ripgrep for matching and output."""
+    # With a NUL after each name, names with ":" or "-" are unambiguous.
     options = ["--no-require-git", "--null", "--with-filename"]
     if args.output_mode == "files_with_matches":
         options.append("--files-with-matches")
@@ -203,9 +203,9 @@ def _options(args: GrepArgs) -> list[str]:
 
 
 def _search(rg: str, args: GrepArgs, where: str, directory: int, ctx: ToolContext) -> tuple[list[Hit], list[str]]:
-    """The hits below the open directory, or in its file `where`; and notes."""
+    """Search the open directory, or its file `where`; return hits and notes."""
     options = _options(args)
-    # A glob overrides .gitignore for what it names; a leading **/ changes nothing but would name every directory.
+    # A glob overrides .gitignore for what it matches; a leading **/ changes nothing but would match every directory.
     glob = args.glob
     while glob and glob.startswith("**/"):
         glob = glob[3:]
@@ -219,32 +219,32 @@ def _search(rg: str, args: GrepArgs, where: str, directory: int, ctx: ToolContex
     hits = parse_hits(ran.out, args.output_mode)
     if ran.code > 1 and not hits and not ran.cut and (where != "." or not _of_parts(ran.errors)):
         raise _failure(args, ran.errors)
-    notes = ["[too many matches to look at all; narrow the pattern, glob or path]"] if ran.cut else []
+    notes = ["[too many matches to check all of them; narrow the pattern, glob or path]"] if ran.cut else []
     if ran.code > 1 and ran.errors:
-        notes.append(f"[not everything could be searched: {plainly(ran.errors, directory)}]")
+        notes.append(f"[some files could not be searched: {plainly(ran.errors, directory)}]")
     return hits, notes
 
 
 def _of_parts(errors: str) -> bool:
-    """Whether only files or directories below the one searched could not be opened, or vanished meanwhile."""
+    """Return True if the errors are only about files or directories below the searched one."""
     return all(re.fullmatch(r"rg: \./.*\(os error \d+\)", line) for line in errors.splitlines())
 
 
 def _failure(args: GrepArgs, errors: str) -> ToolError:
     said = sanitize_output(errors).strip().removeprefix("rg: ")[:1_000]
     if "parsing glob" in said:
-        return ToolError(f"The glob cannot be used: {said}. Use *, ?, [abc], ** and {{a,b}}.")
+        return ToolError(f"Invalid glob: {said}. Use *, ?, [abc], ** and {{a,b}}.")
     if "unrecognized file type" in said:
         return ToolError(f"There is no file type {args.type!r}. Use glob instead, such as glob='*.{args.type}'.")
     if "No such file" in said or "Permission denied" in said:
         return ToolError(f"The search failed: {plainly(said)}.")
     if "\\n" in said and not args.multiline:
         return ToolError(f"{said}\nSet multiline to true to match across lines.")
-    return ToolError(f"The pattern cannot be used: {said}\nEscape literal ( ) [ ] {{ }} . * + ? | with a backslash.")
+    return ToolError(f"Invalid pattern: {said}\nEscape literal ( ) [ ] {{ }} . * + ? | with a backslash.")
 
 
 def _shown(args: GrepArgs, hits: list[Hit]) -> list[Hit]:
-    """The part of the hits that was asked for."""
+    """Return the requested part of the hits."""
     skipped = args.offset or 0
     limit = MOST if args.head_limit is None else args.head_limit or len(hits)
     return hits[skipped : skipped + limit]
@@ -273,7 +273,7 @@ def _result(args: GrepArgs, hits: list[Hit], notes: list[str], top: Path, ctx: T
     return ToolResult("\n".join([*shown, *notes]), Listing(args.pattern, tuple(shown), max(more, 0)))
 
 
-# Without ripgrep: the same answers, slower, with Python's regular expressions.
+# Without ripgrep: the same results, slower, with Python's regular expressions.
 
 _TYPES = {
     "py": "*.{py,pyi}",
@@ -293,14 +293,14 @@ _LARGEST = 10_000_000
 
 
 def _search_slowly(args: GrepArgs, start: Path, ctx: ToolContext) -> list[Hit]:
-    """The hits below a file or directory. Raises ToolError for a pattern that Python cannot read and for a file
-    that cannot be searched where it is the only one, Cancelled when the turn is interrupted."""
+    """Search a file or directory. Raises CancelledError, and ToolError for a pattern that Python rejects or a single
+    file that cannot be searched."""
     flags = (re.IGNORECASE if args.ignore_case else 0) | re.MULTILINE | (re.DOTALL if args.multiline else 0)
     try:
         pattern = re.compile(args.pattern, flags)
     except re.error as error:
         raise ToolError(
-            f"The pattern cannot be used: {error}. Escape literal ( ) [ ] {{ }} with a backslash."
+            f"Invalid pattern: {error}. Escape literal ( ) [ ] {{ }} with a backslash."
         ) from None
     filters = [
         compile_glob(glob) for glob in (args.glob, args.type and _TYPES.get(args.type, f"*.{args.type}")) if glob

@@ -1,4 +1,4 @@
-"""LS: a directory as a tree, as much of it as is worth reading."""
+"""The LS tool: a directory as a tree, up to a readable size."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class LSArgs(Value):
 
 
 class LS(Tool[LSArgs]):
-    """Lists a directory and what is below it, hidden files included."""
+    """Lists a directory recursively, hidden files included."""
 
     name = "LS"
     Args = LSArgs
@@ -66,7 +66,7 @@ class LS(Tool[LSArgs]):
 
 
 class _Tree:
-    """Opens directories nearest first until enough entries are known, so that the top is always complete."""
+    """A tree built by opening the nearest directories first, so that the top is always complete."""
 
     def __init__(self, top: Path, ignored: Callable[[str], bool], ctx: ToolContext) -> None:
         self._top = top
@@ -101,7 +101,7 @@ class _Tree:
         return found[:PER_DIRECTORY], max(0, len(found) - PER_DIRECTORY)
 
     def _entries(self, directory: int, place: str) -> Iterator[tuple[str, str]]:
-        """What is in an open directory, name and sign."""
+        """Yield the entries of an open directory: name and suffix ("/", a link's target or "")."""
         with os.scandir(directory) as entries:
             for entry in entries:
                 if self._ignored(f"{place}/{entry.name}".lstrip("/")):
@@ -111,12 +111,12 @@ class _Tree:
                         sign = f" -> {one_line(os.readlink(entry.name, dir_fd=directory))}"
                     else:
                         sign = "/" if entry.is_dir(follow_symlinks=False) else ""
-                except OSError:  # gone since it was listed
+                except OSError:  # removed since it was listed
                     continue
                 yield entry.name, sign
 
     def lines(self, place: str = "", indent: str = "  ") -> list[str]:
-        """The tree below `place`: files first, then each directory with what is in it."""
+        """Format the tree below `place`: files first, then each directory with its entries."""
         entries, more = self._known[place]
         out = []
         for name, sign in entries:

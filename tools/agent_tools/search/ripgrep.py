@@ -1,7 +1,4 @@
-"""Finding and running ripgrep, and walking a tree without it.
-
-What a search found: reading ripgrep's output, its order, and one line of it for the model.
-"""
+"""Find and run ripgrep, parse and format its output, and walk a tree without it."""
 
 from __future__ import annotations
 
@@ -24,25 +21,25 @@ from agent_tools.process.child import follow, kill_group, start_child
 from agent_tools.secret_patterns import without_secrets
 from agent_tools.text import sanitize_output, shorten
 
-WITHOUT = "[ripgrep is not installed: searched without it, slowly, and .gitignore was not read]"
-# Directories that hold what others made; without ripgrep there is no .gitignore to say so.
+WITHOUT = "[ripgrep is not installed: the search was slow and ignored .gitignore]"
+# Directories of generated files, skipped without ripgrep, as .gitignore is not read then.
 HEAVY = frozenset(("node_modules", "__pycache__", "site-packages", "venv", "target", "dist", "build"))
 MOST = 20_000_000
 _MOST_WALKED = 5_000
 _MOMENT = 1.0
-# A search of the largest trees from a cold disk.
+# Enough to search the largest trees on a cold disk.
 SECONDS = 120.0
 
 
 def find_rg(ctx: ToolContext) -> str | None:
-    """The ripgrep that came with this program, else the first on the PATH of commands."""
+    """Return the ripgrep installed with this program, else the first on the PATH of commands, else None."""
     places = [os.path.dirname(sys.executable)]  # noqa: PTH120
     places += [p for p in ctx.env.get("PATH", os.defpath).split(os.pathsep) if p.startswith("/")]
     return next((rg for p in places if os.access(rg := f"{p}/rg", os.X_OK)), None)
 
 
 class RipgrepRun:
-    """What ripgrep printed. cut: it was stopped because that was too much."""
+    """Output of a ripgrep run. cut: it was stopped because there was too much."""
 
     def __init__(self, out: bytes, errors: str, code: int, cut: bool) -> None:
         self.out, self.errors, self.code, self.cut = out, errors, code, cut
@@ -56,17 +53,17 @@ def run_rg(
     seconds: float = SECONDS,
     files: Sequence[int] = (),
 ) -> RipgrepRun:
-    """Run ripgrep in an open directory, free of the user's configuration, for so long at most.
+    """Run ripgrep in an open directory, without the user's configuration, for at most `seconds`.
 
-    files: descriptors that it may read as /dev/fd/N. Raises ToolError where it cannot be started or does
-    not come to its end, Cancelled when the turn is interrupted.
+    files: descriptors that it may read as /dev/fd/N.
+    Raises ToolError if it cannot be started or does not finish, CancelledError when the turn is interrupted.
     """
     import subprocess
     from signal import SIGKILL
 
     top = _name_of(directory)
     if why := known_obstacle(top):
-        raise ToolError(f"Nothing can be searched here: {why}.")
+        raise ToolError(f"Cannot search here: {why}.")
     env = {k: v for k, v in without_secrets(ctx.env).items() if k != "RIPGREP_CONFIG_PATH"}
     try:
         process = start_child(
@@ -81,7 +78,7 @@ def run_rg(
     except (OSError, subprocess.SubprocessError) as error:  # the directory is closed or gone, or ripgrep is
         raise ToolError(f"The search could not be started: {getattr(error, 'strerror', None) or error}.") from None
     except ValueError:
-        raise ToolError("The search contains a NUL or half a surrogate pair. Write \\x00 or . in its place.") from None
+        raise ToolError("The search contains a NUL or half a surrogate pair. Write \\x00 or . instead.") from None
     forget = ctx.cancel.on_cancel(lambda: kill_group(process, SIGKILL))
     try:
         done = follow(process, b"", seconds, MOST - 1, lambda: find_obstacle(top))
@@ -94,7 +91,7 @@ def run_rg(
     if not cut and (done.cause or process.returncode < 0):
         why = done.cause or find_obstacle(top)
         said = f"it needs too much memory, for a file with a line of some GB ({plainly(_text(done.err))})"
-        raise ToolError(f"Nothing can be searched here: {why}." if why else f"The search was ended: {said}.")
+        raise ToolError(f"Cannot search here: {why}." if why else f"The search was killed: {said}.")
     return RipgrepRun(done.out[:MOST], _text(done.err), process.returncode, cut)
 
 
@@ -103,7 +100,7 @@ def _text(errors: bytes) -> str:
 
 
 def _name_of(directory: int) -> str:
-    """Where an open directory is; "/" where the system does not tell."""
+    """Return the path of an open directory; "/" if the system does not provide it."""
     try:
         return os.readlink(f"/proc/self/fd/{directory}")  # noqa: PTH115
     except OSError:
@@ -111,23 +108,23 @@ def _name_of(directory: int) -> str:
 
 
 def _in_directory(directory: int) -> dict[str, Any]:
-    """What has a child begin in an open directory, whatever its name leads to by now."""
+    """Return Popen options that start a child in an open directory, whatever its name leads to by now."""
     if os.access("/proc/self/fd", os.X_OK):
         return {"cwd": f"/proc/self/fd/{directory}"}
     return {"preexec_fn": partial(os.fchdir, directory)}
 
 
 def files_named(name: str, top: Path, ctx: ToolContext) -> list[str]:
-    """Relative paths of the files of this name below `top` that are not ignored, as far as a moment suffices.
+    """Return relative paths of the files with this name below `top`, without ignored ones, within a short time limit.
 
-    None of them where the search did not come to its end. Raises CancelledError when the turn is interrupted.
+    Returns [] if the search did not finish. Raises CancelledError when the turn is interrupted.
     """
     rg = find_rg(ctx)
     try:
         if rg is None:
             names = list(islice(walk_files(top, False, ctx), _MOST_WALKED + 1))
             return [n for n in names if n.rpartition("/")[2] == name] if len(names) <= _MOST_WALKED else []
-        # A file type of our own: unlike --glob it brings back nothing that .gitignore leaves out.
+        # A custom file type: unlike --glob, it does not include files that .gitignore excludes.
         plain = re.sub(r"[][*?{}\\!]", r"\\\g<0>", name)
         options = ["--files", "--null", "--no-require-git", f"--type-add=wanted:{plain}", "--type=wanted"]
         with search_root(top) as directory:
@@ -140,9 +137,9 @@ def files_named(name: str, top: Path, ctx: ToolContext) -> list[str]:
 
 
 def plainly(errors: str, directory: int = -1) -> str:
-    """What ripgrep could not open, on one line and without what only its programmers need.
+    """Format ripgrep's errors on one line, without internal details.
 
-    directory: where it ran; names that do not lead to anything there without a link are left out.
+    directory: where it ran; names that no longer exist there, or are reached through a link, are dropped.
     """
     lines = (re.sub(r"IO error for operation on .*?: | \(os error \d+\)$", "", e) for e in errors.splitlines())
     plain = [line.removeprefix("rg: ") for line in lines]
@@ -152,7 +149,7 @@ def plainly(errors: str, directory: int = -1) -> str:
 
 
 def _is_there(directory: int, line: str) -> bool:
-    """Whether what a message like "./a/b: Permission denied" is about is below an open directory."""
+    """Return True if the path of a message like "./a/b: Permission denied" exists below an open directory."""
     try:
         state_below(directory, line.removeprefix("./").rpartition(": ")[0])
     except OSError:
@@ -162,7 +159,7 @@ def _is_there(directory: int, line: str) -> bool:
 
 @contextmanager
 def search_root(top: Path) -> Iterator[int]:
-    """A descriptor of the directory at a resolved path, while it is needed. Raises ToolError where it is closed."""
+    """Open the directory at a resolved path, and close it at the end. Raises ToolError if it is not accessible."""
     try:
         directory = open_directory(top)
     except OSError as error:
@@ -178,9 +175,9 @@ def search_root(top: Path) -> Iterator[int]:
 
 
 def walk_files(top: Path, hidden: bool, ctx: ToolContext) -> Iterator[str]:
-    """Relative paths of the regular files below `top`, links not followed, for when there is no ripgrep.
+    """Yield relative paths of the regular files below `top` without following links, for use without ripgrep.
 
-    Raises ToolError where `top` cannot be opened, Cancelled when the turn is interrupted.
+    Raises ToolError if `top` cannot be opened, CancelledError when the turn is interrupted.
     """
 
     waiting = [""]
@@ -199,7 +196,7 @@ def walk_files(top: Path, hidden: bool, ctx: ToolContext) -> Iterator[str]:
 
 
 def _entries(start: int, place: str, hidden: bool) -> tuple[list[str], list[str]]:
-    """The folders and the regular files in one directory below `start`, those that are looked at."""
+    """Return the folders and regular files to search in one directory below `start`."""
     directory = open_below(start, place, listed=True)
     try:
         with os.scandir(directory) as entries:
@@ -210,7 +207,7 @@ def _entries(start: int, place: str, hidden: bool) -> tuple[list[str], list[str]
         os.close(directory)
 
 
-# The path relative to where the search began, and what follows it: "", a count, "12:a match", "12-context", or GAP.
+# The path relative to the start of the search, and what follows it: "", a count, "12:a match", "12-context", or GAP.
 Hit = tuple[bytes, bytes]
 GAP = b"--"
 _NUMBER = r"(\d+)([:-])"
@@ -218,7 +215,7 @@ _BINARY = rb": (?:WARNING: stopped searching binary file after match|binary file
 
 
 def parse_hits(out: bytes, mode: str) -> list[Hit]:
-    """Hits from ripgrep's output with --null. Output that was cut off loses its last, partial line."""
+    """Parse ripgrep's output with --null. A last line that was cut off is dropped."""
     if mode == "files_with_matches":
         return [(path, b"") for path in out.split(b"\0")[:-1]]
     hits: list[Hit] = []
@@ -232,13 +229,13 @@ def parse_hits(out: bytes, mode: str) -> list[Hit]:
         elif line == GAP and not begun:
             hits.append((here, GAP))
         elif not re.search(_BINARY, line):
-            # The beginning of a name with a newline in it: every other line has a NUL.
+            # Start of a name with a newline in it: every other line has a NUL.
             begun += line + b"\n"
     return hits
 
 
 def ordered(hits: list[Hit], mode: str, top: Path) -> list[Hit]:
-    """Files by their last change, the newest first; lines and counts by the name of their file."""
+    """Sort files by modification time, newest first; lines and counts by file name."""
     if mode != "files_with_matches":
         return sorted(hits, key=itemgetter(0))
     start = os.fsencode(top) + b"/"
@@ -253,19 +250,19 @@ def ordered(hits: list[Hit], mode: str, top: Path) -> list[Hit]:
 
 
 def path_of(raw: bytes) -> str:
-    """The path in a hit, relative to where the search began."""
+    """Decode the path of a hit, relative to the start of the search."""
     return os.fsdecode(raw).removeprefix("./")
 
 
 def paths_of(hits: list[Hit]) -> dict[bytes, str]:
-    """For each file of the hits its path as text; decoded in one go, as there may be tens of thousands."""
+    """Map each file of the hits to its path as text; decoded in one go, as there may be tens of thousands."""
     files = list(dict.fromkeys(hit[0] for hit in hits))
     names = os.fsdecode(b"\0".join(files)).split("\0")
     return {raw: name[2:] if name.startswith("./") else name for raw, name in zip(files, names, strict=False)}
 
 
 def hit_line(hit: Hit, name: str, mode: str, numbers: bool) -> str:
-    """A hit as the model reads it, its file called `name`."""
+    """Format a hit for the model, with `name` for its file."""
     if mode == "files_with_matches":
         return name
     text = hit[1].decode("utf-8", "replace").rstrip("\r")
