@@ -94,7 +94,7 @@ def test_the_workspace_itself_is_gone(root: Path) -> None:
     rounds = [READ], [remove], [READ, call("Glob", pattern="*"), call("LS", path=".")], [call("Bash", command="pwd")]
     world = story(root, *rounds)
     assert [r.is_error for r in world.results] == [False, False, True, True, True, True], world.results
-    assert "does not exist any more" in world.results[-1].text
+    assert "no longer exists" in world.results[-1].text
 
 
 def test_a_closed_folder(tmp_path: Path) -> None:

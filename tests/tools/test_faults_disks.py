@@ -130,5 +130,5 @@ def test_kept_output_that_somebody_removed(bench: Bench) -> None:
     worked, text = outcome(disk, "BashOutput", {"shell_id": "b1", "filter": "^7"})
     assert worked and "too much output to search all of it" in text
     worked, text = outcome(disk, "KillShell", {"shell_id": "b1"})
-    assert worked and "b1 is ended" in text
+    assert worked and "b1 was stopped" in text
     disk.ctx.close()

@@ -61,17 +61,17 @@ def test_several_places_are_refused_with_their_lines(bench: Bench) -> None:
 def test_a_missing_text_is_answered_with_the_nearest_lines(bench: Bench) -> None:
     before = "def f():\n    return 1\n\n\ndef g():\n    return 22\n"
     assert refusal(bench, before, "def g():\n    return 2\n", "x") == (
-        "old_string was not found; nothing was changed. The nearest place is lines 5-6. What differs:\n"
-        "  line 6, old_string has only a part of it:\n"
+        "old_string was not found; nothing was changed. The most similar place is lines 5-6. Differences:\n"
+        "  line 6, old_string has only part of it:\n"
         "    file:           return 22\n"
         "    old_string:     return 2\n"
-        "Copy the file's own text, blanks included, or Read the place again."
+        "Copy the file's own text, whitespace included, or Read the place again."
     )
 
 
 def test_no_change_is_an_error(bench: Bench) -> None:
     assert "nothing to change" in refusal(bench, "a\n", "a", "a")
-    assert "holds the new text already" in refusal(bench, "a\r\nb\r\n", "a\nb", "a\r\nb")
+    assert "has the new text already" in refusal(bench, "a\r\nb\r\n", "a\nb", "a\r\nb")
 
 
 def test_reading_first_is_demanded_and_stale_files_are_refused(bench: Bench) -> None:

@@ -74,7 +74,7 @@ def place(content: str, old: str, new: str) -> tuple[str, str]:
             "    return 1  \n\n",
             "    return 2\n\n",
             "    return 2\n\n",
-            "blanks at line ends",
+            "whitespace at line ends",
             id="trailing blanks",
         ),
         pytest.param(
@@ -128,7 +128,7 @@ def place(content: str, old: str, new: str) -> tuple[str, str]:
             'pattern = re.compile(\\"\\\\\\\\d+\\")',
             'pattern = re.compile(\\"\\\\\\\\w+\\")',
             '\t\tpattern = re.compile("\\\\w+")',
-            "(taken away from new_string too) and indentation (new_string was moved along)",
+            "(removed from new_string too) and indentation (new_string was shifted too)",
             id="backslashes escaped, indentation left out",
         ),
         pytest.param("it's\n", "it\\'s", "it\\'s not", "it's not", "one level", id="apostrophe escaped"),
@@ -148,43 +148,43 @@ def test_what_is_put_right_and_said(content: str, old: str, new: str, becomes: s
             PYTHON,
             "     4\tdef alpha(x):\n     5\t    if x:",
             "     4\tdef beta(x):",
-            ["line number that Read shows", "in new_string too", "Without them it fits line 4."],
+            ["line number that Read shows", "in new_string too", "Without them it matches line 4."],
             id="Read's line numbers",
         ),
         pytest.param(
             PYTHON,
             "    14\t\t\treturn pattern.match(y)",
             "x",
-            ["line number", "fits line 14"],
+            ["line number", "matches line 14"],
             id="one line with its number",
         ),
         pytest.param(
             PYTHON,
             "4:def alpha(x):\n5-    if y:",
             "x",
-            ["line number", "nearest place is lines 4-5", "line 5, from column 8 on"],
+            ["line number", "most similar place is lines 4-5", "line 5, from column 8 on"],
             id="Grep's line numbers, and a mistake beside",
         ),
         pytest.param(
             PYTHON,
             "def alpha(x):\n    ...\n    return 1",
             "x",
-            ["'...' seems to stand for text that was left out", "line 6 is missing in old_string"],
+            ["'...' seems to be a placeholder for omitted text", "line 6 is missing in old_string"],
             id="three dots for the middle",
         ),
         pytest.param(
             PYTHON,
             "def alpha(x):\n    # ... existing code ...\n    return 1",
             "x",
-            ["'# ... existing code ...' seems to stand for text that was left out"],
+            ["'# ... existing code ...' seems to be a placeholder for omitted text"],
             id="a comment for the middle",
         ),
         pytest.param(
             "x" * 2_100 + "\n",
             "x" * 2_000 + " … [100 more characters in this line]",
             "y",
-            ["Read's note of a cut line"],
-            id="Read's note of a cut line",
+            ["Read's note on a truncated line"],
+            id="Read's note on a truncated line",
         ),
         pytest.param(
             PYTHON,
@@ -201,22 +201,22 @@ def test_what_is_put_right_and_said(content: str, old: str, new: str, becomes: s
             id="indented and wrong",
         ),
         pytest.param(PYTHON, "Def Alpha(x):", "x", ["line 4, upper and lower case"], id="case"),
-        pytest.param(PYTHON, "def alpha( x ):", "x", ["line 4, blanks inside the line"], id="blanks inside"),
+        pytest.param(PYTHON, "def alpha( x ):", "x", ["line 4, whitespace inside the line"], id="blanks inside"),
         pytest.param(
-            PROSE, 'said "yes"', "x", ["line 1, old_string has only a part of it"], id="typography in a part of a line"
+            PROSE, 'said "yes"', "x", ["line 1, old_string has only part of it"], id="typography in a part of a line"
         ),
         pytest.param(
             PYTHON,
             "def al\u200bpha(x):",
             "x",
-            ["line 4, characters that cannot be seen", "al\\u200bpha"],
+            ["line 4, invisible characters", "al\\u200bpha"],
             id="invisible",
         ),
         pytest.param(
             PYTHON,
             "    if x:\n        return None\n",
             "x",
-            ["nearest place is lines 5-7", "line 6 is missing in old_string"],
+            ["most similar place is lines 5-7", "line 6 is missing in old_string"],
             id="a line left out",
         ),
         pytest.param(
@@ -227,30 +227,30 @@ def test_what_is_put_right_and_said(content: str, old: str, new: str, becomes: s
             id="a line too many",
         ),
         pytest.param(
-            PYTHON, "def omega(x):", "def alpha(x):", ["new_string stands at line 4 already"], id="an edit that is done"
+            PYTHON, "def omega(x):", "def alpha(x):", ["new_string is already at line 4"], id="an edit that is done"
         ),
         pytest.param(
-            PYTHON, "def alhpa(xx):", "x", ["nearest place is line 4", "line 4, from column 7 on"], id="misspelled"
+            PYTHON, "def alhpa(xx):", "x", ["most similar place is line 4", "line 4, from column 7 on"], id="misspelled"
         ),
         pytest.param(
             PYTHON,
             '\t\tpattern = re.compile("\\d+")',
             "x",
-            ["With each backslash doubled it stands at line 13"],
+            ["With each backslash doubled it is at line 13"],
             id="backslashes not escaped",
         ),
         pytest.param(
             PYTHON,
             'print(\\"hello',
             'print(\\"bye',
-            ["With one level of escaping less it stands at line 6"],
+            ["With one level of escaping less it is at line 6"],
             id="a part of a line, escaped",
         ),
         pytest.param(
             PYTHON,
             '        print(\\"hello\\n\\", x)',
             '        print("bye", x)',
-            ["fits line 6 once a level of escaping is taken away", "new_string"],
+            ["matches line 6 with one level of escaping removed", "new_string"],
             id="only the old text escaped",
         ),
         pytest.param(
@@ -278,11 +278,11 @@ def test_what_is_put_right_and_said(content: str, old: str, new: str, becomes: s
             "\tx = 1\nb\n\tx = 1\n",
             "    x = 1",
             "    x = 2",
-            ["2 places (lines 1, 3)", "set replace_all to change all that fit (without regard to indentation"],
+            ["2 places (lines 1, 3)", "set replace_all to change all matches (ignoring indentation"],
             id="ambiguous but for indentation",
         ),
         pytest.param(
-            PYTHON, "pattern.search(y)", "x", ["nearest place is line 14", "return pattern.match(y)"], id="a wrong part"
+            PYTHON, "pattern.search(y)", "x", ["most similar place is line 14", "return pattern.match(y)"], id="a wrong part"
         ),
         pytest.param(PYTHON, "zzz qqq", "x", ["Nothing in the file resembles it", "search it"], id="nothing like it"),
         pytest.param(PYTHON, " \n ", "x", ["not found"], id="blanks only"),

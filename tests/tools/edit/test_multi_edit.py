@@ -71,8 +71,8 @@ def test_several_files_are_changed_at_once_and_all_shown(bench: Bench) -> None:
         ("d/c", 1, 0, True),
     ]
     assert result.text == (
-        "Made 4 edits in 3 files. Edit 2: old_string fits the file only without regard to indentation (new_string was "
-        "moved along).\nEdited a (+1 -1). It now reads:\n     1\tz = 1\n"
+        "Made 4 edits in 3 files. Edit 2: old_string matches the file only ignoring indentation (new_string was "
+        "shifted too).\nEdited a (+1 -1). It now reads:\n     1\tz = 1\n"
         "Edited b (+1 -1). It now reads:\n     1\ty = 1\n"
         "Created d/c (1 line)."
     )
@@ -95,7 +95,7 @@ def test_a_new_file_can_be_edited_further(bench: Bench) -> None:
     [
         ([one("b", "B"), one("zzz", "y")], ["edit 2 of 2 (f): old_string was not found", "as after the edits before"]),
         ([one("zzz", "y", "g"), one("a", "A")], ["edit 1 of 2 (g): old_string was not found; nothing was changed."]),
-        ([one("a", "b")], ["edit 1 of 1 (f): old_string fits in 2 places (lines 1, 3)"]),
+        ([one("a", "b")], ["edit 1 of 1 (f): old_string matches 2 places (lines 1, 3)"]),
         ([one("a\n", "A\n", replace_all=True), one("a", "x")], ["edit 2 of 2 (f): old_string was not found"]),
         ([one("b", "b")], ["edit 1 of 1 (f): old_string and new_string are the same", "No file was changed."]),
         ([one("b", "c"), one("", "x")], ["edit 2 of 2 (f): old_string is empty"]),
@@ -127,7 +127,7 @@ def test_one_that_fails_is_named_and_nothing_is_changed(
 
 def test_an_edit_without_a_file_is_named(bench: Bench) -> None:
     said = bench.fails("MultiEdit", edits=[one("a", "b", "f"), one("a", "b")])
-    assert said == "edit 2 of 2 names no file: give file_path, in it or beside edits."
+    assert said == "edit 2 of 2 has no file: give file_path in it or next to edits."
 
 
 @pytest.mark.parametrize("count", range(5))

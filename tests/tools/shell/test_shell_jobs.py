@@ -82,13 +82,13 @@ def test_a_look_tells_what_is_new_and_how_it_ended(bench: Bench) -> None:
     assert "got one" not in said and re.search(r"\[b1: exit code 3, after \d:\d\d\]$", said)
     assert "(nothing new)\n[b1: exit code 3" in bench("BashOutput", shell_id=job).text
     assert bench.ctx.notices() == [], "who has seen the end is not told of it"
-    assert "There is no background command 'b7'. The IDs are: b1." in bench.fails("BashOutput", shell_id="b7")
+    assert "No background command has the ID 'b7'. The IDs are: b1." in bench.fails("BashOutput", shell_id="b7")
 
 
 @pytest.mark.usefixtures("long_moment")
 def test_what_ends_in_the_first_moment_is_told_at_once(bench: Bench) -> None:
     result = bench("Bash", command="echo no; exit 4", run_in_background=True)
-    assert re.match(r"no\n\[b1 has ended already: exit code 4, \d+ ms\]", result.text) and result.is_error
+    assert re.match(r"no\n\[b1 has already ended: exit code 4, \d+ ms\]", result.text) and result.is_error
     assert not bench("Bash", command="true", run_in_background=True).is_error
     assert bench.ctx.notices() == []
 
@@ -123,10 +123,10 @@ def test_kill_shell_ends_the_whole_tree(bench: Bench) -> None:
     job = start(bench, f"echo $$ > shell; {child} wait")
     assert soon(lambda: all((bench.root / n).exists() and (bench.root / n).read_text() for n in ("child", "stray")))
     text = bench("KillShell", shell_id=job).text
-    assert re.fullmatch(r"\[b1 is ended: ended on request, after \d:\d\d\]", text)
+    assert re.fullmatch(r"\[b1 was stopped: ended on request, after \d:\d\d\]", text)
     for name in ("shell", "child", "stray"):
         assert soon(lambda name=name: gone(int((bench.root / name).read_text()))), name  # type: ignore[misc]
-    assert "[b1 had ended before: ended on request" in bench("KillShell", shell_id=job).text
+    assert "[b1 had already ended: ended on request" in bench("KillShell", shell_id=job).text
     assert bench.ctx.notices() == []
 
 
@@ -159,7 +159,7 @@ def test_the_end_is_told_once_to_whoever_began_it(bench: Bench) -> None:
     bench.file("go").touch()
     assert soon(lambda: not any(job.running for job in parent.state(Jobs).all()))
     assert [n[:24] for n in bench.ctx.notices()] == ["[Background command b2 ("]
-    said = r"\[Background command b1 \(until .*\) ended after \d:\d\d: exit code 2; its last words: \"last\\nwords\"\]"
+    said = r"\[Background command b1 \(until .*\) ended after \d:\d\d: exit code 2; last output: \"last\\nwords\"\]"
     (notice,) = parent.notices()
     assert re.fullmatch(said, notice)
     assert parent.notices() == [] == bench.ctx.notices()
@@ -184,7 +184,7 @@ def test_there_are_no_more_than_a_few_at_once(bench: Bench) -> None:
     for _ in range(MOST):
         start(bench, "sleep 60")
     said = bench.fails("Bash", command="sleep 60", run_in_background=True)
-    assert said == "8 background commands run already (b1, b2, b3, b4, b5, b6, b7, b8); end one with KillShell first."
+    assert said == "8 background commands are already running (b1, b2, b3, b4, b5, b6, b7, b8); stop one with KillShell first."
     bench("KillShell", shell_id="b3")
     assert start(bench, "sleep 60") == "b9"
     began = time.monotonic()

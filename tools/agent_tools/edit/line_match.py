@@ -1,10 +1,8 @@
-"""Whole lines that are equal once blanks at their ends, typography and one indentation difference are disregarded.
+"""Match whole lines, ignoring whitespace at their ends, typography, and one indentation difference common to all.
 
-What an edit leaves alone inside such a match keeps the file's own characters and line ends; what it adds is moved
-along with the indentation.
-
-When two lines count as equal for an edit: all but blanks at both ends, typography and Unicode form is the same.
-Text that was escaped once too often, as when a model writes JSON in JSON: `\"` for `"`, `\n` for a line end.
+Text that an edit does not change inside such a match keeps the file's own characters and line ends; text that it adds
+is shifted with the indentation. Unicode form is ignored too. Also undoes one level of escaping too many, as when a
+model writes JSON in JSON: `\"` for `"`, `\n` for a line end.
 """
 
 from __future__ import annotations
@@ -26,12 +24,12 @@ _ALIKE |= {ord(c): " " for c in "\u00a0\u2002\u2003\u2007\u2008\u2009\u200a\u202
 
 
 def plain_line(line: str) -> str:
-    """A line with typographic quotes, dashes and blanks as on a keyboard; character for character."""
+    """Replace typographic quotes, dashes and spaces with their ASCII forms, character for character."""
     return line if line.isascii() else line.translate(_ALIKE)
 
 
 def core_of(line: str) -> str:
-    """What two lines must have in common to count as equal: all but blanks at both ends and typography."""
+    """Return the part of a line that is compared: without whitespace at the ends, typography and Unicode form."""
     if line.isascii():
         return line.strip()
     from unicodedata import normalize
@@ -40,18 +38,24 @@ def core_of(line: str) -> str:
 
 
 def indent_of(line: str) -> str:
-    """The blanks that a line begins with, as they are spelled."""
+    """Return the leading whitespace of a line."""
     found = re.match(r"[ \t]*", plain_line(line))
     return line[: found.end()] if found else ""
 
 
 Shift = Callable[[str], str | None]
-# In characters squared: beyond that, what was changed inside a line is taken as it was written.
+# In characters squared: for longer lines, the new line is used as written instead of being blended with the file's.
 _COMPARED = 4_000_000
 
 
 class LineMatch(Value):
-    """A place whose whole lines, `raw`, fit. `shift` makes the file's indentation from that of what was sought."""
+    """A match of whole lines.
+
+    at: line, from 0.
+    start: its first character.
+    raw: the matched text of the file.
+    shift: converts indentation of the searched text to that of the file.
+    """
 
     at: int
     start: int
@@ -60,7 +64,7 @@ class LineMatch(Value):
 
 
 class Lines:
-    """A text in lines, made ready for looking up others in it."""
+    """The lines of a text, indexed for finding other lines in it."""
 
     def __init__(self, content: str) -> None:
         self.content = content
@@ -70,9 +74,9 @@ class Lines:
         self._known_unit = 0
 
     def fits(self, old: str, new: str = "") -> list[LineMatch]:
-        """Every place where all lines of `old` fit under one and the same shift. None for an `old` of blanks only.
+        """Return every match of the lines of `old` under one common shift; [] if `old` is only whitespace.
 
-        new: what is to be put there, which shows how whoever wrote both indents.
+        new: the replacement, which helps to find out the indentation width of both texts.
         """
         sought = [line.rstrip("\r\n") for line in split_lines(old)]
         cores = [core_of(line) for line in sought]
@@ -101,18 +105,18 @@ class Lines:
 
 
 def put_in(content: str, fit: LineMatch, old: str, new: str) -> tuple[int, int, str]:
-    """The characters of a place that are replaced, from and to, and what by. Raises ToolError; see `carry`."""
+    """Return start, end and replacement of the characters to change at a match. Raises ToolError; see `carry`."""
     raw = fit.raw
     if not old.endswith("\n"):
         raw = raw.removesuffix("\n").removesuffix("\r")
     elif not raw.endswith("\n"):
-        # The file's last line has no end, and keeps none.
+        # The file's last line has no line end and gets none.
         old, new = old.removesuffix("\n"), new.removesuffix("\n").removesuffix("\r")
     return fit.start, fit.start + len(raw), carry(raw, old, new, ending_at(content, fit.start), fit.shift)
 
 
 def ending_at(content: str, start: int) -> str:
-    """The line end in use at a place; in the last line, which may have none, that of most lines."""
+    """Return the line end in use at a position; in the last line, which may have none, that of most lines."""
     at = content.find("\n", start)
     if at < 0:
         return line_end(content)
@@ -120,9 +124,9 @@ def ending_at(content: str, start: int) -> str:
 
 
 def _shift(lines: list[str], sought: list[str], tab: int, unit: int) -> Shift | None:
-    """How to get from the indentation of `sought` to the file's, alike for every line; None if there is no such way.
+    """Return the shift from the indentation of `sought` to the file's, the same for all lines; None if there is none.
 
-    tab: the blanks that stand for a tab of the file in `sought`. unit: those of the file that stand for a tab in it.
+    tab: spaces in `sought` for a tab of the file. unit: spaces of the file for a tab in `sought`.
     """
     pairs = [(indent_of(f), indent_of(s)) for f, s in zip(lines, sought, strict=True) if core_of(s)]
     if (moved := _offset(pairs)) is not None:
@@ -136,7 +140,7 @@ def _shift(lines: list[str], sought: list[str], tab: int, unit: int) -> Shift | 
 
 
 def _offset(pairs: list[tuple[str, str]]) -> Shift | None:
-    """What makes each first indentation from the second by putting one and the same in front or taking it away."""
+    """Return the shift that makes each first indentation from the second by adding or removing one common prefix."""
     theirs, ours = pairs[0]
     more, less = theirs.removesuffix(ours), ours.removesuffix(theirs)
     ways: tuple[Shift, ...] = (
@@ -156,16 +160,16 @@ def _both(first: Callable[[str], str], second: Shift) -> Shift:
 
 
 def _step(lines: Iterable[str]) -> int:
-    """The blanks by which most lines are indented more than the one before; 4 where none are."""
+    """Return the most frequent increase of indentation between lines, in spaces; 4 if there is none."""
     widths = [len(indent_of(line)) for line in lines if line.strip()]
     steps = Counter(b - a for a, b in pairwise([0, *widths]) if b > a)
     return steps.most_common(1)[0][0] if steps else 4
 
 
 def carry(raw: str, old: str, new: str, ending: str, shift: Shift) -> str:
-    """`new` in the file's own clothes: lines it shares with `old` stay as they are in `raw`, others are shifted.
+    """Adapt `new` to the file: lines shared with `old` stay as they are in `raw`, others are shifted.
 
-    Raises ToolError for a new line with too little indentation to be shifted.
+    Raises ToolError for a new line with too little indentation to shift.
     """
     raw_lines = split_lines(raw)
     old_lines, new_lines = (split_lines(text.replace("\r\n", "\n")) for text in (old, new))
@@ -182,8 +186,8 @@ def carry(raw: str, old: str, new: str, ending: str, shift: Shift) -> str:
             moved = shift(indent) if body.strip() else indent
             if moved is None:
                 raise ToolError(
-                    f"old_string fits only with other indentation, and this line of new_string has too little of it "
-                    f"to be moved along: {body[:120]!r}. Read the place again and use the file's own indentation."
+                    f"old_string matches only with other indentation, and this line of new_string has too little of it "
+                    f"to be shifted: {body[:120]!r}. Read the place again and use the file's own indentation."
                 )
             rest = body[len(indent) :]
             if paired:
@@ -193,7 +197,7 @@ def carry(raw: str, old: str, new: str, ending: str, shift: Shift) -> str:
 
 
 def _blocks(old: list[str], new: list[str]) -> list[tuple[bool, tuple[int, int], tuple[int, int]]]:
-    """Ranges of lines in order, each equal in both or not."""
+    """Return the ranges of lines in order, each with whether it is equal in both."""
     if len(old) <= 1 and len(new) <= 1:
         return [(old == new, (0, len(old)), (0, len(new)))]
     differing = [(0, 0, 0, 0), *changes(old, new), (len(old), len(old), len(new), len(new))]
@@ -204,7 +208,7 @@ def _blocks(old: list[str], new: list[str]) -> list[tuple[bool, tuple[int, int],
 
 
 def _blend(raw: str, old: str, new: str) -> str:
-    """`new` with the file's typographic characters wherever it is the same as `old`, which has plain ones."""
+    """Return `new` with the file's typographic characters wherever it equals `old`, which has plain ones."""
     raw, old = raw.strip(), old.strip()
     if raw == old or len(raw) != len(old):
         return new
@@ -220,25 +224,25 @@ def _blend(raw: str, old: str, new: str) -> str:
 
 
 def disregarded(raw: str, old: str) -> set[str]:
-    """What had to be disregarded for `raw` to fit, in words."""
+    """Return what had to be ignored for `raw` to match `old`, in words."""
     lines, sought = ([line.rstrip("\r\n") for line in split_lines(text)] for text in (raw, old))
     pairs = [(f, s) for f, s in zip(lines, sought, strict=True) if core_of(s)]
     seen = set()
     if any(indent_of(f) != indent_of(s) for f, s in pairs):
-        seen.add("indentation (new_string was moved along)")
+        seen.add("indentation (new_string was shifted too)")
     if any(f.strip() != s.strip() for f, s in pairs):
         seen.add("typographic characters")
     return seen
 
 
 _MEANS = {"n": "\n", "t": "\t", "r": "\r"}
-# A text with escaped line ends has escaped backslashes too.
+# Text with escaped line ends has escaped backslashes too.
 _LEVELS = ("", "\\", "\\ntr")
 _QUOTES = ("", '"', "'", "\"'")
 
 
 def unescaped_variants(old: str, new: str) -> dict[str, set[str | None]]:
-    """What `old` may have been before it was escaped, and with each what `new` was: None where it has no such form."""
+    """Return the forms that `old` may have had before escaping, each with that of `new`, None if it has none."""
     found: dict[str, set[str | None]] = {}
     if "\\" not in old:
         return found
@@ -251,7 +255,7 @@ def unescaped_variants(old: str, new: str) -> dict[str, set[str | None]]:
 
 
 def _taken_away(text: str, quotes: str, level: str) -> str | None:
-    """`text` with one level of escaping taken away, None where it cannot have been escaped in this way."""
+    """Remove one level of escaping from `text`; return None if it cannot have been escaped in this way."""
     escape = r"\\([" + re.escape(quotes + level) + "])"
     bare = quotes + level[:1] + ("\n" if "n" in level else "")
     if any(char in bare for char in re.sub(escape, "", text)):

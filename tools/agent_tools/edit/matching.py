@@ -1,10 +1,10 @@
-"""Finding the text that an edit means, and splicing the new text in.
+"""Find the text to replace in a file, and splice the new text in.
 
-First the text itself, whatever its line ends. Where it is not there: whole lines that are all equal once trailing
-blanks, typographic quotes, dashes and blanks, and one indentation difference common to all lines are disregarded. Where
-those are not there either: the same with one level of escaping taken away from old and new text alike. Exactly one
-place must fit. Nothing is ever matched by its first and last lines, by likeness, or as "the first of several": that is
-how editors of this kind damage files.
+First the exact text, with any line ends. If it is not found: whole lines that are equal when trailing whitespace,
+typographic quotes, dashes and spaces, and one indentation difference common to all lines are ignored. If those are not
+found either: the same with one level of escaping removed from old and new text alike. Exactly one place must match.
+Nothing is ever matched by its first and last lines, by similarity, or as "the first of several": that is how editors of
+this kind damage files.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Splice(Value):
 
 
 class EditedText(Value):
-    """A text after an edit. `note` says what had to be disregarded to find the place."""
+    """A text after an edit. note: what had to be ignored to find the place."""
 
     content: str
     splices: tuple[Splice, ...]
@@ -37,9 +37,9 @@ class EditedText(Value):
 
 
 def replace(content: str, old: str, new: str, everywhere: bool = False) -> EditedText:
-    """`content` with `old` replaced by `new`: at its one place, or wherever it stands if `everywhere`.
+    """Replace `old` with `new` in `content`: its only occurrence, or all occurrences if `everywhere`.
 
-    Raises ToolError, worded for the model, where `old` is missing or in several places, or nothing would change.
+    Raises ToolError, worded for the model, if `old` is missing or ambiguous, or nothing would change.
     """
     if old == new:
         raise ToolError("old_string and new_string are the same: there is nothing to change.")
@@ -57,16 +57,16 @@ def replace(content: str, old: str, new: str, everywhere: bool = False) -> Edite
         at = splice.end
     after = "".join(parts) + content[at:]
     if after == content:
-        raise ToolError("The edit would change nothing: the file holds the new text already.")
+        raise ToolError("The edit would change nothing: the file has the new text already.")
     return EditedText(after, splices, note)
 
 
 def _literal(content: str, old: str) -> list[tuple[int, int]]:
-    """Where `old` stands, overlapping places included. A "\\n" in it stands for either line end of the file."""
+    """Find `old`, overlapping places included. A "\\n" in it matches either line end of the file."""
     if "\r\n" not in content:
         sought = old if old in content else old.replace("\r\n", "\n")
         return [(at, at + len(sought)) for at in _starts(content, sought)]
-    # Sought in the same text with plain line ends; `pairs` says by how much each place there is shifted.
+    # Search the text with plain line ends; `pairs` has the offset of each position there.
     sought = old.replace("\r\n", "\n")
     plain = [(at, at + len(sought)) for at in _starts(content.replace("\r\n", "\n"), sought)]
     pairs = [m.start() - n for n, m in enumerate(re.finditer("\r\n", content))] if plain else []
@@ -90,16 +90,16 @@ def _apart(places: list[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def _fresh(content: str, start: int, end: int, old: str, new: str) -> str:
-    """The new text for a literal match, with the line ends of its place; untouched in a file without "\\r\\n"."""
+    """Return the new text for an exact match, with the line ends of its place; unchanged in a file without "\\r\\n"."""
     if "\r\n" not in content:
         return new if content[start:end] == old else new.replace("\r\n", "\n")
     return carry(content[start:end], old, new, ending_at(content, start), lambda indent: indent)
 
 
 def _loosely(lines: Lines, old: str, new: str, everywhere: bool) -> tuple[tuple[Splice, ...], str]:
-    """The splices for the whole lines that are equal to `old` but for what may be disregarded, and a note of that.
+    """Return the splices for whole lines that equal `old` apart from what is ignored, and a note about that.
 
-    Everywhere, each place is shifted by itself; places that overlap are refused.
+    With `everywhere`, each place is shifted by itself; places that overlap are rejected.
     """
     fits = lines.fits(old, new)
     if not fits:
@@ -110,14 +110,14 @@ def _loosely(lines: Lines, old: str, new: str, everywhere: bool) -> tuple[tuple[
     splices = tuple(Splice(*put_in(lines.content, fit, old, new)) for fit in fits)
     if any(one.end > other.start for one, other in pairwise(splices)):
         raise ToolError(
-            "old_string fits in places that overlap one another; nothing was changed. Take more or fewer lines, or "
+            "old_string matches places that overlap one another; nothing was changed. Take more or fewer lines, or "
             "make one edit for each place."
         )
-    return splices, f"old_string fits the file only {_without(_reasons(fits, old))}."
+    return splices, f"old_string matches the file only {_without(_reasons(fits, old))}."
 
 
 def _unescaped(lines: Lines, old: str, new: str) -> tuple[tuple[Splice, ...], str]:
-    """The one splice that fits once a level of escaping is taken away. Raises ToolError for none, and for several."""
+    """Return the only splice that matches with one level of escaping removed. Raises ToolError for none or several."""
     found: dict[Splice, str] = {}
     places: list[LineMatch] = []
     for plain, meanings in unescaped_variants(old, new).items():
@@ -126,14 +126,14 @@ def _unescaped(lines: Lines, old: str, new: str) -> tuple[tuple[Splice, ...], st
             raise ambiguous_match(lines.content, [fit.start for fit in fits])
         places += fits
         for meant in meanings - {None} if fits else ():
-            reasons = ["one level of escaping (taken away from new_string too)", *_reasons(fits, plain)]
+            reasons = ["one level of escaping (removed from new_string too)", *_reasons(fits, plain)]
             found[Splice(*put_in(lines.content, fits[0], plain, meant or ""))] = _without(reasons)
     if not places:
         raise no_match(lines, old, new)
     if len(found) != 1:
         raise half_escaped(places[0].at)
     ((splice, without),) = found.items()
-    return (splice,), f"old_string fits the file only {without}."
+    return (splice,), f"old_string matches the file only {without}."
 
 
 def _reasons(fits: list[LineMatch], old: str) -> list[str]:
@@ -141,4 +141,4 @@ def _reasons(fits: list[LineMatch], old: str) -> list[str]:
 
 
 def _without(reasons: Iterable[str]) -> str:
-    return "without regard to " + (" and ".join(reasons) or "blanks at line ends")
+    return "ignoring " + (" and ".join(reasons) or "whitespace at line ends")

@@ -1,4 +1,4 @@
-"""MultiEdit: several edits, in one file or in several, all of them or none."""
+"""The MultiEdit tool: several edits in one or more files, all or none."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from agent_tools.record import Value
 from agent_tools.schema import FILE_NAMES, NEW_NAMES, OLD_NAMES
 from agent_tools.text import counted, shorten
 
-# What only an edit needs is imported by the first one.
+# Imported lazily, by the first edit.
 if TYPE_CHECKING:
     from agent_tools.edit.change import Change
 
@@ -27,7 +27,7 @@ with lazy_imports():
 
 
 class OneEdit(Value):
-    """One edit of several. file_path: where it is not in the file of the call."""
+    """One edit of several. file_path: if different from the file of the call."""
 
     ALIASES: ClassVar = {"file_path": FILE_NAMES, "old_string": OLD_NAMES, "new_string": NEW_NAMES}
 
@@ -47,7 +47,7 @@ class MultiEditArgs(Value):
 
 
 class _File:
-    """A file on its way through the edits. first: the number of the first edit that touches it."""
+    """The state of a file between edits. first: number of the first edit of it."""
 
     def __init__(self, path: Path, before: bytes | None, text: TextFile, first: int) -> None:
         self.path, self.before, self.text, self.first = path, before, text, first
@@ -55,7 +55,7 @@ class _File:
         self.after = before
 
     def apply(self, edit: OneEdit, ctx: ToolContext) -> str:
-        """Make one more edit. Returns its note. Raises ToolError."""
+        """Apply one more edit and return its note. Raises ToolError."""
         there = self.after is not None
         if not there and edit.old_string:
             raise not_found_error(self.path, ctx)
@@ -64,7 +64,7 @@ class _File:
         return edited.note
 
     def change(self) -> Change | None:
-        """What the edits come to; None where they undo one another."""
+        """Return the combined change; None if the edits undo one another."""
         if self.after is None or self.after == self.before:
             return None
         return edit_change.Change(self.path, self.before, self.after, self.text.content, self.content)
@@ -118,7 +118,7 @@ class MultiEdit(Tool[MultiEditArgs]):
         return ToolResult("\n".join(said) + told, edit_change.shown_as(final, ctx))
 
     def _changes(self, args: MultiEditArgs, ctx: ToolContext) -> tuple[list[tuple[str, Change]], list[str]]:
-        """What the edits come to, file by file, with words for errors; and the notes of the edits."""
+        """Return the combined change of each file, with a name for it in errors, and the notes of the edits."""
         files: dict[Path, _File] = {}
         notes = []
         for number, (edit, path) in enumerate(zip(args.edits, _paths(args, ctx), strict=True), 1):
@@ -132,7 +132,7 @@ class MultiEdit(Tool[MultiEditArgs]):
                 if "nothing was changed" not in said:
                     said += " No file was changed."
                 if again:
-                    said += " Line numbers count as after the edits before it."
+                    said += " Line numbers are those after the preceding edits."
                 raise ToolError(said) from None
             if note:
                 notes.append(f"Edit {number}: {note}")
@@ -147,14 +147,14 @@ def _nth(args: MultiEditArgs, number: int, path: Path, ctx: ToolContext) -> str:
 
 
 def _paths(args: MultiEditArgs, ctx: ToolContext) -> list[Path]:
-    """The resolved path of each edit. Raises ToolError naming the edit that has none."""
+    """Return the resolved path of each edit. Raises ToolError naming the edit that has none."""
     if not args.edits:
         raise ToolError("edits is empty: there is nothing to change.")
     paths = []
     for number, edit in enumerate(args.edits, 1):
         text = edit.file_path or args.file_path
         if not text:
-            raise ToolError(f"edit {number} of {len(args.edits)} names no file: give file_path, in it or beside edits.")
+            raise ToolError(f"edit {number} of {len(args.edits)} has no file: give file_path in it or next to edits.")
         try:
             paths.append(ctx.workspace.resolve(text))
         except ToolError as error:

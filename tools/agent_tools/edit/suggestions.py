@@ -1,7 +1,4 @@
-"""What to say when an edit's old_string does not fit: where it nearly stands, and what differs there.
-
-Where a text that was not found nearly stands in a file, and in what words its lines differ from the file's.
-"""
+"""Error messages for an old_string that does not match: the most similar place in the file, and what differs there."""
 
 from __future__ import annotations
 
@@ -23,7 +20,7 @@ _WIDTH = 200
 
 
 def nearest_line(cores: Sequence[str], sought: Sequence[str]) -> int | None:
-    """The line at which the lines `sought` would begin where the file is most like them; None where nothing is.
+    """Return the line at which the file is most similar to the lines `sought`; None if nothing is similar.
 
     Lines vote by the words they share, rare words counting most; the best places are then compared in full.
     """
@@ -31,7 +28,7 @@ def nearest_line(cores: Sequence[str], sought: Sequence[str]) -> int | None:
     for n, line in enumerate(sought[:200]):
         for word in set(re.findall(_WORDS, line[:_LONG])):
             wanted.setdefault(word, []).append(n)
-    # At the cost of one pass more, a word that is nowhere is taken for the one that it may be misspelled from.
+    # Replace a word that does not occur with the one that it may be a misspelling of; this takes another pass.
     known = set(re.findall(_WORDS, "\n".join(cores)))
     for word in sorted((w for w in wanted if w not in known and len(w) > 3), key=len)[-4:]:
         if near := _misspelled(word, known):
@@ -61,14 +58,14 @@ def _misspelled(word: str, known: Iterable[str]) -> str | None:
 
 
 def _likeness(cores: Sequence[str], sought: Sequence[str], at: int) -> float:
-    """How alike the lines are at one place. A line that is very like counts for more than several that are a little."""
+    """Return the similarity at one place. One very similar line outweighs several slightly similar ones."""
     from difflib import SequenceMatcher
 
     scores = []
     for n, line in enumerate(sought[:30]):
         if line and 0 <= at + n < len(cores):
             theirs = cores[at + n]
-            # Of a part of a line, the words that stand there tell more than the likeness to all of it.
+            # For a part of a line, its words tell more than the similarity to the whole line.
             words = re.findall(_WORDS, line[:_SHORT])
             shared = 0.9 * len(set(words).intersection(re.findall(_WORDS, theirs[:_LONG]))) / max(len(set(words)), 3)
             ratio = SequenceMatcher(None, theirs[:_SHORT], line[:_SHORT]).ratio()
@@ -78,14 +75,14 @@ def _likeness(cores: Sequence[str], sought: Sequence[str], at: int) -> float:
 
 
 def differences(lines: Sequence[str], sought: Sequence[str], at: int) -> tuple[int, int, list[str]]:
-    """The first and last line (from 0) that `sought` is compared with at a place, and a sentence per difference."""
+    """Return the first and last line (from 0) compared with `sought` at a place, and a sentence per difference."""
     from difflib import SequenceMatcher
 
     sought = sought[:_MOST]
     first, last = max(at - 3, 0), min(at + len(sought) + 3, len(lines))
     theirs, ours = [core_of(line) for line in lines[first:last]], [core_of(line) for line in sought]
     codes = SequenceMatcher(None, theirs, ours, autojunk=False).get_opcodes()
-    # What the file has before and after is no difference.
+    # Lines of the file before and after are no difference.
     while codes and codes[0][0] == "delete":
         codes.pop(0)
     while codes and codes[-1][0] == "delete":
@@ -94,7 +91,7 @@ def differences(lines: Sequence[str], sought: Sequence[str], at: int) -> tuple[i
     start, end = len(lines), 0
     for _, i1, i2, j1, j2 in codes:
         i1, i2 = i1 + first, i2 + first
-        # Of what the file has at either end, as many lines as there are to compare with.
+        # At either end, take only as many lines of the file as there are to compare with.
         if i2 - i1 > j2 - j1 and j1 == 0:
             i1 = min(max(at, i1), i2 - j2) if j2 == len(ours) else i2 - j2
             i2 = i1 + j2
@@ -108,7 +105,7 @@ def differences(lines: Sequence[str], sought: Sequence[str], at: int) -> tuple[i
 def _unlike(
     lines: Sequence[str], sought: Sequence[str], theirs: tuple[int, int], ours: tuple[int, int]
 ) -> Iterator[str]:
-    """A sentence for each pair of lines that differs, and for each line that only one side has."""
+    """Yield a sentence for each pair of lines that differ, and for each line that only one side has."""
     (i1, i2), (j1, j2) = theirs, ours
     for n in range(max(i2 - i1, j2 - j1)):
         here, there = i1 + n < i2, j1 + n < j2
@@ -122,25 +119,25 @@ def _unlike(
 
 
 def difference(number: int, theirs: str, ours: str) -> str:
-    """In what a line of the file and one of old_string differ, and both, from where they do."""
+    """Describe how a line of the file and one of old_string differ, with both from where they do."""
     column = next(
         (n for n, (a, b) in enumerate(zip(theirs, ours, strict=False)) if a != b), min(len(theirs), len(ours))
     )
     if theirs.rstrip() == ours.rstrip():
-        what = "blanks at its end"
+        what = "trailing whitespace"
     elif theirs.strip() == ours.strip():
         what = f"indentation: {_blanks(theirs)} in the file, {_blanks(ours)} in old_string"
     elif core_of(theirs) == core_of(ours):
         at = next(n for n, (a, b) in enumerate(zip(theirs.strip(), ours.strip(), strict=False)) if a != b)
         what = f"typography: the file has {_named(theirs.strip()[at])}, old_string {_named(ours.strip()[at])}"
     elif re.sub(UNSAFE, "", theirs).strip() == re.sub(UNSAFE, "", ours).strip():
-        what = "characters that cannot be seen, spelled out here"
+        what = "invisible characters, escaped here"
     elif theirs.split() == ours.split() or "".join(theirs.split()) == "".join(ours.split()):
-        what = "blanks inside the line"
+        what = "whitespace inside the line"
     elif theirs.casefold() == ours.casefold():
         what = "upper and lower case"
     elif plain_line(ours).strip() in plain_line(theirs):
-        what = "old_string has only a part of it"
+        what = "old_string has only part of it"
     else:
         what = f"from column {column + 1} on"
     back = max(0, column - _WIDTH // 2) if max(len(theirs), len(ours)) > _WIDTH else 0
@@ -148,7 +145,7 @@ def difference(number: int, theirs: str, ours: str) -> str:
 
 
 def _part(line: str, start: int) -> str:
-    """At most some 200 characters of a line, with what cannot be seen spelled out; tabs and blanks as they are."""
+    """Return about 200 characters of a line at most, with invisible characters escaped except tabs and spaces."""
     cut = line[start : start + _WIDTH]
     return ("…" if start else "") + escape_controls(cut) + ("…" if start + _WIDTH < len(line) else "")
 
@@ -164,7 +161,7 @@ def _named(char: str) -> str:
     return f"{char} (U+{ord(char):04X})"
 
 
-# As Read and Grep number lines, and other programs that models know.
+# Line numbers as in the output of Read and Grep, and of other programs that models know.
 _NUMBERED = r"\s*(\d{1,9})(\t|→|[:-]|\s?\| ?|$)"
 _COMMENT = r"(?:#|//|--|/\*|<!--|;|%)"
 _LEFT_OUT = rf"(?:{_COMMENT}\s*)?[\[(]?(?:\.\.\.|…)(?!\w)|{_COMMENT}.*(?:\.\.\.|…)\s*(?:\*/|-->|[\])])?$"
@@ -173,40 +170,40 @@ _MOST_LINES = 4
 
 
 def ambiguous_match(content: str, starts: list[int], alike: str = "") -> ToolError:
-    """The error for an old_string that fits in more than one place. alike: how replace_all would match, in words."""
+    """Return the error for an old_string that matches several places. alike: how replace_all would match, in words."""
     lines, number, at = [], 1, 0
     for start in starts[:20]:
         number += content.count("\n", at, start)
         at = start
         lines.append(str(number))
     more = f" and {len(starts) - 20} more" if len(starts) > 20 else ""
-    every = f", or set replace_all to change all that fit ({alike})" if alike else ""
+    every = f", or set replace_all to change all matches ({alike})" if alike else ""
     return ToolError(
-        f"old_string fits in {len(starts)} places (lines {', '.join(lines)}{more}); nothing was changed. Add "
-        f"neighbouring lines until only one place fits{every}."
+        f"old_string matches {len(starts)} places (lines {', '.join(lines)}{more}); nothing was changed. Add "
+        f"neighbouring lines until only one place matches{every}."
     )
 
 
 def half_escaped(at: int) -> ToolError:
-    """The error for text escaped once too often, where it cannot be told what the new text means. at: from 0."""
+    """Return the error for text escaped once too often whose new text is ambiguous. at: line, from 0."""
     return ToolError(
-        f"old_string fits line {at + 1} once a level of escaping is taken away, but new_string can then be read in "
+        f"old_string matches line {at + 1} with one level of escaping removed, but new_string can then be read in "
         "more than one way; nothing was changed. Send both just as the file has them, without added backslashes."
     )
 
 
 def no_match(lines: Lines, old: str, new: str) -> ToolError:
-    """The error for an old_string that is not there, with the nearest lines and how they differ."""
+    """Return the error for an old_string that was not found, with the most similar lines and how they differ."""
     sought = [line.rstrip("\r\n") for line in split_lines(old)]
     said = ["old_string was not found; nothing was changed."]
     if bare := _without_numbers(sought):
         fits = lines.fits("\n".join(bare))
         said.append(
-            "It seems to begin each line with the line number that Read shows, which is not in the file: leave the "
-            "numbers and the tab behind them out, in new_string too."
+            "It seems to start each line with the line number that Read shows, which is not in the file: omit the "
+            "numbers and the tab after them, in new_string too."
         )
         if fits:
-            said.append(f"Without them it fits line {fits[0].at + 1}.")
+            said.append(f"Without them it matches line {fits[0].at + 1}.")
             return ToolError(" ".join(said))
         sought = bare
     habits = _habits(lines, old, new, sought)
@@ -215,21 +212,21 @@ def no_match(lines: Lines, old: str, new: str) -> ToolError:
     at = nearest_line(lines.cores, [core_of(line) for line in sought])
     if at is None:
         if not habits:
-            said.append("Nothing in the file resembles it. Read the file again, or search it for a word of it.")
+            said.append("Nothing in the file resembles it. Read the file again, or search for one of its words.")
         return ToolError(" ".join(said))
     first, last, unlike = differences(raw, sought, at)
     place = f"line {first + 1}" if first == last else f"lines {first + 1}-{last + 1}"
     if not unlike:
-        said.append(f"It is nearest to {place}, of which it takes a part: give whole lines, as Read shows them.")
+        said.append(f"It is most similar to part of {place}: give whole lines, as Read shows them.")
         return ToolError(" ".join(said))
-    said.append(f"The nearest place is {place}. What differs:")
+    said.append(f"The most similar place is {place}. Differences:")
     more = [f"and {len(unlike) - _MOST_LINES} more lines"] if len(unlike) > _MOST_LINES else []
     told = "".join(f"\n  {text}" for text in [*unlike[:_MOST_LINES], *more])
-    return ToolError(f"{' '.join(said)}{told}\nCopy the file's own text, blanks included, or Read the place again.")
+    return ToolError(f"{' '.join(said)}{told}\nCopy the file's own text, whitespace included, or Read the place again.")
 
 
 def _without_numbers(sought: list[str]) -> list[str]:
-    """The lines without the numbers they begin with; none where not all do, counting up by one."""
+    """Return the lines without their line numbers; [] unless all have one, counting up by one."""
     found = [re.match(_NUMBERED, line) for line in sought if line.strip()]
     numbers = [int(match[1]) for match in found if match]
     if not found or len(numbers) < len(found) or numbers != list(range(numbers[0], numbers[0] + len(numbers))):
@@ -240,27 +237,29 @@ def _without_numbers(sought: list[str]) -> list[str]:
 
 
 def _habits(lines: Lines, old: str, new: str, sought: list[str]) -> list[str]:
-    """What models are known to do, where this text looks like it."""
+    """Return hints about known mistakes of models that this text resembles."""
     said = []
     known = set(lines.cores)
     if any(re.search(_CUT, line) for line in sought):
-        said.append("It holds Read's note of a cut line, which is not in the file: edit a shorter part of that line.")
+        said.append(
+            "It has Read's note on a truncated line, which is not in the file: edit a shorter part of the line."
+        )
     elif unknown := [s for s in map(str.strip, sought) if re.match(_LEFT_OUT, s) and core_of(s) not in known]:
         said.append(
-            f"Its line {unknown[0][:60]!r} seems to stand for text that was left out: every line between must be given "
-            "in full. Make one edit for each place instead."
+            f"Its line {unknown[0][:60]!r} seems to be a placeholder for omitted text: give every line between in "
+            "full. Make one edit for each place instead."
         )
     if new.strip() and len(new.strip()) > 3 and (there := _stands(lines, new)):
-        said.append(f"new_string stands at line {there} already: the edit may be done.")
+        said.append(f"new_string is already at line {there}: the edit may have been made.")
     elif there := next((n for plain in unescaped_variants(old, old) if (n := _stands(lines, plain))), 0):
-        said.append(f"With one level of escaping less it stands at line {there}: do not add backslashes.")
+        said.append(f"With one level of escaping less it is at line {there}: do not add backslashes.")
     elif "\\" in old and (there := _stands(lines, old.replace("\\", "\\\\"))):
-        said.append(f"With each backslash doubled it stands at line {there}: write them as the file has them.")
+        said.append(f"With each backslash doubled it is at line {there}: write them as the file has them.")
     return said
 
 
 def _stands(lines: Lines, text: str) -> int:
-    """The line, from 1, at which a text stands or fits; 0 for none."""
+    """Return the line, from 1, at which a text is found or matches; 0 for none."""
     if (there := lines.content.find(text)) >= 0:
         return lines.content.count("\n", 0, there) + 1
     fits = lines.fits(text)

@@ -299,9 +299,7 @@ def _search_slowly(args: GrepArgs, start: Path, ctx: ToolContext) -> list[Hit]:
     try:
         pattern = re.compile(args.pattern, flags)
     except re.error as error:
-        raise ToolError(
-            f"Invalid pattern: {error}. Escape literal ( ) [ ] {{ }} with a backslash."
-        ) from None
+        raise ToolError(f"Invalid pattern: {error}. Escape literal ( ) [ ] {{ }} with a backslash.") from None
     filters = [
         compile_glob(glob) for glob in (args.glob, args.type and _TYPES.get(args.type, f"*.{args.type}")) if glob
     ]

@@ -1,4 +1,4 @@
-"""Bash: one command in a fresh shell, waited for or in the background."""
+"""The Bash tool: run a command in a fresh shell, in the foreground or the background."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 with lazy_imports():
     from agent_tools.sandbox import denials
     from agent_tools.shell import (
-        exit_status,  # with a lexer, for commands that did not exit with 0
+        exit_status,  # has a lexer, needed only for commands that did not exit with 0
         process,
     )
 
 SECONDS = 120.0
 LONGEST = 600.0
-# How long a background command may show how it begins.
+# Seconds to wait for the first output of a background command.
 MOMENT = 0.5
 HINT = "run it again with its output in a file (> FILE 2>&1), then read or search that file"
 
@@ -56,7 +56,7 @@ class BashArgs(Value):
 
 
 class Bash(Tool[BashArgs]):
-    """Runs a command in a fresh bash without start-up files, in the working directory."""
+    """Runs a command in a fresh bash without startup files, in the working directory."""
 
     name = "Bash"
     Args = BashArgs
@@ -75,7 +75,7 @@ class Bash(Tool[BashArgs]):
         try:
             os.fsencode(args.command)
         except UnicodeEncodeError:
-            raise ToolError("The command contains half a surrogate pair, no character. Leave it out.") from None
+            raise ToolError("The command contains half a surrogate pair, which is no character. Remove it.") from None
         outside = (
             (Effect("call", OUTSIDE),)
             if args.dangerouslyDisableSandbox and ctx.supplied(SandboxRunner) is not None
@@ -92,7 +92,7 @@ class Bash(Tool[BashArgs]):
     def run(self, args: BashArgs, ctx: ToolContext) -> Generator[Progress, None, ToolResult]:
         bash = find_bash(ctx)
         if bash is None:
-            raise ToolError("There is no bash on this machine, so commands cannot be run.")
+            raise ToolError("Commands cannot run: there is no bash on this machine.")
         if not args.command.strip() or "\0" in args.command:
             raise ToolError("The command is empty." if not args.command.strip() else "The command contains a NUL.")
         argv = [bash, "--noprofile", "--norc", "-c", args.command]
@@ -112,11 +112,11 @@ class Bash(Tool[BashArgs]):
 def _waited_for(
     argv: list[str], args: BashArgs, seconds: float, ctx: ToolContext
 ) -> Generator[Progress, None, ToolResult]:
-    # With subprocess; a run without commands needs neither.
+    # Imports subprocess, which a run without commands does not need.
     base, withheld = command_env(ctx)
     kept = HeadTail(scratch=ctx.workspace.scratch)
     channel: Channel | None = None
-    # Where no descriptor is to be had, nothing carries over.
+    # Without a free descriptor, nothing carries over.
     with suppress(OSError):
         channel = Channel()
     try:
@@ -173,9 +173,9 @@ def _in_background(
     if output:
         yield Progress(f"{output}\n")
     if ended:
-        said = f"{job.id} has ended already: {job.state}, {took(job.elapsed)}"
+        said = f"{job.id} has already ended: {job.state}, {took(job.elapsed)}"
     else:
-        said = f"{job.id} runs in the background: BashOutput shows its output, KillShell ends it"
+        said = f"{job.id} runs in the background: BashOutput shows its output, KillShell stops it"
     failed = ended and job.state != "exit code 0"
     ports = closed_ports(job, ctx)
     said = "\n".join(filter(None, (said, ports)))
@@ -183,13 +183,13 @@ def _in_background(
 
 
 def closed_ports(job: Job, ctx: ToolContext) -> str:
-    """What is to be said of the servers of a background command; "" for nothing."""
+    """Return a note about ports of a background command that the user cannot reach; "" for none."""
     sandbox = ctx.supplied(SandboxRunner)
     return "" if job.vouched or sandbox is None else job.closed_ports(sandbox.closed_ports())
 
 
 def _confined(argv: list[str], args: BashArgs, env: dict[str, str], ctx: ToolContext, terms: RunConditions) -> Wrapped:
-    """The command made ready for the sandbox, where there is to be one. Raises ToolError where it must not run."""
+    """Wrap the command for the sandbox, if it must run in one. Raises ToolError if it must not run."""
     sandbox = ctx.supplied(SandboxRunner)
     if sandbox is None or args.dangerouslyDisableSandbox or terms.outside:
         return unconfined(argv, env)
@@ -201,7 +201,7 @@ def _answered(command: str, code: int) -> bool:
 
 
 def _sandbox_notes(wrapped: Wrapped, output: str, ending: ExitInfo, ctx: ToolContext, *, network: bool) -> list[str]:
-    """What the sandbox had to do with the way a command ended, in lines."""
+    """Return notes on how the sandbox affected the result of a command."""
     sandbox = ctx.supplied(SandboxRunner)
     if sandbox is None:
         return []
@@ -215,7 +215,7 @@ def _sandbox_notes(wrapped: Wrapped, output: str, ending: ExitInfo, ctx: ToolCon
 
 
 def find_bash(ctx: ToolContext) -> str | None:
-    """The first bash on the PATH of commands, as they have it at first, else the system's."""
+    """Return the first bash on the initial PATH of commands, else the system's, else None."""
     return _bash_on(ctx.env.get("PATH", ""))
 
 
@@ -226,7 +226,7 @@ def _bash_on(path: str) -> str | None:
 
 
 def time_limit(args: BashArgs, ctx: ToolContext) -> float:
-    """The seconds a command may take: as asked, or the setting `shell.timeout`; in the background only as asked."""
+    """Return the time limit in seconds: the argument, or in the foreground the setting `shell.timeout`."""
     usual = float(ctx.settings.get("shell_timeout") or SECONDS)
     if args.timeout is None:
         return math.inf if args.run_in_background else usual
@@ -236,18 +236,18 @@ def time_limit(args: BashArgs, ctx: ToolContext) -> float:
 
 
 def ensure_directory(ctx: ToolContext) -> str:
-    """Where the working directory is gone, go back to the root of the workspace; what to say of it."""
+    """If the working directory was removed, go back to the root of the workspace; return a note about it, or ""."""
     gone = ctx.workspace.cwd
     if gone.is_dir() or not ctx.workspace.root.is_dir():
         return ""
     ctx.workspace.cwd = ctx.workspace.root
-    return f"[{one_line(str(gone))} is gone: this ran in {one_line(str(ctx.workspace.cwd))}]"
+    return f"[{one_line(str(gone))} no longer exists: this ran in {one_line(str(ctx.workspace.cwd))}]"
 
 
 def carry_over(channel: Channel, base: dict[str, str], apart: frozenset[str], ctx: ToolContext) -> list[str]:
-    """Take over where a command ended and what it exports; what the model should know of that, in lines.
+    """Carry over the directory and exported variables of a command; return notes for the model.
 
-    apart: variables that were imposed on this command.
+    apart: variables that were set by the program for this command only.
     """
     data = channel.read()
     if not data or (data, apart) == ctx.state(ShellState).known:
@@ -256,7 +256,7 @@ def carry_over(channel: Channel, base: dict[str, str], apart: frozenset[str], ct
     before = ctx.workspace.cwd
     lines = []
     if not ctx.state(ShellState).learn(exported, base, apart):
-        lines.append(f"[not carried over: the exported variables, because they have more than {MOST:,} characters]")
+        lines.append(f"[exported variables not carried over: more than {MOST:,} characters]")
     elif where == before:
         ctx.state(ShellState).known = (data, apart)
     if where == before:
@@ -269,17 +269,17 @@ def carry_over(channel: Channel, base: dict[str, str], apart: frozenset[str], ct
     if where is not None and where.is_dir():
         why = f"{one_line(str(where))} is outside the workspace; use absolute paths there"
     else:
-        why = "the directory it ended in is gone"
+        why = "the directory it ended in no longer exists"
     return [*lines, f"[the next command starts in {one_line(str(ctx.workspace.cwd))} again: {why}]"]
 
 
 def _note(ending: ExitInfo, limit: float, reason: str) -> str:
     if ending.cause == "time-out":
         return (
-            f"timed out after {limit:g} s; the command and its children were ended. Give a longer timeout, or do less"
+            f"timed out after {limit:g} s; the command and its children were killed. Give a longer timeout, or do less"
         )
     if ending.cause == "interrupted":
-        return f"{reason} after {took(ending.seconds)}; the command and its children were ended"
+        return f"{reason} after {took(ending.seconds)}; the command and its children were killed"
     said = f"{exit_of(ending)}, {took(ending.seconds)}"
     return f"{said}; {LEFT}" if ending.left else said
 
@@ -288,16 +288,16 @@ def _not_started(error: OSError | ValueError, ctx: ToolContext) -> ToolError:
     if isinstance(error, OSError) and error.errno == 7:
         return ToolError("The command is too long for the system. Write it to a script file and run that.")
     if not ctx.workspace.cwd.is_dir():
-        return ToolError(f"The working directory {one_line(str(ctx.workspace.cwd))} does not exist any more.")
+        return ToolError(f"The working directory {one_line(str(ctx.workspace.cwd))} no longer exists.")
     return ToolError(f"The command could not be started: {error}")
 
 
 def fill(prompt: ExpandedPrompt, ctx: ToolContext) -> Generator[Progress, None, str]:
-    """The prompt with the output of its commands. The caller has asked permission.
+    """Fill in the output of a prompt's commands, which the caller has checked against permissions.
 
     Raises ToolError, CancelledError.
 
-    A command that fails is no error: the model reads what it said, and its exit code.
+    A command that fails is no error: the model reads its output and exit code.
     """
     outputs = []
     for command in prompt.commands:

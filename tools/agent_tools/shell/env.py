@@ -1,7 +1,7 @@
-"""The environment commands run in: no secrets, no startup code, and nothing that would wait for a user.
+"""The environment of commands: no secrets, no startup code, and nothing that would wait for a user.
 
-CI=1 is not set, although it keeps many tools from asking: it also makes them behave otherwise (pnpm and yarn refuse to
-change a lock file, test runners write no snapshots, warnings become errors). Without a terminal and with nothing on
+CI=1 is not set, although it keeps many tools from prompting: it also changes their behaviour (pnpm and yarn refuse to
+change a lock file, test runners write no snapshots, warnings become errors). Without a terminal and with an empty
 standard input they do not wait either.
 """
 
@@ -10,16 +10,16 @@ from __future__ import annotations
 from agent_tools.context import ToolContext
 from agent_tools.secret_patterns import is_secret
 
-# Bash reads these before the command, or they change what its words mean.
+# Bash reads these before the command, or they change how it is interpreted.
 STARTUP = frozenset(
     "BASH_ENV ENV SHELLOPTS BASHOPTS BASH_XTRACEFD CDPATH GLOBIGNORE POSIXLY_CORRECT PS4 "
-    # A PWD that leads here by way of a link would make `cd ..` lead elsewhere than the gate thinks.
+    # A PWD with a link in it would make `cd ..` lead to another place than permissions assume.
     "PWD OLDPWD".split()
 )
 EXCEPTIONS = "the user can pass them with the setting shell.env_pass"
 _NO_EDITOR = "echo 'There is no editor here: give the message or content as an argument.' >&2; false"
-# Vim waits for ever where there is no terminal. Once it waits for a key, it ends; as a program of its commands it does
-# not wait. Setting this keeps it from reading its usual files, hence the first half.
+# Without a terminal, vim waits for ever. This makes it quit once it waits for a key; run as a script it does not wait.
+# The variable replaces its usual configuration files, hence the first half.
 _VIM = (
     "if has('nvim')|runtime! init.vim init.lua|elseif filereadable(expand('~/.vimrc'))|source ~/.vimrc|"
     "else|runtime vimrc|endif|if has('timers')|exe \"au VimEnter * call timer_start(300, {-> execute("
@@ -29,7 +29,7 @@ CALM = {
     "DEBIAN_FRONTEND": "noninteractive",
     "EDITOR": "false",
     "GCM_INTERACTIVE": "never",
-    # Empty: not even a window that asks for a password.
+    # Empty: no password dialog either.
     "GIT_ASKPASS": "",
     "GIT_EDITOR": _NO_EDITOR,
     "GIT_PAGER": "cat",
@@ -49,9 +49,9 @@ CALM = {
 
 
 def command_env(ctx: ToolContext) -> tuple[dict[str, str], list[str]]:
-    """The environment that commands start from, and the names of the variables with secrets, which are withheld.
+    """Return the initial environment of commands, and the names of withheld variables, which have secrets.
 
-    The setting `shell.env_pass` lists names that are passed on all the same.
+    The setting `shell.env_pass` lists names that are passed nevertheless.
     """
     allowed = set(ctx.settings.get("env_pass") or ())
     env: dict[str, str] = {}

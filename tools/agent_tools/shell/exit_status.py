@@ -1,7 +1,7 @@
-"""Exit codes that are answers and no failures: `grep` without a match, `test` that is false, `diff` with a difference.
+"""Exit codes that are results, not failures: `grep` without a match, a false `test`, `diff` with a difference.
 
-The programs that can decide the exit code of a command line are the last ones of the pipelines in its last list. Where
-several can (`cd x && grep y`), one that answers is enough: the output tells which it was.
+The exit code of a command line comes from the last program of a pipeline in its last list. Where several can decide it
+(`cd x && grep y`), one for which the code is a result is enough: the output shows which it was.
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ from __future__ import annotations
 import re
 import shlex
 
-# Program to the exit code that is an answer, by POSIX and the programs' manuals.
+# Program to the exit code that is a result, by POSIX and the programs' manuals.
 _ANSWERS = {
     "grep": 1, "egrep": 1, "fgrep": 1, "zgrep": 1, "rg": 1, "ag": 1, "ack": 1, "diff": 1, "cmp": 1, "colordiff": 1,
     "test": 1, "[": 1, "[[": 1, "which": 1, "type": 1, "hash": 1, "pgrep": 1, "pidof": 1, "fuser": 1, "lsof": 1,
     "ps": 1, "expr": 1, "mountpoint": 1, "getent": 2,
 }  # fmt: skip
-# The same where it depends on the arguments: the first words, or an option, that make the code an answer.
+# The same where it depends on the arguments: the first words, or an option, that make the code a result.
 _ANSWERS_WITH = {
     "git": ("grep", "check-ignore", "show-ref", "--exit-code", "--quiet", "--is-ancestor", "--verify", "--get",
             "--error-unmatch", "-e"),
@@ -28,7 +28,7 @@ _PREFIX = re.compile(r"\w+\+?=.*|time|env|builtin|exec|sudo|timeout|\d+[smhd]?|!
 
 
 def is_answer(command: str, code: int) -> bool:
-    """Whether this exit code of a command line is an answer. A command line that cannot be split has none."""
+    """Return True if this exit code of a command line is a result; False if the line cannot be parsed."""
     if not 0 < code < 5:
         return False
     lexer = shlex.shlex(command, posix=True, punctuation_chars="();|&\n")

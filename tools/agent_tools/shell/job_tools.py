@@ -1,4 +1,4 @@
-"""BashOutput and KillShell: looking at background commands, and ending them."""
+"""The BashOutput and KillShell tools: read the output of background commands, and stop them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from agent_tools.shell.bash import HINT, closed_ports, find_bash
 from agent_tools.shell.jobs import Jobs, clock_duration
 from agent_tools.text import HeadTail, sanitize_output, shorten
 
-# How long a look waits for something new, so that looking again and again costs neither rounds nor money.
+# Seconds that BashOutput waits for new output, so that polling does not cost rounds and money.
 WAIT = 5.0
 _LONGEST_LINE = 10_000
 
@@ -29,7 +29,7 @@ class BashOutputArgs(Value):
 
 
 class BashOutput(Tool[BashOutputArgs]):
-    """Tells what a background command has put out since the last look."""
+    """Returns the new output of a background command."""
 
     name = "BashOutput"
     Args = BashOutputArgs
@@ -42,7 +42,7 @@ class BashOutput(Tool[BashOutputArgs]):
         return (Effect("state"),)
 
     def summary(self, args: BashOutputArgs, ctx: ToolContext) -> str:
-        return f"Look at {shorten(args.shell_id, 20)}"
+        return f"Read the output of {shorten(args.shell_id, 20)}"
 
     def run(self, args: BashOutputArgs, ctx: ToolContext) -> Generator[Progress, None, ToolResult]:
         pattern = _compiled(args.filter)
@@ -76,7 +76,7 @@ class KillShellArgs(Value):
 
 
 class KillShell(Tool[KillShellArgs]):
-    """Ends a background command and everything that it started."""
+    """Stops a background command and everything that it started."""
 
     name = "KillShell"
     Args = KillShellArgs
@@ -96,7 +96,7 @@ class KillShell(Tool[KillShellArgs]):
         had_ended = not job.running
         job.end()
         output = job.take()[0].text(HINT).rstrip("\n")
-        how = "had ended before" if had_ended else "is ended"
+        how = "had already ended" if had_ended else "was stopped"
         note = f"{job.id} {how}: {job.state}, after {clock_duration(job.elapsed)}"
         return ToolResult("\n".join(filter(None, (output, f"[{note}]"))), Note(note))
 
@@ -105,11 +105,11 @@ def _compiled(text: str | None) -> re.Pattern[str] | None:
     try:
         return re.compile(text) if text else None
     except re.error as error:
-        raise ToolError(f"The filter is no regex: {error}. Escape literal ( ) [ ] with a backslash.") from None
+        raise ToolError(f"The filter is not a valid regex: {error}. Escape literal ( ) [ ] with a backslash.") from None
 
 
 def _matching(kept: HeadTail, pattern: re.Pattern[str], ctx: ToolContext) -> HeadTail:
-    """The lines of an output that match; where it was spilled, of all of it."""
+    """Return the lines of an output that match; of the whole output if it was spilled to a file."""
     found = HeadTail(scratch=ctx.workspace.scratch)
     for raw in kept.lines(_LONGEST_LINE):
         line = sanitize_output(raw.decode("utf-8", "replace"))

@@ -1,7 +1,7 @@
-"""Background commands: started, watched by a thread each, looked at, ended; none outlives the program.
+"""Background commands: start, watch by a thread each, read, stop. None outlives the program.
 
-They are ended when the conversation closes, by Python's own exit, and, where the program is killed, as every process is
-(`reaper.py`).
+They are stopped when the conversation closes or Python exits, and if the program is killed, as every process is, by
+`reaper.py`.
 """
 
 from __future__ import annotations
@@ -27,20 +27,21 @@ with lazy_imports():
     from agent_tools.shell import process
 
 MOST = 8
-# Ended ones that are still known.
+# Ended commands that can still be read.
 REMEMBERED = 50
 _PATIENCE = 5.0
 LEFT = "something it started still runs in the background"
 _SIGNALS = {s.value: s.name for s in signal.Signals}
-# The longest command that is written out as a rule.
+# Longest command that is shown as a rule.
 _RULE_LENGTH = 80
 
 
 class Job:
-    """One background command. Its output since the last look is kept within bounds.
+    """A background command; buffers its unread output, up to a limit.
 
-    owner: the context that started it. told: whether the model knows that it ended. vouched: a user or a rule allowed
-    it, so that this machine reaches its servers.
+    owner: the context that started it.
+    reported: the model knows that it ended.
+    vouched: a user or a rule allowed it, so its servers are reachable from this machine.
     """
 
     def __init__(self, number: int, command: str, owner: object, scratch: Scratch, seconds: float) -> None:
@@ -73,7 +74,7 @@ class Job:
 
     @property
     def state(self) -> str:
-        """Whether it runs, and how it ended, in words."""
+        """The state in words: running, or how it ended."""
         if self.running or self.ending is None:
             return "running"
         if self.ending.cause == "exit":
@@ -82,11 +83,11 @@ class Job:
 
     @property
     def elapsed(self) -> float:
-        """Seconds that it has run, or ran."""
+        """Seconds that it has been running, or ran."""
         return self.ending.seconds if self.ending is not None else monotonic() - self._started
 
     def begin(self, running: RunningProcess) -> None:
-        """Watch a started process to its end, in a thread."""
+        """Watch a started process in a thread until it ends."""
         import threading
 
         self._process = running
@@ -109,7 +110,7 @@ class Job:
             self._news.set()
 
     def closed_ports(self, listening: Iterable[int]) -> str:
-        """A line, once for each port, about servers that the user's browser does not reach; "" where there is none."""
+        """Return a note about servers that the user's browser cannot reach, once for each port; "" for none."""
         new = [port for port in listening if port not in self._named_ports]
         if self.vouched or not new or not self.running:
             return ""
@@ -122,18 +123,18 @@ class Job:
         )
 
     def feed(self, data: bytes) -> None:
-        """More output."""
+        """Add output."""
         with self._lock:
             self._kept.feed(data)
             self._news.set()
 
     def take(self) -> tuple[HeadTail, bool]:
-        """The output since the last look, and whether it is the last; from now on it counts as looked at."""
+        """Return the unread output, and whether it is the last; mark it as read."""
         ended = not self.running
         with self._lock:
             kept, self._kept = self._kept, HeadTail(scratch=self._scratch)
             self._news.clear()
-        # Also where the end came in between.
+        # Also if it ended in between.
         if not self.running:
             self._news.set()
         self.reported = self.reported or ended
@@ -141,26 +142,26 @@ class Job:
         return kept, ended
 
     def last(self, size: int) -> str:
-        """The end of what has not been looked at."""
+        """Return the end of the unread output."""
         with self._lock:
             return self._kept.last(size)
 
     def await_news(self, seconds: float) -> bool:
-        """Wait for output or the end; whether there is any."""
+        """Wait for output or the end; return whether there is any."""
         return self._news.wait(seconds)
 
     def await_end(self, seconds: float) -> bool:
-        """Wait for the end; whether it has come."""
+        """Wait for the end; return whether it has come."""
         return self._ended.wait(seconds)
 
     def stop(self) -> None:
-        """Have it ended; does not wait."""
+        """Request its end without waiting."""
         if self.running:
             self._stop = True
             self._process.wake()
 
     def end(self) -> None:
-        """End it, or what it left behind, and wait for that."""
+        """End it, or the processes it left behind, and wait for that."""
         if self.running:
             self.stop()
             self._ended.wait(_PATIENCE)
@@ -177,14 +178,14 @@ class Jobs(ToolState):
         self._count = 0
 
     def all(self) -> tuple[Job, ...]:
-        """Those that run and the latest that ended, in order of their start."""
+        """Return the running commands and the latest that ended, in order of their start."""
         return tuple(self._jobs.values())
 
     def find(self, job_id: str) -> Job:
-        """Raises ToolError for an ID that is none."""
+        """Return the command with this ID. Raises ToolError if there is none."""
         if job_id not in self._jobs:
-            known = f"The IDs are: {', '.join(self._jobs)}." if self._jobs else "None was started."
-            raise ToolError(f"There is no background command {shorten(job_id, 20)!r}. {known}")
+            known = f"The IDs are: {', '.join(self._jobs)}." if self._jobs else "No background command was started."
+            raise ToolError(f"No background command has the ID {shorten(job_id, 20)!r}. {known}")
         return self._jobs[job_id]
 
     def start(
@@ -198,17 +199,17 @@ class Jobs(ToolState):
         scratch: Scratch,
         wrapped: Wrapped | None = None,
     ) -> Job:
-        """Start a command. wrapped: what it is started in, closed with its end.
+        """Start a command. wrapped: its sandbox, closed when it ends.
 
-        Raises ToolError where too many run, OSError where it cannot be started.
+        Raises ToolError if too many are running, OSError if it cannot be started.
         """
         busy = [job.id for job in self._jobs.values() if job.running]
         if len(busy) >= MOST:
             raise ToolError(
-                f"{MOST} background commands run already ({', '.join(busy)}); end one with KillShell first."
+                f"{MOST} background commands are already running ({', '.join(busy)}); stop one with KillShell first."
             )
         if not self._count:
-            # Only where there are background commands.
+            # Needed only with background commands.
             import atexit
 
             atexit.register(self.close)
@@ -226,7 +227,7 @@ class Jobs(ToolState):
         return job
 
     def notices(self, ctx: ToolContext, *, root: bool) -> list[str]:
-        """One line for each command that ended and was not told of: one's own, and at the root those of all others."""
+        """Return a line for each unreported end of a command: of this context, and at the root of all others too."""
         found = []
         for job in self._jobs.values():
             if not job.running and not job.reported and (root or job.owner is ctx):
@@ -235,7 +236,7 @@ class Jobs(ToolState):
         return found
 
     def close(self) -> None:
-        """End everything. Returns within seconds."""
+        """Stop all commands. Returns within seconds."""
         for job in self._jobs.values():
             job.stop()
         for job in self._jobs.values():
@@ -243,32 +244,32 @@ class Jobs(ToolState):
 
 
 def notice(job: Job) -> str:
-    """What the model is told when a background command has ended, on one line."""
+    """Return the notice for the model that a background command has ended, on one line."""
     last = shorten(job.last(1_000).strip()[-300:], 300)
-    said = f'; its last words: "{last}"' if last else ""
+    said = f'; last output: "{last}"' if last else ""
     command = shorten(job.command, 80)
     return f"[Background command {job.id} ({command}) ended after {clock_duration(job.elapsed)}: {job.state}{said}]"
 
 
-# How a command ended, and how long it took, in words.
+# Format how a command ended, and how long it took.
 
 
 def exit_of(ending: ExitInfo) -> str:
-    """The exit code, or the signal, of a command that was not ended by us."""
+    """Format the exit code or signal of a command that was not stopped by this program."""
     if ending.code < 0:
-        return f"ended by {_SIGNALS.get(-ending.code, 'a signal')} (signal {-ending.code})"
-    # A shell spells the signal that ended its last program so.
+        return f"killed by {_SIGNALS.get(-ending.code, 'a signal')} (signal {-ending.code})"
+    # How a shell reports the signal that ended its last program.
     name = _SIGNALS.get(ending.code - 128)
     return f"exit code {ending.code}{f' (128 + {ending.code - 128}: {name})' if name else ''}"
 
 
 def took(seconds: float) -> str:
-    """A duration, for what has ended: "12 ms", "3.4 s"."""
+    """Format a final duration: "12 ms", "3.4 s"."""
     return f"{seconds:.1f} s" if seconds >= 0.1 else f"{seconds * 1000:.0f} ms"
 
 
 def clock_duration(seconds: float) -> str:
-    """A duration, for what may go on for long: "0:07", "1:02:03"."""
+    """Format a duration that may be long: "0:07", "1:02:03"."""
     minutes, rest = divmod(int(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

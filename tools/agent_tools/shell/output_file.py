@@ -1,7 +1,7 @@
-"""Where the output of commands goes that is too long to be kept: files that Read and Grep can open.
+"""Files for command output that is too long for memory; Read and Grep can open them.
 
-They lie in a private temporary folder, made when first needed and removed when the program ends. One that a killed
-program left is removed by the next that needs such a folder: a lock that the system releases tells them apart.
+They are in a private temporary folder, created when first needed and removed when the program ends. A folder left by a
+killed program is removed by the next program that needs one: the lock of a dead program is released by the system.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _LOCK = "lock"
 
 
 class SpillFile:
-    """One output, from its beginning. cut: there was more than may be kept, or than the disk takes."""
+    """One output, from its start. cut: there was more than the size limit or the disk allows."""
 
     def __init__(self, path: Path, scratch: Scratch) -> None:
         self.path = path
@@ -29,11 +29,11 @@ class SpillFile:
         self._scratch = scratch
         self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         free = os.fstatvfs(self._fd)
-        # Never more than half of what is free: others need the disk too.
+        # At most half of the free space: others need the disk too.
         self._most = min(MOST_PER_FILE, free.f_bavail * free.f_frsize // 2)
 
     def write(self, data: bytes | bytearray) -> None:
-        """Append what there is room for. Never raises."""
+        """Append as much as there is room for. Never raises."""
         if self.cut or self._fd < 0:
             return
         room = min(self._most - self.size, MOST_IN_ALL - self._scratch.used)
@@ -54,13 +54,13 @@ class SpillFile:
 
     @property
     def hint(self) -> str:
-        """Where the output is, for the note that stands in its place."""
+        """Return where the output is, for the note that replaces it."""
         what = f"the first {self.size:,} bytes are" if self.cut else "all of it is"
         return f"{what} in {self.path} while this program runs: Grep that, or Read it by offset and limit"
 
 
 class Scratch:
-    """The folder of spilled outputs; `folder` is None until there is one. Files may be read, never written by tools."""
+    """The folder of output files, which tools may only read. folder: None until the first is created."""
 
     def __init__(self) -> None:
         self.folder: Path | None = None
@@ -73,11 +73,11 @@ class Scratch:
         return sum(file.size for file in self._files)
 
     def holds(self, real: Path) -> bool:
-        """Whether a resolved path lies in the folder."""
+        """Return True if a resolved path is in the folder."""
         return self.folder is not None and real.is_relative_to(self.folder)
 
     def new(self) -> SpillFile | None:
-        """A file for one output; None where none can be made. The caller closes it."""
+        """Create a file for one output, which the caller closes; return None if that fails."""
         if not self._open:
             return None
         try:
@@ -91,7 +91,7 @@ class Scratch:
         return file
 
     def _make(self) -> None:
-        # Only for a run whose commands say much.
+        # Needed only when a command has long output.
         import atexit
         import tempfile
 
@@ -103,7 +103,7 @@ class Scratch:
         _remove_stale(self.folder.parent)
 
     def close(self) -> None:
-        """Remove everything; nothing is spilled from here on."""
+        """Remove all files; `new` returns None from now on."""
         self._open = False
         for file in self._files:
             file.close()
@@ -123,7 +123,7 @@ def _remove(folder: Path) -> None:
 
 
 def _remove_stale(parent: Path) -> None:
-    """Remove the folders of programs that are gone."""
+    """Remove the folders of programs that no longer run."""
     for folder in parent.glob(f"{_PREFIX}*"):
         with suppress(OSError):
             state = folder.lstat()
@@ -138,7 +138,7 @@ def _remove_stale(parent: Path) -> None:
 
 
 def _is_free(lock: int) -> bool:
-    """Take the lock if nobody has it."""
+    """Acquire the lock if it is free."""
     import fcntl
 
     try:

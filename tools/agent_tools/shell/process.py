@@ -1,9 +1,9 @@
-"""One command's process, from its start to the end of everything it started.
+"""Run the process of a command until it and everything it started has ended.
 
-The output is read as it comes and kept in bounded memory. What ends the wait is the exit of the process itself, not
-the end of its output: a child left in the background may hold that open for ever. A time-out or interruption ends
-the whole process group, first asking, then by force, and on Linux also children that left the group. Where the program
-itself is killed, a shell beside it does that.
+The output is read as it arrives, into bounded memory. The wait ends with the exit of the process itself, not with the
+end of its output: a child in the background may keep that open for ever. A time-out or interruption ends the whole
+process group, first with SIGTERM, then with SIGKILL, and on Linux also children that left the group. If the program
+itself is killed, a watching shell does that.
 """
 
 from __future__ import annotations
@@ -31,7 +31,13 @@ Cause = Literal["exit", "time-out", "interrupted"]
 
 
 class ExitInfo(Value):
-    """How a command ended. code: as from wait, negative for a signal. left: something of it still runs."""
+    """How a command ended.
+
+    code: exit code, negative for a signal.
+    seconds: how long it ran.
+    cause: what ended it.
+    left: some of its processes still run.
+    """
 
     code: int
     seconds: float
@@ -48,10 +54,10 @@ def run_process(
     kept: HeadTail,
     inherited: tuple[int, ...] = (),
 ) -> Generator[str, None, ExitInfo]:
-    """Run `argv` to its end, yielding output for the screen, and feeding all of it to `kept`.
+    """Run `argv` to its end; yield output for the screen, and feed all of it to `kept`.
 
-    inherited: descriptors that it gets beside the usual three. Closing the generator ends the process too. Raises
-    OSError where it cannot be started.
+    inherited: descriptors to pass besides the standard three.
+    Closing the generator ends the process too. Raises OSError if it cannot be started.
     """
     started = monotonic()
     screen = OutputFilter()
@@ -79,10 +85,13 @@ def run_process(
 
 
 class RunningProcess:
-    """A started process, its output pipe, and what wakes whoever waits for either.
+    """A started process with its output pipe, and a way to wake the thread that waits for them.
 
-    feed: takes the output; feed_errors: standard error, where that is to be kept apart. stdin: a descriptor to read
-    from. mark: what its descendants on Linux are known by, in their environment. All but `wake` is for one thread.
+    feed: receives the output.
+    feed_errors: receives standard error, if it is to be separate.
+    stdin: a descriptor to read from.
+    mark: value in the environment that identifies its descendants on Linux.
+    Only `wake` is thread-safe.
     """
 
     def __init__(
@@ -110,12 +119,12 @@ class RunningProcess:
                 start_new_session=True,
                 pass_fds=inherited,
             )
-        except BaseException:  # nothing started is left to watch; the call shows the error
+        except BaseException:  # leave no process behind; the caller reports the error
             REAPER.give_up(self.mark)
             raise
         REAPER.watch(self.process.pid, self.mark)
         assert self.process.stdout is not None
-        # The outputs that are still open, with who takes each.
+        # Outputs that are still open, each with its receiver.
         self._outputs = {self.process.stdout.fileno(): feed}
         if feed_errors is not None and self.process.stderr is not None:
             self._outputs[self.process.stderr.fileno()] = feed_errors
@@ -128,23 +137,23 @@ class RunningProcess:
         self._watch.register(self._ear, selectors.EVENT_READ)
         self._handle = -1
         self._nap = 0.002
-        # Where the kernel has it, the exit itself wakes us.
+        # If the kernel supports it, the exit itself wakes `read`.
         with suppress(AttributeError, OSError):
             self._handle = os.pidfd_open(self.process.pid)
             self._watch.register(self._handle, selectors.EVENT_READ)
 
     def wake(self) -> None:
-        """Make a `read` that waits return. A closed socket, unlike a closed descriptor, cannot be someone else's."""
+        """Make a waiting `read` return. Uses a socket, as a closed descriptor may already belong to another file."""
         with suppress(OSError):
             self._bell.send(b"!")
 
     @property
     def wakes(self) -> bool:
-        """Whether the exit itself ends a `read`."""
+        """Return True if the exit of the process ends a `read`."""
         return self._handle >= 0
 
     def exited(self) -> bool:
-        """Whether the process ended. It is not reaped yet: until then its group's number is ours alone."""
+        """Return True if the process ended. It is not reaped yet, so that its group ID cannot be reused."""
         if self.process.returncode is not None:
             return True
         if not hasattr(os, "waitid"):
@@ -152,8 +161,10 @@ class RunningProcess:
         return os.waitid(os.P_PID, self.process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
     def step(self, until: float, stop: bool, tick: float = 1.0) -> Cause | None:
-        """Read for up to `tick` seconds, or less where nothing tells of the exit; None while it goes on, else how it
-        came to its end. It is ended here where it is to stop, or its time, `until` as from monotonic, is over."""
+        """Read for up to `tick` seconds, less if the exit must be polled; return None while it runs, else why it ended.
+
+        Ends it if `stop` is set, or at the time `until` of `monotonic`.
+        """
         if self.exited():
             return "exit"
         left = until - monotonic()
@@ -164,9 +175,9 @@ class RunningProcess:
         return "interrupted" if stop else "time-out"
 
     def read(self, seconds: float) -> None:
-        """Take in what there is to read, waiting up to `seconds` for output, the exit or a wake-up."""
+        """Read available output, waiting up to `seconds` for output, the exit or a wake-up."""
         if not self._outputs and self._handle < 0:
-            # Nothing tells of the exit: look again soon, then less often.
+            # The exit must be polled: soon at first, then less often.
             seconds = min(seconds, self._nap)
             self._nap = min(self._nap * 1.5, TICK)
         for key, _ in self._watch.select(seconds):
@@ -186,19 +197,19 @@ class RunningProcess:
         return True
 
     def drain(self) -> None:
-        """Take in what is in the pipe already. Someone may be filling it still, hence the bound."""
+        """Read what is already in the pipe; bounded, as a process may still be writing."""
         until = monotonic() + GRACE
         for output in list(self._outputs):
             while output in self._outputs and self._take(output) and monotonic() < until:
                 pass
 
     def end(self) -> None:
-        """End the process and its group: ask, wait a moment, then by force."""
+        """End the process and its group: SIGTERM, a short wait, then SIGKILL."""
         pid = self.process.pid
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(pid, signal.SIGTERM)
         until = monotonic() + GRACE
-        # An open pipe means that some member is still busy with its own ending.
+        # An open pipe means that some member is still shutting down.
         while (self._outputs or not self.exited()) and (left := until - monotonic()) > 0:
             self.read(min(left, 0.01) if self.exited() else left)
         with suppress(ProcessLookupError, PermissionError):
@@ -208,7 +219,7 @@ class RunningProcess:
             self.process.wait(2)
 
     def group_lives(self) -> bool:
-        """Whether members of the group outlived the process."""
+        """Return True if members of the group outlived the process."""
         try:
             os.killpg(self.process.pid, 0)
         except ProcessLookupError:
@@ -218,7 +229,7 @@ class RunningProcess:
         return True
 
     def close(self, *, strays: bool = False) -> None:
-        """Give back every descriptor. strays: what the process left behind is to end with the program."""
+        """Close all descriptors. strays: processes left behind will be ended with the program."""
         REAPER.forget(self.process.pid, strays=strays)
         self._watch.close()
         self._bell.close()
@@ -231,7 +242,7 @@ class RunningProcess:
 
 
 def end_strays(mark: str) -> None:
-    """Kill what left the process group, known by the mark in its environment. Only where there is a /proc."""
+    """Kill processes that left the group, found by the mark in their environment. Needs /proc."""
     needle = f":{mark}".encode()
     for _ in range(3):
         found = False
@@ -245,7 +256,7 @@ def end_strays(mark: str) -> None:
 
 
 class OutputFilter:
-    """Output on its way to a user: harmless text, in portions not too small, too large or too frequent."""
+    """Prepares output for the screen: safe text, in portions of limited size and frequency."""
 
     def __init__(self, portion: int = 8_000, pause: float = TICK) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
@@ -253,14 +264,14 @@ class OutputFilter:
         self._pending, self._skipped, self._last = b"", 0, 0.0
 
     def feed(self, data: bytes) -> None:
-        """Take the next bytes; of a flood, only the latest are kept."""
+        """Add bytes; of a flood, only the latest are kept."""
         self._pending += data
         if len(self._pending) > self._portion:
             self._skipped += len(self._pending) - self._portion
             self._pending = self._pending[-self._portion :]
 
     def take(self, all_of_it: bool = False) -> str:
-        """What may be shown now, "" for nothing yet. An escape sequence is held back until it is whole."""
+        """Return the text to show now, "" for none yet. An incomplete escape sequence is held back."""
         now = monotonic()
         if not self._pending or (now - self._last < self._pause and not all_of_it):
             return ""

@@ -1,8 +1,8 @@
-"""What carries over from one command to the next, as data: exported variables, beside the working directory.
+"""State that carries over from one command to the next: the working directory and exported variables.
 
-`carry.bash` makes a command report, at its end, where it was and what it exports. The difference to the environment
-that all commands start with is passed to the next one. What was imposed on one command only (the gate hardens reads of
-git, the sandbox has a directory for temporary files) is no change of that command's, and never passed on.
+`carry.bash` makes a command report its directory and exports when it ends. The difference from the initial environment
+is passed to the next command. Variables that the program set for one command only (to harden reads of git, or for the
+sandbox's temporary directory) are not changes by that command, and never passed on.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ if TYPE_CHECKING:
 MARK = "_AGENT_COMMAND"
 CHANNEL = "_AGENT_CARRY"
 MOST = 65_536
-# Bash expands this value like a word in double quotes.
+# Bash expands this value like a double-quoted word.
 _FILE = re.sub(r'([\\$`"])', r"\\\1", str(Path(__file__).with_name("carry.bash")))
-# Far above what commands use for themselves.
+# Far above the descriptors that commands use.
 _DESCRIPTOR = 200
 _LONGEST = 4_000_000
-# Ours, bash's own, what the gate resolves `~` by, and what puts code into every program, bash first of all.
+# Ours, bash's own, those that permissions resolve `~` by, and those that inject code into every program, bash included.
 _NEVER = (
     frozenset((MARK, CHANNEL, "PWD", "OLDPWD", "SHLVL", "_", "HOME", "LD_PRELOAD", "LD_AUDIT", "DYLD_INSERT_LIBRARIES"))
     | STARTUP
     | CALM.keys()
 )
-# Useless and harmful in part, and their other part, GIT_CONFIG_KEY_n, has the name of a key: git refuses to run
-# with a count or a value that has no key.
+# Partial sets are harmful, and GIT_CONFIG_KEY_n looks like a secret by its name: git refuses to run with a count or a
+# value without its key.
 _GIT_CONFIG = re.compile(r"GIT_CONFIG_(?:COUNT|KEY_\d+|VALUE_\d+)")
-# What logs of earlier versions hold beside a GIT_CONFIG_COUNT: the hardening of a read of git, taken for exports.
+# In logs of earlier versions together with a GIT_CONFIG_COUNT: the hardening of a read of git, mistaken for exports.
 _LEAKED = {"GIT_ALLOW_PROTOCOL": "none", "GIT_NO_LAZY_FETCH": "1", "GIT_OPTIONAL_LOCKS": "0"}
-# The same of the sandbox: a directory that is gone.
+# The same for the sandbox: a directory that no longer exists.
 _SANDBOX_TEMP = re.compile(r".*/agent-sandbox-[^/]*")
 
 
@@ -47,19 +47,18 @@ _NOTHING: tuple[bytes, frozenset[str]] = (b"", frozenset())
 
 
 class ShellSnapshot(Value, tag="Carried"):
-    """What the next command starts with: its directory, and the variables that differ; None for one that is unset."""
+    """State for the next command. variables: those that differ from the initial ones; None for one that is unset."""
 
     cwd: str
     variables: dict[str, str | None] = {}  # noqa: RUF012 - never changed
 
 
 class ShellState(ToolState):
-    """The exported variables that commands of one conversation have changed; a sub-agent has its own."""
+    """Exported variables that commands of a conversation have changed; a sub-agent has its own."""
 
     def __init__(self) -> None:
         self.variables: dict[str, str | None] = {}
-        # What the last command reported, and what was imposed on it, where that changed nothing: most of the next ones
-        # report the same.
+        # Report of the last command, and variables imposed on it, if it changed nothing: most commands report the same.
         self.known: tuple[bytes, frozenset[str]] = _NOTHING
 
     def nested(self) -> ShellState:
@@ -68,11 +67,11 @@ class ShellState(ToolState):
         return other
 
     def reset(self) -> None:
-        """The next command starts with the environment as it was at first."""
+        """Start the next command with the initial environment."""
         self.variables, self.known = {}, _NOTHING
 
     def restore(self, variables: Mapping[str, str | None]) -> None:
-        """Start from what `public` gave and a log kept; what earlier versions left there by mistake is dropped."""
+        """Restore the variables that `public` wrote to a log; drop those that earlier versions wrote by mistake."""
         self.reset()
         leaked = _LEAKED if "GIT_CONFIG_COUNT" in variables else {}
         self.variables = {
@@ -84,15 +83,15 @@ class ShellState(ToolState):
         }
 
     def public(self) -> dict[str, str | None]:
-        """What may be written down: no variable that holds a secret, and none that is of no use without one."""
+        """Return the variables that may be stored: none with a secret, and none that is useless without one."""
         return {name: value for name, value in self.variables.items() if _storable(name, value)}
 
     def exported(self) -> dict[str, str]:
-        """The variables that were changed, for the gate; one that is unset counts as empty."""
+        """Return the changed variables, for permission checks; an unset one counts as empty."""
         return {name: value or "" for name, value in self.variables.items()}
 
     def applied(self, base: Mapping[str, str]) -> dict[str, str]:
-        """The environment of the next command, from the one that all start with."""
+        """Return the environment of the next command, from the initial one."""
         env = {**base, **{n: v for n, v in self.variables.items() if v is not None}}
         for name in [n for n, v in self.variables.items() if v is None]:
             env.pop(name, None)
@@ -101,17 +100,17 @@ class ShellState(ToolState):
     def learn(
         self, exported: Mapping[str, str], base: Mapping[str, str], imposed: frozenset[str] = frozenset()
     ) -> bool:
-        """Take over what a command exported at its end. False where that is too much: all stays as it was.
+        """Store the variables that a command exported at its end. Return False, with no change, if they are too large.
 
-        base: the environment that all commands start with. imposed: the variables that were set or unset for just this
-        command; of these nothing is taken over.
+        base: the initial environment of commands.
+        imposed: variables set or unset by the program for just this command; ignored.
         """
         self.known = _NOTHING
         apart = _NEVER | imposed
         changed: dict[str, str | None] = {
             n: v for n, v in exported.items() if n not in apart and not n.startswith("BASH_FUNC_") and base.get(n) != v
         }
-        # Bash passes on what is no name of a variable, and does not report it.
+        # Bash passes on invalid variable names without reporting them.
         changed |= {n: None for n in base if n not in exported and n not in apart and re.fullmatch(r"[A-Za-z_]\w*", n)}
         changed |= {n: v for n, v in self.variables.items() if n in imposed}
         if sum(len(n) + len(v or "") for n, v in changed.items()) > MOST:
@@ -121,12 +120,12 @@ class ShellState(ToolState):
 
 
 def carried_state(ctx: ToolContext) -> ShellSnapshot:
-    """What the next command starts with, as it may be written down."""
+    """Return the state for the next command, as it may be stored."""
     return ShellSnapshot(str(ctx.workspace.cwd), ctx.state(ShellState).public())
 
 
 def restore_carried(ctx: ToolContext, carried: ShellSnapshot) -> None:
-    """Start commands with what was written down, as far as that is possible here and now."""
+    """Restore a stored state, as far as it is still possible."""
     cwd = Path(carried.cwd)
     if os.path.isdir(cwd) and ctx.workspace.inside(cwd):  # noqa: PTH112 - the method raises where a parent is closed
         ctx.workspace.cwd = cwd
@@ -134,14 +133,14 @@ def restore_carried(ctx: ToolContext, carried: ShellSnapshot) -> None:
 
 
 class Channel:
-    """A nameless file that one command tells its end through. Raises OSError where there can be none."""
+    """An unnamed file through which a command reports its end. Raises OSError if it cannot be created."""
 
     def __init__(self) -> None:
         self.fd = _nameless()
         self.env = {"BASH_ENV": _FILE, CHANNEL: str(self.fd)}
 
     def read(self) -> bytes:
-        """What the command told; nothing where that is not whole."""
+        """Return the report of the command; b"" if it is incomplete."""
         size = os.fstat(self.fd).st_size
         data = os.pread(self.fd, size, 0) if size <= _LONGEST else b""
         return data if data.endswith(b"\0") and data.count(b"\0") == 2 else b""
@@ -151,7 +150,7 @@ class Channel:
 
 
 def imposed(given: Mapping[str, str], ran: Mapping[str, str]) -> frozenset[str]:
-    """The variables in which the environment that a command ran with differs from the one it was given."""
+    """Return the variables in which the environment of a command differs from the one it was given."""
     return frozenset(name for name in given.keys() | ran.keys() if given.get(name) != ran.get(name))
 
 
@@ -160,7 +159,7 @@ def _storable(name: str, value: str | None) -> bool:
 
 
 def parse_exports(data: bytes) -> tuple[Path | None, dict[str, str]]:
-    """The directory, None for one that was removed, and the exported variables, from what a command told."""
+    """Parse the report of a command: its directory, None if it was removed, and the exported variables."""
     where, _, rest = data.partition(b"\0")
     directory = Path(os.fsdecode(where.removesuffix(b"\n"))) if where.startswith(b"/") else None
     return directory, {os.fsdecode(n): os.fsdecode(v) for n, v in exports(rest[:-1])}
@@ -180,7 +179,7 @@ def _nameless() -> int:
     try:
         return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, _DESCRIPTOR)
     except OSError:
-        # Few descriptors are allowed here.
+        # The limit of descriptors is low.
         return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 10)
     finally:
         os.close(fd)
@@ -192,7 +191,7 @@ _LINE = rb"%s(?:=(\((?:%s|\s)*\)|(?:%s)*))?\n" % (_NAME, _PIECE, _PIECE)
 
 
 def exports(text: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """The variables in the output of `export -p`, exact to the byte. Those without a value and arrays are left out."""
+    """Parse the variables in the output of `export -p`, byte for byte. Skips those without a value and arrays."""
     for match in re.finditer(_LINE, text, re.DOTALL):
         name, value = match.groups()
         if value is not None and not value.startswith(b"("):
@@ -200,7 +199,7 @@ def exports(text: bytes) -> Iterator[tuple[bytes, bytes]]:
 
 
 def unquoted(word: bytes) -> bytes:
-    """The value of a word as bash writes it: bare, in double or single quotes, or as $'...'."""
+    """Return the value of a word as bash prints it: bare, in double or single quotes, or as $'...'."""
     if word.startswith(b'"') and b"\\" not in word and word.count(b'"') == 2:
         return word[1:-1]
     return b"".join(_plain(piece) for piece in re.findall(_PIECE, word, re.DOTALL))
