@@ -31,7 +31,7 @@ def test_what_it_changed_is_told_and_the_next_edit_fits(bench: Bench) -> None:
     assert path.read_text() == "1ONE\nTWO\n"
     assert result.text == (
         "Edited a.txt (+1 -1). It now reads:\n     1\t1ONE\n     2\tTWO\n"
-        "[The commands of after_edit changed a.txt (+2 -2); edit what is there now:]\n"
+        "[The commands of after_edit changed a.txt (+2 -2); edit the current content:]\n"
         "@@ -1,2 +1,2 @@\n-1one\n-two\n+1ONE\n+TWO"
     )
     assert result.display == Diff("a.txt", "@@ -1,2 +1,2 @@\n-one\n-two\n+1ONE\n+TWO", 2, 2)
@@ -84,7 +84,7 @@ def test_every_glob_that_fits_counts_in_order_and_a_bad_one_is_told(bench: Bench
     after(bench, {"*.txt": "echo first >> log", "[z-a]": "echo never", "a*": "echo second >> log"})
     said = bench("Write", file_path="a.txt", content="x\n").text
     assert (bench.root / "log").read_text() == "first\nsecond\n"
-    assert "[after_edit: The pattern '[z-a]' cannot be read" in said
+    assert "[after_edit: Invalid pattern '[z-a]'" in said
 
 
 @pytest.mark.parametrize(
@@ -156,7 +156,7 @@ def test_one_that_undoes_the_edit_is_told(bench: Bench) -> None:
     bench.file("a.txt", "one\n")
     after(bench, {"*.txt": "echo one > {file}"})
     assert edited(bench, "a.txt").text == (
-        "Edited a.txt (+1 -1).\n[The commands of after_edit changed a.txt (+1 -1); edit what is there now:]\n"
+        "Edited a.txt (+1 -1).\n[The commands of after_edit changed a.txt (+1 -1); edit the current content:]\n"
         "@@ -1 +1 @@\n-1one\n+one"
     )
 

@@ -98,8 +98,8 @@ def test_sections_are_added_removed_and_changed() -> None:
     ("text", "sentence"),
     [
         (f"x\n{BORDER}\n## Stepps\n1. a", 'There is no section "## Stepps"; the sections are Steps, Files'),
-        (f"x\n{BORDER}\n## Steps\njust words", '"just words" is no item'),
-        (f"x\n{BORDER}\n- item", '"- item" is no item'),
+        (f"x\n{BORDER}\n## Steps\njust words", '"just words" is not a list item'),
+        (f"x\n{BORDER}\n- item", '"- item" is not a list item'),
         ("x\n## Steps\n1. a", "put this line above the first section"),
         (f"\n\n{BORDER}\n", "The plan is empty."),
     ],

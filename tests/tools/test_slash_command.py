@@ -32,7 +32,7 @@ def test_it_is_offered_only_where_there_are_commands(bench: Bench) -> None:
     assert bench("SlashCommand", command="/review a.py b.py").text.endswith("do it now:\n\nReview a.py b.py.")
     assert bench("SlashCommand", command="review").text.endswith("Review .")
     assert bench.fails("SlashCommand", command="/revue x") == (
-        "There is no command /revue. The user's commands are: /review."
+        "Unknown command /revue. The user's commands are: /review."
     )
 
 

@@ -1,4 +1,4 @@
-"""AskUserQuestion: one to four questions to the user, with options and room for their own words."""
+"""The AskUserQuestion tool: one to four questions to the user, with options and a free answer."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Question(Value):
 
 
 class AskUserQuestionArgs(Value):
-    """What is asked."""
+    """The arguments of AskUserQuestion."""
 
     questions: Annotated[tuple[Question, ...], "One to four questions"]
 

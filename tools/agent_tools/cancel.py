@@ -1,4 +1,4 @@
-"""One token per turn that says "stop now", and wakes whatever is blocked."""
+"""The cancel token of a turn: signals "stop now" and wakes blocked calls."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ class CancelledError(Exception):
 
 
 class CancelToken:
-    """Set once, from any thread or signal handler. Callbacks run in the canceller's thread and must not block.
+    """A flag set once, from any thread or signal handler. Callbacks run in the cancelling thread and must not block.
 
-    A plain flag and short sleeps, no lock: a signal handler may interrupt this very thread while it waits, and a lock
-    that it holds then could never be taken.
+    Uses a plain flag and short sleeps, no lock: a signal handler may interrupt this very thread while it waits, and
+    could then never acquire a lock that the thread holds.
     """
 
     def __init__(self) -> None:
         self._cancelled = False
-        # Who or what cancelled, as the result of a call that was under way says it.
+        # Who or what cancelled, for the result of a call that was running.
         self.reason = "interrupted by the user"
         self._callbacks: dict[object, Callable[[], None]] = {}
 
@@ -30,7 +30,7 @@ class CancelToken:
         return self._cancelled
 
     def cancel(self, reason: str = "") -> None:
-        """Stop: wakes waiters, then runs the callbacks once. Cancelling again does nothing."""
+        """Cancel: wake waiters, then run the callbacks once. Cancelling again does nothing."""
         if self._cancelled:
             return
         self.reason = reason or self.reason
@@ -39,7 +39,7 @@ class CancelToken:
             callback()
 
     def on_cancel(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Run `callback` on cancellation (at once, if that already happened); returns what unregisters it."""
+        """Run `callback` on cancellation, at once if already cancelled; return a function that unregisters it."""
         key = object()
         self._callbacks[key] = callback
         if self._cancelled:
@@ -47,13 +47,13 @@ class CancelToken:
         return lambda: self._callbacks.pop(key, None) and None
 
     def wait(self, seconds: float) -> bool:
-        """Sleep for up to `seconds`; True as soon as the token is cancelled."""
+        """Sleep for up to `seconds`; return True as soon as the token is cancelled."""
         end = time.monotonic() + seconds
         while not self._cancelled and (left := end - time.monotonic()) > 0:
             time.sleep(min(left, _SLICE))
         return self._cancelled
 
     def check(self) -> None:
-        """Raise `Cancelled` if the token was cancelled."""
+        """Raise CancelledError if the token was cancelled."""
         if self._cancelled:
             raise CancelledError

@@ -1,4 +1,4 @@
-"""What a user may see of a tool call: plain data, rendered by whichever front end is there."""
+"""Displays of a tool call for the user: plain data, rendered by the front end."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from agent_tools.record import Value
 
 
 class Diff(Value, tag="Diff"):
-    """A change to one file. `patch` is a unified diff with three context lines and no file header."""
+    """A change to one file. patch: a unified diff with three context lines and no file header."""
 
     path: str
     patch: str
@@ -24,7 +24,7 @@ class Diffs(Value, tag="Diffs"):
 
 
 class Listing(Value, tag="Listing"):
-    """Names that were found: files, matches, directory entries."""
+    """Names found: files, matches, directory entries. more: number of lines not listed."""
 
     title: str
     lines: tuple[str, ...] = ()
@@ -32,7 +32,7 @@ class Listing(Value, tag="Listing"):
 
 
 class FileView(Value, tag="FileView"):
-    """Part of a file, as it was read. `first` counts from 1."""
+    """Part of a file that was read. first: first line, from 1. lines: how many. total: lines of the file."""
 
     path: str
     first: int
@@ -41,7 +41,7 @@ class FileView(Value, tag="FileView"):
 
 
 class CommandOutput(Value, tag="CommandOutput"):
-    """A command that ran. `exit_code` is None where a signal or the time-out ended it."""
+    """A command that ran. exit_code: None if a signal or the time-out ended it."""
 
     command: str
     output: str
@@ -63,14 +63,14 @@ class TodoItem(Value, tag="TodoItem"):
 
     @property
     def label(self) -> str:
-        """The content with what tells the step from others, for the model."""
+        """Return the content with ID and priority, for the model."""
         parts = [f"id {self.id}" if self.id else "", f"{self.priority} priority" if self.priority else ""]
         shown = ", ".join(filter(None, parts))
         return f"{self.content} ({shown})" if shown else self.content
 
 
 class TodoView(Value, tag="TodoView"):
-    """The whole plan, as it now stands."""
+    """The whole current plan."""
 
     items: tuple[TodoItem, ...]
 

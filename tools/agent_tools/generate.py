@@ -1,4 +1,4 @@
-"""`python -m agent_tools.generate` writes schemas.json: what each built-in tool takes, as JSON schemas."""
+"""`python -m agent_tools.generate` writes schemas.json: the JSON schemas of the arguments of the built-in tools."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ FILE = Path(__file__).parent / "schemas.json"
 
 
 def generated() -> str:
-    """The content that schemas.json should have: one tool a line."""
+    """Return the expected content of schemas.json, one tool per line."""
     lines = (f'"{t.name}":{json.dumps(build_schema(t.Args), separators=(",", ":"))}' for t in BUILTIN)
     return "{\n" + ",\n".join(lines) + "\n}\n"
 

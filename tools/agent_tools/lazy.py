@@ -1,11 +1,11 @@
-"""Imports at the top of a file that load nothing before they are used.
+"""Imports at the top of a file that load a module only when it is used.
 
     with lazy_imports():
         from agent_cli.engine import hook_points
 
-binds `hook_points` to a stand-in for that module, which is imported when something of it is first looked up. Only whole
-modules can be imported in this way. It is for what a one-shot run would pay for and most runs never need; a test
-compares what such a run imports with a list.
+binds `hook_points` to a proxy for that module, which is imported when an attribute is first used. Only whole modules
+can be imported in this way. It is for modules that are slow to import and not needed by most one-shot runs; a test
+compares the imports of such a run with a list.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _one_at_a_time = Lock()
 
 
 class LazyModule(ModuleType):
-    """Stands for a module that is imported when an attribute of it is first used."""
+    """A proxy for a module that is imported when an attribute of it is first used."""
 
     def __getattr__(self, name: str) -> Any:
         # Not from `sys.modules`: another thread may be in the middle of importing it, and this waits for that.
@@ -36,7 +36,7 @@ class LazyModule(ModuleType):
 
 
 class _LazyPackage:
-    """What `from package import module` looks its names up in."""
+    """A package in which `from package import module` finds lazy modules."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -46,7 +46,7 @@ class _LazyPackage:
 
 
 class lazy_imports:  # noqa: N801 - used as a statement
-    """Make the imports of this block lazy, and no others, in this thread or another."""
+    """Make the imports of this block lazy, but no others in this or another thread."""
 
     def __enter__(self) -> None:
         _one_at_a_time.acquire()

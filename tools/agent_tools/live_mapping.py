@@ -1,4 +1,4 @@
-"""A mapping that is looked at by many, and replaced as a whole by its owner."""
+"""A mapping with many readers whose content is replaced as a whole by its owner."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ V = TypeVar("V")
 
 
 class LiveMapping(Mapping[str, V]):
-    """A mapping whose content can be replaced at any time, from any thread: who looks sees the old or the new."""
+    """A mapping whose content can be replaced at any time, from any thread: readers see the old or the new content."""
 
     def __init__(self, content: Mapping[str, V]) -> None:
         self.content = content
 
     def replace(self, content: Mapping[str, V]) -> None:
-        """Hold this from now on. The mapping is not copied."""
+        """Replace the content. The given mapping is not copied."""
         self.content = content
 
     def __getitem__(self, name: str) -> V:

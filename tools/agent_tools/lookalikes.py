@@ -1,9 +1,9 @@
-"""Characters that look like others, or cannot be seen, written out where a user decides.
+"""Escape characters that look like others or are invisible, in text that a user approves.
 
-The first `a` of `paypal.com` may be Cyrillic: the user then reads `p\\u0430ypal.com`.
+The first `a` of `paypal.com` may be Cyrillic: the user then sees `p\\u0430ypal.com`.
 
-Honest text stays as it is: words in one script, emoji sequences, marks as languages use them, full-width signs between
-ideographs. What is judged is a word: letters, marks and digits without a sign or blank between.
+Ordinary text is unchanged: words in one script, emoji sequences, marks as languages use them, full-width signs between
+ideographs. The unit is a word: letters, marks and digits without a sign or space between.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from unicodedata import category, combining, name, normalize
 
 from agent_tools.text import code_escape, escape_controls
 
-# By script: where its letters are, and those that can be taken for Latin ones (or digits).
+# Script to its letters, and those that can be mistaken for Latin ones (or digits).
 _RANGES = {
     "Greek": ((0x370, 0x3FF), (0x1F00, 0x1FFF)),
     "Cyrillic": ((0x400, 0x52F), (0x1C80, 0x1C8F), (0x2DE0, 0x2DFF), (0xA640, 0xA69F)),
@@ -33,7 +33,7 @@ _ALIKE = {
     "Lisu": "ꓐꓑꓒꓓꓔꓖꓗꓙꓚꓜꓝꓟꓠꓡꓢꓣꓦꓧꓪꓫꓬꓮꓰꓲꓳꓴ",
     "Deseret": "𐐄𐐎𐐐𐐛𐐠𐐬𐐴𐐿𐑀",
 }  # fmt: skip
-# Letters of phonetic alphabets and of mathematics, which no language writes words with.
+# Letters of phonetic alphabets and mathematics, which no language uses in words.
 _PHONETIC = (
     "\u0250-\u02af\u1d00-\u1dbf\u01c0-\u01c3\u2100-\u214f\u24b6-\u24e9\U0001d400-\U0001d7ff\U0001f130-\U0001f189"
 )
@@ -53,18 +53,18 @@ _EMOJI = re.compile(
 )
 _JOINED = re.compile("[\u0600-\u06ff\u0700-\u109f\u1780-\u17ff\u1800-\u18af\ua840-\uabff\ufb50-\ufdff\ufe70-\ufeff]")
 _WORD = re.compile(r"[^\W_]+(?:[^\W_]|[\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff])*")
-# Behind these a command begins, as at the beginning of a text.
+# A command starts after these, as at the start of a text.
 _BEGINS = ";|&(`{\n"
 _OVERLAYS = re.compile("[\u0334-\u0338\u20d2\u20d3\u20d8-\u20da\u20e5\u20e6\u20ea\u20eb]")
 
 
 def visible(text: str) -> str:
-    """The text, inert, with everything written out by its code that could pass for something else."""
+    """Return the text with controls escaped, and every character that could be mistaken for another one."""
     return escape_controls(_written_out(text) if not text.isascii() else text)
 
 
 def named_lookalikes(*texts: str) -> str:
-    """What `visible` writes out in these texts, by name, in a sentence; "" for nothing."""
+    """Return a phrase that names the characters that `visible` escapes in these texts; "" for none."""
     found: dict[str, None] = {}
     for text in texts:
         if not text.isascii():
@@ -73,12 +73,12 @@ def named_lookalikes(*texts: str) -> str:
             found.update(dict.fromkeys(text[n] for n in places))
     if not found:
         return ""
-    shown = [f"{code_escape(ord(c))} is {name(c, 'a character without a name')}" for c in list(found)[:_NAMED]]
+    shown = [f"{code_escape(ord(c))} is {name(c, 'an unnamed character')}" for c in list(found)[:_NAMED]]
     more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
-    return f"contains characters that look like others or cannot be seen: {', '.join(shown)}{more}"
+    return f"contains characters that look like others or are invisible: {', '.join(shown)}{more}"
 
 
-# How many characters are named; how many words around one are looked at.
+# How many characters are named; how many words around one are examined.
 _NAMED, _NEAR = 4, 4
 
 
@@ -88,7 +88,7 @@ def _written_out(text: str) -> str:
 
 
 def _odd(text: str) -> set[int]:
-    """The places of the characters to be written out."""
+    """Return the positions of the characters to escape."""
     return {*_in_words(text), *_signs(text), *_joiners(text), *_marks(text)}
 
 
@@ -110,7 +110,7 @@ def _in_words(text: str) -> set[int]:
 
 
 def _among_its_like(text: str, words: list[re.Match[str]], number: int, script: str) -> bool:
-    """Whether a word stands in a sentence of its script, with a word near it that could be no other's."""
+    """Return True if a word is in a sentence of its script, near a word that can be of no other script."""
     start = words[number].start()
     while start and text[start - 1] in " \t":
         start -= 1
@@ -120,7 +120,7 @@ def _among_its_like(text: str, words: list[re.Match[str]], number: int, script: 
 
 
 def _has_own(text: str, words: list[re.Match[str]], number: int, script: str, step: int) -> bool:
-    """Whether, of the next words of the script in a direction, one could be no Latin word."""
+    """Return True if one of the next words of the script in a direction cannot be mistaken for a Latin word."""
     for _ in range(_NEAR):
         here, number = words[number], number + step
         if not 0 <= number < len(words):
@@ -147,7 +147,7 @@ def _signs(text: str) -> set[int]:
         if char in "\xa0\u202f":
             honest = before == "«" or (after != "" and after in "!?:;»%€")
         else:
-            # A dash is none where an option begins.
+            # A dash that starts an option is not a dash between words.
             option = (before == "" or before.isspace()) and (after.isalnum() or after in _DASHES)
             honest = char in _DASHES and not option and after not in _DASHES
         if not honest:
@@ -156,7 +156,7 @@ def _signs(text: str) -> set[int]:
 
 
 def _joiners(text: str) -> set[int]:
-    """Joiners and variation selectors that do not belong where they are."""
+    """Return joiners and variation selectors that are out of place."""
     found: set[int] = set()
     for match in re.finditer("[\u200c\u200d\ufe00-\ufe0f\u180b-\u180f]", text):
         n, char = match.start(), match[0]
@@ -181,7 +181,7 @@ def _joiners(text: str) -> set[int]:
 
 
 def _marks(text: str) -> set[int]:
-    """Marks that stand on nothing, strike something through, or are stacked more than two high."""
+    """Return marks without a base character, strike-through marks, and marks stacked more than two high."""
     found: set[int] = set()
     height, base = 0, ""
     for n, char in enumerate(text):
@@ -203,7 +203,7 @@ def _looks_latin() -> frozenset[str]:
 
 @cache
 def _script(char: str) -> str:
-    """The script of a letter, as far as it matters here."""
+    """Return the script of a letter, as far as it matters here."""
     code = ord(char)
     for script, ranges in _RANGES.items():
         if any(first <= code <= last for first, last in ranges):

@@ -1,4 +1,4 @@
-"""What a message may carry beside text: images and PDF documents, as the bytes that a provider is sent."""
+"""Attachments of a message: images and PDF documents, in the form sent to a provider."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ MediaKind = Literal["image", "pdf"]
 
 
 class Media(Value, tag="Media"):
-    """One attachment. `mime`: such as image/png. `data`: base64 without line breaks. `name`: as it was given."""
+    """One attachment. mime: such as image/png. data: base64 without line breaks. name: of the file, as given."""
 
     mime: str
     data: str

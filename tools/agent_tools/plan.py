@@ -1,7 +1,4 @@
-"""ExitPlanMode and PlanProgress: a plan is proposed to the user as markdown, and its steps are marked when done.
-
-TodoWrite and TodoRead: the plan of the conversation.
-"""
+"""The plan tools: ExitPlanMode proposes a plan to the user; TodoWrite, TodoRead and PlanProgress keep the todo list."""
 
 from __future__ import annotations
 
@@ -14,7 +11,7 @@ from agent_tools.display import TodoItem, TodoView
 from agent_tools.record import Value
 from agent_tools.text import number_in, one_line
 
-# What a plan comes down to: the arguments of ExitPlanMode, and what they are called in a text.
+# Lists of a plan: arguments of ExitPlanMode to the headings of their sections in the text.
 SECTIONS = {
     "steps": "Steps",
     "files_to_create": "Files to create",
@@ -28,11 +25,11 @@ BORDER = f"<!-- Sections below this line, one item a line: {', '.join(SECTIONS.v
 
 
 class PlanFormatError(ValueError):
-    """An edited plan that cannot be read back; the message is a sentence for the user."""
+    """An edited plan cannot be parsed; the message is for the user."""
 
 
 class ExitPlanModeArgs(Value):
-    """A plan in prose, and what it comes down to."""
+    """The arguments of ExitPlanMode: a plan as text, and lists of its parts."""
 
     plan: Annotated[str, "The plan in markdown: what changes, in which order, how it is verified"]
     steps: Annotated[tuple[str, ...], "The steps in order; they become the todo list"] = ()
@@ -44,7 +41,7 @@ class ExitPlanModeArgs(Value):
 
 
 class ExitPlanMode(Tool[ExitPlanModeArgs]):
-    """Proposes a plan to the user, who approves it, sends it back with comments, or cancels the work."""
+    """Proposes a plan to the user, who approves it, rejects it with comments, or cancels the work."""
 
     name = "ExitPlanMode"
     Args = ExitPlanModeArgs
@@ -67,16 +64,16 @@ class ExitPlanMode(Tool[ExitPlanModeArgs]):
 
 
 def plan_text(data: dict[str, Any]) -> str:
-    """A proposed plan (the data of its `Suspend`) as markdown: its prose, then a section for each of its lists.
+    """Format a proposed plan (the data of its `Suspend`) as markdown: its text, then a section for each list.
 
-    Steps that the prose lists already are not listed again.
+    Steps that the text already lists are not repeated.
     """
     prose = _prose(data)
     return "\n\n".join(part for part in (prose, *_sections(data, prose)) if part)
 
 
 def plan_for_editor(data: dict[str, Any]) -> str:
-    """The same with a line between prose and sections, so that `plan_from` reads it back as it was."""
+    """Format a plan with a line between text and sections, so that `plan_from` can parse it."""
     prose = _prose(data)
     sections = list(_sections(data, prose))
     border = [BORDER] if sections or any(_is_border(line) or _is_section(line) for line in prose.split("\n")) else []
@@ -84,7 +81,7 @@ def plan_for_editor(data: dict[str, Any]) -> str:
 
 
 def plan_from(text: str) -> dict[str, Any]:
-    """The plan that an edited text means. Raises PlanFormatError with a sentence for the user."""
+    """Parse an edited plan. Raises PlanFormatError with a message for the user."""
     lines = text.split("\n")
     border = next((n for n in range(len(lines) - 1, -1, -1) if _is_border(lines[n])), None)
     if border is None:
@@ -110,8 +107,8 @@ def plan_from(text: str) -> dict[str, Any]:
             section[-1] += "\n" * (blank + 1) + re.sub(r"^(?: {1,4}|\t)", "", line)
         elif line.strip():
             raise PlanFormatError(
-                f'"{line.strip()}" is no item: begin an item with "- " or "1. " below a heading, and indent the '
-                "lines that continue it."
+                f'"{line.strip()}" is not a list item: start an item with "- " or "1. " below a heading, and indent '
+                "the lines that continue it."
             )
         blank = 0
     data: dict[str, Any] = {"plan": prose} | {name: _items(items) for name, items in found.items()}
@@ -136,7 +133,7 @@ def _sections(data: dict[str, Any], prose: str) -> Iterator[str]:
 
 
 def _heading(line: str) -> str:
-    """The title in a line that is a heading, in lower case; else nothing."""
+    """Return the title of a heading line in lower case; "" for any other line."""
     found = re.match(r"#+\s+(\S.*?)\s*#*\s*$", line)
     return found[1].lower().rstrip(":") if found else ""
 
@@ -154,13 +151,13 @@ def _items(texts: Iterable[str]) -> list[str]:
 
 
 def plan_items(plan: str) -> list[str]:
-    """The numbered items of a plan that names no steps, else its bullets."""
+    """Return the numbered items of a plan without steps, else its bullets."""
     numbered = re.findall(r"^\d+[.)]\s+(.+)$", plan, re.MULTILINE)
     return numbered or re.findall(r"^[-*]\s+(.+)$", plan, re.MULTILINE)
 
 
 class PlanProgressArgs(Value):
-    """Where the plan stands."""
+    """The arguments of PlanProgress."""
 
     step_id: Annotated[str, "Id of the finished step, or its number from 1"] = ""
     step_summary: Annotated[str, "What was done, in a few words"] = ""
@@ -171,7 +168,7 @@ class PlanProgressArgs(Value):
 
 
 class PlanProgress(Tool[PlanProgressArgs]):
-    """Marks a step without sending the whole list again."""
+    """Updates one step without sending the whole list again."""
 
     name = "PlanProgress"
     Args = PlanProgressArgs
@@ -183,8 +180,8 @@ class PlanProgress(Tool[PlanProgressArgs]):
         args = super().read(arguments)
         if not (args.step_id or args.next_step or args.plan_status == "completed"):
             raise ToolError(
-                "Invalid arguments. Name the step that is done (step_id), the one that begins (next_step), or say that "
-                'the whole plan is completed (plan_status "completed").'
+                "Invalid arguments. Give the finished step (step_id), the step that starts now (next_step), or "
+                'plan_status "completed" for the whole plan.'
             )
         return args
 
@@ -218,7 +215,7 @@ class PlanProgress(Tool[PlanProgressArgs]):
 
 
 def _find(plan: list[TodoItem], name: str) -> int:
-    """The place of a step by its id, its number, or its text. Raises ToolError."""
+    """Return the index of a step given its ID, number or text. Raises ToolError."""
     for index, item in enumerate(plan):
         if name in (item.id, item.content):
             return index
@@ -240,7 +237,7 @@ class TodoWriteArgs(Value):
 
 
 class TodoReadArgs(Value):
-    """TodoRead takes none."""
+    """TodoRead has no arguments."""
 
 
 class TodoWrite(Tool[TodoWriteArgs]):
@@ -272,7 +269,7 @@ class TodoWrite(Tool[TodoWriteArgs]):
 
 
 class TodoRead(Tool[TodoReadArgs]):
-    """Says the plan as it stands."""
+    """Returns the current plan."""
 
     name = "TodoRead"
     Args = TodoReadArgs
@@ -283,7 +280,7 @@ class TodoRead(Tool[TodoReadArgs]):
         return (Effect("state"),)
 
     def summary(self, args: TodoReadArgs, ctx: ToolContext) -> str:
-        return "Look at the plan"
+        return "Read the plan"
 
     def run(self, args: TodoReadArgs, ctx: ToolContext) -> ToolResult:
         lines = [f"{_SIGNS[item.status]} {one_line(item.label)}" for item in ctx.plan]
@@ -291,13 +288,13 @@ class TodoRead(Tool[TodoReadArgs]):
 
 
 def _check(items: tuple[TodoItem, ...]) -> None:
-    """Raises ToolError for a plan that cannot be shown or followed."""
+    """Raise ToolError for an invalid plan."""
     running = [item.content for item in items if item.status == "in_progress"]
     if len(running) > 1:
         raise ToolError(f"Only one step can be in_progress at a time, not {len(running)}: {'; '.join(running)}.")
     if any(not item.content.strip() for item in items):
-        raise ToolError("Every step needs a content that says what is to be done.")
+        raise ToolError("Every step needs content that describes what to do.")
     for what, names in (("content", [i.content.strip() for i in items]), ("id", [i.id for i in items if i.id])):
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice is not None:
-            raise ToolError(f"Two steps have the same {what}: {twice!r}. Each must be told apart.")
+            raise ToolError(f"Two steps have the same {what}: {twice!r}. Each must be unique.")

@@ -1,4 +1,4 @@
-"""Read: part of a text file, with line numbers; images, PDFs and notebooks in the form that a model understands."""
+"""The Read tool: part of a text file with line numbers; images, PDFs and notebooks in a form for the model."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class ReadArgs(Value):
 
 
 class Read(Tool[ReadArgs]):
-    """Reads a file: text in any usual encoding, and what a model can be shown otherwise."""
+    """Reads a file: text in any usual encoding, images, PDFs and notebooks."""
 
     name = "Read"
     Args = ReadArgs
@@ -63,7 +63,7 @@ class Read(Tool[ReadArgs]):
     def run(self, args: ReadArgs, ctx: ToolContext) -> ToolResult:
         first, limit = (1 if args.offset is None else args.offset), (LINES if args.limit is None else args.limit)
         if first < 0 or limit < 1:
-            raise ToolError("offset counts lines from 1, and limit is at least 1.")
+            raise ToolError("offset counts lines from 1, and limit must be at least 1.")
         first = max(first, 1)
         path = ctx.workspace.resolve(args.file_path)
         if _is_large(path):
@@ -73,7 +73,7 @@ class Read(Tool[ReadArgs]):
             raise not_found_error(path, ctx)
         name = ctx.workspace.spell(path)
         if data.startswith(b"%PDF-"):
-            # This and the other kinds are rarely read, and every start loads this file.
+            # Imported lazily: every start loads this file, but PDFs and images are rare.
             return pdf.show_pdf(data, name, args.offset, args.limit, ctx)
         text = decode_text(data)
         if text is None:
@@ -84,7 +84,7 @@ class Read(Tool[ReadArgs]):
 
 
 def _shown(text: TextFile, path: Path, first: int, limit: int, ctx: ToolContext) -> ToolResult:
-    """A text as lines, a notebook as cells."""
+    """Show a text as lines, a notebook as cells."""
     name, note = ctx.workspace.spell(path), ""
     if path.suffix.lower() == ".ipynb" and text.content.strip():
         try:
@@ -97,7 +97,7 @@ def _shown(text: TextFile, path: Path, first: int, limit: int, ctx: ToolContext)
 
 
 def _part_of_text(text: TextFile, path: Path, first: int, limit: int, note: str, ctx: ToolContext) -> ToolResult:
-    """Numbered lines of a file that is loaded."""
+    """Show numbered lines of a file that is loaded."""
     name = ctx.workspace.spell(path)
     lines = split_lines(text.content)
     if first > max(len(lines), 1):
@@ -121,7 +121,7 @@ def _part_of_text(text: TextFile, path: Path, first: int, limit: int, note: str,
 
 
 def _is_large(path: Path) -> bool:
-    """Whether a file has more than is ever loaded."""
+    """Return True if a file is too large to load."""
     try:
         return lstat_resolved(path).st_size > LIMIT
     except OSError:
@@ -129,7 +129,7 @@ def _is_large(path: Path) -> bool:
 
 
 def _part_of_large(path: Path, first: int, limit: int, ctx: ToolContext) -> ToolResult:
-    """Numbered lines of a file that is not loaded. It does not count as read: it is too large to be edited."""
+    """Show numbered lines of a file that is not loaded. It does not count as read: it is too large to edit."""
     name = ctx.workspace.spell(path)
     try:
         window = large_files.read_window(path, name, first, limit, CHARACTERS, ctx.cancel)
@@ -149,14 +149,14 @@ def _part_of_large(path: Path, first: int, limit: int, ctx: ToolContext) -> Tool
 
 
 def _not_text(data: bytes, name: str, ctx: ToolContext) -> ToolResult:
-    """An image, for a model that takes them. Raises ToolError for all else, saying what it is."""
+    """Show an image, if the model accepts images. Raises ToolError for any other file, naming what it is."""
     if (image := sniff(data)) is not None:
         return read_image(data, image, name, ctx)
     raise ToolError(f"{name} is {kind_of(data)} ({len(data):,} bytes), which Read cannot show.")
 
 
 def _nature(text: TextFile) -> list[str]:
-    """What the numbered lines do not show of a file, where it is out of the ordinary."""
+    """Return notes about an unusual encoding or line ends, which the numbered lines do not show."""
     notes = []
     if text.encoding != "utf-8" or text.mark:
         sure = any(text.encoding == encoding for _, encoding in MARKS)

@@ -1,7 +1,7 @@
-"""What a secret looks like: the names of variables that hold one, and the shapes of keys, tokens and passwords.
+"""Recognize secrets: names of variables that hold one, and patterns of keys, tokens and passwords.
 
-The one table of shapes. `holds_secret` and `without_secrets` judge variables of an environment; `agent_cli.core.redact`
-removes the same keys from what is logged, exported and reported.
+The only table of patterns. `holds_secret` and `without_secrets` check environment variables; `agent_cli.core.redact`
+removes the same keys from logs, exports and reports.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _NAMES = (
     r"(?i)(?:^|_)(?:\w*(?:API_?KEY|ACCESS_?KEY|SECRET|TOKEN|PASSW(?:OR)?D|PASSPHRASE)S?"
     r"|KEY|KEYS|PASS|PW|CREDENTIALS?|CREDS|COOKIES?|BEARER)(?:_|$)|[^_]_(?:AUTH|PAT|PWD)$"
 )
-# For each shape the literal texts one of which it contains, because looking for these first is far cheaper.
+# Each pattern with literals, one of which every match contains: searching for these first is much faster.
 _SHAPES: tuple[tuple[tuple[str, ...], str], ...] = (
     (("sk-",), r"sk-[A-Za-z0-9_-]{16,}"),  # Anthropic, OpenAI, OpenRouter, DeepSeek
     (("ghp_", "gho_", "ghu_", "ghs_", "ghr_"), r"gh[pousr]_[A-Za-z0-9]{20,}"),
@@ -60,8 +60,8 @@ _SHAPES: tuple[tuple[tuple[str, ...], str], ...] = (
     (("-----BEGIN ",), r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?-----END [A-Z ]*PRIVATE KEY-----"),
 )
 MARKS = tuple(mark for marks, _ in _SHAPES for mark in marks)
-# A password in a URL or in Go's `user:password@tcp(host)/name`, in the words of a connection string or its query, or
-# in a header. In an environment only: in free text most of them are examples.
+# A password in a URL or in Go's `user:password@tcp(host)/name`, in a connection string or its query, or in a header.
+# For environments only: in free text most of them are examples.
 _PASSWORD = (
     r"://[^/?#\s:@]*:(?P<url>[^/?#\s@]+)@"
     r"|\A[^/?#\s:@]+:(?P<dsn>[^\s@]+)@(?:tcp|unix)\("
@@ -69,36 +69,36 @@ _PASSWORD = (
     r"|(?:access|auth|private)_?token|client_?secret|sig|x-amz-signature)\s*=\s*(?P<word>[^\s;&]+)"
     r"|(?:\A|:\s*)(?:bearer|basic)\s+(?=\S*[\d=])(?P<header>[\w.+/=~-]{8,})"
 )
-# What each of these has in it, in lower case: first the sign, then one of the words.
+# Lower-case literals that a match contains: first the sign, then one of the words.
 _PASSWORD_MARKS = (
     ("@", (":",)),
     ("=", ("passw", "pwd", "key", "token", "secret", "sig")),
     (" ", ("bearer", "basic")),
 )
-# An AWS secret key has no mark. A path, a digest in hexadecimal and a word are none.
+# An AWS secret key has no prefix. Excludes paths, hexadecimal digests and words.
 _AWS_SECRET = r"(?=.*[A-Z])(?=.*[a-z])(?=.*\d)(?!/)[A-Za-z0-9/+]{40}"
 
 
 @lru_cache(maxsize=4096)
 def looks_like_key(name: str) -> bool:
-    """Whether a variable's name says that its value is secret: OPENAI_API_KEY, GH_TOKEN, DB_PASSWORD."""
+    """Return True if a variable's name indicates a secret: OPENAI_API_KEY, GH_TOKEN, DB_PASSWORD."""
     return bool(re.search(_NAMES, name))
 
 
 @lru_cache(maxsize=1)
 def shapes() -> re.Pattern[str]:
-    """The shapes of keys, wherever they stand in a text."""
+    """Return a pattern that matches keys anywhere in a text."""
     return re.compile("|".join(shape for _, shape in _SHAPES), re.DOTALL)
 
 
 @lru_cache(maxsize=1)
 def _shapes_at_a_word() -> re.Pattern[str]:
-    # A folder named task-management-something holds no `sk-...`.
+    # A folder named task-management-something contains no `sk-...` key.
     return re.compile(f"(?<![A-Za-z0-9])(?:{shapes().pattern})", re.DOTALL)
 
 
 def passwords_in(value: str) -> tuple[str, ...]:
-    """The passwords in a variable's value that is a URL, a connection string or a header."""
+    """Return the passwords in a variable's value that is a URL, a connection string or a header."""
     small = value.lower()
     if not any(sign in small and any(word in small for word in words) for sign, words in _PASSWORD_MARKS):
         return ()
@@ -107,18 +107,18 @@ def passwords_in(value: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=4096)
 def holds_secret(value: str) -> bool:
-    """Whether a variable's value is or contains a secret, whatever the name: a key of a known shape, a password."""
+    """Return True if a value is or contains a secret, whatever its name: a known kind of key, or a password."""
     if any(mark in value for mark in MARKS) and _shapes_at_a_word().search(value):
         return True
     return bool(passwords_in(value) or (len(value) == 40 and re.fullmatch(_AWS_SECRET, value)))
 
 
 def is_secret(name: str, value: str) -> bool:
-    """Whether a variable is withheld from other programs, by its name or by its value."""
+    """Return True if a variable is withheld from other programs because of its name or value."""
     return looks_like_key(name) or holds_secret(value)
 
 
 def without_secrets(env: Mapping[str, str], passed: Iterable[str] = ()) -> dict[str, str]:
-    """An environment without the variables that hold secrets, but for those named in `passed`."""
+    """Return an environment without the variables that hold secrets, except those named in `passed`."""
     passed = frozenset(passed)
     return {name: value for name, value in env.items() if name in passed or not is_secret(name, value)}

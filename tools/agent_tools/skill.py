@@ -1,4 +1,4 @@
-"""Skill: instructions that the user keeps for a kind of work, read by the model when it comes to it."""
+"""The Skill tool: saved instructions for a kind of task, read by the model when it needs them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from agent_tools.shell.bash import fill
 from agent_tools.text import one_line, shorten
 
 LIST = 8_000
-# How long a line may be, in turn, until all fit; at last the names alone.
+# Line lengths to try until all skills fit; 0 for names only.
 _LINES = (1_000, 400, 200, 100, 0)
 
 
@@ -28,7 +28,7 @@ class SkillArgs(Value):
 
 
 class UseSkill(Tool[SkillArgs]):
-    """Gives the model what a skill says. Its words change nothing; what it allows or runs is asked about."""
+    """Loads a skill. Its text needs no approval; commands that it runs and rules that it brings do."""
 
     name = "Skill"
     Args = SkillArgs
@@ -38,12 +38,11 @@ class UseSkill(Tool[SkillArgs]):
         return bool(ctx.skills)
 
     def dynamic_description(self, ctx: ToolContext) -> str:
-        """The skills, one a line; shorter lines where they are many, so that none is left out unless names alone are
-        too much."""
+        """Return the skills, one per line; with many, lines get shorter so that all fit, if possible."""
         return skill_list(ctx.skills)
 
     def effects(self, args: SkillArgs, ctx: ToolContext) -> tuple[Effect, ...]:
-        # What the file says now, not at the start: it is what will hold.
+        # The current content of the file, not that at the start, takes effect.
         prompt = self._prompt(args, ctx)
         runs = tuple(Effect("run", command) for command in prompt.commands)
         return (Effect("prompt" if runs or prompt.lent.rules else "state", _name(args)), *runs)
@@ -68,7 +67,7 @@ class UseSkill(Tool[SkillArgs]):
     def _prompt(self, args: SkillArgs, ctx: ToolContext) -> ExpandedPrompt:
         skill = ctx.skills.get(_name(args))
         if skill is None:
-            raise ToolError(f"There is no skill {one_line(_name(args))!r}. The skills are: {', '.join(ctx.skills)}.")
+            raise ToolError(f"Unknown skill {one_line(_name(args))!r}. The skills are: {', '.join(ctx.skills)}.")
         return prompted(skill.expand(args.args, ctx), _name(args))
 
 
@@ -77,7 +76,7 @@ def _name(args: SkillArgs) -> str:
 
 
 def skill_list(skills: Mapping[str, HasDescription]) -> str:
-    """Names and descriptions within the budget."""
+    """Format names and descriptions within the size limit."""
     for most in _LINES:
         lines = [shorten(one_line(f"{n}: {s.description}"), most) if most else n for n, s in skills.items()]
         if sum(len(line.encode("utf-8", "replace")) + 1 for line in lines) <= LIST:
@@ -87,7 +86,7 @@ def skill_list(skills: Mapping[str, HasDescription]) -> str:
     for name in skills:
         room -= len(name.encode("utf-8", "replace")) + 1
         if room < 0:
-            shown.append(f"and {len(skills) - len(shown)} more, which the user may name")
+            shown.append(f"and {len(skills) - len(shown)} more, which the user can name")
             break
         shown.append(name)
     return "\n".join(shown)

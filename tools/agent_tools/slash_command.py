@@ -1,4 +1,4 @@
-"""SlashCommand: a prompt that the user keeps under a name, used by the model."""
+"""The SlashCommand tool: the model runs a prompt that the user saved under a name."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class SlashCommandArgs(Value):
 
 
 class SlashCommand(Tool[SlashCommandArgs]):
-    """Expands a command of the user's; the model then does what it says."""
+    """Expands a command of the user, which the model then follows."""
 
     name = "SlashCommand"
     Args = SlashCommandArgs
@@ -34,7 +34,7 @@ class SlashCommand(Tool[SlashCommandArgs]):
         return bool(ctx.commands)
 
     def dynamic_description(self, ctx: ToolContext) -> str:
-        """The commands, one a line, as many as there is room for; of the others how many they are."""
+        """Return the commands that fit, one per line, and the number of the others."""
         lines: list[str] = []
         room = LIST
         for name, command in ctx.commands.items():
@@ -44,7 +44,7 @@ class SlashCommand(Tool[SlashCommandArgs]):
             line = shorten(one_line(words), _LINE)
             room -= len(line.encode("utf-8", "replace")) + 1
             if room < 0:
-                lines.append(f"and {len(ctx.commands) - len(lines)} more, which the user may name")
+                lines.append(f"and {len(ctx.commands) - len(lines)} more, which the user can name")
                 break
             lines.append(line)
         return "\n".join(lines)
@@ -74,11 +74,11 @@ class SlashCommand(Tool[SlashCommandArgs]):
         command = ctx.commands.get(name)
         if command is None:
             known = ", ".join(f"/{n}" for n in ctx.commands)
-            raise ToolError(f"There is no command /{one_line(name)}. The user's commands are: {known or 'none'}.")
+            raise ToolError(f"Unknown command /{one_line(name)}. The user's commands are: {known or 'none'}.")
         return prompted(command.expand(arguments, ctx), name)
 
 
 def _split(text: str) -> tuple[str, str]:
-    """Name and arguments of a call, with or without the slash."""
+    """Split a call, with or without the slash, into name and arguments."""
     name, _, arguments = text.strip().removeprefix("/").partition(" ")
     return name, arguments.strip()

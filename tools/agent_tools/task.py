@@ -1,4 +1,4 @@
-"""Task: work handed to a sub-agent. The tool says what is asked; the engine runs the nested turn."""
+"""The Task tool: delegate work to a sub-agent. The tool declares the arguments; the engine runs the nested turn."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class TaskArgs(Value):
 
 
 class Task(Tool[TaskArgs]):
-    """Runs a sub-agent. What it does is decided call by call, so the call itself has no effect of its own."""
+    """Runs a sub-agent. Each of its calls is checked by itself, so the Task call has no effect of its own."""
 
     name = "Task"
     Args = TaskArgs
@@ -34,7 +34,7 @@ class Task(Tool[TaskArgs]):
     rule_names = "target"
 
     def dynamic_description(self, ctx: ToolContext) -> str:
-        """The user's own types, where there are any, as far as there is room."""
+        """Return the user's own types of sub-agents, as many as fit."""
         lines: list[str] = []
         room = LIST
         for name, kind in ctx.agents.items():

@@ -1,4 +1,4 @@
-"""Write: a whole file, new or instead of what was there."""
+"""The Write tool: create a file or replace its whole content."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from agent_tools.record import Value
 from agent_tools.schema import FILE_NAMES
 from agent_tools.text import counted
 
-# What only a change needs is imported by the first one.
+# Imported lazily, by the first change.
 if TYPE_CHECKING:
     from agent_tools.edit.change import Change
 
@@ -60,7 +60,7 @@ class Write(Tool[WriteArgs]):
         change = self._change(args, ctx)
         name, diff = ctx.workspace.spell(change.path), change.diff(ctx)
         if change.before == change.after:
-            return ToolResult(f"{name} holds exactly this content already; it was left alone.", diff)
+            return ToolResult(f"{name} already has exactly this content; it was not changed.", diff)
         change.make(ctx)
         (final,), told = yield from formatters.after_edit((change,), ctx)
         did = (

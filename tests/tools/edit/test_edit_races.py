@@ -108,5 +108,5 @@ def test_putting_back_does_not_follow_a_link_either(bench: Bench, path: Path, el
 
     racing(bench, 2, swap)
     edits = [CHANGE, {**CHANGE, "file_path": "g"}]
-    assert "These files stand changed and could not be put back: d/f (" in bench.fails("MultiEdit", edits=edits)
+    assert "These files were changed and could not be restored: d/f (" in bench.fails("MultiEdit", edits=edits)
     assert (elsewhere / "f").read_text() == "changed\n"

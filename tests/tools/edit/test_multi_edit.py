@@ -93,7 +93,7 @@ def test_a_new_file_can_be_edited_further(bench: Bench) -> None:
 @pytest.mark.parametrize(
     ("edits", "words"),
     [
-        ([one("b", "B"), one("zzz", "y")], ["edit 2 of 2 (f): old_string was not found", "as after the edits before"]),
+        ([one("b", "B"), one("zzz", "y")], ["edit 2 of 2 (f): old_string was not found", "those after the preceding"]),
         ([one("zzz", "y", "g"), one("a", "A")], ["edit 1 of 2 (g): old_string was not found; nothing was changed."]),
         ([one("a", "b")], ["edit 1 of 1 (f): old_string matches 2 places (lines 1, 3)"]),
         ([one("a\n", "A\n", replace_all=True), one("a", "x")], ["edit 2 of 2 (f): old_string was not found"]),
@@ -185,7 +185,7 @@ def test_what_somebody_changed_after_it_was_written_is_not_undone_but_named(benc
     racing(bench, 3, meddle)
     said = bench.fails("MultiEdit", edits=[one("x", "y", n) for n in "abc"])
     assert "edit 3 of 3 (c): " in said
-    assert "These files stand changed and could not be put back: a (" in said and "; b" not in said
+    assert "These files were changed and could not be restored: a (" in said and "; b" not in said
     assert state(bench) == {"a": b"theirs\n", "b": b"x\n"}
 
 

@@ -50,7 +50,7 @@ def test_glob_is_capped_with_a_note(bench: Bench) -> None:
     for n in range(130):
         bench.file(f"f{n}.txt")
     lines = bench("Glob", pattern="*.txt").text.splitlines()
-    assert len(lines) == 101 and lines[-1].startswith("[30 more")
+    assert len(lines) == 101 and lines[-1].startswith("[30 older")
 
 
 def test_glob_effects_name_the_directory_that_is_really_searched(tree: Bench, tmp_path: Path) -> None:
@@ -68,7 +68,7 @@ def test_glob_effects_name_the_directory_that_is_really_searched(tree: Bench, tm
     assert effect(pattern="../out/*.py") == outside
     assert effect(pattern="*.py", path="..") == (Effect("read", str(tmp_path)),)
     assert tree("Glob", pattern="../out/*.py").text == str(tmp_path / "out" / "x.py")
-    assert "'..' may only" in tree.fails("Glob", pattern="*/../../x")
+    assert "'..' is only allowed" in tree.fails("Glob", pattern="*/../../x")
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_patterns_mean_what_the_shell_means(pattern: str, fits: list[str], not_:
 
 
 def test_a_pattern_that_cannot_be_read_is_said_to_be_so(bench: Bench) -> None:
-    assert "The pattern '{a' cannot be read" in bench.fails("Glob", pattern="{a")
+    assert "Invalid pattern '{a'" in bench.fails("Glob", pattern="{a")
 
 
 def test_the_fixed_beginning_of_a_pattern_is_a_directory() -> None:

@@ -72,7 +72,7 @@ def test_a_hundred_of_one_age_are_the_first_by_name(bench: Bench) -> None:
     os.utime(bench.file("newer.txt"), (6, 6))
     lines = bench("Glob", pattern="*.txt").text.splitlines()
     assert lines[:3] == ["newer.txt", "f000.txt", "f001.txt"] and lines[99] == "f098.txt"
-    assert lines[100].startswith("[151 more")
+    assert lines[100].startswith("[151 older")
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may look everywhere")

@@ -66,7 +66,7 @@ def test_it_returns_soon_with_how_it_begins(bench: Bench) -> None:
     began = time.monotonic()
     result = bench("Bash", command="echo begun; sleep 60", run_in_background=True)
     assert time.monotonic() - began < 10
-    assert result.text == "begun\n[b1 runs in the background: BashOutput shows its output, KillShell ends it]"
+    assert result.text == "begun\n[b1 runs in the background: BashOutput shows its output, KillShell stops it]"
     assert isinstance(result.display, Note) and bench.progress == ["begun\n"] and not result.is_error
 
 
@@ -100,7 +100,7 @@ def test_only_lines_that_match_the_filter_are_shown(bench: Bench) -> None:
     text = bench("BashOutput", shell_id=job, filter=r"^1234\d$|error").text
     assert text.startswith("".join(f"1234{n}\n" for n in range(10)) + "an error: x\n[b1 runs")
     assert "(nothing new)" in bench("BashOutput", shell_id=job, filter="1").text, "the others are dropped"
-    assert "no regex" in bench.fails("BashOutput", shell_id=job, filter="(")
+    assert "not a valid regex" in bench.fails("BashOutput", shell_id=job, filter="(")
     go.unlink()
     job = start(bench, GATE + "echo one; sleep 60")
     bench.file("go")
@@ -175,7 +175,7 @@ def test_a_background_command_carries_nothing_over(bench: Bench) -> None:
     (bench.root / "a").mkdir()
     bench("Bash", command="export X=1")
     assert bench("Bash", command="echo $X; export X=2; cd a", run_in_background=True).text.startswith(
-        "1\n[b1 has ended"
+        "1\n[b1 has already ended"
     )
     assert bench("Bash", command="echo $X; pwd").text.startswith(f"1\n{bench.root}\n")
 
@@ -184,7 +184,10 @@ def test_there_are_no_more_than_a_few_at_once(bench: Bench) -> None:
     for _ in range(MOST):
         start(bench, "sleep 60")
     said = bench.fails("Bash", command="sleep 60", run_in_background=True)
-    assert said == "8 background commands are already running (b1, b2, b3, b4, b5, b6, b7, b8); stop one with KillShell first."
+    assert (
+        said
+        == "8 background commands are already running (b1, b2, b3, b4, b5, b6, b7, b8); stop one with KillShell first."
+    )
     bench("KillShell", shell_id="b3")
     assert start(bench, "sleep 60") == "b9"
     began = time.monotonic()
