@@ -116,7 +116,7 @@ def test_a_session_with_an_image_goes_on_with_another_model(work: Path) -> None:
         ("a.txt", "image", "--image: a.txt is not an image."),
         ("none.png", "image", "none.png does not exist."),
         (".", "image", "is a directory, not a file"),
-        ("cut.png", "image", "cut off or damaged"),
+        ("cut.png", "image", "truncated or damaged"),
         ("shot.png", "", "s.toml takes no images, as far as is known. Choose a model"),
         ("shot.png", "pdf", "takes no images"),
     ],

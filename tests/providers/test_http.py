@@ -76,7 +76,7 @@ def test_a_kept_connection_that_the_server_closed_is_replaced_unseen() -> None:
 
 def test_a_fresh_connection_that_is_closed_without_an_answer_is_an_error() -> None:
     with ModelServer([scripted.Reply(hang_up="headers")]) as server:
-        with pytest.raises(HttpError, match="closed the connection before it answered") as caught:
+        with pytest.raises(HttpError, match="closed the connection before responding") as caught:
             http(server).post({}, BODY, CancelToken())
         assert caught.value.kind == "closed"
         assert caught.value.retryable
@@ -87,7 +87,7 @@ def test_a_fresh_connection_that_is_closed_without_an_answer_is_an_error() -> No
 def test_a_chunked_answer_that_breaks_off_is_an_error(place: str) -> None:
     with ModelServer([scripted.Reply(raw=b"abcdef", cut=2, hang_up=place)]) as server:  # type: ignore[arg-type]
         reply = http(server).post({}, BODY, CancelToken())
-        with pytest.raises(HttpError, match="broke off in the middle"):
+        with pytest.raises(HttpError, match="was lost in the middle"):
             body_of(reply)
 
 
@@ -158,7 +158,7 @@ def test_every_way_to_end_a_body(answer: bytes) -> None:
 def test_a_body_that_is_shorter_than_its_length_is_an_error() -> None:
     with answering(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhello") as url:
         reply = Door(url, Timeouts()).post({}, BODY, CancelToken())
-        with pytest.raises(HttpError, match="broke off in the middle"):
+        with pytest.raises(HttpError, match="was lost in the middle"):
             body_of(reply)
 
 

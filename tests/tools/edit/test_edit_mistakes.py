@@ -288,7 +288,7 @@ def test_what_is_put_right_and_said(content: str, old: str, new: str, becomes: s
             ["most similar place is line 14", "return pattern.match(y)"],
             id="a wrong part",
         ),
-        pytest.param(PYTHON, "zzz qqq", "x", ["Nothing in the file resembles it", "search for one"], id="nothing like it"),
+        pytest.param(PYTHON, "zzz qqq", "x", ["Nothing in the file resembles", "search for one"], id="nothing like it"),
         pytest.param(PYTHON, " \n ", "x", ["not found"], id="blanks only"),
         pytest.param("", "a", "b", ["Nothing in the file resembles it"], id="an empty file"),
         pytest.param(PYTHON, "import re", "import re", ["the same: there is nothing to change"], id="no change"),

@@ -48,7 +48,7 @@ def test_a_notebook_is_read_as_cells(bench: Bench) -> None:
 def test_images_are_shown_to_models_that_take_them(bench: Bench) -> None:
     bench.file("a.ipynb", notebook(code("plot()", *[PLOT] * 6, id="p")))
     blind = bench("NotebookRead", notebook_path="a.ipynb")
-    assert "[image/png, " in blind.text and "this model takes none" in blind.text and not blind.media
+    assert "[image/png, " in blind.text and "this model accepts none" in blind.text and not blind.media
     bench.ctx.takes = frozenset({"image"})
     result = bench("NotebookRead", notebook_path="a.ipynb")
     assert [(m.mime, m.data) for m in result.media] == [("image/png", PICTURE)] * 4
@@ -184,7 +184,7 @@ def test_mistakes_are_answered_and_change_nothing(bench: Bench) -> None:
     assert "replace needs cell_id" in fails(new_source="x")
     assert "insert needs new_source" in fails(edit_mode="insert")
     assert "cell-1, cell-2" in fails(cell_id="twin", new_source="y")
-    assert "reads exactly so already" in fails(cell_id="intro", new_source="# Title\nwords")
+    assert "already has exactly this source" in fails(cell_id="intro", new_source="# Title\nwords")
     assert "Invalid arguments" in fails(cell_id="intro", new_source="x", edit_mode="append")
     assert "cannot be written" in fails(cell_id="intro", new_source="\ud800")
     assert path.read_text("utf-8") == before

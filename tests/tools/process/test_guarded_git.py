@@ -101,7 +101,7 @@ def test_filters_are_switched_off_by_name(root: Path) -> None:
 
 def test_a_filter_with_a_name_that_cannot_be_given_fails(root: Path) -> None:
     config(root, '[filter "a=b"]\n\tclean = x\n')
-    with pytest.raises(GitError, match="cannot be switched off"):
+    with pytest.raises(GitError, match="cannot be disabled"):
         without_filters(checked_git(GIT, checkout(root), env(root)))
 
 

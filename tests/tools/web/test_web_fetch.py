@@ -85,7 +85,7 @@ def test_a_long_page_is_cut_at_a_line_and_says_how_to_go_on(web: Bench) -> None:
         found = parts(fetch(web, server.url("/"))[0])
     assert 45_000 < len(found["text"]) <= 50_000
     assert found["text"].endswith("a line of text")
-    assert re.fullmatch(r"\n\[cut: [\d,]+ of 149,999 characters shown\. Ask with a prompt .*\]", found["after"])
+    assert re.fullmatch(r"\n\[truncated: [\d,]+ of 149,999 characters shown\. Ask with a prompt .*\]", found["after"])
 
 
 def test_what_was_not_read_is_told(web: Bench) -> None:
@@ -143,7 +143,7 @@ def test_in_a_turn_the_small_model_reads_and_the_large_one_gets_the_answer(tmp_p
 @pytest.mark.parametrize(
     ("status", "words"),
     [
-        ("404 Not Found", "there is no such page"),
+        ("404 Not Found", "page not found"),
         ("403 Forbidden", "no login is ever sent"),
         ("429 Too Many Requests", "too many requests"),
         ("500 Oops", "the server failed"),

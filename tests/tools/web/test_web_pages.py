@@ -34,7 +34,7 @@ def markdown(html: str) -> str:
     return to_markdown(html, "https://site.example/docs/page")[1]
 
 
-NOT_SHOWN = ": no text, so nothing of it is shown.)"
+NOT_SHOWN = ": no text to show.)"
 
 
 # Charsets.
@@ -285,7 +285,7 @@ def test_a_pdf_is_read_as_text(kind: str) -> None:
 
 
 def test_a_pdf_that_cannot_be_read() -> None:
-    with pytest.raises(ToolError, match=r"PDF at https://site\.example/docs/page did not come whole \(cut\)"):
+    with pytest.raises(ToolError, match=r"PDF at https://site\.example/docs/page is incomplete \(cut\)"):
         text_of(pdf("x"), "application/pdf", cut="cut")
     with pytest.raises(ToolError, match=r"https://site\.example/docs/page is a PDF"):
         text_of(b"%PDF-1.4\nnothing more", "application/pdf")

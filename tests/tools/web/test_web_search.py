@@ -104,14 +104,14 @@ def test_domains_are_filtered_here_too(bench: Bench) -> None:
 @pytest.mark.parametrize(
     ("name", "answer", "words"),
     [
-        ("brave", page("x", status="401 Unauthorized"), "Brave refused the key in BRAVE_API_KEY (HTTP 401)"),
-        ("tavily", page("x", status="403 Forbidden"), "Tavily refused the key in TAVILY_API_KEY (HTTP 403)"),
+        ("brave", page("x", status="401 Unauthorized"), "Brave rejected the key in BRAVE_API_KEY (HTTP 401)"),
+        ("tavily", page("x", status="403 Forbidden"), "Tavily rejected the key in TAVILY_API_KEY (HTTP 403)"),
         ("searxng", page("x", status="403 Forbidden"), "must list json under search.formats"),
-        ("brave", page("x", status="429 Too Many"), "takes no more searches for now"),
+        ("brave", page("x", status="429 Too Many"), "accepts no more searches for now"),
         ("brave", page("x", status="503 Busy"), "answered the search with HTTP 503"),
         ("brave", page("", status="302 Found", Location="https://evil.example/"), "with HTTP 302"),
-        ("brave", page("<html>"), "did not answer in JSON"),
-        ("brave", page("[" * 100_000), "did not answer in JSON"),
+        ("brave", page("<html>"), "did not respond with JSON"),
+        ("brave", page("[" * 100_000), "did not respond with JSON"),
         ("brave", page('{"web": []}'), "Nothing was found."),
         ("brave", page("[1]"), "Nothing was found."),
     ],
@@ -253,7 +253,7 @@ def test_duckduckgo_with_nothing_and_with_a_failure(bench: Bench, duck: Any) -> 
     assert "Nothing was found" in bench("WebSearch", query="x").text
     duck(Engine.DDGSException("202 Ratelimit\nsomewhere"))
     assert bench.fails("WebSearch", query="x") == (
-        "DuckDuckGo did not answer: 202 Ratelimit\\nsomewhere. Go on without, or wait a while."
+        "DuckDuckGo did not answer: 202 Ratelimit\\nsomewhere. Continue without, or wait a while."
     )
 
 

@@ -1,9 +1,7 @@
-"""Images for a model: made to fit what providers take, or a sentence that says why not.
+"""Prepare images for a model: detect kind and size, and scale to what providers accept.
 
-Providers take PNG, JPEG, GIF and WebP up to a size in bytes and pixels, and scale larger ones down themselves. Where
-Pillow is installed (the extra `images`), that is done here: it costs fewer bytes on every later request.
-
-What an image's bytes say of themselves: kind, size in pixels, and whether they are all there.
+Providers accept PNG, JPEG, GIF and WebP up to a size in bytes and pixels, and scale larger ones down themselves. If
+Pillow is installed (the extra `images`), that is done here, which saves bytes on every later request.
 """
 
 from __future__ import annotations
@@ -23,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Image(Value):
-    """An image as its header describes it. mime: such as image/png. whole: the data runs to the format's end mark."""
+    """An image as described by its header. mime: such as image/png. whole: the data has the format's end mark."""
 
     name: str
     mime: str
@@ -33,12 +31,12 @@ class Image(Value):
 
     @property
     def size(self) -> str:
-        """Width and height in words."""
+        """Width and height as text."""
         return f"{self.width} x {self.height} pixels"
 
 
 def sniff(data: bytes) -> Image | None:
-    """The image that `data` is; None where it is none, or its header is broken."""
+    """Detect the image in `data`; return None if it is none or its header is broken."""
     try:
         found = _of_kind(data)
     except (IndexError, ValueError):
@@ -60,7 +58,7 @@ def _of_kind(data: bytes) -> Image | None:
     if data.startswith(b"BM") and _little(data, 14, 4) in (12, 40, 52, 56, 64, 108, 124):
         size = 2 if _little(data, 14, 4) == 12 else 4
         at = 18 + size
-        # A negative height says that the rows come from the top.
+        # A negative height means that rows are stored from the top.
         height = abs(int.from_bytes(_part(data, at, size), "little", signed=size == 4))
         return Image("BMP", "image/bmp", _little(data, 18, size), height)
     if data.startswith((b"II*\0", b"MM\0*")):
@@ -84,7 +82,7 @@ def _little(data: bytes, at: int, size: int) -> int:
 
 
 def _jpeg(data: bytes) -> Image | None:
-    """The frame header, found from segment to segment; a scan must follow it and an end mark that."""
+    """Find the frame header segment by segment; a scan and an end mark must follow."""
     at = 2
     while True:
         while _big(data, at, 1) != 0xFF:
@@ -116,7 +114,7 @@ def _webp(data: bytes) -> Image | None:
 
 
 def _tiff(data: bytes) -> Image | None:
-    """Width and height from the first directory of tags."""
+    """Read width and height from the first directory of tags."""
     number = _little if data.startswith(b"II") else _big
     at = number(data, 4, 4)
     found = {}
@@ -127,21 +125,21 @@ def _tiff(data: bytes) -> Image | None:
     return Image("TIFF", "image/tiff", found[256], found[257]) if len(found) == 2 else None
 
 
-# What providers take: 5 MB as base64, and 8,000 pixels a side; beyond the side of GOOD they scale down themselves.
+# Limits of providers: 5 MB as base64, and 8,000 pixels a side. They scale images beyond GOOD_SIDE down themselves.
 MOST_BYTES = 3_750_000
 MOST_SIDE = 8_000
 GOOD_SIDE = 1_568
-# More is not decoded: a few kilobytes can say that they are a picture of gigabytes.
+# Larger images are not decoded: a few kilobytes can claim to be a picture of gigabytes.
 MOST_PIXELS = 64_000_000
 _COMMAND = f"such as `magick IN -resize {GOOD_SIDE}x{GOOD_SIDE} OUT.png`"
 _TAKEN = ("image/png", "image/jpeg", "image/gif", "image/webp")
 
 
 def read_image(data: bytes, image: Image, name: str, ctx: ToolContext) -> ToolResult:
-    """What Read answers for an image. Raises ToolError where it cannot be shown, as to a model that takes none."""
+    """Return the result of Read for an image. Raises ToolError if it cannot be shown or the model accepts no images."""
     if "image" not in ctx.takes:
         raise ToolError(
-            f"{name} is a {image.name} image ({image.size}, {len(data):,} bytes), and this model takes no images."
+            f"{name} is a {image.name} image ({image.size}, {len(data):,} bytes), and this model accepts no images."
             + (ctx.workspace.advice("Bash", "Use {} (such as tesseract for its text), or ask") or " Ask")
             + " the user what it shows."
         )
@@ -150,16 +148,16 @@ def read_image(data: bytes, image: Image, name: str, ctx: ToolContext) -> ToolRe
 
 
 def show_image(data: bytes, image: Image, name: str) -> tuple[Media, str]:
-    """The image as an attachment, and a line about it for the model.
+    """Return the image as an attachment, and a line about it for the model.
 
-    Raises ToolError, which says what to do, where it is damaged or too large.
+    Raises ToolError, which says what to do, if it is damaged or too large.
     """
     said = f"{name}: {image.name} image, {image.size}, {len(data):,} bytes"
     if not image.whole:
-        raise ToolError(f"{name} is a {image.name} image that is cut off or damaged. Make or fetch it again.")
+        raise ToolError(f"{name} is a {image.name} image that is truncated or damaged. Create or fetch it again.")
     if image.width * image.height > MOST_PIXELS:
         raise ToolError(
-            f"{name} is too large to be shown ({image.size}). Make a smaller copy with Bash ({_COMMAND}) and Read that."
+            f"{name} is too large to show ({image.size}). Make a smaller copy with Bash ({_COMMAND}) and Read that."
         )
     fits = image.mime in _TAKEN and len(data) <= MOST_BYTES and max(image.width, image.height) <= MOST_SIDE
     good = fits and max(image.width, image.height) <= GOOD_SIDE
@@ -169,11 +167,11 @@ def show_image(data: bytes, image: Image, name: str) -> tuple[Media, str]:
         if fits:
             return _attach(data, image.mime, name), said
         raise ToolError(
-            f"{name} ({image.name}, {image.size}, {len(data):,} bytes) is not what a model can be shown: PNG, JPEG, "
-            f"GIF or WebP of at most {MOST_BYTES:,} bytes and {MOST_SIDE:,} pixels a side. "
+            f"{name} ({image.name}, {image.size}, {len(data):,} bytes) cannot be shown to a model, which accepts PNG, "
+            f"JPEG, GIF or WebP of at most {MOST_BYTES:,} bytes and {MOST_SIDE:,} pixels a side. "
             f"Make such a copy with Bash ({_COMMAND}) and Read that, or ask the user to install Pillow."
         ) from None
-    # Decoders warn of what they put up with; nobody who could read that is there.
+    # Decoders warn about defects that they tolerate; the user has no use for that.
     warnings.filterwarnings("ignore", module="PIL")
     try:
         with Pillow.open(BytesIO(data), formats=[image.name]) as picture:
@@ -186,8 +184,8 @@ def show_image(data: bytes, image: Image, name: str) -> tuple[Media, str]:
             smaller, mime = _scaled(picture, image)
     except Exception:  # noqa: BLE001 - a broken image raises whatever its decoder runs into
         raise ToolError(
-            f"{name} is a {image.name} image that cannot be decoded; it may be damaged. Make or fetch it again, or "
-            "look at it with Bash."
+            f"{name} is a {image.name} image that cannot be decoded; it may be damaged. Create or fetch it again, or "
+            "examine it with Bash."
         ) from None
     new = sniff(smaller)
     assert new is not None
@@ -202,15 +200,15 @@ def _attach(data: bytes, mime: str, name: str) -> Media:
 
 
 def _scaled(picture: Picture, image: Image) -> tuple[bytes, str]:
-    """The picture, upright and small enough, as PNG; as JPEG where it was one or PNG would be too large."""
+    """Return the picture upright and small enough, as PNG; as JPEG if it was one or PNG would be too large."""
     from PIL import Image as Pillow
     from PIL import ImageOps
 
-    # Lets the JPEG decoder leave out detail that would be scaled away.
+    # Lets the JPEG decoder skip detail that would be scaled away.
     picture.draft(None, (GOOD_SIDE, GOOD_SIDE))
     clear = picture.mode in ("RGBA", "LA", "PA") or "transparency" in picture.info
     if picture.mode.startswith("I;16"):
-        # Converting would cut brightness off, not scale it.
+        # Converting would clip brightness instead of scaling it.
         scaled = picture.convert("I").point(lambda value: value * (1 / 256)).convert("L")
     else:
         scaled = picture.convert("RGBA" if clear else "RGB")

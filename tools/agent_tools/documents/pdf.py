@@ -1,6 +1,6 @@
-"""PDF documents: as they are for models that take them, else the text of their pages.
+"""PDF documents: attached for models that accept them, else the text of their pages.
 
-The parsing is done by `pdf_worker.py`, within bounds of time and memory.
+`pdf_worker.py` does the parsing, with limits on time and memory.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from agent_tools.text import counted, fit, sanitize_output
 with lazy_imports():
     from agent_tools.process import reaper
 
-# What providers take as a document.
+# Size limit of providers for a document.
 MOST_BYTES = 20_000_000
 MOST_PAGES = 100
 PAGES = 20
@@ -32,7 +32,7 @@ _ANSWER = 2_000_000
 
 
 class Pages(Value):
-    """Some pages of a document. texts: of the pages from `first`, which counts from 1. late: time ran out."""
+    """Some pages of a document. texts: of the pages from `first`, which counts from 1. late: the time limit was hit."""
 
     total: int
     first: int
@@ -41,14 +41,14 @@ class Pages(Value):
 
     @property
     def empty(self) -> bool:
-        """Whether there is no text at all, as in scans."""
+        """True if there is no text at all, as in scans."""
         return not any(text.strip() for text in self.texts)
 
 
 def show_pdf(data: bytes, name: str, offset: int | None, limit: int | None, ctx: ToolContext) -> ToolResult:
-    """What Read answers for a PDF: the document itself, or the text of at most `limit` pages from page `offset`.
+    """Return the result of Read for a PDF: the document itself, or the text of up to `limit` pages from page `offset`.
 
-    Raises ToolError, which says what to do, where it cannot be read; Cancelled when the turn is interrupted.
+    Raises ToolError, which says what to do, if it cannot be read; CancelledError when the turn is interrupted.
     """
     whole = offset is None and limit is None
     if whole and "pdf" in ctx.takes and len(data) <= MOST_BYTES:
@@ -79,10 +79,10 @@ def show_pdf(data: bytes, name: str, offset: int | None, limit: int | None, ctx:
 def read_pages(
     data: bytes, name: str, cancel: CancelToken, first: int = 1, most: int = PAGES, seconds: float = SECONDS
 ) -> Pages:
-    """The text of at most `most` pages, and how many there are; with `most` 0 only that.
+    """Return the text of at most `most` pages, and their number; with `most` 0 only the number.
 
-    Raises ToolError, which begins with `name`, where the document is encrypted, damaged, or has no page `first`;
-    Cancelled when the turn is interrupted.
+    Raises ToolError, which starts with `name`, if the document is encrypted, damaged, or has no page `first`;
+    CancelledError when the turn is interrupted.
     """
     total: int | None = None
     texts: list[str] = []
@@ -112,14 +112,14 @@ def read_pages(
 
 
 def paged(pages: Pages, characters: int = CHARACTERS) -> tuple[str, int]:
-    """The pages as one text with a heading each, within about `characters`; and how many of them are in it."""
+    """Join the pages, with a heading each, up to about `characters`; also return how many pages are included."""
     shown = [f"--- page {n} of {pages.total} ---\n{t}" for n, t in enumerate(pages.texts, pages.first)]
     count = fit(shown, characters)
     return "\n".join(shown[:count]), count
 
 
 def _ask_worker(data: bytes, first: int, most: int, seconds: float, cancel: CancelToken) -> tuple[list[bytes], bool]:
-    """The complete lines that the worker writes in time, and whether it was stopped. Raises CancelledError."""
+    """Return the complete lines that the worker writes in time, and whether it was stopped. Raises CancelledError."""
     import subprocess
     from importlib.util import find_spec
     from threading import Timer
@@ -129,7 +129,7 @@ def _ask_worker(data: bytes, first: int, most: int, seconds: float, cancel: Canc
     if library is None or library.origin is None:
         raise ToolError("PDFs cannot be read here: the package pypdf is not installed. Try `pdftotext` in Bash.")
     process = reaper.REAPER.popen(
-        # -P: the modules beside the worker must not be taken for the library's of the same name.
+        # -P: modules next to the worker must not shadow modules of the same name in the library.
         [sys.executable, "-P", str(Path(__file__).with_name("pdf_worker.py")), str(first), str(most)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -149,7 +149,7 @@ def _ask_worker(data: bytes, first: int, most: int, seconds: float, cancel: Canc
     timer.start()
     forget = cancel.on_cancel(process.kill)
     try:
-        # All of it is read before anything is written, so neither side waits for the other.
+        # The worker reads all input before it writes, so that neither side blocks the other.
         with suppress(BrokenPipeError), process.stdin:
             process.stdin.write(data)
         size = 0
@@ -169,7 +169,7 @@ def _ask_worker(data: bytes, first: int, most: int, seconds: float, cancel: Canc
 
 
 def _tidy(text: str) -> str:
-    """A page's text without what cannot be sent or shown, and without blank lines in rows."""
+    """Remove unsendable and invisible characters and repeated blank lines from a page's text."""
     sendable = text.encode("utf-8", "replace").decode().replace("\r\n", "\n").replace("\r", "\n")
     lines = sanitize_output(sendable).split("\n")
     kept = [line.rstrip() for line in lines]

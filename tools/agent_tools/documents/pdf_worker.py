@@ -1,8 +1,8 @@
-"""The text of a PDF's pages, read in a process of its own: `pdf_worker.py FIRST MOST`, the document on stdin.
+"""Extract the text of PDF pages in a separate process: `pdf_worker.py FIRST MOST`, with the document on stdin.
 
-What a stranger's PDF makes a parser do has no bound in time or memory; a process can be given both. It writes JSON, one
-value a line: first the number of pages, or an object with the `error`, then each page's text, null where it has none
-that can be read. It imports nothing of this package, so that it starts quickly.
+An untrusted PDF can make a parser use unlimited time and memory; a process can be limited in both. It writes JSON, one
+value per line: first the number of pages, or an object with the `error`, then each page's text, null if it is
+unreadable. It imports nothing of this package, so that it starts quickly.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ import sys
 
 MEMORY = 2_000_000_000
 SECONDS = 60
-# Characters of one page, of which prose has some 3,000: a bound against pages made to be long.
+# Character limit of one page, against malicious ones; a page of prose has about 3,000.
 PAGE = 50_000
 
 
 def main(first: int, most: int) -> None:
-    """Write the number of pages, and the text of at most `most` pages from `first`, which counts from 1."""
+    """Write the number of pages, and the text of at most `most` pages from page `first`, which counts from 1."""
     limit_resources()
     data = sys.stdin.buffer.read()
     from pypdf import PdfReader
@@ -42,7 +42,7 @@ def main(first: int, most: int) -> None:
 
 
 def limit_resources() -> None:
-    """Bound what this process may use, where the system can."""
+    """Limit the time and memory of this process, if the system supports it."""
     try:
         import resource
 
@@ -53,7 +53,7 @@ def limit_resources() -> None:
 
 
 def send_line(value: object) -> None:
-    """One line of the answer."""
+    """Write one line of output."""
     sys.stdout.write(json.dumps(value) + "\n")
     sys.stdout.flush()
 

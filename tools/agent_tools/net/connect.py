@@ -1,8 +1,8 @@
-"""Getting a connected socket: the way there (proxy or not), name look-up, connect, tunnel, TLS.
+"""Open a connected socket: proxy selection, name lookup, connect, tunnel, TLS.
 
-Every step is bounded by one deadline and ends within a few hundredths of a second once the token is cancelled. Names
-are looked up in a daemon thread, because nothing can interrupt the resolver; connecting polls in short slices; from
-then on the socket is shut down by the canceller, which ends any blocked call on it.
+All steps share one deadline and end within a few hundredths of a second once the token is cancelled. Names are looked
+up in a daemon thread, because the resolver cannot be interrupted; connecting polls in short intervals; after that,
+cancelling shuts the socket down, which ends any blocked call on it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SLICE = 0.05
 
 
 class ConnectError(Exception):
-    """There is no connection, and the message says why. `retryable`: another try may succeed."""
+    """The connection failed; the message says why. retryable: another try may succeed."""
 
     def __init__(self, message: str, *, retryable: bool = True) -> None:
         super().__init__(message)
@@ -36,7 +36,7 @@ class ConnectError(Exception):
 
 
 class Proxy(Value):
-    """Where to go through, with the value of the Proxy-Authorization header, if any."""
+    """An HTTP proxy. authorization: value of the Proxy-Authorization header, if any."""
 
     host: str
     port: int
@@ -44,7 +44,7 @@ class Proxy(Value):
 
 
 class Route(Value):
-    """How a server is reached. `proxy` is None for a direct connection."""
+    """How to reach a server. proxy: None for a direct connection."""
 
     host: str
     port: int
@@ -53,9 +53,9 @@ class Route(Value):
 
 
 def proxy_for(scheme: str, host: str, port: int, env: Mapping[str, str]) -> Proxy | None:
-    """The proxy that the environment names for a server. Raises DialError for one that cannot be used."""
+    """Return the proxy that the environment sets for a server. Raises ConnectError for an unusable one."""
     address = _variable(env, f"{scheme}_proxy")
-    # In a CGI program HTTP_PROXY is the client's "Proxy:" header, not a setting.
+    # In a CGI program, HTTP_PROXY is the client's "Proxy:" header, not a setting.
     if scheme == "http" and "REQUEST_METHOD" in env:
         address = env.get("http_proxy", "")
     address = address or _variable(env, "all_proxy")
@@ -83,7 +83,7 @@ def _variable(env: Mapping[str, str], name: str) -> str:
 
 
 def bypassed(host: str, port: int, no_proxy: str) -> bool:
-    """Whether NO_PROXY names the host: `*`, a name or domain, with or without a port, an address, a network."""
+    """Return True if NO_PROXY has the host: `*`, a name or domain, with or without a port, an address, a network."""
     number = _address(host)
     for entry in no_proxy.replace(",", " ").lower().split():
         if entry == "*":
@@ -112,9 +112,9 @@ def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
 
 
 def tls_context(env: Mapping[str, str]) -> ssl.SSLContext:
-    """The system's certificates, or those that SSL_CERT_FILE, SSL_CERT_DIR or REQUESTS_CA_BUNDLE name.
+    """Make a TLS context with the system's certificates, or those of SSL_CERT_FILE, SSL_CERT_DIR or REQUESTS_CA_BUNDLE.
 
-    Raises DialError naming the variable when what it names cannot be read.
+    Raises ConnectError naming the variable if its file cannot be read.
     """
     for name in ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE"):
         if bundle := env.get(name):
@@ -139,11 +139,12 @@ def dial(
     cancel: CancelToken,
     check: Callable[[str], None] | None = None,
 ) -> socket.socket:
-    """A socket connected to the route's server, tunnelled and encrypted as the route says.
+    """Connect to the route's server, with its tunnel and TLS; return the socket.
 
-    seconds: for everything together; 0 means no limit. check: is given every address that the host has, before any is
-    connected to, and raises for one that must not be; without a proxy only, as that looks the host up by itself.
-    Raises DialError or CancelledError.
+    seconds: limit for all steps together; 0 means no limit.
+    check: called with every address of the host before connecting; raises if one must not be used. Not called with a
+    proxy, which looks the host up itself.
+    Raises ConnectError or CancelledError.
     """
     until = monotonic() + seconds if seconds else float("inf")
     if route.proxy:
@@ -151,7 +152,7 @@ def dial(
     else:
         sock = _connect(route.host, route.port, until, cancel, check)
 
-    # Wrapping moves the descriptor to a new object, so the canceller looks the current one up.
+    # Wrapping moves the descriptor to a new object, so look up the current one when cancelled.
     def wake() -> None:
         shut_down(sock)
 
@@ -167,7 +168,7 @@ def dial(
             sock.settimeout(_left(until))
             sock.do_handshake()
         return sock
-    except BaseException as error:  # also an interrupt: no socket is left open; the caller tells what it was
+    except BaseException as error:  # also for an interrupt: leave no socket open; the caller reports the error
         sock.close()
         cancel.check()
         if isinstance(error, OSError):
@@ -178,9 +179,9 @@ def dial(
 
 
 def shut_down(sock: socket.socket) -> None:
-    """End both directions, so that whoever is blocked on the socket returns. Closing alone does not do that."""
+    """Shut down both directions, so that a call blocked on the socket returns. Closing alone does not do that."""
     with contextlib.suppress(OSError):
-        # Not SSLSocket.shutdown: that drops the TLS state under the feet of a thread that is reading.
+        # Not SSLSocket.shutdown: that drops the TLS state while another thread is reading.
         socket.socket.shutdown(sock, socket.SHUT_RDWR)
 
 
@@ -211,7 +212,7 @@ def _connect(
             check(str(found[4][0]))
     reason = "no address"
     for position, (family, kind, protocol, _, address) in enumerate(addresses):
-        # A dead address must not use up the time of those after it.
+        # A dead address must not use up the time for the others.
         share = monotonic() + (until - monotonic()) / (len(addresses) - position)
         try:
             sock = socket.socket(family, kind, protocol)
@@ -232,7 +233,7 @@ def _connect(
 
 
 def _connect_one(sock: socket.socket, address: tuple[object, ...], until: float, cancel: CancelToken) -> int:
-    """Connect; the result is 0 or an errno."""
+    """Connect; return 0 or an errno."""
     cancel.check()
     sock.setblocking(False)
     code = sock.connect_ex(address)
@@ -252,7 +253,7 @@ Addresses = list[tuple[int, int, int, str, tuple[object, ...]]]
 
 
 def look_up(host: str, port: int, until: float, cancel: CancelToken) -> Addresses:
-    """The addresses of a host, as `getaddrinfo` gives them. Raises DialError or CancelledError."""
+    """Look up the addresses of a host, as `getaddrinfo` returns them. Raises ConnectError or CancelledError."""
     found: Addresses = []
     problem: list[Exception] = []
 

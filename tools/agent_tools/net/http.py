@@ -1,12 +1,11 @@
-"""The HTTP client for models, the web tools and hooks: one request, the answer as a stream of bytes.
+"""The HTTP client for models, web tools and hooks: one request, the response as a stream of bytes.
 
-It stands on http.client's response parser, because every client library costs more to import than a whole one-shot
-run may. What it adds: every wait is bounded (connect, silence, total) and ends at once when the token is cancelled,
-a connection is kept for the next request, and a kept one that the server has closed meanwhile is replaced unseen.
-Proxies and certificates are those that the environment names.
+It uses http.client's response parser, because importing any client library takes longer than a whole one-shot run may.
+It adds limits on every wait (connect, silence, total), immediate cancellation, and reuse of connections; one that the
+server has closed meanwhile is replaced transparently. Proxies and certificates are taken from the environment.
 
-No redirect is followed, nothing is unpacked, and what the server says is not judged: see `web_client` for servers that
-are not trusted, and agent_cli/providers/http_client.py for models.
+It does not follow redirects, decompress or interpret the response: see `web_client` for untrusted servers, and
+agent_cli/providers/http_client.py for models.
 """
 
 from __future__ import annotations
@@ -28,8 +27,12 @@ MOST_KEPT = 4
 
 
 class Timeouts(Value):
-    """Seconds; 0 means no limit. `connect`: until the connection stands; `idle`: silence while an answer is awaited
-    or read, and KEEP_ALIVES times that while nothing of use comes; `total`: the whole exchange."""
+    """Limits in seconds; 0 means no limit.
+
+    connect: opening the connection.
+    idle: silence while waiting for or reading the response; KEEP_ALIVES times that if only keep-alives arrive.
+    total: the whole exchange.
+    """
 
     connect: float = 10.0
     idle: float = 120.0
@@ -37,7 +40,7 @@ class Timeouts(Value):
 
 
 class AddressGuard(Protocol):
-    """Says which addresses may be connected to; both methods raise where one may not."""
+    """Decides which addresses may be connected to; both methods raise for a forbidden one."""
 
     def check_address(self, host: str, text: str) -> None: ...
 
@@ -45,7 +48,7 @@ class AddressGuard(Protocol):
 
 
 class HttpResponse:
-    """An answer whose head has come. `read` gives the body; `done` keeps the connection, `close` drops it."""
+    """A response whose head has arrived. `read` returns the body; `done` keeps the connection, `close` drops it."""
 
     def __init__(self, http: HttpClient, line: Connection, response: HTTPResponse) -> None:
         self.status = response.status
@@ -57,11 +60,11 @@ class HttpResponse:
 
     @property
     def headers(self) -> dict[str, str]:
-        """All headers by lower-case name; of one that comes several times, the last."""
+        """All headers by lower-case name; of a repeated one, the last."""
         return {name.lower(): value for name, value in self._headers.items()}
 
     def header(self, name: str) -> str:
-        """A header's value, or nothing."""
+        """Return a header's value, or ""."""
         return self._headers.get(name) or ""
 
     @property
@@ -69,9 +72,9 @@ class HttpResponse:
         return self.header("content-type").partition(";")[0].strip().lower()
 
     def read(self) -> bytes:
-        """What has arrived, waiting for at least a byte; nothing at the end.
+        """Return the bytes that have arrived, waiting for at least one; b"" at the end.
 
-        Raises CancelledError, or HttpError (cut, late, silent) when the answer breaks off or takes too long.
+        Raises CancelledError, or HttpError (cut, late, silent) if the response is cut off or takes too long.
         """
         if self._line is None:
             return b""
@@ -79,19 +82,19 @@ class HttpResponse:
             data = self._body.read()
         except (HTTPException, ConnectionLostError) as error:
             self._line.check()
-            message = f"The connection to {self.host} broke off in the middle of the answer."
+            message = f"The connection to {self.host} was lost in the middle of the response."
             raise HttpError("cut", message, retryable=True) from error
         if not data:
             self.done()
         return data
 
     def progress(self) -> None:
-        """Tell that what was read last was part of an answer, not a keep-alive."""
+        """Mark the bytes read last as part of the response, not a keep-alive."""
         if self._line is not None:
             self._line.progress()
 
     def read_all(self, most: int) -> bytes:
-        """The whole body, but not more than `most` bytes."""
+        """Read the whole body, but not more than `most` bytes."""
         pieces: list[bytes] = []
         size = 0
         while size < most and (data := self.read()):
@@ -102,23 +105,24 @@ class HttpResponse:
         return b"".join(pieces)[:most]
 
     def done(self) -> None:
-        """Nothing more is wanted from this answer: the connection may serve the next request."""
+        """Finish with this response: the connection may serve the next request."""
         line, self._line = self._line, None
         if line is not None:
             self._http.keep(line, self._body)
 
     def close(self) -> None:
-        """End the exchange. An answer that was not read to its end takes its connection with it."""
+        """End the exchange. If the response was not read to its end, drop the connection."""
         line, self._line = self._line, None
         if line is not None:
             line.hang_up()
 
 
 class HttpClient:
-    """Sends requests and keeps connections for further ones. Safe to use from several threads.
+    """Sends requests and reuses connections. Thread-safe.
 
-    env: what names proxies and certificates, read at each request. guard: what addresses may be connected to; None:
-    any. most_kept: connections.
+    env: environment with proxies and certificates, read at each request.
+    guard: decides which addresses may be connected to; None for any.
+    most_kept: number of idle connections to keep.
     """
 
     def __init__(
@@ -146,10 +150,11 @@ class HttpClient:
         patient: bool = False,
         until: float = 0.0,
     ) -> HttpResponse:
-        """Send a request, POST where it has a body, and wait for the head of the answer, whatever its status.
+        """Send a request, POST if it has a body, and wait for the head of the response, whatever its status.
 
-        patient: silence is bounded by the total time only, for answers that come in one piece. until: when the total
-        time is over, for what takes more than one request. Raises CancelledError, or HttpError.
+        patient: apply only the total limit to silence, for responses that arrive in one piece.
+        until: deadline that replaces the total limit, for several requests.
+        Raises CancelledError or HttpError.
         """
         cancel.check()
         limits = self._timeouts
@@ -167,18 +172,18 @@ class HttpClient:
             except ConnectionLostError as lost:
                 line.hang_up()
                 if not reused or line.heard:
-                    message = f"{line.host} closed the connection before it answered."
+                    message = f"{line.host} closed the connection before responding."
                     raise HttpError("closed", message, retryable=True) from lost
             except HTTPException as error:
                 line.hang_up()
                 cancel.check()
                 raise HttpError("not_http", f"{url.authority} did not answer in HTTP.") from error
-            except BaseException:  # a line that broke off half-way must not be used again; the caller tells why
+            except BaseException:  # never reuse a connection in an unknown state; the caller reports the error
                 line.hang_up()
                 raise
 
     def keep(self, line: Connection, body: Body) -> None:
-        """Put a line aside for the next request."""
+        """Keep a connection for the next request."""
         line.end()
         if body.reusable and sum(map(len, self._kept.values())) < self._most_kept:
             self._kept.setdefault(line.route, []).append((line, body))
@@ -186,7 +191,7 @@ class HttpClient:
             line.hang_up()
 
     def close(self) -> None:
-        """Drop the kept connections."""
+        """Close the idle connections."""
         while self._kept:
             for line, _ in self._kept.popitem()[1]:
                 line.hang_up()
@@ -195,9 +200,9 @@ class HttpClient:
         while kept := self._kept.get(route):
             try:
                 line, body = kept.pop()
-            except IndexError:  # another thread was faster
+            except IndexError:  # another thread took the last one
                 return None
-            # The last bytes of an answer may have arrived only after its reader was satisfied.
+            # The last bytes of a response may arrive after its reader has finished.
             if (body.ended or line.drained(body)) and line.quiet():
                 return line
             line.hang_up()
@@ -231,13 +236,13 @@ class HttpClient:
 def _exchange(line: Connection, head: bytes, body: bytes, method: str) -> HTTPResponse:
     lost: ConnectionLostError | None = None
     try:
-        # One packet for a small request, no copy of a large one.
+        # One packet for a small request; no copy of a large one.
         for part in (head + body,) if len(body) < PIECE else (head, body):
             line.send(part)
     except ConnectionLostError as error:
-        # The server may have refused the request before it had read all of it.
+        # The server may have responded before it had read the whole request.
         lost = error
-    # The parser asks no more of a socket than makefile().
+    # The parser only needs makefile() of a socket.
     response = HTTPResponse(line, method=method)  # type: ignore[arg-type]
     try:
         response.begin()
@@ -251,7 +256,7 @@ def _head(url: Url, route: Route, headers: Mapping[str, str], body: bytes | None
     if body is not None:
         lines["Content-Length"] = str(len(body))
     target = url.path
-    # Through a tunnel nothing is said to the proxy.
+    # In a tunnel, the proxy gets no headers.
     if route.proxy and not route.tls:
         target = url.text
         if route.proxy.authorization:
@@ -268,7 +273,7 @@ def _head(url: Url, route: Route, headers: Mapping[str, str], body: bytes | None
 
 
 def _check_behind_proxy(route: Route, until: float, guard: AddressGuard, cancel: CancelToken) -> None:
-    """The proxy looks the name up; what can be known of it here is held against the guard."""
+    """Check the addresses of a host that a proxy will look up, as far as they are known here."""
     try:
         for found in look_up(route.host, route.port, until, cancel):
             guard.check_address(route.host, str(found[4][0]))

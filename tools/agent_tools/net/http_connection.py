@@ -1,7 +1,7 @@
-"""One connection of the HTTP client: bytes within time limits, and the body of an answer out of them.
+"""A connection of the HTTP client: receive bytes within time limits, and decode the body of a response.
 
-All waiting for bytes happens in `Connection.receive`; cancelling shuts the socket down, which ends a blocked read even
-when the signal handler runs in the very thread that reads.
+All waiting for bytes is in `Connection.receive`; cancelling shuts the socket down, which ends a blocked read even if
+the signal handler runs in the reading thread.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from agent_tools.net.connect import Route, shut_down
 
 PIECE = 65536
 MOST_LINE = 65536
-# A server that thinks for long sends signs of life; so many times the idle limit it may send nothing else.
+# A server that thinks for long sends keep-alives; for this many times the idle limit it may send nothing else.
 KEEP_ALIVES = 5
 
 HttpErrorKind = Literal["header", "connect", "closed", "cut", "late", "silent", "not_http"]
 
 
 class HttpError(Exception):
-    """There is no answer, or not the whole of it; the message is a sentence that says why.
+    """There is no response, or not the whole of it; the message says why.
 
-    kind: "header": not a request that could be sent; "connect": no connection; "closed": before the answer;
-    "cut": in the middle of it; "late": after `Timeouts.total`; "silent": for `Timeouts.idle`; "not_http".
+    kind: "header": the request cannot be sent; "connect": no connection; "closed": lost before the response;
+    "cut": lost in the middle of it; "late": after `Timeouts.total`; "silent": for `Timeouts.idle`; "not_http".
     retryable: another try may succeed.
     """
 
@@ -44,7 +44,7 @@ class ConnectionLostError(Exception):
 
 
 class Connection:
-    """A connected socket as http.client's parser sees it. `heard`: bytes came since the last request was sent."""
+    """A connected socket for http.client's parser. heard: bytes arrived since the last request was sent."""
 
     def __init__(self, sock: socket.socket, route: Route) -> None:
         self.sock = sock
@@ -60,7 +60,7 @@ class Connection:
         self._forget: Callable[[], None] = lambda: None
 
     def begin(self, cancel: CancelToken, idle: float, total: float, until: float) -> None:
-        """Take part in a request: from now on waits obey these limits and this token."""
+        """Start a request: waits obey these limits and this token from now on."""
         self._cancel, self._idle, self._total, self._until = cancel, idle or float("inf"), total, until
         self.heard = False
         self._waited = 0.0
@@ -68,7 +68,7 @@ class Connection:
         cancel.check()
 
     def end(self) -> None:
-        """The request is over; the token no longer concerns this line."""
+        """End the request: stop watching the token."""
         self._forget()
         self._cancel = CancelToken()
 
@@ -109,7 +109,7 @@ class Connection:
         return count
 
     def progress(self) -> None:
-        """What was received was of use: the time that only keep-alives may take begins anew."""
+        """Restart the time limit for keep-alives, as content was received."""
         self._waited = 0.0
 
     def _limit(self) -> None:
@@ -125,21 +125,21 @@ class Connection:
 
     def _late(self) -> HttpError:
         if monotonic() >= self._until:
-            return HttpError("late", f"{self.host} took longer than {self._total:g} s for its answer.")
+            return HttpError("late", f"{self.host} took longer than {self._total:g} s to respond.")
         return HttpError("silent", f"{self.host} sent nothing for {self._idle:g} s.", retryable=True)
 
     def makefile(self, mode: str) -> io.BufferedReader:
-        """What http.client reads from."""
+        """Return the file that http.client reads from."""
         return io.BufferedReader(_Reader(self), PIECE)
 
     def quiet(self) -> bool:
-        """Whether an unused line looks alive: nothing to read, not even its end."""
+        """Return True if an idle connection looks alive: nothing to read, not even its end."""
         poll = select.poll()
         poll.register(self.sock, select.POLLIN)
         return not poll.poll(0)
 
     def drained(self, body: Body) -> bool:
-        """Read what is left of an answer, without waiting; whether its end was there."""
+        """Read the rest of a response without waiting; return True if its end was there."""
         self._idle, self._until, self._set = 0.001, float("inf"), None
         try:
             return any(not body.read() for _ in range(64))
@@ -148,7 +148,7 @@ class Connection:
 
 
 class _Reader(io.RawIOBase):
-    """Closing it leaves the line open, since the parser closes its file after each answer."""
+    """A reader whose close leaves the connection open, since the parser closes its file after each response."""
 
     def __init__(self, line: Connection) -> None:
         self._line = line
@@ -161,7 +161,7 @@ class _Reader(io.RawIOBase):
 
 
 class ChunkedBodyError(HTTPException):
-    """A body is not in chunked coding. content: what came of the same bytes before the mistake."""
+    """A body is not in chunked coding. content: decoded from the same bytes before the error."""
 
     def __init__(self, content: bytes) -> None:
         super().__init__("a chunk has no size")
@@ -169,9 +169,9 @@ class ChunkedBodyError(HTTPException):
 
 
 class ChunkedDecoder:
-    """HTTP's chunked transfer coding, taken apart in few steps, because a streamed answer has a chunk for each event.
+    """Decoder of HTTP's chunked transfer coding; fast, because a streamed response has a chunk for each event.
 
-    Feed it the raw body; it returns the content. `ended`: the last chunk and what may follow it were there.
+    ended: the last chunk and its trailers have arrived.
     """
 
     def __init__(self) -> None:
@@ -181,7 +181,7 @@ class ChunkedDecoder:
         self._last = False
 
     def feed(self, raw: bytes) -> bytes:
-        """The content within `raw`. Raises ChunkedBodyError for what is not chunked coding."""
+        """Decode the next raw bytes. Raises ChunkedBodyError if they are not chunked coding."""
         raw = self._rest + raw if self._rest else raw
         self._rest = b""
         pieces: list[bytes] = []
@@ -208,7 +208,7 @@ class ChunkedDecoder:
                     self.ended = True
                     break
             elif line not in (b"", b"\r"):
-                # The blank lines are the ends of chunks; what follows a semicolon are extensions.
+                # Blank lines end chunks; extensions follow a semicolon.
                 try:
                     self._left = int(line.partition(b";")[0], 16)
                 except ValueError:
@@ -220,7 +220,7 @@ class ChunkedDecoder:
 
 
 class Body:
-    """The body of an answer. Chunks are taken apart here: http.client does it with three reads for each."""
+    """The body of a response. Decodes chunks itself, as http.client needs three reads for each."""
 
     def __init__(self, response: HTTPResponse) -> None:
         self.ended = False
@@ -231,13 +231,13 @@ class Body:
         self._mistake: ChunkedBodyError | None = None
 
     def read(self) -> bytes:
-        """What has arrived, waiting for at least a byte; nothing at the end.
+        """Return the bytes that have arrived, waiting for at least one; b"" at the end.
 
-        Raises what `Connection.receive` does, HTTPException, and ConnectionLostError when the end came too early.
+        Raises the errors of `Connection.receive`, HTTPException, and ConnectionLostError for a premature end.
         """
         if self._chunks is None:
             data = self._response.read1(PIECE)
-            # With a length, http.client takes any end of the connection for the end of the answer.
+            # With a length, http.client treats any end of the connection as the end of the response.
             if not data and self._response.length:
                 raise ConnectionLostError
             self.ended = not data
@@ -252,7 +252,7 @@ class Body:
             try:
                 data = self._chunks.feed(raw)
             except ChunkedBodyError as error:
-                # What stood before the mistake is given out first.
+                # Return the content before the error first.
                 data, self._mistake = error.content, error
         self.ended = not data
         return data

@@ -1,7 +1,7 @@
-"""Connections to a listening socket, each served in a thread of its own, and bytes carried between two sockets.
+"""Serve connections to a listening socket, each in its own thread, and relay bytes between two sockets.
 
-Written for what serves sandboxed commands: whatever such a command does with its end of a connection costs one thread
-at most, and that for a bounded time.
+Made for servers of sandboxed commands: whatever such a command does with its end of a connection uses one thread at
+most, for a limited time.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from agent_tools.net.connect import ConnectError, Route, dial, shut_down
 
 PIECE = 65536
 CONNECTIONS = 256
-# How long a connection waits for one of those to end before it is turned away.
+# How long a connection waits for another to end before it is rejected.
 QUEUE_SECONDS = 10.0
 CONNECT_SECONDS = 20.0
-# One side sent all it had, or is gone, which looks the same.
+# For connections where one side has sent everything, or has disconnected, which looks the same.
 HALF_CLOSED_SECONDS = 120.0
 CLOSE_SECONDS = 5.0
 _PASSING_FAULTS = (errno.ECONNABORTED, errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.EPROTO)
 
 
 class RefusedError(Exception):
-    """A connection is not served any further. reply: what the client is sent before it is closed."""
+    """A connection is rejected. reply: sent to the client before closing."""
 
     def __init__(self, reply: bytes = b"") -> None:
         super().__init__(reply)
@@ -38,25 +38,25 @@ class RefusedError(Exception):
 
 
 class Filter:
-    """What passes in one direction. This one lets everything pass; both methods may raise RefusedError."""
+    """Filter for one direction. The base class passes everything; both methods may raise RefusedError."""
 
     def feed(self, data: bytes) -> bytes:
-        """What goes on to the other side, now that `data` came."""
+        """Return the bytes to forward after `data` arrived."""
         return data
 
     def end(self) -> bytes:
-        """What goes on to the other side, now that nothing more comes."""
+        """Return the bytes to forward at the end."""
         return b""
 
 
 class ConnectionServer:
-    """Serves a listening socket, which it owns from then on, until it is closed. Subclasses implement `serve`."""
+    """Serves a listening socket, which it takes over, until it is closed. Subclasses implement `serve`."""
 
-    # What a client is sent where there are too many connections.
+    # Reply to a client when there are too many connections.
     BUSY = b""
 
     def __init__(self, listener: socket.socket, name: str) -> None:
-        # As it came from another process, it may be of any kind.
+        # It comes from another process and may be inheritable.
         listener.set_inheritable(False)
         listener.setblocking(True)
         self.cancel = CancelToken()
@@ -64,19 +64,19 @@ class ConnectionServer:
         self._name = name
         self._slots = threading.Semaphore(CONNECTIONS)
         self._serving: list[threading.Thread] = []
-        # Closing alone does not wake who waits in accept().
+        # Closing alone does not end a blocked accept().
         self.cancel.on_cancel(lambda: shut_down(listener))
         self._accepting = self._start(self._accept)
 
     def serve(self, client: socket.socket) -> None:
-        """Serve one connection, which the caller closes. May raise OSError, Cancelled or RefusedError."""
+        """Serve one connection, which the caller closes. May raise OSError, CancelledError or RefusedError."""
         raise NotImplementedError
 
     def close(self) -> None:
-        """End all connections and threads, and close the listening socket."""
+        """Close all connections and the listening socket, and stop the threads."""
         self.cancel.cancel("closed")
         until = monotonic() + CLOSE_SECONDS
-        # The first one starts the others.
+        # This thread starts the others.
         self._accepting.join(CLOSE_SECONDS)
         for thread in self._serving:
             if thread is not threading.current_thread():
@@ -115,7 +115,7 @@ class ConnectionServer:
         except RefusedError as refused:
             _end(client, refused.reply)
         except ConnectionResetError:
-            # What was broken off must not look complete.
+            # A connection that was cut off must not look complete.
             with contextlib.suppress(OSError):
                 client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             client.close()
@@ -127,7 +127,7 @@ class ConnectionServer:
 
 
 class PortForward(ConnectionServer):
-    """Carries connections to a listening socket to where `connect` leads: by default, to `port` of this machine."""
+    """Forwards connections to the socket that `connect` opens: by default, to `port` of this machine."""
 
     def __init__(
         self, listener: socket.socket, port: int, connect: Callable[[int], socket.socket] | None = None
@@ -143,7 +143,7 @@ class PortForward(ConnectionServer):
         try:
             server = self._connect(self._port)
         except (ConnectError, OSError):
-            raise ConnectionResetError from None  # the nearest that can be had to a refused connection
+            raise ConnectionResetError from None  # the closest equivalent to a refused connection
         with server:
             relay(client, server, self.cancel)
 
@@ -158,11 +158,12 @@ def relay(
     first: bytes = b"",
     idle: float | None = None,
 ) -> None:
-    """Carry bytes both ways until both sides have ended, or nothing moved for `idle` seconds.
+    """Relay bytes both ways until both sides have ended, or nothing was sent for `idle` seconds.
 
-    up, down: what passes from the client and to it. first: bytes that were already received from the client. The end
-    of one direction is passed on, and the other continues. The server's socket is shut down before this returns.
-    Raises RefusedError, ConnectionResetError, OSError.
+    up, down: filters for bytes from and to the client.
+    first: bytes already received from the client.
+    The end of one direction is forwarded, and the other continues. The server's socket is shut down at the end. Raises
+    RefusedError, ConnectionResetError, OSError.
     """
     forget = cancel.on_cancel(lambda: shut_down(server))
     try:
@@ -185,18 +186,18 @@ def relay(
                     way.receive()
     finally:
         forget()
-        # Also where a forked child has a copy of it.
+        # Effective even if a forked child has a copy of it.
         shut_down(server)
 
 
 class _Way:
-    """One direction. At most one piece of it is held at a time, beside what its filter holds."""
+    """One direction. Buffers at most one chunk, besides those in its filter."""
 
     def __init__(self, source: socket.socket, target: socket.socket, passing: Filter) -> None:
         self.source = source
         self.target = target
         self.pending = bytearray()
-        # The end was sent; nothing more will be.
+        # The end was sent.
         self.ended = False
         self._passing = passing
         self._open = True
@@ -220,7 +221,7 @@ class _Way:
             self.pending += self._passing.end()
 
     def send(self) -> None:
-        """Send what can be sent at once, and the end where that was all."""
+        """Send without blocking, and the end after the last bytes."""
         if self.ended:
             return
         try:
@@ -232,20 +233,20 @@ class _Way:
         except BlockingIOError:
             pass
         except OSError:
-            # It hears no more, but what it said before may still come.
+            # The target stopped receiving, but bytes from it may still arrive.
             self._open, self.ended = False, True
             self.pending.clear()
 
 
 def _wait(ways: tuple[_Way, ...], seconds: float | None) -> set[int]:
-    """The descriptors that something can be done with; none where the time was up."""
+    """Return the descriptors that are ready; none if the time is up."""
     wanted: dict[int, int] = {}
     for way in ways:
         if way.pending:
             wanted[way.target.fileno()] = wanted.get(way.target.fileno(), 0) | select.POLLOUT
         elif way.wants_more:
             wanted[way.source.fileno()] = wanted.get(way.source.fileno(), 0) | select.POLLIN
-    # A socket of which nothing is wanted would report its end again and again.
+    # Skip sockets without interest: they would report their end again and again.
     poll = select.poll()
     for descriptor, mask in wanted.items():
         poll.register(descriptor, mask)
@@ -253,7 +254,7 @@ def _wait(ways: tuple[_Way, ...], seconds: float | None) -> set[int]:
 
 
 def _end(client: socket.socket, reply: bytes = b"") -> None:
-    """Send a last reply and close. What the client is still sending is read for a moment, or it may miss the reply."""
+    """Send a last reply and close. Keep reading for a moment, or a client that is still sending may miss the reply."""
     try:
         if reply:
             until = monotonic() + 2.0

@@ -1,7 +1,7 @@
-"""One reading of a web address: what a permission rule is asked about is what is connected to.
+"""Parse web addresses unambiguously: the address that is checked against rules is the one that is connected to.
 
-Parsers differ about backslashes, blanks, userinfo, odd spellings of IPv4 and the like, and attacks live in the
-difference. Here such addresses are refused, and what is accepted has one spelling.
+Parsers differ about backslashes, spaces, userinfo, unusual forms of IPv4 and the like, and attacks use the difference.
+Here such addresses are rejected, and accepted ones have a canonical form.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from agent_tools.text import shorten
 LONGEST = 4_000
 PORTS = {"http": 80, "https": 443}
 _LABEL = r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?"
-# RFC 3986: what may stand in a path or query as it is.
+# RFC 3986: characters allowed unescaped in a path or query.
 _KEPT = frozenset("%-._~!$&'()*+,;=:@/?[]")
 
 
 class Url(Value):
-    """A web address. host: lower case, punycode, no final dot, IPv6 without brackets. path: with the query."""
+    """A web address. host: lower case, punycode, no final dot, IPv6 without brackets. path: includes the query."""
 
     scheme: str
     host: str
@@ -29,7 +29,7 @@ class Url(Value):
 
     @property
     def authority(self) -> str:
-        """The host, in brackets where it is an IPv6 address, with the port unless it is the usual one."""
+        """The host, in brackets if it is an IPv6 address, with the port unless it is the default."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return host if self.port == PORTS[self.scheme] else f"{host}:{self.port}"
 
@@ -39,25 +39,25 @@ class Url(Value):
 
 
 def split_url(text: str) -> Url:
-    """The parts of an http or https address; its fragment is dropped.
+    """Split an http or https address into its parts; drop the fragment.
 
-    Raises ToolError for anything that two programs could read differently, and for other kinds of addresses.
+    Raises ToolError for anything that programs could parse differently, and for other schemes.
     """
     text = text.strip()
     if not text.isprintable() or " " in text or "\\" in text:
-        raise _wrong(text, "it contains blanks, backslashes or invisible characters; write a blank as %20")
+        raise _wrong(text, "it contains spaces, backslashes or invisible characters; write a space as %20")
     if len(text) > LONGEST:
         raise _wrong(text, f"it is longer than {LONGEST:,} characters")
     match = re.fullmatch(r"(https?)://([^/?#]*)(/[^?#]*)?(\?[^#]*)?(?:#.*)?", text, re.IGNORECASE)
     if match is None:
         scheme = re.match(r"([A-Za-z][\w+.-]*):(?!\d)", text)
         if scheme is None:
-            raise _wrong(text, "it must be whole, as https://host/path")
+            raise _wrong(text, "it must be complete, like https://host/path")
         if scheme[1].lower() == "file":
             raise _wrong(text, "only http and https can be fetched; files are for Read")
-        raise _wrong(text, "only http and https can be fetched, as https://host/path")
+        raise _wrong(text, "only http and https can be fetched, like https://host/path")
     if "@" in match[2]:
-        raise _wrong(text, "it contains a user name or password, which are never sent; leave that part out")
+        raise _wrong(text, "it contains a user name or password, which are never sent; remove that part")
     named, port = re.fullmatch(r"(\[.*\]|[^:]*)(?::(\d{1,5}))?", match[2]), 0
     scheme_name = match[1].lower()
     if named is None or (named[2] and not 0 < (port := int(named[2])) < 65536):
@@ -68,13 +68,13 @@ def split_url(text: str) -> Url:
 
 
 def ascii_host(name: str) -> str:
-    """A host name in lower case and punycode, without its final dot. Raises UnicodeError where it has none."""
+    """Return a host name in lower case and punycode, without a final dot. Raises UnicodeError if it is invalid."""
     lowered = name.lower() if name.isascii() else name.encode("idna").decode("ascii").lower()
     return lowered.removesuffix(".")
 
 
 def domain_covers(pattern: str, host: str) -> bool:
-    """Whether a domain covers a host: the domain itself, and every name below it. `*.` before it changes nothing."""
+    """Return True if a host is the domain or a name below it. A leading `*.` makes no difference."""
     try:
         domain = ascii_host(pattern.strip().removeprefix("*."))
     except UnicodeError:
@@ -83,21 +83,21 @@ def domain_covers(pattern: str, host: str) -> bool:
 
 
 def same_site(one: Url, other: Url) -> bool:
-    """Whether going from one to the other stays at the same server: host (with or without www.), port, no less TLS."""
+    """Return True if a redirect stays on the same server: same host (with or without www.) and port, TLS kept."""
     usual = one.port == PORTS[one.scheme] and other.port == PORTS[other.scheme]
     same_host = one.host.removeprefix("www.") == other.host.removeprefix("www.")
     return same_host and (one.port == other.port or usual) and (one.scheme, other.scheme) != ("https", "http")
 
 
 def _host(name: str, text: str) -> str:
-    """The one spelling of a host. Raises ToolError."""
-    import ipaddress  # only who fetches needs it
+    """Return the canonical form of a host. Raises ToolError."""
+    import ipaddress  # only needed for fetching
 
     if name.startswith("["):
         try:
             address = ipaddress.IPv6Address(name[1:-1])
         except ValueError:
-            raise _wrong(text, "its host is no IPv6 address") from None
+            raise _wrong(text, "its host is not a valid IPv6 address") from None
         if address.scope_id:
             raise _wrong(text, "its host names a network interface")
         return str(address)
@@ -108,8 +108,8 @@ def _host(name: str, text: str) -> str:
     labels = host.split(".")
     if len(host) > 253 or not all(re.fullmatch(_LABEL, label) for label in labels):
         raise _wrong(text, "its host is no valid name")
-    # The URL standard takes a host whose last label is a number for an IPv4 address, in any base and with parts left
-    # out (127.1, 0x7f000001, 017700000001). Only the usual spelling means the same to every program.
+    # By the URL standard, a host whose last label is a number is an IPv4 address, in any base and with parts omitted
+    # (127.1, 0x7f000001, 017700000001). Only the usual form means the same to every program.
     if re.fullmatch(r"\d+|0x[0-9a-f]*", labels[-1]):
         try:
             return str(ipaddress.IPv4Address(host))

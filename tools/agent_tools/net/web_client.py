@@ -1,6 +1,6 @@
-"""Requests to a server that is not trusted: bounded in bytes and redirects, in time, and in where they lead.
+"""Requests to untrusted servers, with limits on bytes, redirects, time and addresses.
 
-No cookies, no credentials, no connection is kept. What an answer is packed in is undone here, as far as the limit.
+No cookies, no credentials, no reused connections. Responses are decompressed here, up to a limit.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from agent_tools.net.urls import Url, same_site, split_url
 from agent_tools.record import Value
 from agent_tools.results import ToolError
 
-# A packed body may become this many times as large as an unpacked one may be.
+# A decompressed body may be this many times as large as an uncompressed one.
 UNPACKED = 2
 _REDIRECTS = (301, 302, 303, 307, 308)
 _HEADERS = {
@@ -27,12 +27,12 @@ _HEADERS = {
     "Accept-Encoding": "gzip, deflate",
     "Connection": "close",
 }
-# What a model can do about an error, beside what the error says.
+# Advice for the model, appended to an error.
 _ADVICE = {"late": " Try later, or another source.", "closed": " Try once more."}
 
 
 class WebLimits(Value):
-    """max_bytes: of a body, as sent. Seconds: for everything together, and for connecting."""
+    """Limits of a request. max_bytes: of a body, as sent. timeout: seconds for everything. connect_timeout: seconds."""
 
     max_bytes: int = 5_000_000
     timeout: float = 30.0
@@ -41,7 +41,7 @@ class WebLimits(Value):
 
 
 class WebResponse(Value):
-    """What a server said. headers: by lower-case name. cut: why the body is not whole, in words; "" where it is."""
+    """A response. headers: by lower-case name. cut: why the body is incomplete, in words; "" if it is complete."""
 
     url: Url
     status: int
@@ -51,24 +51,24 @@ class WebResponse(Value):
 
 
 class Moved(Value):
-    """A redirect that leads to another server, or with less encryption, and was not followed."""
+    """A redirect to another server, or from https to http, that was not followed."""
 
     status: int
     target: str
 
 
 class WebClient:
-    """What requests are made with. guard: None where any address may be reached, as the user named the server."""
+    """Client for untrusted servers. guard: None if any address is allowed, because the user named the server."""
 
     def __init__(self, limits: WebLimits, env: Mapping[str, str], guard: Guard | None, cancel: CancelToken) -> None:
         self._limits = limits
         self._cancel = cancel
-        # One time limit for everything takes the place of one for silence.
+        # One time limit for everything replaces the one for silence.
         timeouts = Timeouts(limits.connect_timeout, 0.0, limits.timeout)
         self._http = HttpClient(timeouts, env, guard=guard, most_kept=0)
 
     def get(self, url: Url) -> WebResponse | Moved:
-        """A page, redirects on the same site followed. Raises ToolError, or Cancelled."""
+        """Fetch a page, following redirects on the same site. Raises ToolError or CancelledError."""
         until = monotonic() + self._limits.timeout
         seen = [url]
         while True:
@@ -80,14 +80,14 @@ class WebClient:
             if not same_site(seen[-1], target):
                 return Moved(answer.status, target.text)
             if target in seen:
-                raise ToolError(f"{url.text} redirects in a circle, by way of {target.text}.")
+                raise ToolError(f"{url.text} redirects in a loop through {target.text}.")
             if len(seen) > self._limits.max_redirects:
                 raise ToolError(f"{url.text} redirects more than {self._limits.max_redirects} times; the last went to "
                                 f"{target.text}.")  # fmt: skip
             seen.append(target)
 
     def send(self, url: Url, headers: Mapping[str, str], body: bytes | None = None) -> WebResponse:
-        """One request, POST where it has a body; no redirect is followed. Raises ToolError, or Cancelled."""
+        """Send one request, POST if it has a body, without following redirects. Raises ToolError or CancelledError."""
         return self._exchange(url, headers, body, monotonic() + self._limits.timeout)
 
     def _exchange(self, url: Url, headers: Mapping[str, str], body: bytes | None, until: float) -> WebResponse:
@@ -103,7 +103,7 @@ class WebClient:
             raise ToolError(f"{error}{_ADVICE.get(error.kind, '')}") from None
 
     def _body(self, reply: HttpResponse, url: Url) -> tuple[bytes, str]:
-        """The body as it was before it was packed, and why it is not whole."""
+        """Return the decompressed body, and why it is incomplete."""
         unpack = _unpacker(reply.header("content-encoding"), UNPACKED * self._limits.max_bytes, url)
         pieces: list[bytes] = []
         raw = 0
@@ -115,43 +115,43 @@ class WebClient:
                     return b"".join(pieces), f"only the first {self._limits.max_bytes:,} bytes were read"
         except _TooLargeError as error:
             pieces.append(error.data)
-            return b"".join(pieces), f"only {UNPACKED * self._limits.max_bytes:,} bytes of it were unpacked"
+            return b"".join(pieces), f"only {UNPACKED * self._limits.max_bytes:,} bytes of it were decompressed"
         except HttpError as error:
             if error.kind == "late" and not pieces:
                 raise
-            late = f"the rest had not come after {self._limits.timeout:g} s"
-            return b"".join(pieces), late if error.kind == "late" else "the connection broke off"
+            late = f"the rest had not arrived after {self._limits.timeout:g} s"
+            return b"".join(pieces), late if error.kind == "late" else "the connection was lost"
         except zlib.error:
             return b"".join(pieces), "the data is damaged"
         return b"".join(pieces), ""
 
 
 class _TooLargeError(Exception):
-    """A packed body grows beyond its bound. data: what of the last piece still fits."""
+    """A decompressed body exceeds its limit. data: the part of the last piece within the limit."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data
 
 
 def _target(url: Url, location: str) -> Url:
-    """Where a redirect leads. Raises ToolError."""
-    # Header bytes arrive as Latin-1; what is meant is UTF-8.
+    """Return the target of a redirect. Raises ToolError."""
+    # Header bytes are decoded as Latin-1 but are UTF-8.
     text = location.encode("latin-1", "replace").decode("utf-8", "replace").strip().replace(" ", "%20")
     try:
         return split_url(urljoin(url.text, text))
     except (ToolError, ValueError):
-        raise ToolError(f"{url.text} redirects to something that is no web address.") from None
+        raise ToolError(f"{url.text} redirects to an invalid web address.") from None
 
 
 def _unpacker(encoding: str, most: int, url: Url) -> Callable[[bytes], bytes]:
-    """What undoes a content encoding piece by piece, and raises _TooLarge where more than `most` bytes come of it."""
+    """Return an incremental decoder of a content encoding, which raises _TooLargeError beyond `most` bytes."""
     name = encoding.strip().lower().removeprefix("x-")
     if name in ("", "identity"):
         return lambda data: data
     if name not in ("gzip", "deflate"):
-        raise ToolError(f"{url.host} sent its answer in an encoding that was not asked for ({name[:20]!r}).")
+        raise ToolError(f"{url.host} responded in an encoding that was not requested ({name[:20]!r}).")
     made = 0
-    # 47: zlib finds out by itself whether it is gzip or zlib; what calls itself deflate may also be neither.
+    # 47: zlib detects gzip or zlib by itself; a body declared as deflate may also be neither.
     stream = zlib.decompressobj(47)
     first = True
 
@@ -168,7 +168,7 @@ def _unpacker(encoding: str, most: int, url: Url) -> Callable[[bytes], bytes]:
                 raise _TooLargeError(b"".join(pieces)[: most - made])
             data = stream.unconsumed_tail
             if stream.eof:
-                # A gzip file may have several members; zeros behind the last are padding.
+                # A gzip file may have several members; zeros after the last are padding.
                 data = stream.unused_data.lstrip(b"\0") if name == "gzip" else b""
                 stream = zlib.decompressobj(47) if data else stream
         return b"".join(pieces)

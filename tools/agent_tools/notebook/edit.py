@@ -1,6 +1,6 @@
-"""NotebookEdit: one cell of a notebook replaced, inserted or deleted; all else in the file stays as it is.
+"""The NotebookEdit tool: replace, insert or delete one cell of a notebook.
 
-What an edit makes of a notebook's text: valid nbformat 4, and outside the cell the very same characters.
+The result is valid nbformat 4; outside the cell every character of the file stays as it is.
 """
 
 from __future__ import annotations
@@ -76,8 +76,8 @@ class NotebookEdit(Tool[NotebookEditArgs]):
         return ToolResult(" ".join(filter(None, (said, change.note))), diff)
 
     def _change(self, args: NotebookEditArgs, ctx: ToolContext) -> tuple[Change, str]:
-        """What the call will do, and the label of the cell that it is about."""
-        # Few conversations edit a notebook, and every start loads this file.
+        """Return the change, and the label of its cell."""
+        # Imported lazily: every start loads this file, but few conversations edit a notebook.
         path = ctx.workspace.resolve(args.notebook_path)
         before, text = edit_change.current_text(path, ctx, "edit")
         if before is None:
@@ -93,7 +93,7 @@ class NotebookEdit(Tool[NotebookEditArgs]):
 
 
 def _diff(change: Change, label: str, ctx: ToolContext) -> Diff:
-    """The change of the cell's source as a user sees it."""
+    """Return the change of the cell's source as a diff for the user."""
     diff = change.diff(ctx)
     return diff.but(path=f"{diff.path}, cell {label}")
 
@@ -102,7 +102,7 @@ Kind = Literal["code", "markdown", "raw"]
 
 
 class Changed(Value):
-    """The notebook's new text. label: of the cell; old and new: its source. note: what else the model should know."""
+    """A changed notebook. content: its text. label: of the cell. old, new: source of the cell. note: for the model."""
 
     content: str
     label: str
@@ -119,13 +119,13 @@ def change_cell(
     kind: Kind | None,
     source: str,
 ) -> Changed:
-    """`content`, the text of `notebook`, with one cell changed.
+    """Change one cell in `content`, the text of `notebook`.
 
-    Raises ToolError where there is no such cell, or nothing would change.
+    Raises ToolError if there is no such cell, or nothing would change.
     """
     if cell_id is None and mode != "insert":
         labels = ", ".join(notebook.label(n) for n in range(min(30, len(notebook.cells)))) or "none"
-        raise ToolError(f"{mode} needs cell_id, the cell that is meant. The cells are: {labels}.")
+        raise ToolError(f"{mode} needs cell_id. The cells are: {labels}.")
     at = notebook.find(cell_id) if cell_id is not None else -1
     outer, style = Pieces(content), Style(content)
     member = outer.get("cells")
@@ -169,7 +169,7 @@ def _replace(piece: Piece, notebook: Notebook, at: int, kind: Kind | None, sourc
     old, was = source_of(cell), cell["cell_type"]
     new_kind = kind or was
     if old == source and new_kind == was:
-        raise ToolError(f"Cell {notebook.label(at)} reads exactly so already; nothing was changed.")
+        raise ToolError(f"Cell {notebook.label(at)} already has exactly this source; nothing was changed.")
     members = Pieces(piece.raw)
     lead = members.pieces[0].lead
     members.put("source", style.dump(_as_source(source, isinstance(cell["source"], list)), lead))
@@ -181,7 +181,7 @@ def _replace(piece: Piece, notebook: Notebook, at: int, kind: Kind | None, sourc
         members.put("metadata", "{}")
     note = ""
     if new_kind == "code":
-        # What it put out belongs to the source that it had.
+        # The outputs belong to the old source.
         note = "Its outputs were cleared." if cell.get("outputs") else ""
         members.put("outputs", "[]")
         members.put("execution_count", "null")
@@ -196,12 +196,12 @@ def _replace(piece: Piece, notebook: Notebook, at: int, kind: Kind | None, sourc
 
 
 def _as_source(source: str, as_list: bool) -> str | list[str]:
-    """A source as the format has it: in lines as Jupyter divides them, or whole where the file has it so."""
+    """Encode a source: as a list of lines as Jupyter splits them, or as one string if the file does that."""
     return source.splitlines(keepends=True) if as_list else source
 
 
 def _new_id(notebook: Notebook, at: int, source: str) -> str:
-    """An id like Jupyter's that no cell has. The same call gets the same one, as the preview must show what is run."""
+    """Return an unused ID like Jupyter's; the same for the same call, so that the preview shows the real one."""
     from hashlib import blake2b
 
     taken = {cell.get("id") for cell in notebook.cells}

@@ -1,7 +1,7 @@
-"""Changing one value in JSON text and leaving every other character of it as it is.
+"""Change one value in JSON text and preserve every other character.
 
-Parsing and writing a file anew would lose how it spells numbers, escapes, blanks and repeated keys. Here an object or
-array is taken apart into its pieces, some of them are replaced, and put together again.
+Parsing and rewriting a file would lose its formatting of numbers, escapes and whitespace, and repeated keys. Here an
+object or array is split into pieces, some are replaced, and all are joined again.
 """
 
 from __future__ import annotations
@@ -14,26 +14,26 @@ _BLANKS = " \t\n\r"
 
 
 class Piece:
-    """One member of an object or item of an array, with the blanks before and behind it. An item has no key."""
+    """A member of an object or an item of an array, with the whitespace around it. An item has no key."""
 
     def __init__(self, lead: str, key: str, colon: str, raw: str, trail: str = "") -> None:
         self.lead, self.key, self.colon, self.raw, self.trail = lead, key, colon, raw, trail
 
     @property
     def name(self) -> str:
-        """The key as it is meant."""
+        """The decoded key."""
         return str(json.loads(self.key))
 
     @property
     def text(self) -> str:
-        """The piece as it stands in the file."""
+        """The piece as written in the file."""
         return self.lead + self.key + self.colon + self.raw + self.trail
 
 
 class Pieces:
-    """The object or array that a text, which is known to be JSON, holds.
+    """An object or array, parsed from valid JSON text.
 
-    start and end: where it stood. tail: the blanks before its closing bracket; without pieces, all that is in it.
+    start, end: its position. tail: whitespace before the closing bracket; if there are no pieces, its whole content.
     """
 
     def __init__(self, text: str) -> None:
@@ -60,16 +60,16 @@ class Pieces:
 
     @property
     def text(self) -> str:
-        """All of it, as it now stands."""
+        """The current text."""
         closing = "}" if self.opening == "{" else "]"
         return self.opening + ",".join(piece.text for piece in self.pieces) + self.tail + closing
 
     def get(self, name: str) -> Piece | None:
-        """The member of that name; of several, the last, which is the one that readers of JSON take."""
+        """Return the member of this name; of several the last, which JSON parsers use."""
         return next((piece for piece in reversed(self.pieces) if piece.name == name), None)
 
     def put(self, name: str, raw: str) -> None:
-        """Set a member of an object that has members; a new one goes to its place where the keys are sorted."""
+        """Set a member of an object that has members; a new one is inserted in order if the keys are sorted."""
         if (old := self.get(name)) is not None:
             old.raw = raw
             return
@@ -78,7 +78,7 @@ class Pieces:
         self.insert(after if names == sorted(names) else len(names), raw, json.dumps(name), self.pieces[0].colon)
 
     def insert(self, at: int, raw: str, key: str = "", colon: str = "") -> None:
-        """Add a piece before the one at `at`, with blanks like those of its neighbours. There must be one."""
+        """Insert a piece at `at`, with whitespace like that of its neighbours, of which there must be one."""
         first = self.pieces[0].lead
         other = self.pieces[1].lead if len(self.pieces) > 1 else first or " "
         if at == 0:
@@ -86,7 +86,7 @@ class Pieces:
         self.pieces.insert(at, Piece(other if at else first, key, colon, raw))
 
     def remove(self, at: int) -> None:
-        """Take a piece out."""
+        """Remove a piece."""
         gone = self.pieces.pop(at)
         if not self.pieces:
             self.tail = ""
@@ -94,13 +94,13 @@ class Pieces:
             self.pieces[0].lead = gone.lead
 
     def drop(self, name: str) -> None:
-        """Remove every member of that name."""
+        """Remove all members of this name."""
         for at in reversed([n for n, piece in enumerate(self.pieces) if piece.name == name]):
             self.remove(at)
 
 
 class Style:
-    """How a JSON text is written. unit: one level of indentation, None where all is on one line."""
+    """The formatting of a JSON text. unit: one level of indentation, None if all is on one line."""
 
     def __init__(self, text: str) -> None:
         outer = Pieces(text)
@@ -110,12 +110,12 @@ class Style:
         self._colon = outer.pieces[0].colon if outer.pieces else ": "
         second = outer.pieces[1].lead if len(outer.pieces) > 1 else " "
         self._comma = "," if self.unit is not None else "," + second
-        # Jupyter writes letters beyond ASCII as they are; some other programs escape them.
+        # Jupyter writes non-ASCII letters unescaped; some other programs escape them.
         escaped = re.search(r"(?<!\\)(?:\\\\)*\\u(?!00[0-7])", text) is not None
         self._ascii = escaped and text.isascii()
 
     def dump(self, value: Any, lead: str) -> str:
-        """A value as this text would have it, for a place that stands behind the blanks `lead`."""
+        """Encode a value in this formatting, for a place indented by `lead`."""
         nested = self.unit is not None and "\n" in lead
         raw = json.dumps(
             value,
@@ -126,7 +126,7 @@ class Style:
         return raw.replace("\n", self.newline + lead.rpartition("\n")[2]) if nested else raw
 
     def lead(self, depth: int) -> str:
-        """The blanks before something that many levels deep."""
+        """Return the whitespace before a value at this depth."""
         return "" if self.unit is None else self.newline + self.unit * depth
 
 

@@ -1,7 +1,4 @@
-"""Notebooks (nbformat 4): read as JSON, and which cell a word means.
-
-A notebook as a model reads it: cells with their sources and outputs, images beside the text.
-"""
+"""Parse notebooks (nbformat 4), find cells, and format them for a model: sources and outputs, images as attachments."""
 
 from __future__ import annotations
 
@@ -23,7 +20,7 @@ KINDS = ("code", "markdown", "raw")
 
 
 class Notebook(Value):
-    """A notebook's cells as they are in the file. minor: of the format, 5 for 4.5."""
+    """The cells of a notebook as in the file. minor: minor version of the format, 5 for 4.5."""
 
     cells: list[dict[str, Any]]
     minor: int
@@ -31,20 +28,20 @@ class Notebook(Value):
 
     @property
     def has_ids(self) -> bool:
-        """Whether cells have ids in this version of the format, as they do from 4.5 on."""
+        """True if cells have IDs in this version of the format, which is so from 4.5 on."""
         return self.minor >= 5
 
     def label(self, index: int) -> str:
-        """What a cell is called: by its id, else "cell-3" by its place, counted from 0."""
+        """Return the label of a cell: its ID, else "cell-3" by its index from 0."""
         own = self.cells[index].get("id")
         return one_line(own) if isinstance(own, str) and own else f"cell-{index}"
 
     def find(self, word: str) -> int:
-        """The place of the cell with the id `word`, or of that number ("cell-3", "3"). Raises ToolError for none."""
+        """Return the index of the cell with the ID or number `word` ("cell-3", "3"). Raises ToolError."""
         found = [n for n, cell in enumerate(self.cells) if word and cell.get("id") == word]
         if len(found) > 1:
             places = ", ".join(f"cell-{n}" for n in found)
-            raise ToolError(f"Several cells have the id {shorten(word)}. Name one by its place: {places}.")
+            raise ToolError(f"Several cells have the id {shorten(word)}. Use the index of one: {places}.")
         if found:
             return found[0]
         number = re.fullmatch(r"(?:cell-)?([0-9]{1,9})", word)
@@ -57,7 +54,7 @@ class Notebook(Value):
 
 
 def parse_notebook(content: str, name: str) -> Notebook:
-    """The notebook in a file's text. Raises ToolError, which begins with `name`, where it is none of version 4."""
+    """Parse a notebook. Raises ToolError, which starts with `name`, if it is not a notebook of version 4."""
     try:
         data = json.loads(content)
     except (ValueError, RecursionError) as error:
@@ -73,13 +70,13 @@ def parse_notebook(content: str, name: str) -> Notebook:
         raise ToolError(f"{name} is not a notebook: it has no nbformat 4 or no list of cells.")
     for n, cell in enumerate(cells):
         if not isinstance(cell, dict) or cell.get("cell_type") not in KINDS or joined_text(cell.get("source")) is None:
-            raise ToolError(f"{name} is not a sound notebook: cell-{n} has no known cell_type or no source.")
+            raise ToolError(f"{name} is not a valid notebook: cell-{n} has no known cell_type or no source.")
     minor = data.get("nbformat_minor")
     return Notebook(cells, minor if isinstance(minor, int) else 0, _language(data.get("metadata")))
 
 
 def joined_text(text: Any) -> str | None:
-    """A text of the format, which may be a list of lines; None for anything else."""
+    """Return a text of the format, which may be a list of lines; None for anything else."""
     if isinstance(text, str):
         return text
     if isinstance(text, list) and all(isinstance(line, str) for line in text):
@@ -88,7 +85,7 @@ def joined_text(text: Any) -> str | None:
 
 
 def source_of(cell: dict[str, Any]) -> str:
-    """The source of a cell that `parse` let pass."""
+    """Return the source of a cell of a parsed notebook."""
     return joined_text(cell["source"]) or ""
 
 
@@ -101,17 +98,17 @@ def _language(metadata: Any) -> str:
 
 
 CHARACTERS = 100_000
-# Of one output: among others, and of a cell that was asked for by itself.
+# Characters of one output: in the whole notebook, and when one cell is requested.
 BRIEF = 4_000
 FULL = 50_000
 IMAGES = 4
 _IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
-# The forms of one output that are text, the most readable first.
+# Text forms of one output, the most readable first.
 _TEXTS = ("text/markdown", "text/plain", "text/latex", "application/json", "image/svg+xml", "text/html")
 
 
 class _Picture(Value):
-    """An image among the outputs: the line that stands for it, and its base64."""
+    """An image among the outputs. line: the line that represents it. data: base64."""
 
     line: int
     data: str
@@ -121,9 +118,10 @@ class _Picture(Value):
 def show_notebook(
     notebook: Notebook, name: str, shown: str, ctx: ToolContext, first: int, limit: int, only: int | None = None
 ) -> ToolResult:
-    """Lines of the view, at most `limit` from `first`, which counts from 1.
+    """Return at most `limit` lines of the view from line `first`, which counts from 1.
 
-    name and shown: the file for the model and for the user. only: the one cell that is wanted, at greater length.
+    name, shown: the file for the model and for the user.
+    only: index of the only cell to show, at greater length.
     Raises ToolError for a line past the end.
     """
     view = _View(BRIEF if only is None else FULL)
@@ -134,7 +132,7 @@ def show_notebook(
         view.cell(notebook, n)
     total = len(view.lines)
     if first > total:
-        raise ToolError(f"{name} has only {total:,} lines as it is shown; offset {first} is past its end.")
+        raise ToolError(f"{name} has only {total:,} lines as shown; offset {first} is past its end.")
     part = [cut_line(line) for line in view.lines[first - 1 : first - 1 + limit]]
     last = first - 1 + fit(part, CHARACTERS)
     media, notes = _attach([p for p in view.pictures if first <= p.line <= last], ctx)
@@ -147,7 +145,7 @@ def show_notebook(
 
 
 class _View:
-    """The lines of a view, and the images that some of them stand for. room: characters of one output."""
+    """The lines of a view, and the images that some of them represent. room: character limit of one output."""
 
     def __init__(self, room: int) -> None:
         self.lines: list[str] = []
@@ -155,7 +153,7 @@ class _View:
         self._room = room
 
     def cell(self, notebook: Notebook, n: int) -> None:
-        """Add a cell with everything that belongs to it."""
+        """Add a cell with its attachments and outputs."""
         cell, label = notebook.cells[n], notebook.label(n)
         count = cell.get("execution_count")
         run = f" run {count}" if isinstance(count, int) else ""
@@ -184,7 +182,7 @@ class _View:
             self._bundle(output.get("data"), label)
 
     def _bundle(self, bundle: Any, label: str) -> None:
-        """One thing in several forms: the image, and the most readable text."""
+        """Add an output with several forms: the image, and the most readable text."""
         forms = bundle if isinstance(bundle, dict) else {}
         images = [mime for mime in _IMAGES if joined_text(forms.get(mime)) is not None]
         for mime in images[:1]:
@@ -215,11 +213,11 @@ class _View:
 
 
 def _attach(pictures: list[_Picture], ctx: ToolContext) -> tuple[tuple[Media, ...], list[str]]:
-    """The images for a model that takes them, and what there is to say about images."""
+    """Return the images, if the model accepts them, and notes about images."""
     if not pictures:
         return (), []
     if "image" not in ctx.takes:
-        return (), ["images are not shown: this model takes none"]
+        return (), ["images are not shown: this model accepts none"]
     media: list[Media] = []
     notes: list[str] = []
     for said, item in _images(pictures[:IMAGES]):

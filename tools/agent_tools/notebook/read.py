@@ -1,4 +1,4 @@
-"""NotebookRead: the cells of a notebook, or one of them."""
+"""The NotebookRead tool: show the cells of a notebook, or one of them."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from agent_tools.record import Value
 from agent_tools.schema import FILE_NAMES
 from agent_tools.text import shorten
 
-# Directories that hold what others made.
+# Directories of generated files.
 _PASSED = frozenset(("node_modules", "__pycache__", "site-packages", "venv", "target", "dist", "build"))
-# How many names are looked at for a notebook at every start: it must cost about a millisecond at most.
+# How many names are checked for a notebook at every start, which must take a millisecond at most.
 _LOOKED_AT = 500
 _DEEP = 2
 _LINES = 10_000
@@ -58,7 +58,7 @@ class NotebookRead(Tool[NotebookReadArgs]):
         name = ctx.workspace.spell(path)
         text = decode_text(data)
         if text is None:
-            raise ToolError(f"{name} is no notebook: it is binary. Use Read.")
+            raise ToolError(f"{name} is not a notebook but a binary file. Use Read.")
         notebook = parse_notebook(text.content, name)
         only = None if args.cell_id is None else notebook.find(args.cell_id)
         result = show_notebook(notebook, name, ctx.workspace.show(path), ctx, 1, _LINES, only)
@@ -67,12 +67,12 @@ class NotebookRead(Tool[NotebookReadArgs]):
 
 
 def cell_words(cell_id: str | None) -> str:
-    """Which cell a call is about, for its summary."""
+    """Format the cell of a call for its summary."""
     return f", cell {shorten(cell_id, 40)}" if cell_id else ""
 
 
 def has_notebooks(ctx: ToolContext) -> bool:
-    """Whether there seems to be a notebook: in the root or two levels below, within the first names found there."""
+    """Return True if there is a notebook in the root or two levels below, among the first names found there."""
     level, left = [str(ctx.workspace.root)], _LOOKED_AT
     for depth in range(_DEEP + 1):
         below: list[str] = []

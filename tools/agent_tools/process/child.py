@@ -1,9 +1,9 @@
-"""Programs of our own (git, ripgrep, parsers, clipboards): each has a clock, a bound on its output and on its memory.
+"""Run helper programs (git, ripgrep, parsers, clipboards) with limits on time, output and memory.
 
-Commands of the user have `process.py` and the settings of Bash. Memory is bounded as RLIMIT_DATA, what a process
-allocates: RLIMIT_AS would count the files that git and ripgrep map and what Go and Node reserve without using it. It is
-set on the running process, as nothing may run between fork and exec in a program with threads; where the system cannot
-do that (macOS), there is no such bound.
+Commands of the user run by `shell/process.py` with the settings of Bash. Memory is limited by RLIMIT_DATA, which counts
+what a process allocates: RLIMIT_AS would include files mapped by git and ripgrep, and memory that Go and Node reserve
+without using it. It is set on the running process, as nothing may run between fork and exec in a program with threads;
+on systems without support for that (macOS), memory is not limited.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ if TYPE_CHECKING:
 with lazy_imports():
     from agent_tools.process import reaper
 
-# More than git or ripgrep needs for the largest repositories; a .gitignore of some GB makes them take all there is.
+# More than git or ripgrep needs for the largest repositories; a .gitignore of gigabytes makes them use all memory.
 MEMORY = 2 << 30
 OUTPUT = 16 << 20
 _ERRORS = 1 << 20
-# A program that has not ended by then may be waiting for something that will never come.
+# A program that runs longer may be waiting for something that never happens.
 PATIENCE = 2.0
 
 
 class StuckError(Exception):
-    """The process waits for something that will never come; the text says what."""
+    """The process waits for something that never happens; the message says what."""
 
 
 class Finished(Value):
-    """How a program ended, and what it printed. code: negative for a signal."""
+    """Exit code and output of a program. code: negative for a signal."""
 
     code: int
     out: bytes
@@ -45,7 +45,7 @@ class Finished(Value):
 
 
 class Output:
-    """What a process printed. cause: "" where it ended by itself, else "time-out", "output" or what it waits for."""
+    """Output of a process. cause: "" if it ended by itself, else "time-out", "output" or what it is waiting for."""
 
     def __init__(self, out: bytes, err: bytes, cause: str) -> None:
         self.out, self.err, self.cause = out, err, cause
@@ -59,9 +59,11 @@ def start_child(
     brief: bool = False,
     **how: Any,
 ) -> subprocess.Popen[bytes]:
-    """Start a program in a process group of its own, unless `how`, as of Popen, says otherwise. Raises OSError.
+    """Start a program in its own process group, unless `how`, options of Popen, changes that. Raises OSError.
 
-    env: all its variables; None for ours. brief: it cannot last, so nobody need end it where we are killed.
+    env: all its variables; None for ours.
+    memory: limit in bytes, or None.
+    brief: it ends soon by itself, so it need not be ended if this program is killed.
     """
     import subprocess  # 8 ms; most runs start nothing
 
@@ -74,7 +76,7 @@ def start_child(
 
 
 def limit_memory(pid: int, most: int) -> None:
-    """Bound what a process, and what it starts from now on, may allocate, as far as the system can."""
+    """Limit the memory of a process and of those it starts from now on, if the system supports it."""
     with suppress(ImportError, AttributeError, OSError, ValueError):
         import resource
 
@@ -92,10 +94,10 @@ def run_child(
     memory: int | None = MEMORY,
     **how: Any,
 ) -> Finished:
-    """Run a program to its end. how: as of Popen, such as `cwd` and `env`.
+    """Run a program to its end. how: options of Popen, such as `cwd` and `env`.
 
-    Raises OSError where it cannot be started, TimeoutError, and OverflowError for more than `most` bytes of output; its
-    whole group is killed then.
+    Raises OSError if it cannot be started, TimeoutError, and OverflowError for more than `most` bytes of output; its
+    whole group is then killed.
     """
     import subprocess
 
@@ -113,7 +115,7 @@ def collect(
     most: int,
     stuck: Callable[[], str] | None = None,
 ) -> tuple[bytes, bytes]:
-    """What a process prints, on both streams, until it ends. See `follow`.
+    """Return the output of a process, on both streams, until it ends. See `follow`.
 
     Raises TimeoutError, OverflowError for more than `most` bytes, and StuckError.
     """
@@ -136,8 +138,8 @@ def follow(
 ) -> Output:
     """Read a process, the leader of its group, until it ends; it never outlives this call.
 
-    most: bytes of standard output; of errors the first MB stays. stuck: asked once, when it takes long, what it may
-    be waiting for; "" for nothing.
+    most: limit of standard output in bytes; of standard error the first MB is kept.
+    stuck: called once if it takes long; returns what it may be waiting for, or "".
     """
     import selectors
     from subprocess import TimeoutExpired
@@ -194,7 +196,7 @@ def follow(
 
 
 def kill_group(process: subprocess.Popen[bytes], number: int) -> None:
-    """Send a signal to a process that was not waited for, and to its group where it leads one."""
+    """Send a signal to a process that was not waited for, and to its group if it leads one."""
     with suppress(OSError):
         if os.getpgid(process.pid) == process.pid:
             os.killpg(process.pid, number)

@@ -1,13 +1,13 @@
-"""The one place that makes a git process ready and starts it: on which repository, with which configuration and limits.
+"""Prepare and start git processes: on which repository, with which configuration and limits.
 
-A repository may name programs in its configuration, attributes and hooks, and may lead git elsewhere. So each run is
-one of these, and says so by the function that makes it:
+A repository may name programs in its configuration, attributes and hooks, and may point git elsewhere. So each run is
+created by one of these functions:
 
-- `nowhere`: no repository is read, nor anybody's configuration.
-- `store`: a git folder of this program's own; nothing of the user's or the repository's configuration is read.
-- `checked`: the user's repository as it was looked at (`Checkout`); its folder and work tree are fixed, and nothing is
-  started but, where it is trusted, the filters that it is configured with.
-- `as_user`: what the user asked for by name, as their own git would do it, hooks and all.
+- `nowhere`: reads no repository and no configuration.
+- `store`: a git folder of this program; reads no configuration of the user or the repository.
+- `checked_git`: the user's repository as inspected (`Checkout`); its folder and work tree are fixed, and nothing is
+started except, if it is trusted, its configured filters.
+- `as_user`: an operation that the user requested by name, as their own git would run it, hooks included.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 SECONDS = 60.0
 LARGEST = 256 << 20
-# By name: what would start a program, contact somebody or enter another repository. These hold over the repository's
-# own configuration, and are handed on to a git that git starts.
+# Settings that would start a program, access the network or enter another repository. These override the repository's
+# own configuration, and are passed on to a git that git starts.
 SAFE = {
     "core.fsmonitor": "false",
     "core.hooksPath": "/dev/null",
@@ -41,7 +41,7 @@ SAFE = {
     "protocol.allow": "never",
     "credential.helper": "",
     "log.showSignature": "false",
-    # A format of the repository's own may ask for signatures.
+    # A log format configured in the repository may show signatures.
     "gpg.program": "false",
     "gpg.ssh.program": "false",
     "gpg.x509.program": "false",
@@ -61,14 +61,14 @@ _CALM = {
     "GIT_PAGER": "cat",
     "GIT_ATTR_NOSYSTEM": "1",
     "GIT_NO_LAZY_FETCH": "1",
-    # Versions that do not know that variable would fetch what a partial clone lacks.
+    # Versions that do not know that variable would fetch missing objects of a partial clone.
     "GIT_ALLOW_PROTOCOL": "none",
 }
 _SILENT = {"LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0", "GIT_ASKPASS": "false", "GIT_EDITOR": "false"}
 _NO_CONFIG = {"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_ATTR_NOSYSTEM": "1"}
 _NO_PROGRAMS = ("--no-ext-diff", "--no-textconv")
 _NOT_NESTED = "--ignore-submodules=all"
-# What has no setting, or one that the repository's own files beat.
+# For behaviour without a setting, or with one that files of the repository override.
 _OPTIONS = {
     "diff": (*_NO_PROGRAMS, _NOT_NESTED),
     "log": _NO_PROGRAMS,
@@ -76,7 +76,7 @@ _OPTIONS = {
     "status": (_NOT_NESTED,),
     "grep": ("--no-textconv", "--no-recurse-submodules"),
 }
-# Variables that make git look elsewhere than at the folder it is started in.
+# Variables that make git use another repository than that of its working directory.
 ASTRAY = (
     "GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_COMMON_DIR", "GIT_PREFIX",
     "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_NAMESPACE", "GIT_CONFIG", "GIT_CONFIG_PARAMETERS", "GIT_CONFIG_COUNT",
@@ -84,7 +84,7 @@ ASTRAY = (
 
 
 class GitError(Exception):
-    """Git could not be started, did not answer in time, or failed; the text says why. code: 0 where it did not end."""
+    """Git could not be started, timed out or failed; the message says why. code: exit code; 0 if it did not end."""
 
     def __init__(self, text: str, code: int = 0) -> None:
         super().__init__(text)
@@ -92,7 +92,7 @@ class GitError(Exception):
 
 
 class Checkout(Value):
-    """A repository as it was looked at: the work tree's root, its git folder and the common one, as resolved paths."""
+    """A repository as inspected, by resolved paths. root: of the work tree. folder: git folder. common: common folder."""
 
     root: str
     folder: str
@@ -100,9 +100,9 @@ class Checkout(Value):
 
     @property
     def variables(self) -> dict[str, str]:
-        """What makes git use just these folders, whatever stands in them or above by then."""
+        """Return variables that make git use exactly these folders, whatever is in them or above."""
         found = {"GIT_DIR": self.folder, "GIT_WORK_TREE": self.root}
-        # A folder above may be a repository that nobody looked at.
+        # A folder above may be a repository that was not inspected.
         found["GIT_CEILING_DIRECTORIES"] = os.path.dirname(self.root)  # noqa: PTH120
         if self.common != self.folder:
             found["GIT_COMMON_DIR"] = self.common
@@ -110,9 +110,13 @@ class Checkout(Value):
 
 
 class GitRun:
-    """How git is started. program: absolute. cwd: where. env: all of its variables. settings: over all others.
+    """How git is started.
 
-    memory: bytes that it may allocate; None for any number, where it runs programs of the user.
+    program: absolute path.
+    cwd: working directory.
+    env: all of its variables.
+    settings: configuration that overrides all other.
+    memory: limit in bytes; None if it runs programs of the user.
     """
 
     def __init__(
@@ -128,11 +132,11 @@ class GitRun:
         self.memory = memory
 
     def but(self, settings: Mapping[str, str]) -> GitRun:
-        """The same with more settings."""
+        """Return a copy with more settings."""
         return GitRun(self.program, self.cwd, self.env, self._settings | dict(settings), self.memory)
 
     def argv(self, *words: str) -> list[str]:
-        """The whole command line. A word of git's own (`--literal-pathspecs`) may stand before the subcommand."""
+        """Return the whole command line. An option of git (`--literal-pathspecs`) may precede the subcommand."""
         before = [word for word in words[:1] if word.startswith("-")]
         name, rest = words[len(before) : len(before) + 1], words[len(before) + 1 :]
         if not self._settings:
@@ -142,26 +146,26 @@ class GitRun:
         return [self.program, "--no-pager", *given, *before, *name, *options, *rest]
 
     def tree(self, env: Mapping[str, str] | None = None) -> str:
-        """The work tree whose files it may open; "" for none."""
+        """Return the work tree whose files it may open; "" for none."""
         tree = {**self.env, **(env or {})}.get("GIT_WORK_TREE", "")
         return "" if tree == "/" else tree
 
     def stuck(self, env: Mapping[str, str] | None = None) -> Callable[[], str] | None:
-        """What tells why a git that takes long may never end."""
+        """Return a function that tells why a slow git may never end, or None."""
         tree = self.tree(env)
         return (lambda: find_obstacle(tree)) if tree else None
 
     def start(
         self, *words: str, cwd: str = "", env: Mapping[str, str] | None = None, **how: Any
     ) -> subprocess.Popen[bytes]:
-        """A running git, in a process group of its own. env: beside the variables of the run. Raises GitError."""
+        """Start git in its own process group. env: additional variables. Raises GitError."""
         import subprocess  # 8 ms; most runs start no git
 
         if why := known_obstacle(self.tree(env)):
             raise GitError(why)
         pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         try:
-            # In its own group: Ctrl-C is for the turn, and what git is at, it finishes.
+            # In its own group: Ctrl-C cancels the turn, and git finishes its operation.
             return start_child(
                 self.argv(*words),
                 cwd=cwd or self.cwd,
@@ -177,7 +181,7 @@ class GitRun:
         self, *words: str, feed: bytes = b"", cwd: str = "", seconds: float = SECONDS, most: int = LARGEST,
         env: Mapping[str, str] | None = None, fine: Collection[int] = (0,),
     ) -> bytes:  # fmt: skip
-        """What git prints. fine: exit codes that are no failure. Raises GitError, also for more than `most` bytes."""
+        """Run git and return its output. fine: exit codes of success. Raises GitError, also beyond `most` bytes."""
         named = next((word for word in words if not word.startswith("-")), "git")
         process = self.start(*words, cwd=cwd, env=env)
         try:
@@ -197,7 +201,7 @@ class GitRun:
 
 
 def find_git(path: str, root: str) -> str:
-    """The absolute program, looked for in absolute folders outside the project only. Raises GitError."""
+    """Find git in the absolute folders of `path` outside the project. Raises GitError."""
     for folder in path.split(os.pathsep):
         file = os.path.join(folder, "git")
         inside = os.path.realpath(file).startswith(f"{root.rstrip('/')}/")
@@ -207,14 +211,14 @@ def find_git(path: str, root: str) -> str:
 
 
 def nowhere(program: str) -> GitRun:
-    """A git that reads no repository and no configuration."""
+    """Return a git that reads no repository and no configuration."""
     return GitRun(
         program, "/", {"PATH": os.defpath, "HOME": "/nonexistent", "GIT_DIR": "/dev/null"} | _SILENT | _NO_CONFIG
     )
 
 
 def store(program: str, folder: str, objects: Sequence[str] = ()) -> GitRun:
-    """A git on a folder of ours. objects: folders of objects that need not be kept again."""
+    """Return a git for a folder of this program. objects: folders of objects that need not be stored again."""
     env = {"PATH": os.defpath, "HOME": "/nonexistent", "GIT_DIR": folder, "GIT_LITERAL_PATHSPECS": "1"}
     env |= {"GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": "none", "GIT_NO_REPLACE_OBJECTS": "1"}
     env |= _SILENT | _NO_CONFIG
@@ -224,20 +228,20 @@ def store(program: str, folder: str, objects: Sequence[str] = ()) -> GitRun:
 
 
 def checked_git(program: str, checkout: Checkout, env: Mapping[str, str], *, locks: bool = False) -> GitRun:
-    """A git on the user's repository, as it was looked at; filters that are configured run (see `without_filters`).
+    """Return a git for the user's repository as inspected; configured filters run (see `without_filters`).
 
-    env: the user's, for PATH and where their settings are. locks: it may change the repository.
+    env: the user's environment, for PATH and the location of settings. locks: it may change the repository.
     """
     names = ("HOME", "XDG_CONFIG_HOME", "SUDO_UID")
     found = {name: env[name] for name in names if env.get(name)} | _SILENT | _CALM | checkout.variables
-    # A relative folder would be looked up in the repository.
+    # A relative folder would be relative to the repository.
     found["PATH"] = os.pathsep.join(p for p in env.get("PATH", os.defpath).split(os.pathsep) if p.startswith("/"))
     found["GIT_OPTIONAL_LOCKS"] = "1" if locks else "0"
     return GitRun(program, checkout.root, found, SAFE)
 
 
 def without_filters(run: GitRun) -> dict[str, str]:
-    """Settings that switch off all filters that are configured for a run. Raises GitError."""
+    """Return settings that disable all configured filters. Raises GitError."""
     from_git = run.run("config", "--list", "-z", "--name-only", seconds=5.0).decode("utf-8", "surrogateescape")
     found: dict[str, str] = {}
     for key in from_git.split("\0"):
@@ -245,12 +249,12 @@ def without_filters(run: GitRun) -> dict[str, str]:
             name = key.rpartition(".")[0]
             found |= {f"{name}.{part}": "" for part in ("clean", "smudge", "process")} | {f"{name}.required": "false"}
     if odd := next((key for key in found if "=" in key or "\n" in key), ""):
-        raise GitError(f"the filter {odd} cannot be switched off")
+        raise GitError(f"the filter {odd} cannot be disabled")
     return found
 
 
 def as_variables(settings: Mapping[str, str]) -> dict[str, str]:
-    """Settings for a git that somebody else starts."""
+    """Return settings as variables, for a git that another program starts."""
     found = {"GIT_CONFIG_COUNT": str(len(settings))}
     for number, (key, value) in enumerate(settings.items()):
         found |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
@@ -258,13 +262,13 @@ def as_variables(settings: Mapping[str, str]) -> dict[str, str]:
 
 
 def hardening(root: str, checkout: Checkout | None, off: Mapping[str, str]) -> dict[str, str]:
-    """Variables by which a git of a command only reads what was looked at at `root`. off: see `without_filters`."""
+    """Return variables that restrict git in a command to the inspected repository. off: see `without_filters`."""
     fixed = checkout.variables if checkout is not None else {"GIT_CEILING_DIRECTORIES": os.path.dirname(root)}  # noqa: PTH120
     return {**_CALM, **fixed, **as_variables(SAFE | dict(off))}
 
 
 def as_user(program: str, checkout: Checkout, env: Mapping[str, str]) -> GitRun:
-    """A git that does what the user asked for by name, with the hooks and programs that are configured."""
+    """Return a git for an operation that the user requested by name, with configured hooks and programs."""
     fixed = {"GIT_DIR": checkout.folder, "GIT_WORK_TREE": checkout.root, "GIT_LITERAL_PATHSPECS": "1"}
     rest = {key: value for key, value in env.items() if key not in ASTRAY}
     fixed |= {"GIT_TERMINAL_PROMPT": "0", "GIT_EDITOR": "false"}

@@ -1,7 +1,7 @@
-"""This process made unreadable to the programs that it starts, which run as the same user: on Linux.
+"""Make this process unreadable for the programs that it starts, which run as the same user (Linux).
 
-`/proc/PID/environ` shows the environment that a process began with, `/proc/PID/mem` and a debugger all that it holds.
-Without this, a command that is given no keys could read them from its parent.
+`/proc/PID/environ` shows the initial environment of a process, `/proc/PID/mem` and a debugger all its memory. Without
+this, a command whose environment has no keys could read them from its parent.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _SET_DUMPABLE = 4
-# Of the fields of /proc/self/stat after the name: where the environment begins and ends in memory.
+# Start and end of the environment in memory, in the fields of /proc/self/stat after the name.
 _ENVIRONMENT = slice(47, 49)
 
 
 def protect() -> None:
-    """Hide the secrets in the environment that this process began with, and its memory. Call it before any thread or
-    child is started; `os.environ`, and what children inherit, stay as they are.
+    """Hide the secrets in the initial environment of this process, and its memory.
 
-    What a kernel does not support is left out. A core dump, a debugger or profiler that attaches later, and a list of
-    open files then need root's rights. Programs that are started are not affected.
+    Call it before any thread or child is started; `os.environ`, and the environment of children, stay unchanged. Skips
+    what the kernel does not support. Core dumps, debuggers or profilers that attach later, and listing open files then
+    need root. Programs that are started are not affected.
     """
     if sys.platform == "linux":
         with suppress(OSError, ValueError):
@@ -47,7 +47,7 @@ def _hide_secrets(env: Mapping[str, str]) -> None:
         for entry in block.split(b"\0"):
             name, _, value = entry.partition(b"=")
             if value and name in secrets:
-                # The C library's copy moves elsewhere first: it is what children inherit.
+                # Move the C library's copy first: children inherit it.
                 os.putenv(name, os.fsencode(secrets[name]))
                 os.pwrite(memory, bytes(len(value)), at + len(name) + 1)
             at += len(entry) + 1
@@ -56,7 +56,7 @@ def _hide_secrets(env: Mapping[str, str]) -> None:
 
 
 def _forbid_reading() -> None:
-    # The whole of ctypes takes 3 ms to import, which every short run would wait for.
+    # Importing all of ctypes takes 3 ms, too much for a short run.
     with suppress(ImportError, AttributeError, OSError):
         from _ctypes import call_function, dlopen, dlsym
 

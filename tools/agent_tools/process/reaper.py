@@ -1,7 +1,7 @@
-"""What ends its children where the program is killed: a small shell beside it, told of every process that is started.
+"""End child processes if the program is killed: a small shell next to it is notified of every process that is started.
 
-One for the whole program, started with the first process. It reads from a pipe that only the program holds, so however
-the program ends, the shell knows (`reaper.bash`).
+One for the whole program, started with the first process. It reads from a pipe whose write end only the program has, so
+the shell notices when the program ends in any way (`reaper.bash`).
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ _USUAL = ("/bin", "/usr/bin")
 
 
 def marked(env: Mapping[str, str], mark: str) -> dict[str, str]:
-    """The environment of a process with one more mark."""
+    """Return the environment of a process with one more mark."""
     return {**env, MARK: f"{env.get(MARK, '')}:{mark}"}
 
 
 class Child(subprocess.Popen[bytes]):
-    """A process that the reaper knows of until its end was seen here: then its number may be somebody else's."""
+    """A process that the reaper watches until its end is seen here; its PID may then be reused."""
 
     def poll(self) -> int | None:
         return self._seen(super().poll())
@@ -43,7 +43,7 @@ class Child(subprocess.Popen[bytes]):
 
 
 class Reaper:
-    """Starts the shell when there is something to watch; without bash, nothing is watched. For any thread."""
+    """Starts the shell when there is a process to watch; without bash, nothing is watched. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -51,35 +51,35 @@ class Reaper:
         self._pipe = -1
 
     def expect(self, mark: str) -> None:
-        """A process is about to be started with this mark in its environment; `watch` or `give_up` follows."""
+        """Announce a process with this mark in its environment; `watch` or `give_up` must follow."""
         with self._lock:
             if self._shell is None or self._shell.poll() is not None:
                 self._start()
         self._tell(f"? {mark}")
 
     def give_up(self, mark: str) -> None:
-        """It could not be started."""
+        """Report that the announced process could not be started."""
         self._tell(f"! {mark}")
 
     def watch(self, pid: int, mark: str) -> None:
-        """It was started, as the leader of a group."""
+        """Report that the announced process was started, as a group leader."""
         self._tell(f"+ {pid} {mark}")
 
     def forget(self, pid: int, *, strays: bool = False) -> None:
-        """The group's leader has ended. strays: what is left of it is still to be ended with the program."""
+        """Report that the group leader has ended. strays: end the rest of the group with the program."""
         self._tell(f"{'~' if strays else '-'} {pid}")
 
     def popen(self, argv: Sequence[str], *, env: Mapping[str, str], **how: Any) -> Child:
-        """A process that ends with the program, with all that comes of it. It leads a group of its own.
+        """Start a process that ends with the program, including its descendants. It leads its own group.
 
-        how: as for `Popen`. Raises as `Popen`.
+        how: options of `Popen`. Raises as `Popen`.
         """
         mark = os.urandom(8).hex()
         group = {} if "process_group" in how else {"start_new_session": True}
         self.expect(mark)
         try:
             process = Child(argv, env=marked(env, mark), **(group | how))
-        except BaseException:  # nothing started is left to watch; the caller shows the error
+        except BaseException:  # leave no announced process behind; the caller reports the error
             self.give_up(mark)
             raise
         self.watch(process.pid, mark)
@@ -103,7 +103,7 @@ class Reaper:
             )
             assert self._shell.stdin is not None
             self._pipe = self._shell.stdin.fileno()
-            # A shell that does not read, for whatever reason, must not hold up a command.
+            # A shell that does not read must not block a command.
             os.set_blocking(self._pipe, False)
 
     def _tell(self, line: str) -> None:

@@ -1,6 +1,6 @@
-"""Web pages as text: what each kind of document becomes, and those that were read lately.
+"""Convert web documents to text, and cache recent pages.
 
-What a web page's bytes say as text: mark, header, the page's own word, else a guess, as browsers decide it.
+The encoding is determined as browsers do: byte order mark, header, declaration in the page, else a guess.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ with lazy_imports():
     from agent_tools.documents import pdf
     from agent_tools.process import reaper
 
-# Names that the WHATWG Encoding Standard reads as a larger encoding than they are.
+# Names that the WHATWG Encoding Standard maps to a larger encoding.
 _MEANT = {
     "ascii": "cp1252", "us-ascii": "cp1252", "iso-8859-1": "cp1252", "latin1": "cp1252", "latin-1": "cp1252",
     "iso-8859-9": "cp1254", "iso-8859-11": "cp874", "tis-620": "cp874", "gb2312": "gb18030", "gbk": "gb18030",
     "shift_jis": "cp932", "shift-jis": "cp932", "sjis": "cp932", "x-sjis": "cp932", "euc-kr": "cp949",
     "ks_c_5601-1987": "cp949", "big5": "big5hkscs", "macintosh": "mac_roman", "utf-16": "utf-16-le",
 }  # fmt: skip
-# The encodings of the standard. Python knows more codecs by name, and some of those are not for strangers to choose.
+# The encodings of the standard. Python has more codecs, some of which an untrusted page must not choose.
 _KNOWN = (
     r"utf-?8|utf-16[bl]e|(?:windows-|cp)(?:125[0-8]|874)|iso-8859-\d{1,2}|koi8-[ru]|ibm866|gb18030|big5-hkscs|euc-jp"
     r"|iso-2022-jp"
@@ -44,13 +44,13 @@ _LOOKED_AT = 1024
 
 
 def decode_page(data: bytes, declared: str, *, marked_up: bool) -> str:
-    """The text. declared: the charset of the Content-Type header, or nothing. marked_up: HTML or XML, which may say."""
+    """Decode a page. declared: charset of the Content-Type header, or "". marked_up: HTML or XML may declare another."""
     for mark, encoding in MARKS:
         if data.startswith(mark):
             return data[len(mark) :].decode(encoding, "replace")
     own = re.search(_META, data[:_LOOKED_AT], re.IGNORECASE) or re.search(_XML, data[:_LOOKED_AT])
     said = own[1].decode("ascii") if own is not None and marked_up else ""
-    # A page that can be read as ASCII to find its own word is not in UTF-16, whatever the word.
+    # A page whose declaration can be read as ASCII is not in UTF-16, whatever it declares.
     names = (_codec(declared), "utf-8" if said.lower().startswith("utf-16") else _codec(said))
     for name in filter(None, names):
         try:
@@ -60,16 +60,16 @@ def decode_page(data: bytes, declared: str, *, marked_up: bool) -> str:
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError:
-        # A cut or damaged character among good ones; where there are none, another encoding that nobody named.
+        # A truncated or damaged character among valid ones; if there are none, an undeclared encoding.
         kept = data.decode("utf-8", "ignore").encode()
         good = len(kept) - sum(byte < 128 for byte in kept)
         fallback = "utf-8" if good > len(data) - len(kept) else "cp1252"
-        # A wrong "utf-8" is the commonest mistake; another name is believed.
+        # A wrong "utf-8" is the most common mistake; other names are trusted.
         return data.decode(next((n for n in names if n not in ("", "utf-8")), fallback), "replace")
 
 
 def _codec(name: str) -> str:
-    """The Python codec for a charset's name; "" for one that web pages do not have."""
+    """Return the Python codec for a charset name; "" for one that web pages do not use."""
     lowered = name.strip("\"' ").lower()
     meant = _MEANT.get(lowered) or (lowered.replace("windows-", "cp") if re.fullmatch(_KNOWN, lowered) else "")
     try:
@@ -82,7 +82,7 @@ FRESH = 15 * 60.0
 MOST_PAGES = 20
 MOST_CHARACTERS = 20_000_000
 PDF_PAGES = 100
-# A little more than the worker's own limit: it then says itself what went wrong, by how it ends.
+# A little more than the worker's own limit, so that its exit code shows what went wrong.
 WORKER_SECONDS = 25.0
 _HTML = ("text/html", "application/xhtml+xml")
 _TEXT = r"text/.*|.*[+/](?:x-)?(?:xml|yaml|toml|javascript|ecmascript|sh|ndjson|jsonl|sql|graphql|www-form-urlencoded)"
@@ -91,7 +91,7 @@ _LOOKS_HTML = rb"\s*(?:<!--.*?-->\s*)*<(?:!doctype\s+html|html|head|body)\b"
 
 
 class Page(Value):
-    """A document as text. url: where it was in the end. at: when it was read. note: what is missing, in words."""
+    """A document as text. url: after redirects. at: when it was read. note: what is missing, in words."""
 
     url: str
     status: int
@@ -102,7 +102,7 @@ class Page(Value):
 
 
 def read_page(answer: WebResponse, cancel: CancelToken) -> Page:
-    """What an answer says, as text. Raises ToolError for a document that cannot be read, or Cancelled."""
+    """Convert a response to text. Raises ToolError for a document that cannot be read, or CancelledError."""
     named, _, rest = answer.headers.get("content-type", "").partition(";")
     kind = _kind(named.strip().lower(), answer.body)
     title, note = "", answer.cut
@@ -117,7 +117,7 @@ def read_page(answer: WebResponse, cancel: CancelToken) -> Page:
         text = decode_page(answer.body, _charset(rest), marked_up="xml" in kind)
     else:
         what = kind_of(answer.body) if kind in _UNNAMED else f"a file of the type {shorten(kind, 60)}"
-        text = f"({what[0].upper()}{what[1:]}, {len(answer.body):,} bytes: no text, so nothing of it is shown.)"
+        text = f"({what[0].upper()}{what[1:]}, {len(answer.body):,} bytes: no text to show.)"
     return Page(answer.url.text, answer.status, _clean(title), _clean(text), note, monotonic())
 
 
@@ -127,7 +127,7 @@ def _charset(parameters: str) -> str:
 
 
 def _kind(named: str, body: bytes) -> str:
-    """The media type: as named, or by a look at the bytes where the server does not say."""
+    """Return the media type: as declared, or detected from the bytes."""
     if body.startswith(b"%PDF-"):
         return "application/pdf"
     if named not in _UNNAMED:
@@ -138,9 +138,9 @@ def _kind(named: str, body: bytes) -> str:
 
 
 def _pdf(answer: WebResponse, cancel: CancelToken) -> tuple[str, str]:
-    """The text of a PDF, and what is missing of it."""
+    """Return the text of a PDF, and what is missing, in words."""
     if answer.cut:
-        raise ToolError(f"The PDF at {answer.url.text} did not come whole ({answer.cut}), so it cannot be read.")
+        raise ToolError(f"The PDF at {answer.url.text} is incomplete ({answer.cut}) and cannot be read.")
     pages = pdf.read_pages(answer.body, answer.url.text, cancel, most=PDF_PAGES)
     if pages.empty:
         return "(The PDF has no text; it may be a scan.)", ""
@@ -149,7 +149,7 @@ def _pdf(answer: WebResponse, cancel: CancelToken) -> tuple[str, str]:
 
 
 def _json(text: str) -> str:
-    """JSON in lines, where it came in one."""
+    """Indent JSON that is on one line."""
     if text.strip().count("\n") > 2:
         return text
     try:
@@ -159,14 +159,14 @@ def _json(text: str) -> str:
 
 
 def _clean(text: str) -> str:
-    """Without what a terminal obeys or a reader cannot see; line ends as "\\n"."""
+    """Remove control and invisible characters; convert line ends to "\\n"."""
     plain = re.sub(r"\r\n?|[\u2028\u2029]", "\n", text)
     return re.sub(UNSAFE, "", re.sub(ESCAPES, "", plain)).strip("\n")
 
 
 def _html(html: str, url: str, cancel: CancelToken) -> tuple[str, str]:
-    """Title and text of a page, by a process of its own. Raises ToolError or CancelledError."""
-    import subprocess  # with the process only
+    """Return title and text of a page, converted in a separate process. Raises ToolError or CancelledError."""
+    import subprocess  # only needed to start the process
 
     with reaper.REAPER.popen(
         [sys.executable, "-P", "-m", "agent_tools.web.html_worker", url],
@@ -186,13 +186,13 @@ def _html(html: str, url: str, cancel: CancelToken) -> tuple[str, str]:
             process.kill()
     cancel.check()
     if process.returncode != 0:
-        raise ToolError(f"{url} could not be turned into text: it takes too much time or memory. Use another source.")
+        raise ToolError(f"{url} could not be converted to text: it takes too much time or memory. Use another source.")
     title, _, text = out.decode("utf-8", "replace").partition("\n")
     return title, text
 
 
 def _environment() -> dict[str, str]:
-    """What the worker needs to find its modules, and nothing else: what it reads is not trusted."""
+    """Return the environment of the worker: only what it needs to find its modules, as its input is untrusted."""
     ours = str(Path(__file__).parents[2])
     path = [p for p in sys.path if os.path.isabs(p) and p != ours]  # noqa: PTH117 - compared as text
     needed = ("LD_LIBRARY_PATH", "PYTHONHOME", "PYTHONDONTWRITEBYTECODE")
@@ -201,13 +201,13 @@ def _environment() -> dict[str, str]:
 
 
 class PageCache(ToolState):
-    """The pages that were read lately, by the address that was asked for. The oldest make room."""
+    """Recent pages by requested address. The oldest are dropped first."""
 
     def __init__(self) -> None:
         self.pages: dict[str, Page] = {}
 
     def remember(self, url: str, page: Page) -> None:
-        """Keep a page under the address that was asked for."""
+        """Store a page under the requested address."""
         pages = self.pages
         pages.pop(url, None)
         pages[url] = page
@@ -217,6 +217,6 @@ class PageCache(ToolState):
             pages.pop(next(iter(pages)), None)
 
     def recall(self, url: str, now: float) -> Page | None:
-        """The page that was read from this address in the last quarter of an hour."""
+        """Return the page if it was read from this address in the last 15 minutes, else None."""
         page = self.pages.get(url)
         return page if page is not None and now - page.at < FRESH else None

@@ -1,4 +1,4 @@
-"""WebFetch: a page of the web as text, or a small model's answer from it."""
+"""The WebFetch tool: a web page as text, or a small model's answer from it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ with lazy_imports():
 
 SHOWN = 50_000
 ASKED_ABOUT = 100_000
-# What a setting of 0 means.
+# Values for settings of 0.
 _NO_LIMIT: dict[str, Any] = {"max_bytes": 1 << 40, "timeout": 86_400.0, "connect_timeout": 86_400.0}
 DISTIL = (
     "You answer one question from one web page. The page stands between two marker lines and was written by "
@@ -62,7 +62,7 @@ class WebFetch(Tool[WebFetchArgs]):
         return f"Fetch {shorten(args.url, 200)}"
 
     def run(self, args: WebFetchArgs, ctx: ToolContext) -> Generator[AskModel, str | None, ToolResult]:
-        # With http.client, ssl and the rest of the way out.
+        # Imports http.client and ssl.
         url = split_url(args.url)
         found: cache.Page | str | None = ctx.state(cache.PageCache).recall(url.text, monotonic())
         notes = []
@@ -82,14 +82,14 @@ class WebFetch(Tool[WebFetchArgs]):
             if answer is None:
                 notes.append("no small model answered the prompt, so this is the page itself")
             else:
-                notes.append("a small model's answer from the page, not its words")
+                notes.append("a small model's answer from the page, not a quotation")
         said = f"[{'; '.join(notes)}]\n" if notes else ""
         text = fenced(answer) if answer is not None else _shown(found, SHOWN)
         return ToolResult(f"{head}\n{said}{text}", Note(f"{head}, {len(found.text):,} characters"), failed)
 
 
 def web_limits(ctx: ToolContext) -> WebLimits:
-    """The limits of one exchange, from the settings under [web]."""
+    """Return the limits of a request, from the settings under [web]."""
     web = ctx.settings.get("web") or {}
     return web_client.WebLimits(
         **{name: web[name] or _NO_LIMIT.get(name, 0) for name in web_client.WebLimits._fields if name in web}
@@ -97,12 +97,12 @@ def web_limits(ctx: ToolContext) -> WebLimits:
 
 
 def _fetch(url: Url, ctx: ToolContext) -> Page | str:
-    """The page, read anew; or where it has moved to, in words. Raises ToolError or CancelledError."""
+    """Fetch the page; return a message if it redirects to another server. Raises ToolError or CancelledError."""
     allowed = (ctx.settings.get("web") or {}).get("allow_private") or ()
     answer = web_client.WebClient(web_limits(ctx), ctx.env, private_addresses.Guard(allowed), ctx.cancel).get(url)
     if isinstance(answer, web_client.Moved):
         return (
-            f"{url.text} redirects to another server, and that was not followed (HTTP {answer.status}). "
+            f"{url.text} redirects to another server, which was not followed (HTTP {answer.status}). "
             f"It is now at {answer.target} - call WebFetch with that address if you want it."
         )
     page = cache.read_page(answer, ctx.cancel)
@@ -112,24 +112,24 @@ def _fetch(url: Url, ctx: ToolContext) -> Page | str:
 
 
 def _shown(page: Page, most: int) -> str:
-    """A page's title and text as a model gets it, at most about `most` characters."""
+    """Format a page's title and text for a model, truncated to about `most` characters."""
     title = f"Title: {page.title}\n\n" if page.title else ""
     if len(page.text) <= most:
         return fenced(f"{title}{page.text or '(empty)'}")
     end = page.text.rfind("\n", most * 9 // 10, most)
     kept = page.text[: end if end > 0 else most]
     return (
-        f"{fenced(title + kept)}\n[cut: {len(kept):,} of {len(page.text):,} characters shown. Ask with a prompt for "
-        "what you need, or save the page by curl in Bash and search in that]"
+        f"{fenced(title + kept)}\n[truncated: {len(kept):,} of {len(page.text):,} characters shown. Ask with a prompt "
+        "for what you need, or save the page by curl in Bash and search in that]"
     )
 
 
 def _reason(status: int) -> str:
-    """What an error means for whoever asked; the server's own words are not used."""
+    """Return the meaning of an error for the model; the server's text is not used."""
     if status in (401, 403, 407):
         return "refused; no login is ever sent, so look for another source"
     if status in (404, 410):
-        return "there is no such page; check the address, or search for it"
+        return "page not found; check the address, or search for it"
     if status == 429:
         return "too many requests; wait, or look for another source"
     return "the server failed; try later" if status >= 500 else "the request was refused"

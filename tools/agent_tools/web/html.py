@@ -1,7 +1,7 @@
-"""HTML as markdown, for a model: the main content, without what surrounds it and without what a reader cannot see.
+"""Convert HTML to markdown for a model: the main content, without navigation and hidden text.
 
-Hidden text is left out because it is the easiest way to slip instructions into a page. That is a help, no boundary:
-a style sheet can hide text in ways that are not looked for here.
+Hidden text is removed because it is the easiest way to inject instructions into a page. This is a mitigation, not a
+security boundary: a style sheet can hide text in ways that are not detected here.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from selectolax.lexbor import LexborHTMLParser, LexborNode
 
-# Not content on any page.
+# Never content.
 _NOISE = (
     "script, style, noscript, template, iframe, frame, object, embed, svg, canvas, audio, video, link, meta, button, "
     "input, select, textarea, option, datalist, dialog"
 )
 _HIDDEN = "[hidden], [aria-hidden='true' i], .sr-only, .visually-hidden, .screen-reader-text, .d-none"
-# The same by a style of the element's own, blanks and comments taken out.
+# The same by an inline style, with whitespace and comments removed.
 _HIDING = (
     r"display:none|visibility:(?:hidden|collapse)|(?:opacity|font-size):0(?:\.0*)?(?:[a-z%]+)?(?:!important)?(?:;|$)"
     r"|(?:left|top|text-indent):-\d{3,}|clip:rect\(0|clip-path:inset\((?:50|100)%|(?:^|;)color:transparent"
@@ -30,22 +30,22 @@ _AROUND = (
     "[id*='cookiebot' i], [class*='consent-banner' i], [class*='gdpr' i]"
 )
 _MAIN = ("main", "[role='main']", "article")
-# Beside its headings and menus a page that says less than this says nothing.
+# A page with less text than this, apart from headings and menus, counts as empty.
 _LITTLE = 200
-# The share of the page's text that its main part must hold, to be taken for the whole.
+# Share of the page's text that its main part must have to be used instead of the whole.
 _SHARE = 0.3
 
 
-# Links that lead nowhere for a reader of the text.
+# Links without use for a reader of the text.
 _NOWHERE = ("#", "javascript:", "data:", "vbscript:", "about:")
-# More than this is never shown, and a base address can make a small page large.
+# More is never shown, and a base address can make a small page large.
 _MOST = 5_000_000
 
 
 def to_markdown(html: str, url: str) -> tuple[str, str]:
-    """The title of a page, and its main content as markdown. url: where it is from, for its relative links.
+    """Return the title of a page, and its main content as markdown. url: base of its relative links.
 
-    Neither time nor memory are bounded here: what a hostile page can make of its parser is for the caller to bound.
+    Time and memory are not limited here: the caller must protect itself from pages that attack the parser.
     """
     from html_to_markdown import ConversionOptions, PreprocessingOptions, convert
     from selectolax.lexbor import LexborHTMLParser
@@ -67,7 +67,7 @@ def to_markdown(html: str, url: str) -> tuple[str, str]:
         autolinks=False,
         highlight_style="none",
         base_url=base,
-        # It would take forms and menus out, which are all the content that some pages have.
+        # It would remove forms and menus, which are the only content of some pages.
         preprocessing=PreprocessingOptions(enabled=False),
     )
     return title, (convert(main or "", options).content or "").strip()[:_MOST]
@@ -85,10 +85,10 @@ def _hides(style: str) -> bool:
 
 
 def _plain(tree: LexborHTMLParser) -> None:
-    """Links that lead nowhere become their text, pictures the words that stand for them."""
+    """Replace useless links by their text, and images by their alternative text."""
     for link in tree.css("a[href]"):
         if (link.attributes.get("href") or "").strip().lower().startswith(_NOWHERE):
-            # The sign that links a heading to itself is no text.
+            # The symbol that links a heading to itself is no text.
             link.unwrap() if len(link.text(strip=True)) > 1 else link.decompose()
     for image in tree.css("img"):
         words = " ".join((image.attributes.get("alt") or "").split())
@@ -99,7 +99,7 @@ def _plain(tree: LexborHTMLParser) -> None:
 
 
 def _main(tree: LexborHTMLParser) -> LexborNode | None:
-    """The one element that holds the content, or the body."""
+    """Return the element with the main content, or the body."""
     body = tree.body
     if body is None:
         return None

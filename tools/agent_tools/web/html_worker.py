@@ -1,8 +1,8 @@
-"""`python -m agent_tools.web.html_worker URL`: a page's HTML on stdin; its title, a line end, and its text on stdout.
+"""`python -m agent_tools.web.html_worker URL`: read HTML from stdin; write title, a line end and text to stdout.
 
-A process of its own, because a page of some 30 KB can keep an HTML parser busy for minutes and in gigabytes (each
-paragraph opens again what an earlier one left open), and the parser is compiled code that nothing can interrupt. Here
-the system bounds both, and nothing but the page is at hand: no key, no file, no conversation.
+It is a separate process, because a page of 30 KB can keep an HTML parser busy for minutes and use gigabytes (each
+paragraph reopens elements that an earlier one left open), and compiled code cannot be interrupted. Here the system
+limits both, and the process has nothing but the page: no key, no file, no conversation.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ MEMORY = 1_000_000_000
 
 
 def main(url: str) -> None:
-    """Convert what comes. Any failure ends the process with another code than 0."""
+    """Convert stdin. Any failure ends the process with a nonzero code."""
     with contextlib.suppress(ImportError):
         import resource
 
         for what, most in ((resource.RLIMIT_CPU, SECONDS), (resource.RLIMIT_AS, MEMORY), (resource.RLIMIT_CORE, 0)):
-            with contextlib.suppress(ValueError, OSError):  # a lower limit is in force, or the system has none
+            with contextlib.suppress(ValueError, OSError):  # a lower limit is set, or the system has none
                 resource.setrlimit(what, (most, most))
     title, text = to_markdown(sys.stdin.buffer.read().decode("utf-8", "replace"), url)
     sys.stdout.buffer.write(f"{title}\n{text}".encode("utf-8", "replace"))

@@ -1,4 +1,4 @@
-"""Where WebSearch asks: how each provider is called, and what its answer says."""
+"""Search providers of WebSearch: send queries and parse results."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _TITLE = 200
 
 
 class Hit(Value):
-    """One result. url: as WebFetch takes it."""
+    """One result. url: in the form of WebFetch."""
 
     title: str
     url: str
@@ -30,7 +30,7 @@ def search(
     name: str, endpoint: str, key: str, query: str, allowed: Sequence[str], blocked: Sequence[str], ctx: ToolContext,
     limits: WebLimits,
 ) -> list[Hit]:  # fmt: skip
-    """What a provider finds, in its order. Raises ToolError with what went wrong in a sentence, or Cancelled."""
+    """Return a provider's results in its order. Raises ToolError with a message for the model, or CancelledError."""
     web = WebClient(limits, ctx.env, None, ctx.cancel)
     if name == "tavily":
         body = {
@@ -66,24 +66,24 @@ def _with(endpoint: str, parameters: dict[str, str]) -> Any:
 
 
 def _decoded(name: str, answer: WebResponse) -> Any:
-    """The JSON of an answer. Raises ToolError for a refusal, and for what is none."""
+    """Decode the JSON of a response. Raises ToolError for an error status or invalid JSON."""
     provider = name.capitalize()
     if answer.status in (401, 403) and name == "searxng":
         raise ToolError("The SearXNG server refused (HTTP 403): its settings must list json under search.formats.")
     if answer.status in (401, 403):
-        raise ToolError(f"{provider} refused the key in {name.upper()}_API_KEY (HTTP {answer.status}). Tell the user.")
+        raise ToolError(f"{provider} rejected the key in {name.upper()}_API_KEY (HTTP {answer.status}). Tell the user.")
     if answer.status == 429:
-        raise ToolError(f"{provider} takes no more searches for now (HTTP 429). Go on without, or wait a while.")
+        raise ToolError(f"{provider} accepts no more searches for now (HTTP 429). Continue without, or wait a while.")
     if answer.status != 200:
-        raise ToolError(f"{provider} answered the search with HTTP {answer.status}. Try once more, or go on without.")
+        raise ToolError(f"{provider} returned HTTP {answer.status} for the search. Try once more, or continue without.")
     try:
         return json.loads(answer.body)
     except (ValueError, RecursionError):
-        raise ToolError(f"{provider} did not answer in JSON. Is search_url under [web] right?") from None
+        raise ToolError(f"{provider} did not respond with JSON. Check search_url under [web].") from None
 
 
 def _hits(data: Any, way: tuple[str, ...], snippet: str) -> list[Hit]:
-    """The results that `data` has at the end of a way of keys; what is not formed as a result is left out."""
+    """Return the results at a path of keys in `data`; skip malformed ones."""
     for key in way:
         data = data.get(key) if isinstance(data, dict) else None
     found = []
@@ -100,7 +100,7 @@ def _hits(data: Any, way: tuple[str, ...], snippet: str) -> list[Hit]:
 
 
 def _plain(value: Any, most: int) -> str:
-    """A title or snippet on one line, without markup."""
+    """Return a title or snippet on one line, without markup."""
     from html import unescape
 
     bare = unescape(re.sub(r"</?[a-zA-Z][^<>]{0,200}>", "", str(value or "")[: most * 10]))
@@ -109,7 +109,7 @@ def _plain(value: Any, most: int) -> str:
 
 
 def _duckduckgo(query: str, ctx: ToolContext, limits: WebLimits) -> list[Hit]:
-    """By the package ddgs, in a thread, since nothing interrupts it."""
+    """Search with the package ddgs, in a thread, since it cannot be interrupted."""
     from ddgs import DDGS
     from ddgs.exceptions import DDGSException
 
@@ -126,12 +126,12 @@ def _duckduckgo(query: str, ctx: ToolContext, limits: WebLimits) -> list[Hit]:
         if "No results" in str(error):
             return []
         raise ToolError(
-            f"DuckDuckGo did not answer: {shorten(str(error), 200)}. Go on without, or wait a while."
+            f"DuckDuckGo did not answer: {shorten(str(error), 200)}. Continue without, or wait a while."
         ) from None
 
 
 def _in_thread(work: Callable[[], Any], ctx: ToolContext, seconds: float) -> Any:
-    """What `work` returns or raises. Raises ToolError when it takes too long, or Cancelled."""
+    """Return or raise the result of `work`. Raises ToolError if it takes too long, or CancelledError."""
     from threading import Thread
     from time import monotonic
 
@@ -150,7 +150,7 @@ def _in_thread(work: Callable[[], Any], ctx: ToolContext, seconds: float) -> Any
         thread.join(0.05)
         ctx.cancel.check()
     if not outcome:
-        raise ToolError(f"DuckDuckGo took longer than {seconds:g} s. Go on without, or try once more.")
+        raise ToolError(f"DuckDuckGo took longer than {seconds:g} s. Continue without, or try once more.")
     value, error = outcome[0]
     if error is not None:
         raise error

@@ -1,4 +1,4 @@
-"""WebSearch: what a search engine finds, as titles, addresses and snippets."""
+"""The WebSearch tool: results of a search engine as titles, addresses and snippets."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class WebSearchArgs(Value):
 
 
 class SearchProvider(Value):
-    """Who is asked, at which address, and the key that goes along."""
+    """A search provider, its address and its API key."""
 
     name: str
     endpoint: str
@@ -75,14 +75,14 @@ class WebSearch(Tool[WebSearchArgs]):
         return f"Search the web: {shorten(args.query, 200)}{where}"
 
     def run(self, args: WebSearchArgs, ctx: ToolContext) -> ToolResult:
-        # With http.client, ssl and the rest of the way out.
+        # Imports http.client and ssl.
         chosen = provider(ctx)
         query = " ".join(args.query.split())
         if not query or len(query) > LONGEST:
             raise ToolError(f"A query has 1 to {LONGEST} characters; this one has {len(query):,}.")
         allowed, blocked = _domains(args.allowed_domains), _domains(args.blocked_domains)
         hits = providers.search(chosen.name, chosen.endpoint, chosen.key, query, allowed, blocked, ctx, web_limits(ctx))
-        # Providers take the filters for a wish.
+        # Providers do not apply the filters strictly.
         hits = [h for h in hits if _wanted(split_url(h.url).host, allowed, blocked)][:SHOWN]
         if not hits:
             where = " in these domains" if allowed or blocked else ""
@@ -93,7 +93,7 @@ class WebSearch(Tool[WebSearchArgs]):
 
 
 def provider(ctx: ToolContext) -> SearchProvider:
-    """The provider that the settings and the environment name. Raises ToolError saying what is missing."""
+    """Return the provider set in the settings and environment. Raises ToolError naming what is missing."""
     web = ctx.settings.get("web") or {}
     name = web.get("search") or next((n for n, variable in _KEYS.items() if ctx.env.get(variable)), "")
     own: str = web.get("search_url") or ""
@@ -119,7 +119,7 @@ def _installed(package: str) -> bool:
 
 
 def _domains(entries: Sequence[str]) -> tuple[str, ...]:
-    """Hosts out of what a model may write: a domain, `*.domain`, or an address. Raises ToolError."""
+    """Parse the hosts in a model's filter: a domain, `*.domain`, or an address. Raises ToolError."""
     bare = (e.strip().removeprefix("*.") for e in entries)
     return tuple(split_url(e if "://" in e else f"https://{e}").host for e in bare)
 
