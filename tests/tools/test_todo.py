@@ -27,7 +27,7 @@ def test_a_plan_that_makes_no_sense_changes_nothing(bench: Bench) -> None:
     bench("TodoWrite", todos=[{"content": "Keep", "status": "pending"}])
     one = {"content": "a", "status": "in_progress"}
     assert "Only one step" in bench.fails("TodoWrite", todos=[one, {**one, "content": "b"}])
-    assert "needs a content" in bench.fails("TodoWrite", todos=[{"content": " ", "status": "pending"}])
+    assert "needs content" in bench.fails("TodoWrite", todos=[{"content": " ", "status": "pending"}])
     assert "same content" in bench.fails("TodoWrite", todos=[{"content": "a", "status": "pending"}] * 2)
     twice = [{"content": c, "status": "pending", "id": "1"} for c in "ab"]
     assert "same id" in bench.fails("TodoWrite", todos=twice)

@@ -91,7 +91,7 @@ def test_replacing_a_cell(file: File, source: str, kind: Any, data: st.DataObjec
     try:
         changed = change_cell(file.content, made, "replace", made.label(at), kind, source)
     except ToolError as error:
-        assert "exactly so already" in str(error)
+        assert "exactly this source" in str(error)
         return
     start = file.before + "".join(cell + file.between for cell in file.cells[:at])
     end = "".join(file.between + cell for cell in file.cells[at + 1 :]) + file.after

@@ -59,7 +59,9 @@ def test_images_are_shown_to_models_that_take_them(bench: Bench) -> None:
     broken = {**PLOT, "data": {"image/png": PICTURE[:100]}}
     bench.file("b.ipynb", notebook(code("", broken, {**PLOT, "data": {"image/png": "§"}}, id="b")))
     result = bench("Read", file_path="b.ipynb")
-    assert not result.media and "b-1 is a PNG image that is cut off" in result.text and "b-2: a damaged" in result.text
+    assert (
+        not result.media and "b-1 is a PNG image that is truncated" in result.text and "b-2: a damaged" in result.text
+    )
 
 
 def test_long_outputs_are_cut_and_shown_at_length_for_one_cell(bench: Bench) -> None:

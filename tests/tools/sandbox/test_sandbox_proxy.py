@@ -103,8 +103,8 @@ def test_a_large_body_is_streamed_not_stored(proxy: Callable[..., RunningProxy])
         (get("http://127.0.0.1:{port}/", "Host: evil.example\r\n"), b"400 The Host header is not 127.0.0.1:"),
         (get("http://127.0.0.1:{port}/", host="127.0.0.1"), b"400 The Host header is not 127.0.0.1:"),
         ("GET http://127.0.0.1:{port}/ HTTP/1.1\r\n\r\n", b"400 The Host header is not 127.0.0.1:"),
-        (get("http://127.0.0.1:{port}/", host="a b"), b"400 This is an HTTP proxy: it needs a whole address"),
-        ("GET / HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n", b"400 This is an HTTP proxy: it needs a whole address"),
+        (get("http://127.0.0.1:{port}/", host="a b"), b"400 This is an HTTP proxy: it needs a complete address"),
+        ("GET / HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n", b"400 This is an HTTP proxy: it needs a complete address"),
         (get("http://x@127.0.0.1:{port}/", host="127.0.0.1:{port}"), b"400 This is an HTTP proxy"),
         (get("https://127.0.0.1:{port}/"), b"400 Use CONNECT for https"),
         (get("http://127.0.0.1:{port}/", "X : 1\r\n"), b"400 This is an HTTP proxy, and the request is malformed"),
@@ -153,10 +153,10 @@ def test_a_chunked_body_that_could_be_read_in_two_ways_ends_the_request(
 @pytest.mark.parametrize(
     ("answer", "why"),
     [
-        (b"", b"502 127.0.0.1 closed the connection before it answered"),
-        (b"HTTP/1.1 200 OK\r\nX", b"502 127.0.0.1 closed the connection before it answered"),
-        (b"220 mail.example ESMTP\r\n\r\n", b"502 127.0.0.1 did not answer in HTTP"),
-        (b"HTTP/1.1 200 OK\r\nX: " + b"x" * 200_000, b"502 The headers of the answer of 127.0.0.1 are too long"),
+        (b"", b"502 127.0.0.1 closed the connection before responding"),
+        (b"HTTP/1.1 200 OK\r\nX", b"502 127.0.0.1 closed the connection before responding"),
+        (b"220 mail.example ESMTP\r\n\r\n", b"502 127.0.0.1 did not respond in HTTP"),
+        (b"HTTP/1.1 200 OK\r\nX: " + b"x" * 200_000, b"502 The response headers of 127.0.0.1 are too long"),
     ],
 )
 def test_a_server_that_answers_nonsense(answer: bytes, why: bytes, proxy: Callable[..., RunningProxy]) -> None:

@@ -178,7 +178,7 @@ def test_headers_that_drip_are_given_up(proxy: Callable[..., RunningProxy], monk
 
         dripping = threading.Thread(target=drip)
         dripping.start()
-        assert receive_all(client).startswith(b"HTTP/1.1 408 The headers did not come in time\r\n")
+        assert receive_all(client).startswith(b"HTTP/1.1 408 The headers did not arrive in time\r\n")
         stop.set()
         dripping.join()
     until(lambda: threads("sandbox-proxy") == 1)

@@ -92,7 +92,7 @@ class GitError(Exception):
 
 
 class Checkout(Value):
-    """A repository as inspected, by resolved paths. root: of the work tree. folder: git folder. common: common folder."""
+    """A repository as inspected: resolved paths of its work tree, its git folder and the common git folder."""
 
     root: str
     folder: str

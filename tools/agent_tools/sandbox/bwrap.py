@@ -1,8 +1,7 @@
-"""The sandbox by bubblewrap: namespaces of its own for files, processes, network and messages.
+"""The bubblewrap sandbox: separate namespaces for files, processes, network and IPC.
 
-Root stays the root of the machine in it, without a user namespace, so that files of other owners in the workspace can
-still be written; of its capabilities it keeps only what that takes. Everyone else gets a user namespace, as bubblewrap
-makes it.
+Root stays root in it, without a user namespace, so that files of other owners in the workspace can still be written; it
+keeps only the capabilities needed for that. Other users get a user namespace, made by bubblewrap.
 """
 
 from __future__ import annotations
@@ -34,14 +33,16 @@ _ALWAYS = (
 # The rest of the file system is as it should be already.
 _AS_MOUNTED = ["--dev-bind", "/", "/", "--proc", "/proc", "--remount-ro", "/proc"]
 _OF_ROOT = ("CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_FSETID")
-# How long the processes of an ended sandbox may take to be gone.
+# Seconds to wait for the processes of an ended sandbox to exit.
 _GONE = 2.0
 
 
 class SpaceEntry(Value):
-    """The way into what a session shares. words: those before bubblewrap; given: descriptors that they need.
+    """How a command enters the shared namespaces of a session.
 
-    mounted: whether the mounts of the plan have been made there.
+    words: command line before bubblewrap.
+    given: descriptors that it needs.
+    mounted: the mounts of the plan exist there already.
     """
 
     words: tuple[str, ...] = ()
@@ -50,10 +51,11 @@ class SpaceEntry(Value):
 
 
 class Shared(Value):
-    """What the commands of a session share.
+    """Resources that the commands of a session share.
 
-    network: theirs has no way out. caches: directories that may be written, and what stands there. enter: the way in
-    for a command that needs these mounts; its descriptors are the caller's.
+    network: they share a network without access to the outside.
+    caches: writable directories to the directories mounted there.
+    enter: returns how a command with these mounts enters; the caller closes its descriptors.
     """
 
     network: bool = False
@@ -65,7 +67,7 @@ NOTHING_SHARED = Shared()
 
 
 def find_bwrap(env: Mapping[str, str], writable: Collection[Path] = ()) -> str | None:
-    """Bubblewrap where the system has it, else the first on PATH that no command could have put there."""
+    """Find bubblewrap in the system's folders, else the first on PATH that no command could have put there."""
     searched = [p for p in env.get("PATH", "").split(os.pathsep) if p.startswith("/")]
     for place in (*_PLACES, *searched):
         path = Path(os.path.realpath(f"{place}/bwrap"))
@@ -75,9 +77,9 @@ def find_bwrap(env: Mapping[str, str], writable: Collection[Path] = ()) -> str |
 
 
 def obstacle(profile: Profile) -> str:
-    """Why a profile cannot be kept; "" where it can.
+    """Return why a profile cannot be enforced; "" if it can.
 
-    A protected path that is a symbolic link, or leads through one, could be exchanged: no mount can lie on a link.
+    A protected path that is a symbolic link, or leads through one, could be replaced: a link cannot be mounted on.
     """
     if Path("/") in profile.writable:
         return "the workspace is the whole machine"
@@ -95,9 +97,9 @@ def obstacle(profile: Profile) -> str:
 def prepare_bubblewrap(
     bwrap: str, argv: list[str], cwd: Path, env: dict[str, str], profile: Profile, shared: Shared = NOTHING_SHARED
 ) -> Wrapped:
-    """The command, wrapped. shared: what it has in common with the other commands of a session.
+    """Wrap a command. shared: resources shared with other commands of the session.
 
-    Raises ToolError where something cannot be protected.
+    Raises ToolError if something cannot be protected.
     """
     if reason := obstacle(profile):
         raise ToolError(f"The sandbox cannot be used here: {reason}. Ask to run the command outside it.")
@@ -123,11 +125,11 @@ def prepare_bubblewrap(
             given.append(memory_file("filter", filter_program(network=profile.network, contained=True)))
             words[1:1] = ["--seccomp", str(given[-1])]
         if profile.network and not (os.geteuid() and Path(bwrap).stat().st_mode & stat.S_ISUID):
-            # The network namespace is what contains abstract sockets; without one Landlock does, where it is there.
+            # The network namespace isolates abstract sockets; without one, Landlock does, if available.
             first, spec = launcher({})
             words, given = [*first, *words], [*given, spec]
         words = [*entry.words, *words]
-    except BaseException:  # whatever stops it, no descriptor stays open; the call that it was for tells it
+    except BaseException:  # also for an interrupt: leave no descriptor open; the caller reports the error
         holders.release()
         for descriptor in given:
             os.close(descriptor)
@@ -137,7 +139,7 @@ def prepare_bubblewrap(
 
 
 def _options(status: int, *, own_network: bool) -> list[str]:
-    """The options of bubblewrap beside the mounts. status: the descriptor to which it writes how it goes."""
+    """Return the options of bubblewrap apart from the mounts. status: descriptor for its status messages."""
     words = [*_ALWAYS.split(), "--json-status-fd", str(status)]
     if own_network:
         words.append("--unshare-net")
@@ -147,10 +149,10 @@ def _options(status: int, *, own_network: bool) -> list[str]:
 
 
 def _finish(heard: int, holders: Placeholders) -> None:
-    """See to it that no process is left inside, which could fill the place of a placeholder; then remove these.
+    """Make sure that no process is left inside, which could replace a placeholder; then remove the placeholders.
 
-    Bubblewrap's first process ends with bubblewrap itself, and all others with it; but not where bubblewrap was killed
-    while it was still building.
+    Bubblewrap's first process ends with bubblewrap itself, and all others with it, except if bubblewrap was killed
+    during setup.
     """
     os.set_blocking(heard, False)
     with suppress(OSError, ValueError, LookupError):
@@ -161,15 +163,15 @@ def _finish(heard: int, holders: Placeholders) -> None:
 
 
 def _end(process: int, namespace: int) -> None:
-    """End the first process of a sandbox, and wait until it is gone."""
+    """Kill the first process of a sandbox, and wait for its exit."""
     handle = os.pidfd_open(process)
     try:
         with suppress(OSError):
-            # The number could be another's by now.
+            # The PID may have been reused.
             if Path(f"/proc/{process}/ns/pid").stat().st_ino == namespace:
                 signal.pidfd_send_signal(handle, signal.SIGKILL)
         select.select([handle], [], [], _GONE)
-        # In a container this program may be the one that inherits it.
+        # In a container, this program may be the one that reaps it.
         with suppress(ChildProcessError):
             os.waitpid(process, os.WNOHANG)
     finally:

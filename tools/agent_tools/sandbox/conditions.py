@@ -1,4 +1,4 @@
-"""What is asked of the sandbox: how a command is to run, what the settings allow, and what the gate is told of it."""
+"""Conditions of the sandbox: how a command must run, what the settings allow, and what permissions know about it."""
 
 from __future__ import annotations
 
@@ -15,10 +15,12 @@ Caches = Literal["session", "shared", "off"]
 
 
 class RunConditions(Value):
-    """How one command is to run. env: variables that it must have. network: whether it may use the network.
+    """How a command must run.
 
-    vouched: a user or a rule allowed it, and not the sandbox alone. outside: why it runs outside the sandbox; "" for
-    inside.
+    env: variables that it must have.
+    network: it may use the network.
+    vouched: a user or a rule allowed it, not only the sandbox.
+    outside: why it runs outside the sandbox; "" for inside.
     """
 
     env: dict[str, str] = {}  # noqa: RUF012 - never changed
@@ -28,11 +30,12 @@ class RunConditions(Value):
 
 
 class SandboxLimits(Value):
-    """What the user's settings allow beside the profile.
+    """Settings of the user besides the profile.
 
-    landlock: use it where bubblewrap does not work. caches: where writes into caches of the home folder go: a layer of
-    the session, the caches themselves, or nowhere. domains: hosts that are reached through a proxy. ports: servers on
-    this machine that are reached.
+    landlock: use it if bubblewrap does not work.
+    caches: where writes to caches of the home folder go: to a layer of the session, the caches themselves, or nowhere.
+    domains: hosts reachable through a proxy.
+    ports: reachable servers on this machine.
     """
 
     landlock: bool = False
@@ -42,11 +45,14 @@ class SandboxLimits(Value):
 
 
 class Confined(Value):
-    """The sandbox as the gate sees it.
+    """The sandbox from the view of permissions.
 
-    holds: whether commands run in bubblewrap; profile: what they may touch there. auto_allow: the user's setting.
-    outside: patterns of rules for commands that run outside. domains: hosts that are reached. sockets: services that
-    are reached.
+    holds: returns True if commands run in bubblewrap.
+    profile: returns what they may access there.
+    auto_allow: the user's setting.
+    outside: rule patterns of commands that run outside.
+    domains: reachable hosts.
+    sockets: reachable services.
     """
 
     holds: Callable[[], bool]

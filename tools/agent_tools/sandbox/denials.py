@@ -1,4 +1,4 @@
-"""Whether a command failed because of the sandbox, as far as its output tells."""
+"""Detect from the output of a command whether it failed because of the sandbox."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from agent_tools.sandbox.launch import FAILED, MARK
 from agent_tools.sandbox.wrapped import Kind
 from agent_tools.text import one_line
 
-# Programs say it at the end; a long log may have all kinds of words in it.
+# Only the end is examined: programs report errors there, and a long log may contain anything.
 _LOOKED_AT = 4_000
 _WRITING = r"Read-only file system|\bEROFS\b"
 _PINNED = r"Device or resource busy|\bEBUSY\b"
-# What stands for a settings file that is missing is a directory (`placeholders`).
+# The placeholder of a missing settings file is a directory (`placeholders`).
 _PLACEHOLDERS = "|".join(re.escape(name) for name in OWN if not name.endswith("/"))
 _PLACED = (
     rf"(?:[Ii]s a directory|\bEISDIR\b)[^\n]*(?:{_PLACEHOLDERS})\b"
@@ -53,10 +53,12 @@ def sandbox_refusal(
     hosts: Sequence[str] = (),
     hides: Callable[[str], bool] = lambda path: False,
 ) -> str:
-    """One line for the model where the sandbox is, or may be, why a command failed; "" where nothing says so.
+    """Return a line for the model if the sandbox made, or may have made, a command fail; else "".
 
-    code: the exit code, negative for a signal. network: whether the command could use it. hosts: those that the
-    sandbox's proxy refused while it ran. hides: whether a path is there but not seen inside.
+    code: exit code, negative for a signal.
+    network: the command could use the network.
+    hosts: hosts that the sandbox's proxy refused while it ran.
+    hides: returns True if a path exists but is invisible inside.
     """
     if kind == "none" or code == 0:
         return ""
@@ -92,7 +94,7 @@ def sandbox_refusal(
 
 
 def _path_of(text: str) -> str:
-    """The path that could not be written, where the output names it."""
+    """Return the path that could not be written, if the output names it."""
     found = re.search(rf"['\"‘]?(/[^\s'\"’:]+)['\"’]?: (?:{_WRITING}|{_PINNED})", text)
     return f" ({found[1]})" if found else ""
 
@@ -102,7 +104,7 @@ def _told(verb: str, what: str) -> str:
 
 
 def _not_begun(text: str, code: int) -> str:
-    """Why the command did not run at all."""
+    """Return why the command did not start."""
     start = {1: "bwrap: ", FAILED: MARK}.get(code)
     lines = text.strip().splitlines()
     return one_line(lines[-1].removeprefix(start)) if start and lines and lines[-1].startswith(start) else ""

@@ -1,4 +1,4 @@
-"""Which hosts sandboxed commands may reach: the patterns of the setting `sandbox.domains`.
+"""Patterns of the setting `sandbox.domains`: hosts that sandboxed commands may reach.
 
 pypi.org            this host, on ports 80 and 443
 *.npmjs.org         every name below npmjs.org, and not npmjs.org itself
@@ -22,9 +22,11 @@ _HOW = 'write a host, as in "pypi.org", "*.npmjs.org" or "git.example:8443"'
 
 
 class DomainPattern(Value):
-    """A pattern as it was read. port: 0 for the usual ones. subdomains: it covers what is below the host, not the host.
+    """A parsed pattern.
 
-    network: the addresses that it covers, where `host` is none.
+    port: 0 for the default ports.
+    subdomains: covers names below the host, not the host itself.
+    network: covered addresses, if it is not a host name.
     """
 
     host: str
@@ -33,7 +35,7 @@ class DomainPattern(Value):
     network: ipaddress.IPv4Network | ipaddress.IPv6Network | None = None
 
     def covers(self, host: str, port: int) -> bool:
-        """Whether a host, spelled as `spell_host` does, may be reached on a port."""
+        """Return True if a host, in the form of `spell_host`, may be reached on a port."""
         if port != self.port if self.port else port not in USUAL_PORTS:
             return False
         if self.network is not None:
@@ -43,7 +45,7 @@ class DomainPattern(Value):
 
 @lru_cache(maxsize=1024)
 def parse_domain(text: str) -> DomainPattern:
-    """Read one pattern. Raises ValueError with a sentence that says what is wrong and how to write it."""
+    """Parse a pattern. Raises ValueError with a message for the user."""
     if network := re.fullmatch(r"([0-9A-Fa-f.:]+/\d{1,3})(?::(\d{1,5}))?", text, re.ASCII):
         number = _port(network[2], text)
         try:
@@ -72,9 +74,9 @@ def _port(written: str | None, text: str) -> int:
 
 
 def host_matches(host: str, domains: Iterable[str], port: int = 443) -> bool:
-    """Whether one of the patterns covers a host on a port; False for what is not a host.
+    """Return True if one of the patterns covers a host on a port; False for an invalid host.
 
-    Raises ValueError for a pattern that is none.
+    Raises ValueError for an invalid pattern.
     """
     patterns = [parse_domain(text) for text in domains]
     try:
@@ -85,16 +87,16 @@ def host_matches(host: str, domains: Iterable[str], port: int = 443) -> bool:
 
 
 def domain_entry(host: str, port: int) -> str:
-    """What has to be added to the patterns for a host to be reached on a port."""
+    """Return the pattern that allows a host on a port."""
     if port in USUAL_PORTS:
         return host
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def spell_host(host: str) -> str:
-    """The one spelling of a host: lower case, punycode, no final dot, no brackets. Raises ValueError."""
+    """Return the canonical form of a host: lower case, punycode, no final dot or brackets. Raises ValueError."""
     bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
-    # Without what a URL may have beside its host, so that nothing of the text is left out.
+    # Reject other parts of a URL, so that no part of the text is ignored.
     if not bare or re.search(r"[/?#@\[\]\s]", bare):
         raise ValueError(host)
     try:
@@ -104,5 +106,5 @@ def spell_host(host: str) -> str:
 
 
 def is_address(host: str) -> bool:
-    """Whether a host in its one spelling is an IP address."""
+    """Return True if a host in canonical form is an IP address."""
     return ":" in host or host.rpartition(".")[2].isdigit()

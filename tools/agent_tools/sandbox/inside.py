@@ -1,17 +1,16 @@
-"""The inside of a session's sandbox: a network and a view of files that all its commands share.
+"""The process inside a session's sandbox, with the network and views of files that its commands share.
 
-`python -I -S sandbox_inside.py FD` makes namespaces, reads its orders from the socket FD as JSON, one per packet, and
-answers each, with descriptors where there are any; it ends when the other side is closed. It stands alone and imports
-nothing of ours, because it starts without site packages.
+`python -I -S inside.py FD` creates namespaces, reads requests from the socket FD as JSON, one per packet, and answers
+each, with descriptors if there are any; it ends when the other side is closed. It imports nothing of ours, because it
+starts without site packages.
 
-Orders: {"layers": {DIRECTORY: [UPPER, WORK]}}: what is written below DIRECTORY goes to UPPER from now on; answered
-with the directories for which that works, and the namespaces (user, where there is one; mount; network). {"view":
-[[WHAT, TARGET, SOURCE], ...]}: files as they look after these mounts of `sandbox_mounts`, with the sources as they are
-without any, and everything else read-only; answered with its number. {"guard": NUMBER, "mounts": [...]}: a mount
-namespace with more mounts on that view, or "stale" where the view has lost a mount: the kernel takes one away when what
-it lies on is removed. {"forget": NUMBER}: the view is not needed any more. {"listen":
-PORT} (0: any) and {"connect": PORT}: a socket on the loopback of the inside. {"ports": true}: the ports that are
-listened to there.
+Requests: {"layers": {DIRECTORY: [UPPER, WORK]}}: redirect writes below DIRECTORY to UPPER; answered with the
+directories for which that works, and the namespaces (user, if there is one; mount; network). {"view": [[WHAT, TARGET,
+SOURCE], ...]}: files after these mounts of `mounts.py`, with sources as they are without any, and everything else
+read-only; answered with a number. {"guard": NUMBER, "mounts": [...]}: a mount namespace with more mounts on that view,
+or "stale" if the view has lost a mount: the kernel removes a mount when its mount point is removed. {"forget": NUMBER}:
+release the view. {"listen": PORT} (0: any) and {"connect": PORT}: a socket on the inner loopback. {"ports": true}: the
+ports with a listener there.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ _DEVICE_LINKS = {
     "ptmx": "pts/ptmx",
 }
 _RECURSIVE, _PRIVATE, _SLAVE = 0x4000, 1 << 18, 1 << 19
-# Since Linux 5.12, with the same numbers on every machine. AT_FDCWD, AT_RECURSIVE, AT_EMPTY_PATH, OPEN_TREE_CLONE,
+# Since Linux 5.12, the same numbers on every architecture. AT_FDCWD, AT_RECURSIVE, AT_EMPTY_PATH, OPEN_TREE_CLONE,
 # MOVE_MOUNT_F_EMPTY_PATH.
 _OPEN_TREE, _MOVE_MOUNT, _MOUNT_SETATTR = 428, 429, 442
 _HERE, _RECURSE, _EMPTY_PATH, _CLONE, _FROM_DESCRIPTOR = -100, 0x8000, 0x1000, 1, 4
@@ -52,7 +51,7 @@ _LOOPBACK = ("127.0.0.1", "::1")
 LONGEST = 65_536
 
 _libc = ctypes.CDLL(None, use_errno=True)
-# The views that were made, by their number, each with its mounts.
+# Views by number, each with its list of mounts.
 _views: list[tuple[int, bytes]] = []
 
 
@@ -74,14 +73,14 @@ def main(arguments: list[str]) -> None:
 
 
 def make_namespaces() -> None:
-    """Make the namespaces, with this user's own rights, and their loopback."""
+    """Create the namespaces, with this user's rights, and bring up their loopback."""
     user, group, root = os.geteuid(), os.getegid(), os.geteuid() == 0
     _call("unshare", _NEWNS | _NEWNET | (0 if root else _NEWUSER))
     if not root:
         for name, text in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
             with open(f"/proc/self/{name}", "w", encoding="ascii") as file:
                 file.write(text)
-    # Mounts of the machine still arrive here; those of ours stay.
+    # Mounts of the machine propagate to here, but ours do not propagate back.
     _mount(b"none", b"/", b"", _RECURSIVE | _SLAVE, b"")
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
         device = struct.pack("16sH22x", b"lo", 0)
@@ -90,7 +89,7 @@ def make_namespaces() -> None:
 
 
 def obey(order: dict[str, Any]) -> tuple[dict[str, Any], list[int]]:
-    """The answer to one order, and the descriptors that go with it."""
+    """Carry out one request; return the answer and its descriptors."""
     if "layers" in order:
         done = [place for place, (upper, work) in order["layers"].items() if layer(place, upper, work)]
         names = ["mnt", "net"] if os.geteuid() == 0 else ["user", "mnt", "net"]
@@ -123,7 +122,7 @@ def obey(order: dict[str, Any]) -> tuple[dict[str, Any], list[int]]:
 
 
 def layer(place: str, upper: str, work: str) -> bool:
-    """Lay a layer over a directory that takes what is written there; False where the kernel cannot."""
+    """Mount an overlay on a directory that receives its writes; return False if the kernel does not support it."""
     own = b"" if os.geteuid() == 0 else b",userxattr"
     words = ",".join(f"{name}={_escaped(path)}" for name, path in
                      (("lowerdir", place), ("upperdir", upper), ("workdir", work)))  # fmt: skip
@@ -135,22 +134,22 @@ def layer(place: str, upper: str, work: str) -> bool:
 
 
 def make_view(plan: list[tuple[str, str, str]]) -> tuple[int, bytes]:
-    """A descriptor of a mount namespace with these mounts, in which all else is read-only, and its list of mounts.
+    """Create a mount namespace with these mounts and all else read-only; return its descriptor and list of mounts.
 
     Raises OSError.
     """
     made = {}
     with _apart(None):
         try:
-            # As they are now, each with its own flags.
+            # Copy the sources as they are now, each with its own flags.
             for what, target, source in plan:
                 if what in ("bind", "read-only"):
                     made[target] = _copy(source, _NO_DEVICES | (_READ_ONLY if what == "read-only" else 0))
             for device in _DEVICES:
                 made[device] = _copy(device, _READ_ONLY)
-            # Bubblewrap writes there who it is, before it mounts one of its own.
+            # Bubblewrap writes its user mapping there before it mounts its own.
             made[_PROC] = _copy(_PROC, _NO_DEVICES)
-            # What is mounted on the machine from now on does not come here: it would come writable.
+            # Do not receive new mounts of the machine: they would be writable.
             _set_attributes(_HERE, b"/", _READ_ONLY | _NO_DEVICES, propagation=_PRIVATE)
             _move(made[_PROC], _PROC)
             _make_devices(made)
@@ -174,8 +173,8 @@ def make_view(plan: list[tuple[str, str, str]]) -> tuple[int, bytes]:
 
 
 def _make_devices(made: dict[str, int]) -> None:
-    """A /dev with the few devices that every program needs, and terminals and shared memory of the session."""
-    with suppress(OSError):  # as a user, one cannot take away what is there, but cover it
+    """Create a /dev with the few devices that every program needs, and terminals and shared memory of the session."""
+    with suppress(OSError):  # a user cannot unmount what is there, but can mount over it
         _call("umount2", b"/dev", _DETACH)
     _mount(b"tmpfs", b"/dev", b"tmpfs", _NO_SUID | _NO_DEVICES, b"mode=0755")
     for device in _DEVICES:
@@ -190,7 +189,7 @@ def _make_devices(made: dict[str, int]) -> None:
 
 
 def guard(view: int, mounted: bytes, plan: list[tuple[str, str, str]]) -> int | None:
-    """A descriptor of a mount namespace with these mounts on a view; None where the view is not as it was made.
+    """Create a mount namespace with these mounts on a view; return its descriptor, or None if the view has changed.
 
     Raises OSError.
     """
@@ -210,9 +209,9 @@ def guard(view: int, mounted: bytes, plan: list[tuple[str, str, str]]) -> int | 
 
 @contextmanager
 def _apart(view: int | None, mounted: bytes = b"") -> Iterator[bool]:
-    """For a while this process is in a new mount namespace, a copy of the view, or of its own.
+    """Enter a new mount namespace for the block, a copy of the view or of the current one.
 
-    Gives whether `mounted` are the mounts of the view.
+    Yields True if the mounts of the view are still `mounted`.
     """
     before = os.open(_MOUNTS, os.O_RDONLY | os.O_CLOEXEC)
     try:
@@ -223,7 +222,7 @@ def _apart(view: int | None, mounted: bytes = b"") -> Iterator[bool]:
         yield same
     finally:
         if _libc.setns(before, _NEWNS) < 0:
-            os._exit(1)  # the other side sees that this process ended
+            os._exit(1)  # the other side notices that this process ended
         os.close(before)
 
 
@@ -233,7 +232,7 @@ def _mounted() -> bytes:
 
 
 def _copy(source: str, attributes: int) -> int:
-    """A descriptor of a copy of what is mounted there, with these flags beside its own. Raises OSError."""
+    """Copy the mount at `source` with additional flags; return its descriptor. Raises OSError."""
     flags = _RECURSE | _CLONE | os.O_CLOEXEC
     made = _call("syscall", ctypes.c_long(_OPEN_TREE), ctypes.c_int(_HERE), os.fsencode(source), ctypes.c_uint(flags))
     if attributes:
@@ -251,7 +250,7 @@ def _move(made: int, target: str) -> None:
 
 
 def _set_attributes(at: int, path: bytes, attributes: int, *, propagation: int = 0, recursive: bool = True) -> None:
-    """Set flags of a mount; `recursive`: and of all below it. Raises OSError."""
+    """Set flags of a mount, and with `recursive` of all below it. Raises OSError."""
     wanted = struct.pack("QQQQ", attributes, 0, propagation, 0)
     flags = ctypes.c_uint((_RECURSE if recursive else 0) | (0 if path else _EMPTY_PATH))
     number, size = ctypes.c_long(_MOUNT_SETATTR), ctypes.c_size_t(len(wanted))
@@ -259,7 +258,7 @@ def _set_attributes(at: int, path: bytes, attributes: int, *, propagation: int =
 
 
 def _make_place(target: str, *, folder: bool) -> None:
-    """Something to mount on."""
+    """Create a mount point."""
     if os.path.lexists(target):
         return
     os.makedirs(target if folder else os.path.dirname(target), exist_ok=True)
@@ -279,7 +278,7 @@ def connect(port: int) -> socket.socket:
 
 
 def ports() -> set[int]:
-    """The ports of TCP that are listened to on the loopback, or on every address."""
+    """Return the TCP ports with a listener on the loopback or on all addresses."""
     found = set()
     for name in ("tcp", "tcp6"):
         with suppress(OSError), open(f"/proc/self/net/{name}", encoding="ascii") as file:

@@ -1,7 +1,7 @@
-"""The sandbox by Landlock and seccomp: the command takes the rights away from itself before it begins.
+"""The Landlock and seccomp sandbox: a launcher drops its own rights and then executes the command.
 
-It needs no namespaces, so it works in most containers, and promises less: see `LIMITS`. Landlock only grants, to whole
-trees; what is to be kept out of a tree is left out by granting its neighbours one by one.
+It needs no namespaces, so it works in most containers, but protects less: see `LIMITS`. Landlock can only grant access
+to whole trees; a path in a tree is excluded by granting its siblings one by one.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ _SHARED = "/dev/shm"
 
 
 def launcher(spec: dict[str, Any]) -> tuple[list[str], int]:
-    """The words to put before a command, and the descriptor it must inherit, from which they read `spec`."""
+    """Return the command line prefix of the launcher, and the descriptor to inherit, from which it reads `spec`."""
     descriptor = memory_file("sandbox", json.dumps(spec).encode())
     return [sys.executable, "-I", "-S", str(LAUNCHER), str(descriptor)], descriptor
 
 
 def prepare_landlock(argv: list[str], env: dict[str, str], profile: Profile) -> Wrapped:
-    """The command, behind the launcher."""
+    """Wrap a command with the launcher."""
     own = [*profile.writable, *([profile.temp] if profile.temp else [])]
     kept = (*profile.hidden, *profile.personal)
     shown = [p for p in map(_real, profile.shown) if any(p.is_relative_to(c) for c in profile.covered)]
@@ -60,9 +60,9 @@ def _real(path: Path) -> Path:
 
 
 def granted(tree: Path, kept_out: Collection[Path]) -> list[str]:
-    """`tree` as paths that together have all of it but what is kept out.
+    """Return paths that together cover `tree` except what is kept out.
 
-    Where something is, nothing new can be made beside it: that right is for whole trees.
+    Nothing new can be created next to an excluded path: that right is only granted for whole trees.
     """
     inside = [path for path in kept_out if path.is_relative_to(tree)]
     if tree in inside:

@@ -1,9 +1,9 @@
-"""Takes rights away from its own process, and then becomes the command.
+"""Drop rights of this process, then execute the command.
 
-`python -I -S sandbox_launch.py FD COMMAND...` reads from the descriptor, as JSON, what may be read and written, and
-runs the command so. Without that in the JSON, only abstract sockets and signals are kept inside, where the kernel can.
-It stands alone: it imports nothing of ours, because it starts without site packages. What cannot be done is said on
-standard error, and the command does not run: exit code 125.
+`python -I -S launch.py FD COMMAND...` reads readable and writable paths as JSON from the descriptor, and runs the
+command with them. Without paths in the JSON, only abstract sockets and signals are isolated, if the kernel supports it.
+It imports nothing of ours, because it starts without site packages. If setup fails, the error goes to standard error
+and the command does not run: exit code 125.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ _ON_FILES = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _IOCTL_DEVICE
 _READ = _EXECUTE | _READ_FILE | _READ_DIR
 # LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET and _SIGNAL, since ABI 6.
 _SCOPES, _SCOPES_SINCE = 3, 6
-# Before ABI 3 a file could be emptied without the right to write it.
+# Before ABI 3, a file could be truncated without write access.
 _OLDEST = 3
-# CAP_CHOWN, CAP_DAC_OVERRIDE, CAP_FOWNER, CAP_FSETID: root owns and writes the files of others in its workspace.
+# CAP_CHOWN, CAP_DAC_OVERRIDE, CAP_FOWNER, CAP_FSETID: root writes files of other owners in the workspace.
 _KEPT = 0b11011
 _CAPABILITIES_V3 = 0x20080522
 
@@ -39,7 +39,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class SandboxSetupError(Exception):
-    """The sandbox cannot be set up, and why."""
+    """The sandbox cannot be set up; the message says why."""
 
 
 def main(arguments: list[str]) -> None:
@@ -61,7 +61,7 @@ def fail(why: str) -> None:
 
 
 def confine(asked: dict[str, Any]) -> None:
-    """Apply what was asked, the filter last: it refuses what the rest needs."""
+    """Apply the restrictions, the filter last: it blocks calls that the others need."""
     if "read" in asked:
         _call("prctl", _SET_PDEATHSIG, signal.SIGKILL)
         if os.geteuid() == 0:
@@ -86,7 +86,7 @@ def confine(asked: dict[str, Any]) -> None:
 def _restrict(
     abi: int, read: list[str] | None = None, write: list[str] | None = None, devices: list[str] | None = None
 ) -> None:
-    """Landlock: files where lists are given, and always abstract sockets and signals, where the kernel can."""
+    """Restrict by Landlock: files if lists are given, and always abstract sockets and signals, if supported."""
     handled = sum(rights for since, rights in _EVERY.items() if since <= abi) if read is not None else 0
     attributes = struct.pack("QQQ", handled, 0, _SCOPES if abi >= _SCOPES_SINCE else 0)
     size = 24 if abi >= _SCOPES_SINCE else 8
@@ -108,7 +108,7 @@ def _rule(ruleset: int, path: str, rights: int) -> None:
     try:
         place = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except OSError:
-        return  # Gone, or closed to us: nothing to grant.
+        return  # removed or inaccessible: nothing to grant
     try:
         if not stat.S_ISDIR(os.fstat(place).st_mode):
             rights &= _ON_FILES
@@ -120,7 +120,7 @@ def _rule(ruleset: int, path: str, rights: int) -> None:
 
 
 def _drop_capabilities() -> None:
-    """Keep of the capabilities what writing in the workspace takes. With no_new_privs none of them comes back."""
+    """Keep only the capabilities for writing in the workspace. With no_new_privs, none can be regained."""
     header = ctypes.create_string_buffer(struct.pack("Ii", _CAPABILITIES_V3, 0))
     had = ctypes.create_string_buffer(24)
     _call("capget", header, had)

@@ -1,10 +1,10 @@
-"""The file system as the sandbox shows it: a list of mounts in the order in which bubblewrap makes them.
+"""The file system of the sandbox: a list of mounts in the order in which bubblewrap makes them.
 
-The host's tree, read-only, is the ground. On it lie, the outer before the inner: empty directories over the home folder
-and what is hidden, what is shown of it, the private temporary directory, the directories that may be written, and on
-these what is protected, bound on itself read-only. A directory between the two is bound on itself as well: what is
-mounted on cannot be renamed or removed, so that the way to a protected path cannot be exchanged, nor a secret moved to
-where the next command does not know it.
+The base is the host's tree, read-only. On top, outer before inner: empty directories over the home folder and hidden
+paths, the visible parts of it, the private temporary directory, the writable directories, and in these the protected
+paths, bound onto themselves read-only. Directories between the two are bound onto themselves as well: a mount point
+cannot be renamed or removed, so that no parent of a protected path can be replaced, nor a secret be moved to a place
+where the next command does not hide it.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from typing import Literal
 from agent_tools.record import Value
 from agent_tools.sandbox.profile import Profile, below
 
-# closed: a device that cannot be opened, which git and most programs pass over. link: a symbolic link to the source.
+# closed: a device that cannot be opened, which git and most programs ignore. link: a symbolic link to the source.
 What = Literal["empty", "blank", "closed", "bind", "read-only", "link"]
 Mount = tuple[What, Path, Path]
 
 TEMPORARY = (Path("/tmp"), Path("/var/tmp"))
-# Sockets of the system's services are here: through them a command could have others act for it.
+# Sockets of system services are here: through them, a command could act outside the sandbox.
 RUN = Path("/run")
 _OF_RUN = ("current-system", "booted-system", "opengl-driver", "media", "host")
 _RESOLVER = Path("/etc/resolv.conf")
@@ -33,24 +33,25 @@ _LISTENS = 0x10000  # __SO_ACCEPTCON
 
 
 class MountPlan(Value):
-    """The mounts, in two parts, each in order.
+    """The mounts in two parts, each in order.
 
-    view: what is the same for every command, until something of it is replaced; it can be made once. guards: what lies
-    on it, and is found anew for each command.
+    view: the same for all commands, until a path in it is replaced; can be made once.
+    guards: on top of the view, determined anew for each command.
     """
 
     view: tuple[Mount, ...]
     guards: tuple[Mount, ...]
 
     def whole(self) -> tuple[Mount, ...]:
-        """All of them."""
+        """All mounts."""
         return _by_depth((*self.view, *self.guards))
 
 
 def plan_mounts(profile: Profile, guarded: Iterable[Path], caches: Mapping[Path, Path]) -> MountPlan:
-    """The mounts for a command. guarded: what is to be read-only within what can be written, and is there.
+    """Return the mounts for a command.
 
-    caches: the directories that may be written, and what stands there for them.
+    guarded: existing paths to mount read-only within writable ones.
+    caches: writable directories to the directories mounted there.
     """
     plan: dict[Path, Mount] = {}
     guards: dict[Path, Mount] = {}
@@ -81,7 +82,7 @@ def plan_mounts(profile: Profile, guarded: Iterable[Path], caches: Mapping[Path,
         seen.append(target)
 
     def shown(path: Path) -> bool:
-        """Whether the host's file is to be seen there at all."""
+        """Return True if the host's file is visible at this path."""
         return not below(path, covered) or below(path, seen)
 
     for path in profile.hidden:
@@ -106,21 +107,21 @@ def plan_mounts(profile: Profile, guarded: Iterable[Path], caches: Mapping[Path,
 
 
 def _between(path: Path, writable: Iterable[Path]) -> list[Path]:
-    """The directories between a path and the innermost of the writable ones that it lies in."""
+    """Return the directories between a path and the innermost writable directory that contains it."""
     around = [w for w in writable if path.is_relative_to(w)]
     root = max(around, key=lambda w: len(w.parts), default=path)
     return [place for place in path.parents if place != root and place.is_relative_to(root)]
 
 
 def _by_depth(found: Iterable[Mount]) -> tuple[Mount, ...]:
-    """The outer before the inner."""
+    """Sort mounts, outer before inner."""
     return tuple(sorted(found, key=lambda mount: len(mount[1].parts)))
 
 
 def mount_arguments(plan: Iterable[Mount], blank: Callable[[], int]) -> list[str]:
-    """The plan in the words of bubblewrap. Empty directories are closed at the end: others may be mounted in them.
+    """Return bubblewrap's arguments for a plan. Empty directories are made read-only last, after mounts in them.
 
-    blank: makes a descriptor, to be inherited, from which nothing is read.
+    blank: returns an empty file as an inheritable descriptor.
     """
     words = ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
     closed = []
@@ -136,12 +137,12 @@ def mount_arguments(plan: Iterable[Mount], blank: Callable[[], int]) -> list[str
         else:
             from_ = _NULL if what == "closed" else source
             words += ["--bind" if what == "bind" else "--ro-bind", str(from_), str(target)]
-    # What root may write there without any capability changes the whole machine.
+    # Root can write settings of the whole machine there without any capability.
     return [*words, *closed, "--remount-ro", "/proc"]
 
 
 def sockets(profile: Profile) -> list[Path]:
-    """Sockets of running servers in the file system that could be reached, but those of the workspace."""
+    """Return reachable sockets of running servers in the file system, except those of the workspace."""
     try:
         lines = _UNIX.read_bytes().splitlines()[1:]
     except OSError:
@@ -157,6 +158,6 @@ def sockets(profile: Profile) -> list[Path]:
 
 
 def _first_link(path: Path, covered: Iterable[Path]) -> Path | None:
-    """The first part of a path below a covered directory that is a symbolic link."""
+    """Return the first component below a covered directory that is a symbolic link."""
     inside = (p for p in (*reversed(path.parents), path) if any(c in p.parents for c in covered))
     return next((p for p in inside if p.is_symlink()), None)

@@ -1,12 +1,12 @@
-"""Placeholders: what stands in a directory, while a command runs, where a protected path is missing.
+"""Placeholders for missing protected paths while a command runs.
 
-A mount needs something to be mounted on, and what is to be kept from being made is not there. So it is made first, in a
-form that nothing looks at: an empty directory, or a socket, which git and most programs pass over. The form also tells
-that it is ours: what a crash leaves behind is known by it, and removed after the next command.
+A mount needs a mount point, but a path that must not be created does not exist. So it is created first, in a form that
+programs ignore: an empty directory, or a socket, which git and most programs skip. The form also identifies it as ours:
+placeholders left by a crash are recognized by it, and removed after the next command.
 
-Commands may run side by side, also of several programs. Whoever runs one holds a shared lock on each directory with
-placeholders; the last one out, who gets the lock for itself, removes them. (Removing one that is mounted on would take
-the mount away from whoever still needs it.)
+Commands may run in parallel, also those of several programs. Each holds a shared lock on every directory with
+placeholders; the last one, which can get an exclusive lock, removes them. (Removing a placeholder that is mounted on
+would remove the mount for other commands.)
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from time import monotonic, sleep
 from agent_tools.fs import protected_names
 from agent_tools.results import ToolError
 
-# What is a directory, of the names that are protected; all others are files. Those of this program are always made as
-# directories: `cp -r .` copies these, and fails at a socket or a device.
+# Protected names that are directories; all others are files. Those of this program are always created as directories:
+# `cp -r .` copies these, but fails at a socket or a device.
 DIRECTORIES = protected_names.DIRECTORIES | {"hooks", "info"} | set(protected_names.plain_names(protected_names.OWN))
-# Git reads `commondir` wherever it is there; a dot says what holds without it.
+# Git reads `commondir` if it exists; a dot has the same effect as no file.
 _COMMON, _SAME = "commondir", b".\n"
-# An empty one says nothing.
+# An empty file has no effect.
 _OF_WORKTREE = "config.worktree"
 _WAIT = 1.0
 _CLOSED = (errno.EACCES, errno.EROFS, errno.EPERM, errno.ENOENT, errno.ENOTDIR)
 
 
 class Placeholders:
-    """The placeholders of one command. paths: those that are in place, to be mounted over."""
+    """The placeholders of one command. paths: those in place, to be mounted over."""
 
     def __init__(self, wanted: Iterable[Path]) -> None:
         self._wanted = dict(found for path in wanted if (found := _missing(path)))
@@ -46,12 +46,12 @@ class Placeholders:
         except OSError as error:
             self.release()
             raise ToolError(
-                f"The sandbox cannot keep {error.filename} from being made: {error.strerror}."
+                f"The sandbox cannot keep {error.filename} from being created: {error.strerror}."
                 " Ask to run the command outside it."
             ) from None
 
     def _hold(self, path: Path, folder: bool) -> bool:
-        """Make one, if it has to be made; False where nobody could."""
+        """Create a placeholder if needed; return False if nothing could be created there anyway."""
         directory = self._directories.get(path.parent)
         try:
             if directory is None:
@@ -68,9 +68,9 @@ class Placeholders:
         return True
 
     def release(self) -> None:
-        """Give up the placeholders: the last who needs those of a directory removes them."""
+        """Release the placeholders; the last user of those in a directory removes them."""
         for path, directory in self._directories.items():
-            # Upgrading a lock that others share fails and loses it, which comes to the same at this point.
+            # Upgrading a lock that others share fails and loses it, which makes no difference at this point.
             with suppress(OSError):
                 fcntl.flock(directory, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 for wanted in self._wanted:
@@ -81,7 +81,7 @@ class Placeholders:
 
 
 def _lock(directory: int) -> None:
-    """Share the lock. Someone who will not let go of it must not hold us up: then nobody tidies, which is all."""
+    """Acquire a shared lock. Don't block on a lock that is never released; skip cleanup instead."""
     until = monotonic() + _WAIT
     while True:
         try:
@@ -95,7 +95,7 @@ def _lock(directory: int) -> None:
 
 
 def _missing(path: Path) -> tuple[Path, bool] | None:
-    """The first part of a path that is not there (or is a placeholder), and whether it is to be a directory."""
+    """Return the first missing component of a path (or a placeholder), and whether it must be a directory."""
     found = None
     for place in (path, *path.parents):
         try:
@@ -117,7 +117,7 @@ def _make(name: str, folder: bool, directory: int) -> None:
     elif name != _COMMON:
         os.mknod(name, stat.S_IFSOCK | 0o600, dir_fd=directory)
     else:
-        # By way of another name: a git that looks meanwhile must not find it empty.
+        # Rename it into place: a git that runs meanwhile must not find it empty.
         draft = f"{name}.{os.urandom(4).hex()}"
         made = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o1444, dir_fd=directory)
         try:
@@ -129,7 +129,7 @@ def _make(name: str, folder: bool, directory: int) -> None:
 
 
 def _is_ours(status: os.stat_result) -> bool:
-    """Whether something has the form of a placeholder. The sticky bit means nothing here, and nobody else sets it."""
+    """Return True if a file has the form of a placeholder. The sticky bit has no effect here and is otherwise unset."""
     mode, size = status.st_mode, status.st_size
     sealed = mode & 0o1222 == 0o1000
     return stat.S_ISSOCK(mode) or (sealed and (stat.S_ISDIR(mode) or (stat.S_ISREG(mode) and size in (0, len(_SAME)))))
@@ -139,5 +139,5 @@ def _remove(name: str, directory: int) -> None:
     with suppress(OSError):
         status = os.stat(name, dir_fd=directory, follow_symlinks=False)
         if _is_ours(status):
-            # A directory that something was put into stays.
+            # A directory that is not empty stays.
             (os.rmdir if stat.S_ISDIR(status.st_mode) else os.unlink)(name, dir_fd=directory)

@@ -1,11 +1,11 @@
-"""Places that the sandbox treats by name: what of the home folder is shown, what gets a layer, what is never shown.
+"""Paths that the sandbox knows by name: visible parts of the home folder, caches with a layer, and secrets.
 
-All but SYSTEM_SECRETS are relative to the home folder; a name that does not exist costs nothing.
+All but SYSTEM_SECRETS are relative to the home folder; they need not exist.
 """
 
 from __future__ import annotations
 
-# The rest of the home folder is hidden: other projects, documents, histories, what nobody has heard of yet.
+# The rest of the home folder is hidden: other projects, documents, histories, unknown files.
 SHOWN = tuple(
     # Toolchains and their version managers.
     ".cargo .rustup .elan .ghcup .stack .cabal .opam .juliaup .julia .nvm .fnm .volta .n .nodenv .bun .deno .npm-global"
@@ -16,13 +16,13 @@ SHOWN = tuple(
     " .sdkman .jenv .jabba .m2 .ivy2 .sbt .gradle .dotnet .nuget .composer go .go .goenv sdk .gvm .swiftly .flutter"
     " flutter .pub-cache .luarocks .mix .hex .kiex .zig .zvm .nimble .nix-profile .nix-defexpr .linuxbrew .conan"
     " .conan2 .vcpkg .platformio .emsdk emsdk .wasmtime .wasmer .foundry Android/Sdk bin"
-    # What decides how they work; credentials in them are taken out below.
+    # Their configuration; credentials in it are hidden by the list below.
     " .gitconfig .config/git .gitignore .gitignore_global .gitattributes .hgrc .config/hg .condarc .config/mise"
     " .config/uv .config/pdm .config/black .config/ruff .config/flake8 .config/pylintrc .tool-versions .editorconfig"
     " .config/nextest.toml .config/yamllint .config/shellcheckrc .shellcheckrc .config/bat .config/ripgreprc".split()
 )
 
-# Written by builds, and of no value by themselves.
+# Written by builds, of no value by themselves.
 CACHES = tuple(
     ".cache .npm .pnpm-store .local/share/pnpm/store .yarn/berry/cache .bun/install/cache .deno .cargo/registry"
     " .cargo/git go/pkg .go/pkg .local/share/go/pkg .m2/repository .m2/wrapper .gradle/caches .gradle/daemon"
@@ -33,10 +33,10 @@ CACHES = tuple(
     " .platformio/.cache .vcpkg-cache".split()
 )
 
-# Of the caches, those that are there even where the home folder has none: programs fail without them.
+# Caches that exist in the sandbox even if the home folder has none: programs fail without them.
 NEEDED = (".cache", ".npm")
 
-# Keys, tokens, passwords and histories. Most lie in what is hidden anyway; not where the home folder is the workspace.
+# Keys, tokens, passwords and histories. Most are hidden anyway, but not if the home folder is the workspace.
 SECRETS = tuple(
     ".ssh .gnupg .aws .azure .kube .oci .bluemix .aliyun .tencentcloud .scw .linode-cli .vultr-cli.yaml .civo.json"
     " .config/doctl .config/hcloud .config/scw .config/exoscale .config/gcloud .config/gh .config/glab-cli .config/hub"

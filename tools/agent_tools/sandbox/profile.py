@@ -1,9 +1,8 @@
-"""What a command in the sandbox may touch, and what it may not see.
+"""The sandbox profile: what a command may read and write.
 
-Everything can be read but secret places and most of the home folder. Written can be the directories of the workspace,
-without the parts of them that run something or decide what may run: those are protected whether they exist or not.
-
-The repository of a workspace: which of its directories a commit writes, and what in them must stay as it is.
+Everything is readable except secrets and most of the home folder. The directories of the workspace are writable, except
+paths that run code or decide what may run: those are protected whether they exist or not. Git directories are writable
+as far as a commit needs it.
 """
 
 from __future__ import annotations
@@ -21,21 +20,20 @@ from agent_tools.fs.safe_read import read_regular
 from agent_tools.record import Value
 from agent_tools.sandbox.places import CACHES, NEEDED, SECRETS, SHOWN, SYSTEM_SECRETS
 
-# `commondir` decides where all the others are read from. `worktrees` and `modules` have the same parts in them again.
+# `commondir` decides where the others are read from. Folders in `worktrees` and `modules` have the same parts.
 PARTS = ("config", "config.worktree", "hooks", "info", "commondir")
 INNER = ("worktrees", "modules")
 _LARGEST = 1_000_000
 
 
 def git_directories(root: Path) -> tuple[list[Path], list[Path]]:
-    """Directories outside `root` that its repository writes, and paths to protect, inside and outside.
+    """Return directories outside `root` that its repository writes, and paths to protect, inside and outside.
 
-    A `.git` that is missing is protected itself, and so are the parts of a bare repository. A `.git` that is a file is
-    protected, and where it points may be written if that place names `root` in turn: anyone can write such a file, and
-    it must not open other people's directories.
+    A missing `.git` is protected, and so are the parts of a bare repository. A `.git` file is protected, and its target
+    is writable only if it refers back to `root`: anyone can write such a file, and it must not open other folders.
     """
     dot = root / ".git"
-    # A repository without a work tree is its own git directory; git takes it where it finds no valid `.git`.
+    # A bare repository is its own git directory; git uses it if it finds no valid `.git`.
     bare = _parts(root) if all((root / name).exists() for name in ("HEAD", "objects", "refs")) else []
     if not dot.is_file() or dot.is_symlink():
         return [], [*bare, *(_parts(dot) if dot.is_dir() and not dot.is_symlink() else [dot])]
@@ -52,7 +50,7 @@ def _parts(directory: Path) -> list[Path]:
 
 
 def _pointer(file: Path, start: str) -> Path | None:
-    """The existing directory that a file of git names."""
+    """Return the existing directory that a file of git names, or None."""
     text = _read(file).strip()
     if not text.startswith(start):
         return None
@@ -63,7 +61,7 @@ def _pointer(file: Path, start: str) -> Path | None:
 
 
 def _belongs(directory: Path, root: Path) -> bool:
-    """Whether a git directory says itself that it is that of `root`: a worktree's back link, a submodule's setting."""
+    """Return True if a git directory refers back to `root`: a worktree's back link, a submodule's setting."""
     if back := _read(directory / "gitdir").strip():
         return (directory / back).resolve() == root / ".git"
     worktree = re.search(r"(?m)^\s*worktree\s*=\s*(.+?)\s*$", _read(directory / "config"))
@@ -77,27 +75,32 @@ def _read(file: Path) -> str:
         return ""
 
 
-# Beside these, what `sandbox_git` knows of a repository. CI workflows are not among them: they take effect only once
-# they are pushed, and a checkout of another branch must be able to change them.
+# Besides the parts of a repository. CI workflows are not included: they take effect only when pushed, and a checkout of
+# another branch must be able to change them.
 PROTECTED = protected_names.plain_names(protected_names.PROJECT)
-# Those that nobody makes while a command runs. Something stands in their place meanwhile, which `ls -a` shows; so of
-# the names of other programs only what is there is protected, and is no link.
+# Names that get a placeholder if missing. `ls -a` shows it while a command runs, so names of other programs are only
+# protected if they exist and are no link.
 UNMADE = frozenset(protected_names.plain_names((*protected_names.OWN, ".vscode/", ".idea/")))
-# In the home folder, where it is part of what can be written.
+# In the home folder, if that is writable.
 PERSONAL = protected_names.plain_names(protected_names.PERSONAL)
-# A configuration of git includes other files by this key, and takes others from the home folder by name.
+# Keys by which a configuration of git names other files.
 _NAMED = re.compile(r"(?m)^\s*(?:path|excludesFile|attributesFile|template|hooksPath)\s*=\s*\"?([^\"\n#;]+)", re.I)
 _LARGEST_CONFIG = 1 << 18
 
 
 class Profile(Value):
-    """What a command may touch. Every path is absolute and resolved, but for the names in `shown`.
+    """What a command may access. All paths are absolute and resolved, except the names in `shown`.
 
-    writable: directories. protected: paths inside them that stay as they are, there or not; personal: such paths in the
-    home folder. covered: directories that are seen empty but for what is `shown` of them. hidden: what cannot be seen.
-    shown: what is seen though it lies in a covered directory or below /tmp. caches: directories of the home folder
-    that may be written as well, but not for good. temp: a private directory in place of /tmp; None: an empty one for
-    each command. network: whether it may be used. sockets: those of services that may be reached.
+    writable: directories.
+    protected: read-only paths inside them, existing or not.
+    personal: the same in the home folder.
+    covered: directories that appear empty except for `shown` paths.
+    hidden: invisible paths.
+    shown: paths visible in a covered directory or below /tmp.
+    caches: directories of the home folder that are temporarily writable.
+    temp: private directory mounted as /tmp; None for an empty one for each command.
+    network: the network is allowed.
+    sockets: reachable sockets of services.
     """
 
     writable: tuple[Path, ...]
@@ -112,7 +115,7 @@ class Profile(Value):
     sockets: tuple[Path, ...] = ()
 
     def shows(self, path: Path) -> bool:
-        """Whether a path of the machine can be read inside, or would be if it were there."""
+        """Return True if a path is readable inside, or would be if it existed."""
         real = _real(path)
         if below(real, self.hidden):
             return False
@@ -120,7 +123,7 @@ class Profile(Value):
         return not below(real, self.covered) or below(real, open_)
 
     def takes(self, path: Path) -> bool:
-        """Whether a path can be written inside, for good or for the session."""
+        """Return True if a path is writable inside, permanently or for the session."""
         real = _real(path)
         kept = below(real, (*self.protected, *self.personal, *self.hidden))
         return not kept and below(real, (*self.writable, *self.caches))
@@ -139,12 +142,15 @@ def make_profile(
     temp: Path | None = None,
     network: bool = False,
 ) -> Profile:
-    """The profile for a workspace as it stands now.
+    """Make the profile for the current state of a workspace.
 
-    roots: its directories. extra: more directories that may be written, with nothing protected in them but the secret
-    places. secret: further places to hide, such as our own state. readable: further places of the home folder that are
-    shown. path: the PATH of commands, whose programs are shown. caches: whether caches of the home folder may be
-    written. sockets: sockets of services that may be reached.
+    roots: its directories.
+    extra: more writable directories, in which only secrets are protected.
+    secret: more paths to hide, such as our own state.
+    readable: more visible paths of the home folder.
+    path: PATH of commands, whose programs are visible.
+    caches: caches of the home folder are writable.
+    sockets: reachable sockets of services.
     """
     roots = tuple(dict.fromkeys(_real(r) for r in roots))
     writable = [*roots, *(_real(e) for e in extra if os.path.isdir(e))]  # noqa: PTH112 - Path.is_dir may raise
@@ -158,7 +164,7 @@ def make_profile(
     open_ = set(writable)
     place = _real(home) if home else Path("/")
     covered = () if place == Path("/") or below(place, writable) else (place,)
-    # Nothing of a home folder that is covered can be written.
+    # Nothing in a covered home folder is writable.
     personal = [] if covered or home is None else [p for name in PERSONAL if below(p := place / name, writable)]
     seen = [Path(sys.prefix), Path(sys.base_prefix), Path(__file__).parents[1], *readable]
     if home:
@@ -184,7 +190,7 @@ def _is_there(path: str) -> bool:
 
 
 def shown_of(home: Path, path: str) -> Iterator[Path]:
-    """What of the home folder is shown: toolchains, caches, what they and git are configured with, programs on PATH."""
+    """Yield visible paths of the home folder: toolchains, caches, their configuration and git's, programs on PATH."""
     yield from _there(home, (*SHOWN, *CACHES))
     for name in (".gitconfig", ".config/git/config"):
         with suppress(OSError, ValueError):
@@ -193,13 +199,13 @@ def shown_of(home: Path, path: str) -> Iterator[Path]:
     for place in map(Path, path.split(os.pathsep)):
         if place.is_relative_to(home) and place != home:
             yield place
-            # What a program needs lies beside its `bin`.
+            # Files that a program needs are next to its `bin`.
             if place.name in ("bin", "sbin") and place.parent not in (home, home / ".local"):
                 yield place.parent
 
 
 def _there(home: Path, names: tuple[str, ...]) -> Iterator[Path]:
-    """Those of the names that are in the home folder. One look at it saves a look for each of some hundred names."""
+    """Yield the names that exist in the home folder. Listing it once is faster than checking hundreds of names."""
     try:
         inside = os.listdir(home)  # noqa: PTH208 - text, not paths
     except OSError:
@@ -214,7 +220,7 @@ def _there(home: Path, names: tuple[str, ...]) -> Iterator[Path]:
 
 @lru_cache(maxsize=8)
 def _by_first(names: tuple[str, ...]) -> dict[str, list[str]]:
-    """Relative paths by their first part."""
+    """Group relative paths by their first component."""
     found: dict[str, list[str]] = {}
     for name in names:
         found.setdefault(name.partition("/")[0], []).append(name)
@@ -222,7 +228,7 @@ def _by_first(names: tuple[str, ...]) -> dict[str, list[str]]:
 
 
 def secret_places(home: Path | None) -> list[Path]:
-    """The files and directories of keys and passwords that are there and could be read."""
+    """Return existing files and directories of keys and passwords that would be readable."""
     places = [Path(p) for p in SYSTEM_SECRETS]
     if home is not None:
         places += _there(home, SECRETS)
@@ -238,5 +244,5 @@ def _real(path: Path) -> Path:
 
 
 def below(path: Path, places: Iterable[Path]) -> bool:
-    """Whether an absolute path is one of the places, or in one. As text: paths are compared by the hundred."""
+    """Return True if an absolute path is one of the places or inside one. Compares text, as there are hundreds."""
     return f"{path}/".startswith(tuple([f"{place}/" if len(f"{place}") > 1 else "/" for place in places]))

@@ -1,11 +1,9 @@
-"""The HTTP proxy by which sandboxed commands reach the hosts of `sandbox.domains`, and nothing else.
+"""The HTTP proxy through which sandboxed commands reach the hosts of `sandbox.domains`, and no others.
 
-It runs in this process, outside of the sandbox, and serves a socket that listens inside. A command talks to it as to
-any proxy: CONNECT for TLS, whole addresses for plain HTTP. Names are looked up here, once, and the address that was
-checked is the one that is connected to. The server name of a TLS connection and the Host of a request must be what
-was allowed. What is asked of a shared server inside of TLS, or in a tunnel without TLS, is not seen.
-
-The server name that a TLS client asks for (SNI), read from the first bytes that it sends.
+It runs in this process, outside the sandbox, and serves a socket that listens inside. Commands use it like any proxy:
+CONNECT for TLS, complete addresses for plain HTTP. Names are looked up here, once, and the checked address is the one
+that is connected to. The server name of a TLS connection (SNI, read from its first bytes) and the Host of a request
+must be the allowed host. Requests inside TLS to a shared server, or in a tunnel without TLS, cannot be inspected.
 """
 
 from __future__ import annotations
@@ -33,7 +31,7 @@ from agent_tools.sandbox.proxy_http import (
     request_head,
 )
 
-# RFC 8446, 5.1: of a record in the clear.
+# RFC 8446, 5.1: maximum length of an unencrypted record.
 MOST = 1 << 14
 _CHANGE_CIPHER, _HANDSHAKE, _HEARTBEAT = 20, 22, 24
 _CLIENT_HELLO = 1
@@ -41,10 +39,10 @@ _SERVER_NAME = 0
 
 
 def server_name(data: bytes) -> str | None:
-    """The name in a ClientHello; "" where it has none or the bytes are not TLS; None where more bytes are needed.
+    """Return the server name in a ClientHello; "" if there is none or it is not TLS; None if more bytes are needed.
 
-    Raises ValueError for a TLS connection that does not begin with a whole ClientHello in its first record: a name
-    could stand in the part that is not read.
+    Raises ValueError for a TLS connection that does not start with a complete ClientHello in its first record: the part
+    that is not read could have a name.
     """
     if data and (not _CHANGE_CIPHER <= data[0] <= _HEARTBEAT or data[1:2] not in (b"", b"\x03")):
         return ""
@@ -79,7 +77,7 @@ def _name(record: _Cursor) -> str:
 
 
 class _Cursor:
-    """Reads bytes from the front. Raises ValueError where there are not enough."""
+    """Reads bytes from the front. Raises ValueError if there are not enough."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -99,12 +97,12 @@ class _Cursor:
         return int.from_bytes(self.take(width), "big")
 
     def sized(self, width: int) -> bytes:
-        """What follows a length of `width` bytes."""
+        """Return the bytes after a length of `width` bytes."""
         return self.take(self.number(width))
 
 
 IDLE_SECONDS = 600.0
-# Behind another proxy a name is looked up only to be checked, and often cannot be.
+# Behind another proxy, a name is looked up only for the check, and the lookup often fails.
 LOOK_UP_SECONDS = 3.0
 REMEMBERED = 100
 # A fatal alert: access_denied.
@@ -112,17 +110,16 @@ _TLS_DENIED = b"\x15\x03\x03\x00\x02\x02\x31"
 
 
 def proxy_environment(port: int, env: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The variables by which usual programs use a proxy on a port of 127.0.0.1.
+    """Return variables that make common programs use a proxy on a port of 127.0.0.1.
 
-    env: what they have without; options that it has for a Java tool are retained. For Java there is no variable that
-    makes every program use a proxy in silence (JAVA_TOOL_OPTIONS is reported on stderr by each), so the build tools
-    are set one by one.
+    env: their environment without it; its options for Java tools are retained. Java has no variable that makes every
+    program use a proxy silently (each reports JAVA_TOOL_OPTIONS on stderr), so build tools are set one by one.
     """
     address, direct = f"http://127.0.0.1:{port}", "localhost,127.0.0.1,::1"
     made = {"NO_PROXY": direct, "no_proxy": direct, "NODE_USE_ENV_PROXY": "1"}
     for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
         made[name] = made[name.lower()] = address
-    # These read configuration files first, which may name a proxy that is out of reach.
+    # These read configuration files first, which may name an unreachable proxy.
     made |= {"npm_config_proxy": address, "npm_config_https_proxy": address, "npm_config_noproxy": direct}
     made["CARGO_HTTP_PROXY"] = address
     java = " ".join(f"-D{s}.proxyHost=127.0.0.1 -D{s}.proxyPort={port}" for s in ("http", "https"))
@@ -134,8 +131,9 @@ def proxy_environment(port: int, env: Mapping[str, str] | None = None) -> dict[s
 class SandboxProxy(ConnectionServer):
     """Serves a listening socket as a proxy until it is closed.
 
-    domains: patterns, as sandbox_domains describes them; ValueError for one that is none. env: the user's, which may
-    name a proxy to go through. on_refused: called with each host that is refused, from the thread that refuses it.
+    domains: patterns as in `domains.py`; raises ValueError for an invalid one.
+    env: the user's environment, which may name a proxy to go through.
+    on_refused: called with each rejected host, in the thread that rejects it.
     """
 
     BUSY = proxy_answer(HTTPStatus.SERVICE_UNAVAILABLE, "Too many connections at once").reply
@@ -157,14 +155,14 @@ class SandboxProxy(ConnectionServer):
         super().__init__(listener, "sandbox-proxy")
 
     def set_domains(self, domains: Collection[str]) -> None:
-        """Use other patterns from the next connection on. Raises ValueError for one that is none."""
+        """Replace the patterns for new connections. Raises ValueError for an invalid one."""
         for text in domains:
             parse_domain(text)
         self._domains = tuple(domains)
 
     @property
     def refused(self) -> tuple[str, ...]:
-        """What would have to be in sandbox.domains, in the order in which it was refused, each once."""
+        """The patterns missing in sandbox.domains, in the order of rejection, each once."""
         with self._refused_lock:
             return tuple(self._refused)
 
@@ -207,19 +205,19 @@ class SandboxProxy(ConnectionServer):
             relay(client, server, self.cancel, up=body, down=ResponseHead(url.host), first=rest, idle=IDLE_SECONDS)
 
     def _connect(self, host: str, port: int, *, tunnel: bool) -> tuple[socket.socket, Proxy | None]:
-        """A connection to an allowed host, and the proxy that it goes through."""
+        """Connect to an allowed host; return the socket and the proxy that it goes through."""
         if not host_matches(host, self._domains, port):
             raise self._refusal(domain_entry(host, port))
         upstream = proxy_for("https" if tunnel else "http", host, port, self._env)
         if upstream is not None:
             self._check_behind_proxy(host, port)
-        # The route of dialing: with `tls`, a tunnel through the proxy where there is one.
+        # With `tls`, the route is a tunnel through the proxy, if there is one.
         route = Route(host, port, tunnel, upstream)
         check = lambda text: self._check_address(host, port, text)  # noqa: E731
         return dial(route, None, CONNECT_SECONDS, self.cancel, check), upstream
 
     def _check_behind_proxy(self, host: str, port: int) -> None:
-        """The proxy looks the name up; what can be known of it here is checked."""
+        """Check the addresses of a host that another proxy will look up, as far as they are known here."""
         if host in self._unknown:
             return
         try:
@@ -232,7 +230,7 @@ class SandboxProxy(ConnectionServer):
             self._check_address(host, port, str(each[4][0]))
 
     def _check_address(self, host: str, port: int, text: str) -> None:
-        """Refuse an address inside this machine or its network, which a name can be made to have by anyone."""
+        """Reject an address in this machine or its network; anyone can make a name resolve to one."""
         address = ip_address(text.partition("%")[0])
         kind = kind_of_address(address)
         if kind and not host_matches(str(address), self._domains, port):
@@ -249,7 +247,7 @@ class SandboxProxy(ConnectionServer):
             raise RefusedError(_TLS_DENIED)
 
     def _refusal(self, entry: str, why: str = "") -> RefusedError:
-        """Note what was refused."""
+        """Record a rejected host; return the error."""
         with self._refused_lock:
             new = entry not in self._refused and len(self._refused) < REMEMBERED
             if new:
@@ -260,7 +258,7 @@ class SandboxProxy(ConnectionServer):
 
 
 class _ServerName(Filter):
-    """Holds back what a client sends first until it is known whether it begins TLS, and for which name."""
+    """Buffers the first bytes of a client until it is known whether they start TLS, and for which name."""
 
     def __init__(self, check: Callable[[str], None]) -> None:
         self._check = check

@@ -1,6 +1,6 @@
-"""HTTP/1.1 as a proxy between a client and a server that are both not trusted needs it: heads, and what may pass.
+"""HTTP/1.1 for a proxy between an untrusted client and an untrusted server: parse heads, filter what passes.
 
-Heads of requests are read strictly, as attacks live in what two programs read differently. Bodies are never held.
+Heads of requests are parsed strictly, as attacks use what programs parse differently. Bodies are never buffered.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _FRAMING = frozenset({"content-length", "transfer-encoding", "host"})
 
 
 class ProxyRequest(Value):
-    """The head of a request. headers: as they were written, in order."""
+    """The head of a request. headers: as written, in order."""
 
     method: str
     target: str
@@ -35,12 +35,12 @@ class ProxyRequest(Value):
     headers: tuple[tuple[str, str], ...]
 
     def values(self, name: str) -> list[str]:
-        """All values of a header, by its lower-case name."""
+        """Return all values of a header, by its lower-case name."""
         return [value for n, value in self.headers if n.lower() == name]
 
 
 class RequestBody(Filter):
-    """Lets the body of one request pass and drops what follows, which would be a request that nobody checked."""
+    """Passes the body of one request and drops what follows, which would be an unchecked request."""
 
     def __init__(self, request: ProxyRequest) -> None:
         lengths, coding = set(request.values("content-length")), request.values("transfer-encoding")
@@ -98,7 +98,7 @@ class RequestBody(Filter):
 
 
 class ResponseHead(Filter):
-    """Removes from a response what is between the server and this proxy only; its body passes as it is."""
+    """Removes hop-by-hop headers from a response; the body passes unchanged."""
 
     def __init__(self, host: str) -> None:
         self._host = host
@@ -114,21 +114,21 @@ class ResponseHead(Filter):
             head, self._held = self._held[:end], self._held[end + 4 :]
             status = re.match(rb"HTTP/1\.[01] ([1-5]\d\d)(?: |\r|$)", head)
             if status is None:
-                raise proxy_answer(HTTPStatus.BAD_GATEWAY, f"{self._host} did not answer in HTTP")
+                raise proxy_answer(HTTPStatus.BAD_GATEWAY, f"{self._host} did not respond in HTTP")
             self._begun = status[1] >= b"200" or status[1] == b"101"
             passed += _response_head(head, last=self._begun)
         if not self._begun and len(self._held) > HEAD_BYTES:
-            raise proxy_answer(HTTPStatus.BAD_GATEWAY, f"The headers of the answer of {self._host} are too long")
+            raise proxy_answer(HTTPStatus.BAD_GATEWAY, f"The response headers of {self._host} are too long")
         return passed + self._held if self._begun else passed
 
     def end(self) -> bytes:
         if not self._begun:
-            raise proxy_answer(HTTPStatus.BAD_GATEWAY, f"{self._host} closed the connection before it answered")
+            raise proxy_answer(HTTPStatus.BAD_GATEWAY, f"{self._host} closed the connection before responding")
         return b""
 
 
 def read_head(client: socket.socket) -> tuple[bytes, bytes]:
-    """The head of a request and what came behind it; nothing where the client left. The time is for all of it."""
+    """Read the head of a request and the bytes after it; b"" if the client left. One time limit for all of it."""
     until = monotonic() + HEAD_SECONDS
     data = bytearray()
     try:
@@ -141,14 +141,14 @@ def read_head(client: socket.socket) -> tuple[bytes, bytes]:
                 raise TimeoutError
             data += piece
     except TimeoutError:
-        raise proxy_answer(HTTPStatus.REQUEST_TIMEOUT, "The headers did not come in time") from None
+        raise proxy_answer(HTTPStatus.REQUEST_TIMEOUT, "The headers did not arrive in time") from None
     if not 0 <= end <= HEAD_BYTES:
         raise proxy_answer(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "The headers are too long")
     return bytes(data[:end]), bytes(data[end + 4 :])
 
 
 def parse_request(head: bytes) -> ProxyRequest:
-    """Strictly: what another program could read differently is refused."""
+    """Parse a request head strictly: reject anything that another program could parse differently."""
     first, *lines = head.decode("latin-1").split("\r\n")
     line = re.fullmatch(rf"({_NAME}) ([!-~]+) (HTTP/1\.[01])", first)
     headers = [re.fullmatch(rf"({_NAME}):[ \t]*([\t -~\x80-\xff]*?)[ \t]*", text) for text in lines]
@@ -158,7 +158,7 @@ def parse_request(head: bytes) -> ProxyRequest:
 
 
 def connect_target(target: str) -> tuple[str, int]:
-    """The host and port of CONNECT."""
+    """Return the host and port of CONNECT."""
     named = re.fullmatch(r"(.+):(\d{1,5})", target, re.ASCII)
     try:
         host, port = (spell_host(named[1]), int(named[2])) if named else ("", 0)
@@ -170,12 +170,12 @@ def connect_target(target: str) -> tuple[str, int]:
 
 
 def plain_url(request: ProxyRequest) -> Url:
-    """The address of a request in plain HTTP, which its Host header must agree with."""
+    """Return the address of a plain HTTP request, which must match its Host header."""
     try:
         url = split_url(request.target)
         hosts = {split_url(f"http://{value}/").authority for value in request.values("host")}
     except ToolError:
-        raise proxy_answer(HTTPStatus.BAD_REQUEST, "This is an HTTP proxy: it needs a whole address") from None
+        raise proxy_answer(HTTPStatus.BAD_REQUEST, "This is an HTTP proxy: it needs a complete address") from None
     if url.scheme != "http":
         raise proxy_answer(HTTPStatus.BAD_REQUEST, "Use CONNECT for https")
     if hosts != {url.authority} and (hosts or request.version != "HTTP/1.0"):
@@ -204,12 +204,12 @@ def _response_head(head: bytes, *, last: bool) -> bytes:
 
 
 def _named(values: list[str]) -> frozenset[str]:
-    """The headers that Connection headers name."""
+    """Return the headers named in Connection headers."""
     return frozenset(word.strip().lower() for value in values for word in value.split(","))
 
 
 def proxy_answer(status: HTTPStatus, why: str) -> RefusedError:
-    """An answer of this proxy's own. The reason stands in the status line too: of a tunnel, programs show only that."""
+    """Make a response of this proxy. The reason is in the status line too, as programs show only that for a tunnel."""
     reason = re.sub(r"[^ -~]", "?", why)
     body = f"{why}\n".encode()
     head = f"HTTP/1.1 {status.value} {reason}\r\nContent-Type: text/plain; charset=utf-8\r\n"

@@ -1,4 +1,4 @@
-"""Commands put into the sandbox: which one is found out with the first command, and told where it is not the best."""
+"""Run the commands of a conversation in the sandbox, which is chosen with the first command."""
 
 from __future__ import annotations
 
@@ -19,14 +19,16 @@ if TYPE_CHECKING:
     from agent_tools.sandbox.wrapped import Wrapped
 
 with lazy_imports():
-    from agent_tools.sandbox import sandbox as sandbox_sandbox  # with ctypes and subprocess
+    from agent_tools.sandbox import sandbox as sandbox_sandbox  # imports ctypes and subprocess
     from agent_tools.sandbox import session as sandbox_session
     from agent_tools.sandbox import temp as sandbox_temp
 
 
 class SandboxRunner(ToolState):
-    """The sandbox of a conversation. profile: makes the profile for the next command, from its private directory for
-    temporary files and whether it may use the network."""
+    """The sandbox of a conversation.
+
+    profile: makes the profile of the next command, given its temporary directory and whether it may use the network.
+    """
 
     def __init__(
         self,
@@ -47,7 +49,7 @@ class SandboxRunner(ToolState):
 
     @property
     def sandbox(self) -> Sandbox:
-        """The sandbox that is used; the first look costs a process or two."""
+        """The sandbox in use; the first access starts a process or two."""
         if self._sandbox is None:
             self._sandbox = sandbox_sandbox.choose(
                 self._mode, self._made(network=False), self._env, landlock=self._limits.landlock
@@ -56,12 +58,12 @@ class SandboxRunner(ToolState):
 
     @property
     def known(self) -> Sandbox | None:
-        """The sandbox, where it was looked for already."""
+        """The sandbox, if it was chosen already."""
         return self._sandbox
 
     @property
     def session(self) -> SandboxSession | None:
-        """What the commands share, where there is bubblewrap; made with the first command."""
+        """The resources that commands share in bubblewrap; created with the first command."""
         if self._session is None and self.is_boundary:
             profile = self._made(network=False)
             session = sandbox_session.SandboxSession(profile, self._place() / "layers", self._limits, self._env)
@@ -83,23 +85,23 @@ class SandboxRunner(ToolState):
 
     @property
     def profile(self) -> Profile:
-        """What a command may touch, as it was when this was first asked."""
+        """Return the profile of commands; cached after the first call."""
         if self._first is None:
             self._first = self._made(network=False)
         return self._first
 
     @property
     def holds(self) -> bool:
-        """Whether commands really run in one."""
+        """True if commands really run in a sandbox."""
         return self.sandbox.kind != "none"
 
     @property
     def is_boundary(self) -> bool:
-        """Whether it holds a command that nobody looked at: only bubblewrap protects hooks and settings inside."""
+        """True if it is safe for unreviewed commands: only bubblewrap protects hooks and settings in the workspace."""
         return self.sandbox.kind == "bubblewrap"
 
     def prepare(self, argv: list[str], cwd: Path, env: dict[str, str], *, network: bool) -> Wrapped:
-        """The command made ready; close it afterwards. Raises ToolError where it must not run."""
+        """Wrap a command; close the result afterwards. Raises ToolError if it must not run."""
         session = self.session
         profile = self._made(network=network)
         if session is None:
@@ -108,31 +110,31 @@ class SandboxRunner(ToolState):
         return self.sandbox.prepare(argv, cwd, env, profile, session.shared(network=profile.network))
 
     def hides(self, path: str) -> bool:
-        """Whether something is there that a command does not see."""
+        """Return True if a path exists but is invisible to commands."""
         return os.path.lexists(path) and not self.profile.shows(Path(path))
 
     def refused(self) -> tuple[str, ...]:
-        """The hosts that the proxy has refused since this was last asked."""
+        """Return the hosts that the proxy has rejected since the last call."""
         return self._session.refused() if self._session is not None else ()
 
     def closed_ports(self) -> list[int]:
-        """The ports of servers that commands have started and that this machine does not reach."""
+        """Return ports of servers started by commands that are unreachable from this machine."""
         return self._session.closed_ports() if self._session is not None else []
 
     def show_ports(self, running: Callable[[], bool]) -> None:
-        """Let this machine reach the servers that a background command starts, as long as it runs."""
+        """Make the servers of a background command reachable from this machine while it runs."""
         if self._session is not None:
             self._session.show_ports(running)
 
     def shortfall(self) -> str:
-        """What the model should know once: that there is no sandbox though one was required."""
+        """Return a note for the model, once, that there is no sandbox though one was required."""
         if self._told or self._mode == "auto" or self.holds:
             return ""
         self._told = True
         return f"[sandbox: {self.sandbox.text()}]"
 
     def close(self) -> None:
-        """End what the commands shared, and remove the temporary files."""
+        """Close the shared resources, and remove the temporary files."""
         if self._session is not None:
             self._session.close()
             self._session = None

@@ -1,7 +1,7 @@
-"""The sandbox for commands: which one works on this machine, and a command made ready for it.
+"""Choose the sandbox that works on this machine, and wrap commands for it.
 
-Bubblewrap where it works, else Landlock with seccomp where the user wants that, else none. Whether one
-works is found out by running `true` in it, which costs a process: ask when the first command comes.
+Bubblewrap if it works, else Landlock with seccomp if the user wants that, else none. Each is tested by running `true`
+in it, which starts a process: choose when the first command runs.
 """
 
 from __future__ import annotations
@@ -27,9 +27,11 @@ _NAMES = {"bubblewrap": "bubblewrap", "landlock": "Landlock and seccomp", "none"
 
 
 class Sandbox(Value):
-    """The sandbox that commands run in. program: bubblewrap's path. why: why it is not a better one.
+    """The sandbox that commands run in.
 
-    limits: what this one cannot do that a better one can.
+    program: path of bubblewrap.
+    why: why it is not a better one.
+    limits: protection that it lacks compared to a better one.
     """
 
     kind: Kind
@@ -48,7 +50,7 @@ class Sandbox(Value):
         return "; ".join((_NAMES[self.kind], *(f"not {reason}" for reason in self.why)))
 
     def obstacle(self, profile: Profile) -> str:
-        """Why nothing can run in the sandbox with this profile; "" where it can, or where there is none."""
+        """Return why nothing can run in the sandbox with this profile; "" if it can, or if there is no sandbox."""
         return bwrap.obstacle(profile) if self.kind == "bubblewrap" else ""
 
     def prepare(
@@ -59,10 +61,10 @@ class Sandbox(Value):
         profile: Profile,
         shared: bwrap.Shared = bwrap.NOTHING_SHARED,
     ) -> Wrapped:
-        """What to start in place of `argv`; close it afterwards. Without a sandbox, `argv` itself.
+        """Wrap `argv`; close the result afterwards. Without a sandbox, it runs `argv` itself.
 
-        shared: what it has in common with other commands, where bubblewrap runs them.
-        Raises ToolError where a sandbox is required and there is none, or where it cannot protect what it has to.
+        shared: resources shared with other commands in bubblewrap.
+        Raises ToolError if a required sandbox is missing, or it cannot protect what it must.
         """
         if self.kind == "bubblewrap":
             return bwrap.prepare_bubblewrap(self.program, argv, cwd, env, profile, shared)
@@ -76,9 +78,9 @@ class Sandbox(Value):
 
 
 def choose(mode: Mode, profile: Profile, env: Mapping[str, str], *, landlock: bool = False) -> Sandbox:
-    """The best sandbox that works here, with this profile. Starts up to two processes.
+    """Return the best sandbox that works here with this profile. Starts up to two processes.
 
-    landlock: whether Landlock may be used, which protects less.
+    landlock: allow Landlock, which protects less.
     """
     if mode == "off":
         return Sandbox("none", mode)
@@ -97,25 +99,25 @@ def choose(mode: Mode, profile: Profile, env: Mapping[str, str], *, landlock: bo
 
 
 def try_bubblewrap(program: str, profile: Profile, shared: bwrap.Shared = bwrap.NOTHING_SHARED) -> str:
-    """Why bubblewrap does not work here, with what is shared; "" where it does."""
+    """Return why bubblewrap does not work here with the shared resources; "" if it does."""
     bare = _bare(profile)
     return _trial(lambda: bwrap.prepare_bubblewrap(program, [_true()], Path("/"), {}, bare, shared))
 
 
 def try_landlock(profile: Profile) -> str:
-    """Why Landlock with seccomp does not work here; "" where it does."""
+    """Return why Landlock with seccomp does not work here; "" if it does."""
     if not seccomp.supported():
         return f"there is no filter of system calls for {os.uname().machine}"
     return _trial(lambda: sandbox_landlock.prepare_landlock([_true()], {}, _bare(profile)))
 
 
 def trial_profile() -> Profile:
-    """A profile to find out with whether there is a sandbox, before there is a workspace."""
+    """Return a profile for testing sandboxes before there is a workspace."""
     return Profile(())
 
 
 def _bare(profile: Profile) -> Profile:
-    """For a trial, nothing is put into the workspace."""
+    """Return the profile without protected paths, as a trial must not create placeholders in the workspace."""
     return profile.but(protected=(), personal=())
 
 
@@ -124,7 +126,7 @@ def _true() -> str:
 
 
 def _trial(make: Callable[[], Wrapped]) -> str:
-    """Run `true` in it for real; "" where that works, else what went wrong."""
+    """Run `true` in it; return "" if that works, else the error."""
     try:
         with make() as wrapped:
             done = subprocess.run(

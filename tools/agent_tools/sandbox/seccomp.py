@@ -1,8 +1,7 @@
-"""The system calls that a command in the sandbox may not make, as a filter for the kernel (seccomp, classic BPF).
+"""The filter of system calls for sandboxed commands (seccomp, classic BPF).
 
-Namespaces and Landlock decide about files and addresses. This takes away what reaches around them: other ways into the
-kernel (io_uring, bpf, keyrings), new namespaces and mounts, typing into a terminal, kinds of sockets that no
-namespace contains.
+Namespaces and Landlock restrict files and addresses. This blocks ways around them: other interfaces of the kernel
+(io_uring, bpf, keyrings), new namespaces and mounts, input to a terminal, kinds of sockets that no namespace isolates.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ import socket
 import struct
 import sys
 
-# Number on x86_64, on aarch64; None where the architecture has none.
+# Number on x86_64 and on aarch64; None if the architecture does not have the call.
 DENIED: dict[str, tuple[int | None, int | None]] = {
     "acct": (163, 89),
     "add_key": (248, 217),
@@ -61,7 +60,7 @@ DENIED: dict[str, tuple[int | None, int | None]] = {
     "userfaultfd": (323, 282),
     "vhangup": (153, 58),
 }
-# Where other processes can be seen.
+# Denied if other processes are visible.
 TRACING: dict[str, tuple[int | None, int | None]] = {
     "kcmp": (312, 272),
     "pidfd_getfd": (438, 438),
@@ -91,16 +90,15 @@ _NUMBER, _ARCH, _ARGUMENT = 0, 4, 16
 
 
 def supported() -> bool:
-    """Whether there is a filter for this machine: 64 bit x86 or ARM."""
+    """Return True if there is a filter for this machine: 64-bit x86 or ARM."""
     return os.uname().machine in _ARCHITECTURES and struct.calcsize("P") == 8 and sys.byteorder == "little"
 
 
 def filter_program(*, network: bool, contained: bool) -> bytes:
-    """The filter, as an array of `struct sock_filter`.
+    """Return the filter as an array of `struct sock_filter`.
 
-    contained: there are network and process namespaces around the command, so that internet sockets are harmless, and
-    tracing reaches its own processes alone. Without, and without `network`, there are Unix sockets only, and only pairs
-    of them can talk.
+    contained: the command has its own network and process namespaces, so that internet sockets are harmless, and
+    tracing reaches only its own processes. Without it and `network`, only Unix sockets are allowed, and only as pairs.
     """
     column, arch = _ARCHITECTURES[os.uname().machine]
     numbers = {name: pair[column] for name, pair in {**DENIED, **TRACING, **ARGUMENTS}.items()}
@@ -109,14 +107,14 @@ def filter_program(*, network: bool, contained: bool) -> bytes:
         families += [socket.AF_INET, socket.AF_INET6, socket.AF_NETLINK]
     refused = [*DENIED, *(() if contained else TRACING), *(() if contained or network else ("connect",))]
     deny = _op(_RETURN, _ERROR | errno.EPERM)
-    # A program of another architecture has other numbers for the same calls, so it cannot be let run.
+    # Programs of another architecture use other numbers for the same calls, so they must not run.
     code = [_op(_LOAD, _ARCH), _op(_EQUAL, arch, 1, 0), _op(_RETURN, _KILL), _op(_LOAD, _NUMBER)]
     if arch == _ARCHITECTURES["x86_64"][1]:
         code += [_op(_AT_LEAST, _X32, 0, 1), deny]
     for name in refused:
         if (number := numbers[name]) is not None:
             code += _when(number, [deny])
-    # clone3 has its flags in memory, where a filter cannot look; without it, libraries fall back to clone.
+    # clone3 has its flags in memory, which a filter cannot read; without it, libraries fall back to clone.
     code += _when(numbers["clone3"], [_op(_RETURN, _ERROR | errno.ENOSYS)])
     code += _when(numbers["clone"], _argument(0, [_op(_ANY_BIT, _NAMESPACES, 0, 1), deny]))
     code += _when(numbers["unshare"], _argument(0, [_op(_ANY_BIT, _NAMESPACES | _NEWTIME, 0, 1), deny]))
@@ -133,10 +131,10 @@ def _op(code: int, value: int, then: int = 0, otherwise: int = 0) -> bytes:
 
 
 def _when(number: int | None, block: list[bytes]) -> list[bytes]:
-    """`block`, which must end by returning, for one system call."""
+    """Run `block`, which must end with a return, for one system call."""
     return [] if number is None else [_op(_EQUAL, number, 0, len(block)), *block]
 
 
 def _argument(index: int, tests: list[bytes]) -> list[bytes]:
-    """Tests of the low half of an argument, all that the kernel takes of an int; then the call is allowed."""
+    """Test the low half of an argument, which is all that the kernel uses of an int; then allow the call."""
     return [_op(_LOAD, _ARGUMENT + 8 * index), *tests, _op(_RETURN, _ALLOW)]

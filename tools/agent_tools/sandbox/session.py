@@ -1,7 +1,7 @@
-"""What the commands of one session have in common in bubblewrap: network, caches, ways to allowed hosts and ports.
+"""Resources that the commands of a session share in bubblewrap: network, caches, access to allowed hosts and ports.
 
-Where the system allows no shared namespaces (`space_error` says why), each command has a network of its own, and only
-caches that hold nothing yet can be written.
+If the system allows no shared namespaces (`space_error` says why), each command has its own network, and only empty
+caches are writable.
 """
 
 from __future__ import annotations
@@ -26,26 +26,27 @@ if TYPE_CHECKING:
     from agent_tools.sandbox.conditions import SandboxLimits
     from agent_tools.sandbox.profile import Profile
 
-# How often a background command is looked at for servers it has started, in seconds.
+# Seconds between checks for new servers of a background command.
 _GLANCE = 0.25
 _LOWEST_PORT = 1024
-# Those with and without the network are one each.
+# One view for commands with the network and one for those without.
 _VIEWS = 4
 _MOUNTED = Path("/proc/self/mountinfo")
 
-# Without them npm waits for a minute before it says that there is no network.
+# Without these, npm waits for a minute before it reports that there is no network.
 NO_RETRIES = {"npm_config_fetch_retries": "0", "PIP_RETRIES": "0", "CARGO_NET_RETRY": "0"}
 
 
 class SandboxSession:
-    """The shared part of a session's sandbox. space_error: why it has no network and layers; "" where it has.
+    """The shared part of a session's sandbox.
 
-    views: whether mounts are made once for many commands; without that, bubblewrap makes every mount for every command,
-    which takes longer.
+    space_error: why it has no shared network and layers; "" if it has.
+    views: mounts are made once for many commands; otherwise bubblewrap makes all mounts for every command, which takes
+    longer.
     """
 
     def __init__(self, profile: Profile, folder: Path, limits: SandboxLimits, env: Mapping[str, str]) -> None:
-        """folder: where what is written to caches goes. env: the user's environment, which may name a proxy."""
+        """folder: receives writes to caches. env: the user's environment, which may name a proxy."""
         self.space_error = ""
         self.views = True
         self._space: Space | None = None
@@ -70,7 +71,7 @@ class SandboxSession:
             self._caches = {c: c for c in layered} | dict(_empty(profile, folder / "new", layered))
 
     def _open_ways(self, limits: SandboxLimits, env: Mapping[str, str]) -> None:
-        """The proxy and the ports that the settings allow."""
+        """Start the proxy and forward the ports that the settings allow."""
         if self._space is None:
             return
         if limits.domains:
@@ -83,7 +84,7 @@ class SandboxSession:
                 self._forwards[port] = PortForward(self._space.listen(port), port)
 
     def shared(self, *, network: bool) -> Shared:
-        """What one command takes part in. network: it has the machine's network instead."""
+        """Return the shared resources for a command. network: it has the machine's network instead."""
         if self._space is None:
             return Shared(caches=self._caches)
         return Shared(not network, self._caches, partial(self._enter, self._space, network))
@@ -96,24 +97,24 @@ class SandboxSession:
         return SpaceEntry(tuple(words), given, files is not None)
 
     def _guarded(self, space: Space, plan: MountPlan) -> int | None:
-        """A descriptor of the files with these mounts; None where each command has to make them. Raises OSError."""
+        """Return a descriptor of files with these mounts; None if each command must make them. Raises OSError."""
         for _ in range(2):
             if (view := self._view(space, plan.view)) is None:
                 return None
             if (files := space.guard(view, plan.guards)) is not None:
                 return files
-            # A new file may have the number of the one that was removed: only the missing mount tells.
+            # A new file may reuse the inode number of a removed one: only the missing mount shows it.
             self._views = {wanted: number for wanted, number in self._views.items() if number != view}
             space.forget(view)
         return None
 
     def _view(self, space: Space, mounts: tuple[Mount, ...]) -> int | None:
-        """The number of the view with these mounts, made again after a file or a mount of the machine was replaced.
+        """Return the number of the view with these mounts, recreated if a file or mount of the machine was replaced.
 
-        None where there cannot be one.
+        Return None if there can be none.
         """
         if any(what == "empty" and target in TEMPORARY for what, target, _ in mounts):
-            return None  # each command has its own
+            return None  # each command makes its own mounts
         paths = {path for _, target, source in mounts for path in (target, source)}
         wanted = (mounts, frozenset((path, _identity(path)) for path in paths), _MOUNTED.read_bytes())
         if wanted not in self._views:
@@ -127,15 +128,15 @@ class SandboxSession:
         return self._views[wanted]
 
     def environment(self, *, network: bool) -> dict[str, str]:
-        """The variables that lead programs to the proxy, or have them give up at once where nothing can be reached."""
+        """Return variables that make programs use the proxy, or fail at once if there is no network."""
         return {} if network else self._environment or NO_RETRIES
 
     def refused(self) -> tuple[str, ...]:
-        """The hosts that the proxy has refused since this was last asked."""
+        """Return the hosts that the proxy has rejected since the last call."""
         return tuple(self._proxy.take_refused()) if self._proxy is not None else ()
 
     def closed_ports(self) -> list[int]:
-        """The ports of servers that were started inside and that this machine does not reach."""
+        """Return ports of servers started inside that are unreachable from this machine."""
         if self._space is not None:
             with suppress(OSError, ValueError):
                 found = self._space.ports() - self._own_ports - self._shown
@@ -143,7 +144,7 @@ class SandboxSession:
         return []
 
     def show_ports(self, running: Callable[[], bool]) -> None:
-        """As long as `running`, let this machine reach the servers that start inside, by the same port on loopback."""
+        """While `running`, make servers started inside reachable from this machine, on the same port of loopback."""
         if self._space is not None:
             threading.Thread(target=self._watch, args=(self._space, running), name="sandbox-ports", daemon=True).start()
 
@@ -165,7 +166,7 @@ class SandboxSession:
             self._shown.discard(port)
 
     def close(self) -> None:
-        """End the ways out, and then the space."""
+        """Close the proxy and port forwards, then the space."""
         self._closing.set()
         for way in (*self._forwards.values(), *((self._proxy,) if self._proxy else ())):
             way.close()
@@ -174,7 +175,7 @@ class SandboxSession:
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
-    """What is at a path: another file there has another identity."""
+    """Return the identity of the file at a path, which changes when it is replaced."""
     try:
         status = os.lstat(path)
     except OSError:
@@ -183,7 +184,7 @@ def _identity(path: Path) -> tuple[int, int] | None:
 
 
 def _empty(profile: Profile, folder: Path, layered: Collection[Path]) -> Iterator[tuple[Path, Path]]:
-    """Directories of the session in place of caches that are missing, or have no layer though every build needs one."""
+    """Yield session directories for missing caches, and for caches without a layer that every build needs."""
     for number, cache in enumerate(profile.caches):
         missing = cache.parent in profile.covered and not os.path.lexists(cache)
         if missing or (cache.name in NEEDED and os.path.realpath(cache) == str(cache) and cache not in layered):
@@ -193,7 +194,7 @@ def _empty(profile: Profile, folder: Path, layered: Collection[Path]) -> Iterato
 
 
 def _listener(port: int) -> socket.socket | None:
-    """A listening socket on this machine's loopback; None where the port is taken."""
+    """Return a listening socket on this machine's loopback; None if the port is in use."""
     with suppress(OSError):
         return socket.create_server(("127.0.0.1", port))
     return None

@@ -1,7 +1,7 @@
-"""What the commands of a session share inside the sandbox: a network of their own, and layers over caches.
+"""The namespaces that commands of a session share: a private network, and layers over caches.
 
-The process that makes it is `sandbox_inside.py`; what it opens comes here as descriptors. It ends with this program,
-however that ends, because it waits for orders on a socket.
+The process `inside.py` creates them and sends descriptors here. It ends with this program in any case, because it waits
+for requests on a socket.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ _MOST_DESCRIPTORS = 4
 
 
 class SpaceError(Exception):
-    """The shared network and layers cannot be had here; each command has a network of its own then."""
+    """The shared network and layers are unavailable; each command then has its own network."""
 
 
 class Space:
-    """The shared part of a session's sandbox. layers: the directories whose writes go to a layer of the session.
+    """Shared namespaces of a session. layers: directories whose writes go to a layer of the session.
 
-    Raises SpaceError where this system does not allow one.
+    Raises SpaceError if the system does not allow them.
     """
 
     def __init__(self, caches: Iterable[Path], folder: Path) -> None:
-        """caches: directories that are there and get a layer, which is stored below `folder`."""
+        """caches: existing directories that get a layer, stored below `folder`."""
         self._program = next((p for p in _PROGRAMS if os.access(p, os.X_OK)), shutil.which("nsenter"))
         if self._program is None:
             raise SpaceError("there is no nsenter (util-linux)")
@@ -84,9 +84,9 @@ class Space:
             raise OSError(done.stderr.decode("utf-8", "replace").strip() or "it cannot be entered")
 
     def entry(self, *, network: bool, files: int | None = None) -> tuple[list[str], tuple[int, ...]]:
-        """The words before a command that is to run inside, and the descriptors it must inherit; they are the caller's.
+        """Return the command line prefix for running inside, and the descriptors to inherit, which the caller closes.
 
-        network: it keeps the machine's network. files: of `guard`; without it, it sees all with the layers.
+        network: keep the machine's network. files: descriptor of `guard`; without it, all files with the layers.
         """
         own = ("net",) * network + ("mnt",) * (files is not None)
         kept = {name: os.dup(fd) for name, fd in self._names.items() if name not in own}
@@ -96,31 +96,31 @@ class Space:
         return [str(self._program), *words, "--preserve-credentials", "--"], tuple(kept.values())
 
     def make_view(self, plan: Iterable[tuple[str, Path, Path]]) -> int:
-        """The number of a view of the files with these mounts, as `sandbox_mounts` has them. Raises OSError."""
+        """Create a view of the files with these mounts of `mounts.py`; return its number. Raises OSError."""
         number: int = self._ask({"view": _as_text(plan)})[0]["view"]
         return number
 
     def guard(self, view: int, plan: Iterable[tuple[str, Path, Path]]) -> int | None:
-        """A descriptor of the files as they are with these mounts on a view; it is the caller's.
+        """Return a descriptor of the files with these mounts on a view, which the caller closes.
 
-        None where the view has lost a mount, because what it lay on was removed. Raises OSError.
+        Return None if the view has lost a mount because its mount point was removed. Raises OSError.
         """
         return next(iter(self._ask({"guard": view, "mounts": _as_text(plan)})[1]), None)
 
     def forget(self, view: int) -> None:
-        """Let go of a view. Raises OSError."""
+        """Release a view. Raises OSError."""
         self._ask({"forget": view})
 
     def listen(self, port: int = 0) -> socket.socket:
-        """A listening socket on the loopback of the inside. Raises OSError where the port is taken."""
+        """Return a listening socket on the inner loopback. Raises OSError if the port is in use."""
         return socket.socket(fileno=self._one({"listen": port}))
 
     def connect(self, port: int) -> socket.socket:
-        """A connection to a server of the inside. Raises OSError where there is none."""
+        """Connect to a server inside. Raises OSError if there is none."""
         return socket.socket(fileno=self._one({"connect": port}))
 
     def ports(self) -> frozenset[int]:
-        """The ports that are listened to inside. Raises OSError."""
+        """Return the ports with a listener inside. Raises OSError."""
         return frozenset(self._ask({"ports": True})[0]["ports"])
 
     def _one(self, order: dict[str, Any]) -> int:
@@ -135,7 +135,7 @@ class Space:
                 self._orders.sendall(data)
                 data, given, _, _ = socket.recv_fds(self._orders, _LONGEST, _MOST_DESCRIPTORS)
             except OSError:
-                # An answer that comes later would be taken for that of the next order.
+                # A late answer would be mistaken for that of the next request.
                 self._orders.close()
                 raise
         for descriptor in given:
@@ -148,7 +148,7 @@ class Space:
         return answer, given
 
     def close(self) -> None:
-        """End it. What still runs inside keeps what it has."""
+        """End it. Processes still running inside keep their namespaces."""
         self._orders.close()
         for descriptor in self._names.values():
             os.close(descriptor)

@@ -1,4 +1,4 @@
-"""The temporary folder of a session's sandbox, and the removal of those that were left by a crash."""
+"""The temporary folder of a session's sandbox, and cleanup of folders left by a crash."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _PREFIX = "agent-sandbox-"
 
 
 class Folder:
-    """A folder that is removed with `close`, when the program ends, or by the next program that makes one.
+    """A folder that is removed by `close`, when the program ends, or by the next program that creates one.
 
-    Its lock says that it is in use.
+    Its lock marks it as in use.
     """
 
     def __init__(self) -> None:
@@ -27,7 +27,7 @@ class Folder:
         self._lock = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         with suppress(OSError):
             fcntl.flock(self._lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        # Also where the program ends without closing its sessions.
+        # Also if the program ends without closing its sessions.
         self.close = weakref.finalize(self, _end, self.path, self._lock)
 
 
@@ -37,7 +37,7 @@ def _end(path: Path, lock: int) -> None:
 
 
 def remove_left(parent: Path) -> None:
-    """Remove the folders of this user that nobody holds."""
+    """Remove the folders of this user that are not locked."""
     with suppress(OSError):
         for entry in list(os.scandir(parent)):
             if entry.name.startswith(_PREFIX):
@@ -56,7 +56,7 @@ def _remove_if_left(path: Path) -> None:
 
 
 def _remove(folder: Path) -> None:
-    """The work directories of layers are closed to everybody until somebody opens them."""
+    """Remove a folder. Work directories of layers have mode 0 and must be made accessible first."""
     for here, names, _ in os.walk(folder):
         for name in names:
             path = os.path.join(here, name)

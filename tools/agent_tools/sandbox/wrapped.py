@@ -1,4 +1,4 @@
-"""A command made ready for the sandbox, and what is known of it afterwards."""
+"""A command wrapped for the sandbox."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ Kind = Literal["bubblewrap", "landlock", "none"]
 
 
 class Wrapped:
-    """What to start in place of a command: `argv` with `env`, in the same directory, with the descriptors `pass_fds`.
+    """A process to start instead of a command: `argv` with `env`, in the same directory, with descriptors `pass_fds`.
 
-    Start it from a thread that lives as long as the command: the kernel ends a sandbox with the thread that started it.
+    Start it from a thread that lives as long as the command: the kernel kills the sandbox when that thread ends.
     Call `close` when the process has been waited for.
     """
 
@@ -33,14 +33,14 @@ class Wrapped:
         self._finish = finish
 
     def code(self, code: int) -> int:
-        """The exit code as from wait, negative for a signal.
+        """Return the exit code of the command, negative for a signal.
 
-        Bubblewrap hands a signal on as 128 + n, as a shell does, so there the two cannot be told apart.
+        Bubblewrap reports a signal as 128 + n, as a shell does, so it looks like an exit code there.
         """
         return 128 - code if self.kind == "bubblewrap" and 128 < code <= 128 + 64 else code
 
     def close(self) -> None:
-        """Give back the descriptors and remove what was put into the workspace."""
+        """Close the descriptors and remove the placeholders from the workspace."""
         finish, self._finish = self._finish, None
         if finish is not None:
             finish()
@@ -57,12 +57,12 @@ class Wrapped:
 
 
 def unconfined(argv: list[str], env: dict[str, str]) -> Wrapped:
-    """A command that runs with the user's own rights."""
+    """Return a command that runs without a sandbox, with the user's rights."""
     return Wrapped("none", argv, env)
 
 
 def memory_file(name: str, data: bytes) -> int:
-    """A descriptor from which a process that inherits it reads `data`."""
+    """Return an inheritable descriptor with `data` to read."""
     descriptor = os.memfd_create(name, os.MFD_CLOEXEC)
     with open(descriptor, "wb", closefd=False) as file:
         file.write(data)

@@ -44,7 +44,7 @@ _LOOKED_AT = 1024
 
 
 def decode_page(data: bytes, declared: str, *, marked_up: bool) -> str:
-    """Decode a page. declared: charset of the Content-Type header, or "". marked_up: HTML or XML may declare another."""
+    """Decode a page. declared: charset of the Content-Type header, or "". marked_up: HTML or XML."""
     for mark, encoding in MARKS:
         if data.startswith(mark):
             return data[len(mark) :].decode(encoding, "replace")
