@@ -1,4 +1,4 @@
-"""Where a run happens, and what its user has to correct."""
+"""Where a run happens, and the error for what its user has to correct."""
 
 from __future__ import annotations
 

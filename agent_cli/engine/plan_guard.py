@@ -1,7 +1,7 @@
 """A turn does not end while its plan has open steps, and does not report "done" over a failing check.
 
-Only a plan that was made, approved or changed in this turn is guarded: one of an earlier request is paused. Each guard
-is asked when the model answers with text only; what it returns goes to the model as a message.
+Only a plan that was made, approved or changed in this turn is guarded: one of an earlier request is paused.
+Each guard runs when the model answers with text only; what it returns goes to the model as a message.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from agent_cli.engine.turn import Turn
 
 
 def plan_nudge(turn: Turn, answer: AssistantMessage, template: str) -> Generator[Event, None, str | None]:
-    """The message that sends the model on with an unfinished plan; None where its text stands."""
+    """Return a message that continues an unfinished plan; None to accept the answer."""
     plan = turn.deps.context.plan
     if not turn.left_open:
         return None
@@ -33,19 +33,19 @@ def plan_nudge(turn: Turn, answer: AssistantMessage, template: str) -> Generator
 
 
 def failing_check(turn: Turn) -> str | None:
-    """Told once: the last test or build command of this turn failed."""
+    """Tell the model, once, that the last test or build command of this turn failed."""
     check = turn.checks.last
     if check is None or check.passed or turn.nudges.get("verify"):
         return None
     turn.nudges["verify"] = 1
     return (
-        f"<reminder>\nThe last check you ran, {check}. If the work is not done, go on. If this is expected or cannot "
-        "be mended here, say so plainly in your answer.\n</reminder>"
+        f"<reminder>\nThe last check you ran, {check}. If the work is not done, continue. If this is expected or "
+        "cannot be fixed here, say so plainly in your answer.\n</reminder>"
     )
 
 
 def verified(turn: Turn) -> str:
-    """The line that says which command verified what."""
+    """Describe which command verified the work, and how it ended; "" for none."""
     check = turn.checks.last
     if check is None:
         return ""

@@ -1,6 +1,6 @@
-"""What prompts override for a turn: rules, a model, the order of work.
+"""Overrides that prompts bring to a turn: rules, a model, an order of work.
 
-The commands in a user's prompt: permitted like any call of the shell tool, hooks included, then run.
+Also runs the commands in a user's prompt, permitted like any call of the shell tool, hooks included.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ with lazy_imports():
 
 
 def apply_initial_overrides(turn: Turn) -> Generator[Event, None, None]:
-    """Take what the turn begins with: what its message lends, or, where it was suspended, what held then."""
+    """Apply the overrides of the turn's message, or those stored when it was suspended."""
     options = turn.options
     if not (options.lent or options.kept or options.review != "off"):
         return
@@ -60,12 +60,12 @@ def apply_overrides(turn: Turn, lent: TurnOverrides) -> Generator[Event, None, N
 
 
 def restore_overrides(turn: Turn) -> None:
-    """The end of what was lent; also where the turn breaks off."""
+    """Remove the overrides at the end of the turn, however it ends."""
     turn.deps.policy.remove_temporary(turn.borrowed)
 
 
 def run_prompt_commands(deps: TurnDeps, prompt: ExpandedPrompt) -> Generator[Event, None, str]:
-    """The prompt with the output of its commands. What it lends holds for them too. Raises ToolError."""
+    """Return the prompt with the output of its commands; its overrides apply to them, too. Raises ToolError."""
     if SHELL.name not in deps.tools:
         raise ToolError(f"/{prompt.name} was not sent: it runs commands, and {SHELL.name} is not offered here.")
     lent = prompt.lent
@@ -92,7 +92,7 @@ def run_prompt_commands(deps: TurnDeps, prompt: ExpandedPrompt) -> Generator[Eve
 
 
 def _permitted(deps: TurnDeps, name: str, command: str, call_id: str) -> Generator[Event, None, str]:
-    """The command, perhaps as the user has changed it, once it may run. Raises ToolError where it may not."""
+    """Return the command, perhaps changed by the user, once it may run. Raises ToolError if it may not."""
     yield ToolRequested(call_id, SHELL.name, {"command": command}, f"Run: {shorten(command, 200)}")
     decision = deps.policy.decide(SHELL.name, (Effect("run", command),))
     if deps.hooks.wants("PreToolUse", SHELL.name):
