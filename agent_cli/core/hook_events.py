@@ -131,14 +131,14 @@ _ROWS = (
         "Stop",
         "the model is done",
         {**_DONE, "background_tasks": []},
-        verdicts={"deny": ("make it continue", "the turn would go on")},
+        verdicts={"deny": ("make it continue", "the turn would continue")},
     ),
     HookEventRow(
         "SubagentStop",
         "a sub-agent is done",
         {**_DONE, "agent_type": "general"},
         matched="agent_type",
-        verdicts={"deny": ("make it continue", "the sub-agent would go on")},
+        verdicts={"deny": ("make it continue", "the sub-agent would continue")},
     ),
     HookEventRow(
         "PreCompact",

@@ -183,11 +183,11 @@ def merge_decision(decision: Decision, result: HookResult, mode: str) -> Decisio
         return Decision(Level.DENY, f"was refused by a hook{why}", "hook")
     if result.verdict == "ask" and decision.level is not Level.DENY:
         if mode == "dontAsk":
-            said = f"must be asked about, says a hook{why}, and the mode dontAsk denies that"
+            said = f"needs approval according to a hook{why}, and the mode dontAsk denies that"
             return Decision(Level.DENY, said, "hook")
         if decision.level is Level.ASK:
-            return decision.but(reason=f"{decision.reason}, and a hook wants it asked about{why}", final=True)
-        return Decision(Level.ASK, f"must be asked about, says a hook{why}", "hook", final=True)
+            return decision.but(reason=f"{decision.reason}, and a hook asks for approval{why}", final=True)
+        return Decision(Level.ASK, f"needs approval according to a hook{why}", "hook", final=True)
     if result.verdict == "allow" and decision.level is Level.ASK and not decision.final:
         return decision.but(level=Level.ALLOW, reason=f"is allowed by a hook{why}", by="hook", rule="")
     return decision

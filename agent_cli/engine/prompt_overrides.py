@@ -54,7 +54,7 @@ def apply_overrides(turn: Turn, lent: TurnOverrides) -> Generator[Event, None, N
     try:
         other = turn.deps.open_model(lent.model)
     except ModelError as error:
-        yield Warned(f"{lent.source} asks for the model {lent.model}: {error.failure.message} Going on without.")
+        yield Warned(f"{lent.source} asks for the model {lent.model}: {error.failure.message} Continuing without it.")
         return
     turn.switch(other)
 

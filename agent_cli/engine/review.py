@@ -80,8 +80,8 @@ class ReviewGates:
         if title and self._flow:
             self._flow.reviewed(good=reply.verdict == "approve")
         if reply.verdict == "approve":
-            return GateResult(note=_words("The user has looked at the changes.", reply))
-        text = f"Not run: the user looked at what was changed so far and {reply.text}\nDo that first."
+            return GateResult(note=_words("The user reviewed the changes and approved them.", reply))
+        text = f"Not run: the user reviewed the work so far and {reply.text}\nDo that first."
         for number, call in enumerate(calls, 1):
             yield from turn.answer(call, text, is_error=True, last=number == len(calls))
         return GateResult("answered")
@@ -96,9 +96,9 @@ class ReviewGates:
         if isinstance(reply, GateResult):
             return reply
         if reply.verdict == "approve":
-            return GateResult(note=_words("The user has looked at this step and says: go on.", reply))
+            return GateResult(note=_words("The user reviewed this step and approved it.", reply))
         text = (
-            f"Not marked as done: the user looked at this step ({'; '.join(steps)}) and {reply.text}\n"
+            f"Not marked as done: the user reviewed this step ({'; '.join(steps)}) and {reply.text}\n"
             "Do that, then mark the step again."
         )
         yield from turn.answer(item.call, text, is_error=True, last=last)
@@ -152,7 +152,7 @@ class ReviewGates:
         yield Warned(became)
         self._seen()
         said = f" They said: {reply.text}" if reply.text else ""
-        return reply.but(text=f"took it back. {became}{said} Read files again before you change them.")
+        return reply.but(text=f"undid the changes. {became}{said} Read files again before you change them.")
 
     def _data(self, turn: Turn, title: str, steps: Sequence[str]) -> dict[str, Any]:
         # Without checkpoints only the changes that file tools reported are known.

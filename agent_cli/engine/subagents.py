@@ -140,7 +140,7 @@ def _result(result: TurnResult) -> ToolResult:
     """Return the sub-agent's final answer as the result of the parent's call."""
     match result:
         case Complete(degraded=False, text=text, return_value=value):
-            return ToolResult(text or str(value or "The sub-agent ended without a word."))
+            return ToolResult(text or str(value or "The sub-agent ended without an answer."))
         case Complete(text=text) | MaxIterations(text=text):
             return ToolResult(f"The sub-agent did not finish. {text}", is_error=True)
         case Failed(failure=None):

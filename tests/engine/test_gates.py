@@ -63,7 +63,7 @@ def test_each_finished_step_is_put_to_the_person_with_what_changed(root: Path) -
     assert first["files"] == [{"path": "b.txt", "added": 2, "removed": 1}]
     assert first["commands"] == ["echo hi"]
     assert second["files"] == [] and second["commands"] == []
-    assert "says: go on" in story.results[4].text
+    assert "reviewed this step and approved it" in story.results[4].text
     assert "They said: and mind the docs" in story.results[5].text
 
 
@@ -120,7 +120,7 @@ def test_a_set_of_changed_files_is_put_before_the_next_calls(root: Path) -> None
     assert [m.is_error for m in story.results] == [False, False, True, True, False, False]
     assert "said: not like that" in story.results[2].text
     assert not (root / "d.txt").exists()
-    assert "has looked at the changes" in story.results[5].text
+    assert "reviewed the changes and approved them" in story.results[5].text
 
 
 def test_who_leaves_at_the_last_look_leaves_the_turn_interrupted(root: Path) -> None:

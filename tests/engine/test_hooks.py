@@ -57,7 +57,7 @@ def test_a_hook_has_a_person_asked_about_what_would_just_run(tmp_path: Path) -> 
     replies = [{"calls": [call("Read", file_path="a")]}, {"text": "ok"}]
     world = Hooked(tmp_path, replies, answers=[Approve()]).hook("PreToolUse", ASK)
     world.turn()
-    assert [r.reason for r in world.asked] == ["must be asked about, says a hook: it is late"]
+    assert [r.reason for r in world.asked] == ["needs approval according to a hook: it is late"]
     assert world.asked[0].always == ""
     assert not world.results[0].is_error
     assert len(world.given) == 1

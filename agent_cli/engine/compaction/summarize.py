@@ -75,7 +75,7 @@ def _written(turn: Turn, opened: ModelHandle, request: Request) -> Generator[Eve
     """Return the model's summary. Raises ModelError, also if it is empty, and CancelledError."""
     text: str = yield from complete_text(turn, opened, request)
     if len(text) < _SHORTEST:
-        raise ModelError(Failure("malformed", f"{opened.label} answered with nothing."))
+        raise ModelError(Failure("malformed", f"{opened.label} returned an empty summary."))
     return text
 
 
