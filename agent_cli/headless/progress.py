@@ -1,4 +1,4 @@
-"""What a one-shot run tells on standard error: a line per tool call, warnings, and how it ended."""
+"""Progress of a one-shot run on standard error: a line per tool call, warnings, and how it ended."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from agent_tools.text import escape_controls
 
 
 class ProgressPrinter:
-    """A listener; `say` takes one line. With `verbose`, the words between calls, reasons and totals too."""
+    """A listener that prints progress; `say` takes one line. verbose: also text between calls, reasons and totals."""
 
     def __init__(self, say: Callable[[str], None], verbose: bool) -> None:
         self._say = say
