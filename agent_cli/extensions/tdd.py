@@ -1,5 +1,5 @@
-"""The order of work of /tdd, kept by what is seen and not by what the model says: a plan that the user approved,
-tests that fail, the user's look at them, code, the same tests passing, and a commit that is asked about.
+"""The workflow of /tdd, enforced by observing calls, not by what the model says: an approved plan, failing tests, the
+user's review of them, code, the same tests passing, and a commit that needs approval.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _TEST = (
     r"(?:^|/)(?:(?:test|tests|spec|conftest)(?:[_.-][^/]*)?|[^/]*[_.-](?:tests?|spec)|[^/]*(?:Tests?|Spec|IT))\.\w+$"
 )
 _COMMIT = r"\bgit\b[^|;&\n]*\bcommit\b"
-# Before the tests on their line: what cannot fail in their place. And checks that run no tests.
+# Allowed before the tests on their line: commands that cannot fail in their place. And checks that run no tests.
 _BEFORE = r"(?:cd|export|source|\.)\s[^&]*|true"
 _NO_TESTS = (
     r"(?:\w+=\S*\s+)*(?:\S*/)?(?:python[\d.]*\s+-m\s+|npx\s+|(?:uv|poetry)\s+run\s+)?"
@@ -49,8 +49,12 @@ _MISSING = {
 
 
 class TddState(Value, tag="State"):
-    """How far the work is. red: the command that was seen failing, and its exit code. tests: the files of tests that
-    were written. later: those of them that were changed after the user had seen them."""
+    """The progress of the work.
+
+    red: the command that was seen failing, and its exit code.
+    tests: test files that were written.
+    later: those of them that were changed after the user's review.
+    """
 
     phase: Phase = "plan"
     red: Check | None = None
@@ -59,7 +63,7 @@ class TddState(Value, tag="State"):
 
 
 class Tdd:
-    """Told of every call before and after it runs."""
+    """Observes every call before and after it runs."""
 
     def __init__(self, turn: Turn, kept: dict[str, Any] | None) -> None:
         self.state: TddState = from_json(TddState, kept) if kept else TddState()
@@ -72,7 +76,7 @@ class Tdd:
         return to_json(self.state)
 
     def decided(self, turn: Turn, tool: str, effects: Sequence[Effect], decision: Decision) -> Decision:
-        """Refused, or asked about, what comes too early; a commit is asked about in any case. Raises ToolError."""
+        """Refuse, or ask about, what comes too early; a commit always needs approval. Raises ToolError."""
         if self.state.phase == "plan" and turn.plan_approved:
             self._to("tests")
         writes = [self._shown(e.target) for e in effects if e.kind == "write"]
@@ -101,7 +105,7 @@ class Tdd:
             )
 
     def note(self, item: PreparedCall, result: ToolResult) -> str:
-        """Take in what a call did; what the model should know of how it counts."""
+        """Record what a call did; return a note for the model on how it counts."""
         if not result.is_error:
             self._written([self._shown(path) for path in item.writes])
         shown = result.display
@@ -141,13 +145,13 @@ class Tdd:
         state = self.state
         tests = [path for path in paths if re.search(_TEST, path)]
         if state.phase in ("tests", "review") and tests:
-            # What was seen failing were other tests.
+            # The tests seen failing were other ones.
             self.state = state.but(tests=_more(state.tests, tests), phase="tests", red=None)
         elif state.phase in ("code", "commit") and paths:
             self.state = state.but(phase="code", later=_more(state.later, tests))
 
     def review(self) -> str:
-        """What the user is asked, where they have to look at the tests; else ""."""
+        """Return the question for the user if they have to review the tests; else ""."""
         if self.state.phase != "review":
             return ""
         return (
@@ -158,7 +162,9 @@ class Tdd:
         self._to("code" if good else "tests")
 
     def unfinished(self, turn: Turn, text: str) -> str:
-        """What sends the model on; "" where it asks back, is done, or was sent on often enough."""
+        """Return a message that continues the turn; "" if the model asks a question, is done, or was nudged often
+        enough.
+        """
         if self.state.phase == "plan" and turn.plan_approved:
             self._to("tests")
         nothing_to_commit = self.state.phase == "commit" and not (self._root / ".git").exists()
@@ -170,13 +176,13 @@ class Tdd:
         return f"The work of /tdd is not at its end. {self._next()}"
 
     def missing(self) -> str:
-        """What was not seen by the end of the turn, in words."""
+        """Describe the steps that were not observed by the end of the turn."""
         if self.state.phase == "done" or (self.state.phase == "commit" and not (self._root / ".git").exists()):
             return ""
         return self._filled(_MISSING[self.state.phase])
 
     def _test_of(self, command: str) -> str | None:
-        """The command on one line, where it runs tests and its exit code is theirs; else None."""
+        """Return the command on one line, if it runs tests and its exit code is theirs; else None."""
         line = " ".join(command.split())
         if "\n" in command.strip() or re.search(r"[|;&<>]|\$\(|`", re.sub(r"\d?>&\d|&&", " ", line)):
             return None
@@ -205,10 +211,10 @@ class Tdd:
 
 
 def _is_red(check: Check) -> bool:
-    """Whether an exit code is that of failing tests, and not of a command that could not do its work."""
+    """Return True if an exit code means failing tests, not a command that could not run."""
     if check.exit_code in (None, 126, 127):
         return False
-    # pytest: 3 to 5 are faults of its own, a wrong command line, and no tests at all.
+    # pytest: 3 to 5 are internal errors, a wrong command line, and no tests at all.
     return not ("pytest" in check.command and check.exit_code in (3, 4, 5))
 
 

@@ -1,4 +1,4 @@
-"""The hooks of a conversation, as a turn is given them; the runner is loaded when the first of them is to run."""
+"""The hooks of a conversation as a turn uses them; the runner is loaded when the first of them runs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ with lazy_imports():
 
 
 class HookRegistry(HookSet):
-    """The hooks of a conversation, which can be run; see `Hooks` for what the methods do."""
+    """The hooks of a conversation, ready to run; see `Hooks` for the methods."""
 
     def wants(self, event: HookEvent, subject: str = "") -> bool:
         if HOOK_EVENTS[event].needs_answerer and not self.asked:
