@@ -203,11 +203,11 @@ class AgentSession:
         mode: for a plan, the permission mode to continue in. Raises UsageError.
         """
         if mode is not None and mode not in MODES:
-            raise UsageError(f"{mode!r} is no permission mode; the modes are: {', '.join(MODES)}.")
+            raise UsageError(f"{mode!r} is not a permission mode; the modes are: {', '.join(MODES)}.")
         for asked in self._chosen(call_id):
             if isinstance(asked, QuestionAsked) and asked.kind == "questions":
                 if call_id:
-                    raise UsageError(f"{call_id} is a question: give it words with answer.")
+                    raise UsageError(f"{call_id} is a question: reply to it with answer.")
                 continue
             self._decide(asked, "approve", mode=mode or "")
 

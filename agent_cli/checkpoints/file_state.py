@@ -194,7 +194,7 @@ def current_state(path: str) -> FileState | None:
         if stat.S_ISDIR(state.st_mode):
             raise AmbiguousStateError("a folder is there")
         if not stat.S_ISREG(state.st_mode):
-            raise AmbiguousStateError("something is there that is no file")
+            raise AmbiguousStateError("something other than a file is there")
         if state.st_size > _LARGEST:
             raise AmbiguousStateError("too large to be compared")
         descriptor = open_regular(name, dir_fd=directory)

@@ -45,7 +45,7 @@ _CONFIG = """[core]
 \tauto = 0
 """
 _ATTRIBUTES = "* -text -crlf !eol -ident !filter !working-tree-encoding\n"
-# Folders that no project wants to store, for repositories without a .gitignore that says so.
+# Ignored everywhere, for repositories whose .gitignore does not list them.
 _JUNK = "node_modules/\n.venv/\nvenv/\n__pycache__/\n.tox/\n.nox/\n.mypy_cache/\n.pytest_cache/\n.ruff_cache/\n"
 SECONDS = 60.0
 # Limit in bytes for git's output, which includes contents of files.

@@ -242,7 +242,7 @@ class Recorder:
             return self._untold(shots)
         except TooManyFilesError as error:
             self._folders = False
-            said = f"From now on an undo has only the files that are written or named: {error}."
+            said = f"From now on undo covers only files that are written or named: {error}."
             return [said, *self.before(call, tool, summary, effects, cwd)]
         except (StoreError, OSError) as error:
             return self._once(f"This call cannot be undone: {error}.")
@@ -261,7 +261,7 @@ class Recorder:
                 store.manifest.add(After(call, tuple(s for s in shots if s not in before.shots), store.head()))
             return self._untold(shots)
         except (StoreError, OSError) as error:
-            return self._once(f"What {before.tool} changed is not certain to be undone: {error}.")
+            return self._once(f"What {before.tool} changed may not be undone completely: {error}.")
 
     def facts(self, effects: Sequence[Effect], cwd: str) -> tuple[str, ...]:
         """Return the facts for an approval question: if an undo can restore what a command destroys."""
@@ -328,7 +328,7 @@ class Recorder:
         what = counted(len(new), "repository" if all(w == NESTED for w in new.values()) else "file")
         what = what.replace("repositorys", "repositories")
         more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
-        return [f"Not kept for an undo: {what}: {', '.join(names[:_LISTED])}{more}."]
+        return [f"Not covered by undo: {what}: {', '.join(names[:_LISTED])}{more}."]
 
     def _once(self, text: str) -> list[str]:
         if text in self._said:

@@ -320,7 +320,7 @@ class Scanner:
 
 
 class _Wanted:
-    """What a snapshot reads, and what it leaves out."""
+    """The files that a snapshot reads, and those it leaves out."""
 
     def __init__(self, base: str) -> None:
         self.base = base

@@ -177,7 +177,7 @@ class Store:
                     break
                 except BlockingIOError:
                     if time.monotonic() > until:
-                        raise StoreError("another process is at the snapshots of this project") from None
+                        raise StoreError("another process is using the snapshots of this project") from None
                     time.sleep(0.02)
             self._held, self.git.lock = 1, descriptor
             # Nobody else is here: lock files of a killed git would block the next one.

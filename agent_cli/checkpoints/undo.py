@@ -247,10 +247,10 @@ class UndoManager:
         ready = plan.of("ready")
         failed = self._carry_out("undo", (), ready, -1)
         done = [i for i in ready if i.path not in failed]
-        said = [f"Put back: {'; '.join(describe_plan(done, root))}." if done else "No file was put back."]
+        said = [f"Restored: {'; '.join(describe_plan(done, root))}." if done else "No file was restored."]
         if left := plan.of("ask", "lost"):
-            said.append(f"Not put back: {'; '.join(describe_plan(left, root))}.")
-        said += [f"Not put back: {path}: {why}." for path, why in failed.items()]
+            said.append(f"Not restored: {'; '.join(describe_plan(left, root))}.")
+        said += [f"Not restored: {path}: {why}." for path, why in failed.items()]
         return " ".join([*said, *(f"Note: {note}." for note in plan.notes)])
 
     def _changes_by(self, calls: Collection[str]) -> list[RecordedChange]:

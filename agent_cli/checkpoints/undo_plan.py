@@ -114,7 +114,7 @@ def _if_redoable(item: Item, most: int) -> Item:
     state = look_at_file("/", item.path) if item.kind == "ready" and item.now is not None else None
     if state is None or state.st_size <= most:
         return item
-    return item.but(kind="ask", why="too large to come back by a redo")
+    return item.but(kind="ask", why="too large for redo to restore")
 
 
 def _stands(t: FileChange) -> bool:
@@ -172,18 +172,18 @@ def _notes(store: Store, changes: Sequence[RecordedChange], found: Mapping[str, 
     """Describe what is not a file of the folders and stays as it is."""
     first = next((c.heads[0] for c in changes if c.heads[0] != c.heads[1]), "")
     if first:
-        yield f"the commit of the branch is not changed back (it was {first[:10]}; see git reflog)"
+        yield f"the branch's commit is not changed back (it was {first[:10]}; see git reflog)"
     began = min((c.time for c in changes if c.time), default="")
     if began and any(s.base != "/" for c in changes for s in c.before):
         names = changed_ignored(store, calendar.timegm(time.strptime(began, "%Y-%m-%dT%H:%M:%SZ")))
         if others := [n for n in names if n not in found]:
-            yield f"ignored by git, changed since, and not put back: {_listed(others, store)}"
+            yield f"ignored by git, changed since, and not restored: {_listed(others, store)}"
         if late := [n for n in names if n in found and found[n].late and found[n].before is not None]:
-            yield f"ignored by git, and put back only to how a call first met it: {_listed(late, store)}"
+            yield f"ignored by git, and restored only to its state when a call first named it: {_listed(late, store)}"
     if nested := sorted({p for c in changes for s in c.before for p, (why, _) in s.skipped.items() if why == NESTED}):
-        yield f"repositories of their own are not looked into: {', '.join(nested[:_LISTED])}"
+        yield f"nested repositories are not covered: {', '.join(nested[:_LISTED])}"
     if not store.scanners:
-        yield "only files that were written or named are kept here: this folder is no project"
+        yield "only files that were written or named are covered here: this folder is not a project"
 
 
 def describe_plan(items: Sequence[Item], root: str) -> list[str]:

@@ -137,7 +137,7 @@ def should_display(event: HookRan) -> bool:
 
 def hook_line(event: HookRan) -> str:
     """Describe a hook that ran, in one line."""
-    how = {"success": "ok", "blocked": "says no", "error": "failed", "cancelled": "ended"}[event.outcome]
+    how = {"success": "ok", "blocked": "refused", "error": "failed", "cancelled": "ended"}[event.outcome]
     seconds = f"{event.duration_ms / 1000:.1f} s"
     more = f": {shorten(event.note, 300)}" if event.note else ""
     return f"hook {escape_controls(event.name)} `{shorten(event.command, 80)}`: {how}, {seconds}{more}"

@@ -62,7 +62,7 @@ class Rule(Value, tag="Rule"):
 
     @property
     def names(self) -> str:
-        """What its parentheses contain; see `Tool.rule_names`."""
+        """The kind of thing its parentheses name; see `Tool.rule_names`."""
         return tool_class(self.tool).rule_names
 
     def covers(self, kind: EffectKind) -> bool:

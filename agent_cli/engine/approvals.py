@@ -268,7 +268,7 @@ class ApprovalRound:
             return (yield from self._answer(request, item))
         except CancelledError:
             raise
-        except Exception as error:  # noqa: BLE001 - nobody said yes, so it is a no; the turn goes on
+        except Exception as error:  # noqa: BLE001 - without an approval the call is rejected; the turn continues
             said = yield from report_failure(self.turn.deps, f"asking about {request.tool}", error)
             return Reject(f"could not be asked about. {said}".rstrip("."), by="default")
 
@@ -300,7 +300,7 @@ _NAMED = 5
 
 
 class ShownCalls:
-    """What the questions of a round have shown, by call id."""
+    """The content that the questions of a round have shown, by call id."""
 
     def __init__(self, turn: Turn) -> None:
         self._turn = turn

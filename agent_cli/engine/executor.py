@@ -160,7 +160,7 @@ class CallBatch:
                 else:
                     request = self._approved.asked(proposal, request)
                 requests[request.call_id] = request
-            except Exception as error:  # noqa: BLE001 - what cannot be asked about is not run; the turn goes on
+            except Exception as error:  # noqa: BLE001 - a call without a question is not run; the turn continues
                 # The calls before it may make it possible: it is checked again once they have run.
                 if requests:
                     continue

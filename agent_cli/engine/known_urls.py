@@ -84,7 +84,7 @@ def is_known_url(
 
 
 class _Seen:
-    """What the models of the histories so far wrote: text, and names of files."""
+    """Tracks the text and file names that models wrote in the histories so far."""
 
     def __init__(
         self,

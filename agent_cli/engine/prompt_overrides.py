@@ -26,7 +26,7 @@ from agent_tools.text import shorten
 with lazy_imports():
     from agent_cli.engine import (
         hook_points,
-        review,  # only where a user is to look at steps
+        review,  # only for reviews and workflows
     )
 
 

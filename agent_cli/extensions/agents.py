@@ -106,9 +106,9 @@ def find_agent_types(
                 text = read_regular(path, LIMIT, within).decode("utf-8", "replace")
                 kind = read_agent_type(text, path, known, check_model).but(path=Path(path))
             except OSError as error:
-                problems.append(f"{path}: this agent type is left out: {error.strerror or error}")
+                problems.append(f"{path}: this agent type is skipped: {error.strerror or error}")
             except AgentTypeError as error:
-                problems.append(f"{error}; this agent type is left out")
+                problems.append(f"{error}; this agent type is skipped")
             else:
                 found.setdefault(kind.name, kind)
     return dict(sorted(found.items())), problems

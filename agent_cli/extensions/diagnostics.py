@@ -34,23 +34,23 @@ USED = {
 _HERE = "it works in this conversation, not in one of its own"
 _WORDS = "only says something about the file"
 _REASONS = {
-    "name": "the file's name counts",
+    "name": "the file's name is used",
     "tools": "in this kind of file the key is allowed-tools",
     "allowed-tools": "in this kind of file the key is tools",
     "allowed_tools": "the key is allowed-tools",
     "context": _HERE,
     "agent": _HERE,
     "fork": _HERE,
-    "hooks": "hooks stand in settings files",
+    "hooks": "hooks belong in settings files",
     "color": "types have no colours here",
     "user-invocable": "a command is always yours to use",
-    "effort": "the session's effort holds",
-    "thinking": "the session's effort holds",
-    "permissionMode": "the session's mode holds",
-    "maxTurns": "the limits of the turn hold",
+    "effort": "the session's effort applies",
+    "thinking": "the session's effort applies",
+    "permissionMode": "the session's mode applies",
+    "maxTurns": "the limits of the turn apply",
     "skills": "it may use any skill itself",
     "mcpServers": "servers are those of the session",
-    "memory": "it begins without a memory",
+    "memory": "it starts without memory",
     "background": "a sub-agent is waited for",
     "isolation": "it works in the same folder",
     "paths": "it is offered everywhere",
@@ -65,7 +65,7 @@ _REASONS = {
 SETTINGS = {
     "permissions": "",
     "hooks": "",
-    "disableAllHooks": "counts in your own settings only",
+    "disableAllHooks": "applies only in your own settings",
     "$schema": "only says something about the file",
     "env": "variables are those of your shell",
     "model": "the model is that of our own settings",
@@ -211,7 +211,7 @@ class ReportReader:
             return FileReport(path, f"not used: {wrong}", False)
         notes = self._prompt_notes("skill", table, split_front_matter(text)[1])
         if table.get("name") not in (None, name):
-            notes.append(f"its name {str(table['name'])[:80]!r} is not that of its folder, which counts")
+            notes.append(f"its name {str(table['name'])[:80]!r} is not that of its folder, which is used")
         return self._unless_taken(FileReport(path, f"skill {name}", True, tuple(notes)), f"skill {name}")
 
     def _agent(self, base: Path, path: str, inner: str, within: Path | None) -> FileReport:
@@ -237,7 +237,7 @@ class ReportReader:
         if (model := model_of(table)) and (why := self._check_model(model)):
             notes.append(f"model: {why}")
         if runs := len(command_pieces(body)) // 2:
-            notes.append(f"runs {counted(runs, 'command')} when it is used, where they are permitted")
+            notes.append(f"runs {counted(runs, 'command')} when it is used, if they are permitted")
         return notes
 
     def _unless_taken(self, told: FileReport, name: str) -> FileReport:
@@ -300,9 +300,9 @@ def _settings(base: Path, path: str, within: Path | None, *, own: bool) -> FileR
     except OSError as error:
         return FileReport(path, f"not used: it cannot be read: {error.strerror or error}", False)
     except (ValueError, RecursionError):
-        return FileReport(path, "not used: it is no JSON", False)
+        return FileReport(path, "not used: it is not JSON", False)
     if not isinstance(table, dict):
-        return FileReport(path, "not used: it is no JSON object", False)
+        return FileReport(path, "not used: it is not a JSON object", False)
     if own and path.endswith("settings.local.json"):
         return FileReport(path, "not used: of your home folder only settings.json is read", False)
     taken = [key for key in table if SETTINGS.get(key) == "" or (own and key == "disableAllHooks")]

@@ -113,7 +113,7 @@ def _content(name: str, lines: tuple[int, int] | None, room: int, ctx: ToolConte
         return f"[{error}]", ""
     text = decode_text(data)
     if text is None:
-        return "[no text file; Read may show more of it]", ""
+        return "[not a text file; Read may show more of it]", ""
     content = text.content
     if lines is not None:
         every = split_lines(content)

@@ -107,17 +107,17 @@ def read_skill(name: str, folder: Path, within: Path | None, problems: list[str]
     except FileNotFoundError:
         return None
     except OSError as error:
-        problems.append(f"{path}: the skill is left out: {error.strerror or error}")
+        problems.append(f"{path}: the skill is skipped: {error.strerror or error}")
         return None
     except FrontMatterError as error:
-        problems.append(f"{path}: the skill is left out: its head between the lines of --- was not read: {error}")
+        problems.append(f"{path}: the skill is skipped: its head between the lines of --- was not read: {error}")
         return None
     description = " ".join(filter(None, (key_words(table, "description"), key_words(table, "when_to_use"))))
     if "description" not in table:
         description = description or _first_paragraph(body)
     if not description:
         problems.append(
-            f"{path}: the skill is left out: it has no description, which says when it is of use, and no text"
+            f"{path}: the skill is skipped: it has neither a description, which says when to use it, nor text"
         )
         return None
     return Skill(

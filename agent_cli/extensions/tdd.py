@@ -35,7 +35,7 @@ _NO_TESTS = (
 _NEXT = {
     "plan": "Propose the plan with TodoWrite (two or more steps); the user approves it.",
     "tests": "Write the tests, run them by a command of their own, and see them fail.",
-    "review": "Go on with the first call of the implementation; the user looks at the tests before it runs.",
+    "review": "Go on with the first call of the implementation; the user reviews the tests before it runs.",
     "code": "Make `{command}` pass; it is the command that was seen failing.",
     "commit": "Commit the tests and the code with git; the user is asked about it.",
 }
@@ -87,7 +87,7 @@ class Tdd:
         for command in commands:
             if re.search(_COMMIT, command):
                 if self.state.phase not in ("commit", "done"):
-                    raise ToolError(f"/tdd: nothing is committed yet. {self._next()}")
+                    raise ToolError(f"/tdd: it is too early to commit. {self._next()}")
                 decision = _asked(turn, decision, self._account())
             elif early and self._test_of(command) is None and not turn.deps.policy.only_reads(command):
                 decision = _asked(turn, decision, "runs before the tests were seen failing, and may change files")
@@ -97,11 +97,11 @@ class Tdd:
 
     def _check_writes(self, writes: Sequence[str]) -> None:
         if self.state.phase == "plan":
-            raise ToolError(f"/tdd: no file is written yet. {self._next()}")
+            raise ToolError(f"/tdd: it is too early to write files. {self._next()}")
         if others := [path for path in writes if re.search(_TEST, path) is None]:
             raise ToolError(
-                f"/tdd: {others[0]} is no file of tests, and the tests come first. {self._next()} A file of tests has "
-                "test or spec in its name, or is in a folder of tests."
+                f"/tdd: {others[0]} is not a test file, and the tests come first. {self._next()} A test file has "
+                "test or spec in its name, or is in a test folder."
             )
 
     def note(self, item: PreparedCall, result: ToolResult) -> str:
@@ -128,11 +128,11 @@ class Tdd:
         phase, red = self.state.phase, self.state.red
         if phase == "tests" and self.state.tests:
             if check.passed:
-                return "\n\n[/tdd: these tests pass already, so they ask for nothing new. Write one that fails.]"
+                return "\n\n[/tdd: these tests pass already, so they test nothing new. Write one that fails.]"
             if not _is_red(check):
-                return f"\n\n[/tdd: exit code {check.exit_code} is no failing test. Run the tests so that they fail.]"
+                return f"\n\n[/tdd: exit code {check.exit_code} does not mean failing tests. Run the tests so that they fail.]"
             self.state = self.state.but(red=check, phase="review")
-            return "\n\n[/tdd: seen failing. The user looks at the tests before your next call runs.]"
+            return "\n\n[/tdd: seen failing. The user reviews the tests before your next call runs.]"
         if phase == "code" and red is not None:
             if check.passed and check.command == red.command:
                 self._to("commit")
@@ -173,7 +173,7 @@ class Tdd:
         if turn.nudges.get("tdd", 0) >= NUDGES:
             return ""
         turn.nudges["tdd"] = turn.nudges.get("tdd", 0) + 1
-        return f"The work of /tdd is not at its end. {self._next()}"
+        return f"The /tdd workflow is not finished. {self._next()}"
 
     def missing(self) -> str:
         """Describe the steps that were not observed by the end of the turn."""

@@ -177,7 +177,7 @@ def with_trailers(message: str, trailers: Iterable[str], model: str) -> str:
     for trailer in trailers:
         text = trailer.replace("{model}", model).strip()
         if not _TRAILER.fullmatch(text):
-            raise UsageError(f'commit_trailers: {trailer!r} is no trailer; it has to be like "Reviewed-by: NAME".')
+            raise UsageError(f'commit_trailers: {trailer!r} is not a trailer; it must look like "Reviewed-by: NAME".')
         lines.append(text)
     _, _, last = message.rpartition("\n\n")
     has_some = last != message and all(map(_TRAILER.fullmatch, last.splitlines()))

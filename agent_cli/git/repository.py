@@ -244,7 +244,7 @@ def _open(folder: Path, program: str) -> Repo:
     try:
         repo = git.Repo(folder, search_parent_directories=True, expand_vars=False)
     except (git.InvalidGitRepositoryError, git.NoSuchPathError):
-        raise UsageError("There is nothing to commit to: this folder is in no git repository.") from None
+        raise UsageError("There is nothing to commit to: this folder is not in a git repository.") from None
     except (git.GitError, OSError, ValueError) as error:
         raise UsageError(f"The repository cannot be used: {error}.") from None
     if repo.working_tree_dir is None:

@@ -72,7 +72,7 @@ class Worktree:
             commits, files = self._commits(), self._changed()
             if not commits and not files:
                 if not self._alone():
-                    return [f"The worktree {self.path} is in use by another session and stays."]
+                    return [f"The worktree {self.path} is in use by another session and is kept."]
                 self._remove(state)
                 return ["The worktree is removed again: nothing was changed in it."]
         except (WorktreeError, GitError, OSError) as error:
@@ -158,9 +158,11 @@ def enter_worktree(wanted: str, place: RunEnvironment, trusted: bool) -> Worktre
     """
     name = f"w{os.urandom(3).hex()}" if wanted == ASK_WHICH else wanted
     if not _NAME.fullmatch(name) or ".." in name or name.endswith((".lock", ".")):
-        raise UsageError(f"--worktree: {shorten(name, 60)} is no name: letters, digits, dots, dashes, 40 at most.")
+        raise UsageError(
+            f"--worktree: {shorten(name, 60)} is not a valid name: use letters, digits, dots and dashes, 40 at most."
+        )
     if not os.path.exists(place.root / ".git"):  # noqa: PTH110
-        raise UsageError(f"--worktree needs a git repository, and {place.root} is none.")
+        raise UsageError(f"--worktree needs a git repository, and {place.root} is not one.")
     try:
         use: Use = "trusted" if trusted else "plain"
         checkout = usable(place.root, use).checkout

@@ -157,7 +157,7 @@ def judge_prompt(hook: Hook, given: str, opened: Callable[[str], ModelHandle], c
         forget()
     seconds = monotonic() - started
     if code is None:
-        why = "was not answered with ok and a reason"
+        why = "did not get an answer with ok and a reason"
         return HookRun(None, "error", seconds, text.encode(), error=why, used=tuple(used))
     return HookRun(code, "exit", seconds, err=text.encode(), used=tuple(used))
 

@@ -67,7 +67,7 @@ def read_output(event: HookEvent, text: str, *, strict: bool) -> HookResponse:
     try:
         data = json.loads(text)
     except (ValueError, RecursionError):
-        return _failed(event, "printed what begins like JSON and is none", "", strict)
+        return _failed(event, "printed invalid JSON", "", strict)
     return read_object(event, data, strict=strict)
 
 
@@ -93,7 +93,7 @@ class _Object:
         self.wrong: list[str] = []
         inner = data.get("hookSpecificOutput")
         if inner is not None and not isinstance(inner, dict):
-            self.wrong.append("hookSpecificOutput is no object")
+            self.wrong.append("hookSpecificOutput is not an object")
         self.inner: dict[str, Any] = inner if isinstance(inner, dict) else {}
         named = self.inner.get("hookEventName", event)
         if named != event:
@@ -121,7 +121,7 @@ class _Object:
         key = self.row.verdict_key
         if key == "behavior":
             if self.inner.get("decision") is not None and not self._decision():
-                self.wrong.append("decision is no object")
+                self.wrong.append("decision is not an object")
             word, reason = self._decision().get("behavior"), self.text(self._decision(), "message")
             if word is None and self.data.get("decision") in ("block", "deny"):
                 # Not in the right place, but the intention is clear.
@@ -148,7 +148,7 @@ class _Object:
         if changed is None or not self.row.changes_input:
             return None
         if not isinstance(changed, dict):
-            self.wrong.append("updatedInput is no object")
+            self.wrong.append("updatedInput is not an object")
             return None
         return changed
 
@@ -157,7 +157,7 @@ class _Object:
         if found is None:
             return ""
         if not isinstance(found, str):
-            self.wrong.append(f"{key} is no text")
+            self.wrong.append(f"{key} is not text")
             return ""
         return sanitize_output(found).strip()
 
@@ -166,7 +166,7 @@ class _Object:
         if found is None:
             return default
         if not isinstance(found, bool):
-            self.wrong.append(f"{key} is neither true nor false")
+            self.wrong.append(f"{key} is not true or false")
             return default
         return found
 

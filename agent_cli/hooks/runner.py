@@ -94,7 +94,7 @@ class Runner:
         result = answer.result
         if result.verdict == "allow" and not hook.own:
             result = result.but(verdict="", reason="")
-            note = note or "its allow does not count: only hooks of your own settings may allow"
+            note = note or "its allow was ignored: only hooks in your own settings may allow"
         outcome = "cancelled" if ran.cause in ("time-out", "interrupted") else "error" if answer.error else "success"
         if result.verdict == "deny" and not answer.error:
             outcome, note = "blocked", shorten(result.reason, 300)

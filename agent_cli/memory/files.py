@@ -6,7 +6,7 @@ then the `.local` ones. Duplicates, as a link or as the same text, are read once
 something below them is used (`nested.py`).
 
 A project's file is only text, and its imports have to be inside the project, links followed; files outside need the
-user's consent (`permissions/outside_imports.py`), and what looks like a secret is never imported. All sizes are
+user's consent (`permissions/trust_scan.py`), and what looks like a secret is never imported. All sizes are
 limited, and whatever is cut or left out is reported.
 
 Also describes the loaded files, as text and as JSON data: why each applies, its size, and what was skipped.
@@ -33,7 +33,7 @@ _HEADING = "# Project memory\nInstructions that the user keeps for work here. Th
 
 
 class Sources(Value):
-    """Where memory files are searched.
+    """Search paths of memory files.
 
     own: the user's folders.
     outside: files outside the project that its files may import.
@@ -203,7 +203,7 @@ class MemoryReader:
             )
             return
         if b"\0" in data:
-            self._skip(shown, "is no text", importer)
+            self._skip(shown, "is not text", importer)
             return
         text = data[: self._left].decode("utf-8", "replace").removeprefix("\ufeff").strip()
         text = _without_head(text) if head else text
@@ -240,7 +240,7 @@ class MemoryReader:
                 # Imports of an outside file must be in the same folder.
                 self._import(name, path, file, Path(os.path.realpath(path.parent)), told)
             else:
-                self._left_out(name, "is outside the project, and you have not agreed to it", told)
+                self._left_out(name, "is outside the project, and you have not approved it", told)
 
     def _import(self, name: str, path: Path, file: MemoryFile, within: Path | None, told: str) -> None:
         """Follow one import, if a file is there that may be shown. told: where it is written, if it is surely a
@@ -314,7 +314,7 @@ def lines(memory: Memory, added: tuple[MemoryFile, ...] = ()) -> list[str]:
         cut = f"; cut by {file.cut:,} bytes" if file.cut else ""
         told.append(f"  {name:<{width}}  {file.size:>7,} bytes  {file.why}{cut}")
     for path, patterns in memory.on_touch:
-        told.append(f"  {one_line(str(path))}: waits until one of {', '.join(patterns)} is touched")
+        told.append(f"  {one_line(str(path))}: applies once a file that matches {', '.join(patterns)} is used")
     if memory.skipped:
         told.append("not loaded:")
     for skipped in memory.skipped:

@@ -49,7 +49,7 @@ def add_note(root: Path, names: Sequence[str], note: str) -> Path:
     before = read_file(real, LIMIT) if os.path.lexists(real) else None
     old = decode_text(before or b"")
     if old is None:
-        raise ToolError(f"{path} is no text file, so no note can be added to it.")
+        raise ToolError(f"{path} is not a text file, so no note can be added to it.")
     replace_file(real, old.encode(with_note(old.content, words)), before)
     return path
 

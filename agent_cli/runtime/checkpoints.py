@@ -70,7 +70,7 @@ class CheckpointKeeper(ChangeObserver):
         try:
             return checkpoints_undo.UndoManager(self.recorder.store).revert(calls, str(self._place.root))
         except (git_store.StoreError, OSError) as error:
-            return f"Nothing was put back: {error}."
+            return f"Nothing was restored: {error}."
 
     def diffs(self, calls: Sequence[str]) -> Sequence[Diff]:
         if self._recorder is None:
@@ -133,4 +133,4 @@ def undo_manager(place: RunEnvironment, settings: Settings, session: str) -> Und
     try:
         return checkpoints_undo.UndoManager(checkpoints_store.Store(store_config(place, settings, session)))
     except git_store.StoreError as error:
-        raise UsageError(f"There are no snapshots to undo by: {error}.") from None
+        raise UsageError(f"There are no snapshots for undo: {error}.") from None

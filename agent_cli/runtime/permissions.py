@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from agent_tools.sandbox.profile import Profile
 
 with lazy_imports():
-    from agent_cli.permissions import rule_store  # only where a user may say so
+    from agent_cli.permissions import rule_store  # only with a user present
     from agent_tools.sandbox import (
         domains,  # few settings have domains
         profile,

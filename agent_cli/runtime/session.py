@@ -27,7 +27,7 @@ from agent_tools.base import Tool
 from agent_tools.lazy import lazy_imports
 
 with lazy_imports():
-    from agent_cli.session import search  # only to go on with one that is named
+    from agent_cli.session import search  # only to resume a named session
 
 # Seconds to wait for another process that has a session open, which may be about to end.
 PATIENCE = 5.0

@@ -248,7 +248,7 @@ def too_large(turn: Turn, size: int) -> str:
     if fixed > size * 0.7:
         return (
             f"The system prompt and the tools alone fill about {fixed:,} of the {size:,} tokens that {options.label} "
-            "takes. Offer fewer tools (setting tools), shorten the memory files, or take a model with a larger window."
+            "takes. Offer fewer tools (setting tools), shorten the memory files, or use a model with a larger window."
         )
     largest = max(turn.view, key=tokens_of_message)
     count = scaled(window, tokens_of_message(largest))

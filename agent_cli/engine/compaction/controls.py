@@ -27,7 +27,7 @@ MEMORY = "# Project memory\n"
 _TOLD = "<project_memory"
 # Share of the window that all pins together may use.
 _PINS = 0.2
-OPEN = "Calls of this conversation wait for you; decide about them first."
+OPEN = "Calls of this conversation are waiting for your decision; decide them first."
 
 
 class ContextUsage(Value):
@@ -120,7 +120,7 @@ def uncompact(conversation: Conversation, show: Listener) -> str:
         window.report = report
         return (
             f"It would not fit: without its last compaction the conversation has about {tokens:,} tokens, and it is "
-            f"compacted at {limit_of(size, options):,}. A model with a larger window takes it: /model"
+            f"compacted at {limit_of(size, options):,}. Use a model with a larger window: /model"
         )
     event = Uncompacted(tokens)
     window.take(event, len(history))
