@@ -276,7 +276,7 @@ class HookStarted(Value):
     command: str
 
 
-class HookRan(Value, tag="HookRan"):
+class HookFinished(Value, tag="HookRan"):
     """A hook ended.
 
     exit_code: None if it was killed.
@@ -377,7 +377,7 @@ Event = (
     | Pinned
     | Rewound
     | HookStarted
-    | HookRan
+    | HookFinished
     | UsageAdded
     | SubagentEvent
     | SessionNamed

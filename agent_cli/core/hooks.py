@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Mapping
 from typing import Any, Literal, Protocol
 
-from agent_cli.core.events import Event, HookRan
+from agent_cli.core.events import Event, HookFinished
 from agent_cli.core.hook_events import HOOK_EVENTS, HookEvent, Verdict
 from agent_tools.cancel import CancelToken
 from agent_tools.record import Value
@@ -76,7 +76,7 @@ class HookResult(Value):
     stop: str | None = None
 
 
-Again = Callable[[dict[str, Any]], Mapping[str, Any]]
+RefreshFields = Callable[[dict[str, Any]], Mapping[str, Any]]
 
 
 class Hooks(Protocol):
@@ -86,7 +86,7 @@ class Hooks(Protocol):
         """Return True if any hook runs at this step. subject: compared with matchers; "" matches any."""
 
     def run(
-        self, event: HookEvent, data: Mapping[str, Any], cancel: CancelToken, again: Again | None = None
+        self, event: HookEvent, data: Mapping[str, Any], cancel: CancelToken, again: RefreshFields | None = None
     ) -> Generator[Event, None, HookResult]:
         """Run the hooks of a step in their order. Raises CancelledError.
 
@@ -110,7 +110,7 @@ class NoHooks:
         return False
 
     def run(
-        self, event: HookEvent, data: Mapping[str, Any], cancel: CancelToken, again: Again | None = None
+        self, event: HookEvent, data: Mapping[str, Any], cancel: CancelToken, again: RefreshFields | None = None
     ) -> Generator[Event, None, HookResult]:
         yield from ()
         return HookResult()
@@ -128,14 +128,14 @@ class NoHooks:
 NO_HOOKS = NoHooks()
 
 
-def should_display(event: HookRan) -> bool:
+def should_display(event: HookFinished) -> bool:
     """Return True if the user should see that a hook ran: it failed, or its refusal is not shown otherwise."""
     row = HOOK_EVENTS.get(event.event)  # None for the command of `after_turn`
     shown_elsewhere = event.outcome == "blocked" and row is not None and row.shows_refusal
     return event.outcome != "success" and not shown_elsewhere
 
 
-def hook_line(event: HookRan) -> str:
+def hook_line(event: HookFinished) -> str:
     """Describe a hook that ran, in one line."""
     how = {"success": "ok", "blocked": "refused", "error": "failed", "cancelled": "ended"}[event.outcome]
     seconds = f"{event.duration_ms / 1000:.1f} s"

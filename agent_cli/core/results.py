@@ -191,7 +191,7 @@ class Failed(Value, tag="Failed"):
     text: str = ""
 
 
-class MaxIterations(Value, tag="MaxIterations"):
+class LimitReached(Value, tag="MaxIterations"):
     """A limit was reached; `text` summarizes where the work stands."""
 
     end: TurnEnd
@@ -199,7 +199,7 @@ class MaxIterations(Value, tag="MaxIterations"):
     text: str = ""
 
 
-TurnResult = Complete | Suspended | Failed | MaxIterations
+TurnResult = Complete | Suspended | Failed | LimitReached
 
 
 class Action(Value, tag="Action"):

@@ -87,7 +87,7 @@ def read_rule(kind: RuleList, text: str, source: str, base: Path) -> Rule:
         tool = tool.removesuffix("__*")
     if re.fullmatch(r"mcp(__)?", tool):
         raise RuleError(f"{text!r} names no MCP server; write mcp__server or mcp__server__tool")
-    if tool not in KNOWN_TOOLS and not tool.startswith("mcp__") and (near := _meant(tool)):
+    if tool not in KNOWN_TOOLS and not tool.startswith("mcp__") and (near := _closest_tool(tool)):
         raise RuleError(f"{text!r} names no tool; did you mean {near}?")
     tool = tool_name(tool)
     if spec is None:
@@ -109,7 +109,7 @@ def read_rule(kind: RuleList, text: str, source: str, base: Path) -> Rule:
     return Rule(kind, tool, None if whole else spec, source, str(base))
 
 
-def _meant(tool: str) -> str:
+def _closest_tool(tool: str) -> str:
     """Return the tool that a mistyped name is close to; "" if there is none."""
     same = [k for k in KNOWN_TOOLS if k.lower() == tool.lower()]
     if same:

@@ -63,7 +63,7 @@ class Window:
         self.factor = 1.0
         self.learnt: int | None = None
 
-    def take(self, event: Compacted | Uncompacted | Pinned, length: int) -> None:
+    def apply(self, event: Compacted | Uncompacted | Pinned, length: int) -> None:
         """Apply an event to the window of a history with `length` messages."""
         if isinstance(event, Pinned):
             self.pins = [p for p in self.pins if p != event.text] + ([event.text] if event.on else [])
@@ -79,7 +79,7 @@ class Window:
         self.compactions = [c for c in self.compactions if c.at <= length]
         self.report = None
 
-    def border(self, history: Sequence[Message]) -> int:
+    def cutoff(self, history: Sequence[Message]) -> int:
         """Return the index of the first message that is shown unchanged."""
         upto = min(next((c.upto for c in reversed(self.compactions) if c.event.head), 0), len(history))
         # A damaged log may have lost messages: a result is never shown without its call.
@@ -99,11 +99,11 @@ class Window:
         cuts: dict[str, str] = {}
         for compaction in self.compactions:
             cuts |= compaction.event.cuts
-        return [*self.head, *(_cut(message, cuts) for message in history[self.border(history) :])]
+        return [*self.head, *(_cut(message, cuts) for message in history[self.cutoff(history) :])]
 
     def hidden_answers(self, history: Sequence[Message]) -> int:
         """Return how many answers of a model are not shown any more."""
-        border = self.border(history) if self.compactions else 0
+        border = self.cutoff(history) if self.compactions else 0
         return sum(isinstance(m, AssistantMessage) and bool(m.model) for m in history[:border])
 
     def reported(self, usage: Usage, messages: int) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from agent_cli.core.events import ApprovalRequested, QuestionAsked
-from agent_cli.core.results import Complete, Denial, Diagnostics, Failed, MaxIterations, Suspended, TurnResult, Usage
+from agent_cli.core.results import Complete, Denial, Diagnostics, Failed, LimitReached, Suspended, TurnResult, Usage
 from agent_tools.record import Value
 
 Pending = ApprovalRequested | QuestionAsked
@@ -48,7 +48,7 @@ def result_of(ended: TurnResult, session_id: str, pending: tuple[Pending, ...], 
     match ended:
         case Suspended():
             outcome = "suspended"
-        case MaxIterations():
+        case LimitReached():
             outcome = "limit"
         case Failed(failure=None):
             outcome = "interrupted"

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import TYPE_CHECKING
 
-from agent_cli.core.events import Event, HookRan, HookStarted, Warned
+from agent_cli.core.events import Event, HookFinished, HookStarted, Warned
 from agent_cli.core.results import Check
 from agent_cli.engine.turn import Turn
 from agent_tools.cancel import CancelledError
@@ -42,7 +42,7 @@ def failing(turn: Turn) -> Generator[Event, None, str | None]:
     code = ending.code if ending.cause == "exit" else None
     outcome = "cancelled" if code is None else "success" if code == 0 else "error"
     how = "" if code == 0 else _how(ending)
-    yield HookRan(
+    yield HookFinished(
         _NAME, command, code, round(ending.seconds * 1000), f"{_NAME}-{times + 1}", _NAME, "after_turn",
         outcome,  # type: ignore[arg-type]
         how, output[-4_000:],

@@ -235,13 +235,13 @@ def _plan_result(turn: Turn, reply: QuestionReply, suspend: Suspend, *, adopt: b
 class ApprovalRound:
     """The approvals of one round.
 
-    settled: effects of calls that the user edited and has seen in that form, by call id.
+    preapproved: effects of calls that the user edited and has seen in that form, by call id.
     """
 
     def __init__(self, turn: Turn, *, together: bool) -> None:
         self.turn = turn
         self.together = together
-        self.settled: dict[str, tuple[Effect, ...]] = {}
+        self.preapproved: dict[str, tuple[Effect, ...]] = {}
         self._hooks: RoundHooks | None = None
         # Calls that could not be checked, with the error for the model.
         self._failed: dict[str, tuple[ToolCall, str]] = {}
@@ -254,7 +254,7 @@ class ApprovalRound:
             # Ask for any tool: which one is really called is known only of a prepared call.
             if not self.turn.deps.hooks.wants("PreToolUse"):
                 return prepare_call(self.turn, call, together=self.together)
-            return (yield from self._asked_hooks().checked(call))
+            return (yield from self._asked_hooks().pre_tool_use(call))
         except CancelledError:
             raise
         except Exception as error:  # noqa: BLE001 - it must cost this call, not the turn
@@ -279,7 +279,7 @@ class ApprovalRound:
             if answer is not None:
                 return answer
         deps.context.cancel.check()
-        if request.call_id in self.settled and set(request.effects) <= set(self.settled.pop(request.call_id)):
+        if request.call_id in self.preapproved and set(request.effects) <= set(self.preapproved.pop(request.call_id)):
             return Approve()
         message = f"The agent needs your permission to use {request.tool}"
         return (yield from get_answer(self.turn, request, deps.approver, "permission_prompt", message))

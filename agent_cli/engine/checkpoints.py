@@ -35,8 +35,8 @@ def outer(turn: Turn, inner: Checkpoint) -> Checkpoint:
 def suspended_state(turn: Turn) -> dict[str, Any]:
     """State to persist while suspended, as plain data; {} where there is none."""
     found: dict[str, Any] = {}
-    if turn.lent:
-        found["lent"] = [to_json(each) for each in turn.lent]
+    if turn.overrides:
+        found["lent"] = [to_json(each) for each in turn.overrides]
     if turn.gates is not None and turn.deps.depth == 0:
         found |= turn.gates.state()
     if turn.plan_approved and turn.options.plan_review == "always":

@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator, Iterable
 from typing import Any, TypeVar
 
 from agent_cli.config.prompts import prompt
-from agent_cli.core.events import Event, FilesSeen, HookRan, MessageAdded, PlanChanged, Rewound, TurnFinished
+from agent_cli.core.events import Event, FilesSeen, HookFinished, MessageAdded, PlanChanged, Rewound, TurnFinished
 from agent_cli.core.messages import (
     OF_PROGRAM,
     AssistantMessage,
@@ -93,7 +93,7 @@ class Conversation:
     attached: media sent with the next message (once).
     source: how the session started, for its SessionStart hooks, which run before the next message; "" once they have.
     last: result of the latest turn.
-    kept: stored state of the suspended turn.
+    suspended_state: stored state of the suspended turn.
     plans: states of the plan, each with the number of messages at that time.
     plan_paused: the plan belongs to an earlier request.
     broken_off: open calls that had started when an earlier process ended; a resumed turn does not run them again.
@@ -122,17 +122,17 @@ class Conversation:
         self.open_call_reason = open_call_reason
         self.wrap_next: Callable[[str], str] = str
         self.expanders: list[Expander] = list(expanders)
-        self.kept: dict[str, Any] = {}
+        self.suspended_state: dict[str, Any] = {}
         self.attached = attached
         self.source = "resume" if self.history else "startup"
         self._begun = False
         self.preparations: list[Callable[[], None]] = []
         self.last: TurnResult | None = None
-        self._under_way: list[Message] = []
+        self._turn_messages: list[Message] = []
         self.plans = list(plans)
         self.plan_paused = False
         self.broken_off = broken_off
-        self._runs = False
+        self._running = False
 
     def say(self, text: str, show: Listener, media: tuple[Media, ...] = ()) -> TurnResult:
         """Run `send_events` to its end. Raises ToolError."""
@@ -152,7 +152,7 @@ class Conversation:
             prepare()
         typed, given = text, prompted(self._expanded(text))
         added: tuple[str, ...] = ()
-        if self._opens():
+        if self._needs_start_hooks():
             made = yield from notify_listeners(
                 hook_points.message_hooks(self.deps, self.source, self.options.label, typed), self.record
             )
@@ -164,7 +164,7 @@ class Conversation:
                 return made.result
             added = made.texts
         try:
-            text = (yield from self._with_outputs(given)) if given.commands else given.text()
+            text = (yield from self._run_commands(given)) if given.commands else given.text()
         except ToolError:
             # Keep the output of the SessionStart hooks for the next message.
             self.inbox += added
@@ -180,7 +180,7 @@ class Conversation:
         self.deps.watch.turn(self.history, new=True, model=self.options.label)
         for words in added:
             self._add(UserMessage(words))
-        return (yield from self._run(self.options.but(lent=given.lent) if given.lent else self.options))
+        return (yield from self._run(self.options.but(overrides=given.lent) if given.lent else self.options))
 
     def _add_notes(self) -> None:
         """Add what happened since the last turn, such as a `!` command, before the message that may refer to it."""
@@ -199,12 +199,12 @@ class Conversation:
         if not any(isinstance(m, UserMessage) and m.text.startswith("<plan_paused>") for m in self.history[since:]):
             self._add(UserMessage(note))
 
-    def _with_outputs(self, prompt: ExpandedPrompt) -> Generator[Event, None, str]:
+    def _run_commands(self, prompt: ExpandedPrompt) -> Generator[Event, None, str]:
         """Run the commands of a prompt, as far as they are permitted, and return its text."""
         self.deps.context.cancel = CancelToken()
         # These calls belong to no turn; only hook runs are recorded.
         run = prompt_overrides.run_prompt_commands(self.deps, prompt)
-        return (yield from notify_listeners(run, lambda e: self.record(e) if isinstance(e, HookRan) else None))
+        return (yield from notify_listeners(run, lambda e: self.record(e) if isinstance(e, HookFinished) else None))
 
     def resume(self, show: Listener, spent: Spent) -> TurnResult:
         """Run `resume_events` to its end."""
@@ -218,7 +218,7 @@ class Conversation:
         for call in pending_calls(self.history):
             if call.id in self.broken_off:
                 self._add(ToolMessage(call.id, call.name, self._reason(call), is_error=True))
-        if self._opens():
+        if self._needs_start_hooks():
             self.deps.context.cancel = CancelToken()
             made = yield from notify_listeners(
                 hook_points.resume_hooks(self.deps, self.source, self.options.label), self.record
@@ -226,7 +226,7 @@ class Conversation:
             if made.begun:
                 self.source = ""
             self.inbox += made.texts
-        return (yield from self._run(self.options.but(spent=spent, kept=self.kept)))
+        return (yield from self._run(self.options.but(spent=spent, suspended_state=self.suspended_state)))
 
     def pick_up(self) -> None:
         """Repair the history of an interrupted turn so that `resume` can continue it."""
@@ -242,7 +242,7 @@ class Conversation:
             consume(hook_points.end_hooks(self.deps, reason), self.record)
         hooks.close()
 
-    def _opens(self) -> bool:
+    def _needs_start_hooks(self) -> bool:
         """Return True if hooks have to run before a message is sent; marks the session as begun."""
         self._begun = True
         hooks = self.deps.hooks
@@ -250,21 +250,21 @@ class Conversation:
 
     def _run(self, options: TurnOptions) -> Generator[Event, None, TurnResult]:
         self.deps.context.cancel = CancelToken()
-        self._runs = True
+        self._running = True
         try:
             self.last = yield from notify_listeners(
                 run_turn(self.history, self.deps, options), self.record, self._follow
             )
         finally:
-            self._runs = False
+            self._running = False
             # Messages recorded of an interrupted turn are part of the history, too.
-            added, self._under_way = self._under_way, []
+            added, self._turn_messages = self._turn_messages, []
             self.history += added
         return self.last
 
     def _follow(self, event: Event) -> None:
         if isinstance(event, MessageAdded):
-            self._under_way.append(event.message)
+            self._turn_messages.append(event.message)
             if isinstance(event.message, UserMessage):
                 self._read_in(event.message)
         elif isinstance(event, PlanChanged):
@@ -281,7 +281,7 @@ class Conversation:
     @property
     def live_history(self) -> list[Message]:
         """The history including the messages of the running turn; safe from any thread."""
-        return [*self.history, *self._under_way]
+        return [*self.history, *self._turn_messages]
 
     def rewind(self, messages: int) -> None:
         """Drop everything after the first `messages` messages.
@@ -335,7 +335,7 @@ class Conversation:
         token = self.deps.context.cancel
         if token.cancelled:
             token = CancelToken()
-            if not self._runs:
+            if not self._running:
                 self.deps.context.cancel = token
         return token
 

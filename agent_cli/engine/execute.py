@@ -70,9 +70,9 @@ def execute_call(
         if settled is None:
             return "input"
         result, cancelled = settled
-    repeated = turn.repeats.note(item, result, before)
+    repeated = turn.repeats.record_result(item, result, before)
     if turn.gates is not None:
-        repeated += turn.gates.note(item, result)
+        repeated += turn.gates.record_result(item, result)
     ms = round((turn.deps.clock() - started) * 1000)
     if not result.is_error and turn.deps.hooks.wants("PostToolUse", item.tool.name):
         note += yield from hook_points.post_tool_use(turn, item, result, ms)
@@ -129,7 +129,7 @@ def _outcome(
     if watched:
         yield from map(Warned, turn.deps.watch.after(call.id))
     turn.budget.called(failed=result.is_error)
-    turn.checks.note(item, result)
+    turn.checks.record_result(item, result)
     if result.lent:
         yield from apply_overrides(turn, result.lent)
     return result, interrupted
@@ -160,7 +160,7 @@ def _run_steps(turn: Turn, call_id: str, outcome: Any) -> Generator[Event, None,
 def fail_call(turn: Turn, call: ToolCall, text: str, *, last: bool) -> Generator[Event, None, None]:
     """Answer a call that never ran with an error the model can act on."""
     turn.budget.called(failed=True)
-    text += turn.repeats.note_unrun(call, text)
+    text += turn.repeats.record_unrun(call, text)
     yield from turn.answer(call, text, is_error=True, last=last)
     turn.actions.append(Action(call.name or "unnamed call", "failed"))
 
@@ -169,7 +169,7 @@ def skip(turn: Turn, item: PreparedCall, since: int, *, last: bool) -> Generator
     """Answer a repeated call that would only read unchanged content again."""
     turn.budget.called(failed=False)
     text = f"Skipped: unchanged since round {since}, where the same call was made. Use that result."
-    text += turn.repeats.note_unrun(item.call, text)
+    text += turn.repeats.record_unrun(item.call, text)
     yield from turn.answer(item.call, text, is_error=False, last=last)
 
 

@@ -74,12 +74,12 @@ class CallBatch:
         self._asks = ApprovalRound(turn, together=len(calls) > 1)
         self._answered: dict[str, tuple[ApprovalRequested, Answer]] = {}
         self._approved = ShownCalls(turn)
-        self._begun: dict[str, PrefetchedCall] = {}
+        self._prefetched: dict[str, PrefetchedCall] = {}
         self._noted = ""
 
     def run(self) -> Steps:
         """Give every call its result. Raises CancelledError after answering the interrupted call."""
-        if self.waiting and (ended := (yield from self._go_on())) is not None:
+        if self.waiting and (ended := (yield from self._resume_suspended())) is not None:
             return ended
         gates = self.turn.gates if self.turn.deps.depth == 0 else None
         if gates is not None and self.waiting:
@@ -112,19 +112,19 @@ class CallBatch:
         """Run the calls before the first one that needs the user."""
         while self.waiting:
             call = self.waiting[0]
-            begun = self._begun.get(call.id)
+            begun = self._prefetched.get(call.id)
             item = begun.item if begun else (yield from self._asks.check(call))
             yield from self._announce(call, item)
             if not isinstance(item, str) and item.asks:
                 return None
             if begun is None and len(self.waiting) > 1:
-                yield from self._begin(item)
-            ended = yield from self._carry_out(item)
+                yield from self._prefetch(item)
+            ended = yield from self._settle_call(item)
             if ended is not None:
                 return ended
         return None
 
-    def _begin(self, first: CheckedCall) -> Generator[Event, None, None]:
+    def _prefetch(self, first: CheckedCall) -> Generator[Event, None, None]:
         """Start the next read-only calls in parallel; each still gets its result in order."""
         group: list[PreparedCall] = []
         known: list[ToolCall] = []
@@ -140,7 +140,7 @@ class CallBatch:
             group.append(item)
             known.append(call)
         if len(group) > 1:
-            self._begun = parallel.start_parallel(self.turn, group)
+            self._prefetched = parallel.start_parallel(self.turn, group)
 
     def _decide_and_run(self) -> Generator[Event, None, BatchOutcome | None]:
         """Ask the user about the calls that need it, then run in order what is decided."""
@@ -155,7 +155,7 @@ class CallBatch:
         for proposal in askable_calls(batch):
             try:
                 request = approval_request(self.turn, proposal)
-                if self._stands(proposal, request):
+                if self._already_decided(proposal, request):
                     standing.add(request.call_id)
                 else:
                     request = self._approved.asked(proposal, request)
@@ -187,7 +187,7 @@ class CallBatch:
             return BatchOutcome(suspended="approval")
         return (yield from self._run_decided(requests, answers, preview_errors))
 
-    def _remember(self, answer: Approve) -> Generator[Event, None, None]:
+    def _save_rule(self, answer: Approve) -> Generator[Event, None, None]:
         """Save the rule of an "always" answer for the session and, if chosen, for the project."""
         deps = self.turn.deps
         deps.policy.grant(answer.rule)
@@ -196,7 +196,7 @@ class CallBatch:
             if why:
                 yield Warned(f"The rule holds for this session only; it was not saved: {why}.")
 
-    def _stands(self, item: PreparedCall, request: ApprovalRequested) -> bool:
+    def _already_decided(self, item: PreparedCall, request: ApprovalRequested) -> bool:
         """Return True if the same call was already decided in this round and had to wait for an earlier one."""
         before = self._answered.get(request.call_id)
         if before is None:
@@ -216,10 +216,10 @@ class CallBatch:
                 self.waiting[0] = call.but(arguments=answer.arguments, broken="")
                 self._edited[call.id] = answer
                 if answer.settled and not isinstance(item, str):
-                    self._asks.settled[call.id] = item.effects
+                    self._asks.preapproved[call.id] = item.effects
                 return None
             if call.id in preview_errors:
-                ended = yield from self._carry_out(preview_errors[call.id])
+                ended = yield from self._settle_call(preview_errors[call.id])
             elif isinstance(answer, Reject) and not isinstance(item, str):
                 text, last = rejection_text(answer), len(self.waiting) == 1
                 yield from refuse(self.turn, item, text, self._asks.note(call), by=answer.by, last=last)
@@ -229,12 +229,12 @@ class CallBatch:
                 if item.asks and not self._approved.holds(item, requests[call.id]):
                     return None
                 if answer.rule:
-                    yield from self._remember(answer)
-                ended = yield from self._carry_out(item, approved=True)
+                    yield from self._save_rule(answer)
+                ended = yield from self._settle_call(item, approved=True)
             elif not isinstance(item, str) and item.asks:
                 return None
             else:
-                ended = yield from self._carry_out(item)
+                ended = yield from self._settle_call(item)
             if ended is not None:
                 return ended
         return None
@@ -246,7 +246,7 @@ class CallBatch:
             arguments = call.arguments if isinstance(item, str) else item.call.arguments
             yield ToolRequested(call.id, call.name, arguments, summary)
 
-    def _carry_out(self, item: CheckedCall, *, approved: bool = False) -> Generator[Event, None, BatchOutcome | None]:
+    def _settle_call(self, item: CheckedCall, *, approved: bool = False) -> Generator[Event, None, BatchOutcome | None]:
         """Take the first waiting call to its result; return an outcome if that ends the round."""
         turn, call = self.turn, self.waiting[0]
         if turn.deps.context.cancel.cancelled:
@@ -275,10 +275,10 @@ class CallBatch:
                 if ended is not None:
                     return ended
         self.waiting.pop(0)
-        yield from self._leave_out()
+        yield from self._skip_rest()
         return BatchOutcome() if turn.stopped is not None else None
 
-    def _leave_out(self) -> Generator[Event, None, None]:
+    def _skip_rest(self) -> Generator[Event, None, None]:
         """Answer the remaining calls without running them after a call completed the turn or a plan was rejected."""
         why = OVER if self.finish is not None else self.turn.skip_rest
         while why and self.waiting:
@@ -317,13 +317,15 @@ class CallBatch:
         return (yield from self._run(item, note, last))
 
     def _run(self, item: PreparedCall, note: str, last: bool) -> Generator[Event, None, BatchOutcome | None]:
-        result = yield from execute_call(self.turn, item, note, last=last, begun=self._begun.pop(item.call.id, None))
+        result = yield from execute_call(
+            self.turn, item, note, last=last, begun=self._prefetched.pop(item.call.id, None)
+        )
         if isinstance(result, str):
             return BatchOutcome(cancelled=True) if result == "cancelled" else BatchOutcome(suspended=result)
         self.finish = result.finish or self.finish
         return None
 
-    def _go_on(self) -> Generator[Event, None, BatchOutcome | None]:
+    def _resume_suspended(self) -> Generator[Event, None, BatchOutcome | None]:
         """Ask again about a first call whose tool ran but whose question is unanswered; the tool does not run again."""
         call = self.waiting[0]
         if call.id not in self.turn.deps.state.held:
@@ -336,7 +338,7 @@ class CallBatch:
         ended = yield from self._run(item, "", len(self.waiting) == 1)
         if ended is None:
             self.waiting.pop(0)
-            yield from self._leave_out()
+            yield from self._skip_rest()
         return ended
 
 

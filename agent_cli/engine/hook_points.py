@@ -17,7 +17,7 @@ from typing import Any
 from agent_cli.core.approvals import Answer, Approve, EditedCall, Reject
 from agent_cli.core.events import ApprovalRequested, Event, UsageAdded, Warned
 from agent_cli.core.hook_events import HookEvent
-from agent_cli.core.hooks import Again, HookResult
+from agent_cli.core.hooks import HookResult, RefreshFields
 from agent_cli.core.messages import OF_PROGRAM, ToolCall
 from agent_cli.core.results import Denial, Diagnostics, Failed, Failure, TerminalReason, TurnEnd, TurnResult, Usage
 from agent_cli.engine.tool_call import prepare_call
@@ -55,7 +55,7 @@ def base_payload(deps: TurnDeps, turn: Turn | None = None) -> dict[str, Any]:
 
 
 def _run(
-    turn: Turn, event: HookEvent, data: dict[str, Any], again: Again | None = None
+    turn: Turn, event: HookEvent, data: dict[str, Any], again: RefreshFields | None = None
 ) -> Generator[Event, None, HookResult]:
     """Run the hooks of a step and charge their model calls to the turn. Raises CancelledError."""
     running = turn.deps.hooks.run(event, data, turn.deps.context.cancel, again)
@@ -90,25 +90,25 @@ class RoundHooks:
     def __init__(self, turn: Turn, *, together: bool) -> None:
         self._turn = turn
         self._together = together
-        self._said: dict[str, HookOutcome] = {}
+        self._outcomes: dict[str, HookOutcome] = {}
         # How many times PermissionRequest hooks changed a call.
         self._changes: dict[str, int] = {}
 
-    def checked(self, call: ToolCall) -> Generator[Event, None, CheckedCall]:
+    def pre_tool_use(self, call: ToolCall) -> Generator[Event, None, CheckedCall]:
         """Return the call made ready, with its PreToolUse hooks applied. Raises CancelledError."""
         turn = self._turn
         item = prepare_call(turn, call, together=self._together)
         if isinstance(item, str):
             return item
-        said = self._said.get(call.id)
+        said = self._outcomes.get(call.id)
         if said is None or said.given != call.arguments:
             given = tool_input(turn, item)
             data = {**base_payload(turn.deps, turn), **_call_fields(item), "tool_input": given}
-            result = yield from _run(turn, "PreToolUse", data, self._effects_again(item))
+            result = yield from _run(turn, "PreToolUse", data, self._refresh_effects(item))
             changed = None
             if result.changed is not None and result.changed not in (given, call.arguments):
                 changed = with_input(item, result.changed)
-            said = self._said[call.id] = HookOutcome(call, result, changed)
+            said = self._outcomes[call.id] = HookOutcome(call, result, changed)
             if result.stop is not None:
                 turn.stopped = result.stop
         if said.changed is not None:
@@ -124,7 +124,7 @@ class RoundHooks:
         data = {**base_payload(turn.deps, turn), **_call_fields(item), "tool_input": given, "reason": request.reason}
         if request.always:
             data["permission_suggestions"] = [request.always]
-        result = yield from _run(turn, "PermissionRequest", data, self._effects_again(item))
+        result = yield from _run(turn, "PermissionRequest", data, self._refresh_effects(item))
         if result.stop is not None:
             turn.stopped = result.stop
         if result.verdict == "deny" or result.stop is not None:
@@ -137,13 +137,13 @@ class RoundHooks:
 
     def note(self, call: ToolCall) -> str:
         """Return the hooks' notes for the model, to append to the result of a call."""
-        said = self._said.get(call.id)
+        said = self._outcomes.get(call.id)
         if said is None:
             return ""
         changed = [f"[A hook changed the arguments to {said.changed.arguments}.]"] if said.changed else []
         return "".join(f"\n\n{text}" for text in (*changed, *said.result.context))
 
-    def _effects_again(self, given: PreparedCall) -> Again:
+    def _refresh_effects(self, given: PreparedCall) -> RefreshFields:
         """Return a function that recomputes the effects after a hook changed the input."""
 
         def again(arguments: dict[str, Any]) -> dict[str, Any]:

@@ -114,7 +114,7 @@ class Budget:
         """The sums that the limits apply to."""
         return Spent(self.rounds, self.seconds, self.tool_calls, self.cost, self.failures, dict(self._denials))
 
-    def take(self, spent: Spent) -> None:
+    def adopt(self, spent: Spent) -> None:
         """Adopt the sums of a nested turn, which started from our own."""
         self.rounds, self.tool_calls, self.cost = spent.rounds, spent.tool_calls, spent.cost
         self._waited = self._clock() - self._started - spent.seconds
@@ -202,7 +202,7 @@ class Repeats:
             parts.append((found.st_mtime_ns, found.st_size, found.st_ino))
         return parts or None
 
-    def note(self, item: PreparedCall, result: ToolResult, before: object) -> str:
+    def record_result(self, item: PreparedCall, result: ToolResult, before: object) -> str:
         """Record a call that ran, with its signature `before`; return a warning for the model, or ""."""
         key = _key(item.call, item.tool.name)
         after = self.signature(item)
@@ -210,7 +210,7 @@ class Repeats:
             self._read[key] = (self._budget.rounds, after)
         return self.answered(key, result)
 
-    def note_unrun(self, call: ToolCall, text: str) -> str:
+    def record_unrun(self, call: ToolCall, text: str) -> str:
         """Record a call that was answered with `text` without running; return a warning for the model, or ""."""
         return self.answered(_key(call, call.name), ToolResult(text))
 

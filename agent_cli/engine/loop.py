@@ -31,7 +31,7 @@ from agent_cli.core.results import (
     Complete,
     Failed,
     Failure,
-    MaxIterations,
+    LimitReached,
     Suspended,
     TerminalReason,
     TurnResult,
@@ -138,7 +138,7 @@ def run_turn(history: Iterable[Message], deps: TurnDeps, options: TurnOptions) -
     """Run one turn on a history that ends in a user message or in unanswered calls."""
     turn = Turn(history, deps, options, run_turn)
     saved = {**options.saved, "rules": to_json(deps.policy.rules)} if options.saved else {}
-    saved |= {"lent": to_json(options.lent)} if options.lent else {}
+    saved |= {"lent": to_json(options.overrides)} if options.overrides else {}
     yield TurnStarted(options.label, deps.policy.mode, saved)
     if turn.deps.depth == 0 and unfinished(turn.deps.context.plan) and not turn.plan_touched:
         yield PlanChanged(turn.deps.context.plan, paused=True)
@@ -198,7 +198,7 @@ def _rounds(turn: Turn) -> Run:
         elif more := (_continuation(turn, answer) or (yield from _objection(turn, answer))):
             yield from turn.add(UserMessage(more))
         elif turn.was_cut:
-            return MaxIterations(turn.end(REASONS["output"]), cap="output", text=turn.cut_text + answer.text)
+            return LimitReached(turn.end(REASONS["output"]), cap="output", text=turn.cut_text + answer.text)
         else:
             return _complete(turn, answer)
 
@@ -322,7 +322,7 @@ def _out_of_budget(turn: Turn, cap: Cap, *, summary: bool = True) -> Run:
             if not turn.timed_out:
                 raise
     text = text or recap(turn.actions, f"The limit of this turn ({CAP_WORDS[cap]}) is reached.")
-    return MaxIterations(turn.end(REASONS[cap]), cap=cap, text=text)
+    return LimitReached(turn.end(REASONS[cap]), cap=cap, text=text)
 
 
 def _empty(turn: Turn) -> TurnResult:

@@ -33,12 +33,12 @@ with lazy_imports():
 def apply_initial_overrides(turn: Turn) -> Generator[Event, None, None]:
     """Apply the overrides of the turn's message, or those stored when it was suspended."""
     options = turn.options
-    if not (options.lent or options.kept or options.review != "off"):
+    if not (options.overrides or options.suspended_state or options.review != "off"):
         return
-    lent = [options.lent, *(from_json(TurnOverrides, plain) for plain in options.kept.get("lent", ()))]
+    lent = [options.overrides, *(from_json(TurnOverrides, plain) for plain in options.suspended_state.get("lent", ()))]
     flow = next((each.flow for each in lent if each.flow), "")
     if options.review != "off" or flow:
-        turn.gates = review.ReviewGates(turn, flow, options.kept)
+        turn.gates = review.ReviewGates(turn, flow, options.suspended_state)
     for each in lent:
         yield from apply_overrides(turn, each)
 
@@ -47,8 +47,8 @@ def apply_overrides(turn: Turn, lent: TurnOverrides) -> Generator[Event, None, N
     """Apply a prompt's overrides until the turn ends. A model that is not available is reported and skipped."""
     if not lent:
         return
-    turn.lent.append(lent)
-    turn.borrowed += turn.deps.policy.add_temporary(lent.rules, lent.source, own=lent.own)
+    turn.overrides.append(lent)
+    turn.temporary_rules += turn.deps.policy.add_temporary(lent.rules, lent.source, own=lent.own)
     if not lent.model or turn.deps.open_model is None:
         return
     try:
@@ -61,7 +61,7 @@ def apply_overrides(turn: Turn, lent: TurnOverrides) -> Generator[Event, None, N
 
 def restore_overrides(turn: Turn) -> None:
     """Remove the overrides at the end of the turn, however it ends."""
-    turn.deps.policy.remove_temporary(turn.borrowed)
+    turn.deps.policy.remove_temporary(turn.temporary_rules)
 
 
 def run_prompt_commands(deps: TurnDeps, prompt: ExpandedPrompt) -> Generator[Event, None, str]:

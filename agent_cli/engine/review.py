@@ -56,7 +56,7 @@ class ReviewGates:
         """Return the decision about a call, stricter if the order of work demands it. Raises ToolError: not yet."""
         return self._flow.decided(turn, tool, effects, decision) if self._flow else decision
 
-    def note(self, item: PreparedCall, result: ToolResult) -> str:
+    def record_result(self, item: PreparedCall, result: ToolResult) -> str:
         """Record what a call did; return a note to append to its result."""
         self._calls.append(item.call.id)
         for file in _diffs(result):
@@ -64,7 +64,7 @@ class ReviewGates:
             self._changed[file.path] = file if before is None else _joined(before, file)
         runs = [shorten(e.target, 200) for e in item.effects if e.kind == "run" and not item.tool.nested]
         self._ran = [*self._ran, *runs][-_COMMANDS:]
-        return self._flow.note(item, result) if self._flow else ""
+        return self._flow.record_result(item, result) if self._flow else ""
 
     def before_round(self, turn: Turn, calls: Sequence[ToolCall]) -> Generator[Event, None, GateResult]:
         """Ask for a review before the calls of a round, if the order of work wants one or files were changed."""
@@ -74,7 +74,7 @@ class ReviewGates:
         title = self._flow.review() if self._flow else ""
         if not title and (self._review != "files" or not self._changed):
             return GateResult()
-        reply = yield from self._look(turn, calls[0].id, title or "Files were changed.", ())
+        reply = yield from self._ask_review(turn, calls[0].id, title or "Files were changed.", ())
         if isinstance(reply, GateResult):
             return reply
         if title and self._flow:
@@ -92,7 +92,7 @@ class ReviewGates:
         if not steps:
             return GateResult()
         title = f"{counted(len(steps), 'step')} of the plan {'is' if len(steps) == 1 else 'are'} done."
-        reply = yield from self._look(turn, item.call.id, title, steps)
+        reply = yield from self._ask_review(turn, item.call.id, title, steps)
         if isinstance(reply, GateResult):
             return reply
         if reply.verdict == "approve":
@@ -126,11 +126,11 @@ class ReviewGates:
             # The user left without an answer: interrupt the turn; it can be resumed.
             raise CancelledError
         if reply.verdict == "undo":
-            return f"I {(yield from self._taken_back(turn, reply)).text}"
-        self._seen()
+            return f"I {(yield from self._revert(turn, reply)).text}"
+        self._reset()
         return reply.text if reply.verdict == "revise" else None
 
-    def _look(
+    def _ask_review(
         self, turn: Turn, call_id: str, title: str, steps: Sequence[str]
     ) -> Generator[Event, None, QuestionReply | GateResult]:
         """Show the changes to the user; return their reply, or how the turn ends because of it."""
@@ -142,15 +142,15 @@ class ReviewGates:
         if reply.verdict == "cancel":
             return GateResult("cancelled")
         if reply.verdict == "undo":
-            return (yield from self._taken_back(turn, reply))
-        self._seen()
+            return (yield from self._revert(turn, reply))
+        self._reset()
         return reply if reply.verdict == "approve" else reply.but(text=f"said: {reply.text}")
 
-    def _taken_back(self, turn: Turn, reply: QuestionReply) -> Generator[Event, None, QuestionReply]:
+    def _revert(self, turn: Turn, reply: QuestionReply) -> Generator[Event, None, QuestionReply]:
         """Undo the changes since the last review; return the reply with a description for the model."""
         became = turn.deps.watch.revert(self._calls)
         yield Warned(became)
-        self._seen()
+        self._reset()
         said = f" They said: {reply.text}" if reply.text else ""
         return reply.but(text=f"undid the changes. {became}{said} Read files again before you change them.")
 
@@ -165,7 +165,7 @@ class ReviewGates:
             "commands": list(self._ran),
         }
 
-    def _seen(self) -> None:
+    def _reset(self) -> None:
         self._changed, self._ran, self._calls = {}, [], []
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from agent_cli.core.agent_type import AgentType
 from agent_cli.core.events import Checkpoint, Event, MessageAdded, SubagentEvent, TurnFinished, Warned
 from agent_cli.core.messages import UserMessage
-from agent_cli.core.results import Complete, Failed, MaxIterations, Suspended, TurnResult
+from agent_cli.core.results import Complete, Failed, LimitReached, Suspended, TurnResult
 from agent_cli.core.rules import names_tool
 from agent_cli.engine.checkpoints import outer
 from agent_cli.engine.turn import ToolTable, Turn, TurnDeps
@@ -41,8 +41,8 @@ def run_nested(turn: Turn, item: PreparedCall) -> Generator[Event, None, ToolRes
         saved={},
         prefill="",
         review="off",
-        lent=TurnOverrides(),
-        kept={},
+        overrides=TurnOverrides(),
+        suspended_state={},
     )
     if kind.model and turn.deps.open_model is not None:
         try:
@@ -62,7 +62,7 @@ def run_nested(turn: Turn, item: PreparedCall) -> Generator[Event, None, ToolRes
         yield SubagentEvent(kind.name, item.call.id, MessageAdded(history[0]))
     result = yield from _wrapped(turn, turn.start(history, deps, options), kind.name, item.call.id)
     turn.usage += result.end.usage
-    turn.budget.take(deps.spent_by(result))
+    turn.budget.adopt(deps.spent_by(result))
     turn.denials += result.end.denials
     waits.history = (*history, *result.end.messages)
     waits.seen, waits.shell = deps.context.seen, carried_state(deps.context)
@@ -141,7 +141,7 @@ def _result(result: TurnResult) -> ToolResult:
     match result:
         case Complete(degraded=False, text=text, return_value=value):
             return ToolResult(text or str(value or "The sub-agent ended without an answer."))
-        case Complete(text=text) | MaxIterations(text=text):
+        case Complete(text=text) | LimitReached(text=text):
             return ToolResult(f"The sub-agent did not finish. {text}", is_error=True)
         case Failed(failure=None):
             if result.end.diagnostics.terminal_reason == "cancelled":

@@ -56,7 +56,7 @@ class Gates(Protocol):
         Raises ToolError if the call must not run yet.
         """
 
-    def note(self, item: PreparedCall, result: ToolResult) -> str:
+    def record_result(self, item: PreparedCall, result: ToolResult) -> str:
         """Record what a call did; return a note to append to its result."""
 
     def before_round(self, turn: Turn, calls: Sequence[ToolCall]) -> Generator[Event, None, GateResult]:
@@ -84,7 +84,7 @@ class Workflow(Protocol):
         Raises ToolError if the call must not run yet.
         """
 
-    def note(self, item: PreparedCall, result: ToolResult) -> str:
+    def record_result(self, item: PreparedCall, result: ToolResult) -> str:
         """Record what a call did; return a note to append to its result."""
 
     def review(self) -> str:
@@ -265,7 +265,7 @@ class Turn:
         self.repeats = Repeats(self.budget, deps.context, options.spent.recent)
         self.checks = CheckTracker(deps.verify, options.spent)
         self.plan_round = 0
-        self.plan_approved = bool(options.kept.get("plan_approved"))
+        self.plan_approved = bool(options.suspended_state.get("plan_approved"))
         # A plan that this turn did not touch is not continued.
         self.plan_touched = options.spent.plan_touched
         # Why the remaining calls of the current answer do not run; "" if they do.
@@ -278,8 +278,8 @@ class Turn:
         self.in_model_call = False
         self.transport = deps.transport
         self.price = deps.price
-        self.lent: list[TurnOverrides] = []
-        self.borrowed: list[Rule] = []
+        self.overrides: list[TurnOverrides] = []
+        self.temporary_rules: list[Rule] = []
         self._fallback = 0
         self._known = len(self.history)
         # A sub-agent's steps are reviewed through the gates of the parent turn.
@@ -291,10 +291,10 @@ class Turn:
             deps.context.nearby.restored(m.text for m in self.history if isinstance(m, UserMessage))
         self.has_media = any(has_media(message) for message in self.history)
         # The view of the history, and how often a request of which length was refused as too long.
-        self.look()
+        self.refresh_view()
         self.refusals, self.refused_at = 0, -1
 
-    def look(self) -> None:
+    def refresh_view(self) -> None:
         """Recompute the view of the history."""
         self.view = self.deps.state.window.view(self.history)
         self.hidden = self.deps.state.window.hidden_answers(self.history)

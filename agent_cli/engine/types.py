@@ -31,9 +31,9 @@ class TurnOptions(Value):
     label: the name shown to users.
     takes: kinds of media that the model accepts.
     spent: what earlier parts of the turn used.
-    lent: overrides that the user's message brings for this turn.
+    overrides: those that the user's message brings for this turn.
     saved: settings, rules and flags to record with the turn, for its resumption.
-    kept: state that was stored when the turn was suspended.
+    suspended_state: state that was stored when the turn was suspended.
     read_only: of a sub-agent, while the user has not approved the plan of the parent turn.
     """
 
@@ -61,13 +61,13 @@ class TurnOptions(Value):
     context_window: int | None = None
     compact_at: float = 0.92
     review: Literal["off", "step", "files"] = "off"
-    lent: TurnOverrides = TurnOverrides()
+    overrides: TurnOverrides = TurnOverrides()
     after_turn: str = ""
     after_turn_tries: int = 3
     after_turn_timeout: float = 600.0
     hook_continues: int = 5
     saved: dict[str, Any] = {}  # noqa: RUF012 - never changed
-    kept: dict[str, Any] = {}  # noqa: RUF012 - never changed
+    suspended_state: dict[str, Any] = {}  # noqa: RUF012 - never changed
 
 
 class ModelHandle(Value):

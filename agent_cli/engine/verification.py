@@ -34,7 +34,7 @@ class CheckTracker:
         self.changed_since = before.changed_since
         self.wrote = before.wrote
 
-    def note(self, item: PreparedCall, result: ToolResult) -> None:
+    def record_result(self, item: PreparedCall, result: ToolResult) -> None:
         for effect in item.effects:
             if effect.kind == "write" and not result.is_error:
                 self.changed_since = self.wrote = True

@@ -104,7 +104,7 @@ class Extensions:
         self.commands = LazyMapping(self.own, shipped_commands)
         self.agent_types = LazyMapping(self.agents, _shipped_types)
 
-    def join(self, context: ToolContext) -> None:
+    def install(self, context: ToolContext) -> None:
         """Register the extensions in the context of a conversation."""
         context.commands = self.for_model
         context.skills = {name: skill for name, skill in self.skills.items() if skill.by_model}

@@ -104,7 +104,7 @@ class Tdd:
                 "test or spec in its name, or is in a test folder."
             )
 
-    def note(self, item: PreparedCall, result: ToolResult) -> str:
+    def record_result(self, item: PreparedCall, result: ToolResult) -> str:
         """Record what a call did; return a note for the model on how it counts."""
         if not result.is_error:
             self._written([self._shown(path) for path in item.writes])
@@ -130,7 +130,8 @@ class Tdd:
             if check.passed:
                 return "\n\n[/tdd: these tests pass already, so they test nothing new. Write one that fails.]"
             if not _is_red(check):
-                return f"\n\n[/tdd: exit code {check.exit_code} does not mean failing tests. Run the tests so that they fail.]"
+                code = check.exit_code
+                return f"\n\n[/tdd: exit code {code} does not mean failing tests. Run the tests so that they fail.]"
             self.state = self.state.but(red=check, phase="review")
             return "\n\n[/tdd: seen failing. The user reviews the tests before your next call runs.]"
         if phase == "code" and red is not None:

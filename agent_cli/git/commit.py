@@ -97,7 +97,7 @@ class CommitChoice(Value):
     outside: tuple[str, ...] = ()
 
 
-class Did(Value):
+class SessionChanges(Value):
     """The session's changes.
 
     touched: by absolute path.
@@ -108,7 +108,9 @@ class Did(Value):
     heads: tuple[str, ...] = ()
 
 
-def choose_files(changes: Sequence[FileStatus], words: CommitWords, did: Did, repo: Repository) -> CommitChoice:
+def choose_files(
+    changes: Sequence[FileStatus], words: CommitWords, did: SessionChanges, repo: Repository
+) -> CommitChoice:
     """Choose from all files that differ from the last commit those that the words name."""
     inside = {os.path.relpath(p, repo.top): t for p, t in did.touched.items() if p.startswith(f"{repo.top}/")}
     if words.paths:
@@ -142,12 +144,12 @@ def _note(t: FileChange | None, change: FileStatus, heads: Sequence[str], repo: 
     return ""
 
 
-def did_by(work: UndoManager) -> Did:
+def session_changes(work: UndoManager) -> SessionChanges:
     """Return the session's changes, without undone ones. Raises StoreError."""
     changes = work.changes(step.turn.turn for step in work.steps())
     heads = dict.fromkeys(head for c in changes for head in c.heads if head)
     with work.store.locked():
-        return Did(touched(work.store, changes), tuple(heads)[-_HEADS:])
+        return SessionChanges(touched(work.store, changes), tuple(heads)[-_HEADS:])
 
 
 _MOST = 60_000

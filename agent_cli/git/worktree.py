@@ -41,23 +41,23 @@ class Worktree:
 
     repo: the main worktree.
     use: how git may be used on it.
-    told: message for the user about its creation.
+    message: for the user about its creation.
     """
 
     def __init__(self, name: str, path: Path, repo: Path, use: Use) -> None:
         self.name, self.path, self.repo, self.use = name, path, repo, use
         self.branch = f"agent/{name}"
-        self.told = ""
+        self.message = ""
         self._lock = -1
 
-    def hold(self) -> None:
-        """Mark the worktree as in use, until `leave`; several processes may do so."""
+    def lock(self) -> None:
+        """Mark the worktree as in use, until `release`; several processes may do so."""
         import fcntl
 
         self._lock = open_regular(f"{self.path}.lock", os.O_RDWR | os.O_CREAT)
         fcntl.flock(self._lock, fcntl.LOCK_SH)
 
-    def _alone(self) -> bool:
+    def _is_unused(self) -> bool:
         import fcntl
 
         try:
@@ -66,12 +66,12 @@ class Worktree:
             return False
         return True
 
-    def leave(self, state: Path) -> list[str]:
+    def release(self, state: Path) -> list[str]:
         """Remove the worktree if everything in it is elsewhere, too; return messages for the user."""
         try:
             commits, files = self._commits(), self._changed()
             if not commits and not files:
-                if not self._alone():
+                if not self._is_unused():
                     return [f"The worktree {self.path} is in use by another session and is kept."]
                 self._remove(state)
                 return ["The worktree is removed again: nothing was changed in it."]
@@ -79,9 +79,9 @@ class Worktree:
             return [f"The worktree {self.path} stays: {one_line(str(error))}"]
         finally:
             os.close(self._lock)
-        return self._how_to_go_on(commits, files)
+        return self._next_steps(commits, files)
 
-    def _how_to_go_on(self, commits: int, files: list[str]) -> list[str]:
+    def _next_steps(self, commits: int, files: list[str]) -> list[str]:
         path, branch = shlex.quote(str(self.path)), shlex.quote(self.branch)
         what = [counted(commits, "new commit")] if commits else []
         what += [f"{counted(len(files), 'file')} not committed ({shorten(', '.join(files), 60)})"] if files else []
@@ -173,7 +173,7 @@ def enter_worktree(wanted: str, place: RunEnvironment, trusted: bool) -> Worktre
         folder = SessionStore(state_folder(place.env), repo).folder
         worktree = Worktree(name, folder.parent.parent / "worktrees" / folder.name / name, repo, use)
         private_folder(worktree.path.parent)
-        worktree.hold()
+        worktree.lock()
         _make(worktree)
     except NotUsableError as error:
         raise UsageError(f"--worktree: {one_line(str(error))}; see agent trust --show, and agent trust.") from None
@@ -187,7 +187,7 @@ def enter_worktree(wanted: str, place: RunEnvironment, trusted: bool) -> Worktre
 def _make(worktree: Worktree) -> None:
     path, repo = worktree.path, worktree.repo
     if (path / ".git").exists():
-        worktree.told = f"Back in the worktree {path}, branch {worktree.branch}."
+        worktree.message = f"Back in the worktree {path}, branch {worktree.branch}."
         return
     old = worktree.has_branch()
     how = [str(path), worktree.branch] if old else ["-b", worktree.branch, str(path), "HEAD"]
@@ -204,7 +204,7 @@ def _make(worktree: Worktree) -> None:
         run_git(repo, worktree.use, "worktree", "add", "--force", *how)
     changed = run_git(repo, worktree.use, "status", "--porcelain", "--untracked-files=no").splitlines()
     left = f" What is not committed ({counted(len(changed), 'file')}) stays where it is." if changed else ""
-    worktree.told = (
+    worktree.message = (
         f"In the worktree {path}, {'old' if old else 'new'} branch {worktree.branch}.{left}{_unfiltered(worktree)}"
     )
 

@@ -9,7 +9,7 @@ from agent_cli.core.events import (
     ApprovalResolved,
     Compacted,
     Event,
-    HookRan,
+    HookFinished,
     SubagentEvent,
     TextDelta,
     ToolFinished,
@@ -58,7 +58,7 @@ class ProgressPrinter:
                     self._say(f"{summary} (not run)" if unrun else f"{summary}{_ending(event)}")
             case Compacted():
                 self._say(compacted_line(event))
-            case HookRan() if self._verbose or should_display(event):
+            case HookFinished() if self._verbose or should_display(event):
                 self._say(hook_line(event))
             case Warned(text=text):
                 self._say(f"warning: {escape_controls(text)}")

@@ -19,7 +19,7 @@ from agent_cli.core.events import (
     unwrap,
 )
 from agent_cli.core.messages import ToolMessage
-from agent_cli.core.results import Cap, Complete, Failed, MaxIterations, Suspended, TurnResult, Usage
+from agent_cli.core.results import Cap, Complete, Failed, LimitReached, Suspended, TurnResult, Usage
 
 Outcome = Literal[
     "done", "degraded", "denied", "failed", "retryable", "suspended", "limit", "unfinished", "interrupted"
@@ -40,7 +40,7 @@ def outcome_of(result: TurnResult, *, fail_on_denied: bool = False, fail_on_unfi
             return "denied" if result.end.denials and fail_on_denied else "done"
         case Suspended():
             return "suspended"
-        case MaxIterations():
+        case LimitReached():
             return "limit"
         case Failed(failure=None):
             return "interrupted"
@@ -152,7 +152,7 @@ def result_object(
 
 
 def _subtype(result: TurnResult, outcome: Outcome) -> str:
-    if isinstance(result, MaxIterations):
+    if isinstance(result, LimitReached):
         return _SUBTYPES[result.cap]
     if outcome == "suspended":
         return "suspended"

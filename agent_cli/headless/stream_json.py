@@ -16,7 +16,7 @@ from agent_cli.core.events import (
     Compacted,
     Compacting,
     Event,
-    HookRan,
+    HookFinished,
     HookStarted,
     MessageAdded,
     PlanChanged,
@@ -109,7 +109,7 @@ class StreamJson:
                 self._result(finished)
             case Warned(text=text):
                 self._system("informational", level="warning", content=text)
-            case HookStarted() | HookRan() as hook:
+            case HookStarted() | HookFinished() as hook:
                 self._hook(hook)
             case TurnPaused(pending=pending, rounds_used=used, rounds_left=left):
                 self._system("paused", pending=pending, rounds_used=used, rounds_left=left)
@@ -180,7 +180,7 @@ class StreamJson:
         }
         self._system("compact_boundary", compact_metadata=metadata, parent_tool_use_id=self._parent)
 
-    def _hook(self, event: HookStarted | HookRan) -> None:
+    def _hook(self, event: HookStarted | HookFinished) -> None:
         """Write the hooks of a session's start always, as Claude Code does; others only if requested."""
         if not self._hook_events and event.event != "SessionStart":
             return

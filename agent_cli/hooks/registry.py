@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent_cli.core.events import Event
 from agent_cli.core.hook_events import HOOK_EVENTS, HookEvent
-from agent_cli.core.hooks import Again, HookResult
+from agent_cli.core.hooks import HookResult, RefreshFields
 from agent_cli.hooks.matching import HookSet
 from agent_tools.cancel import CancelToken
 from agent_tools.lazy import lazy_imports
@@ -29,7 +29,7 @@ class HookRegistry(HookSet):
         return bool(self.matching(event, subject))
 
     def run(
-        self, event: HookEvent, data: Mapping[str, Any], cancel: CancelToken, again: Again | None = None
+        self, event: HookEvent, data: Mapping[str, Any], cancel: CancelToken, again: RefreshFields | None = None
     ) -> Generator[Event, None, HookResult]:
         return (yield from self._runner.run(event, data, cancel, again))
 

@@ -30,14 +30,14 @@ class HookResponse(Value):
     error: what was wrong with it, for the user.
     message: the hook's message for the user.
     quiet: do not show its output.
-    blocks_not: it failed with an exit code that many mistake for a block.
+    mistaken_block: it failed with an exit code that many mistake for a block.
     """
 
     result: HookResult = HookResult()
     error: str = ""
     message: str = ""
     quiet: bool = False
-    blocks_not: bool = False
+    mistaken_block: bool = False
 
 
 def read_answer(event: HookEvent, ran: HookRun, *, strict: bool) -> HookResponse:
@@ -52,7 +52,7 @@ def read_answer(event: HookEvent, ran: HookRun, *, strict: bool) -> HookResponse
     if ran.code:
         how = f"was ended by signal {-ran.code}" if ran.code < 0 else f"exited with {ran.code}"
         answer = _failed(event, how, err, strict)
-        return answer.but(blocks_not=ran.code == 1 and not strict and HOOK_EVENTS[event].blocks)
+        return answer.but(mistaken_block=ran.code == 1 and not strict and HOOK_EVENTS[event].blocks)
     if len(ran.out) >= MOST:
         return _failed(event, f"printed more than {MOST:,} bytes", "", strict)
     return read_output(event, ran.out.decode("utf-8", "replace"), strict=strict)

@@ -14,9 +14,9 @@ from threading import Thread
 from time import monotonic
 from typing import Any
 
-from agent_cli.core.events import Event, HookRan, HookStarted, Warned
+from agent_cli.core.events import Event, HookFinished, HookStarted, Warned
 from agent_cli.core.hook_events import HOOK_EVENTS, HookEvent, Verdict
-from agent_cli.core.hooks import Again, Hook, HookResult
+from agent_cli.core.hooks import Hook, HookResult, RefreshFields
 from agent_cli.hooks.handlers import HookRun, judge_prompt, post, run_hook, shell_argv
 from agent_cli.hooks.matching import HookSet, PythonHook
 from agent_cli.hooks.response import HookResponse, clip_hook_text, read_answer, read_object
@@ -41,7 +41,7 @@ class Runner:
         self._end = CancelToken()
 
     def run(
-        self, event: HookEvent, data: Mapping[str, Any], cancel: CancelToken, again: Again | None = None
+        self, event: HookEvent, data: Mapping[str, Any], cancel: CancelToken, again: RefreshFields | None = None
     ) -> Generator[Event, None, HookResult]:
         """Run the hooks of a step. Raises CancelledError."""
         given = dict(data)
@@ -98,7 +98,7 @@ class Runner:
         outcome = "cancelled" if ran.cause in ("time-out", "interrupted") else "error" if answer.error else "success"
         if result.verdict == "deny" and not answer.error:
             outcome, note = "blocked", shorten(result.reason, 300)
-        yield HookRan(
+        yield HookFinished(
             event, hook.command, ran.code, round(ran.seconds * 1000), hook_id, name, hook.source,
             outcome,  # type: ignore[arg-type]
             note, "" if answer.quiet else _shown(ran.out), _shown(ran.err),
@@ -107,7 +107,7 @@ class Runner:
             raise CancelledError
         if answer.message:
             yield Warned(f"hook: {shorten(answer.message, 2_000)}")
-        if answer.blocks_not and hook.command not in self._hinted:
+        if answer.mistaken_block and hook.command not in self._hinted:
             self._hinted.add(hook.command)
             yield Warned(f"The {event} hook `{shorten(hook.command, 120)}` ({hook.source}) {EXIT_1}")
         return result

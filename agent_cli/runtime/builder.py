@@ -172,7 +172,7 @@ def build_agent(
     context.takes = takes = input_modalities(info, settings)
     attached = attach_images(options.image, workspace, model.name, takes)
     added = load_extensions(options, place, layers, settings, warn)
-    added.join(context)
+    added.install(context)
     tools = list(choose_tools(settings, layers.rules, context, restored, added.tools, embedded.tools))
     guards = []
     if options.json_schema is not None:
@@ -255,7 +255,7 @@ def build_agent(
     agent = Agent(conversation, place, layers, settings, chosen, header, log, restored, added, commands, memory, joined)
     if joined is not None and not attended:
         try:
-            joined.settle()
+            joined.wait_ready()
         except BaseException:  # also an interrupt: release the session; the caller reports the error
             agent.close()
             raise

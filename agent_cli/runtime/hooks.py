@@ -11,7 +11,7 @@ from agent_cli.config.layers import Layers
 from agent_cli.config.schema import Settings
 from agent_cli.core.events import Event
 from agent_cli.core.hook_events import HookEvent
-from agent_cli.core.hooks import NO_HOOKS, Again, Hook, HookResult, Hooks
+from agent_cli.core.hooks import NO_HOOKS, Hook, HookResult, Hooks, RefreshFields
 from agent_cli.core.place import RunEnvironment
 from agent_tools.base import Effect, ToolContext
 from agent_tools.cancel import CancelToken
@@ -44,7 +44,7 @@ class LazyHooks:
         return event in self._events and self.table.wants(event, subject)
 
     def run(
-        self, event: HookEvent, data: Mapping[str, Any], cancel: CancelToken, again: Again | None = None
+        self, event: HookEvent, data: Mapping[str, Any], cancel: CancelToken, again: RefreshFields | None = None
     ) -> Generator[Event, None, HookResult]:
         return (yield from self.table.run(event, data, cancel, again))
 

@@ -132,9 +132,9 @@ class SessionServers:
         self._warn = warn
         self._settled = False
         servers.offered = self._offered
-        servers.changed = self._give
+        servers.changed = self._publish
         conversation.expanders.append(self.expand)
-        conversation.preparations.append(self.settle)
+        conversation.preparations.append(self.wait_ready)
 
     def _offered(self, name: str) -> bool:
         """Return True if a tool may be used in this session at all."""
@@ -143,7 +143,7 @@ class SessionServers:
         wanted = self._settings.tools
         return wanted is None or "default" in wanted or names_tool(wanted, name)
 
-    def _give(self) -> None:
+    def _publish(self) -> None:
         """Publish the available tools and prompts to the session. Thread-safe: each mapping is replaced as a whole."""
         finders = {name: tool for name, tool in self._tools.items() if name in FINDERS}
         self._tools.replace({**self._own_tools, **finders, **self.servers.tools()})
@@ -153,7 +153,7 @@ class SessionServers:
         # Without prompts nothing is copied: the built-in commands are read on first use.
         self._commands.replace({**self._own_commands, **prompts} if prompts else self._own_commands)
 
-    def settle(self) -> None:
+    def wait_ready(self) -> None:
         """Prepare the servers before a turn: on the first call, decide what every request contains. Never raises."""
         settings = self._settings.mcp
         if not self._settled:
@@ -167,16 +167,16 @@ class SessionServers:
             self._send(self.servers.sent(settings.tool_search, settings.schema_share, window))
         else:
             self.servers.come_back(ATTENDED_WAIT)
-        self.tell()
+        self.report_changes()
 
     def _send(self, tools: Iterable[Tool[Any]]) -> None:
         conversation, listed = self._conversation, list(tools)
         self._tools.replace({**self._tools, **{tool.name: tool for tool in listed}})
-        self._give()
+        self._publish()
         specs = tool_specs(listed, conversation.deps.context)
         conversation.options = conversation.options.but(tools=(*conversation.options.tools, *specs))
 
-    def tell(self) -> None:
+    def report_changes(self) -> None:
         """Report changes of server states since the last call."""
         for text in self.servers.news():
             self._warn(text)

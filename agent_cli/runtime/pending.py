@@ -208,7 +208,7 @@ def restore_suspended(agent: Agent, waiting: WaitingTurn, approver: Approver, as
     deps = agent.conversation.deps = agent.conversation.deps.but(
         approver=decided.approve, asker=decided.answer, recorded=decided.recorded, rejected=decided.rejected
     )
-    agent.conversation.kept = waiting.kept
+    agent.conversation.suspended_state = waiting.kept
     for call_id, messages in waiting.nested.items():
         seen, shell = waiting.nested_seen.get(call_id), waiting.nested_shell.get(call_id)
         window = Window(waiting.nested_compactions.get(call_id, ()))

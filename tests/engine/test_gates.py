@@ -77,7 +77,7 @@ def test_the_diff_is_shown_and_bounded(root: Path) -> None:
     story = world(root, replies, person)
     story.turn(review="files")
     kept = story.of(TurnPaused)[0].kept
-    assert isinstance(story.turn(None, review="files", kept=kept), Complete)
+    assert isinstance(story.turn(None, review="files", suspended_state=kept), Complete)
     waited, shown, big = person.shown
     assert waited["diffs"] == shown["diffs"]
     (diff,) = shown["diffs"]
@@ -147,7 +147,7 @@ def test_a_gate_waits_and_goes_on_where_it_was(root: Path) -> None:
     assert isinstance(story.turn(review="files"), Suspended)
     assert not (root / "c.txt").exists()
     [paused] = story.of(TurnPaused)
-    result = story.turn(None, review="files", kept=paused.kept, spent=paused.spent)
+    result = story.turn(None, review="files", suspended_state=paused.kept, spent=paused.spent)
     assert isinstance(result, Complete)
     assert person.shown[0] == person.shown[1]
     assert (root / "d.txt").exists()
@@ -161,7 +161,7 @@ def test_an_approval_in_the_middle_of_a_round_is_no_gate(root: Path) -> None:
     assert isinstance(story.turn(review="files"), Suspended)
     [paused] = story.of(TurnPaused)
     story.answers = [Approve()]
-    assert isinstance(story.turn(None, review="files", kept=paused.kept, spent=paused.spent), Complete)
+    assert isinstance(story.turn(None, review="files", suspended_state=paused.kept, spent=paused.spent), Complete)
     assert (root / "t").exists()
 
 

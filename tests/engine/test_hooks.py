@@ -11,7 +11,7 @@ from agent_cli.core.approvals import Answer, Approve, Defer, QuestionReply, Reje
 from agent_cli.core.events import (
     ApprovalRequested,
     ApprovalResolved,
-    HookRan,
+    HookFinished,
     SubagentEvent,
     ToolRequested,
     ToolStarted,
@@ -310,7 +310,7 @@ def test_sub_agents_have_a_stop_of_their_own_and_their_calls_are_hooked(tmp_path
         ("Stop", None),
     ]
     assert world.results[0].text == "whole"
-    assert any(isinstance(e.event, HookRan) for e in world.of(SubagentEvent))
+    assert any(isinstance(e.event, HookFinished) for e in world.of(SubagentEvent))
     assert not (tmp_path / "made").exists()
 
 

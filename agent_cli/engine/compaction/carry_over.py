@@ -137,13 +137,13 @@ class CarryOver(Value):
     """Texts to append to the summary.
 
     texts: for the model.
-    told: names of the parts, for the user.
+    labels: names of the parts, for the user.
     media: media of pinned messages.
     seen: fingerprints of the files whose current content is included.
     """
 
     texts: tuple[str, ...]
-    told: tuple[str, ...]
+    labels: tuple[str, ...]
     media: tuple[Media, ...] = ()
     seen: dict[str, str] = {}  # noqa: RUF012 - never changed
 
@@ -252,7 +252,7 @@ def _wanted(turn: Turn, gone: Sequence[Message], stay: Sequence[Message]) -> lis
     changed: dict[str, None] = {}
     read: dict[str, None] = {}
     # Only messages that the model was shown until now.
-    for message in reversed(gone[turn.deps.state.window.border(turn.history) :]):
+    for message in reversed(gone[turn.deps.state.window.cutoff(turn.history) :]):
         if isinstance(message, UserMessage):
             read.update(dict.fromkeys(path for path in _mentioned(turn, message) if path not in shown))
         for call in reversed(message.calls) if isinstance(message, AssistantMessage) else ():

@@ -124,7 +124,7 @@ def compact(
             tokens_before=used,
             tokens_after=scaled(window, overhead_tokens(options) + tokens_of(head) + layout.kept),
             by=by,  # type: ignore[arg-type]
-            restated=layout.carried.told if head else (),
+            restated=layout.carried.labels if head else (),
             seen=layout.carried.seen,
             usage=turn.usage.less(usage),
         ),
@@ -177,8 +177,8 @@ def _cut_superseded(turn: Turn, used: int, limit: int) -> Generator[Event, None,
 
 def _apply(turn: Turn, event: Compacted) -> Generator[Event, None, None]:
     window = turn.deps.state.window
-    window.take(event, len(turn.history))
-    turn.look()
+    window.apply(event, len(turn.history))
+    turn.refresh_view()
     # A result that is not shown any more is no reason to skip a call.
     turn.repeats.forget()
     yield event

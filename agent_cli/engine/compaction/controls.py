@@ -123,7 +123,7 @@ def uncompact(conversation: Conversation, show: Listener) -> str:
             f"compacted at {limit_of(size, options):,}. Use a model with a larger window: /model"
         )
     event = Uncompacted(tokens)
-    window.take(event, len(history))
+    window.apply(event, len(history))
     conversation.record(event)
     show(event)
     return ""
@@ -155,7 +155,7 @@ def pin(conversation: Conversation, message: Message, show: Listener) -> str:
                 f"({round(size * _PINS):,}) cannot be pinned."
             )
     event = Pinned(message.text, on)
-    window.take(event, len(conversation.history))
+    window.apply(event, len(conversation.history))
     conversation.record(event)
     show(event)
     if on and not any(message.text in m.text for m in window.view(conversation.history)):
