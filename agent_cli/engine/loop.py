@@ -3,6 +3,9 @@
 `run_turn` yields what happens and returns how it ended. It prints nothing and stores nothing; it copies the history it
 is given. Running it on a history that ends in unanswered calls resumes there, with the budget that is left.
 
+A turn does not end while its plan has open steps, and does not report "done" over a failing check. Only a plan that was
+made, approved or changed in this turn is guarded: one of an earlier request is paused.
+
 `recap` summarizes a turn without a model: what ran, in order, and how it ended.
 `deadline` enforces the time limit on running calls and silent models: when it passes, the turn is cancelled.
 """
@@ -17,6 +20,7 @@ from agent_cli.config.prompts import prompt
 from agent_cli.core.events import (
     Event,
     PlanChanged,
+    PlanContinued,
     RoundStarted,
     TurnFinished,
     TurnPaused,
@@ -38,8 +42,7 @@ from agent_cli.core.results import (
 )
 from agent_cli.engine.checkpoints import suspended_state
 from agent_cli.engine.compaction.trigger import compact_after_overflow, compact_if_needed
-from agent_cli.engine.plan import unfinished
-from agent_cli.engine.plan_guard import failing_check, plan_nudge, verified
+from agent_cli.engine.plan import format_plan, goal_of, is_question, open_steps, unfinished
 from agent_cli.engine.prompt_overrides import apply_initial_overrides, restore_overrides
 from agent_cli.engine.sampling import build_request, sample
 from agent_cli.engine.turn import OUT_OF_TIME, Turn, TurnDeps
@@ -274,8 +277,8 @@ def _objection(turn: Turn, answer: AssistantMessage) -> Generator[Event, None, s
         return due
     # After a refusal the answer stands: a user or a rule has just rejected the model's approach.
     if not (turn.actions and turn.actions[-1].outcome == "refused"):
-        more = yield from plan_nudge(turn, answer, prompt("plan_continue"))
-        if more := more or failing_check(turn):
+        more = yield from _plan_nudge(turn, answer, prompt("plan_continue"))
+        if more := more or _failing_check(turn):
             return more
     if more := next((text for guard in turn.deps.guards if (text := guard(turn, answer))), None):
         return more
@@ -292,7 +295,7 @@ def _complete(
         text=turn.cut_text + answer.text if answer else "",
         return_value=finish.value if finish else None,
         plan_unfinished=turn.left_open,
-        verified=verified(turn),
+        verified=_verified(turn),
     )
 
 
@@ -361,6 +364,44 @@ def _finished(turn: Turn, result: TurnResult) -> TurnFinished:
         failure=getattr(result, "failure", None),
         denials=tuple(d.call_id for d in result.end.denials),
         plan_unfinished=turn.left_open,
-        verified=verified(turn),
+        verified=_verified(turn),
         changed_files=turn.checks.wrote,
     )
+
+
+def _plan_nudge(turn: Turn, answer: AssistantMessage, template: str) -> Generator[Event, None, str | None]:
+    """Return a message that continues an unfinished plan; None to accept the answer."""
+    plan = turn.deps.context.plan
+    if not turn.left_open:
+        return None
+    if is_question(answer.text):
+        if turn.deps.attended or turn.nudges.get("asked"):
+            return None
+        turn.nudges["asked"] = 1
+    attempt = turn.nudges.get("plan", 0) + 1
+    if attempt > turn.options.plan_nudges:
+        return None
+    turn.nudges["plan"] = attempt
+    yield PlanContinued(turn.budget.rounds, attempt, len(answer.text))
+    step = next((t for t in plan if t.status == "in_progress"), open_steps(plan)[0])
+    return template.format(goal=goal_of(turn.history), plan=format_plan(plan), step=step.content)
+
+
+def _failing_check(turn: Turn) -> str | None:
+    """Tell the model, once, that the last test or build command of this turn failed."""
+    check = turn.checks.last
+    if check is None or check.passed or turn.nudges.get("verify"):
+        return None
+    turn.nudges["verify"] = 1
+    return (
+        f"<reminder>\nThe last check you ran, {check}. If the work is not done, continue. If this is expected or "
+        "cannot be fixed here, say so plainly in your answer.\n</reminder>"
+    )
+
+
+def _verified(turn: Turn) -> str:
+    """Describe which command verified the work, and how it ended; "" for none."""
+    check = turn.checks.last
+    if check is None:
+        return ""
+    return f"{check}{', but files were changed after it' if turn.checks.changed_since else ''}"

@@ -199,7 +199,7 @@ def test_a_folder_of_too_many_files_is_said_once_and_named_files_are_kept(
     session = Session(root)
     session.run("rm a.txt")
     session.run("echo x > b.txt")
-    assert len(session.said) == 1 and "only the files that are written or named" in session.said[0]
+    assert len(session.said) == 1 and "only files that are written or named" in session.said[0]
     assert session.undo()[0] == session.undo()[0] == []
     assert (root / "a.txt").read_text() == "one\n" and (root / "b.txt").read_bytes() == b"two\r\n"
 

@@ -60,9 +60,9 @@ def test_each_file_is_told_with_what_of_it_is_not_used(tmp_path: Path) -> None:
         "beginning",
         ".claude/commands/run.sh": "not used: a command is a file that ends in .md",
         ".claude/skills/pdf/SKILL.md": "skill pdf (license: only says something about the file; its name 'portable' is "
-        "not that of its folder, which counts)",
-        ".claude/skills/mute/SKILL.md": "not used: the skill is skipped: it has no description, which says when it is "
-        "of use, and no text",
+        "not that of its folder, which is used)",
+        ".claude/skills/mute/SKILL.md": "not used: the skill is skipped: it has neither a "
+        "description, which says when to use it, nor text",
         ".claude/skills/modest/SKILL.md": "skill modest",
         ".claude/skills/empty/notes.md": "not used: its folder empty has no SKILL.md",
         ".claude/skills/lone.md": "not used: a skill is a folder with a SKILL.md",

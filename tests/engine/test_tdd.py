@@ -85,11 +85,11 @@ def test_what_comes_too_early_is_refused_with_the_next_step(root: Path) -> None:
     refused = [n for n, m in enumerate(story.results) if m.text.startswith("/tdd:")]
     assert refused == [0, 2, 3, 6, 9]
     assert "Propose the plan" in texts[0]
-    assert "add.py is no file of tests" in texts[2]
-    assert "nothing is committed yet. Write the tests" in texts[3]
+    assert "add.py is not a test file" in texts[2]
+    assert "it is too early to commit. Write the tests" in texts[3]
     assert "seen failing" not in texts[4], "before there are tests, a failing run shows nothing"
     assert "seen failing" in texts[7]
-    assert f"nothing is committed yet. Make `{TESTS}` pass" in texts[9]
+    assert f"it is too early to commit. Make `{TESTS}` pass" in texts[9]
     assert "seen passing" not in texts[10] and "seen passing" in texts[12]
 
 
@@ -123,7 +123,7 @@ def test_what_counts_as_seen_failing(root: Path, command: str, counts: bool) -> 
     story = world(root, [PLAN, RED, call("Bash", command=command), {"text": "So?"}], Person())
     story.answers = [Approve()]
     story.turn(overrides=LENT)
-    assert ("seen failing. The user looks" in story.results[2].text) == counts, story.results[2].text
+    assert ("seen failing. The user reviews" in story.results[2].text) == counts, story.results[2].text
 
 
 def test_tests_that_pass_at_once_ask_for_nothing(root: Path) -> None:
@@ -131,7 +131,7 @@ def test_tests_that_pass_at_once_ask_for_nothing(root: Path) -> None:
     story = world(root, [PLAN, easy, RUN, GREEN, {"text": "So?"}], Person())
     story.turn(overrides=LENT)
     assert "pass already" in story.results[2].text
-    assert story.results[3].text.startswith("/tdd: add.py is no file of tests")
+    assert story.results[3].text.startswith("/tdd: add.py is not a test file")
 
 
 def test_words_at_the_review_lead_back_to_the_tests(root: Path) -> None:
@@ -140,7 +140,7 @@ def test_words_at_the_review_lead_back_to_the_tests(root: Path) -> None:
     story = world(root, [PLAN, RED, RUN, GREEN, GREEN, more, RUN, GREEN, RUN, {"text": "Right?"}], person)
     story.turn(overrides=LENT)
     assert "said: test negative numbers too" in story.results[3].text
-    assert story.results[4].text.startswith("/tdd: add.py is no file of tests")
+    assert story.results[4].text.startswith("/tdd: add.py is not a test file")
     assert [a.kind for a in person.asked] == ["plan", "review", "review"]
     assert "seen passing" in story.results[8].text
 

@@ -116,7 +116,7 @@ def test_the_old_words_of_pre_tool_use(tmp_path: Path) -> None:
         ('{"decision": "bl', "printed invalid JSON"),
         ("{" * 100_000, "printed invalid JSON"),
         ('{"continue": "no"}', "its answer is not understood: continue is not true or false"),
-        ('{"systemMessage": 5}', "its answer is not understood: systemMessage is no text"),
+        ('{"systemMessage": 5}', "its answer is not understood: systemMessage is not text"),
         ('{"hookSpecificOutput": []}', "its answer is not understood: hookSpecificOutput is not an object"),
         (
             '{"hookSpecificOutput": {"hookEventName": "Stop"}}',

@@ -160,7 +160,7 @@ def test_only_hooks_of_the_persons_own_may_allow(tmp_path: Path) -> None:
     assert Step(tmp_path, "PreToolUse", answer).result.verdict == "allow"
     theirs = Step(tmp_path, "PreToolUse", answer, own=False)
     assert theirs.result.verdict == ""
-    assert theirs.ran[0].note.startswith("its allow does not count")
+    assert theirs.ran[0].note.startswith("its allow was ignored")
     assert Step(tmp_path, "PreToolUse", "exit 2", own=False).result.verdict == "deny"
 
 
