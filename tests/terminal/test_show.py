@@ -130,7 +130,7 @@ def test_a_hook_is_told_where_its_answer_is_not_told_otherwise() -> None:
     failed = ran.but(outcome="error", exit_code=1, note="exited with 1: oh")
     assert Screen().see(started, ran, refused) == []
     assert Screen().see(more, failed) == [
-        "  hook Stop `./check`: says no, 1.2 s: write tests\\x1b[31m",
+        "  hook Stop `./check`: refused, 1.2 s: write tests\\x1b[31m",
         "  hook Stop `./check`: failed, 1.2 s: exited with 1: oh",
     ]
     assert Screen(verbose=True).see(ran) == ["  hook Stop `./check`: ok, 1.2 s"]
