@@ -1,7 +1,7 @@
-"""The Python API: a conversation with the agent, in a program of your own. See docs/embedding.md.
+"""The Python API: a conversation with the agent, in your own program. See docs/embedding.md.
 
-What is stable of it is exported by `agent_cli`. Nothing is printed, no signal handler is installed, and the process is
-never ended; a mistake is a `UsageError` with one sentence.
+Its stable part is exported by `agent_cli`. It prints nothing, installs no signal handlers, and never ends the process;
+user errors raise `UsageError` with one sentence.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from agent_tools.text import counted
 
 Events = Generator[Event, None, None]
 _RETRY_SECONDS = 0.05
-# What the messages of the program call options.
+# The parameters' names for the options in the program's messages.
 _PARAMETERS = {"--settings:1:": "settings:", "--settings": "settings", "--json-schema": "schema",
                "--fork-session": "fork=True"}  # fmt: skip
 _RUNNING = "A turn of this session is running: wait for its end, or close its stream."
@@ -65,14 +65,21 @@ def open_agent(
 ) -> AgentSession:
     """Open a conversation with the agent; use it as a context manager, or call `close`.
 
-    cwd: the folder to work in, by default the current one. model: as provider/model; by default that of the settings.
-    approve: decides about a call that no rule allows: a function, "deny", or "suspend", which leaves it for
-    `AgentSession.approve`. answer: answers the model's questions, and decides about its plans; by default the model
-    decides its own questions, and plans wait. tools: beside the built-in ones, which the setting `tools` chooses.
-    hooks: functions by event. settings: a mapping with the keys of the settings file, or the path of such a file; it
-    goes before the user's own files. resume: a session's ID or name, or True for the latest of the folder. fork: a copy
-    of that session, under a new ID. schema: a JSON schema that the answer must fit, see `Result.output`. save: keep the
-    session on disk, where `agent -r` finds it. bare: read no settings and no memory files.
+    cwd: the folder to work in; default: the current one.
+    model: as provider/model; default: that of the settings.
+    approve: decides about calls that no rule allows: a function, "deny", or "suspend", which leaves them for
+        `AgentSession.approve`.
+    answer: a function that answers the model's questions and decides about its plans; by default the model decides its
+    own
+        questions, and plans are suspended.
+    tools: in addition to the built-in ones, which the setting `tools` chooses.
+    hooks: functions by event.
+    settings: a mapping with the keys of the settings file, or the path of such a file; overrides the user's own files.
+    resume: a session's ID or name, or True for the latest of the folder.
+    fork: copy that session under a new ID.
+    schema: a JSON schema that the answer must fit, see `Result.output`.
+    save: store the session on disk, where `agent -r` finds it.
+    bare: read no settings and no memory files.
 
     Raises UsageError.
     """
@@ -104,10 +111,12 @@ def open_agent(
 
 
 class AgentSession:
-    """A conversation with the agent, made by `open_agent`; a context manager that closes itself.
+    """A conversation with the agent, created by `open_agent`; a context manager that closes itself.
 
-    One turn runs at a time, on any thread; any other may `interrupt` it. warnings: what a user should know of settings
-    and session, in sentences. result: how the latest turn ended; None while one runs.
+    One turn runs at a time, on any thread; any other thread may `interrupt` it.
+
+    warnings: notices about settings and session, in sentences.
+    result: result of the latest turn; None while one runs.
     """
 
     def __init__(self, options: RunOptions, place: RunEnvironment, callbacks: Callbacks, embedded: Embedded) -> None:
@@ -145,7 +154,7 @@ class AgentSession:
         return reopen(agent.header.session_id, self._place, self._options, answering, warn, embedded=embedded)
 
     def _remember(self, event: Event) -> None:
-        """Take down what a log would, for a session that has none."""
+        """Record what a log would, for a session that has none."""
         self._replay.take(event, time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()))
 
     @property
@@ -160,14 +169,14 @@ class AgentSession:
     def run(self, text: str) -> Result:
         """Send a message and run the turn it starts to its end.
 
-        Raises UsageError where it cannot be sent, and whatever a function of yours that is asked raises.
+        Raises UsageError if it cannot be sent, and whatever one of your functions raises.
         """
         return self._to_the_end(self.stream(text))
 
     def stream(self, text: str) -> Events:
-        """Send a message; yields the events of the turn it starts as they happen. `result` is how it ended.
+        """Send a message; yield the events of the turn it starts as they happen. `result` is set at its end.
 
-        Leaving the iteration before its end interrupts the turn. Raises as `run`.
+        Leaving the iteration early interrupts the turn. Raises as `run`.
         """
         self._check_ready()
         if self._waiting is not None:
@@ -182,33 +191,33 @@ class AgentSession:
         )
 
     def pending(self) -> tuple[Pending, ...]:
-        """What waits for a decision: calls to approve or reject, and questions, plans and reviews to answer."""
+        """The pending decisions: calls to approve or reject; questions, plans and reviews to answer."""
         waiting = self._waiting
         if waiting is None:
             return ()
         return tuple(waiting.requests.get(i) or waiting.questions[i] for i in waiting.undecided)
 
     def approve(self, call_id: str = "", *, mode: Mode | None = None) -> None:
-        """Approve a call that waits, a plan or a review; without an ID all but questions. `resume` carries it out.
+        """Approve a pending call, plan or review; without an ID all but questions. `resume` carries it out.
 
         mode: for a plan, the permission mode to continue in. Raises UsageError.
         """
         if mode is not None and mode not in MODES:
-            raise UsageError(f"{mode!r} is no permission mode; the modes are: {', '.join(MODES)}.")
+            raise UsageError(f"{mode!r} is not a permission mode; the modes are: {', '.join(MODES)}.")
         for asked in self._chosen(call_id):
             if isinstance(asked, QuestionAsked) and asked.kind == "questions":
                 if call_id:
-                    raise UsageError(f"{call_id} is a question: give it words with answer.")
+                    raise UsageError(f"{call_id} is a question: reply to it with answer.")
                 continue
             self._decide(asked, "approve", mode=mode or "")
 
     def reject(self, call_id: str = "", reason: str = "") -> None:
-        """Reject what waits, without an ID all of it. reason: what the model reads. Raises UsageError."""
+        """Reject a pending decision, without an ID all of them. reason: sent to the model. Raises UsageError."""
         for asked in self._chosen(call_id):
             self._decide(asked, "reject", reason)
 
     def answer(self, call_id: str, *words: str) -> None:
-        """Answer questions (a text, label or number for each), or say what to change of a plan. Raises UsageError."""
+        """Answer questions (a text, label or number for each), or comment on a plan. Raises UsageError."""
         asked = self._chosen(call_id)[0]
         if not isinstance(asked, QuestionAsked):
             raise UsageError(f"{call_id} is a call that waits for approval: use approve or reject.")
@@ -218,11 +227,11 @@ class AgentSession:
         self._decide(asked, "answer", text)
 
     def resume(self) -> Result:
-        """Continue the turn that waited, once all is decided, or that was interrupted. Raises UsageError."""
+        """Continue a suspended turn once all is decided, or an interrupted one. Raises UsageError."""
         return self._to_the_end(self.resume_stream())
 
     def resume_stream(self) -> Events:
-        """The same as `resume`, with the events as `stream` yields them."""
+        """Do the same as `resume`, yielding the events as `stream` does."""
         self._check_ready()
         conversation, waiting = self._agent.conversation, self._waiting
         if waiting is not None and waiting.undecided and not self._callbacks.attended:
@@ -248,7 +257,7 @@ class AgentSession:
         return self._begin(begin)
 
     def fork(self) -> AgentSession:
-        """Open a copy of this session under an ID of its own; both go on independently. Raises UsageError."""
+        """Open a copy of this session under a new ID; both continue independently. Raises UsageError."""
         self._check_ready()
         if self._waiting is not None:
             raise UsageError("This session waits for a decision, and is not copied: decide and resume it first.")
@@ -262,13 +271,13 @@ class AgentSession:
         return copy
 
     def interrupt(self) -> None:
-        """Stop the turn that runs, from another thread or a function that is asked. Its stream then ends."""
+        """Stop the running turn, from another thread or from one of your functions. Its stream then ends."""
         self._agent.conversation.interrupt()
 
     def close(self) -> None:
-        """End the turn that runs, background commands, MCP servers and the sandbox; release the session.
+        """Stop the running turn, background commands, MCP servers and the sandbox; release the session.
 
-        Raises UsageError where a function that the turn is waiting for calls it.
+        Raises UsageError if called by a function that the turn is waiting for.
         """
         while not self._lock.acquire(timeout=_RETRY_SECONDS):
             events = self._events()
@@ -307,14 +316,14 @@ class AgentSession:
     def _begin(self, start: Callable[[], Generator[Event, None, TurnResult]]) -> Events:
         known: list[Callable[[], Events | None]] = []
         events = self._turn(start, known)
-        # Not held, so that a stream that is dropped half way ends its turn.
+        # A weak reference: a stream that is dropped half way must end its turn.
         known.append(weakref.ref(events))
         return events
 
     def _turn(
         self, start: Callable[[], Generator[Event, None, TurnResult]], known: list[Callable[[], Events | None]]
     ) -> Events:
-        """Run a turn as its events are asked for. known: where this generator is found."""
+        """Run a turn as its events are consumed. known: references to this generator."""
         self._check_ready()
         if not self._lock.acquire(blocking=False):
             raise UsageError(_RUNNING)
@@ -347,9 +356,9 @@ class AgentSession:
             raise self._callbacks.error
 
     def _wind_up(self, run: Generator[Event, None, TurnResult]) -> TurnResult:
-        """Interrupt a turn whose events nobody wants any more, and run it to its end."""
+        """Interrupt a turn whose events are no longer consumed, and run it to its end."""
         while True:
-            # Before each step: what comes before the turn itself can be interrupted, too, and forgets it.
+            # Before each step: the steps before the turn itself can be interrupted, too, and reset the token.
             self._agent.conversation.interrupt()
             try:
                 next(run)
@@ -362,12 +371,12 @@ class AgentSession:
             restored = self._restored()
             self._waiting = restored.waiting if restored is not None else self._replay.waiting()
             if self._waiting is not None:
-                # The grants of this process hold already.
+                # The grants of this process are already active.
                 restore_suspended(self._agent, self._waiting.but(grants=()), *self._callbacks.pair())
         self.result = result_of(ended, self.session_id, self.pending(), structured=self._agent.structured)
 
     def _restored(self) -> Restored | None:
-        """What the log says of this session; None where there is none."""
+        """Return the session restored from its log; None if there is none."""
         if not self._agent.settings.save_sessions:
             return None
         try:
@@ -376,7 +385,7 @@ class AgentSession:
             return None
 
     def _chosen(self, call_id: str) -> list[Pending]:
-        """The one that is named of what waits, or all. Raises UsageError."""
+        """Return the named pending decision, or all. Raises UsageError."""
         self._check_ready()
         waiting = self.pending()
         if not waiting:

@@ -1,4 +1,4 @@
-"""Who wrote a line: followed back through the snapshots of all sessions of a project to the call that brought it."""
+"""Find who wrote a line: follow it back through the snapshots of all sessions to the call that added it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from agent_tools.record import Value
 
 
 class Written(Value):
-    """The call that wrote a line, its turn, and the session."""
+    """The call that wrote a line, with its turn and session."""
 
     session: str
     turn: RecordedTurn
@@ -21,7 +21,7 @@ class Written(Value):
 
 
 def blame_line(store: Store, path: str, line: int, lines: list[str]) -> Written | None:
-    """The call that wrote a line (from 1) of a file, which has these lines now; None where none of ours did.
+    """Return the call that wrote a line (from 1) of a file with the given lines; None if no call of ours did.
 
     Raises StoreError.
     """
@@ -38,7 +38,7 @@ def blame_line(store: Store, path: str, line: int, lines: list[str]) -> Written 
 
 
 def _same(old: list[str], new: list[str], at: int) -> int | None:
-    """Where a line of the new text stands in the old one; None where it is not there."""
+    """Return the position of a new line in the old text; None if it is not in it."""
     moved = 0
     for i1, i2, j1, j2 in changes(old, new):
         if j1 <= at < j2:
@@ -49,7 +49,7 @@ def _same(old: list[str], new: list[str], at: int) -> int | None:
 
 
 def _versions(store: Store, path: str) -> Iterator[tuple[Written, list[str], list[str]]]:
-    """Each call that changed the file, in order, with the file's lines before and after it."""
+    """Yield each call that changed the file, in order, with the file's lines before and after it."""
     calls: list[Written] = []
     for file in (store.where.folder / "sessions").glob("*.records"):
         story = read_history(Manifest(file).read())
@@ -70,8 +70,8 @@ def _versions(store: Store, path: str) -> Iterator[tuple[Written, list[str], lis
 
 
 def _object(shots: tuple[Snapshot, ...], path: str) -> str:
-    """How git names a file of a snapshot."""
-    # A named file is also in the state of its folder, unless that was not looked at.
+    """Return git's name for a file of a snapshot."""
+    # A named file is also in its folder's snapshot, unless that folder was not scanned.
     for shot in sorted(shots, key=lambda s: s.base == "/"):
         if path.startswith(f"{shot.base.rstrip('/')}/") and "\n" not in path:
             return f"{shot.tree}:{os.path.relpath(path, shot.base)}"

@@ -1,4 +1,4 @@
-"""Files as snapshots have them and as they are on the disk now, in one form that can be compared."""
+"""States of files, in snapshots and on disk, in one comparable form."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LARGEST = 2 << 30
 class FileState(Value, tag="State"):
     """A file or a link: the object with its content, and its permissions (0 for a link).
 
-    unkept: why its content is not kept; the object is then only a mark by which a change of it is seen.
+    unkept: why its content is not stored; the object is then only a signature that changes with the file.
     """
 
     oid: str
@@ -34,7 +34,7 @@ class FileState(Value, tag="State"):
 
 
 class AmbiguousStateError(Exception):
-    """What stands at a path is no file that can be compared; the text says what. link: one that is in its way."""
+    """The object at a path is no comparable file; the message says what it is. link: a link that is in the way."""
 
     def __init__(self, text: str, link: str = "") -> None:
         super().__init__(text)
@@ -42,9 +42,10 @@ class AmbiguousStateError(Exception):
 
 
 class FileChange(Value):
-    """What a stretch of work did to one file: how it was before, how it was left, and why that is not certain.
+    """The change of one file by a series of calls: before, after, and why that is uncertain.
 
-    late: an earlier call of the stretch did not have it, so that one may have changed it unseen, where git ignores it.
+    late: a call after the first was the first to have it, so an earlier one may have changed it unseen if git ignores
+    it.
     """
 
     path: str
@@ -54,17 +55,17 @@ class FileChange(Value):
     late: bool = False
 
 
-# The files that a change left other than it found them, by absolute path.
+# Changed files by absolute path: state before and after.
 Differences = dict[str, tuple[FileState | None, FileState | None]]
 
 
 def touched(store: Store, changes: Sequence[RecordedChange]) -> dict[str, FileChange]:
-    """What changes, in order, did to each file; by absolute path. Raises StoreError."""
+    """Return the combined effect of changes, in order, on each file; by absolute path. Raises StoreError."""
     return merge_changes(changes, all_differences(store, changes))
 
 
 def merge_changes(changes: Sequence[RecordedChange], each: Sequence[Differences]) -> dict[str, FileChange]:
-    """What changes, in order, did to each file, from what each of them did."""
+    """Combine the effects of changes, in order, on each file."""
     found: dict[str, FileChange] = {}
     for number, (change, differences) in enumerate(zip(changes, each, strict=True)):
         for path, (old, new) in differences.items():
@@ -80,7 +81,7 @@ def merge_changes(changes: Sequence[RecordedChange], each: Sequence[Differences]
 
 
 def all_differences(store: Store, changes: Sequence[RecordedChange]) -> list[Differences]:
-    """For each change the files that differ. A change without an end is compared with how things are now.
+    """Return the differing files of each change. A change without an end is compared with the present state.
 
     Raises StoreError.
     """
@@ -100,7 +101,7 @@ def all_differences(store: Store, changes: Sequence[RecordedChange]) -> list[Dif
 
 
 class _Reader:
-    """Reads trees and permissions of a store, each once. pairs: the states that will be compared."""
+    """Reads trees and permissions of a store, each once. pairs: the snapshots that will be compared."""
 
     def __init__(self, store: Store, pairs: Iterable[tuple[Snapshot, Snapshot]] = ()) -> None:
         self._store = store
@@ -108,7 +109,7 @@ class _Reader:
         self._modes: dict[str, FileModes] = {}
 
     def differences(self, start: Snapshot, end: Snapshot) -> Differences:
-        """The files of a folder that differ between two of the states. Raises StoreError."""
+        """Return the files of a folder that differ between two snapshots. Raises StoreError."""
         old, new = self.modes(start.perms), self.modes(end.perms)
         found: Differences = {}
         for path, mode, mode2, oid, oid2 in self._rows.get((start.tree, end.tree), ()):
@@ -121,7 +122,7 @@ class _Reader:
                 found[place] = pair
         if start.perms == end.perms:
             return found
-        # Where other permissions are the usual ones, any file may have changed.
+        # If the usual permissions differ, any file may have changed.
         odd = sorted(old.odd.keys() | new.odd.keys()) if old.usual == new.usual else None
         for path, state in self.entries(end, odd).items():
             if os.path.join(start.base, path) in found:
@@ -133,7 +134,7 @@ class _Reader:
         return found
 
     def entries(self, shot: Snapshot, paths: Iterable[str] | None) -> dict[str, FileState]:
-        """The states of some files of a tree, or of all. Raises StoreError."""
+        """Return the states of some files of a tree, or of all. Raises StoreError."""
         names = [""] if paths is None else list(paths)
         found = {}
         for at in range(0, len(names), 500):
@@ -158,13 +159,13 @@ class _Reader:
 
 
 def _unkept(shot: Snapshot, path: str) -> FileState | None:
-    """What stands for a file that is not in a snapshot; None where it is, or is a repository of its own."""
+    """Return a stand-in for a file that a snapshot skipped; None for other files, and for nested repositories."""
     why, mark = shot.skipped.get(path, ("", ""))
     return FileState(f"~{mark}", 0, unkept=why) if mark else None
 
 
 def snapshot_entry(store: Store, shot: Snapshot, path: str) -> FileState | None:
-    """The state of one file of a snapshot, by absolute path. Raises StoreError."""
+    """Return the state of one file of a snapshot, by absolute path. Raises StoreError."""
     relative = os.path.relpath(path, shot.base)
     return _Reader(store).entries(shot, [relative]).get(relative)
 
@@ -176,7 +177,9 @@ def _state(path: str, mode: str, oid: str, modes: FileModes) -> FileState | None
 
 
 def current_state(path: str) -> FileState | None:
-    """What stands at an absolute path now, no link followed; None for nothing. Raises AmbiguousStateError."""
+    """Return the state of an absolute path now, without following links; None for nothing. Raises
+    AmbiguousStateError.
+    """
     folder, name = os.path.split(path)
     try:
         directory = open_directory(Path(folder))
@@ -191,7 +194,7 @@ def current_state(path: str) -> FileState | None:
         if stat.S_ISDIR(state.st_mode):
             raise AmbiguousStateError("a folder is there")
         if not stat.S_ISREG(state.st_mode):
-            raise AmbiguousStateError("something is there that is no file")
+            raise AmbiguousStateError("something other than a file is there")
         if state.st_size > _LARGEST:
             raise AmbiguousStateError("too large to be compared")
         descriptor = open_regular(name, dir_fd=directory)
@@ -206,9 +209,9 @@ def current_state(path: str) -> FileState | None:
 
 
 def _through_link(folder: str) -> FileState | None:
-    """Nothing, where a folder on the way is missing.
+    """Return None if a folder on the way is missing.
 
-    Raises AmbiguousStateError where a link, or a file, is in its place.
+    Raises AmbiguousStateError if a link or a file is in its place.
     """
     here = folder
     while here != os.path.dirname(here):  # noqa: PTH120

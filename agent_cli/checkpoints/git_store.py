@@ -1,7 +1,7 @@
-"""Git as the engine of the store of snapshots: plumbing only, on a git folder of ours, never on the user's.
+"""Git plumbing for the snapshot store, on a git folder of our own, never on the user's.
 
 The repository's own configuration is not read, so none of its filters, hooks or monitors can run; attributes are
-overridden, so that contents are kept byte by byte. Of the user's repository only the objects are read, as alternates.
+overridden, so that contents are stored byte by byte. Of the user's repository only the objects are read, as alternates.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ _CONFIG = """[core]
 \tauto = 0
 """
 _ATTRIBUTES = "* -text -crlf !eol -ident !filter !working-tree-encoding\n"
-# What no project wants to have kept, where no .gitignore of a repository says so.
+# Ignored everywhere, for repositories whose .gitignore does not list them.
 _JUNK = "node_modules/\n.venv/\nvenv/\n__pycache__/\n.tox/\n.nox/\n.mypy_cache/\n.pytest_cache/\n.ruff_cache/\n"
 SECONDS = 60.0
-# Bytes that git may print: contents of files are among that.
+# Limit in bytes for git's output, which includes contents of files.
 MOST = 2 << 30
 
 # A file that differs between two trees: path, old and new mode, old and new object.
@@ -56,11 +56,11 @@ Row = tuple[str, str, str, str, str]
 
 
 class StoreError(Exception):
-    """A snapshot could not be made or read; the text says why."""
+    """A snapshot could not be made or read; the message says why."""
 
 
 class TooManyFilesError(StoreError):
-    """A folder has more files than can be looked at around each call."""
+    """A folder has more files than can be scanned around each call."""
 
 
 def find_snapshot_git(path: str, root: str) -> str:
@@ -72,15 +72,16 @@ def find_snapshot_git(path: str, root: str) -> str:
 
 
 def oid_of(data: bytes) -> str:
-    """The name under which git keeps a content."""
+    """Return the object ID that git gives a content."""
     return hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
 
 
 class Git:
-    """Runs git on the folder `home` (made where it is missing).
+    """Runs git on the folder `home`, which is created if missing.
 
-    program: see `find_git`. objects: folders of objects that need not be kept again. ignored: patterns of names that
-    the user has git ignore; None outside of repositories.
+    program: see `find_snapshot_git`.
+    objects: object folders whose contents need not be stored again.
+    ignored: global ignore patterns of the user; None outside of repositories.
     """
 
     def __init__(self, home: Path, program: str, objects: Sequence[str] = (), ignored: str | None = None) -> None:
@@ -89,7 +90,7 @@ class Git:
         self._objects = tuple(objects)
         self._run = guarded_git.store(program, str(home), self._objects)
         self._own = guarded_git.store(program, str(home))
-        # Held by every git that runs, so that a program that is killed does not let the next one in beside its git.
+        # Inherited by every git that runs, so that after a crash the lock lasts until its git has ended.
         self.lock = -1
         self._make(_JUNK if ignored is None else ignored)
 
@@ -112,9 +113,9 @@ class Git:
         seconds: float = SECONDS,
         own: bool = False,
     ) -> bytes:
-        """What git prints, started in the folder `tree`, its work tree. Raises StoreError.
+        """Run git in the folder `tree`, its work tree, and return its output. Raises StoreError.
 
-        own: only our own objects count.
+        own: use only our own objects.
         """
         process = self.start(*words, tree=tree, index=index, own=own)
         try:
@@ -135,7 +136,7 @@ class Git:
     def start(
         self, *words: str, tree: str = "/", index: Path | None = None, own: bool = False
     ) -> subprocess.Popen[bytes]:
-        """A running git. Raises StoreError."""
+        """Start git. Raises StoreError."""
         env = {"GIT_WORK_TREE": tree} | ({} if index is None else {"GIT_INDEX_FILE": str(index)})
         held = (self.lock,) if self.lock >= 0 else ()
         try:
@@ -144,7 +145,7 @@ class Git:
             raise StoreError(str(error)) from None
 
     def keep(self, data: bytes) -> str:
-        """Store the content of a file; its object. Raises StoreError."""
+        """Store the content of a file; return its object ID. Raises StoreError."""
         oid = oid_of(data)
         path = self.home / "objects" / oid[:2] / oid[2:]
         try:
@@ -155,11 +156,11 @@ class Git:
         return oid
 
     def blob(self, oid: str) -> bytes:
-        """The content of an object. Raises StoreError."""
+        """Return the content of an object. Raises StoreError."""
         return self.run("cat-file", "blob", oid)
 
     def blobs(self, oids: Iterable[str]) -> dict[str, bytes]:
-        """The contents of the objects that are there. Raises StoreError."""
+        """Return the contents of the objects that exist. Raises StoreError."""
         out = self.run("cat-file", "--batch", feed="\n".join([*oids, ""]).encode())
         found, at = {}, 0
         while at < len(out):
@@ -173,7 +174,7 @@ class Git:
         return found
 
     def have(self, oids: Iterable[str], *, own: bool = False) -> dict[str, int]:
-        """Those of the objects that are there, with their sizes. Raises StoreError."""
+        """Return the sizes of the objects that exist. Raises StoreError."""
         wanted = list(dict.fromkeys(oids))
         if not wanted:
             return {}
@@ -183,7 +184,7 @@ class Git:
         return {row[0]: int(row[1]) for row in rows if len(row) == 2 and row[1].isdigit()}
 
     def differences(self, pairs: Iterable[tuple[str, str]]) -> dict[tuple[str, str], list[Row]]:
-        """For each pair of trees that are not the same, the files that differ. Raises StoreError."""
+        """Return the differing files of each pair of unequal trees. Raises StoreError."""
         wanted = {pair for pair in pairs if pair[0] != pair[1]}
         feed = "".join(f"{old} {new}\n" for old, new in wanted).encode()
         out = self.run("diff-tree", "--stdin", "-r", "-z", "--no-renames", feed=feed) if wanted else b""
@@ -206,7 +207,7 @@ class Git:
         return found
 
     def borrowed(self) -> str:
-        """A mark that changes when objects that are not kept again may have gone: packed anew, another repository."""
+        """Return a signature that changes when borrowed objects may be gone: repacked, or another repository."""
         marks = []
         for folder in self._objects:
             try:
@@ -217,7 +218,7 @@ class Git:
         return " ".join(marks)
 
     def is_whole(self, tree: str) -> bool:
-        """Whether everything in a tree is there."""
+        """Return True if all objects of a tree exist."""
         try:
             found = self.run("rev-list", "--objects", "--no-object-names", "--missing=print", tree)
         except StoreError:
@@ -225,16 +226,18 @@ class Git:
         return b"?" not in found
 
     def pack(self, oids: Iterable[str], *, own: bool = False) -> str:
-        """Keep the objects as a pack of our own; its name. Raises StoreError."""
+        """Store the objects as a pack of our own; return its name. Raises StoreError."""
         feed = "\n".join([*oids, ""]).encode()
         words = ("pack-objects", "-q", "--window=0", "--compression=1", str(self.home / "objects/pack/pack"))
         return self.run(*words, feed=feed, own=own, seconds=600).decode().strip()
 
 
 def objects_of(root: Path) -> list[str]:
-    """The folder of objects of the repository at `root`; none where there is none, or of another kind than ours."""
+    """Return the object folder of the repository at `root`; none if there is none, or its hash format differs from
+    ours.
+    """
     folders = git_folders(root) if os.path.lexists(root / ".git") else []
-    if folders and look_at_repository(root).odd:  # a store that leads elsewhere, or would keep git waiting
+    if folders and look_at_repository(root).odd:  # an object folder that leads elsewhere, or would block git
         return []
     for folder in folders[:1]:
         config = _text(folder / "config")
@@ -247,7 +250,7 @@ def objects_of(root: Path) -> list[str]:
 
 
 def ignored_in(root: Path, home: str) -> str | None:
-    """The patterns beside .gitignore by which git ignores files in a repository; None where `root` is none."""
+    """Return the ignore patterns of a repository apart from .gitignore; None if `root` is no repository."""
     if not os.path.lexists(root / ".git"):
         return None
     found = [folder / "info/exclude" for folder in git_folders(root)]

@@ -1,6 +1,6 @@
-"""Temporary files that an undo leaves where it is killed: written down before they are made, removed later.
+"""Temporary files that a killed undo leaves behind: recorded before they are created, removed later.
 
-A restore holds the store's lock, and so does the removal of what is left.
+A restore holds the store's lock, and so does the removal of leftovers.
 """
 
 from __future__ import annotations
@@ -23,13 +23,14 @@ _LARGEST = 64 << 20
 
 @contextmanager
 def temporary_name(store: Path, folders: Iterable[str]) -> Iterator[str]:
-    """A name for temporary files in these folders. Nothing of that name is left, at the latest after the next start.
+    """Yield a name for temporary files in these folders; leftovers of that name are removed at the next start at the
+    latest.
 
     store: the folder of the store.
     """
     name = f".agent-{os.urandom(8).hex()}.tmp"
     note = {"name": name, "folders": sorted(set(folders))}
-    # On a full disk an undo is worth more than a note about it.
+    # On a full disk an undo is worth more than a record of it.
     with suppress(OSError):
         write_whole(store / _NOTE, json.dumps(note).encode("ascii"))
     try:
@@ -40,7 +41,7 @@ def temporary_name(store: Path, folders: Iterable[str]) -> Iterator[str]:
 
 
 def remove_leftovers(store: Path) -> None:
-    """Remove what an undo left that was killed. Called under the store's lock."""
+    """Remove the leftovers of a killed undo. Called under the store's lock."""
     try:
         note = json.loads(read_regular(store / _NOTE, _LARGEST))
         name, folders = str(note["name"]), [str(f) for f in note["folders"]]
@@ -60,7 +61,7 @@ def remove_leftovers(store: Path) -> None:
 
 
 def remove_at_start(store: Path) -> None:
-    """The same, where there is any and nobody else is at the store."""
+    """Remove leftovers at the start, unless another process uses the store."""
     if not os.path.lexists(store / _NOTE):
         return
     with suppress(OSError):

@@ -1,7 +1,7 @@
-"""What was kept of a session, as an append-only file of JSON lines: turns, the state around each call, what was undone.
+"""The records of a session, as an append-only file of JSON lines: turns, the state around each call, undos.
 
-A state is written before the call runs; where the program dies, the call stands without an end and what it changed is
-not certain. A line that cannot be read is left out.
+A state is written before the call runs; if the program dies, the call has no end and its changes are uncertain. A line
+that cannot be read is skipped.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from agent_tools.record import DecodeError, Value, from_json, to_json
 
 
 class RecordedTurn(Value, tag="Turn"):
-    """A turn that changed something. text: what the user said. messages: how long the history was before it."""
+    """A turn that changed something. text: the user's message. messages: length of the history before it."""
 
     turn: int
     text: str
@@ -41,7 +41,7 @@ class Before(Value, tag="Before"):
 
 
 class After(Value, tag="After"):
-    """The state when it had ended. Only what is other than before is said: of the shots, those that differ."""
+    """The state after a call. Contains only differences from before: of the shots, those that differ."""
 
     call: str
     shots: tuple[Snapshot, ...]
@@ -49,9 +49,9 @@ class After(Value, tag="After"):
 
 
 class Undone(Value, tag="Undone"):
-    """Files were put back, by an undo of turns or a redo of the undo with the number `of`: the state around that.
+    """Files were restored, by an undo of turns or a redo of the undo with the number `of`, with the state around it.
 
-    Without turns it took back a part of the turn `part` (0: of the one that ran), and is a change of it like any other.
+    Without turns it reverted a part of the turn `part` (0: of the running one), and is a change of it like any other.
     """
 
     kind: str
@@ -88,7 +88,7 @@ class Manifest:
             os.close(descriptor)
 
     def read(self) -> list[Record]:
-        """All records, in order; none where there is no such file."""
+        """Return all records, in order; none if the file does not exist."""
         return list(self._records())
 
     def _records(self) -> Iterator[Record]:
@@ -105,7 +105,7 @@ class Manifest:
 
 
 class RecordedChange(Value, tag="Change"):
-    """What one call, or one undo, did: the states around it. after: None where it never came to its end."""
+    """A change by one call, or one undo: the states around it. after: None if it never ended."""
 
     turn: int
     call: str
@@ -119,8 +119,12 @@ class RecordedChange(Value, tag="Change"):
 
 
 class CheckpointHistory(Value):
-    """A session as its records tell it. undone: the turns that are taken back now. ops: the undos and redos, numbered
-    by their place; open_undos: those that a redo could take back, the latest last."""
+    """A session as recorded.
+
+    undone: turns that are undone now.
+    ops: the undos and redos, numbered by their position.
+    open_undos: the undos that a redo could revert, the latest last.
+    """
 
     turns: dict[int, RecordedTurn]
     changes: tuple[RecordedChange, ...]
@@ -130,11 +134,11 @@ class CheckpointHistory(Value):
 
 
 def read_history(records: list[Record]) -> CheckpointHistory:
-    """Join the records."""
+    """Build the history from records."""
     turns: dict[int, RecordedTurn] = {}
     begun: dict[str, Before] = {}
     changes: list[RecordedChange] = []
-    # Where the latest call of an ID stands: after going back some providers give the same ones again.
+    # The position of the latest call with an ID: after a rewind some providers use the same ones again.
     places: dict[str, int] = {}
     undone: set[int] = set()
     ops: list[Undone] = []

@@ -1,6 +1,6 @@
-"""The store kept small: what is old goes, and, where it is still too large, the oldest of the rest.
+"""Limit the size of the store: remove what is old, then the oldest of the rest while it is too large.
 
-How long nothing was done with something, in time that the program saw pass.
+Ages are measured in time that the program saw pass, so that a changed clock removes nothing.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from agent_tools.fs.private import write_whole
 from agent_tools.fs.safe_read import read_regular
 from agent_tools.record import to_json
 
-# What a jump can add to an age, and all that counts of a longer pause.
+# How much a clock jump can add to an age; longer pauses count as this much.
 STEP = 3 * 86_400
 _LARGEST = 64 << 20
 
 
 class Idle:
-    """The ages of things by name, kept in a file from look to look. now: the clock, in seconds."""
+    """The ages of items by name, stored in a file between runs. now: the clock, in seconds."""
 
     def __init__(self, path: Path, now: float) -> None:
         self._path, self._now = path, now
         self._lived = 0.0
-        # By name: the time of the last change, and how much had passed by then.
+        # By name: the time of the last change, and the accumulated time at that point.
         self._seen: dict[str, tuple[float, float]] = {}
         with suppress(OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
             kept = json.loads(read_regular(path, _LARGEST))
@@ -38,13 +38,13 @@ class Idle:
             self._seen = {str(name): (float(t), float(lived)) for name, (t, lived) in kept["seen"].items()}
 
     def seconds(self, name: str, changed: float) -> float:
-        """For how long nothing was done with what was last changed at this time."""
+        """Return how long an item last changed at this time has been idle."""
         if name not in self._seen or self._seen[name][0] != changed:
             self._seen[name] = (changed, self._lived)
         return self._lived - self._seen[name][1]
 
     def save(self, there: Collection[str]) -> None:
-        """Keep the ages of what is there. Raises OSError."""
+        """Store the ages of the items that exist. Raises OSError."""
         seen = {name: found for name, found in self._seen.items() if name in there}
         data = {"at": self._now, "lived": self._lived, "seen": seen}
         write_whole(self._path, json.dumps(data).encode("ascii"), sync=False)
@@ -55,16 +55,16 @@ _MARK = "pruned"
 
 
 def is_due(folder: Path, most: int, now: float) -> bool:
-    """Whether a store has not been pruned for a day, or is too large."""
+    """Return True if a store was not pruned for a day, or is too large."""
     try:
-        # A clock that was ahead, and is right again, must not put it off until then.
+        # A clock that was ahead and is correct again must not delay pruning until then.
         return abs(now - os.stat(folder / _MARK).st_mtime) > DAY or folder_size(folder) > most  # noqa: PTH116
     except OSError:
         return True
 
 
 def folder_size(folder: Path) -> int:
-    """The bytes of all files below a folder; 0 where there is none."""
+    """Return the bytes of all files below a folder; 0 if it does not exist."""
     total = 0
     for here, _, names in os.walk(folder):
         for name in names:
@@ -74,8 +74,9 @@ def folder_size(folder: Path) -> int:
 
 
 def prune(store: Store, days: float, most: int, now: float) -> None:
-    """Let go of sessions and of other projects with which nothing was done for `days`, then of the oldest work until
-    the store has at most `most` bytes. Raises StoreError."""
+    """Remove sessions and other projects that were idle for `days`, then the oldest work until the store has at most
+    `most` bytes. Raises StoreError.
+    """
     folder = store.where.folder
     with store.locked():
         idle = Idle(folder / _MARK, now)
@@ -92,13 +93,13 @@ def prune(store: Store, days: float, most: int, now: float) -> None:
         while folder_size(folder) > most and _drop_oldest(folder):
             _pack(store)
         if folder_size(folder) > most:
-            # What is left is the state of the project itself.
+            # Only the state of the project itself is left.
             for left in (*folder.glob("index-*"), *_loose_and_packed(store.git.home)):
                 left.unlink(missing_ok=True)
 
 
 def _prune_others(folder: Path, days: float, idle: Idle) -> Iterator[str]:
-    """Remove the stores of projects that nobody worked on for so long; the names of those that stay.
+    """Remove the stores of projects that were idle for so long; yield the names of those that stay.
 
     folder: that of the store in use.
     """
@@ -114,7 +115,7 @@ def _prune_others(folder: Path, days: float, idle: Idle) -> Iterator[str]:
 
 
 def _manifests(folder: Path) -> list[Path]:
-    """The records of sessions, the oldest first."""
+    """Return the manifests of sessions, oldest first."""
     found = []
     for path in (folder / "sessions").glob("*.records"):
         with suppress(OSError):
@@ -123,7 +124,7 @@ def _manifests(folder: Path) -> list[Path]:
 
 
 def _drop_oldest(folder: Path) -> bool:
-    """Forget a session, or the older half of the only one; False where nothing is left to forget."""
+    """Remove a session, or the older half of the only one; return False if nothing is left to remove."""
     paths = _manifests(folder)
     if not paths:
         return False
@@ -144,12 +145,12 @@ def _drop_oldest(folder: Path) -> bool:
 
 
 def _shrunk(record: Record, turns: set[int], calls: set[str]) -> Record | None:
-    """What stays of a record."""
+    """Return what remains of a record, or None."""
     match record:
         case After(call=call):
             return record if call in calls else None
         case Undone(turns=undone, part=part):
-            # A redo names its undo by its place among them, so none is left out.
+            # A redo refers to its undo by position, so no record may be removed.
             whose = {*undone, part} - {0}
             return record if not whose or whose & turns else record.but(before=(), after=())
         case _:
@@ -157,7 +158,7 @@ def _shrunk(record: Record, turns: set[int], calls: set[str]) -> Record | None:
 
 
 def _pack(store: Store) -> None:
-    """Put all objects that are needed into one pack, and let go of the others."""
+    """Pack all objects that are needed, and delete the others."""
     wanted = sorted({oid for oid in _roots(store.where.folder) if oid})
     git = store.git
     there = git.have(wanted)

@@ -1,9 +1,9 @@
-"""Keeps the state around each call that may change files: what the engine's seam for that is given.
+"""Record the state around each call that may change files (the engine's `ChangeObserver`).
 
-A call that only writes named files costs a look at these; a command, or another program's tool, a look at the folders.
-What goes wrong here is said once, and never stops a turn.
+A call that only writes named files costs a look at these; a command, or another program's tool, a scan of the folders.
+Errors are reported once and never stop a turn.
 
-The files that a call names, beside those that a snapshot of its folder has: written ones, and what it would destroy.
+Also finds the files that a call names in addition to its folder's snapshot: written ones, and those it would destroy.
 """
 
 from __future__ import annotations
@@ -42,9 +42,14 @@ _ELSEWHERE = {"stash": "stash entries", "branch": "branches", "push": "pushes", 
 
 
 class Named(Value):
-    """Absolute paths of files. short: folders whose files are not listed, each with why. elsewhere: what a command
-    destroys that is no file. cleans: folders in which a `git clean` deletes ignored files. history: what is deleted of
-    git's own folders."""
+    """Absolute paths that a call names.
+
+    files: to store.
+    short: folders whose files are not listed, each with why.
+    elsewhere: targets that a command destroys and that are no files.
+    cleans: folders in which a `git clean` deletes ignored files.
+    history: deleted parts of git's own folders.
+    """
 
     files: tuple[str, ...] = ()
     short: tuple[tuple[str, str], ...] = ()
@@ -54,7 +59,7 @@ class Named(Value):
 
 
 def target_files(effects: Iterable[Effect], cwd: str, home: str, roots: tuple[str, ...], bounds: SizeLimits) -> Named:
-    """What the effects of a call name. Never raises for a command that cannot be read."""
+    """Return what the effects of a call name. Never raises for a command that cannot be parsed."""
     files: dict[str, None] = {}
     short: dict[str, str] = {}
     elsewhere: list[str] = []
@@ -86,7 +91,7 @@ def target_files(effects: Iterable[Effect], cwd: str, home: str, roots: tuple[st
 
 
 def _words(part: SimpleCommand, roots: tuple[str, ...]) -> Iterator[str]:
-    """The files in the folders worked in that a simple command names, and those anywhere that it is redirected to."""
+    """Yield the files in the session's folders that a simple command names, and all files that it redirects to."""
     words = [w for w in part.words[1:] if not w.why and not w.pattern]
     written = [r.target for r in part.redirects if not r.why and r.kind not in ("read", "network")]
     for start in part.cwds or ():
@@ -116,12 +121,14 @@ def _expanded(word: Word, cwd: str) -> list[str]:
 
 
 def _chooses(danger: Danger) -> bool:
-    """Whether a `find` deletes only what fits its conditions."""
+    """Return True if a `find` deletes only what matches its conditions."""
     return "~" in danger.flags and any(w.text[:1] == "-" and w.text != "-delete" for w in danger.part.words)
 
 
 def _below(target: str, bounds: SizeLimits) -> tuple[list[str], str, list[str]]:
-    """The files at and below a path, links not followed; why that is not all of them; and git's own folders there."""
+    """Return the files at and below a path, links not followed; why the list is incomplete; and git's own folders
+    there.
+    """
     if ".git" in target.split("/"):
         return [], "", [target] if os.path.lexists(target) else []
     if not _is_folder(target):
@@ -150,7 +157,7 @@ def _below(target: str, bounds: SizeLimits) -> tuple[list[str], str, list[str]]:
 
 
 def _real(path: str) -> str:
-    """The path with the links of its folders followed, and itself not."""
+    """Return the path with links of its folders resolved, but not of itself."""
     return os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))  # noqa: PTH120
 
 
@@ -174,7 +181,11 @@ _LISTED = 5
 
 
 class Recorder:
-    """Records one session. redact: takes secrets out of what is written in words. model: the name of who works."""
+    """Records one session.
+
+    redact: removes secrets from recorded text.
+    model: returns the label of the active model.
+    """
 
     def __init__(self, where: StoreConfig, redact: Callable[[str], str], model: Callable[[], str]) -> None:
         self._where = where
@@ -190,19 +201,19 @@ class Recorder:
 
     @property
     def store(self) -> Store:
-        """The store, opened when it is first needed. Raises StoreError."""
+        """The store, opened on first use. Raises StoreError."""
         if self._store is None:
             self._store = Store(self._where)
         return self._store
 
     @property
     def number(self) -> int | None:
-        """The number of the running or latest turn; None where it changed nothing."""
+        """The number of the running or latest turn; None if it changed nothing."""
         return self._written if self._written >= 0 else None
 
     def turn(self, history: Sequence[Message], *, new: bool) -> None:
-        """A turn begins, or goes on, with this history."""
-        # What the program added since, as context of hooks or a nudge, neither begins a turn nor names it.
+        """Start or resume a turn with this history."""
+        # Messages that the program added, such as hook context or a nudge, neither begin a turn nor name it.
         at, text = next(
             ((n, user_text(m.text)) for n, m in reversed([*enumerate(history)]) if is_user_message(m)), (0, "")
         )
@@ -210,7 +221,7 @@ class Recorder:
         self._written, self._new = -1, new
 
     def before(self, call: str, tool: str, summary: str, effects: Sequence[Effect], cwd: str) -> list[str]:
-        """Keep the state before a call; what a user should know about that."""
+        """Record the state before a call; return warnings for the user."""
         whole = self._folders and any(e.kind in ("run", "call") for e in effects)
         try:
             store = self.store
@@ -231,13 +242,13 @@ class Recorder:
             return self._untold(shots)
         except TooManyFilesError as error:
             self._folders = False
-            said = f"From now on an undo has only the files that are written or named: {error}."
+            said = f"From now on undo covers only files that are written or named: {error}."
             return [said, *self.before(call, tool, summary, effects, cwd)]
         except (StoreError, OSError) as error:
             return self._once(f"This call cannot be undone: {error}.")
 
     def after(self, call: str) -> list[str]:
-        """Keep the state after a call that `before` was told of."""
+        """Record the state after a call for which `before` was called; return warnings for the user."""
         before, whole = self._open.pop(call, (None, False))
         if before is None:
             return []
@@ -250,10 +261,10 @@ class Recorder:
                 store.manifest.add(After(call, tuple(s for s in shots if s not in before.shots), store.head()))
             return self._untold(shots)
         except (StoreError, OSError) as error:
-            return self._once(f"What {before.tool} changed is not certain to be undone: {error}.")
+            return self._once(f"What {before.tool} changed may not be undone completely: {error}.")
 
     def facts(self, effects: Sequence[Effect], cwd: str) -> tuple[str, ...]:
-        """For a question: whether what a destructive command takes can be got back by an undo."""
+        """Return the facts for an approval question: if an undo can restore what a command destroys."""
         home, bounds = self._where.home, self._where.bounds
         if not any(
             destructive.dangers(shell_analysis.analyse(e.target, cwd, home)) for e in effects if e.kind == "run"
@@ -277,18 +288,18 @@ class Recorder:
         found = target_files(effects, cwd, self._where.home, roots, self._where.bounds)
         files, short = list(found.files), []
         for folder, why in found.short:
-            # Of a large folder the snapshot has what git tracks, and only the rest is to be named.
+            # The snapshot of a large folder has what git tracks; only the rest has to be named.
             more = self.store.untracked_below(folder)
             short += [(folder, why)] if more is None else []
             files += more or []
         return found.but(files=tuple(files), short=tuple(short))
 
     def _all_named(self, named: Named) -> list[str]:
-        """The named files, and the ignored ones that a `git clean` would take."""
+        """Return the named files, and the ignored ones that a `git clean` would delete."""
         return [*named.files, *(p for folder in named.cleans for p in self.store.ignored(folder))]
 
     def _turn_number(self) -> int:
-        """The number of the running turn, written down when it changes something for the first time."""
+        """Return the number of the running turn, recorded with its first change."""
         if self._written >= 0:
             return self._written
         turns = [r for r in self.store.manifest.read() if isinstance(r, RecordedTurn)]
@@ -301,7 +312,7 @@ class Recorder:
         return self._written
 
     def _untold(self, shots: Iterable[Snapshot]) -> list[str]:
-        """Which files no snapshot has, once in a project."""
+        """Return a warning about the files that no snapshot contains, once per project."""
         file = self._where.folder / "told.json"
         try:
             told = set(json.loads(read_regular(file, LARGEST_STATE)))
@@ -317,7 +328,7 @@ class Recorder:
         what = counted(len(new), "repository" if all(w == NESTED for w in new.values()) else "file")
         what = what.replace("repositorys", "repositories")
         more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
-        return [f"Not kept for an undo: {what}: {', '.join(names[:_LISTED])}{more}."]
+        return [f"Not covered by undo: {what}: {', '.join(names[:_LISTED])}{more}."]
 
     def _once(self, text: str) -> list[str]:
         if text in self._said:

@@ -1,8 +1,8 @@
-"""The state of a folder as a tree in the store, as git sees it, kept up to date.
+"""Keep the state of a folder, as git sees it, as a tree in the store.
 
-Names are only read where they stand: nothing is followed. A file's permissions that git does not know are kept beside.
+Names are read without following links. Permissions that git does not track are stored beside the tree.
 
-The first snapshot of a repository from the user's own index, so that clean tracked files cost nothing.
+The first snapshot of a repository starts from the user's own index, so that clean tracked files cost nothing.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ _CONVERTS = re.compile(rb"(?m)^[^#\n]*\s(?:filter|working-tree-encoding)=")
 
 
 def user_index(root: Path) -> Path | None:
-    """The index of the repository at `root`; None where there is none."""
+    """Return the index of the repository at `root`; None if there is none."""
     folders = git_folders(root) if os.path.lexists(root / ".git") else []
     index = folders[-1] / "index" if folders else None
     return index if index is not None and os.path.isfile(index) else None  # noqa: PTH113 - as elsewhere
 
 
 def seed(git: Git, root: Path, index: Path) -> list[str] | None:
-    """Make `index` from the user's; the paths that have to be read from the disk. None where that cannot be done."""
+    """Create `index` from the user's; return the paths to read from disk. Return None if that is impossible."""
     source = user_index(root)
     if source is None:
         return None
     try:
         data, state = read_regular(source, _LARGEST), os.stat(source)  # noqa: PTH116
         write_whole(index, data, sync=False)
-        # When it was written says which of its entries are to be looked at again.
+        # Its modification time tells git which entries to check again.
         os.utime(index, ns=(state.st_atime_ns, state.st_mtime_ns))
         listed = git.run("ls-files", "-z", "-v", "-s", tree=str(root), index=index)
         return _cleaned(git, str(root), index, listed)
@@ -54,7 +54,7 @@ def seed(git: Git, root: Path, index: Path) -> list[str] | None:
 
 
 def _cleaned(git: Git, root: str, index: Path, listed: bytes) -> list[str]:
-    """Take what cannot be believed out of the index; those paths."""
+    """Remove unreliable entries from the index; return their paths."""
     entries: dict[str, tuple[str, str]] = {}
     doubted: dict[str, None] = {}
     for row in listed.split(b"\0"):
@@ -74,7 +74,7 @@ def _cleaned(git: Git, root: str, index: Path, listed: bytes) -> list[str]:
             there = os.lstat(f"{root}/{path}")
         except OSError:
             continue
-        # Of another size is what was changed, and what git converted.
+        # A different size means that the file was changed, or that git converted it.
         if size < 0 or (stat.S_ISREG(there.st_mode) and mode != "120000" and there.st_size != size):
             doubted[path] = None
     doubted.update(dict.fromkeys(_converted(git, root, index, list(entries))))
@@ -85,13 +85,13 @@ def _cleaned(git: Git, root: str, index: Path, listed: bytes) -> list[str]:
 
 
 def _converted(git: Git, root: str, index: Path, paths: list[str]) -> list[str]:
-    """The files that a filter or another encoding may change without changing their size."""
+    """Return the files that a filter or another encoding may change without changing their size."""
     attributes = [p for p in paths if p.rpartition("/")[2] == ".gitattributes"]
     attributes += [p for p in (".gitattributes",) if p not in attributes]
     files = [f"{root}/{p}" for p in attributes] + [str(f / "info/attributes") for f in git_folders(Path(root))]
     if not any(_CONVERTS.search(_bytes(f)) for f in files):
         return []
-    # A git folder without our own attributes, which say that nothing is converted, but with the user's.
+    # A git folder without our own attributes, which disable all conversion, but with the user's.
     plain = Git(git.home.with_name("attributes.git"), git.program)
     own = b"\n".join(_bytes(f) for f in files if f.endswith("info/attributes"))
     write_whole(plain.home / "info/attributes", own, sync=False)
@@ -116,23 +116,30 @@ NESTED = "a repository of its own"
 _ONE_BY_ONE = 200
 _OF_A_FILE = re.compile(r"process path|unable to (?:index|stat|read)|is a directory|beyond a symbolic|open\(")
 MOST_FILES = 100_000
-# Bytes of a file of the store's own.
+# Size limit for a file of the store's own.
 LARGEST_STATE = 1 << 30
-# Of ignored files that a command destroys.
+# Limit for ignored files that a command destroys.
 MOST_BELOW = 2_000
 
 
 class SizeLimits(Value):
-    """What a snapshot keeps: bytes of one file that git does not track, bytes of new content in all."""
+    """Limits of a snapshot in bytes.
+
+    file: size of one file that git does not track.
+    total: new content in all.
+    """
 
     file: int = 5_000_000
     total: int = 200_000_000
 
 
 class Snapshot(Value, tag="Shot"):
-    """The state of a folder: the tree of its files, the object that has their permissions, and what is not in it.
+    """The state of a folder.
 
-    skipped: path to why, with a mark of how the file was then.
+    base: the folder.
+    tree: the tree of its files.
+    perms: the object with their permissions.
+    skipped: files that are not in it: path to reason and signature.
     """
 
     base: str
@@ -142,7 +149,7 @@ class Snapshot(Value, tag="Shot"):
 
 
 class Scanner:
-    """Keeps the tree of the folder `base` up to date, in an index of ours with the given name."""
+    """Keeps the tree of the folder `base` up to date, in an index of our own."""
 
     def __init__(self, git: Git, base: Path, index: Path, bounds: SizeLimits) -> None:
         self.base = str(base)
@@ -153,7 +160,7 @@ class Scanner:
         self._renewed = False
 
     def scan(self) -> Snapshot:
-        """The folder as it is now. Called under the store's lock. Raises StoreError."""
+        """Return a snapshot of the folder. Called under the store's lock. Raises StoreError."""
         try:
             return self._scan()
         except TooManyFilesError:
@@ -161,7 +168,7 @@ class Scanner:
         except StoreError:
             if self._renewed or not self.index.exists():
                 raise
-            # The index may be damaged, as by a power cut: it is made anew, once.
+            # The index may be damaged, as by a power cut: rebuild it, once.
             self._renewed = True
             self._state.unlink(missing_ok=True)
             return self._scan()
@@ -174,11 +181,11 @@ class Scanner:
                 known["borrowed"] = borrowed
                 write_whole(self._state, json.dumps(known).encode("ascii"), sync=False)
             else:
-                # The repository has dropped what was not kept again.
+                # The repository has dropped objects that we borrowed.
                 known = None
         fresh = known is None or not self.index.exists()
         if fresh:
-            # All is read from the disk once more.
+            # Read everything from disk once more.
             self.index.unlink(missing_ok=True)
         first = (seed(self._git, Path(self.base), self.index) if fresh else None) or []
         gone, dirty, others = self._differences()
@@ -190,7 +197,7 @@ class Scanner:
         if known is not None and not fresh and not removed and not wanted.add:
             self._grow_older(known, began)
             return Snapshot(self.base, known["tree"], known["perms"], wanted.skipped)
-        # Whoever is killed from here on leaves an index whose tree is not known.
+        # If the process is killed from here on, the index has no known tree.
         self._state.unlink(missing_ok=True)
         update(self._git, self.base, self.index, removed, wanted.add, wanted.refuse)
         return self._written(known, fresh, removed, wanted, began, borrowed)
@@ -212,7 +219,7 @@ class Scanner:
         return Snapshot(self.base, tree, perms, wanted.skipped)
 
     def _grow_older(self, known: dict[str, Any], began: int) -> None:
-        """Forget which files were young, once they are found unchanged in a later second than theirs."""
+        """Forget that files were young once they are unchanged in a later second than theirs."""
         young = self._young(known["young"], began)
         if len(young) < len(known["young"]):
             known["young"] = young
@@ -222,7 +229,7 @@ class Scanner:
         return [p for p in paths if (s := look_at_file(self.base, p)) and s.st_ctime >= began - 1]
 
     def _other_modes(self, known: dict[str, Any]) -> Iterator[str]:
-        """Files with other permissions that git does not notice: it may count in whole seconds, and they were young."""
+        """Yield files with changed permissions that git misses: it may count in whole seconds, and they were young."""
         table = FileModes.from_json(known["modes"])
         for path in known["young"]:
             mode = _mode(self.base, path)
@@ -237,12 +244,12 @@ class Scanner:
             return None
 
     def _differences(self) -> tuple[list[str], list[str], list[str]]:
-        """What is gone, what may have changed, and what the index does not have."""
+        """Return the paths that are gone, that may have changed, and that the index does not have."""
         words = ("ls-files", "-z", "--others", "--exclude-standard")
         listing = self._git.start(*words, tree=self.base, index=self.index)
         try:
             raw = self._git.run("diff-files", "-z", "--raw", tree=self.base, index=self.index)
-        except BaseException:  # whatever it was, no git is left running; the caller shows the error
+        except BaseException:  # on any error leave no git running; the caller reports it
             listing.kill()
             listing.communicate()
             raise
@@ -268,7 +275,7 @@ class Scanner:
         return [os.fsdecode(n) for n in listed.split(b"\0") if n]
 
     def _chosen(self, known: list[str], others: list[str]) -> _Wanted:
-        """Which of the paths are to be read, within the bounds."""
+        """Choose the paths to read, within the limits."""
         if len(others) > MOST_FILES:
             raise TooManyFilesError(f"{self.base} has more than {MOST_FILES:,} files that git does not know")
         wanted = _Wanted(self.base)
@@ -295,13 +302,13 @@ class Scanner:
         return wanted
 
     def has(self, paths: list[str]) -> set[str]:
-        """Those of the paths that the last scan has. Raises StoreError."""
+        """Return the paths that the last scan contains. Raises StoreError."""
         few = paths if len(paths) < 100 else []
         listed = self._git.run("ls-files", "-z", "--", *few, tree=self.base, index=self.index)
         return {os.fsdecode(n) for n in listed.split(b"\0") if n}
 
     def tracked(self, paths: list[str]) -> set[str]:
-        """Those of the paths that the user's repository tracks: they are kept at any size."""
+        """Return the paths that the user's repository tracks: they are stored at any size."""
         index = user_index(Path(self.base))
         if index is None:
             return set()
@@ -313,7 +320,7 @@ class Scanner:
 
 
 class _Wanted:
-    """What a snapshot is to read, and what it leaves out."""
+    """The files that a snapshot reads, and those it leaves out."""
 
     def __init__(self, base: str) -> None:
         self.base = base
@@ -328,7 +335,7 @@ class _Wanted:
 def update(
     git: Git, base: str, index: Path, removed: Iterable[str], add: list[str], refuse: Callable[[str, str], None]
 ) -> None:
-    """Bring an index up to date; a file that cannot be read after all is left out. Raises StoreError."""
+    """Update an index; a file that turns out to be unreadable is left out. Raises StoreError."""
     if names := b"".join(os.fsencode(p) + b"\0" for p in removed):
         git.run("update-index", "-z", "--force-remove", "--stdin", feed=names, tree=base, index=index)
     if not add:
@@ -338,7 +345,7 @@ def update(
     try:
         git.run(*words, feed=names, tree=base, index=index, seconds=600)
     except StoreError as error:
-        # A file changed under our hands, or cannot be read: which one, git does not say in a form to rely on.
+        # A file changed in the meantime or cannot be read; git does not reliably say which one.
         if not _OF_A_FILE.search(str(error)):
             raise
         if len(add) > _ONE_BY_ONE:
@@ -355,7 +362,7 @@ def update(
 
 
 def look_at_file(base: str, path: str) -> os.stat_result | None:
-    """The state of a file or a link; None for anything else."""
+    """Return the stat of a file or a link; None for anything else."""
     try:
         state = os.lstat(os.path.join(base, path))
     except (OSError, ValueError):
@@ -368,12 +375,12 @@ def readable(path: str, state: os.stat_result) -> bool:
 
 
 def stat_signature(state: os.stat_result) -> str:
-    """What tells whether a file that is not kept has changed."""
+    """Return a signature that changes when a file that is not stored changes."""
     return f"{state.st_size}.{state.st_mtime_ns}.{state.st_ino}.{state.st_mode:o}"
 
 
 class FileModes:
-    """The permissions of files: the usual ones, for those that may be run and those that may not, and the odd ones."""
+    """Permissions of files: the usual ones of executable and other files, and exceptions."""
 
     def __init__(self, usual: tuple[int, int], odd: dict[str, int]) -> None:
         self.usual = usual
@@ -385,7 +392,7 @@ class FileModes:
 
     @classmethod
     def of_found(cls, found: Mapping[str, int | None]) -> FileModes:
-        """From the permissions of each file; None for a link."""
+        """Build from the permissions of each file; None for a link."""
         known = Counter(m for m in found.values() if m is not None)
         plain = next((m for m, _ in known.most_common() if not m & 0o100), 0o644)
         runs = next((m for m, _ in known.most_common() if m & 0o100), 0o755)
@@ -408,7 +415,7 @@ class FileModes:
                 self.odd[path] = mode
 
     def stored(self, git: Git) -> str:
-        """The object that has them. Raises StoreError."""
+        """Store the permissions as an object; return its ID. Raises StoreError."""
         text = json.dumps(self.plain(), sort_keys=True).encode("ascii")
         return git.run("hash-object", "-w", "--stdin", feed=text).decode().strip()
 
@@ -417,6 +424,6 @@ class FileModes:
 
 
 def _mode(base: str, path: str) -> int | None:
-    """The permissions of a file; None for a link and for nothing."""
+    """Return the permissions of a file; None for a link and for nothing."""
     state = look_at_file(base, path)
     return stat.S_IMODE(state.st_mode) if state and stat.S_ISREG(state.st_mode) else None

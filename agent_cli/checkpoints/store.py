@@ -1,6 +1,6 @@
-"""The store of one project's snapshots: its folder, its lock, and the states of the folders that are worked in.
+"""The snapshot store of one project: its folder, its lock, and the states of the session's folders.
 
-The state of single files as a tree in the store: each is opened once, with no link followed on the way.
+Single files are stored as a tree, too: each is opened once, without following links on the way.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
 class _Found(Value):
-    """What is at a path: a file or a link. data: its content, or where it leads; None where that is not kept."""
+    """The file or link at a path. data: its content, or its target; None if that is not stored."""
 
     state: os.stat_result
     data: bytes | None
@@ -48,7 +48,7 @@ class _Found(Value):
 
 
 def capture(git: Git, index: Path, paths: Iterable[str], bounds: SizeLimits) -> Snapshot:
-    """The state of single files anywhere, by absolute path; what is not there is not in it. Raises StoreError."""
+    """Store single files by absolute path as a snapshot; missing ones are left out. Raises StoreError."""
     skipped: dict[str, tuple[str, str]] = {}
     rows: list[bytes] = []
     modes: dict[str, int | None] = {}
@@ -78,7 +78,7 @@ def capture(git: Git, index: Path, paths: Iterable[str], bounds: SizeLimits) -> 
 
 
 def _look(path: str, largest: int, room: int) -> _Found | None:
-    """What is at a path; None for nothing that is kept. Raises OSError."""
+    """Read a path; None for nothing that is stored. Raises OSError."""
     folder, name = os.path.split(path)
     directory = open_directory(folder)
     try:
@@ -112,8 +112,13 @@ _TREE, _NOTHING = "040000", "0" * 40
 
 
 class StoreConfig(Value):
-    """Where snapshots are kept, and of what. folder: the project's store. roots: the folders worked in, the project's
-    first. path and home: the variables of the user's environment. session: whose records these are."""
+    """The location and scope of snapshots.
+
+    folder: the project's store.
+    roots: the session's folders, the project's first.
+    path, home: PATH and HOME of the user's environment.
+    session: ID of the session that is recorded.
+    """
 
     folder: Path
     roots: tuple[Path, ...]
@@ -124,7 +129,7 @@ class StoreConfig(Value):
 
 
 class Store:
-    """Opens the store, and makes it where it is missing. Raises StoreError where that cannot be."""
+    """The opened store, created if missing. Raises StoreError if that fails."""
 
     def __init__(self, where: StoreConfig) -> None:
         self.where = where
@@ -146,7 +151,7 @@ class Store:
         self._held = 0
 
     def _ignored(self, root: Path) -> str | None:
-        """Where our own state is kept inside the project, it is none of its files."""
+        """Return the ignore patterns; if our state folder is inside the project, it is ignored, too."""
         ignored, state = ignored_in(root, self.where.home), self.where.folder.parent.parent
         if state.is_relative_to(root) and state != root:
             return f"{ignored or ''}\n/{state.relative_to(root)}/\n"
@@ -154,7 +159,7 @@ class Store:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Have the store alone. Raises StoreError where another process does not let go of it."""
+        """Hold the store lock exclusively. Raises StoreError if another process does not release it."""
         if self._held:
             yield
             return
@@ -172,10 +177,10 @@ class Store:
                     break
                 except BlockingIOError:
                     if time.monotonic() > until:
-                        raise StoreError("another process is at the snapshots of this project") from None
+                        raise StoreError("another process is using the snapshots of this project") from None
                     time.sleep(0.02)
             self._held, self.git.lock = 1, descriptor
-            # Nobody else is here: what a git left that was killed is in the way of the next one.
+            # Nobody else is here: lock files of a killed git would block the next one.
             for left in self.where.folder.glob("*.lock"):
                 left.unlink(missing_ok=True)
             remove_leftovers(self.where.folder)
@@ -187,7 +192,7 @@ class Store:
             os.close(descriptor)
 
     def shots(self, named: Iterable[str] = (), *, whole: bool = True) -> tuple[Snapshot, ...]:
-        """The folders as they are now (whole), and the named files that are not among them. Raises StoreError."""
+        """Return snapshots of the folders (whole), and of the named files that those lack. Raises StoreError."""
         with self.locked():
             found = [scanner.scan() for scanner in self.scanners.values()] if whole else []
             if paths := list(named):
@@ -195,18 +200,18 @@ class Store:
             return tuple(found)
 
     def unversioned(self, paths: Sequence[str]) -> list[str]:
-        """Those of the absolute paths that a whole snapshot does not have: outside, ignored, or in a nested repository.
+        """Return the absolute paths that a whole snapshot lacks: outside, ignored, or in a nested repository.
 
         Called after a scan. Raises StoreError.
         """
         return self._without(paths, Scanner.has)
 
     def untracked(self, paths: Sequence[str]) -> list[str]:
-        """Those of the absolute paths that no repository here tracks. Raises StoreError."""
+        """Return the absolute paths that no repository here tracks. Raises StoreError."""
         return self._without(paths, Scanner.tracked)
 
     def _without(self, paths: Sequence[str], known: Callable[[Scanner, list[str]], set[str]]) -> list[str]:
-        """The absolute paths without those that the scanner of their folder knows."""
+        """Return the absolute paths that the scanner of their folder does not know."""
         left = list(dict.fromkeys(paths))
         for base, scanner in self.scanners.items():
             prefix = base.rstrip("/") + "/"
@@ -216,13 +221,13 @@ class Store:
         return left
 
     def _scanner_of(self, folder: str) -> Scanner | None:
-        """The scanner of the folder that is worked in and that this one is, or is below."""
+        """Return the scanner of the session's folder that contains this one."""
         return next((s for base, s in self.scanners.items() if f"{folder}/".startswith(f"{base.rstrip('/')}/")), None)
 
     def untracked_below(self, folder: str) -> list[str] | None:
-        """The files below a folder that git does not track, by absolute path: a snapshot has all the others.
+        """Return the absolute paths of files below a folder that git does not track: a snapshot has all the others.
 
-        None where they are too many, too large, or not known. Raises StoreError.
+        None if they are too many, too large, or unknown. Raises StoreError.
         """
         scanner = self._scanner_of(folder)
         if scanner is None:
@@ -235,19 +240,21 @@ class Store:
         return found if fits and not nested else None
 
     def ignored(self, folder: str) -> list[str]:
-        """The ignored files below a folder that is worked in, by absolute path; not too many. Raises StoreError."""
+        """Return the ignored files below a session's folder, by absolute path, up to a limit. Raises StoreError."""
         scanner = self._scanner_of(folder)
         if scanner is None:
             return []
         return self._others(scanner, scanner.index, "--ignored", "--exclude-standard", "--", folder)[:MOST_BELOW]
 
     def _others(self, scanner: Scanner, index: Path, *words: str) -> list[str]:
-        """The absolute paths of files that an index does not have, chosen by words of `git ls-files`."""
+        """Return the absolute paths of files that an index lacks, selected by arguments of `git ls-files`."""
         out = self.git.run("ls-files", "-z", "--others", *words, tree=scanner.base, index=index)
         return [os.path.join(scanner.base, os.fsdecode(n)) for n in out.split(b"\0") if n]
 
     def pin(self, before: Iterable[Snapshot], after: Iterable[Snapshot]) -> None:
-        """Keep what an undo needs, old contents and trees, as our own: the user's repository may drop its objects."""
+        """Copy what an undo needs, old contents and trees, to our own objects: the user's repository may drop its
+        own.
+        """
         ends = {s.base: s for s in after}
         needed: set[str] = set()
         for start in before:
@@ -260,14 +267,14 @@ class Store:
                 _, mode, old, new, _ = row.split(maxsplit=4)
                 needed |= {old, new} if mode == _TREE else {old}
             if start.perms != end.perms:
-                # What has other permissions only is looked up in the whole tree.
+                # Files with changed permissions only are looked up in the whole tree.
                 rows = self.git.run("ls-tree", "-r", "-d", end.tree).decode("ascii", "replace").splitlines()
                 needed |= {row.split(maxsplit=3)[2] for row in rows}
         needed.discard(_NOTHING)
         self._own(needed)
 
     def keep_whole(self, shots: Iterable[Snapshot]) -> None:
-        """Keep everything in these states as our own: the repository is about to go. Raises StoreError."""
+        """Copy everything in these states to our own objects: the repository is about to go. Raises StoreError."""
         trees = "\n".join([*(s.tree for s in shots), ""]).encode()
         found = self.git.run("rev-list", "--objects", "--no-object-names", "--missing=allow-any", "--stdin", feed=trees)
         sizes = self.git.have(found.decode("ascii").split())
@@ -280,7 +287,7 @@ class Store:
             self.git.pack(missing)
 
     def head(self) -> str:
-        """The commit that the project's repository is at, read from its files; "" where there is none."""
+        """Return the commit checked out in the project's repository, read from its files; "" for none."""
         folders = git_folders(self.where.roots[0])
         for folder in folders[-1:]:
             try:
@@ -298,5 +305,5 @@ class Store:
 
 
 def _is_project(root: Path, home: str) -> bool:
-    """Whether a folder is looked at as a whole: the home folder and those above it are no project."""
+    """Return True if a folder is scanned as a whole; the home folder and those above it are not."""
     return not (home and Path(home).is_relative_to(root)) and root != Path("/")

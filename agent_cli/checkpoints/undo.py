@@ -1,8 +1,8 @@
-"""A session's work taken back and made again: which turns an undo means, what it would do, and the doing.
+"""Undo and redo a session's work: select the turns, plan the changes, carry them out.
 
-An undo is written down like any work, with the state around it, so that it can be undone too: `redo`.
+An undo is recorded like any work, with the state around it, so that it can be undone, too: `redo`.
 
-Putting files back: each whole or not at all, after one more look, and never through a link.
+Each file is restored atomically, after a final check, and never through a link.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ from agent_tools.fs.nofollow import is_at, open_directory
 from agent_tools.fs.safe_read import open_regular
 from agent_tools.record import Value
 
-# How many contents are held in memory.
+# How many contents are in memory at once.
 _AT_ONCE = 32
 
 
 def put_back(store: Store, items: Sequence[Item]) -> dict[str, str]:
-    """Carry out the items of a plan; the paths that could not be put back, with why. Folders that become empty go."""
+    """Carry out the items of a plan; return the paths that failed, with why. Folders that become empty are removed."""
     failed: dict[str, str] = {}
     folders = (os.path.split(i.path)[0] for i in items if i.want is not None)
     with temporary_name(store.where.folder, folders) as temporary:
@@ -50,7 +50,7 @@ def put_back(store: Store, items: Sequence[Item]) -> dict[str, str]:
 
 
 def _carry_out(store: Store, items: Sequence[Item], temporary: str, failed: dict[str, str]) -> None:
-    # What is in the way of a folder or a file goes first, the deepest first.
+    # First remove what is in the way of a folder or file, deepest first.
     for item in sorted((i for i in items if i.want is None), key=lambda i: i.path, reverse=True):
         _try(failed, item, lambda item: _remove(store, item))
     wanted = sorted((i for i in items if i.want is not None), key=lambda i: i.path)
@@ -112,7 +112,7 @@ def _write(item: Item, contents: dict[str, bytes], temporary: str) -> None:
             if not is_at(directory, folder):
                 raise AmbiguousStateError("changed a moment ago")
             os.rename(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
-        except BaseException:  # no temporary file stays behind, whatever stopped it; the caller tells it
+        except BaseException:  # leave no temporary file behind on any error; the caller reports it
             with suppress(OSError):
                 os.unlink(temporary, dir_fd=directory)
             raise
@@ -152,7 +152,7 @@ _SHOWN_BYTES = 1_000_000
 
 
 class Step(Value):
-    """A turn that changed something, for a list. undone: it is taken back now."""
+    """A turn that changed something, for a list. undone: it is undone now."""
 
     turn: RecordedTurn
     changes: tuple[RecordedChange, ...]
@@ -179,7 +179,7 @@ class UndoManager:
         return read_history(self.store.manifest.read())
 
     def steps(self) -> list[Step]:
-        """The turns that changed something, in order."""
+        """Return the turns that changed something, in order."""
         story = self.story()
         found = []
         for number, turn in story.turns.items():
@@ -189,32 +189,34 @@ class UndoManager:
         return found
 
     def latest(self) -> int | None:
-        """The turn that an undo means: the latest whose work stands and did something. Raises StoreError."""
+        """Return the turn that a plain undo selects: the latest that is not undone and changed something. Raises
+        StoreError.
+        """
         for step in reversed(self.steps()):
             if not step.undone and self.summed([step.turn.turn]):
                 return step.turn.turn
         return None
 
     def from_message(self, messages: int) -> list[int]:
-        """The turns whose work came after the history had this many messages, on the way that it took since."""
+        """Return the turns after the first `messages` messages of the present history."""
         return _from_message(self.story(), messages)
 
     def changes(self, turns: Iterable[int]) -> list[RecordedChange]:
-        """What the turns did, in order, as far as it stands."""
+        """Return the changes of the turns, in order, without undone ones."""
         story, wanted = self.story(), set(turns)
         return [c for c in story.changes if c.turn in wanted and c.turn not in story.undone]
 
     def plan(self, turns: Iterable[int]) -> Plan:
-        """What it takes to undo turns. Raises StoreError."""
+        """Plan the undo of turns. Raises StoreError."""
         return make_plan(self.store, self.changes(turns))
 
     def summed(self, turns: Iterable[int]) -> str:
-        """What turns did, in words; "" for nothing. Raises StoreError."""
+        """Summarize the changes of turns; "" for none. Raises StoreError."""
         with self.store.locked():
             return summed(touched(self.store, self.changes(turns)))
 
     def summed_since(self, counts: Sequence[int]) -> list[str]:
-        """What was done since the history had so many messages, in words, for each of the counts. Raises StoreError."""
+        """Summarize the changes since the history had so many messages, for each of the counts. Raises StoreError."""
         story = self.story()
         standing = [c for c in story.changes if c.turn not in story.undone]
         with self.store.locked():
@@ -227,9 +229,9 @@ class UndoManager:
         return found
 
     def undo(self, turns: Sequence[int], items: Sequence[Item], *, part: bool = False) -> dict[str, str]:
-        """Put files back; those that could not be, with why. Raises StoreError where nothing was done.
+        """Restore files; return those that failed, with why. Raises StoreError if nothing was done.
 
-        part: what else a single turn did still stands, and can be undone later.
+        part: the rest of a single turn's changes stays, and can be undone later.
         """
         standing = tuple(n for n in turns if n not in self.story().undone)
         if part and len(standing) == 1:
@@ -237,28 +239,30 @@ class UndoManager:
         return self._carry_out("undo", standing, items, -1)
 
     def revert(self, calls: Collection[str], root: str) -> str:
-        """Undo some calls of a turn that runs, as far as nobody has to be asked; what became of it, in words.
+        """Undo some calls of a running turn, as far as no question is needed; return what happened, as text.
 
-        Raises StoreError where nothing was done. `redo` takes it back; the turn can still be undone as a whole.
+        Raises StoreError if nothing was done. `redo` reverts it; the turn can still be undone as a whole.
         """
         plan = make_plan(self.store, self._changes_by(calls))
         ready = plan.of("ready")
         failed = self._carry_out("undo", (), ready, -1)
         done = [i for i in ready if i.path not in failed]
-        said = [f"Put back: {'; '.join(describe_plan(done, root))}." if done else "No file was put back."]
+        said = [f"Restored: {'; '.join(describe_plan(done, root))}." if done else "No file was restored."]
         if left := plan.of("ask", "lost"):
-            said.append(f"Not put back: {'; '.join(describe_plan(left, root))}.")
-        said += [f"Not put back: {path}: {why}." for path, why in failed.items()]
+            said.append(f"Not restored: {'; '.join(describe_plan(left, root))}.")
+        said += [f"Not restored: {path}: {why}." for path, why in failed.items()]
         return " ".join([*said, *(f"Note: {note}." for note in plan.notes)])
 
     def _changes_by(self, calls: Collection[str]) -> list[RecordedChange]:
-        """What some calls of the latest turn did, as far as it stands."""
+        """Return the changes of some calls of the latest turn, without undone ones."""
         story = self.story()
         here = max(story.turns, default=0)
         return [c for c in story.changes if c.turn == here and c.call in calls and c.turn not in story.undone]
 
     def redo_plan(self) -> tuple[int, Plan] | None:
-        """The latest undo that can be taken back, and what that takes; None where there is none. Raises StoreError."""
+        """Return the latest undo that can be reverted, and the plan for that; None if there is none. Raises
+        StoreError.
+        """
         story = self.story()
         if not story.open_undos:
             return None
@@ -267,7 +271,7 @@ class UndoManager:
         return number, make_plan(self.store, [RecordedChange(0, "", "undo", "", op.before, op.after)])
 
     def redo(self, number: int, items: Sequence[Item]) -> dict[str, str]:
-        """Take an undo back. As `undo`."""
+        """Revert an undo. As `undo`."""
         op = self.story().ops[number]
         return self._carry_out("redo", op.turns, items, number, op.part)
 
@@ -290,11 +294,11 @@ class UndoManager:
         return failed
 
     def diffs(self, turns: Iterable[int]) -> list[Diff]:
-        """What turns did to each file, as it stands in the snapshots. Raises StoreError."""
+        """Return the recorded changes of turns to each file. Raises StoreError."""
         return self._diffs(self.changes(turns))
 
     def diffs_of(self, calls: Collection[str], root: str) -> list[Diff]:
-        """The same of some calls of a turn that runs; paths inside `root` as seen from there. Raises StoreError."""
+        """Return the same for some calls of a running turn; paths inside `root` relative to it. Raises StoreError."""
         return [d.but(path=d.path.removeprefix(f"{root}/")) for d in self._diffs(self._changes_by(calls))]
 
     def _diffs(self, changes: Sequence[RecordedChange]) -> list[Diff]:

@@ -1,9 +1,9 @@
-"""What an undo would do, computed before anything happens: file by file, with what cannot or should not be put back.
+"""Plan an undo before anything happens: file by file, with what cannot or should not be restored.
 
-Only what the work touched is looked at. A file is put back without a question where it is still as the work left it;
-where somebody changed it since, or that is not certain, the user has to say so for that file.
+Only files that the work changed are considered. A file is restored without a question if it is still as the work left
+it; if somebody changed it since, or that is uncertain, the user has to confirm that file.
 
-Files that git ignores: no snapshot has them, but what became of them is said before an undo.
+Also lists changed files that git ignores: no snapshot has them, so they are reported before an undo.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _SECONDS = 0.5
 
 
 def changed_ignored(store: Store, since: float) -> list[str]:
-    """The ignored files, and folders with files, that changed after a time; by absolute path, folders with a slash."""
+    """Return ignored files, and folders with files, that changed after a time; absolute paths, folders with a slash."""
     found: list[str] = []
     until = time.monotonic() + _SECONDS
     for base, scanner in store.scanners.items():
@@ -44,7 +44,7 @@ def changed_ignored(store: Store, since: float) -> list[str]:
 
 
 def _changed(path: str, since: float, until: float) -> bool:
-    """Whether something at or below a path changed after a time, as far as there is time to look."""
+    """Return True if something at or below a path changed after a time, as far as the time limit allows to check."""
     try:
         state = os.lstat(path)
         if not stat.S_ISDIR(state.st_mode):
@@ -63,8 +63,11 @@ _LISTED = 10
 
 
 class Item(Value):
-    """One file. want: how it is to be; now: how it is. kind: it can be put back, only if the user says so, or not.
+    """One file of a plan.
 
+    want: its target state.
+    now: its present state.
+    kind: it can be restored ("ready"), only if the user confirms ("ask"), or not ("lost").
     why: for the latter two.
     """
 
@@ -82,7 +85,7 @@ class Item(Value):
 
 
 class Plan(Value):
-    """The files, by path, and what else does not come back."""
+    """The files by path, and notes on what else is not restored."""
 
     items: tuple[Item, ...]
     notes: tuple[str, ...] = ()
@@ -96,7 +99,7 @@ class Plan(Value):
 
 
 def make_plan(store: Store, changes: Sequence[RecordedChange]) -> Plan:
-    """What it takes to be as before the changes, which are in order. Raises StoreError."""
+    """Plan the return to the state before the changes, which are in order. Raises StoreError."""
     with store.locked():
         found = touched(store, changes)
         wanted = [t.before.oid for t in found.values() if t.before is not None]
@@ -107,15 +110,15 @@ def make_plan(store: Store, changes: Sequence[RecordedChange]) -> Plan:
 
 
 def _if_redoable(item: Item, most: int) -> Item:
-    """The item; to be asked about where what is there now could not be kept for a redo."""
+    """Return the item; it needs confirmation if its present content could not be stored for a redo."""
     state = look_at_file("/", item.path) if item.kind == "ready" and item.now is not None else None
     if state is None or state.st_size <= most:
         return item
-    return item.but(kind="ask", why="too large to come back by a redo")
+    return item.but(kind="ask", why="too large for redo to restore")
 
 
 def _stands(t: FileChange) -> bool:
-    """Whether a file is still as the work left it."""
+    """Return True if a file is still as the work left it."""
     try:
         return current_state(t.path) == t.after
     except AmbiguousStateError:
@@ -126,7 +129,7 @@ def _item(t: FileChange, there: dict[str, int], found: dict[str, FileChange]) ->
     try:
         now = current_state(t.path)
     except AmbiguousStateError as error:
-        # A file became a folder, or its folder a link: it comes back when what the work left there has gone.
+        # A file became a folder, or its folder a link: it can be restored once what the work left there is removed.
         above = found.get(error.link)
         gives_way = above is not None and above.before is None and not above.doubt and _stands(above)
         gives_way = gives_way or str(error) == "a folder is there"
@@ -166,25 +169,25 @@ def _listed(names: Sequence[str], store: Store) -> str:
 
 
 def _notes(store: Store, changes: Sequence[RecordedChange], found: Mapping[str, FileChange]) -> Iterable[str]:
-    """What is no file of the folders, and stays as it is."""
+    """Describe what is not a file of the folders and stays as it is."""
     first = next((c.heads[0] for c in changes if c.heads[0] != c.heads[1]), "")
     if first:
-        yield f"the commit of the branch is not changed back (it was {first[:10]}; see git reflog)"
+        yield f"the branch's commit is not changed back (it was {first[:10]}; see git reflog)"
     began = min((c.time for c in changes if c.time), default="")
     if began and any(s.base != "/" for c in changes for s in c.before):
         names = changed_ignored(store, calendar.timegm(time.strptime(began, "%Y-%m-%dT%H:%M:%SZ")))
         if others := [n for n in names if n not in found]:
-            yield f"ignored by git, changed since, and not put back: {_listed(others, store)}"
+            yield f"ignored by git, changed since, and not restored: {_listed(others, store)}"
         if late := [n for n in names if n in found and found[n].late and found[n].before is not None]:
-            yield f"ignored by git, and put back only to how a call first met it: {_listed(late, store)}"
+            yield f"ignored by git, and restored only to its state when a call first named it: {_listed(late, store)}"
     if nested := sorted({p for c in changes for s in c.before for p, (why, _) in s.skipped.items() if why == NESTED}):
-        yield f"repositories of their own are not looked into: {', '.join(nested[:_LISTED])}"
+        yield f"nested repositories are not covered: {', '.join(nested[:_LISTED])}"
     if not store.scanners:
-        yield "only files that were written or named are kept here: this folder is no project"
+        yield "only files that were written or named are covered here: this folder is not a project"
 
 
 def describe_plan(items: Sequence[Item], root: str) -> list[str]:
-    """The files of a plan, a line each, with the reason where they are not simply put back."""
+    """Describe the files of a plan, one line each, with the reason if they are not simply restored."""
     lines = []
     for item in items:
         name = one_line(os.path.relpath(item.path, root) if item.path.startswith(f"{root}/") else item.path)
@@ -193,7 +196,7 @@ def describe_plan(items: Sequence[Item], root: str) -> list[str]:
 
 
 def summed(work: Mapping[str, FileChange]) -> str:
-    """What was done to files, in words: "3 files created, 2 modified"; "" for nothing."""
+    """Summarize changes of files: "3 files created, 2 modified"; "" for none."""
     found = [t for t in work.values() if t.before != t.after]
     created = sum(t.before is None for t in found)
     deleted = sum(t.after is None for t in found)

@@ -33,13 +33,13 @@ def run_in_worktree(options: RunOptions, go: Callable[[RunOptions], int]) -> int
         options = options.but(worktree=worktree.name)
     try:
         if worktree is not None:
-            print_notice(worktree.told)
+            print_notice(worktree.message)
             _bring(worktree, options, place)
         chosen = with_session(options)
         return go(chosen) if chosen is not None else 0
     finally:
         if worktree is not None:
-            for line in worktree.leave(state_folder(os.environ)):
+            for line in worktree.release(state_folder(os.environ)):
                 print_notice(line)
 
 

@@ -8,8 +8,14 @@ from agent_tools.record import Value
 
 
 class AgentType(Value):
-    """A kind of sub-agent. tools: names it may use; empty: all. model: empty: the parent's. path: its file, where it is
-    not shipped. without: tools that it names and that are not here. not_tools: tools that it must not use."""
+    """A kind of sub-agent.
+
+    tools: names it may use; empty: all.
+    model: empty: the parent's.
+    path: its file; None if built in.
+    without: tools that it names but that are not available.
+    not_tools: tools that it must not use.
+    """
 
     name: str
     description: str

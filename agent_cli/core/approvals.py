@@ -1,4 +1,4 @@
-"""What a user, or a program in place of one, says to a call that needs approval."""
+"""Answers of a user, or of a program in place of one, to a call that needs approval or to a question."""
 
 from __future__ import annotations
 
@@ -11,7 +11,11 @@ from agent_tools.record import Value
 
 
 class Approve(Value):
-    """Run it. `rule` is a rule to remember ("always"): for this session, or saved for the project."""
+    """Run the call.
+
+    by: who approved it.
+    rule: a rule to save ("always"), for this session or for the project.
+    """
 
     by: Decider = "person"
     rule: str = ""
@@ -19,17 +23,17 @@ class Approve(Value):
 
 
 class Reject(Value):
-    """Do not run it; `reason` goes to the model in the user's own words."""
+    """Do not run the call; `reason` goes to the model in the user's own words."""
 
     reason: str = ""
     by: Decider = "person"
 
 
 class EditedCall(Value, tag="Edit"):
-    """Run it with these arguments instead; they are checked and decided afresh.
+    """Run the call with these arguments instead; they are checked and decided afresh.
 
-    note: what the model reads about the change, instead of the arguments. settled: the user has seen just these, so
-    that they are not asked again, as long as the call has the same effects.
+    note: what the model reads about the change, instead of the arguments.
+    settled: the user has already seen these arguments and is not asked again, as long as the effects are the same.
     """
 
     arguments: dict[str, Any]
@@ -39,15 +43,18 @@ class EditedCall(Value, tag="Edit"):
 
 
 class Defer(Value):
-    """Nobody is here now: the turn is suspended and can be resumed when someone decided."""
+    """Nobody is here to decide: the turn is suspended and can be resumed after a decision."""
 
 
 class QuestionReply(Value, tag="Reply"):
-    """What a user says to a question of the model, or to a plan.
+    """The user's answer to a question of the model, to a plan, or in a review.
 
-    verdict: "answer" to a question; "approve" a plan (`mode`: to go on in), "revise" it with these words, or "cancel".
-    "undo", at a review: take back what was changed since the last look.
-    plan: the plan as the user edited it, as the data of its question; empty where they did not.
+    verdict: "answer" a question; "approve" a plan or work, "revise" it with these comments, "undo" the changes since
+    the
+        last review, or "cancel".
+    text: the answer or the comments.
+    mode: the permission mode to continue in after approving a plan.
+    plan: the plan as the user edited it, in the form of its question's data; empty if they did not.
     """
 
     verdict: Literal["answer", "approve", "revise", "undo", "cancel"] = "answer"
@@ -69,10 +76,10 @@ _ASSENT = frozenset(
 
 
 def assents(words: str) -> bool:
-    """Whether words say yes to a plan or a review, and nothing else."""
+    """Return True if the text approves a plan or a review, and nothing else."""
     return " ".join(words.lower().strip(" .!\t\n").replace(",", " ").split()) in _ASSENT
 
 
 def defer(asked: QuestionAsked) -> Defer:
-    """The asker that leaves every question for later."""
+    """Answer no question now (an Asker)."""
     return Defer()

@@ -1,4 +1,4 @@
-"""What happens in a turn, as frozen plain data. Every front end and the session log read the same stream.
+"""The events of a turn, as frozen plain data. Every front end and the session log read the same stream.
 
 `LOGGED` are the events that are records; text deltas are not (the finished message is).
 """
@@ -18,7 +18,7 @@ Decider = Literal["rule", "mode", "person", "hook", "default"]
 
 
 def decider_word(by: str) -> str:
-    """Return who decided, for output. Logs have an older word for the user."""
+    """Return the word for who decided, for output. Logs have an older word for the user."""
     return "user" if by == "person" else by
 
 
@@ -27,7 +27,7 @@ Trigger = Literal["auto", "manual", "too_long"]
 
 
 class TurnStarted(Value, tag="TurnStarted"):
-    """`saved` is what a suspended turn must be resumed with: settings, rules and flags, as plain data."""
+    """A turn starts. saved: settings, rules and flags to resume it with, as JSON data."""
 
     model: str
     mode: str
@@ -39,7 +39,7 @@ class RoundStarted(Value, tag="RoundStarted"):
 
 
 class FirstChunk(Value):
-    """The provider began to answer. `ms` since the request was sent."""
+    """The provider began to answer, `ms` after the request was sent."""
 
     ms: int
 
@@ -53,17 +53,17 @@ class ThinkingDelta(Value):
 
 
 class AnswerRestarted(Value):
-    """The answer broke off and is asked for again: the text and thinking shown since the request are void."""
+    """The answer broke off and is requested again: the text and thinking shown since the request are void."""
 
 
 class MessageAdded(Value, tag="MessageAdded"):
-    """The history grew. This is the record that sessions are rebuilt from."""
+    """A message was added to the history. Sessions are rebuilt from these records."""
 
     message: Message
 
 
 class ToolRequested(Value, tag="ToolRequested"):
-    """The model asks for a call; `summary` is made from its arguments."""
+    """The model requests a call; `summary` is made from its arguments."""
 
     call_id: str
     tool: str
@@ -72,11 +72,17 @@ class ToolRequested(Value, tag="ToolRequested"):
 
 
 class ApprovalRequested(Value, tag="ApprovalRequested"):
-    """A user is asked. `reason` says why the rules do not decide; `always` is the rule that "always" would add.
+    """The user is asked to approve a call.
 
-    `binding` is a hash of what is shown: arguments, working directory, targets and their contents. An approval holds
-    for just that. facts: what was computed for the question, a line each. grants: what `always` would allow, in words.
-    keeps: it could also be saved for the project. arguments: of the call, as the tool would run with them.
+    reason: why the rules do not decide it.
+    always: the rule that "always" would add; "" for none.
+    binding: hash of what is shown (arguments, working directory, targets and their contents); an approval holds only
+    for
+        that.
+    facts: computed facts for the question, one per line.
+    grants: what `always` would allow, in words.
+    keeps: the rule could also be saved for the project.
+    arguments: of the call, as the tool would run with them.
     """
 
     call_id: str
@@ -95,7 +101,7 @@ class ApprovalRequested(Value, tag="ApprovalRequested"):
 
 
 class ApprovalResolved(Value, tag="ApprovalResolved"):
-    """What was decided about a call, by whom, and in which words."""
+    """A call was decided: how, by whom, and why."""
 
     call_id: str
     decision: Literal["approve", "reject", "defer"]
@@ -106,9 +112,9 @@ class ApprovalResolved(Value, tag="ApprovalResolved"):
 
 
 class QuestionAsked(Value, tag="QuestionAsked"):
-    """The model asks the user, or a plan wants approval, or what was done is to be looked at ("review").
+    """The model asks the user, or a plan needs approval, or changes need a review.
 
-    ran: what the call gave, where its tool ran and then asked; it is not run again when the answer comes.
+    ran: the result of a tool that ran and then asked; it does not run again when the answer comes.
     """
 
     call_id: str
@@ -118,7 +124,7 @@ class QuestionAsked(Value, tag="QuestionAsked"):
 
 
 class QuestionAnswered(Value, tag="QuestionAnswered"):
-    """What the user said, or that nobody did yet ("defer")."""
+    """The user's answer; "defer" if nobody answered yet."""
 
     call_id: str
     verdict: Literal["answer", "approve", "revise", "undo", "cancel", "defer"]
@@ -128,7 +134,7 @@ class QuestionAnswered(Value, tag="QuestionAnswered"):
 
 
 class ToolStarted(Value, tag="ToolStarted"):
-    """Logged and synced before the call runs, so that a crash can be told apart from "never ran"."""
+    """A call starts. Logged and synced before it runs, so that a crash can be told apart from "never ran"."""
 
     call_id: str
     tool: str
@@ -140,8 +146,11 @@ class ToolProgress(Value):
 
 
 class ToolFinished(Value, tag="ToolFinished"):
-    """`seen`: what the model now knows of files, path to fingerprint, as changed by this call. `shell`: where the next
-    command starts and with which variables, where this call changed that."""
+    """A call ended.
+
+    seen: files that this call read or changed, path to fingerprint.
+    shell: working directory and variables of later commands, if this call changed them.
+    """
 
     call_id: str
     tool: str
@@ -153,14 +162,17 @@ class ToolFinished(Value, tag="ToolFinished"):
 
 
 class FilesSeen(Value, tag="FilesSeen"):
-    """A message carried the whole text of files that it mentions; path to fingerprint."""
+    """A message contained the whole text of files that it mentions; path to fingerprint."""
 
     seen: dict[str, str]
 
 
 class TurnPaused(Value, tag="TurnPaused"):
-    """The turn waits for a user. `spent` is what the resumed turn begins with, `kept` what holds in it then: what
-    its prompts lent, and where its gates stand."""
+    """The turn is suspended until the user answers.
+
+    spent: the sums that the resumed turn starts from.
+    kept: state of the turn to restore: overrides of its prompts, state of its gates.
+    """
 
     pending: int
     rounds_used: int
@@ -171,8 +183,11 @@ class TurnPaused(Value, tag="TurnPaused"):
 
 
 class Checkpoint(Value, tag="Checkpoint"):
-    """A user is about to be asked. Should the program end before the answer, the turn is resumed with this, as with
-    the fields of the same names in `TurnPaused`."""
+    """The user is about to be asked.
+
+    If the program ends before the answer, the turn is resumed with these fields, as with those of the same names in
+    `TurnPaused`.
+    """
 
     spent: Spent = Spent()
     mode: str = ""
@@ -185,7 +200,7 @@ class TurnResumed(Value, tag="TurnResumed"):
 
 
 class PlanChanged(Value, tag="PlanChanged"):
-    """The plan is now `items`. paused: it belongs to an earlier request, and this turn leaves it alone."""
+    """The plan changed to `items`. paused: it belongs to an earlier request, and this turn leaves it alone."""
 
     items: tuple[TodoItem, ...]
     paused: bool = False
@@ -198,19 +213,24 @@ class PlanContinued(Value, tag="PlanContinued"):
 
 
 class Compacting(Value):
-    """The conversation is being summed up, which takes a model call. tokens: what it fills now."""
+    """The conversation is being summarized, which takes a model call. tokens: its size now."""
 
     trigger: Trigger
     tokens: int
 
 
 class Compacted(Value, tag="Compacted"):
-    """From here on the model is shown less of the history, which itself is as it was.
+    """The model is shown less of the history from here on; the history itself is unchanged.
 
-    kept: how many of the newest messages stay; `head` stands in the place of the `dropped` ones before them. cuts: the
-    texts of shortened results by call. by: who wrote the summary; "" where only results were cut. restated: what the
-    head holds beside the summary, in words. seen: what the model now knows of the files in it. usage: what the summary
-    cost; a turn's own usage includes it.
+    kept: how many of the newest messages stay.
+    dropped: how many messages before them are replaced by `head`.
+    summary: the text of the summary.
+    head: the messages that replace the dropped ones.
+    cuts: texts of shortened results by call id.
+    by: who wrote the summary; "" if only results were cut.
+    restated: what the head contains besides the summary, in words.
+    seen: fingerprints of the files in the head.
+    usage: of the summary; a turn's own usage includes it.
     """
 
     trigger: Trigger
@@ -228,27 +248,27 @@ class Compacted(Value, tag="Compacted"):
 
 
 class Uncompacted(Value, tag="Uncompacted"):
-    """The latest compaction holds no more: the model is shown again what it took away."""
+    """The latest compaction was undone: the model is shown again what it removed."""
 
     tokens: int
 
 
 class Pinned(Value, tag="Pinned"):
-    """A message with this text is kept word for word by compactions; with `on` False, no more."""
+    """Compactions carry a message with this text over verbatim; with `on` False, no longer."""
 
     text: str
     on: bool = True
 
 
 class Rewound(Value, tag="Rewound"):
-    """The user went back: the history goes on after its first `messages`; `plan` is what it was there."""
+    """The user rewound the conversation to its first `messages`; `plan` is the plan at that point."""
 
     messages: int
     plan: tuple[TodoItem, ...] = ()
 
 
 class HookStarted(Value):
-    """A hook begins to run. name: the event, and what its matcher was compared with: "PreToolUse:Bash"."""
+    """A hook starts. name: the event, and what its matcher was compared with: "PreToolUse:Bash"."""
 
     hook_id: str
     event: str
@@ -256,10 +276,14 @@ class HookStarted(Value):
     command: str
 
 
-class HookRan(Value, tag="HookRan"):
-    """A hook has run. exit_code: None where it was ended. note: what was wrong with it, or why it said no.
+class HookFinished(Value, tag="HookRan"):
+    """A hook ended.
 
-    outcome: "blocked" where it said no; "cancelled" where it was ended. stdout and stderr are its beginnings.
+    exit_code: None if it was killed.
+    source: where it is configured.
+    outcome: "blocked" if it refused; "cancelled" if it was killed.
+    note: its error, or the reason for its refusal.
+    stdout, stderr: the beginning of its output.
     """
 
     event: str
@@ -276,9 +300,9 @@ class HookRan(Value, tag="HookRan"):
 
 
 class UsageAdded(Value, tag="UsageAdded"):
-    """Once per model call. `cost` inside is unreliable where the model has no known price.
+    """The usage of one model call. Its `cost` is unreliable if the model has no known price.
 
-    aside: the call was not the conversation's own, so its tokens say nothing about the window.
+    aside: the call was outside the conversation, so its tokens say nothing about the window.
     """
 
     model: str
@@ -295,7 +319,7 @@ class SubagentEvent(Value, tag="SubagentEvent"):
 
 
 class SessionNamed(Value, tag="SessionNamed"):
-    """The session has a name from here on: the user's, or a title that `model` made, for `usage`."""
+    """The session got a name: the user's, or a title that `model` made, for `usage`."""
 
     name: str
     model: str = ""
@@ -303,14 +327,14 @@ class SessionNamed(Value, tag="SessionNamed"):
 
 
 class Warned(Value, tag="Warned"):
-    """Something a user should know; the turn goes on. wait: seconds until a failed model call is tried again."""
+    """A warning for the user; the turn continues. wait: seconds until a failed model call is retried."""
 
     text: str
     wait: float = 0.0
 
 
 class TurnFinished(Value, tag="TurnFinished"):
-    """The end, as the log keeps it. usage: of this part of the turn; earlier: of its parts before a pause."""
+    """The turn ended. usage: of this part of the turn; earlier: of its parts before a suspension."""
 
     result: Literal["Complete", "Suspended", "Failed", "MaxIterations"]
     diagnostics: Diagnostics
@@ -353,7 +377,7 @@ Event = (
     | Pinned
     | Rewound
     | HookStarted
-    | HookRan
+    | HookFinished
     | UsageAdded
     | SubagentEvent
     | SessionNamed
@@ -364,13 +388,15 @@ UNLOGGED = (TextDelta, ThinkingDelta, FirstChunk, AnswerRestarted, ToolProgress,
 
 
 def events_by_tag(names: str) -> dict[str, Any]:
-    """The classes of these events, by tag. names: tags with blanks between. Raises KeyError for one that is none."""
+    """Return the classes of these events by tag. names: tags separated by blanks. Raises KeyError for an unknown
+    tag.
+    """
     every = {cls._tag: cls for cls in get_args(Event)}
     return {name: every[name] for name in names.split()}
 
 
 def unwrap(event: Event) -> Event:
-    """The event itself, out of however many sub-agents it comes."""
+    """Return the event itself, without the sub-agents it is wrapped in."""
     while isinstance(event, SubagentEvent):
         event = event.event
     return event

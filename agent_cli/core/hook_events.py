@@ -1,7 +1,7 @@
-"""The hook events, one row each: what it matches, what an answer may do, what it is called with.
+"""The hook events, one row each: matcher, effect of its answers, payload.
 
-A new event is a name in `HookEvent`, a row here, and the place in the engine that fires it. Matching, the reading of
-answers, the checks of settings, `agent hooks` and the table in docs/hooks.md derive from the row.
+A new event is a name in `HookEvent`, a row here, and the place in the engine that fires it. Matching, parsing of
+answers, validation of settings, `agent hooks` and the table in docs/hooks.md derive from the row.
 """
 
 from __future__ import annotations
@@ -63,12 +63,12 @@ class HookEventRow(Value):
 
     @property
     def about_call(self) -> bool:
-        """Whether it is about a call of a tool, so that `if` rules may filter it."""
+        """Return True if it is about a tool call, so that `if` rules may filter it."""
         return self.matched == "tool_name"
 
     @property
     def blocks(self) -> bool:
-        """Whether a refusal means something."""
+        """Return True if a hook may refuse."""
         return "deny" in self.verdicts
 
     @property
@@ -131,14 +131,14 @@ _ROWS = (
         "Stop",
         "the model is done",
         {**_DONE, "background_tasks": []},
-        verdicts={"deny": ("make it continue", "the turn would go on")},
+        verdicts={"deny": ("make it continue", "the turn would continue")},
     ),
     HookEventRow(
         "SubagentStop",
         "a sub-agent is done",
         {**_DONE, "agent_type": "general"},
         matched="agent_type",
-        verdicts={"deny": ("make it continue", "the sub-agent would go on")},
+        verdicts={"deny": ("make it continue", "the sub-agent would continue")},
     ),
     HookEventRow(
         "PreCompact",

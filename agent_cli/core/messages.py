@@ -1,9 +1,9 @@
 """The conversation: a flat, append-only list of messages, the same for every provider.
 
 Values have no identity: two equal messages are equal, and the log adds sequence numbers. A call is pending when its
-assistant message has no later `ToolMessage` with its id; that is the only place where pending work is kept.
+assistant message has no later `ToolMessage` with its id; pending work is stored nowhere else.
 
-Images and PDFs in messages: as Claude's content blocks, and left out with a note where a model takes none.
+Images and PDFs are stored as Claude's content blocks, and replaced by a note if a model does not accept them.
 """
 
 from __future__ import annotations
@@ -18,16 +18,21 @@ from agent_tools.record import Value
 
 
 class Text(Value, tag="Text"):
-    """Words of the model. `phase`: what the provider calls them, such as "commentary", and wants to be told again."""
+    """Text of the model.
+
+    phase: the provider's label for it, such as "commentary"; sent back with the text.
+    """
 
     text: str
     phase: str = ""
 
 
 class Thinking(Value, tag="Thinking"):
-    """Reasoning of the model. `signature` proves it to the provider that made it; `data` is what came encrypted.
+    """Reasoning of the model.
 
-    provider: who made it on the Responses API and takes it back there; nobody else does.
+    signature: proves it to the provider that made it.
+    data: the part that arrived encrypted.
+    provider: who made it on the Responses API; it is sent back to that provider only.
     """
 
     text: str = ""
@@ -37,8 +42,11 @@ class Thinking(Value, tag="Thinking"):
 
 
 class ToolCall(Value, tag="ToolCall"):
-    """A call that the model asks for. `id` is the provider's. `broken` is the raw text of arguments that are not a
-    JSON object; `arguments` is empty then."""
+    """A call that the model requests.
+
+    id: the provider's.
+    broken: the raw text of arguments that are not a JSON object; `arguments` is empty then.
+    """
 
     id: str
     name: str
@@ -50,14 +58,14 @@ Part = Text | Thinking | ToolCall
 
 
 class UserMessage(Value, tag="UserMessage"):
-    """What a user, or the program on their behalf, tells the model."""
+    """A message from the user, or from the program on their behalf."""
 
     text: str
     media: tuple[Media, ...] = ()
 
 
 class AssistantMessage(Value, tag="AssistantMessage"):
-    """One answer of the model: its parts in the order they came. `provider_id` and `model` are as reported."""
+    """One answer of the model: its parts in the order they arrived. `provider_id` and `model` are as reported."""
 
     parts: tuple[Part, ...]
     stop_reason: str = ""
@@ -86,60 +94,61 @@ class ToolMessage(Value, tag="ToolMessage"):
 Message = UserMessage | AssistantMessage | ToolMessage
 
 
-# How the messages begin that the program writes on its own. A user's may begin with any other tag, as of HTML.
+# Beginnings of messages that the program writes on its own. A user's may begin with any other tag, such as HTML.
 OF_PROGRAM = (
     "<commit>", "<compacted>", "<hook_", "<memory_", "<pinned>", "<plan_", "<project_memory", "<reminder>", "<undo>",
     "<user_command>", "<workspace_change>", "[Background command ", "(A message was lost here",
 )  # fmt: skip
 
 
-# What the user says to a plan that waited is sent together with the plan.
+# The user's comment on a suspended plan is sent together with the plan.
 _FEEDBACK = re.compile(r"<plan_feedback>\n.*\n\nThe user's feedback:\n(.*)\n\n[^\n]+\n</plan_feedback>", re.DOTALL)
 _PLAN_MODE = re.compile(r"\n\n<plan_mode>\n(?:(?!</?plan_mode>).)*</plan_mode>\s*\Z", re.DOTALL)
 
 
 def is_user_message(message: Message) -> TypeGuard[UserMessage]:
-    """Whether the user wrote it, as far as that can be told."""
+    """Return True if the user wrote the message, as far as its text tells."""
     return isinstance(message, UserMessage) and not of_program(message.text)
 
 
 def of_program(text: str) -> bool:
-    """Whether the program wrote the text of a user message on its own."""
+    """Return True if the program wrote the text of a user message on its own."""
     return text.startswith(OF_PROGRAM) and _feedback(text) is None
 
 
 def user_text(text: str) -> str:
-    """The user's own words in a message: without the files that it mentions, the note of plan mode below it, and the
-    plan that they answer."""
+    """Return the user's own words in a message, without mentioned files, the plan mode note and the plan they
+    answer.
+    """
     return re.split(r"\n\n<file path=", without_note(text), maxsplit=1)[0]
 
 
 def without_note(text: str) -> str:
-    """A message with the files that it mentions, but without what the program added of plan mode and of the plan."""
+    """Return a message with the files it mentions, but without the program's notes about plan mode and the plan."""
     text = _PLAN_MODE.sub("", text)
     found = _feedback(text)
     return text if found is None else found
 
 
 def _feedback(text: str) -> str | None:
-    """What the user said to a plan that waited; None in any other message."""
+    """Return the user's comment on a suspended plan; None for any other message."""
     if not text.startswith("<plan_feedback>"):
         return None
     found = _FEEDBACK.fullmatch(_PLAN_MODE.sub("", text))
     return found[1] if found else None
 
 
-# The words for it of the providers: OpenAI, Anthropic, Gemini, Mistral, the Responses API.
+# Stop reasons for this of OpenAI, Anthropic, Gemini, Mistral, the Responses API.
 _CUT = {"length", "max_tokens", "max_output_tokens", "model_length", "model_context_window_exceeded", "incomplete"}
 
 
 def was_cut(message: AssistantMessage) -> bool:
-    """Whether an answer ended because it reached its limit of tokens."""
+    """Return True if an answer ended because it reached its token limit."""
     return message.stop_reason.lower() in _CUT
 
 
 def pending_calls(history: Iterable[Message]) -> tuple[ToolCall, ...]:
-    """The calls that still want a result, in order."""
+    """Return the calls without a result, in order."""
     waiting: dict[str, ToolCall] = {}
     for message in history:
         if isinstance(message, AssistantMessage):
@@ -153,7 +162,7 @@ Reason = str | Callable[[ToolCall], str]
 
 
 def close_open_calls(history: Iterable[Message], reason: Reason) -> list[Message]:
-    """The history with an error result for every call that has none, so that every provider accepts it."""
+    """Return the history with an error result for every open call; providers reject a history with open calls."""
     messages = list(history)
     for call in pending_calls(messages):
         messages.append(ToolMessage(call.id, call.name, reason if isinstance(reason, str) else reason(call), True))
@@ -161,7 +170,7 @@ def close_open_calls(history: Iterable[Message], reason: Reason) -> list[Message
 
 
 def call_ids(history: Iterable[Message]) -> set[str]:
-    """The ids of all calls in a history."""
+    """Return the ids of all calls in a history."""
     return {c.id for m in history if isinstance(m, AssistantMessage) for c in m.calls}
 
 
@@ -169,7 +178,7 @@ _NOUNS: dict[MediaKind, str] = {"image": "image", "pdf": "PDF"}
 
 
 def claude_blocks(media: Iterable[Media]) -> list[dict[str, Any]]:
-    """The blocks of the Messages API, which Claude Code's stream-json has too."""
+    """Return the blocks of the Messages API, which Claude Code's stream-json uses, too."""
     return [_claude_block(item) for item in media]
 
 
@@ -182,7 +191,7 @@ def _claude_block(item: Media) -> dict[str, Any]:
 
 
 def media_of(blocks: Iterable[Any]) -> tuple[Media, ...]:
-    """What `claude_blocks` made; blocks of other kinds, and those that only name an address, are left out.
+    """Parse the blocks of `claude_blocks`; blocks of other kinds, and those that only contain a URL, are left out.
 
     Raises KeyError, TypeError or ValueError for blocks of an unknown form.
     """
@@ -199,12 +208,12 @@ def media_of(blocks: Iterable[Any]) -> tuple[Media, ...]:
 
 
 def has_media(message: Message) -> bool:
-    """Whether a message carries something beside text."""
+    """Return True if a message contains media."""
     return not isinstance(message, AssistantMessage) and bool(message.media)
 
 
 def drop_unsupported(history: Sequence[Message], takes: frozenset[MediaKind]) -> list[Message]:
-    """The history for a model that takes these kinds: in the place of every other stands a line of text."""
+    """Return the history for a model that accepts these kinds: a line of text replaces all other media."""
     return [_only_taken(message, takes) for message in history]
 
 

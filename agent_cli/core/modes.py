@@ -1,6 +1,6 @@
-"""Words that several rooms share.
+"""Types that several packages share: permission modes and levels of effort.
 
-How much room an answer wants: what a level of effort means in tokens of reasoning, and what is left for words.
+Also the token budget of an answer: what a level of effort means in tokens of reasoning, and what is left for text.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ BUDGETS: dict[Effort, int] = {
     "xhigh": 32000,
     "max": 48000,
 }
-# Beside the reasoning.
+# For the text of an answer, in addition to the reasoning.
 WORDS = 4096
 
 
 def thinking_budget(effort: Effort | None, tokens: int | None) -> int:
-    """The tokens to think with; those that are named win."""
+    """Return the tokens to think with; an explicit number wins."""
     return tokens or BUDGETS.get(effort or "none", 0)

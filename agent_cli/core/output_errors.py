@@ -1,4 +1,4 @@
-"""What is wrong with standard output."""
+"""Errors of standard output."""
 
 from __future__ import annotations
 

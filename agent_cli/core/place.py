@@ -1,4 +1,4 @@
-"""Where a run happens, and what its user has to correct."""
+"""The environment of a run, and the error for mistakes that its user can correct."""
 
 from __future__ import annotations
 
@@ -13,7 +13,13 @@ class UsageError(Exception):
 
 
 class RunEnvironment(Value):
-    """Where a run happens."""
+    """Where a run happens.
+
+    cwd: the working directory.
+    root: the workspace that contains it.
+    home: the home folder; None if there is none.
+    env: the environment variables.
+    """
 
     cwd: Path
     root: Path

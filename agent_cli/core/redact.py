@@ -1,7 +1,4 @@
-"""Secrets made unreadable, by value and by pattern; the one place that logs, exports and reports go through.
-
-The shapes of keys are in `agent_tools.secret_patterns`.
-"""
+"""Redact secrets, by value and by pattern; logs, exports and reports all use this."""
 
 from __future__ import annotations
 
@@ -13,16 +10,16 @@ from agent_tools.secret_patterns import MARKS, is_secret, passwords_in, shapes
 
 HIDDEN = "[redacted]"
 _SHORTEST = 8
-# The last word of a text, which may be the beginning of a key, and how far back it, or a block of a key, may begin.
+# The last word of a text may be the beginning of a key; how far back it, or a key block, may begin.
 _LAST_WORD = r"(?a:[\w.+/=-]+)\Z"
 _FAR_BACK = 8_192
 _BLOCK_END = r"-----END [A-Z ]*-----"
 
 
 class Redactor:
-    """Knows the secrets in an environment, by name and by value, and any other value that it is given.
+    """Redacts the secrets of an environment, by name and by value, and any other value it is given.
 
-    It takes plain text and JSON alike: what it puts in needs no quoting, and it knows values as JSON spells them.
+    It takes plain text and JSON alike: what it inserts needs no quoting, and it knows values as JSON spells them.
     """
 
     def __init__(self, env: Mapping[str, str], *more: str) -> None:
@@ -34,18 +31,18 @@ class Redactor:
         self._plain = tuple(values)
 
     def __call__(self, text: str) -> str:
-        """The text without secrets."""
+        """Return the text without secrets."""
         if self._values is not None:
             text = self._values.sub(HIDDEN, text)
         return shapes().sub(HIDDEN, text) if any(mark in text for mark in MARKS) else text
 
     def settled(self, text: str) -> int:
-        """How much of a text that still grows can be written: the rest may become a secret, or is the end of one."""
+        """Return how much of a growing text can be written: the rest may become a secret, or is the end of one."""
         start = max(0, len(text) - _FAR_BACK)
         word = re.search(_LAST_WORD, text[start:])
         end = start + word.start() if word else len(text)
         before = -1
-        # What is held back must not begin in the middle of a secret either.
+        # The rest must not begin in the middle of a secret either.
         while end != before:
             before = end
             block = text.rfind("-----BEGIN ", start, end)

@@ -1,8 +1,7 @@
-"""How a turn ends: four results, each with what it added to the history and what it used.
+"""Results of a turn: four kinds, each with what the turn added to the history and what it used.
 
-The bounds of a turn, as values.
-What the earlier parts of a turn did and used: saved when it is suspended, so that its end is of the whole turn.
-What a model call used and cost.
+Also the limits of a turn, the usage of model calls, and the sums of a turn's earlier parts, which are saved when it is
+suspended so that its result covers the whole turn.
 """
 
 from __future__ import annotations
@@ -16,9 +15,14 @@ Cap = Literal["rounds", "duration", "tool_calls", "cost", "failures", "denials",
 
 
 class Limits(Value):
-    """Bounds of one turn; zero means none. Seconds do not count while the user is asked; dollars count known prices.
+    """Limits of one turn; zero means none.
 
-    failures: rounds one after another in which no call succeeded. denials: refusals of the same call.
+    rounds: model calls.
+    seconds: working time; time spent waiting for the user does not count.
+    tool_calls: calls of tools.
+    cost: dollars, for models with known prices.
+    failures: rounds in a row in which no call succeeded.
+    denials: refusals of the same call.
     """
 
     rounds: int = 200
@@ -30,10 +34,12 @@ class Limits(Value):
 
 
 class Usage(Value, tag="Usage"):
-    """Tokens and dollars. `input` is all input, cached parts included; `output` includes `reasoning`.
+    """Tokens and dollars.
 
-    `reliable` is False as soon as one part had no known price, and stays so when usages are added. `estimated`: an
-    answer that was interrupted is in it, of which the provider reports nothing.
+    input: all input, cached parts included.
+    output: includes `reasoning`.
+    reliable: False as soon as one part had no known price; stays False when usages are added.
+    estimated: includes an interrupted answer, for which the provider reports nothing.
     """
 
     input: int = 0
@@ -60,7 +66,7 @@ class Usage(Value, tag="Usage"):
         )
 
     def less(self, before: Usage) -> Usage:
-        """What was used since it was `before`."""
+        """Return what was used since `before`."""
         flags = ("reliable", "estimated")
         counts = {name: getattr(self, name) - getattr(before, name) for name in self._fields if name not in flags}
         return Usage(**counts, reliable=self.reliable, estimated=self.estimated)
@@ -89,7 +95,7 @@ TerminalReason = Literal[
 
 
 class Diagnostics(Value, tag="Diagnostics"):
-    """What the turn did. `stop_reason` is the provider's last one; `terminal_reason` is ours."""
+    """Counters of a turn. `stop_reason` is the provider's last one; `terminal_reason` is ours."""
 
     rounds: int
     tool_calls: int
@@ -101,8 +107,7 @@ class Diagnostics(Value, tag="Diagnostics"):
 
 
 class Failure(Value, tag="Failure"):
-    """Why the model could not go on: one of the small set of provider errors, in a sentence; or that a hook blocked the
-    prompt."""
+    """Why the model could not continue: a kind of provider error with a sentence, or that a hook blocked the prompt."""
 
     kind: Literal[
         "auth",
@@ -123,7 +128,8 @@ class Failure(Value, tag="Failure"):
 class Denial(Value, tag="Denial"):
     """A call that was refused, by a rule, a mode or a user.
 
-    by: who refused it, as `events.Decider` has it. rule: the rule that said no, or that asked; "" for none.
+    by: who refused it, as in `events.Decider`.
+    rule: the rule that denied it, or asked; "" for none.
     """
 
     call_id: str
@@ -135,10 +141,15 @@ class Denial(Value, tag="Denial"):
 
 
 class TurnEnd(Value, tag="TurnEnd"):
-    """What every ending carries: the messages the turn added, what it used, what it did, what was refused.
+    """The part common to all results.
 
-    Everything but `messages` is of the whole turn, what came before a pause included. cost: dollars, sub-agents
-    included.
+    All but `messages` covers the whole turn, including its parts before a suspension.
+
+    messages: added by this part of the turn.
+    usage: of the model calls.
+    diagnostics: counters.
+    denials: refused calls.
+    cost: dollars, sub-agents included.
     """
 
     messages: tuple[Message, ...]
@@ -149,9 +160,11 @@ class TurnEnd(Value, tag="TurnEnd"):
 
 
 class Complete(Value, tag="Complete"):
-    """The model answered. `degraded`: it failed after tools had run, and `text` is our own account of what was done.
+    """The model answered.
 
-    plan_unfinished: steps of the plan are open. verified: which command checked the work last, and how it ended.
+    degraded: the model failed after tools had run; `text` is our own recap.
+    plan_unfinished: the plan has open steps.
+    verified: which command checked the work last, and how it ended.
     """
 
     end: TurnEnd
@@ -164,7 +177,7 @@ class Complete(Value, tag="Complete"):
 
 
 class Suspended(Value, tag="Suspended"):
-    """A user is needed. `pending` are the calls without a result; running on resumes with the budget left."""
+    """The user is needed. `pending`: ids of the calls without a result. Running the history again resumes the turn."""
 
     end: TurnEnd
     pending: tuple[str, ...] = ()
@@ -178,26 +191,26 @@ class Failed(Value, tag="Failed"):
     text: str = ""
 
 
-class MaxIterations(Value, tag="MaxIterations"):
-    """A bound was reached; `text` sums up where the work stands."""
+class LimitReached(Value, tag="MaxIterations"):
+    """A limit was reached; `text` summarizes where the work stands."""
 
     end: TurnEnd
     cap: Cap = "rounds"
     text: str = ""
 
 
-TurnResult = Complete | Suspended | Failed | MaxIterations
+TurnResult = Complete | Suspended | Failed | LimitReached
 
 
 class Action(Value, tag="Action"):
-    """A call that was answered, as the summary of a turn lists it."""
+    """A call that was answered, as listed in the recap of a turn."""
 
     summary: str
     outcome: Literal["done", "failed", "refused"]
 
 
 class Check(Value, tag="Check"):
-    """A command that verified something. `exit_code` is None where it was ended from outside."""
+    """A command that verified something. `exit_code` is None if it was killed."""
 
     command: str
     exit_code: int | None
@@ -212,14 +225,20 @@ class Check(Value, tag="Check"):
 
 
 class Spent(Value, tag="Spent"):
-    """What earlier parts of the same turn come to.
+    """Sums of the earlier parts of a turn.
 
-    rounds, seconds, tool_calls, cost: sums that the limits hold for. failures: rounds in a row without a success.
-    denials: refusals by call. nudges: how often each guard sent the turn on. usage, model_ms, first_chunk_ms: of the
-    conversation's own model calls and those of its tools. actions, denied: what was called and what was refused, in
-    order. check: the last command that verified the work; changed_since: files changed after it; wrote: files changed
-    at all. plan_touched: the plan was made, approved or changed in this turn. recent: the latest calls with their
-    results, as hashes, for the loop detector.
+    rounds, seconds, tool_calls, cost: sums that the limits apply to.
+    failures: rounds in a row without a success.
+    denials: refusals by call.
+    nudges: how often each guard continued the turn.
+    usage, model_ms, first_chunk_ms: of the conversation's own model calls and those of its tools.
+    actions: calls that were answered, in order.
+    denied: calls that were refused, in order.
+    check: the last command that verified the work.
+    changed_since: files changed after it.
+    wrote: files changed at all.
+    plan_touched: the plan was made, approved or changed in this turn.
+    recent: the latest calls with their results, as hashes, for the detection of repeats.
     """
 
     rounds: int = 0

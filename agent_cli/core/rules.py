@@ -1,4 +1,4 @@
-"""Permission rules in Claude Code's grammar, as values. What they match is decided in `permission/matcher.py`.
+"""Permission rules in Claude Code's grammar, as values. `permissions/matcher.py` matches them.
 
     Bash · Bash(npm run test) · Bash(git status:*) · Bash(git status *) · Bash(ls*)
     Read(glob) · Edit(glob) (every write) · WebFetch(domain:example.org) · WebSearch · mcp__server · mcp__server__tool
@@ -19,12 +19,12 @@ from agent_tools.base import EffectKind
 from agent_tools.record import Value
 from agent_tools.registry import BUILTIN, tool_class, tool_name
 
-# Tools that rules may name: the built-in ones, also as Claude Code calls them, and those that a session makes itself.
+# Tools that rules may name: built-in ones, also by their Claude Code names, and those that a session creates.
 KNOWN_TOOLS = frozenset(name for tool in BUILTIN for name in (tool.name, *tool.other_names)) | {
     "StructuredOutput", "ToolSearch", "UseTool",
 }  # fmt: skip
 PATH_TOOLS = frozenset(tool.name for tool in BUILTIN if tool.rule_names == "path")
-# The tools whose rules are about an effect whichever tool has it.
+# Tools whose rules cover an effect whichever tool has it.
 _COVERING: dict[EffectKind, tuple[str, ...]] = {
     kind: tuple(tool.name for tool in BUILTIN if kind in tool.rule_covers) for kind in get_args(EffectKind)
 }
@@ -33,13 +33,17 @@ RuleList = Literal["allow", "ask", "deny"]
 
 
 class RuleError(ValueError):
-    """A rule that cannot be understood; the message names it."""
+    """A rule that cannot be parsed; the message names it."""
 
 
 class Rule(Value, tag="Rule"):
-    """One rule. `source` says where it comes from: a file and its line, or a flag. `base` is the folder that `/x` globs
-    start from. `match` and `not_match` are calls that it must, and must not, cover; see `permission/examples.py`.
-    `own`: it comes from the user: their settings, a flag, an answer.
+    """One rule.
+
+    source: where it comes from: a file and line, or a flag.
+    base: the folder that `/x` globs start from.
+    why: the reason shown when it applies.
+    match, not_match: example calls that it must, and must not, cover; checked when it is loaded.
+    own: it comes from the user: their settings, a flag, an answer.
     """
 
     list: RuleList
@@ -58,16 +62,16 @@ class Rule(Value, tag="Rule"):
 
     @property
     def names(self) -> str:
-        """What stands in its parentheses; see `Tool.rule_names`."""
+        """The kind of thing its parentheses name; see `Tool.rule_names`."""
         return tool_class(self.tool).rule_names
 
     def covers(self, kind: EffectKind) -> bool:
-        """Whether it is about effects of this kind whichever tool has them."""
+        """Return True if it covers effects of this kind whichever tool has them."""
         return self.tool in _COVERING[kind]
 
 
 def rule_for(kind: EffectKind, spec: str) -> str:
-    """The text of a rule about effects of this kind, whichever tool has them."""
+    """Return the text of a rule for effects of this kind, whichever tool has them."""
     return f"{_COVERING[kind][0]}({spec})"
 
 
@@ -83,7 +87,7 @@ def read_rule(kind: RuleList, text: str, source: str, base: Path) -> Rule:
         tool = tool.removesuffix("__*")
     if re.fullmatch(r"mcp(__)?", tool):
         raise RuleError(f"{text!r} names no MCP server; write mcp__server or mcp__server__tool")
-    if tool not in KNOWN_TOOLS and not tool.startswith("mcp__") and (near := _meant(tool)):
+    if tool not in KNOWN_TOOLS and not tool.startswith("mcp__") and (near := _closest_tool(tool)):
         raise RuleError(f"{text!r} names no tool; did you mean {near}?")
     tool = tool_name(tool)
     if spec is None:
@@ -99,14 +103,14 @@ def read_rule(kind: RuleList, text: str, source: str, base: Path) -> Rule:
         raise RuleError(f"{text!r} holds several rules; write each as a text of its own")
     if names == "command" and not spec.removesuffix("*").removesuffix(":").strip() and spec != "*":
         raise RuleError(f"{text!r} names no command; write {tool} for every command")
-    # `Read(*)` as a glob is every file below the working directory, as a wildcard every file there is: each list takes
+    # As a glob `Read(*)` is every file below the working directory, as a wildcard every file there is: each list uses
     # the reading that is on the safe side.
     whole = spec == "*" and (names != "path" or kind == "deny")
     return Rule(kind, tool, None if whole else spec, source, str(base))
 
 
-def _meant(tool: str) -> str:
-    """The tool that a mistyped name is close to; "" for a name that is none of ours and near none."""
+def _closest_tool(tool: str) -> str:
+    """Return the tool that a mistyped name is close to; "" if there is none."""
     same = [k for k in KNOWN_TOOLS if k.lower() == tool.lower()]
     if same:
         return same[0]
@@ -116,10 +120,9 @@ def _meant(tool: str) -> str:
 
 
 def split_rules(text: str) -> list[str]:
-    """A comma or blank separated list, where commas and blanks inside parentheses do not separate.
+    """Split a list of rules at commas and blanks outside parentheses.
 
-    Raises RuleError for a parenthesis that is not closed, or stands alone: what is before it must not become a rule by
-    itself.
+    Raises RuleError for an unbalanced parenthesis: the text before it must not become a rule by itself.
     """
     rules: list[str] = []
     start, depth = 0, 0
@@ -140,6 +143,6 @@ def split_rules(text: str) -> list[str]:
 
 
 def names_tool(names: Collection[str], tool: str) -> bool:
-    """Whether one of the names is the tool's, or its server's (`mcp__server`, `mcp__server__*`)."""
+    """Return True if a name is the tool's, or its server's (`mcp__server`, `mcp__server__*`)."""
     servers = (n.removesuffix("__*") for n in names if n.startswith("mcp__"))
     return tool in names or any(s.count("__") == 1 and tool.startswith(f"{s}__") for s in servers)

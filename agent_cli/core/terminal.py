@@ -1,4 +1,4 @@
-"""What the terminal on standard output can do, by the environment and the setting `color`."""
+"""Detect what the terminal on standard output can do, from the environment and the setting `color`."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from collections.abc import Mapping
 
 
 def is_dumb(env: Mapping[str, str]) -> bool:
-    """Whether the terminal understands no sequences, or is none."""
+    """Return True if there is no terminal, or one without escape sequences."""
     return env.get("TERM", "") in ("", "dumb", "unknown")
 
 
 def has_styles(env: Mapping[str, str], *, plain: bool = False) -> bool:
-    """Whether standard output is a terminal with bold and underline, and plain mode does not do without them."""
+    """Return True if standard output is a terminal with bold and underline, and plain mode is off."""
     return os.isatty(1) and not is_dumb(env) and not plain
 
 
 def has_color(setting: str, env: Mapping[str, str], *, plain: bool = False) -> bool:
-    """Whether colours are used: always, never, or (auto) where there are styles and NO_COLOR is not set."""
+    """Return True if colours are used: always, never, or (auto) with styles and without NO_COLOR."""
     return setting == "always" or (setting == "auto" and has_styles(env, plain=plain) and not env.get("NO_COLOR"))

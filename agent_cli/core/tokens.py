@@ -1,7 +1,7 @@
-"""How many tokens something fills, as well as that can be told without a tokenizer.
+"""Estimate tokens without a tokenizer.
 
-A token is taken for 3.5 bytes, which is on the safe side for prose and near the truth for code; `Window` holds the
-sum to what the provider last reported. Images are counted by their pixels, PDF documents by their size.
+A token counts as 3.5 bytes, which is on the safe side for prose and about right for code; the sum is scaled to what the
+provider last reported. Images are counted by their pixels, PDF documents by their size.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ with lazy_imports():
     from agent_tools.documents import images  # few conversations have images
 
 BYTES = 3.5
-# What surrounds a message, a call or a tool on the wire.
+# Overhead of a message, a call or a tool in a request.
 _FRAME = 6
 _IMAGE, _PIXELS = 1_600, 750
 _PDF, _PDF_BYTES = 2_000, 20
-# Where an image says its size, in characters of base64.
+# Where an image has its size, in characters of base64.
 _HEADER = 64 * 1024
 
 
 class Spec(Protocol):
-    """A tool as a request has it."""
+    """A tool as a request contains it."""
 
     @property
     def name(self) -> str: ...
@@ -65,7 +65,9 @@ def tokens_of_tools(tools: Iterable[Spec]) -> int:
 
 
 def tokens_of_media(item: Media) -> int:
-    """As providers count them: an image by its pixels up to a bound, a PDF by its pages, which its size hints at."""
+    """Count media as providers do: an image by its pixels up to a limit, a PDF by its pages, estimated from its
+    size.
+    """
     if item.kind == "pdf":
         return max(_PDF, len(item.data) * 3 // 4 // _PDF_BYTES)
     try:
@@ -76,7 +78,7 @@ def tokens_of_media(item: Media) -> int:
 
 
 def truncate_to_tokens(text: str, tokens: int, note: str) -> str:
-    """The text, or its beginning and end with the note between them where it has more than that many tokens."""
+    """Return the text, cut in the middle with the note if it has more than that many tokens."""
     if tokens_of_text(text) <= tokens:
         return text
     share = max(0.0, tokens / tokens_of_text(text))

@@ -1,4 +1,4 @@
-"""How a repository stands with the user: what it brings that would take effect, and whether they said yes to it."""
+"""Trust in a repository: what it brings that would take effect, and whether the user agreed to that."""
 
 from __future__ import annotations
 
@@ -8,11 +8,14 @@ from agent_tools.record import Value
 
 
 class Trust(Value):
-    """The standing of one project.
+    """The trust state of one project.
 
-    state: "plain" brings nothing that would run or widen; "untrusted" does and was not agreed to; "changed" is not
-    what was agreed to any more. by: who trusts it, in words. brings: what would take effect beside settings, a phrase
-    each. changed: what differs from what was trusted. outside: files outside the project that its memory may import.
+    state: "plain" brings nothing that would run or widen permissions; "untrusted" does and was not agreed to; "changed"
+        differs from what was agreed to.
+    by: who trusts it, in words.
+    brings: what would take effect besides settings, one phrase each.
+    changed: what differs from what was trusted.
+    outside: files outside the project that its memory may import.
     """
 
     root: str = ""
@@ -24,10 +27,10 @@ class Trust(Value):
 
     @property
     def trusted(self) -> bool:
-        """Whether the project's own files count fully."""
+        """Return True if the project's own files take full effect."""
         return self.state == "trusted"
 
     @property
     def git_use(self) -> Literal["trusted", "plain", "unknown"]:
-        """How git may be used on it without a question: as on what is trusted, as on what brings nothing, or not."""
+        """How git may be used on it without a question: as on a trusted project, as on a plain one, or not at all."""
         return self.state if self.state in ("trusted", "plain") else "unknown"

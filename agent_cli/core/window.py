@@ -1,9 +1,9 @@
-"""The model's window on a history. The history only grows; what the model is still shown of it is told from here.
+"""The model's window on a history. The history only grows; the window says what the model is still shown of it.
 
 A compaction puts a few messages (its head) in the place of the older ones, or shortens old results. Its record in the
 log counts from the end of the history, so that a record lost before it moves nothing.
 
-What a compaction did, in a line for a user; every front end has the same.
+Also describes compactions in one line, the same for every front end.
 """
 
 from __future__ import annotations
@@ -18,7 +18,11 @@ from agent_tools.text import counted, escape_controls
 
 
 class Compaction(Value):
-    """A compaction in its history. at: how many messages there were; upto: those before it are not shown any more."""
+    """A compaction and its position.
+
+    at: the number of messages at that time.
+    upto: messages before this index are not shown any more.
+    """
 
     at: int
     upto: int
@@ -26,7 +30,12 @@ class Compaction(Value):
 
 
 class UsageReport(Value, tag="Report"):
-    """What the provider counted last. filled: input and answer; messages: how many of the history that covers."""
+    """The provider's last token count.
+
+    input: of the request.
+    filled: of request and answer.
+    messages: how many messages of the history that covers.
+    """
 
     input: int
     filled: int
@@ -34,10 +43,12 @@ class UsageReport(Value, tag="Report"):
 
 
 class Window:
-    """What one history is seen through. `compactions` and `pins` are in the log too; the rest is measured anew.
+    """The view of one history. `compactions` and `pins` are in the log, too; the rest is measured again.
 
-    pins: texts of messages that survive compactions. report: None where nothing holds for the present view. factor: the
-    provider's tokens for one of ours. learnt: a size that a refusal has shown to be too large.
+    pins: texts of messages that survive compactions.
+    report: None if none applies to the present view.
+    factor: the provider's tokens per token of our own count.
+    learnt: a size that a refusal has shown to be too large.
     """
 
     def __init__(
@@ -52,8 +63,8 @@ class Window:
         self.factor = 1.0
         self.learnt: int | None = None
 
-    def take(self, event: Compacted | Uncompacted | Pinned, length: int) -> None:
-        """What happened to a history that has this many messages."""
+    def apply(self, event: Compacted | Uncompacted | Pinned, length: int) -> None:
+        """Apply an event to the window of a history with `length` messages."""
         if isinstance(event, Pinned):
             self.pins = [p for p in self.pins if p != event.text] + ([event.text] if event.on else [])
             return
@@ -64,12 +75,12 @@ class Window:
         self.report = None
 
     def rewind_to(self, length: int) -> None:
-        """The history was taken back to this many messages: what was compacted later is so no more."""
+        """Drop compactions made after the first `length` messages."""
         self.compactions = [c for c in self.compactions if c.at <= length]
         self.report = None
 
-    def border(self, history: Sequence[Message]) -> int:
-        """Where the messages begin that are shown as they are."""
+    def cutoff(self, history: Sequence[Message]) -> int:
+        """Return the index of the first message that is shown unchanged."""
         upto = min(next((c.upto for c in reversed(self.compactions) if c.event.head), 0), len(history))
         # A damaged log may have lost messages: a result is never shown without its call.
         while 0 < upto < len(history) and isinstance(history[upto], ToolMessage):
@@ -78,27 +89,27 @@ class Window:
 
     @property
     def head(self) -> tuple[Message, ...]:
-        """What stands before them."""
+        """The messages that replace those before the border."""
         return next((c.event.head for c in reversed(self.compactions) if c.event.head), ())
 
     def view(self, history: Sequence[Message]) -> list[Message]:
-        """The messages that the model is shown."""
+        """Return the messages that the model is shown."""
         if not self.compactions:
             return list(history)
         cuts: dict[str, str] = {}
         for compaction in self.compactions:
             cuts |= compaction.event.cuts
-        return [*self.head, *(_cut(message, cuts) for message in history[self.border(history) :])]
+        return [*self.head, *(_cut(message, cuts) for message in history[self.cutoff(history) :])]
 
     def hidden_answers(self, history: Sequence[Message]) -> int:
-        """How many answers of a model are not shown any more."""
-        border = self.border(history) if self.compactions else 0
+        """Return how many answers of a model are not shown any more."""
+        border = self.cutoff(history) if self.compactions else 0
         return sum(isinstance(m, AssistantMessage) and bool(m.model) for m in history[:border])
 
     def reported(self, usage: Usage, messages: int) -> None:
-        """A model call has ended, whose answer is the last of so many messages."""
+        """Record the usage of a model call; its answer is number `messages` of the history."""
         if usage.input:
-            # Reasoning that is counted apart is not sent again.
+            # Reasoning that is counted separately is not sent again.
             self.report = UsageReport(usage.input, usage.input + usage.output - usage.reasoning, messages)
 
 
@@ -116,7 +127,7 @@ def compacting_line(event: Compacting) -> str:
 
 
 def compacted_line(event: Compacted) -> str:
-    """How much smaller it is, what went, what stayed."""
+    """Describe how much smaller the conversation is, what was removed, what stayed."""
     said = f"compacted: {event.tokens_before:,} tokens are now about {event.tokens_after:,}"
     if not event.head:
         return f"{said}; {counted(len(event.cuts), 'old result')} cut, all else stays"

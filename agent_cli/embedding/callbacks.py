@@ -1,4 +1,4 @@
-"""The functions of a program that embeds the agent, as approver, asker, hooks and tools."""
+"""Adapt the functions of an embedding program as approver, asker, hooks and tools."""
 
 from __future__ import annotations
 
@@ -26,7 +26,9 @@ AnyTool = Tool[Any] | type[Tool[Any]] | Callable[..., Any]
 
 
 class Callbacks:
-    """The caller's functions as approver and asker. error: what one of them raised, which ends the turn."""
+    """The caller's functions as approver and asker. error: an exception that one of them raised, which ends the
+    turn.
+    """
 
     def __init__(self, approve: ApproveFunction | Literal["deny", "suspend"], answer: AnswerFunction | None) -> None:
         self._approve = approve
@@ -35,16 +37,16 @@ class Callbacks:
         self._changed: dict[str, dict[str, Any]] = {}
 
     def anew(self) -> Callbacks:
-        """The same functions for another session."""
+        """Return the same functions for another session."""
         return Callbacks(self._approve, self._answer)
 
     @property
     def attended(self) -> bool:
-        """Whether a function decides about calls."""
+        """Return True if a function decides about calls."""
         return callable(self._approve)
 
     def pair(self, on_ask: str = "") -> tuple[Approver, Asker]:
-        """The approver and the asker, whatever the session was saved with."""
+        """Return the approver and the asker, whatever the session was saved with."""
         return self.approve, self.ask
 
     def approve(self, request: ApprovalRequested) -> Answer:
@@ -59,7 +61,7 @@ class Callbacks:
         if isinstance(said, bool):
             return Approve() if said else Reject()
         if isinstance(said, EditedCall):
-            # What a changed call would do is decided anew, and may be asked about: it is what the function chose.
+            # An edited call is decided anew and may be asked about again: the function already chose it.
             self._changed[request.call_id] = said.arguments
             return Approve() if said.arguments in (changed, request.arguments) else said
         if isinstance(said, Approve | Reject | Defer):
@@ -79,23 +81,23 @@ class Callbacks:
     def _call(self, function: Callable[[Any], Any], given: Any) -> Any:
         try:
             return function(given)
-        except Exception as error:  # noqa: BLE001 - it ends the turn, and is raised to the caller then
+        except Exception as error:  # noqa: BLE001 - it ends the turn, and is then raised to the caller
             self.error = error
             raise CancelledError from None
 
     def _faulty(self, name: str, said: object, known: str) -> CancelledError:
-        """What ends the turn of a function that returned what is no answer."""
+        """Return the error that ends the turn after a function returned an invalid answer."""
         self.error = TypeError(f"{name} returned {said!r}; the answers are: {known}.")
         return CancelledError()
 
 
 def read_tools(given: Iterable[AnyTool]) -> tuple[Tool[Any], ...]:
-    """The tools that are given as objects, classes or functions. Raises UsageError."""
+    """Return the tools given as objects, classes or functions. Raises UsageError."""
     return tuple(map(_as_tool, given))
 
 
 def _as_tool(given: AnyTool) -> Tool[Any]:
-    """The tool that is given, as an object, a class or a function. Raises UsageError."""
+    """Return one tool given as an object, a class or a function. Raises UsageError."""
     try:
         if isinstance(given, type):
             found: Any = given()
@@ -109,7 +111,7 @@ def _as_tool(given: AnyTool) -> Tool[Any]:
 
 
 def read_hooks(hooks: HookFunctions) -> tuple[PythonHook, ...]:
-    """The hooks by event, or by event and matcher as in "PreToolUse:Bash|Edit". Raises UsageError."""
+    """Return the hooks, keyed by event, or by event and matcher as in "PreToolUse:Bash|Edit". Raises UsageError."""
     found = []
     for name, functions in hooks.items():
         event, colon, matcher = name.partition(":")
@@ -119,13 +121,13 @@ def read_hooks(hooks: HookFunctions) -> tuple[PythonHook, ...]:
         if colon and not row.matched:
             raise UsageError(f"hooks: {event} has nothing that a matcher could be compared with.")
         every = [functions] if callable(functions) else functions
-        # One that fails blocks: a guard that is broken must not let everything through.
+        # A hook that fails blocks: a broken guard must not let everything through.
         found += [PythonHook(row.name, function, matcher, strict=True) for function in every]
     return tuple(found)
 
 
 def spell_json(data: Mapping[str, Any], name: str) -> str:
-    """The value of a parameter as JSON. Raises UsageError."""
+    """Return a parameter as JSON. Raises UsageError."""
     try:
         return json.dumps(dict(data), default=os.fspath)
     except (TypeError, ValueError) as error:

@@ -1,11 +1,11 @@
-"""How a turn ended, as a program that embeds the agent reads it."""
+"""The result of a turn for an embedding program."""
 
 from __future__ import annotations
 
 from typing import Any, Literal
 
 from agent_cli.core.events import ApprovalRequested, QuestionAsked
-from agent_cli.core.results import Complete, Denial, Diagnostics, Failed, MaxIterations, Suspended, TurnResult, Usage
+from agent_cli.core.results import Complete, Denial, Diagnostics, Failed, LimitReached, Suspended, TurnResult, Usage
 from agent_tools.record import Value
 
 Pending = ApprovalRequested | QuestionAsked
@@ -14,41 +14,41 @@ NO_OUTPUT = "The model gave no answer that fits the schema."
 
 
 class Result(Value):
-    """How a turn ended."""
+    """The result of a turn."""
 
-    # What the model said last, or the program's own account where it could not.
+    # The model's last text, or the program's own recap if there is none.
     text: str
-    # complete: the model answered. suspended: calls wait for a decision, see `pending`. error: see `error`. limit: a
-    # limit of the settings was reached. interrupted: `interrupt` was called, or the stream was left.
+    # complete: the model answered. suspended: calls are pending, see `pending`. error: see `error`. limit: a limit of
+    # the settings was reached. interrupted: `interrupt` was called, or the stream was abandoned.
     outcome: Ending
     session_id: str
-    # Tokens of the whole turn; `usage.reliable` is False where the price of a model is not known.
+    # Tokens of the whole turn; `usage.reliable` is False if the price of a model is unknown.
     usage: Usage
     # Dollars, sub-agents included.
     cost: float
-    # Rounds, calls, times and the exact reason of the end.
+    # Rounds, calls, times and the exact reason why the turn ended.
     diagnostics: Diagnostics
-    # What waits for a decision, where the turn is suspended.
+    # Pending decisions, if the turn is suspended.
     pending: tuple[Pending, ...] = ()
-    # The answer that fits the schema, where one was asked for.
+    # The answer that fits the schema, if one was given.
     output: Any = None
-    # What went wrong, in a sentence; "" for nothing.
+    # The error in a sentence; "" for none.
     error: str = ""
-    # Whether the same may work later.
+    # True if the same may work later.
     retryable: bool = False
     # The calls that were refused.
     denials: tuple[Denial, ...] = ()
 
 
 def result_of(ended: TurnResult, session_id: str, pending: tuple[Pending, ...], *, structured: bool) -> Result:
-    """Return the result of a turn. pending: what waits now. structured: an answer that fits a schema was asked for."""
+    """Return the result of a turn. pending: open decisions. structured: a schema was given for the answer."""
     failure = getattr(ended, "failure", None)
     error = failure.message if failure is not None else ""
     outcome: Ending
     match ended:
         case Suspended():
             outcome = "suspended"
-        case MaxIterations():
+        case LimitReached():
             outcome = "limit"
         case Failed(failure=None):
             outcome = "interrupted"

@@ -1,6 +1,6 @@
-"""The command of the setting `after_turn`: run when a turn that changed files is about to end.
+"""The command of the setting `after_turn`, run when a turn that changed files is about to end.
 
-Its failure goes back to the model, a bounded number of times; then the turn ends and says so.
+A failure goes back to the model, a limited number of times; then the turn ends with a warning.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import TYPE_CHECKING
 
-from agent_cli.core.events import Event, HookRan, HookStarted, Warned
+from agent_cli.core.events import Event, HookFinished, HookStarted, Warned
 from agent_cli.core.results import Check
 from agent_cli.engine.turn import Turn
 from agent_tools.cancel import CancelledError
@@ -29,7 +29,7 @@ _NAME = "after_turn"
 
 
 def failing(turn: Turn) -> Generator[Event, None, str | None]:
-    """What the model is told where the command fails; None where the turn may end. Raises CancelledError."""
+    """Run the command; return a message for the model if it fails, None if the turn may end. Raises CancelledError."""
     command, times = turn.options.after_turn, turn.nudges.get(_NAME, 0)
     if _passed_already(turn, command):
         return None
@@ -42,7 +42,7 @@ def failing(turn: Turn) -> Generator[Event, None, str | None]:
     code = ending.code if ending.cause == "exit" else None
     outcome = "cancelled" if code is None else "success" if code == 0 else "error"
     how = "" if code == 0 else _how(ending)
-    yield HookRan(
+    yield HookFinished(
         _NAME, command, code, round(ending.seconds * 1000), f"{_NAME}-{times + 1}", _NAME, "after_turn",
         outcome,  # type: ignore[arg-type]
         how, output[-4_000:],
@@ -66,14 +66,14 @@ def failing(turn: Turn) -> Generator[Event, None, str | None]:
 
 
 def _passed_already(turn: Turn, command: str) -> bool:
-    """Whether the model itself ran just this, it passed, and nothing was changed since."""
+    """Return True if the model itself ran the same command, it passed, and nothing changed since."""
     last = turn.checks.last
     same = last is not None and last.passed and last.command == " ".join(command.split())[:120]
     return same and not turn.checks.changed_since
 
 
 def _run(turn: Turn, command: str) -> tuple[ExitInfo, str]:
-    """Run it at the root of the workspace. Raises OSError."""
+    """Run the command in the workspace root. Raises OSError."""
     context = turn.deps.context
     bash = find_bash(context)
     if bash is None:

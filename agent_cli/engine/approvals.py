@@ -1,8 +1,7 @@
-"""Who is asked about the calls of a round before they run: the hooks first, then the user. Hooks cost nothing here
-where there are none.
+"""Approvals of a round's calls, and questions to the user: hooks answer first, then the user.
 
-When a call asks the user: a question of the model's, or a plan that wants approval.
-Whether an approval still holds when its call is about to run: what a command destroys must be what was shown.
+Also checks that an approval still holds when its call is about to run: what a command destroys must be what was shown.
+Without hooks none of their code is loaded.
 """
 
 from __future__ import annotations
@@ -39,9 +38,11 @@ CANCELLED = ToolResult("The user cancelled the work. Nothing more is to be done.
 
 
 def ask_user(turn: Turn, item: PreparedCall) -> Generator[Event, None, tuple[ToolResult | None, PreparedCall]]:
-    """The result that the user's reply makes, and the call, with the plan as they edited it.
+    """Ask the user a tool's question, or to approve a plan; return the result of the reply, and the call.
 
-    The result is CANCELLED where they cancel the work, None where nobody has replied yet.
+    The result is CANCELLED if they cancel the work, None if nobody has replied yet. The call has the plan as they
+    edited
+    it.
     """
     suspend = _suspend(turn, item)
     if isinstance(suspend, ToolResult):
@@ -58,10 +59,10 @@ def ask_user(turn: Turn, item: PreparedCall) -> Generator[Event, None, tuple[Too
 def settle_suspended(
     turn: Turn, call_id: str, result: ToolResult
 ) -> Generator[Event, None, tuple[ToolResult, bool] | None]:
-    """The result of a tool that ran and suspended, with the user's reply below its text; and whether they end the work.
+    """Ask the question of a tool that ran and suspended.
 
-    None where nobody replied yet: the call stays open, and what its tool gave is held until the turn goes on. Raises
-    Cancelled.
+    Returns its result with the user's reply below, and True if they cancel the work. Returns None if nobody has replied
+    yet: the call stays open, and the tool's output is stored until the turn is resumed. Raises CancelledError.
     """
     assert result.suspend is not None
     turn.deps.state.held[call_id] = result
@@ -74,8 +75,8 @@ def settle_suspended(
 
 
 def validated_question(turn: Turn, name: str, suspend: Suspend) -> Suspend:
-    """What a tool of any origin asks, in the form that every front end can show. Raises ToolError where it has none."""
-    # Only for tools that are not shipped.
+    """Return a tool's question in the form that every front end can show. Raises ToolError if it is invalid."""
+    # Only tools that are not built in can ask something invalid.
     if suspend.kind == "plan" and turn.deps.depth:
         raise ToolError(f"The tool {name} cannot be used by a sub-agent: it puts a plan to the user.")
     tools: dict[str, Tool[Any]] = {"questions": ask_user_tool.AskUserQuestion(), "plan": ExitPlanMode()}
@@ -94,9 +95,9 @@ def validated_question(turn: Turn, name: str, suspend: Suspend) -> Suspend:
 def _answer(
     turn: Turn, call_id: str, suspend: Suspend, *, adopt: bool, ran: ToolResult | None = None
 ) -> Generator[Event, None, tuple[ToolResult | None, dict[str, Any]]]:
-    """What the reply says to the model, and the plan as the user edited it ({} where they did not).
+    """Return the result that the reply makes, and the plan as the user edited it ({} if they did not).
 
-    adopt: the steps of an approved plan become the todo list.
+    adopt: make the steps of an approved plan the todo list.
     """
     asked = QuestionAsked(call_id, suspend.kind, suspend.data)
     reply = yield from put_question(turn, asked.but(ran=ran) if ran else asked)
@@ -113,7 +114,7 @@ _WAITS = {"plan": "A plan waits for your approval", "review": "Work waits for yo
 
 
 def put_question(turn: Turn, asked: QuestionAsked) -> Generator[Event, None, QuestionReply | Defer]:
-    """Ask, and record what was said. Raises CancelledError."""
+    """Ask the user and record the answer. Raises CancelledError."""
     yield asked
     yield from checkpoint(turn)
     message = _WAITS.get(asked.kind, "The agent has a question")
@@ -126,10 +127,12 @@ def put_question(turn: Turn, asked: QuestionAsked) -> Generator[Event, None, Que
 
 
 def get_answer(turn: Turn, asked: Q, ask: Callable[[Q], A], kind: str, message: str) -> Generator[Event, None, A]:
-    """What `ask` answers. Raises CancelledError.
+    """Return the answer of `ask`. Raises CancelledError.
 
-    The Notification hooks run beside the question where the user is asked now, and are waited for where the turn is
-    suspended until they answer. They do not run where an answer was recorded before, or is given without the user.
+    With a user present, the Notification hooks run in the background while the question is shown; without one, they run
+    to
+    their end before the turn is suspended. They do not run if the answer was recorded before, or is given
+    automatically.
     """
     deps = turn.deps
     deps.context.cancel.check()
@@ -146,9 +149,9 @@ _KEEP_GOING = "Continue"
 
 
 def ask_to_continue(turn: Turn, cap: Cap) -> Generator[Event, None, Cap | None]:
-    """Ask whether to continue at a limit that says the work is stuck: None where it continues, else the limit.
+    """Ask whether to continue at a limit that says the work is stuck; return None to continue, else the limit.
 
-    No call waits for the answer, so nothing of the question is recorded. Raises CancelledError.
+    No call waits for the answer, so the question is not recorded. Raises CancelledError.
     """
     question = {
         "question": f"{_STUCK[cap].format(limits=turn.options.limits)} Continue?",
@@ -163,7 +166,7 @@ def ask_to_continue(turn: Turn, cap: Cap) -> Generator[Event, None, Cap | None]:
     message = "The agent is stuck and asks whether to continue"
     reply = yield from get_answer(turn, asked, turn.deps.asker, "elicitation_dialog", message)
     if isinstance(reply, Defer):
-        # The user has left without an answer: the turn is interrupted, and can be resumed.
+        # The user left without an answer: interrupt the turn; it can be resumed.
         raise CancelledError
     words = reply.text.removeprefix(f"{question['question']} -> ")
     if words in ("Stop", "(no answer)") or reply.verdict != "answer":
@@ -183,7 +186,7 @@ _STUCK: dict[Cap, str] = {
 
 
 def ask_during(turn: Turn, call_id: str, step: AskUser) -> Generator[Event, None, str | None]:
-    """What the user says to a question of a running tool; None where nobody is there to answer."""
+    """Ask the user a running tool's question; return None if nobody is there to answer."""
     options = [{"label": label, "description": ""} for label in step.options]
     question = {"question": step.question, "header": "", "options": options, "multiSelect": False}
     asked = QuestionAsked(call_id, "questions", {"questions": [question]})
@@ -197,7 +200,7 @@ def ask_during(turn: Turn, call_id: str, step: AskUser) -> Generator[Event, None
 
 
 def _suspend(turn: Turn, item: PreparedCall) -> Suspend | ToolResult:
-    """What is asked: the tool says so, or it is a first plan that has to be reviewed. A result where nothing is."""
+    """Return the question of the call: the tool's own, or a first plan to approve. Return a result if there is none."""
     if item.tool.asks_user:
         try:
             result = item.tool.run(item.args, turn.deps.context)
@@ -212,7 +215,7 @@ def _suspend(turn: Turn, item: PreparedCall) -> Suspend | ToolResult:
 
 
 def _plan_result(turn: Turn, reply: QuestionReply, suspend: Suspend, *, adopt: bool) -> ToolResult:
-    """The plan's fate in words; approval may change the mode, and its steps become the todo list."""
+    """Return the result of a plan's approval or rejection; approval may change the mode and set the todo list."""
     words = f" They said: {reply.text}" if reply.text else ""
     if reply.verdict == "revise":
         turn.skip_rest = "Not run: the plan was sent back."
@@ -230,25 +233,28 @@ def _plan_result(turn: Turn, reply: QuestionReply, suspend: Suspend, *, adopt: b
 
 
 class ApprovalRound:
-    """The questions of one round. settled: what calls do that the user changed, and has seen so."""
+    """The approvals of one round.
+
+    preapproved: effects of calls that the user edited and has seen in that form, by call id.
+    """
 
     def __init__(self, turn: Turn, *, together: bool) -> None:
         self.turn = turn
         self.together = together
-        self.settled: dict[str, tuple[Effect, ...]] = {}
+        self.preapproved: dict[str, tuple[Effect, ...]] = {}
         self._hooks: RoundHooks | None = None
-        # Calls that could not be checked, with what the model reads then.
+        # Calls that could not be checked, with the error for the model.
         self._failed: dict[str, tuple[ToolCall, str]] = {}
 
     def check(self, call: ToolCall) -> Generator[Event, None, CheckedCall]:
-        """The call made ready, with what the hooks say about it. Raises CancelledError."""
+        """Return the call made ready, with the decision of its hooks. Raises CancelledError."""
         if (failed := self._failed.get(call.id)) and failed[0] == call:
             return failed[1]
         try:
-            # Any: which tool is really called is only known of a call that was made ready.
+            # Ask for any tool: which one is really called is known only of a prepared call.
             if not self.turn.deps.hooks.wants("PreToolUse"):
                 return prepare_call(self.turn, call, together=self.together)
-            return (yield from self._asked_hooks().checked(call))
+            return (yield from self._asked_hooks().pre_tool_use(call))
         except CancelledError:
             raise
         except Exception as error:  # noqa: BLE001 - it must cost this call, not the turn
@@ -257,12 +263,12 @@ class ApprovalRound:
             return self._failed[call.id][1]
 
     def answer(self, request: ApprovalRequested, item: PreparedCall) -> Generator[Event, None, Answer]:
-        """What the hooks say to a question, else the user. Raises CancelledError."""
+        """Return the hooks' answer to an approval question, else the user's. Raises CancelledError."""
         try:
             return (yield from self._answer(request, item))
         except CancelledError:
             raise
-        except Exception as error:  # noqa: BLE001 - nobody said yes, so it is a no; the turn goes on
+        except Exception as error:  # noqa: BLE001 - without an approval the call is rejected; the turn continues
             said = yield from report_failure(self.turn.deps, f"asking about {request.tool}", error)
             return Reject(f"could not be asked about. {said}".rstrip("."), by="default")
 
@@ -273,13 +279,13 @@ class ApprovalRound:
             if answer is not None:
                 return answer
         deps.context.cancel.check()
-        if request.call_id in self.settled and set(request.effects) <= set(self.settled.pop(request.call_id)):
+        if request.call_id in self.preapproved and set(request.effects) <= set(self.preapproved.pop(request.call_id)):
             return Approve()
         message = f"The agent needs your permission to use {request.tool}"
         return (yield from get_answer(self.turn, request, deps.approver, "permission_prompt", message))
 
     def note(self, call: ToolCall) -> str:
-        """The notes of hooks for the model, beside the result of a call."""
+        """Return the hooks' notes for the model, to append to the result of a call."""
         return self._hooks.note(call) if self._hooks is not None else ""
 
     def _asked_hooks(self) -> RoundHooks:
@@ -288,24 +294,24 @@ class ApprovalRound:
         return self._hooks
 
 
-# Where what would be lost changes all the time (a log), it is asked about again so often.
+# How often the user is asked again about content that keeps changing (a log).
 _AGAIN = 2
 _NAMED = 5
 
 
 class ShownCalls:
-    """What the questions of a round have shown, by call id."""
+    """The content that the questions of a round have shown, by call id."""
 
     def __init__(self, turn: Turn) -> None:
         self._turn = turn
         self._shown: dict[str, tuple[str, dict[str, str]]] = {}
         self._again: dict[str, int] = {}
-        # What the calls that ran since then said that they would change, and all of these calls.
+        # The paths that calls run since then may have changed, and the summaries of these calls.
         self._own: set[str] = set()
         self._ran: list[str] = []
 
     def asked(self, item: PreparedCall, request: ApprovalRequested) -> ApprovalRequested:
-        """A question that is about to be put; where it is put again, with what has changed."""
+        """Record a question about to be asked; if it is asked again, add what changed since."""
         call, stakes = item.call.id, self._stakes(item)
         before = self._shown.get(call)
         self._shown[call] = (call_fingerprint(self._turn, item), stakes)
@@ -318,7 +324,7 @@ class ShownCalls:
         return request.but(facts=(*request.facts, f"changed since you were asked: {names}{more}{ran}"))
 
     def holds(self, item: PreparedCall, request: ApprovalRequested) -> bool:
-        """Whether an approval of the question holds for the call as things are now."""
+        """Return True if an approval of the request still holds for the call."""
         if approval_fingerprint(self._turn, item) == request.binding:
             return True
         shown, before = self._shown.get(item.call.id, ("", {}))
@@ -328,7 +334,7 @@ class ShownCalls:
         return self._again.get(item.call.id, 0) >= _AGAIN or all(self._by_us(path) for path in changed)
 
     def runs(self, item: PreparedCall) -> None:
-        """A call is about to run."""
+        """Record a call that is about to run."""
         if any(stakes for _, stakes in self._shown.values()):
             self._own |= item.writes | self._stakes(item).keys()
             self._ran.append(item.summary)

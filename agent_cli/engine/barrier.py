@@ -1,5 +1,7 @@
-"""What an unexpected exception becomes, wherever a call is checked, asked about or run: a failed call, and a session
-that goes on. The model reads a sentence, the user is warned, and a crash report has the traceback."""
+"""Contain unexpected exceptions while a call is checked, asked about or run: the call fails, the session continues.
+
+The model reads a sentence, the user is warned, and a crash report has the traceback.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +13,9 @@ from agent_cli.engine.turn import Turn, TurnDeps
 
 
 def report_failure(deps: TurnDeps, doing: str, error: Exception) -> Generator[Event, None, str]:
-    """The sentence about an exception for the model; the user is warned of it. doing: "checking Read".
+    """Warn the user of an exception and return a sentence about it for the model. doing: "checking Read".
 
-    Call it while the exception is handled.
+    Call it while the exception is being handled.
     """
     what = f"{doing[:1].upper()}{doing[1:]} failed: {error_sentence(error)}"
     where = deps.report(error)
@@ -22,7 +24,7 @@ def report_failure(deps: TurnDeps, doing: str, error: Exception) -> Generator[Ev
 
 
 def close_call(turn: Turn, call: ToolCall, text: str, *, last: bool) -> Generator[Event, None, None]:
-    """Give a call its one result, as far as it has none yet, and end it on the screen."""
+    """Add a call's one result if it has none yet, and end it on the screen."""
     turn.budget.called(failed=True)
     if any(waiting.id == call.id for waiting in pending_calls(turn.history)):
         yield from turn.answer(call, text, is_error=True, last=last)
@@ -31,7 +33,7 @@ def close_call(turn: Turn, call: ToolCall, text: str, *, last: bool) -> Generato
 
 
 def error_sentence(error: Exception) -> str:
-    """What an exception says, as a sentence."""
+    """Return the exception's message as a sentence."""
     if isinstance(error, OSError) and error.strerror:
         said = f"{error.strerror}: {error.filename}" if error.filename else error.strerror
     else:

@@ -1,4 +1,4 @@
-"""What a turn is resumed with if the program ends while a question is open; written before a user is asked."""
+"""Checkpoints: the state to resume a turn with if the program ends while a question is open."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from agent_tools.record import to_json
 
 
 def checkpoint(turn: Turn) -> Generator[Event, None, None]:
-    """Yield a checkpoint; none where no user is there, since nothing is waited for then."""
+    """Yield a checkpoint if a user is present; otherwise nothing waits for an answer."""
     if turn.deps.attended:
         yield Checkpoint(turn.spent, turn.deps.policy.mode, suspended_state(turn))
 
 
 def outer(turn: Turn, inner: Checkpoint) -> Checkpoint:
-    """Return the checkpoint of a turn whose sub-agent made one: its own state, with what both have spent."""
+    """Return the checkpoint of a turn whose sub-agent made one: its own state, and what both have spent."""
     own = turn.spent
     spent = own.but(
         rounds=inner.spent.rounds,
@@ -35,8 +35,8 @@ def outer(turn: Turn, inner: Checkpoint) -> Checkpoint:
 def suspended_state(turn: Turn) -> dict[str, Any]:
     """State to persist while suspended, as plain data; {} where there is none."""
     found: dict[str, Any] = {}
-    if turn.lent:
-        found["lent"] = [to_json(each) for each in turn.lent]
+    if turn.overrides:
+        found["lent"] = [to_json(each) for each in turn.overrides]
     if turn.gates is not None and turn.deps.depth == 0:
         found |= turn.gates.state()
     if turn.plan_approved and turn.options.plan_review == "always":

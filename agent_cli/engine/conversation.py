@@ -1,7 +1,7 @@
-"""Whoever runs a turn: log first, show second.
+"""A conversation: runs turns, records each event first, then shows it.
 
-A `Conversation` keeps the history between turns and hands every event to `record`, then to the front end. It knows
-neither how records are stored nor how events are shown.
+A `Conversation` owns the history between turns and hands every event to `record`, then to the front end. It does not
+know how records are stored or how events are shown.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator, Iterable
 from typing import Any, TypeVar
 
 from agent_cli.config.prompts import prompt
-from agent_cli.core.events import Event, FilesSeen, HookRan, MessageAdded, PlanChanged, Rewound, TurnFinished
+from agent_cli.core.events import Event, FilesSeen, HookFinished, MessageAdded, PlanChanged, Rewound, TurnFinished
 from agent_cli.core.messages import (
     OF_PROGRAM,
     AssistantMessage,
@@ -40,19 +40,19 @@ with lazy_imports():
         prompt_overrides,  # few prompts have any
     )
 
-NO_ANSWER = "The user went on with another message, which may answer the question of this call."
+NO_ANSWER = "The user continued with another message, which may answer the question of this call."
 BROKE_OFF = (
-    "<reminder>\nThe program ended here. Go on from where your answer broke off; if all is done, say so in a line.\n"
+    "<reminder>\nThe program ended here. Continue where your answer broke off; if all is done, say so in one line.\n"
     "</reminder>"
 )
 Listener = Callable[[Event], None]
-# What a message means: its text, or a prompt that it names, which no later expander sees. Raises ToolError.
+# Expands a message: returns its text, or a prompt that it names, which no later expander sees. Raises ToolError.
 Expander = Callable[[str], str | ExpandedPrompt]
 T = TypeVar("T")
 
 
 def consume(run: Generator[Event, None, T], *listeners: Listener) -> T:
-    """Run a turn (or another generator of events) to its end; every event goes to the listeners in order."""
+    """Run a turn (or another generator of events) to its end, passing every event to the listeners in order."""
     heard = notify_listeners(run, *listeners)
     try:
         while True:
@@ -65,7 +65,7 @@ def consume(run: Generator[Event, None, T], *listeners: Listener) -> T:
 
 
 def notify_listeners(run: Generator[Event, None, T], *listeners: Listener) -> Generator[Event, None, T]:
-    """The same run, where every event goes to the listeners in order before it is yielded."""
+    """Yield the events of a run after passing each to the listeners in order."""
     try:
         while True:
             try:
@@ -77,23 +77,26 @@ def notify_listeners(run: Generator[Event, None, T], *listeners: Listener) -> Ge
                 listener(event)
             yield event
     finally:
-        # A listener may fail, or who listens may leave; what runs is not left to the garbage collector.
+        # A listener may raise, or the consumer may stop: close the run here instead of leaving it to the garbage
+        # collector.
         run.close()
 
 
 class Conversation:
     """A history that grows by turns. `deps` and `options` may be changed between turns.
 
-    inbox: messages for the running turn, given to the model at the next round. open_call_reason: how calls that an
-    earlier turn left open are answered when a new message comes. wrap_next: what is made of the next message (once),
-    where it answers something that waited. expanders: what a message means, asked in order. preparations: called before
-    each turn, on its thread; they may change `deps` and `options`. attached: what is shown with the next message
-    (once).
-
-    source: how the session came to be, for the hooks of its start, which run before the next message; "" once they
-    have. last: how the latest turn ended. kept: what held in the turn that waits. plans: what the plan became, with how
-    many messages there were then. plan_paused: the plan belongs to an earlier request. broken_off: the open calls that
-    had begun when an earlier process ended; a turn that is resumed does not run them again.
+    inbox: messages for the running turn, sent to the model at the next round.
+    open_call_reason: result text for calls that an earlier turn left open when a new message comes.
+    wrap_next: transforms the next message (once), if it answers a suspended question.
+    expanders: expand a message, tried in order.
+    preparations: called before each turn, on its thread; they may change `deps` and `options`.
+    attached: media sent with the next message (once).
+    source: how the session started, for its SessionStart hooks, which run before the next message; "" once they have.
+    last: result of the latest turn.
+    suspended_state: stored state of the suspended turn.
+    plans: states of the plan, each with the number of messages at that time.
+    plan_paused: the plan belongs to an earlier request.
+    broken_off: open calls that had started when an earlier process ended; a resumed turn does not run them again.
     """
 
     def __init__(
@@ -105,12 +108,12 @@ class Conversation:
         *,
         expanders: Iterable[Expander] = (),
         attached: tuple[Media, ...] = (),
-        open_call_reason: Reason = "Not run: the user went on with another message.",
+        open_call_reason: Reason = "Not run: the user continued with another message.",
         plans: Iterable[tuple[int, tuple[TodoItem, ...]]] = (),
         broken_off: frozenset[str] = frozenset(),
         notes: Iterable[str] = (),
     ) -> None:
-        """notes: messages of the program that come before the user's next one."""
+        """notes: messages of the program to send before the user's next one."""
         self.deps = deps.but(inbox=self._take_inbox)
         self.options = options
         self.history: list[Message] = list(history)
@@ -119,27 +122,28 @@ class Conversation:
         self.open_call_reason = open_call_reason
         self.wrap_next: Callable[[str], str] = str
         self.expanders: list[Expander] = list(expanders)
-        self.kept: dict[str, Any] = {}
+        self.suspended_state: dict[str, Any] = {}
         self.attached = attached
         self.source = "resume" if self.history else "startup"
         self._begun = False
         self.preparations: list[Callable[[], None]] = []
         self.last: TurnResult | None = None
-        self._under_way: list[Message] = []
+        self._turn_messages: list[Message] = []
         self.plans = list(plans)
         self.plan_paused = False
         self.broken_off = broken_off
-        self._runs = False
+        self._running = False
 
     def say(self, text: str, show: Listener, media: tuple[Media, ...] = ()) -> TurnResult:
-        """Run `say_events` to its end. Raises ToolError."""
+        """Run `send_events` to its end. Raises ToolError."""
         return consume(self.send_events(text, media), show)
 
     def send_events(self, text: str, media: tuple[Media, ...] = ()) -> Generator[Event, None, TurnResult]:
-        """A new user message and the turn it starts. Calls left open by an earlier turn are answered first.
+        """Add a user message and run the turn it starts. Calls left open by an earlier turn are answered first.
 
-        Each event is recorded before it is yielded. Raises ToolError for a command of the user's that cannot be
-        expanded; nothing has happened then.
+        Each event is recorded before it is yielded. Raises ToolError if one of the user's slash commands cannot be
+        expanded;
+        nothing has been changed then.
         """
         self.deps.context.cancel = CancelToken()
         self.deps.context.mentioned.clear()
@@ -148,21 +152,21 @@ class Conversation:
             prepare()
         typed, given = text, prompted(self._expanded(text))
         added: tuple[str, ...] = ()
-        if self._opens():
+        if self._needs_start_hooks():
             made = yield from notify_listeners(
                 hook_points.message_hooks(self.deps, self.source, self.options.label, typed), self.record
             )
             if made.begun:
                 self.source = ""
             if made.result is not None:
-                # What the start of the session had to say is not lost with this message.
+                # Keep the output of the SessionStart hooks for the next message.
                 self.inbox += made.texts
                 return made.result
             added = made.texts
         try:
-            text = (yield from self._with_outputs(given)) if given.commands else given.text()
+            text = (yield from self._run_commands(given)) if given.commands else given.text()
         except ToolError:
-            # What the start of the session had to say is not lost with this message.
+            # Keep the output of the SessionStart hooks for the next message.
             self.inbox += added
             raise
         self._close_open_calls()
@@ -176,17 +180,17 @@ class Conversation:
         self.deps.watch.turn(self.history, new=True, model=self.options.label)
         for words in added:
             self._add(UserMessage(words))
-        return (yield from self._run(self.options.but(lent=given.lent) if given.lent else self.options))
+        return (yield from self._run(self.options.but(overrides=given.lent) if given.lent else self.options))
 
     def _add_notes(self) -> None:
-        """What happened since the last turn, such as a `!` command, stands before the message that may be about it."""
+        """Add what happened since the last turn, such as a `!` command, before the message that may refer to it."""
         # A change of the plan belongs to the turn: its rounds look for it.
         for text in [t for t in self.inbox if t.startswith(OF_PROGRAM) and not t.startswith("<plan_change>")]:
             self.inbox.remove(text)
             self._add(UserMessage(text))
 
     def _pause_plan(self) -> None:
-        """A new request leaves an unfinished plan of an earlier one alone; the model learns so once."""
+        """Pause an unfinished plan of an earlier request; tell the model once."""
         plan = self.deps.context.plan
         if not unfinished(plan):
             return
@@ -195,12 +199,12 @@ class Conversation:
         if not any(isinstance(m, UserMessage) and m.text.startswith("<plan_paused>") for m in self.history[since:]):
             self._add(UserMessage(note))
 
-    def _with_outputs(self, prompt: ExpandedPrompt) -> Generator[Event, None, str]:
-        """A prompt whose commands have run, as far as they are permitted."""
+    def _run_commands(self, prompt: ExpandedPrompt) -> Generator[Event, None, str]:
+        """Run the commands of a prompt, as far as they are permitted, and return its text."""
         self.deps.context.cancel = CancelToken()
-        # Of these calls, which belong to no turn, only what hooks did is kept.
+        # These calls belong to no turn; only hook runs are recorded.
         run = prompt_overrides.run_prompt_commands(self.deps, prompt)
-        return (yield from notify_listeners(run, lambda e: self.record(e) if isinstance(e, HookRan) else None))
+        return (yield from notify_listeners(run, lambda e: self.record(e) if isinstance(e, HookFinished) else None))
 
     def resume(self, show: Listener, spent: Spent) -> TurnResult:
         """Run `resume_events` to its end."""
@@ -214,7 +218,7 @@ class Conversation:
         for call in pending_calls(self.history):
             if call.id in self.broken_off:
                 self._add(ToolMessage(call.id, call.name, self._reason(call), is_error=True))
-        if self._opens():
+        if self._needs_start_hooks():
             self.deps.context.cancel = CancelToken()
             made = yield from notify_listeners(
                 hook_points.resume_hooks(self.deps, self.source, self.options.label), self.record
@@ -222,45 +226,45 @@ class Conversation:
             if made.begun:
                 self.source = ""
             self.inbox += made.texts
-        return (yield from self._run(self.options.but(spent=spent, kept=self.kept)))
+        return (yield from self._run(self.options.but(spent=spent, suspended_state=self.suspended_state)))
 
     def pick_up(self) -> None:
-        """Make the history of a turn that broke off one that `resume` can run on."""
+        """Repair the history of an interrupted turn so that `resume` can continue it."""
         self._close_open_calls()
         if self.history and isinstance(self.history[-1], AssistantMessage):
             self._add(UserMessage(BROKE_OFF))
 
     def end(self, reason: str) -> None:
-        """The session ends: its hooks are run, if it ever began."""
+        """End the session: run its SessionEnd hooks, if it ever began."""
         hooks = self.deps.hooks
         if self._begun and hooks.wants("SessionEnd", reason):
             self.deps.context.cancel = CancelToken()
             consume(hook_points.end_hooks(self.deps, reason), self.record)
         hooks.close()
 
-    def _opens(self) -> bool:
-        """Whether hooks are to run before a message is sent; the session has begun from here on."""
+    def _needs_start_hooks(self) -> bool:
+        """Return True if hooks have to run before a message is sent; marks the session as begun."""
         self._begun = True
         hooks = self.deps.hooks
         return hooks.wants("UserPromptSubmit") or (self.source != "" and hooks.wants("SessionStart", self.source))
 
     def _run(self, options: TurnOptions) -> Generator[Event, None, TurnResult]:
         self.deps.context.cancel = CancelToken()
-        self._runs = True
+        self._running = True
         try:
             self.last = yield from notify_listeners(
                 run_turn(self.history, self.deps, options), self.record, self._follow
             )
         finally:
-            self._runs = False
-            # What was recorded of a turn that broke off is part of the history, too.
-            added, self._under_way = self._under_way, []
+            self._running = False
+            # Messages recorded of an interrupted turn are part of the history, too.
+            added, self._turn_messages = self._turn_messages, []
             self.history += added
         return self.last
 
     def _follow(self, event: Event) -> None:
         if isinstance(event, MessageAdded):
-            self._under_way.append(event.message)
+            self._turn_messages.append(event.message)
             if isinstance(event.message, UserMessage):
                 self._read_in(event.message)
         elif isinstance(event, PlanChanged):
@@ -270,19 +274,19 @@ class Conversation:
             self.plans.append((len(self.live_history), event.items))
 
     def _read_in(self, message: UserMessage) -> None:
-        """The model knows the files whose whole text a message carries."""
+        """Record that the model knows the files whose whole text a message contains."""
         if seen := self.deps.context.mark_mentions_read(message.text):
             self.record(FilesSeen(seen))
 
     @property
     def live_history(self) -> list[Message]:
-        """The history with what the running turn has added; from any thread."""
-        return [*self.history, *self._under_way]
+        """The history including the messages of the running turn; safe from any thread."""
+        return [*self.history, *self._turn_messages]
 
     def rewind(self, messages: int) -> None:
-        """Go back to where the history had so many messages; what came after is no part of it any more.
+        """Drop everything after the first `messages` messages.
 
-        The plan is what it was then. Files that the model has read are no longer known to it.
+        Restores the plan of that time; files that the model has read since count as unread.
         """
         self.history = self.history[:messages]
         self.deps.state.window.rewind_to(messages)
@@ -290,20 +294,20 @@ class Conversation:
         self.plans = [(count, items) for count, items in self.plans if count <= messages]
         self.deps.context.plan, self.deps.context.seen = self.plans[-1][1] if self.plans else (), {}
         if self.deps.context.nested_memory is not None:
-            # What was told of memory on the way is told again where it is touched again.
+            # Memory files announced in the dropped part are announced again when they apply again.
             self.deps.context.nested_memory = self.deps.context.nested_memory.nested()
         self.last = None
         self.record(Rewound(messages, self.deps.context.plan))
 
     def change_plan(self, items: tuple[TodoItem, ...]) -> None:
-        """The user changes the plan; the model is told at the next round. Safe while a turn runs."""
+        """Change the plan on behalf of the user; the model learns of it at the next round. Safe while a turn runs."""
         self.deps.context.plan, self.plan_paused = items, False
         self.plans.append((len(self.live_history), items))
         self.record(PlanChanged(items))
         self.inbox.append(f"<plan_change>\nThe user changed the plan. It is now:\n{format_plan(items)}\n</plan_change>")
 
     def _expanded(self, text: str) -> str | ExpandedPrompt:
-        """What a message means. Raises ToolError."""
+        """Expand a message. Raises ToolError."""
         for expander in self.expanders:
             given = expander(text)
             if not isinstance(given, str):
@@ -313,10 +317,10 @@ class Conversation:
 
     def _take_inbox(self) -> list[str]:
         texts: list[str] = []
-        # One by one from the same list: what another thread adds meanwhile is among these or the next ones.
+        # Pop one by one: messages that another thread adds meanwhile are in this batch or the next.
         while self.inbox:
             texts.append(self.inbox.pop(0))
-        # What is ours mentions nothing.
+        # Messages of the program are not expanded.
         return [text if text.startswith(OF_PROGRAM) else prompted(self._expanded(text)).text() for text in texts]
 
     def interrupt(self) -> None:
@@ -324,16 +328,19 @@ class Conversation:
         self.deps.context.cancel.cancel()
 
     def side_cancel_token(self) -> CancelToken:
-        """What stops work beside the turns: the interrupt of the turn, too. A turn that is stopping stays stopped."""
+        """Return the token for work beside the turns; an interrupt of the turn cancels it, too.
+
+        A turn that is stopping stays stopped.
+        """
         token = self.deps.context.cancel
         if token.cancelled:
             token = CancelToken()
-            if not self._runs:
+            if not self._running:
                 self.deps.context.cancel = token
         return token
 
     def abandon(self, reason: str) -> None:
-        """End a turn that waits without running any more of it: its open calls are answered with the reason."""
+        """End a suspended turn without running any more of it; its open calls are answered with the reason."""
         self.open_call_reason = reason
         self._close_open_calls()
         self.record(TurnFinished("Failed", Diagnostics(0, 0, 0, 0, "", "cancelled"), Usage(), reason))
@@ -348,7 +355,7 @@ class Conversation:
             self._add(message)
 
     def _reason(self, call: ToolCall) -> str:
-        """Why an open call gets no result; what a call gave that waited for an answer is not lost."""
+        """Return the result text for an open call; the output of one that ran and waits for an answer is included."""
         why = self.open_call_reason if isinstance(self.open_call_reason, str) else self.open_call_reason(call)
         held = self.deps.state.held.pop(call.id, None)
         if held is None:

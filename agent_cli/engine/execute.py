@@ -1,4 +1,4 @@
-"""One call, run: progress and questions on the way, and its result, however it ends."""
+"""Run one call: progress and questions on the way, and its result, however it ends."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 with lazy_imports():
     from agent_cli.engine import hook_points
 
-# A call without a result yet waits for the user's approval or answer; with "cancelled" they ended the work.
+# Why a call has no result yet: it waits for the user's approval or answer, or the user cancelled the turn.
 Unfinished = Literal["approval", "input", "cancelled"]
 NO_ANSWER = "Interrupted by the user before they answered."
 
@@ -42,9 +42,11 @@ NO_ANSWER = "Interrupted by the user before they answered."
 def execute_call(
     turn: Turn, item: PreparedCall, note: str, *, last: bool, begun: PrefetchedCall | None = None
 ) -> Generator[Event, None, ToolResult | Unfinished]:
-    """Run the tool, or wait for it, and add its result. An interrupted call is answered before Cancelled goes on.
+    """Run the tool, or collect its prefetched result, and add the result to the history.
 
-    A call that waits for the user, its own or that of a sub-agent, stays open. Run again, it goes on from there.
+    An interrupted call is answered before CancelledError is raised again. A call that waits for the user, its own
+    question
+    or a sub-agent's, stays open; run again, it continues from there.
     """
     call, context = item.call, turn.deps.context
     started = turn.deps.clock()
@@ -68,9 +70,9 @@ def execute_call(
         if settled is None:
             return "input"
         result, cancelled = settled
-    repeated = turn.repeats.note(item, result, before)
+    repeated = turn.repeats.record_result(item, result, before)
     if turn.gates is not None:
-        repeated += turn.gates.note(item, result)
+        repeated += turn.gates.record_result(item, result)
     ms = round((turn.deps.clock() - started) * 1000)
     if not result.is_error and turn.deps.hooks.wants("PostToolUse", item.tool.name):
         note += yield from hook_points.post_tool_use(turn, item, result, ms)
@@ -91,7 +93,7 @@ def execute_call(
 def _outcome(
     turn: Turn, item: PreparedCall, begun: PrefetchedCall | None
 ) -> Generator[Event, None, tuple[ToolResult | Suspended, bool]]:
-    """What the tool gives, and whether it was interrupted."""
+    """Return the tool's result, and True if it was interrupted."""
     call, context = item.call, turn.deps.context
     watched = may_mutate(turn, item)
     if watched:
@@ -127,14 +129,14 @@ def _outcome(
     if watched:
         yield from map(Warned, turn.deps.watch.after(call.id))
     turn.budget.called(failed=result.is_error)
-    turn.checks.note(item, result)
+    turn.checks.record_result(item, result)
     if result.lent:
         yield from apply_overrides(turn, result.lent)
     return result, interrupted
 
 
 def _run_steps(turn: Turn, call_id: str, outcome: Any) -> Generator[Event, None, ToolResult]:
-    """Pass a running tool's progress on as events, and its questions to the small model or to the user."""
+    """Yield a running tool's progress as events; pass its questions to the small model or to the user."""
     answer: str | None = None
     while True:
         try:
@@ -156,25 +158,25 @@ def _run_steps(turn: Turn, call_id: str, outcome: Any) -> Generator[Event, None,
 
 
 def fail_call(turn: Turn, call: ToolCall, text: str, *, last: bool) -> Generator[Event, None, None]:
-    """Answer a call that never ran with an error the model can learn from."""
+    """Answer a call that never ran with an error the model can act on."""
     turn.budget.called(failed=True)
-    text += turn.repeats.note_unrun(call, text)
+    text += turn.repeats.record_unrun(call, text)
     yield from turn.answer(call, text, is_error=True, last=last)
     turn.actions.append(Action(call.name or "unnamed call", "failed"))
 
 
 def skip(turn: Turn, item: PreparedCall, since: int, *, last: bool) -> Generator[Event, None, None]:
-    """Answer a repeated call that would only read again what has not changed."""
+    """Answer a repeated call that would only read unchanged content again."""
     turn.budget.called(failed=False)
     text = f"Skipped: unchanged since round {since}, where the same call was made. Use that result."
-    text += turn.repeats.note_unrun(item.call, text)
+    text += turn.repeats.record_unrun(item.call, text)
     yield from turn.answer(item.call, text, is_error=False, last=last)
 
 
 def refuse(
     turn: Turn, item: PreparedCall, text: str, note: str, *, by: str, last: bool
 ) -> Generator[Event, None, None]:
-    """Answer a call that was not allowed, and remember the denial. note: what hooks add for the model."""
+    """Answer a call that was not allowed, and record the denial. note: what hooks add for the model."""
     call = item.call
     turn.denials.append(Denial(call.id, call.name, call.arguments, text, by, item.decision.rule))
     turn.budget.denied(call)

@@ -1,9 +1,9 @@
 """From calls to results: check, permit, run, finish; exactly one result per call, whatever happens.
 
-The calls of a round go in order. Those before the first that needs a user run at once. Then all that need one are
-proposed together, and run, in order, when the last of them is decided; what has changed since it was shown is proposed
-again. When nobody decides now, the turn is suspended and the open calls wait in the history. A call that is unknown or
-badly formed becomes an error result that teaches; one that is refused carries the words of whoever refused it.
+The calls of a round run in order. Those before the first that needs approval run at once. Then the user is asked about
+all that need it together, and they run, in order, when the last is decided; what changed since it was shown is asked
+again. If nobody can decide now, the turn is suspended and the open calls stay pending in the history. An unknown or
+malformed call becomes an error result that explains how to call the tool; a rejected one carries the reason given.
 """
 
 from __future__ import annotations
@@ -46,10 +46,11 @@ OVER = "Not run: a call before this one in the same answer was the last of the t
 
 
 class BatchOutcome(Value):
-    """What the calls of a round leave behind.
+    """Outcome of the calls of a round.
 
-    suspended: a user is needed ("approval" or "input"). finish: a call completed the turn. cancelled: the user
-    ended it.
+    suspended: the user is needed ("approval" or "input"); "" otherwise.
+    finish: set if a call completed the turn.
+    cancelled: the user ended the turn.
     """
 
     suspended: str = ""
@@ -61,7 +62,7 @@ Steps = Generator[Event, None, BatchOutcome]
 
 
 class CallBatch:
-    """The calls of one round on their way to results."""
+    """The calls of one round, on their way to results."""
 
     def __init__(self, turn: Turn, calls: Sequence[ToolCall]) -> None:
         self.turn = turn
@@ -73,12 +74,12 @@ class CallBatch:
         self._asks = ApprovalRound(turn, together=len(calls) > 1)
         self._answered: dict[str, tuple[ApprovalRequested, Answer]] = {}
         self._approved = ShownCalls(turn)
-        self._begun: dict[str, PrefetchedCall] = {}
+        self._prefetched: dict[str, PrefetchedCall] = {}
         self._noted = ""
 
     def run(self) -> Steps:
-        """Give every call its result. Raises CancelledError after the call that was interrupted is answered."""
-        if self.waiting and (ended := (yield from self._go_on())) is not None:
+        """Give every call its result. Raises CancelledError after answering the interrupted call."""
+        if self.waiting and (ended := (yield from self._resume_suspended())) is not None:
             return ended
         gates = self.turn.gates if self.turn.deps.depth == 0 else None
         if gates is not None and self.waiting:
@@ -101,31 +102,30 @@ class CallBatch:
         return BatchOutcome(finish=self.finish)
 
     def _fail_first(self, error: Exception) -> Generator[Event, None, None]:
-        """The first waiting call, on which something failed that never should, gets its result."""
+        """Answer the first waiting call after an unexpected exception."""
         call = self.waiting[0]
         said = yield from report_failure(self.turn.deps, f"the call of {call.name}", error)
         yield from close_call(self.turn, call, said, last=len(self.waiting) == 1)
         self.waiting.pop(0)
 
     def _run_until_asked(self) -> Generator[Event, None, BatchOutcome | None]:
-        """Run the calls before the first one that needs a user."""
+        """Run the calls before the first one that needs the user."""
         while self.waiting:
             call = self.waiting[0]
-            begun = self._begun.get(call.id)
+            begun = self._prefetched.get(call.id)
             item = begun.item if begun else (yield from self._asks.check(call))
             yield from self._announce(call, item)
             if not isinstance(item, str) and item.asks:
                 return None
             if begun is None and len(self.waiting) > 1:
-                yield from self._begin(item)
-            ended = yield from self._carry_out(item)
+                yield from self._prefetch(item)
+            ended = yield from self._settle_call(item)
             if ended is not None:
                 return ended
         return None
 
-    def _begin(self, first: CheckedCall) -> Generator[Event, None, None]:
-        """Start the next calls side by side, where they only look; each still gets its result in its turn."""
-        # Threads, which most rounds do without.
+    def _prefetch(self, first: CheckedCall) -> Generator[Event, None, None]:
+        """Start the next read-only calls in parallel; each still gets its result in order."""
         group: list[PreparedCall] = []
         known: list[ToolCall] = []
         item = first
@@ -140,10 +140,10 @@ class CallBatch:
             group.append(item)
             known.append(call)
         if len(group) > 1:
-            self._begun = parallel.start_parallel(self.turn, group)
+            self._prefetched = parallel.start_parallel(self.turn, group)
 
     def _decide_and_run(self) -> Generator[Event, None, BatchOutcome | None]:
-        """Propose what needs a user, ask, and run in order what is decided."""
+        """Ask the user about the calls that need it, then run in order what is decided."""
         batch = []
         for call in self.waiting:
             batch.append((yield from self._asks.check(call)))
@@ -155,13 +155,13 @@ class CallBatch:
         for proposal in askable_calls(batch):
             try:
                 request = approval_request(self.turn, proposal)
-                if self._stands(proposal, request):
+                if self._already_decided(proposal, request):
                     standing.add(request.call_id)
                 else:
                     request = self._approved.asked(proposal, request)
                 requests[request.call_id] = request
-            except Exception as error:  # noqa: BLE001 - what cannot be asked about is not run; the turn goes on
-                # Behind an undecided call it may yet succeed: it is looked at again when that one has run.
+            except Exception as error:  # noqa: BLE001 - a call without a question is not run; the turn continues
+                # The calls before it may make it possible: it is checked again once they have run.
                 if requests:
                     continue
                 if isinstance(error, ToolError):
@@ -187,8 +187,8 @@ class CallBatch:
             return BatchOutcome(suspended="approval")
         return (yield from self._run_decided(requests, answers, preview_errors))
 
-    def _remember(self, answer: Approve) -> Generator[Event, None, None]:
-        """Keep the rule of an "always", for the session and, where it was asked for, for the project."""
+    def _save_rule(self, answer: Approve) -> Generator[Event, None, None]:
+        """Save the rule of an "always" answer for the session and, if chosen, for the project."""
         deps = self.turn.deps
         deps.policy.grant(answer.rule)
         if answer.scope == "project":
@@ -196,8 +196,8 @@ class CallBatch:
             if why:
                 yield Warned(f"The rule holds for this session only; it was not saved: {why}.")
 
-    def _stands(self, item: PreparedCall, request: ApprovalRequested) -> bool:
-        """Whether just this was decided earlier in the round; it then waited for a call before it."""
+    def _already_decided(self, item: PreparedCall, request: ApprovalRequested) -> bool:
+        """Return True if the same call was already decided in this round and had to wait for an earlier one."""
         before = self._answered.get(request.call_id)
         if before is None:
             return False
@@ -216,10 +216,10 @@ class CallBatch:
                 self.waiting[0] = call.but(arguments=answer.arguments, broken="")
                 self._edited[call.id] = answer
                 if answer.settled and not isinstance(item, str):
-                    self._asks.settled[call.id] = item.effects
+                    self._asks.preapproved[call.id] = item.effects
                 return None
             if call.id in preview_errors:
-                ended = yield from self._carry_out(preview_errors[call.id])
+                ended = yield from self._settle_call(preview_errors[call.id])
             elif isinstance(answer, Reject) and not isinstance(item, str):
                 text, last = rejection_text(answer), len(self.waiting) == 1
                 yield from refuse(self.turn, item, text, self._asks.note(call), by=answer.by, last=last)
@@ -229,12 +229,12 @@ class CallBatch:
                 if item.asks and not self._approved.holds(item, requests[call.id]):
                     return None
                 if answer.rule:
-                    yield from self._remember(answer)
-                ended = yield from self._carry_out(item, approved=True)
+                    yield from self._save_rule(answer)
+                ended = yield from self._settle_call(item, approved=True)
             elif not isinstance(item, str) and item.asks:
                 return None
             else:
-                ended = yield from self._carry_out(item)
+                ended = yield from self._settle_call(item)
             if ended is not None:
                 return ended
         return None
@@ -246,8 +246,8 @@ class CallBatch:
             arguments = call.arguments if isinstance(item, str) else item.call.arguments
             yield ToolRequested(call.id, call.name, arguments, summary)
 
-    def _carry_out(self, item: CheckedCall, *, approved: bool = False) -> Generator[Event, None, BatchOutcome | None]:
-        """Take the first waiting call to its result; an ending where it ends the round."""
+    def _settle_call(self, item: CheckedCall, *, approved: bool = False) -> Generator[Event, None, BatchOutcome | None]:
+        """Take the first waiting call to its result; return an outcome if that ends the round."""
         turn, call = self.turn, self.waiting[0]
         if turn.deps.context.cancel.cancelled:
             raise CancelledError
@@ -275,11 +275,11 @@ class CallBatch:
                 if ended is not None:
                     return ended
         self.waiting.pop(0)
-        yield from self._leave_out()
+        yield from self._skip_rest()
         return BatchOutcome() if turn.stopped is not None else None
 
-    def _leave_out(self) -> Generator[Event, None, None]:
-        """Where a call has completed the turn, or a plan was sent back, those after it do not run."""
+    def _skip_rest(self) -> Generator[Event, None, None]:
+        """Answer the remaining calls without running them after a call completed the turn or a plan was rejected."""
         why = OVER if self.finish is not None else self.turn.skip_rest
         while why and self.waiting:
             yield from self._announce(self.waiting[0], why)
@@ -317,14 +317,16 @@ class CallBatch:
         return (yield from self._run(item, note, last))
 
     def _run(self, item: PreparedCall, note: str, last: bool) -> Generator[Event, None, BatchOutcome | None]:
-        result = yield from execute_call(self.turn, item, note, last=last, begun=self._begun.pop(item.call.id, None))
+        result = yield from execute_call(
+            self.turn, item, note, last=last, begun=self._prefetched.pop(item.call.id, None)
+        )
         if isinstance(result, str):
             return BatchOutcome(cancelled=True) if result == "cancelled" else BatchOutcome(suspended=result)
         self.finish = result.finish or self.finish
         return None
 
-    def _go_on(self) -> Generator[Event, None, BatchOutcome | None]:
-        """Ask again for the first call, where its tool ran and the user has not answered: it does not run again."""
+    def _resume_suspended(self) -> Generator[Event, None, BatchOutcome | None]:
+        """Ask again about a first call whose tool ran but whose question is unanswered; the tool does not run again."""
         call = self.waiting[0]
         if call.id not in self.turn.deps.state.held:
             return None
@@ -336,12 +338,12 @@ class CallBatch:
         ended = yield from self._run(item, "", len(self.waiting) == 1)
         if ended is None:
             self.waiting.pop(0)
-            yield from self._leave_out()
+            yield from self._skip_rest()
         return ended
 
 
 def _ended_by(how: str) -> BatchOutcome:
-    """The end of a round at a gate."""
+    """Return the outcome of a round that ends at a gate."""
     return BatchOutcome(suspended="input" if how == "suspended" else "", cancelled=how == "cancelled")
 
 
@@ -363,7 +365,7 @@ def _resolved(request: ApprovalRequested, answer: Answer) -> ApprovalResolved:
 
 
 def rejection_text(answer: Reject) -> str:
-    """What the model reads when a user, or nobody, said no."""
+    """Return the text that tells the model about a rejection by the user, a rule or a hook."""
     if answer.by != "person":
         return f"Permission was denied: the call {answer.reason}."
     if answer.reason:

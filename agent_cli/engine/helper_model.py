@@ -1,6 +1,8 @@
-"""A question beside the conversation: a tool asks the small model, and neither history nor prompt knows of it.
+"""Model calls outside the conversation.
 
-A question of the user's beside the conversation: the model sees all of it, calls nothing, and nothing is kept.
+`ask_helper_model`: a tool asks the small model; history and prompt are unaffected.
+`ask_side_question`: the user asks about the conversation; the model sees all of it, calls no tools, and nothing is
+stored.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from agent_tools.cancel import CancelToken
 
 
 def ask_helper_model(turn: Turn, ask: AskModel) -> Generator[Event, None, str | None]:
-    """The small model's answer, paid for from the turn's budget; None where it failed. Raises CancelledError."""
+    """Return the small model's answer, charged to the turn; None if it failed. Raises CancelledError."""
     opened = ModelHandle(turn.options.label, turn.options.model, turn.transport, turn.price)
     try:
         opened = turn.deps.small() if turn.deps.small is not None else opened
@@ -32,7 +34,7 @@ def ask_helper_model(turn: Turn, ask: AskModel) -> Generator[Event, None, str | 
 
 
 def complete_text(turn: Turn, opened: ModelHandle, request: Request) -> Generator[Event, None, str]:
-    """The words of one answer, paid for from the turn's budget. Raises ModelError, CancelledError."""
+    """Return the text of one answer, charged to the turn. Raises ModelError, CancelledError."""
     answer, usage = PlainAnswer(), None
     try:
         answer.read(opened.transport.stream(request, turn.deps.context.cancel))
@@ -50,9 +52,9 @@ def complete_text(turn: Turn, opened: ModelHandle, request: Request) -> Generato
 def ask_side_question(
     opened: ModelHandle, options: TurnOptions, history: Iterable[Message], question: str, cancel: CancelToken
 ) -> Generator[str, None, Usage]:
-    """Yield the answer as it comes; return what it cost. Raises ModelError, CancelledError.
+    """Yield the answer as it arrives; return its usage. Raises ModelError, CancelledError.
 
-    The request is the conversation's own and a suffix, so that what the provider has cached of it counts.
+    The request is the conversation's own plus a suffix, so it hits the provider's prompt cache.
     """
     messages = close_open_calls(drop_unsupported(list(history), opened.takes), "This has not finished yet.")
     asked = UserMessage(prompt("beside").format(question=question))

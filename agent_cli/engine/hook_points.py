@@ -1,7 +1,7 @@
-"""Where hooks are asked in a turn, and what their answers mean there. Loaded only where some hook wants a step.
+"""Run hooks at the steps of a turn and apply their answers. Loaded only if some hook matches a step.
 
-A hook can tighten any decision. "allow" counts where nothing stands behind the question but its default: not against
-a deny, an ask rule, a protected path, or what a mode refuses. A changed input is checked and decided from the start.
+A hook can tighten any decision. "allow" overrides only a question that stems from the default: not a deny, an ask rule,
+a protected path, or what a mode refuses. A changed input is checked and decided from the start.
 
 Before a message is sent: the hooks of SessionStart and UserPromptSubmit, and what they add to the conversation.
 """
@@ -17,7 +17,7 @@ from typing import Any
 from agent_cli.core.approvals import Answer, Approve, EditedCall, Reject
 from agent_cli.core.events import ApprovalRequested, Event, UsageAdded, Warned
 from agent_cli.core.hook_events import HookEvent
-from agent_cli.core.hooks import Again, HookResult
+from agent_cli.core.hooks import HookResult, RefreshFields
 from agent_cli.core.messages import OF_PROGRAM, ToolCall
 from agent_cli.core.results import Denial, Diagnostics, Failed, Failure, TerminalReason, TurnEnd, TurnResult, Usage
 from agent_cli.engine.tool_call import prepare_call
@@ -39,13 +39,13 @@ with lazy_imports():
     from agent_tools import text as agent_tools_text
     from agent_tools.shell import process
 
-# How often PermissionRequest may change one call.
+# How many times PermissionRequest hooks may change one call.
 _CHANGES = 3
 _PATHS = ("file_path", "notebook_path")
 
 
 def base_payload(deps: TurnDeps, turn: Turn | None = None) -> dict[str, Any]:
-    """What every hook of a running turn is told."""
+    """Return the fields that every hook of a running turn receives."""
     found: dict[str, Any] = {"permission_mode": deps.policy.mode}
     if turn is not None and turn.options.effort:
         found["effort"] = {"level": turn.options.effort}
@@ -55,9 +55,9 @@ def base_payload(deps: TurnDeps, turn: Turn | None = None) -> dict[str, Any]:
 
 
 def _run(
-    turn: Turn, event: HookEvent, data: dict[str, Any], again: Again | None = None
+    turn: Turn, event: HookEvent, data: dict[str, Any], again: RefreshFields | None = None
 ) -> Generator[Event, None, HookResult]:
-    """Run the hooks of a step; what models cost that were asked for them is the turn's. Raises CancelledError."""
+    """Run the hooks of a step and charge their model calls to the turn. Raises CancelledError."""
     running = turn.deps.hooks.run(event, data, turn.deps.context.cancel, again)
     while True:
         try:
@@ -72,7 +72,11 @@ def _run(
 
 
 class HookOutcome:
-    """What the PreToolUse hooks said about a call, with the arguments that they were given."""
+    """The result of a call's PreToolUse hooks.
+
+    given: the arguments they received.
+    changed: the call with the arguments they changed, or None.
+    """
 
     def __init__(self, call: ToolCall, result: HookResult, changed: ToolCall | None) -> None:
         self.given = call.arguments
@@ -81,30 +85,30 @@ class HookOutcome:
 
 
 class RoundHooks:
-    """The hooks of the calls of one round: each is asked once about a call. together: the round has several calls."""
+    """The hooks of one round's calls; each runs once per call. together: the round has several calls."""
 
     def __init__(self, turn: Turn, *, together: bool) -> None:
         self._turn = turn
         self._together = together
-        self._said: dict[str, HookOutcome] = {}
-        # How often PermissionRequest hooks changed a call.
+        self._outcomes: dict[str, HookOutcome] = {}
+        # How many times PermissionRequest hooks changed a call.
         self._changes: dict[str, int] = {}
 
-    def checked(self, call: ToolCall) -> Generator[Event, None, CheckedCall]:
-        """The call made ready, with the answers of its PreToolUse hooks. Raises CancelledError."""
+    def pre_tool_use(self, call: ToolCall) -> Generator[Event, None, CheckedCall]:
+        """Return the call made ready, with its PreToolUse hooks applied. Raises CancelledError."""
         turn = self._turn
         item = prepare_call(turn, call, together=self._together)
         if isinstance(item, str):
             return item
-        said = self._said.get(call.id)
+        said = self._outcomes.get(call.id)
         if said is None or said.given != call.arguments:
             given = tool_input(turn, item)
             data = {**base_payload(turn.deps, turn), **_call_fields(item), "tool_input": given}
-            result = yield from _run(turn, "PreToolUse", data, self._effects_again(item))
+            result = yield from _run(turn, "PreToolUse", data, self._refresh_effects(item))
             changed = None
             if result.changed is not None and result.changed not in (given, call.arguments):
                 changed = with_input(item, result.changed)
-            said = self._said[call.id] = HookOutcome(call, result, changed)
+            said = self._outcomes[call.id] = HookOutcome(call, result, changed)
             if result.stop is not None:
                 turn.stopped = result.stop
         if said.changed is not None:
@@ -114,13 +118,13 @@ class RoundHooks:
         return item.but(decision=merge_decision(item.decision, said.result, turn.deps.policy.mode))
 
     def permission(self, item: PreparedCall, request: ApprovalRequested) -> Generator[Event, None, Answer | None]:
-        """The answer of the PermissionRequest hooks to a question; None where they leave it to the user."""
+        """Return the PermissionRequest hooks' answer to a question; None if they leave it to the user."""
         turn = self._turn
         given = tool_input(turn, item)
         data = {**base_payload(turn.deps, turn), **_call_fields(item), "tool_input": given, "reason": request.reason}
         if request.always:
             data["permission_suggestions"] = [request.always]
-        result = yield from _run(turn, "PermissionRequest", data, self._effects_again(item))
+        result = yield from _run(turn, "PermissionRequest", data, self._refresh_effects(item))
         if result.stop is not None:
             turn.stopped = result.stop
         if result.verdict == "deny" or result.stop is not None:
@@ -132,15 +136,15 @@ class RoundHooks:
         return Approve(by="hook") if result.verdict == "allow" and not item.decision.final else None
 
     def note(self, call: ToolCall) -> str:
-        """The notes of hooks for the model, beside the result of a call."""
-        said = self._said.get(call.id)
+        """Return the hooks' notes for the model, to append to the result of a call."""
+        said = self._outcomes.get(call.id)
         if said is None:
             return ""
         changed = [f"[A hook changed the arguments to {said.changed.arguments}.]"] if said.changed else []
         return "".join(f"\n\n{text}" for text in (*changed, *said.result.context))
 
-    def _effects_again(self, given: PreparedCall) -> Again:
-        """What finds the effects of a call whose input a hook has changed."""
+    def _refresh_effects(self, given: PreparedCall) -> RefreshFields:
+        """Return a function that recomputes the effects after a hook changed the input."""
 
         def again(arguments: dict[str, Any]) -> dict[str, Any]:
             item = prepare_call(self._turn, with_input(given, arguments), together=self._together)
@@ -152,7 +156,7 @@ class RoundHooks:
 def before_command(
     deps: TurnDeps, command: str, call_id: str, decision: Decision
 ) -> Generator[Event, None, tuple[Decision, str]]:
-    """The decision about a command in a prompt as the PreToolUse hooks leave it, and the command.
+    """Run the PreToolUse hooks for a command in a prompt; return the decision and the command, perhaps changed.
 
     Raises CancelledError.
     """
@@ -170,7 +174,7 @@ def before_command(
 
 
 def merge_decision(decision: Decision, result: HookResult, mode: str) -> Decision:
-    """The gate's decision together with what the hooks say."""
+    """Combine the policy's decision with the result of the hooks."""
     why = f": {result.reason}" if result.reason else ""
     if result.stop is not None or result.verdict == "deny":
         if decision.level is Level.DENY:
@@ -179,18 +183,18 @@ def merge_decision(decision: Decision, result: HookResult, mode: str) -> Decisio
         return Decision(Level.DENY, f"was refused by a hook{why}", "hook")
     if result.verdict == "ask" and decision.level is not Level.DENY:
         if mode == "dontAsk":
-            said = f"must be asked about, says a hook{why}, and the mode dontAsk denies that"
+            said = f"needs approval according to a hook{why}, and the mode dontAsk denies that"
             return Decision(Level.DENY, said, "hook")
         if decision.level is Level.ASK:
-            return decision.but(reason=f"{decision.reason}, and a hook wants it asked about{why}", final=True)
-        return Decision(Level.ASK, f"must be asked about, says a hook{why}", "hook", final=True)
+            return decision.but(reason=f"{decision.reason}, and a hook asks for approval{why}", final=True)
+        return Decision(Level.ASK, f"needs approval according to a hook{why}", "hook", final=True)
     if result.verdict == "allow" and decision.level is Level.ASK and not decision.final:
         return decision.but(level=Level.ALLOW, reason=f"is allowed by a hook{why}", by="hook", rule="")
     return decision
 
 
 def post_tool_use(turn: Turn, item: PreparedCall, result: ToolResult, ms: int) -> Generator[Event, None, str]:
-    """What the PostToolUse hooks have to say about a result, for the model; "" for nothing."""
+    """Run the PostToolUse hooks; return their notes for the model, "" for none."""
     data = {
         **base_payload(turn.deps, turn),
         **_call_fields(item),
@@ -201,7 +205,7 @@ def post_tool_use(turn: Turn, item: PreparedCall, result: ToolResult, ms: int) -
     try:
         found = yield from _run(turn, "PostToolUse", data)
     except CancelledError:
-        # The call itself is done: its result stands, and the turn ends behind it.
+        # The call itself is done: keep its result; the turn ends after it.
         return ""
     if found.stop is not None:
         turn.stopped = found.stop
@@ -210,7 +214,7 @@ def post_tool_use(turn: Turn, item: PreparedCall, result: ToolResult, ms: int) -
 
 
 def stop_hooks(turn: Turn, text: str) -> Generator[Event, None, str | None]:
-    """Why the hooks of Stop, or of SubagentStop, do not let the turn end; None where they do."""
+    """Run the Stop or SubagentStop hooks; return a message that continues the turn, or None to let it end."""
     deps = turn.deps
     event: HookEvent = "SubagentStop" if deps.depth else "Stop"
     times = turn.nudges.get("stop_hook", 0)
@@ -230,12 +234,14 @@ def stop_hooks(turn: Turn, text: str) -> Generator[Event, None, str | None]:
 
 
 def begin_notification(turn: Turn, kind: str, message: str) -> None:
-    """Let the Notification hooks run beside the question that is put to the user."""
+    """Run the Notification hooks in the background while the user is asked."""
     turn.deps.hooks.run_in_background("Notification", _notification(turn, kind, message))
 
 
 def run_notification(turn: Turn, kind: str, message: str) -> Generator[Event, None, None]:
-    """Run the Notification hooks before a turn is suspended, as what runs beside it ends with the program."""
+    """Run the Notification hooks to their end before a turn is suspended; background ones would end with the
+    program.
+    """
     yield from _run(turn, "Notification", _notification(turn, kind, message))
 
 
@@ -244,9 +250,9 @@ def _notification(turn: Turn, kind: str, message: str) -> dict[str, Any]:
 
 
 def pre_compact(turn: Turn, trigger: str, focus: str = "") -> Generator[Event, None, HookResult]:
-    """What the PreCompact hooks say before the history is compacted: `context` is more for the instructions.
+    """Run the PreCompact hooks; `context` of the result extends the instructions.
 
-    trigger: "manual" or "auto". A verdict of "deny" means that it is not to be compacted now. Raises CancelledError.
+    trigger: "manual" or "auto". A verdict of "deny" cancels the compaction. Raises CancelledError.
     """
     if not turn.deps.hooks.wants("PreCompact", trigger):
         return HookResult()
@@ -255,7 +261,7 @@ def pre_compact(turn: Turn, trigger: str, focus: str = "") -> Generator[Event, N
 
 
 def tool_input(turn: Turn, item: PreparedCall) -> dict[str, Any]:
-    """The arguments as hooks are given them: those of the tool that is really called, with absolute paths."""
+    """Return a call's arguments for hooks: those of the tool that is really called, with absolute paths."""
     arguments = item.call.arguments
     if _stands_for_another(item):
         arguments = arguments.get("arguments") or {}
@@ -263,7 +269,7 @@ def tool_input(turn: Turn, item: PreparedCall) -> dict[str, Any]:
 
 
 def with_input(item: PreparedCall, arguments: dict[str, Any]) -> ToolCall:
-    """The call with other arguments for the tool that is really called."""
+    """Return the call with other arguments for the tool that is really called."""
     whole = {**item.call.arguments, "arguments": arguments} if _stands_for_another(item) else arguments
     return item.call.but(arguments=whole)
 
@@ -273,7 +279,7 @@ def _stands_for_another(item: PreparedCall) -> bool:
 
 
 def absolute(arguments: dict[str, Any], cwd: Path) -> dict[str, Any]:
-    """Arguments of a call, with the paths in them made absolute."""
+    """Return the arguments with absolute paths."""
     found = dict(arguments)
     for name in _PATHS:
         path = found.get(name)
@@ -283,7 +289,9 @@ def absolute(arguments: dict[str, Any], cwd: Path) -> dict[str, Any]:
 
 
 def _call_fields(item: PreparedCall) -> dict[str, Any]:
-    """Beside Claude Code's fields: the resolved effects, which name every file of a call that touches several."""
+    """Return the fields about a call. Beyond Claude Code's: effects, which name every file of a call that touches
+    several.
+    """
     effects = [{"kind": e.kind, "target": e.target} for e in item.effects]
     return {"tool_name": item.tool.name, "tool_use_id": item.call.id, "effects": effects}
 
@@ -303,10 +311,10 @@ _SECONDS = 30.0
 
 
 def session_start(deps: TurnDeps, source: str, model: str) -> Generator[Event, None, tuple[str, ...]]:
-    """Run the SessionStart hooks; returns messages for the model. source: startup, resume, clear or compact.
+    """Run the SessionStart hooks; return messages for the model. source: startup, resume, clear or compact.
 
-    What a hook writes into the file that CLAUDE_ENV_FILE names is read by bash, and what it exports is there for the
-    commands of the session. Raises CancelledError.
+    bash reads the file that CLAUDE_ENV_FILE names; variables exported there are set for the session's commands. Raises
+    CancelledError.
     """
     if not deps.hooks.wants("SessionStart", source):
         return ()
@@ -325,7 +333,7 @@ def session_start(deps: TurnDeps, source: str, model: str) -> Generator[Event, N
 
 
 def _take_environment(deps: TurnDeps, file: Path) -> bool:
-    """Give the commands of the session what the file exports."""
+    """Set the variables that the file exports for the session's commands; return False if it cannot be read."""
     context = deps.context
     bash = find_bash(context)
     if bash is None:
@@ -347,10 +355,7 @@ def _take_environment(deps: TurnDeps, file: Path) -> bool:
 
 
 def prompt_submit(deps: TurnDeps, prompt: str) -> Generator[Event, None, tuple[tuple[str, ...], str | None]]:
-    """Run the UserPromptSubmit hooks; returns messages for the model, and why the prompt is blocked or None.
-
-    Raises CancelledError.
-    """
+    """Run the UserPromptSubmit hooks; return messages for the model, and why the prompt is blocked or None."""
     if not deps.hooks.wants("UserPromptSubmit"):
         return (), None
     result = yield from deps.hooks.run(
@@ -362,7 +367,7 @@ def prompt_submit(deps: TurnDeps, prompt: str) -> Generator[Event, None, tuple[t
 
 
 def filter_inbox(deps: TurnDeps, texts: list[str]) -> Generator[Event, None, list[str]]:
-    """Messages that came while a turn ran, as its hooks leave them: one that is blocked is not sent."""
+    """Run the UserPromptSubmit hooks on messages sent while a turn runs; drop the blocked ones."""
     found = []
     for text in texts:
         if text.startswith(OF_PROGRAM):
@@ -377,13 +382,17 @@ def filter_inbox(deps: TurnDeps, texts: list[str]) -> Generator[Event, None, lis
 
 
 def context_messages(event: HookEvent, texts: tuple[str, ...]) -> tuple[str, ...]:
-    """The additions of hooks, each as a message distinct from the user's words."""
+    """Return the hooks' additions, each marked as a message that is not the user's."""
     return tuple(f'<hook_context event="{event}">\n{text}\n</hook_context>' for text in texts)
 
 
 class Opening(Value):
-    """What hooks do before a message is sent. texts: to send with it; result: the end of a turn that does not begin;
-    begun: whether the hooks of the start of the session are done."""
+    """The result of the hooks that run before a message is sent.
+
+    texts: messages to send with it.
+    result: the end of a turn that does not start.
+    begun: the SessionStart hooks are done.
+    """
 
     texts: tuple[str, ...] = ()
     result: TurnResult | None = None
@@ -391,7 +400,10 @@ class Opening(Value):
 
 
 def message_hooks(deps: TurnDeps, source: str, model: str, typed: str) -> Generator[Event, None, Opening]:
-    """Run the hooks of SessionStart (source: why the session starts, "" where it has) and of UserPromptSubmit."""
+    """Run the SessionStart hooks, then the UserPromptSubmit hooks.
+
+    source: why the session starts; "" if it already has.
+    """
     started: tuple[str, ...] = ()
     begun = not source
     try:
@@ -412,7 +424,7 @@ def message_hooks(deps: TurnDeps, source: str, model: str, typed: str) -> Genera
 
 
 def resume_hooks(deps: TurnDeps, source: str, model: str) -> Generator[Event, None, Opening]:
-    """Run the hooks of SessionStart before a suspended turn is resumed."""
+    """Run the SessionStart hooks before a suspended turn is resumed."""
     try:
         return Opening((yield from session_start(deps, source, model)))
     except CancelledError:
@@ -420,7 +432,7 @@ def resume_hooks(deps: TurnDeps, source: str, model: str) -> Generator[Event, No
 
 
 def end_hooks(deps: TurnDeps, reason: str) -> Generator[Event, None, None]:
-    """Run the hooks of SessionEnd."""
+    """Run the SessionEnd hooks."""
     try:
         yield from deps.hooks.run("SessionEnd", {**base_payload(deps), "reason": reason}, deps.context.cancel)
     except CancelledError:

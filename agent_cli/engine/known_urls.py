@@ -1,4 +1,4 @@
-"""Whether a URL comes from the conversation: a page that nobody named may be a way to carry something out."""
+"""Check that a URL comes from the conversation: an address that nobody named may be a way to exfiltrate data."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from agent_tools.registry import ClassOf, tool_class
 
 # User messages that the program writes and that quote the model: a command line, a plan, a summary.
 _QUOTES = ("<compacted>", "<plan_", "<reminder>", "[Background command ")
-# What the program adds of a memory file, which a command may have written.
+# Begins a memory file that the program adds; a command may have written that file.
 _MEMORY = "<project_memory "
 _OWN_FILES = ("file_path", "notebook_path", "path")
-# The commands whose output is what stood in one file, or in one place elsewhere, and nothing of the command line. What
-# prints, joins or rewrites text could put an address together from pieces.
+# Commands that print the content of one file, or of one place elsewhere, and nothing of their command line. Commands
+# that print, join or rewrite text could assemble an address from pieces.
 _FILE = r"(?!-)[\w./@+-]+"
 _COPIES = re.compile(
     rf"(?:cat|(?:head|tail)(?: -n ?\d+| -\d+)?|grep(?: -[EFinw]+)? (?:\w+|'[^']*'))\s+(?P<file>{_FILE})"
@@ -31,9 +31,9 @@ _COPIES = re.compile(
 
 
 class YoungFiles:
-    """Which files came into being, or were changed, since the session began (`since`, in seconds of the wall clock).
+    """The files created or changed since the session began.
 
-    The time is that of the last change of the inode, which no program can set.
+    since: seconds, wall clock; compared with the time of the last inode change, which no program can set.
     """
 
     def __init__(self, since: float, workspace: Workspace) -> None:
@@ -41,7 +41,9 @@ class YoungFiles:
         self._folders = (workspace.cwd, workspace.root)
 
     def __contains__(self, path: str) -> bool:
-        """Whether it is one, or not there; a relative path may be meant from the current folder or from the root."""
+        """Return True if the path is one of them, or missing; a relative path is tried from the current folder and the
+        root.
+        """
         found = [young for folder in self._folders if (young := self._is_young(folder / path)) is not None]
         return not found or any(found)
 
@@ -62,21 +64,27 @@ def is_known_url(
     young: YoungFiles | frozenset[str] = frozenset(),
     only_reads: Callable[[str], bool] = lambda command: False,
 ) -> bool:
-    """Whether a user message or a tool result contains the URL: as given, or without fragment and trailing slash.
+    """Return True if a user message or a tool result contains the URL, as given or without fragment and trailing slash.
 
-    urls: the spellings of it. histories: the user's conversation, then those of the sub-agents inside it, whose user
-    messages were written by a model and do not count. Neither does a result that may only repeat what a model composed:
-    where it wrote the URL before, in words or in arguments; output of commands that do more than show a file; files
-    that it wrote; answers of sub-agents; a page that could not be fetched. Once it ran what may write (`only_reads`
-    says no, or a sub-agent worked), neither do files that changed since the session began (`young`), names in listings,
-    and what git and gh say.
+    urls: spellings of the URL.
+    histories: the user's conversation, then those of the sub-agents inside it, whose user messages were written by a
+    model
+        and do not count.
+
+    A result does not count if it may only repeat what a model composed: if the model wrote the URL before, in text or
+    arguments; output of commands that do more than show a file; files that the model wrote; answers of sub-agents; a
+    page
+    that could not be fetched. Once something ran that may write (`only_reads` returns False, or a sub-agent worked),
+    the
+    following do not count either: files changed since the session began (`young`), names in listings, output of git and
+    gh.
     """
     seen = _Seen({_bare(url) for url in urls}, class_of, young, only_reads)
     return any(seen.known(history, own=not depth) for depth, history in enumerate(histories))
 
 
 class _Seen:
-    """What the models of the histories so far wrote: words, and names of files."""
+    """Tracks the text and file names that models wrote in the histories so far."""
 
     def __init__(
         self,
@@ -123,7 +131,7 @@ class _Seen:
                 self._files |= {_name(call.arguments.get(key)) for key in _OWN_FILES} - {""}
 
     def _foreign(self, result: ToolMessage, call: ToolCall | None) -> bool:
-        """Whether the text of a result was written by somebody else."""
+        """Return True if the text of a result was written by somebody else."""
         kind = self._class_of(result.name)
         if kind.composed or (result.is_error and kind.address_argument):
             return False
@@ -141,7 +149,7 @@ class _Seen:
         return not self._acted or self._is_old(result, call, kind, copied)
 
     def _is_old(self, result: ToolMessage, call: ToolCall, kind: type[Tool[Any]], copied: re.Match[str] | None) -> bool:
-        """Whether what a result shows was there before the session began, as far as it is of this machine."""
+        """Return True if the local content that a result shows existed before the session began."""
         if copied:
             return bool(copied["file"]) and copied["file"] not in self._young
         if kind.searches_content:
@@ -153,7 +161,7 @@ class _Seen:
         return kind.rule_names != "path"
 
     def _found(self, result: ToolMessage, call: ToolCall) -> Iterator[str]:
-        """The files in which a search found the URL; the one that it was about where the lines do not say."""
+        """Yield the files in which a search found the URL; its own path if the lines do not name a file."""
         for line in result.text.splitlines():
             if self._in(line):
                 named = re.match(r"(.+?)[:-]\d+[:-]", line)
@@ -165,16 +173,18 @@ class _Seen:
 
 
 def _copied(call: ToolCall, kind: type[Tool[Any]]) -> re.Match[str] | None:
-    """How a command shows what stands somewhere; None for one that does more, and for a call that runs none."""
+    """Match a command that only shows a file or place; None for any other, and for a call that runs none."""
     return _COPIES.fullmatch(str(call.arguments.get(kind.command_argument, "")).strip())
 
 
 def _name(path: object) -> str:
-    """The last part of a path that a call names; "" for a folder like `.`, or where it names none."""
+    """Return the last part of a path; "" for a folder like `.`, or no path."""
     name = os.path.basename(path.rstrip("/")) if isinstance(path, str) else ""
     return "" if name in (".", "..") else name
 
 
 def _bare(url: str) -> str:
-    """A URL without what does not change the page, and without its scheme, which may be http in the one place only."""
+    """Return a URL without what does not change the page, and without its scheme, which may be http in one of two
+    places.
+    """
     return (url.partition("#")[0].rstrip("/").partition("://")[2] or url).lower()

@@ -1,6 +1,7 @@
-"""What a turn may still spend, over every pause: what was used before a suspension is passed in again.
+"""Budget of a turn over all its parts, and the detection of repeated calls.
 
-Calls that repeat: what needs no second run, and what goes round in circles.
+What was used before a suspension is passed in again. Repeated calls are skipped if they would return the same, and
+stopped if they form a loop.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ from agent_tools.display import CommandOutput
 
 
 class Budget:
-    """Asked before each round and each call; updated with each round, call, dollar, failure and refusal."""
+    """Budget of a turn: checked before each round and call, updated with each round, call, cost, failure and
+    refusal.
+    """
 
     def __init__(self, limits: Limits, clock: Callable[[], float], before: Spent | None = None) -> None:
         spent = before or Spent()
@@ -41,7 +44,7 @@ class Budget:
         self._waiting_since: float | None = None
 
     def reached(self) -> Cap | None:
-        """The first bound that is used up, or None."""
+        """Return the first limit that is reached, or None."""
         limits = self.limits
         if self._stopped:
             return self._stopped
@@ -60,11 +63,11 @@ class Budget:
         return None
 
     def stop(self, cap: Cap) -> None:
-        """Let the turn end at the next round."""
+        """End the turn at the next round."""
         self._stopped = cap
 
     def renew(self, cap: Cap) -> None:
-        """The user wants the turn to continue: count this bound from zero again."""
+        """Restart the count of this limit, because the user wants to continue."""
         if cap == "failures":
             self.failures = 0
         elif cap == "denials":
@@ -72,18 +75,18 @@ class Budget:
         self._stopped = None
 
     def called(self, *, failed: bool) -> None:
-        """A call was answered."""
+        """Count a call that was answered."""
         self.tool_calls += 1
         self._round.add(failed)
 
     def end_round(self) -> None:
-        """Every call of a round has its result: it failed where none of those that ran succeeded."""
+        """End a round, in which every call has its result; it failed if none of the calls that ran succeeded."""
         if self._round:
             self.failures = 0 if False in self._round else self.failures + 1
         self._round.clear()
 
     def denied(self, call: ToolCall) -> None:
-        """A call was refused. It is no failure of the model's, but the same refusal again and again ends the turn."""
+        """Count a refused call. It is not the model's failure, but the same refusal again and again ends the turn."""
         self.tool_calls += 1
         key = f"{call.name} {json.dumps(call.arguments, sort_keys=True)}"
         self._denials[key] = self._denials.get(key, 0) + 1
@@ -94,7 +97,7 @@ class Budget:
 
     @property
     def seconds(self) -> float:
-        """Working time so far, without the time that the user took to answer."""
+        """Working time so far, without the time spent waiting for the user."""
         now = self._clock() if self._waiting_since is None else self._waiting_since
         return now - self._started - self._waited
 
@@ -108,11 +111,11 @@ class Budget:
 
     @property
     def spent(self) -> Spent:
-        """The sums that the limits hold for."""
+        """The sums that the limits apply to."""
         return Spent(self.rounds, self.seconds, self.tool_calls, self.cost, self.failures, dict(self._denials))
 
-    def take(self, spent: Spent) -> None:
-        """What a nested turn that began with our own sum has come to."""
+    def adopt(self, spent: Spent) -> None:
+        """Adopt the sums of a nested turn, which started from our own."""
         self.rounds, self.tool_calls, self.cost = spent.rounds, spent.tool_calls, spent.cost
         self._waited = self._clock() - self._started - spent.seconds
 
@@ -132,7 +135,7 @@ LONGEST_CYCLE = 6
 
 
 class _Answered:
-    """A call with its result; results are compared only where the calls are the same: a long one takes milliseconds."""
+    """A call with its result. Results are hashed only if the calls are equal: a long one takes milliseconds."""
 
     def __init__(self, key: str, result: ToolResult | None = None, essence: str = "") -> None:
         self.key = key
@@ -150,7 +153,7 @@ class _Answered:
 
 
 class Repeats:
-    """What one turn has called. recent: the latest calls of its earlier parts."""
+    """Calls of one turn, to detect repeats. recent: the latest calls of its earlier parts."""
 
     def __init__(self, budget: Budget, context: ToolContext, recent: Iterable[str] = ()) -> None:
         self._budget = budget
@@ -166,11 +169,11 @@ class Repeats:
 
     @property
     def recent(self) -> tuple[str, ...]:
-        """The latest calls with their results, for a turn that is suspended."""
+        """The latest calls with their results, stored when the turn is suspended."""
         return tuple(f"{entry.key}:{entry.essence}" for entry in self._latest)
 
     def unchanged(self, item: PreparedCall) -> int | None:
-        """The round in which this very call was made, where running it again could tell nothing new."""
+        """Return the round of an identical call whose result cannot have changed; None if there is none."""
         found = self._read.get(_key(item.call, item.tool.name))
         if found is None:
             return None
@@ -178,11 +181,11 @@ class Repeats:
         return found[0] if now is not None and now == found[1] else None
 
     def forget(self) -> None:
-        """Earlier results are not shown to the model any more."""
+        """Forget earlier results, which the model is not shown any more."""
         self._read.clear()
 
     def signature(self, item: PreparedCall) -> object:
-        """What the call's result depends on; None where that cannot be told (folders, commands, the network)."""
+        """Return what the call's result depends on; None if unknown (folders, commands, the network)."""
         if not item.harmless:
             return None
         parts: list[object] = []
@@ -199,22 +202,22 @@ class Repeats:
             parts.append((found.st_mtime_ns, found.st_size, found.st_ino))
         return parts or None
 
-    def note(self, item: PreparedCall, result: ToolResult, before: object) -> str:
-        """Remember a call that ran, with its signature `before`. Returns a warning for the model, or ""."""
+    def record_result(self, item: PreparedCall, result: ToolResult, before: object) -> str:
+        """Record a call that ran, with its signature `before`; return a warning for the model, or ""."""
         key = _key(item.call, item.tool.name)
         after = self.signature(item)
         if before is not None and not result.is_error and after is not None and item.effects[0].kind == "read":
             self._read[key] = (self._budget.rounds, after)
         return self.answered(key, result)
 
-    def note_unrun(self, call: ToolCall, text: str) -> str:
-        """Remember a call that was answered with `text` without being run. Returns a warning for the model, or ""."""
+    def record_unrun(self, call: ToolCall, text: str) -> str:
+        """Record a call that was answered with `text` without running; return a warning for the model, or ""."""
         return self.answered(_key(call, call.name), ToolResult(text))
 
     def answered(self, key: str, result: ToolResult) -> str:
-        """Remember that the call `key` gave `result`; a warning for the model where that closes a loop, or ""."""
+        """Record the result of the call `key`; return a warning for the model if that closes a loop, else ""."""
         entry = _Answered(_hash(key), result)
-        # The same call several times in one answer is one attempt.
+        # The same call several times in one answer counts as one attempt.
         if not (self._round == self._budget.rounds and self._latest and entry.equals(self._latest[-1])):
             self._add(entry)
         self._round = self._budget.rounds
@@ -235,20 +238,20 @@ class Repeats:
         return ""
 
     def renew(self) -> None:
-        """The user wants the turn to continue: count from here."""
+        """Restart the count, because the user wants to continue."""
         self._latest.clear()
         self._runs = [0] * (LONGEST_CYCLE + 1)
         self._warned_in = None
 
     def _add(self, entry: _Answered) -> None:
-        """Count, for each length of a cycle, how many of the latest calls equal the one a cycle earlier."""
+        """For each cycle length, count how many of the latest calls equal the one a cycle earlier."""
         for cycle in range(1, LONGEST_CYCLE + 1):
             same = len(self._latest) >= cycle and entry.equals(self._latest[-cycle])
             self._runs[cycle] = self._runs[cycle] + 1 if same else 0
         self._latest.append(entry)
 
     def _times(self, cycle: int) -> int:
-        """How often the latest calls went through a cycle of this length, one after another."""
+        """Return how often the latest calls went through a cycle of this length in a row."""
         return self._runs[cycle] // cycle + 1
 
 
@@ -257,13 +260,13 @@ def _key(call: ToolCall, tool: str) -> str:
 
 
 def _hash(value: Any) -> str:
-    """A short digest; only the few latest calls are ever compared by it."""
+    """Return a short digest; only the few latest calls are ever compared by it."""
     data = repr(value).encode("utf-8", "surrogatepass")
     return f"{crc32(data):08x}{len(data):x}"
 
 
 def _essence(result: ToolResult) -> Any:
-    """The result without what differs from run to run: durations, addresses in memory."""
+    """Return the result without parts that differ from run to run: durations, memory addresses."""
     if isinstance(result.display, CommandOutput):
         text = f"{result.display.exit_code} {result.display.output}"
     else:

@@ -3,8 +3,11 @@
 `run_turn` yields what happens and returns how it ended. It prints nothing and stores nothing; it copies the history it
 is given. Running it on a history that ends in unanswered calls resumes there, with the budget that is left.
 
-The account of a turn that needs no model: what ran, in order, and how it ended.
-The time limit of a turn, held against a running call and a silent model: when it passes, the turn is cancelled.
+A turn does not end while its plan has open steps, and does not report "done" over a failing check. Only a plan that was
+made, approved or changed in this turn is guarded: one of an earlier request is paused.
+
+`recap` summarizes a turn without a model: what ran, in order, and how it ended.
+`deadline` enforces the time limit on running calls and silent models: when it passes, the turn is cancelled.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ from agent_cli.config.prompts import prompt
 from agent_cli.core.events import (
     Event,
     PlanChanged,
+    PlanContinued,
     RoundStarted,
     TurnFinished,
     TurnPaused,
@@ -31,15 +35,14 @@ from agent_cli.core.results import (
     Complete,
     Failed,
     Failure,
-    MaxIterations,
+    LimitReached,
     Suspended,
     TerminalReason,
     TurnResult,
 )
 from agent_cli.engine.checkpoints import suspended_state
 from agent_cli.engine.compaction.trigger import compact_after_overflow, compact_if_needed
-from agent_cli.engine.plan import unfinished
-from agent_cli.engine.plan_guard import failing_check, plan_nudge, verified
+from agent_cli.engine.plan import format_plan, goal_of, is_question, open_steps, unfinished
 from agent_cli.engine.prompt_overrides import apply_initial_overrides, restore_overrides
 from agent_cli.engine.sampling import build_request, sample
 from agent_cli.engine.turn import OUT_OF_TIME, Turn, TurnDeps
@@ -65,7 +68,7 @@ _SHOWN = 30
 
 
 def recap(actions: Sequence[Action], opening: str) -> str:
-    """A short markdown text: the opening sentence, then one line per call that was made."""
+    """Return a short markdown text: the opening sentence, then one line per call."""
     if not actions:
         return opening
     words = {"done": "done", "failed": "failed", "refused": "refused"}
@@ -75,13 +78,13 @@ def recap(actions: Sequence[Action], opening: str) -> str:
     return "\n".join([opening, "", "Before that:", *earlier, *lines])
 
 
-# How often the clock is looked at while the user is asked, which stops it.
+# How often the clock is checked; it stops while the user is asked.
 _RECHECK_SECONDS = 1.0
 
 
 @contextmanager
 def deadline(turn: Turn, seconds: float) -> Iterator[None]:
-    """Cancel the turn once its working time reaches `seconds`; 0: never. Time at a question does not count."""
+    """Cancel the turn once its working time reaches `seconds`; 0: never. Waiting for the user does not count."""
     if not seconds:
         yield
         return
@@ -125,11 +128,11 @@ STUCK = (
     "<reminder>\nNo call of the last {count} rounds succeeded. Try another approach, or say plainly what blocks you.\n"
     "</reminder>"
 )
-# How often an answer that is cut at the token limit is continued.
+# How many times an answer that was cut at the token limit is continued.
 CONTINUATIONS = 3
-# The closing summary of a turn that ran out of time may take this much longer.
+# Extra time for the closing summary of a turn that ran out of time.
 SUMMARY_SECONDS = 30.0
-# Where a user who is present is asked instead.
+# Limits at which a user who is present is asked whether to continue.
 ASKED_AT: tuple[Cap, ...] = ("failures", "denials", "repetition")
 Run = Generator[Event, None, TurnResult]
 
@@ -138,7 +141,7 @@ def run_turn(history: Iterable[Message], deps: TurnDeps, options: TurnOptions) -
     """Run one turn on a history that ends in a user message or in unanswered calls."""
     turn = Turn(history, deps, options, run_turn)
     saved = {**options.saved, "rules": to_json(deps.policy.rules)} if options.saved else {}
-    saved |= {"lent": to_json(options.lent)} if options.lent else {}
+    saved |= {"lent": to_json(options.overrides)} if options.overrides else {}
     yield TurnStarted(options.label, deps.policy.mode, saved)
     if turn.deps.depth == 0 and unfinished(turn.deps.context.plan) and not turn.plan_touched:
         yield PlanChanged(turn.deps.context.plan, paused=True)
@@ -170,7 +173,7 @@ def _rounds(turn: Turn) -> Run:
     elif turn.options.spent.rounds and turn.deps.depth == 0:
         yield TurnResumed("a turn that was interrupted", turn.budget.rounds_left)
     while True:
-        # What was typed after an interrupt begins the next turn: taken here, it would stay without an answer.
+        # Messages typed after an interrupt belong to the next turn: read here, they would stay without an answer.
         turn.deps.context.cancel.check()
         texts = turn.deps.inbox()
         if texts and turn.deps.hooks.wants("UserPromptSubmit"):
@@ -198,13 +201,13 @@ def _rounds(turn: Turn) -> Run:
         elif more := (_continuation(turn, answer) or (yield from _objection(turn, answer))):
             yield from turn.add(UserMessage(more))
         elif turn.was_cut:
-            return MaxIterations(turn.end(REASONS["output"]), cap="output", text=turn.cut_text + answer.text)
+            return LimitReached(turn.end(REASONS["output"]), cap="output", text=turn.cut_text + answer.text)
         else:
             return _complete(turn, answer)
 
 
 def _stuck(turn: Turn) -> list[str]:
-    """A warning for the model two rounds before the limit of failures ends the turn."""
+    """Warn the model two rounds before the failure limit ends the turn."""
     failures, limit = turn.budget.failures, turn.options.limits.failures
     if not failures or failures != limit - 2:
         return []
@@ -218,7 +221,7 @@ def _run_calls(turn: Turn, calls: Sequence[ToolCall]) -> Steps:
 def _over(
     turn: Turn, answer: AssistantMessage | None, ended: BatchOutcome
 ) -> Generator[Event, None, TurnResult | None]:
-    """The turn's result where the calls of a round end it."""
+    """Return the turn's result if the calls of a round end it."""
     if ended.suspended:
         return (yield from _suspend(turn, ended.suspended))
     turn.budget.end_round()
@@ -238,7 +241,7 @@ def _over(
 
 
 def _closing(turn: Turn, answer: AssistantMessage | None) -> Generator[Event, None, str | None]:
-    """Why the turn does not end yet: its check fails, or a hook says so."""
+    """Return why the turn does not end yet (a failing check, a hook's reason), as a message to the model."""
     if turn.options.after_turn and turn.checks.wrote and (more := (yield from after_turn.failing(turn))):
         return more
     if turn.deps.hooks.wants("SubagentStop" if turn.deps.depth else "Stop"):
@@ -247,7 +250,7 @@ def _closing(turn: Turn, answer: AssistantMessage | None) -> Generator[Event, No
 
 
 def _ask(turn: Turn, *, tool_choice: Literal["auto", "none"] = "auto") -> Generator[Event, None, AssistantMessage]:
-    """One model call, on the next fallback model where the current one is spent."""
+    """Call the model once; if it is unavailable, use the next fallback model."""
     while True:
         yield from compact_if_needed(turn)
         try:
@@ -265,17 +268,17 @@ def _ask(turn: Turn, *, tool_choice: Literal["auto", "none"] = "auto") -> Genera
 
 
 def _objection(turn: Turn, answer: AssistantMessage) -> Generator[Event, None, str | None]:
-    """Why a text-only answer is not the end, as a message to the model; None where it is."""
+    """Return why a text-only answer does not end the turn, as a message to the model; None if it does."""
     if not answer.text.strip():
         turn.nudges["empty"] = 1
         return EMPTY_ANSWER
     gates = turn.gates if turn.deps.depth == 0 else None
     if gates is not None and (due := gates.unfinished(turn, answer.text)):
         return due
-    # After a refusal its text stands: a user or a rule has just said no to the way the work was going.
+    # After a refusal the answer stands: a user or a rule has just rejected the model's approach.
     if not (turn.actions and turn.actions[-1].outcome == "refused"):
-        more = yield from plan_nudge(turn, answer, prompt("plan_continue"))
-        if more := more or failing_check(turn):
+        more = yield from _plan_nudge(turn, answer, prompt("plan_continue"))
+        if more := more or _failing_check(turn):
             return more
     if more := next((text for guard in turn.deps.guards if (text := guard(turn, answer))), None):
         return more
@@ -292,7 +295,7 @@ def _complete(
         text=turn.cut_text + answer.text if answer else "",
         return_value=finish.value if finish else None,
         plan_unfinished=turn.left_open,
-        verified=verified(turn),
+        verified=_verified(turn),
     )
 
 
@@ -305,7 +308,7 @@ def _suspend(turn: Turn, why: str) -> Run:
 
 
 def _out_of_budget(turn: Turn, cap: Cap, *, summary: bool = True) -> Run:
-    """One last round to sum up, without calls; where money is the bound or it fails, our own summary."""
+    """Sum up in one last round without calls; in our own recap if cost is the limit or the round fails."""
     text = ""
     if turn.timed_out:
         turn.deps.context.cancel = CancelToken()
@@ -322,18 +325,18 @@ def _out_of_budget(turn: Turn, cap: Cap, *, summary: bool = True) -> Run:
             if not turn.timed_out:
                 raise
     text = text or recap(turn.actions, f"The limit of this turn ({CAP_WORDS[cap]}) is reached.")
-    return MaxIterations(turn.end(REASONS[cap]), cap=cap, text=text)
+    return LimitReached(turn.end(REASONS[cap]), cap=cap, text=text)
 
 
 def _empty(turn: Turn) -> TurnResult:
-    """The model answered twice with nothing at all."""
+    """Fail the turn: the model gave two empty answers in a row."""
     failure = Failure("malformed", "The model gave an empty answer twice in a row.")
     text = recap(turn.actions, failure.message)
     return Failed(turn.end("empty_answer"), failure=failure, text=text)
 
 
 def _continuation(turn: Turn, answer: AssistantMessage) -> str | None:
-    """What sends the model on with an answer that was cut at its token limit; None once that was done often enough."""
+    """Return the message that continues an answer cut at its token limit; None after CONTINUATIONS times."""
     if not turn.was_cut or not answer.text or turn.nudges.get("cut", 0) >= CONTINUATIONS:
         return None
     turn.nudges["cut"] = turn.nudges.get("cut", 0) + 1
@@ -342,7 +345,7 @@ def _continuation(turn: Turn, answer: AssistantMessage) -> str | None:
 
 
 def _without_model(turn: Turn, failure: Failure) -> Run:
-    """After tools ran, the turn ends with an account of them and is not replayed; before, it just failed."""
+    """End a turn whose model failed: with a recap (and no replay) if tools ran, else as failed."""
     yield from turn.close_open_calls("Not run: the model failed.")
     if not turn.tools_ran:
         return Failed(turn.end("inference_error"), failure=failure, text=failure.message)
@@ -361,6 +364,44 @@ def _finished(turn: Turn, result: TurnResult) -> TurnFinished:
         failure=getattr(result, "failure", None),
         denials=tuple(d.call_id for d in result.end.denials),
         plan_unfinished=turn.left_open,
-        verified=verified(turn),
+        verified=_verified(turn),
         changed_files=turn.checks.wrote,
     )
+
+
+def _plan_nudge(turn: Turn, answer: AssistantMessage, template: str) -> Generator[Event, None, str | None]:
+    """Return a message that continues an unfinished plan; None to accept the answer."""
+    plan = turn.deps.context.plan
+    if not turn.left_open:
+        return None
+    if is_question(answer.text):
+        if turn.deps.attended or turn.nudges.get("asked"):
+            return None
+        turn.nudges["asked"] = 1
+    attempt = turn.nudges.get("plan", 0) + 1
+    if attempt > turn.options.plan_nudges:
+        return None
+    turn.nudges["plan"] = attempt
+    yield PlanContinued(turn.budget.rounds, attempt, len(answer.text))
+    step = next((t for t in plan if t.status == "in_progress"), open_steps(plan)[0])
+    return template.format(goal=goal_of(turn.history), plan=format_plan(plan), step=step.content)
+
+
+def _failing_check(turn: Turn) -> str | None:
+    """Tell the model, once, that the last test or build command of this turn failed."""
+    check = turn.checks.last
+    if check is None or check.passed or turn.nudges.get("verify"):
+        return None
+    turn.nudges["verify"] = 1
+    return (
+        f"<reminder>\nThe last check you ran, {check}. If the work is not done, continue. If this is expected or "
+        "cannot be fixed here, say so plainly in your answer.\n</reminder>"
+    )
+
+
+def _verified(turn: Turn) -> str:
+    """Describe which command verified the work, and how it ended; "" for none."""
+    check = turn.checks.last
+    if check is None:
+        return ""
+    return f"{check}{', but files were changed after it' if turn.checks.changed_since else ''}"

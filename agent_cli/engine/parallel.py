@@ -1,4 +1,4 @@
-"""Calls that only look, begun side by side before their turn comes; results and events keep the order of the calls."""
+"""Run read-only calls in parallel before their turn comes; results and events keep the order of the calls."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ WORKERS = 4
 
 
 class PrefetchedCall:
-    """A call that runs, or ran, in another thread, up to its end or its first question to a model.
+    """A call that runs in another thread, up to its end or its first question to a model.
 
-    It works on a context of its own, so that what it reads counts as read only when its turn comes. signature: what
-    its result depends on, as it was before it ran.
+    It runs in a nested context, so files it reads count as read only when its turn comes. signature: what its result
+    depends on, taken before it ran.
     """
 
     def __init__(self, item: PreparedCall, context: ToolContext, signature: object) -> None:
@@ -38,7 +38,7 @@ class PrefetchedCall:
         self._end: ToolResult | Exception | None = None
 
     def work(self) -> None:
-        """Run the call in this thread."""
+        """Run the call in the current thread."""
         try:
             outcome = self.item.tool.run(self.item.args, self._own)
             self._end = outcome if isinstance(outcome, ToolResult) else self._advance(outcome)
@@ -60,7 +60,7 @@ class PrefetchedCall:
             self._steps.append(step)
 
     def outcome(self) -> Generator[Any, Any, ToolResult]:
-        """What the tool itself would have yielded and returned, or raised. Raises CancelledError while it waits."""
+        """Yield, return or raise what the tool did. Raises CancelledError while waiting."""
         while not self._done.wait(0.05):
             self._shared.cancel.check()
         yield from self._steps
@@ -87,7 +87,7 @@ def _continue_steps(steps: Generator[Any, Any, ToolResult], answer: Any) -> Gene
 
 
 def is_parallel_safe(turn: Turn, item: CheckedCall) -> bool:
-    """Whether the call only looks, is allowed without a question, and has something new to tell."""
+    """Return True if the call only reads, is allowed without a question, and is not a known repeat."""
     return (
         not isinstance(item, str)
         and item.tool.parallel_safe
@@ -98,7 +98,7 @@ def is_parallel_safe(turn: Turn, item: CheckedCall) -> bool:
 
 
 def start_parallel(turn: Turn, items: Sequence[PreparedCall]) -> dict[str, PrefetchedCall]:
-    """Start the calls in a few threads; by call id."""
+    """Start the calls in a few threads; return them by call id."""
     context = turn.deps.context
     begun = [PrefetchedCall(item, context, turn.repeats.signature(item)) for item in items]
     waiting = deque(begun)

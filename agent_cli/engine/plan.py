@@ -1,4 +1,4 @@
-"""The plan: its open steps, how it is written down, and the reminder of it."""
+"""The plan: its open steps, its text form, and the reminder of it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def open_steps(plan: Sequence[TodoItem]) -> list[TodoItem]:
 
 
 def unfinished(plan: Sequence[TodoItem]) -> bool:
-    """A plan of two or more steps with open ones."""
+    """Return True for a plan of two or more steps with open ones."""
     return len(plan) >= 2 and bool(open_steps(plan))
 
 
@@ -24,16 +24,16 @@ def format_plan(plan: Sequence[TodoItem]) -> str:
 
 
 def goal_of(history: Iterable[Message]) -> str:
-    """What the user asked for last, in their words."""
+    """Return the start of the user's latest request."""
     said = [m.text for m in history if is_user_message(m)]
     return user_text(said[-1])[:500] if said else ""
 
 
 def is_question(text: str) -> bool:
-    """Whether the answer's last sentence is a question."""
+    """Return True if the answer ends with a question."""
     return text.rstrip().rstrip("*_)\"'`").endswith("?")
 
 
 def reminder(plan: Sequence[TodoItem], goal: str, template: str) -> str:
-    """A note for the last result of a round; nothing where the user asked for nothing."""
+    """Return the reminder to append to the last result of a round; "" without a request."""
     return "\n\n" + template.format(goal=goal, plan=format_plan(plan)) if goal else ""

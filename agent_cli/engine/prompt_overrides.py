@@ -1,6 +1,6 @@
-"""What prompts override for a turn: rules, a model, the order of work.
+"""Overrides that prompts bring to a turn: rules, a model, an order of work.
 
-The commands in a user's prompt: permitted like any call of the shell tool, hooks included, then run.
+Also runs the commands in a user's prompt, permitted like any call of the shell tool, hooks included.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ from agent_tools.text import shorten
 with lazy_imports():
     from agent_cli.engine import (
         hook_points,
-        review,  # only where a user is to look at steps
+        review,  # only for reviews and workflows
     )
 
 
 def apply_initial_overrides(turn: Turn) -> Generator[Event, None, None]:
-    """Take what the turn begins with: what its message lends, or, where it was suspended, what held then."""
+    """Apply the overrides of the turn's message, or those stored when it was suspended."""
     options = turn.options
-    if not (options.lent or options.kept or options.review != "off"):
+    if not (options.overrides or options.suspended_state or options.review != "off"):
         return
-    lent = [options.lent, *(from_json(TurnOverrides, plain) for plain in options.kept.get("lent", ()))]
+    lent = [options.overrides, *(from_json(TurnOverrides, plain) for plain in options.suspended_state.get("lent", ()))]
     flow = next((each.flow for each in lent if each.flow), "")
     if options.review != "off" or flow:
-        turn.gates = review.ReviewGates(turn, flow, options.kept)
+        turn.gates = review.ReviewGates(turn, flow, options.suspended_state)
     for each in lent:
         yield from apply_overrides(turn, each)
 
@@ -47,25 +47,25 @@ def apply_overrides(turn: Turn, lent: TurnOverrides) -> Generator[Event, None, N
     """Apply a prompt's overrides until the turn ends. A model that is not available is reported and skipped."""
     if not lent:
         return
-    turn.lent.append(lent)
-    turn.borrowed += turn.deps.policy.add_temporary(lent.rules, lent.source, own=lent.own)
+    turn.overrides.append(lent)
+    turn.temporary_rules += turn.deps.policy.add_temporary(lent.rules, lent.source, own=lent.own)
     if not lent.model or turn.deps.open_model is None:
         return
     try:
         other = turn.deps.open_model(lent.model)
     except ModelError as error:
-        yield Warned(f"{lent.source} asks for the model {lent.model}: {error.failure.message} Going on without.")
+        yield Warned(f"{lent.source} asks for the model {lent.model}: {error.failure.message} Continuing without it.")
         return
     turn.switch(other)
 
 
 def restore_overrides(turn: Turn) -> None:
-    """The end of what was lent; also where the turn breaks off."""
-    turn.deps.policy.remove_temporary(turn.borrowed)
+    """Remove the overrides at the end of the turn, however it ends."""
+    turn.deps.policy.remove_temporary(turn.temporary_rules)
 
 
 def run_prompt_commands(deps: TurnDeps, prompt: ExpandedPrompt) -> Generator[Event, None, str]:
-    """The prompt with the output of its commands. What it lends holds for them too. Raises ToolError."""
+    """Return the prompt with the output of its commands; its overrides apply to them, too. Raises ToolError."""
     if SHELL.name not in deps.tools:
         raise ToolError(f"/{prompt.name} was not sent: it runs commands, and {SHELL.name} is not offered here.")
     lent = prompt.lent
@@ -92,7 +92,7 @@ def run_prompt_commands(deps: TurnDeps, prompt: ExpandedPrompt) -> Generator[Eve
 
 
 def _permitted(deps: TurnDeps, name: str, command: str, call_id: str) -> Generator[Event, None, str]:
-    """The command, perhaps as the user has changed it, once it may run. Raises ToolError where it may not."""
+    """Return the command, perhaps changed by the user, once it may run. Raises ToolError if it may not."""
     yield ToolRequested(call_id, SHELL.name, {"command": command}, f"Run: {shorten(command, 200)}")
     decision = deps.policy.decide(SHELL.name, (Effect("run", command),))
     if deps.hooks.wants("PreToolUse", SHELL.name):

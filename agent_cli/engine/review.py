@@ -1,9 +1,8 @@
-"""Where a user looks at the work before it goes on: after a step of the plan, after a set of changed files, or in the
-order that a prompt such as /tdd asks for.
+"""Review gates: the user looks at the work after a step of the plan, after a set of changed files, or as /tdd demands.
 
-A gate stands before a call, so that the call waits in the history like any other while nobody is there: before the one
-that marks a step as done, or before the first of the round after files were changed. What was seen since the last look
-is counted here; the words of the user go to the model.
+A gate stands before a call, so that the call stays pending in the history like any other if nobody is there: before
+the one that marks a step as done, or before the first of the round after files were changed. The changes since the
+last review are collected here; the user's comments go to the model.
 """
 
 from __future__ import annotations
@@ -28,12 +27,12 @@ from agent_tools.text import counted, shorten
 _COMMANDS = 20
 
 
-# Of a file, and of all files, so much of a diff is shown; the question is stored with the session.
+# Limits in characters for the diff of one file and of all files; the question is stored with the session.
 _PATCH, _PATCHES = 12_000, 48_000
 
 
 class ReviewGates:
-    """The gates of one turn, sub-agents included."""
+    """The gates of one turn, including its sub-agents."""
 
     def __init__(self, turn: Turn, flow: str, kept: dict[str, Any]) -> None:
         self._review = turn.options.review
@@ -48,93 +47,93 @@ class ReviewGates:
         self._flow = make(turn, kept.get(flow)) if make else None
 
     def state(self) -> dict[str, Any]:
-        """Return what is stored with a turn that waits."""
+        """Return the state to persist while the turn is suspended."""
         flow = {self._name: self._flow.kept()} if self._flow else {}
         changed = [to_json(change) for change in self._changed.values()]
         return {"changed": changed, "ran": list(self._ran), "calls": list(self._calls), "asking": self._asking, **flow}
 
     def decided(self, turn: Turn, tool: str, effects: Sequence[Effect], decision: Decision) -> Decision:
-        """The decision about a call, stricter where the order of work demands it. Raises ToolError: not now."""
+        """Return the decision about a call, stricter if the order of work demands it. Raises ToolError: not yet."""
         return self._flow.decided(turn, tool, effects, decision) if self._flow else decision
 
-    def note(self, item: PreparedCall, result: ToolResult) -> str:
-        """Take in what a call did; what its result should say beside."""
+    def record_result(self, item: PreparedCall, result: ToolResult) -> str:
+        """Record what a call did; return a note to append to its result."""
         self._calls.append(item.call.id)
         for file in _diffs(result):
             before = self._changed.get(file.path)
             self._changed[file.path] = file if before is None else _joined(before, file)
         runs = [shorten(e.target, 200) for e in item.effects if e.kind == "run" and not item.tool.nested]
         self._ran = [*self._ran, *runs][-_COMMANDS:]
-        return self._flow.note(item, result) if self._flow else ""
+        return self._flow.record_result(item, result) if self._flow else ""
 
     def before_round(self, turn: Turn, calls: Sequence[ToolCall]) -> Generator[Event, None, GateResult]:
-        """Before the calls of a round: the order of work wants a look, or files were changed."""
+        """Ask for a review before the calls of a round, if the order of work wants one or files were changed."""
         resumed, self._resumed = self._resumed, False
         if resumed and calls[0].id != self._asking:
             return GateResult()
         title = self._flow.review() if self._flow else ""
         if not title and (self._review != "files" or not self._changed):
             return GateResult()
-        reply = yield from self._look(turn, calls[0].id, title or "Files were changed.", ())
+        reply = yield from self._ask_review(turn, calls[0].id, title or "Files were changed.", ())
         if isinstance(reply, GateResult):
             return reply
         if title and self._flow:
             self._flow.reviewed(good=reply.verdict == "approve")
         if reply.verdict == "approve":
-            return GateResult(note=_words("The user has looked at the changes.", reply))
-        text = f"Not run: the user looked at what was changed so far and {reply.text}\nDo that first."
+            return GateResult(note=_words("The user reviewed the changes and approved them.", reply))
+        text = f"Not run: the user reviewed the work so far and {reply.text}\nDo that first."
         for number, call in enumerate(calls, 1):
             yield from turn.answer(call, text, is_error=True, last=number == len(calls))
         return GateResult("answered")
 
     def before_step(self, turn: Turn, item: PreparedCall, *, last: bool) -> Generator[Event, None, GateResult]:
-        """Before a call that marks steps of the plan as done."""
+        """Ask for a review before a call that marks steps of the plan as done."""
         steps = finished_by(turn, item) if self._review == "step" else ()
         if not steps:
             return GateResult()
         title = f"{counted(len(steps), 'step')} of the plan {'is' if len(steps) == 1 else 'are'} done."
-        reply = yield from self._look(turn, item.call.id, title, steps)
+        reply = yield from self._ask_review(turn, item.call.id, title, steps)
         if isinstance(reply, GateResult):
             return reply
         if reply.verdict == "approve":
-            return GateResult(note=_words("The user has looked at this step and says: go on.", reply))
+            return GateResult(note=_words("The user reviewed this step and approved it.", reply))
         text = (
-            f"Not marked as done: the user looked at this step ({'; '.join(steps)}) and {reply.text}\n"
+            f"Not marked as done: the user reviewed this step ({'; '.join(steps)}) and {reply.text}\n"
             "Do that, then mark the step again."
         )
         yield from turn.answer(item.call, text, is_error=True, last=last)
         return GateResult("answered")
 
     def unfinished(self, turn: Turn, text: str) -> str:
-        """What the order of work still wants, when the model has answered in words; "" where that is all."""
+        """Return what the order of work still requires when the model answers with text only; "" for nothing."""
         return self._flow.unfinished(turn, text) if self._flow else ""
 
     def before_end(self, turn: Turn) -> Generator[Event, None, str | None]:
-        """Before the turn ends: the user's words that send it on, or None.
+        """Ask for a final review; return the user's message that continues the turn, or None.
 
-        Raises CancelledError where the user has left.
+        Raises CancelledError if the user has left.
         """
         if self._flow and (missing := self._flow.missing()):
             yield Warned(f"/{self._name} ends early: {missing}.")
         if self._review != "files" or not self._changed or not turn.deps.attended:
             return None
-        # There is no call that could wait, so nothing is recorded of the question; the words become a message.
+        # No call can stay pending here, so the question is not recorded; the answer becomes a message.
         asked = QuestionAsked("end", "review", self._data(turn, "Files were changed, and the turn would end here.", ()))
         message = "Work waits for you to look at it"
         yield from checkpoint(turn)
         reply = yield from get_answer(turn, asked, turn.deps.asker, "elicitation_dialog", message)
         if isinstance(reply, Defer):
-            # The user has left without an answer: the turn is interrupted, and can be resumed.
+            # The user left without an answer: interrupt the turn; it can be resumed.
             raise CancelledError
         if reply.verdict == "undo":
-            return f"I {(yield from self._taken_back(turn, reply)).text}"
-        self._seen()
+            return f"I {(yield from self._revert(turn, reply)).text}"
+        self._reset()
         return reply.text if reply.verdict == "revise" else None
 
-    def _look(
+    def _ask_review(
         self, turn: Turn, call_id: str, title: str, steps: Sequence[str]
     ) -> Generator[Event, None, QuestionReply | GateResult]:
-        """Put what was done to the user: their reply, or how the turn ends because of it."""
+        """Show the changes to the user; return their reply, or how the turn ends because of it."""
         self._asking = call_id
         reply = yield from put_question(turn, QuestionAsked(call_id, "review", self._data(turn, title, steps)))
         if isinstance(reply, Defer):
@@ -143,20 +142,20 @@ class ReviewGates:
         if reply.verdict == "cancel":
             return GateResult("cancelled")
         if reply.verdict == "undo":
-            return (yield from self._taken_back(turn, reply))
-        self._seen()
+            return (yield from self._revert(turn, reply))
+        self._reset()
         return reply if reply.verdict == "approve" else reply.but(text=f"said: {reply.text}")
 
-    def _taken_back(self, turn: Turn, reply: QuestionReply) -> Generator[Event, None, QuestionReply]:
-        """Undo what was done since the last look; the reply with what the model is to know of that."""
+    def _revert(self, turn: Turn, reply: QuestionReply) -> Generator[Event, None, QuestionReply]:
+        """Undo the changes since the last review; return the reply with a description for the model."""
         became = turn.deps.watch.revert(self._calls)
         yield Warned(became)
-        self._seen()
+        self._reset()
         said = f" They said: {reply.text}" if reply.text else ""
-        return reply.but(text=f"took it back. {became}{said} Read files again before you change them.")
+        return reply.but(text=f"undid the changes. {became}{said} Read files again before you change them.")
 
     def _data(self, turn: Turn, title: str, steps: Sequence[str]) -> dict[str, Any]:
-        # Without snapshots it is only known what the tools for files have told.
+        # Without checkpoints only the changes that file tools reported are known.
         diffs = turn.deps.watch.diffs(self._calls) or tuple(self._changed.values())
         return {
             "title": title,
@@ -166,12 +165,12 @@ class ReviewGates:
             "commands": list(self._ran),
         }
 
-    def _seen(self) -> None:
+    def _reset(self) -> None:
         self._changed, self._ran, self._calls = {}, [], []
 
 
 def finished_by(turn: Turn, item: PreparedCall) -> tuple[str, ...]:
-    """The steps that a call would newly mark as done; it is tried on a plan that nobody sees."""
+    """Return the steps that a call would newly mark as done, by trying it on a copy of the plan."""
     if not item.tool.changes_plan:
         return ()
     context = turn.deps.context
@@ -193,13 +192,13 @@ def _diffs(result: ToolResult) -> tuple[Diff, ...]:
 
 
 def _joined(first: Diff, then: Diff) -> Diff:
-    """Two changes to a file, one after the other."""
+    """Combine two consecutive changes to a file."""
     patch = _clipped(f"{first.patch.rstrip(chr(10))}\n{then.patch}", _PATCH)
     return first.but(patch=patch, added=first.added + then.added, removed=first.removed + then.removed)
 
 
 def _bounded(diffs: Iterable[Diff]) -> Iterator[Diff]:
-    """Diffs that are not too long to be shown and stored."""
+    """Yield the diffs, truncated to what can be shown and stored."""
     left = _PATCHES
     for diff in diffs:
         patch = _clipped(diff.patch, min(_PATCH, left))
@@ -208,7 +207,7 @@ def _bounded(diffs: Iterable[Diff]) -> Iterator[Diff]:
 
 
 def _clipped(patch: str, most: int) -> str:
-    """The first lines of a diff, with a note where there are more."""
+    """Return the first lines of a diff, with a note if there are more."""
     return patch if len(patch) <= most else patch[:most].rpartition("\n")[0] + "\n\\ (cut here; see /diff)"
 
 

@@ -1,8 +1,8 @@
-"""One model call: the request is built from the turn, chunks become events at once, and one message comes out.
+"""One model call: build the request from the turn, turn chunks into events at once, return one message.
 
-An answer that breaks off is asked for again by the transport: what was shown of it is void, and is not sent to the
-model. Where that fails for good, or the user interrupts, what was shown stays in the history as a message without
-calls, so that the user and the model remember the same words.
+The model client retries an answer that breaks off: the part already shown is void, and is not sent to the model. If the
+retries fail, or the user interrupts, the part shown stays in the history as a message without calls, so that the user
+and the model remember the same text.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ from agent_tools.cancel import CancelledError
 from agent_tools.lazy import lazy_imports
 
 with lazy_imports():
-    from agent_cli.engine.compaction import measure  # most answers come to their end
+    from agent_cli.engine.compaction import measure  # only for answers that break off
 
-# How deep the arguments of a call may be nested. All that handles them afterwards recurses.
+# Nesting limit for the arguments of a call; all later processing of them recurses.
 MOST_NESTED = 100
 
 
@@ -59,7 +59,7 @@ class _Words(list[str]):
 
 
 class AnswerDraft:
-    """An assistant message being assembled from chunks, in the order its parts began."""
+    """An assistant message assembled from chunks, in the order its parts began."""
 
     def __init__(self) -> None:
         self._parts: list[_Words | Thinking | int] = []
@@ -94,7 +94,7 @@ class AnswerDraft:
 
     @property
     def tokens(self) -> int:
-        """About how many tokens have come."""
+        """The approximate number of tokens received."""
         texts = (p.text if isinstance(p, Thinking) else "".join(p) for p in self._parts if not isinstance(p, int))
         return sum(map(tokens_of_text, (*texts, *("".join(fragments) for _, _, fragments in self._calls.values()))))
 
@@ -106,7 +106,7 @@ class AnswerDraft:
             self._parts.append(chunk.block())
 
     def message(self, stop_reason: str, *, with_calls: bool = True) -> AssistantMessage | None:
-        """The message so far, or None where there is nothing to keep."""
+        """Return the message so far, or None if it is empty."""
         parts: list[Part] = []
         for part in self._parts:
             if isinstance(part, _Words):
@@ -146,7 +146,7 @@ def _depth_within(value: Any, most: int) -> bool:
 
 
 def build_request(turn: Turn, *, tool_choice: Literal["auto", "none"] = "auto") -> Request:
-    """The whole request for the next round; always the previous one plus a suffix."""
+    """Return the request for the next round; always the previous one plus a suffix."""
     window = turn.deps.state.window
     history = forget_thinking(turn.view, turn.options.keep_thinking)
     if turn.has_media:
@@ -158,7 +158,7 @@ def build_request(turn: Turn, *, tool_choice: Literal["auto", "none"] = "auto") 
 
 
 def request_of(options: TurnOptions, history: Iterable[Message], tool_choice: Literal["auto", "none"]) -> Request:
-    """A request with these messages, and all else as in every request of the conversation."""
+    """Return a request with these messages, and the options of every request of the conversation."""
     return Request(
         model=options.model,
         system=options.system,
@@ -178,7 +178,7 @@ def request_of(options: TurnOptions, history: Iterable[Message], tool_choice: Li
 
 
 def forget_thinking(history: Sequence[Message], keep: int) -> Sequence[Message]:
-    """The history without the thinking of all but the last `keep` turns; 0 keeps all (and the prefix with it)."""
+    """Return the history without the thinking of all but the last `keep` turns; 0 keeps all (and the cached prefix)."""
     if not keep:
         return history
     starts = [i for i, m in enumerate(history) if isinstance(m, UserMessage)]
@@ -237,7 +237,7 @@ def sample(turn: Turn, request: Request) -> Generator[Event, None, AssistantMess
     except (ModelError, CancelledError) as error:
         failed = error
         turn.in_model_call = isinstance(error, CancelledError)
-    except Exception as error:  # noqa: BLE001 - an answer nobody foresaw must cost its round, not the session
+    except Exception as error:  # noqa: BLE001 - an unforeseen answer must cost its round, not the session
         said = yield from report_failure(turn.deps, "reading the model's answer", error)
         failed = ModelError(Failure("malformed", said, retryable=True))
         turn.in_model_call = False
@@ -262,7 +262,9 @@ def sample(turn: Turn, request: Request) -> Generator[Event, None, AssistantMess
 
 
 def _pay(turn: Turn, draft: AnswerDraft, *, broken: bool) -> Usage | None:
-    """Charge the turn for what an answer used. Of one that broke off the provider may have reported nothing yet."""
+    """Charge the turn for an answer; if it broke off, the provider may not have reported its usage, which is then
+    estimated.
+    """
     used = draft.usage if draft.usage is not None or not broken else _estimated(turn, draft)
     if used is None:
         return None
@@ -273,7 +275,7 @@ def _pay(turn: Turn, draft: AnswerDraft, *, broken: bool) -> Usage | None:
 
 
 def _estimated(turn: Turn, draft: AnswerDraft) -> Usage | None:
-    """What an answer used that broke off before the provider could report it; None where nothing had come of it."""
+    """Estimate the usage of an answer that broke off before the provider reported it; None if nothing had arrived."""
     if not (received := draft.tokens):
         return None
     window = turn.deps.state.window
@@ -283,7 +285,7 @@ def _estimated(turn: Turn, draft: AnswerDraft) -> Usage | None:
 
 
 def with_valid_calls(message: AssistantMessage, known: set[str]) -> AssistantMessage:
-    """The message with call ids that are there and unlike all others, and names that every provider takes back."""
+    """Return the message with unique call ids, and tool names that every provider accepts."""
     parts: list[Part] = []
     for part in message.parts:
         if isinstance(part, ToolCall):

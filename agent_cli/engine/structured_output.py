@@ -1,6 +1,6 @@
 """Answers that fit a JSON schema: a tool that the model must call last, whose arguments are the answer.
 
-A tool and not the provider's own response format, because that exists on some wires only and would forbid text between
+A tool instead of the provider's own response format, because only some APIs have that, and it would forbid text between
 the calls of a longer job.
 """
 
@@ -20,7 +20,7 @@ _REMINDERS = 2
 
 
 class StructuredAnswer(Value):
-    """Arguments whose shape the user gave."""
+    """Arguments that fit the user's schema."""
 
     value: dict[str, Any]
 
@@ -58,7 +58,7 @@ class StructuredOutput(Tool[StructuredAnswer]):
 
 
 def answer_guard(turn: Turn, answer: AssistantMessage) -> str | None:
-    """A text where the structured answer was due is reminded of it, at most twice."""
+    """Remind the model of the structured answer if it ends with text, at most twice."""
     reminders = turn.nudges.get(NAME, 0)
     if reminders >= _REMINDERS:
         return None
@@ -67,7 +67,7 @@ def answer_guard(turn: Turn, answer: AssistantMessage) -> str | None:
 
 
 def read_schema(text: str) -> dict[str, Any]:
-    """A JSON schema from text, or from the file that the text names. Raises ValueError with a sentence."""
+    """Read a JSON schema from text, or from the file that the text names. Raises ValueError with a sentence."""
     source = text
     if not text.lstrip().startswith("{"):
         try:

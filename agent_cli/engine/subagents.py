@@ -12,7 +12,7 @@ from typing import Any
 from agent_cli.core.agent_type import AgentType
 from agent_cli.core.events import Checkpoint, Event, MessageAdded, SubagentEvent, TurnFinished, Warned
 from agent_cli.core.messages import UserMessage
-from agent_cli.core.results import Complete, Failed, MaxIterations, Suspended, TurnResult
+from agent_cli.core.results import Complete, Failed, LimitReached, Suspended, TurnResult
 from agent_cli.core.rules import names_tool
 from agent_cli.engine.checkpoints import outer
 from agent_cli.engine.turn import ToolTable, Turn, TurnDeps
@@ -28,7 +28,7 @@ FINDERS = ("ToolSearch", "UseTool")
 
 
 def run_nested(turn: Turn, item: PreparedCall) -> Generator[Event, None, ToolResult | Suspended]:
-    """Run (or resume) the sub-agent of a Task call. Raises ToolError for an unknown type, Cancelled."""
+    """Run (or resume) the sub-agent of a Task call. Raises ToolError for an unknown type, CancelledError."""
     kind = _type_of(turn, item.args.subagent_type)
     deps = nested_deps(turn, kind, item.call.id)
     options = turn.options.but(
@@ -41,8 +41,8 @@ def run_nested(turn: Turn, item: PreparedCall) -> Generator[Event, None, ToolRes
         saved={},
         prefill="",
         review="off",
-        lent=TurnOverrides(),
-        kept={},
+        overrides=TurnOverrides(),
+        suspended_state={},
     )
     if kind.model and turn.deps.open_model is not None:
         try:
@@ -62,7 +62,7 @@ def run_nested(turn: Turn, item: PreparedCall) -> Generator[Event, None, ToolRes
         yield SubagentEvent(kind.name, item.call.id, MessageAdded(history[0]))
     result = yield from _wrapped(turn, turn.start(history, deps, options), kind.name, item.call.id)
     turn.usage += result.end.usage
-    turn.budget.take(deps.spent_by(result))
+    turn.budget.adopt(deps.spent_by(result))
     turn.denials += result.end.denials
     waits.history = (*history, *result.end.messages)
     waits.seen, waits.shell = deps.context.seen, carried_state(deps.context)
@@ -85,9 +85,9 @@ def _type_of(turn: Turn, name: str) -> AgentType:
 
 
 def nested_deps(turn: Turn, kind: AgentType, call_id: str) -> TurnDeps:
-    """What a sub-agent works with: the type's tools, and a context of its own with what it read, and its plan."""
+    """Return a sub-agent's dependencies: its type's tools, and its own context with what it read and its plan."""
     parent = turn.deps
-    # A tool of a server may be one that is only found.
+    # A server's tool may be reachable through tool search only.
     wanted = (*kind.tools, *FINDERS) if any(name.startswith("mcp__") for name in kind.tools) else kind.tools
 
     def offered(name: str) -> bool:
@@ -112,7 +112,7 @@ def nested_deps(turn: Turn, kind: AgentType, call_id: str) -> TurnDeps:
         agent=kind.name,
         depth=parent.depth + 1,
         above=(*parent.above, turn.history),
-        # What the user types, and what checks an answer, is for the turn above.
+        # The user's messages, and the guards of an answer, belong to the turn above.
         inbox=list,
         guards=(),
         fallbacks=(),
@@ -120,7 +120,7 @@ def nested_deps(turn: Turn, kind: AgentType, call_id: str) -> TurnDeps:
 
 
 def parent_environment(system: str) -> str:
-    """The environment block of the parent's system prompt; the rest is not the sub-agent's business."""
+    """Return the environment block of the parent's system prompt; a sub-agent does not need the rest."""
     _, found, rest = system.partition("# Environment\n")
     return f"# Environment\n{rest}" if found else ""
 
@@ -137,11 +137,11 @@ def _wrapped(turn: Turn, run: Generator[Event, None, Any], agent: str, call_id: 
 
 
 def _result(result: TurnResult) -> ToolResult:
-    """The sub-agent's last word as the result of the parent's call."""
+    """Return the sub-agent's final answer as the result of the parent's call."""
     match result:
         case Complete(degraded=False, text=text, return_value=value):
-            return ToolResult(text or str(value or "The sub-agent ended without a word."))
-        case Complete(text=text) | MaxIterations(text=text):
+            return ToolResult(text or str(value or "The sub-agent ended without an answer."))
+        case Complete(text=text) | LimitReached(text=text):
             return ToolResult(f"The sub-agent did not finish. {text}", is_error=True)
         case Failed(failure=None):
             if result.end.diagnostics.terminal_reason == "cancelled":

@@ -1,4 +1,4 @@
-"""A call made ready: its tool, arguments, effects and the gate's decision; and what an approval of it binds to."""
+"""Prepare a call: its tool, arguments, effects and the policy's decision; and fingerprint what is approved."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ READ_ONLY = (
 
 
 def prepare_call(turn: Turn, call: ToolCall, *, together: bool) -> CheckedCall:
-    """The call made ready, or the error text that its result will be. `together`: other calls share its round."""
+    """Return the call made ready, or the error text of its result. together: other calls share its round."""
     tool = turn.deps.tools.get(call.name)
     if tool is None:
         return f"There is no tool named {call.name!r}. The tools are: {', '.join(turn.deps.tools)}."
@@ -67,7 +67,9 @@ def prepare_call(turn: Turn, call: ToolCall, *, together: bool) -> CheckedCall:
 
 
 def may_mutate(turn: Turn, item: PreparedCall) -> bool:
-    """Whether a call may change files: it writes, does what is not seen, or runs what is not known to be read-only."""
+    """Return True if a call may change files: it writes, has unknown effects, or runs a command not known to be
+    read-only.
+    """
     return any(
         e.kind in ("write", "call") or (e.kind == "run" and not turn.deps.policy.only_reads(e.target))
         for e in item.effects
@@ -75,7 +77,7 @@ def may_mutate(turn: Turn, item: PreparedCall) -> bool:
 
 
 def _question_unseen_url(turn: Turn, url: str, effects: tuple[Effect, ...], decision: Decision) -> Decision:
-    """The decision about a page, where nothing but the model named its address: at most a question."""
+    """Return the decision about a page whose address only the model named: at most a question."""
 
     policy = turn.deps.policy
     if policy.mode == "bypassPermissions" or decision.level is Level.DENY:
@@ -95,9 +97,9 @@ def _question_unseen_url(turn: Turn, url: str, effects: tuple[Effect, ...], deci
 
 
 def askable_calls(batch: Sequence[CheckedCall]) -> list[PreparedCall]:
-    """Those of a batch that a user can be asked about now.
+    """Return the calls of a batch that the user can be asked about now.
 
-    A call that touches what an undecided call before it would write has to wait: what it would do is not known yet.
+    A call that touches files which an undecided call before it would write has to wait: its effects are not known yet.
     """
     found: list[PreparedCall] = []
     touched: set[str] = set()
@@ -111,12 +113,12 @@ def askable_calls(batch: Sequence[CheckedCall]) -> list[PreparedCall]:
 
 
 def approval_request(turn: Turn, item: PreparedCall) -> ApprovalRequested:
-    """The question, with what would happen. Raises ToolError where the call is bound to fail."""
+    """Return the approval question with a preview. Raises ToolError if the call is bound to fail."""
     policy, cwd = turn.deps.policy, str(turn.deps.context.workspace.cwd)
     facts = policy.facts(item.tool.name, item.effects, item.decision)
     if policy.answered:
         facts += tuple(turn.deps.watch.facts(item.effects, cwd))
-    # Where a rule asks, or an allowed call is asked about for another reason, one more that allows it is of no use.
+    # If a rule asks, or an allowed call is asked about for another reason, one more allow rule would not help.
     always = (
         "" if item.decision.rule or item.decision.by == "hook" else policy.suggest_rule(item.tool.name, item.effects)
     )
@@ -138,7 +140,7 @@ def approval_request(turn: Turn, item: PreparedCall) -> ApprovalRequested:
 
 
 def approval_fingerprint(turn: Turn, item: PreparedCall) -> str:
-    """A hash of what a user is shown: what `bound` covers, and of commands what they would destroy."""
+    """Hash what a user is shown: the call itself, and what its commands would destroy."""
     stakes = turn.deps.policy.at_stake(item.effects)
     if not stakes:
         return call_fingerprint(turn, item)
@@ -147,7 +149,7 @@ def approval_fingerprint(turn: Turn, item: PreparedCall) -> str:
 
 
 def call_fingerprint(turn: Turn, item: PreparedCall) -> str:
-    """A hash of a call: tool, arguments, working directory, resolved targets and contents of its files."""
+    """Hash a call: tool, arguments, working directory, resolved targets and contents of its files."""
     shown = [item.tool.name, item.call.arguments, str(turn.deps.context.workspace.cwd)]
     parts = [json.dumps(shown, sort_keys=True).encode()]
     for effect in item.effects:
@@ -158,7 +160,7 @@ def call_fingerprint(turn: Turn, item: PreparedCall) -> str:
 
 
 def _content(path: Path) -> bytes:
-    """What stands in for a file's content, also where there is none. Never raises."""
+    """Return a stand-in for a file's content, also if there is none. Never raises."""
     try:
         with open(open_file(path), "rb") as file:
             return fingerprint(file.read(_HASHED_BYTES)).encode()

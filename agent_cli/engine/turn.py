@@ -1,4 +1,4 @@
-"""The state of one turn while it runs, and what it is run with."""
+"""The state of a running turn, and the dependencies it runs with."""
 
 from __future__ import annotations
 
@@ -45,53 +45,59 @@ OUT_OF_TIME = "ended at the time limit of this turn"
 
 
 class Gates(Protocol):
-    """Where a user looks at the work before it continues: before a call, and at the end of the turn."""
+    """Points where the user reviews the work: before a call, and at the end of the turn."""
 
     def state(self) -> dict[str, Any]:
-        """Return what is stored with a turn that waits."""
+        """Return the state to persist while the turn is suspended."""
 
     def decided(self, turn: Turn, tool: str, effects: Sequence[Effect], decision: Decision) -> Decision:
-        """Return the decision about a call, perhaps stricter. Raises ToolError: not now."""
+        """Return the decision about a call, perhaps stricter.
 
-    def note(self, item: PreparedCall, result: ToolResult) -> str:
-        """Take in what a call did; return what its result says beside."""
+        Raises ToolError if the call must not run yet.
+        """
+
+    def record_result(self, item: PreparedCall, result: ToolResult) -> str:
+        """Record what a call did; return a note to append to its result."""
 
     def before_round(self, turn: Turn, calls: Sequence[ToolCall]) -> Generator[Event, None, GateResult]:
-        """Before the calls of a round."""
+        """Run the gate before the calls of a round."""
 
     def before_step(self, turn: Turn, item: PreparedCall, *, last: bool) -> Generator[Event, None, GateResult]:
-        """Before one call."""
+        """Run the gate before one call. last: it is the last of its round."""
 
     def unfinished(self, turn: Turn, text: str) -> str:
-        """Return why the turn may not end with this text; "" where it may."""
+        """Return why the turn may not end with this text; "" if it may."""
 
     def before_end(self, turn: Turn) -> Generator[Event, None, str | None]:
-        """Before the turn ends: return a message that continues it, or None. Raises CancelledError."""
+        """Run the gate before the turn ends; return a message that continues it, or None. Raises CancelledError."""
 
 
 class Workflow(Protocol):
-    """An order of work that a prompt asks for with `flow`: it is kept by what is seen of each call."""
+    """An order of work that a prompt asks for with `flow`, enforced by observing each call."""
 
     def kept(self) -> Any:
-        """Return what is stored with a turn that waits, as plain data."""
+        """Return the state to persist while the turn is suspended, as JSON data."""
 
     def decided(self, turn: Turn, tool: str, effects: Sequence[Effect], decision: Decision) -> Decision:
-        """Return the decision about a call, perhaps stricter. Raises ToolError: not now."""
+        """Return the decision about a call, perhaps stricter.
 
-    def note(self, item: PreparedCall, result: ToolResult) -> str:
-        """Take in what a call did; return what its result says beside."""
+        Raises ToolError if the call must not run yet.
+        """
+
+    def record_result(self, item: PreparedCall, result: ToolResult) -> str:
+        """Record what a call did; return a note to append to its result."""
 
     def review(self) -> str:
-        """Return what the user is to look at before the next call; "" for nothing."""
+        """Return what the user has to review before the next call; "" for nothing."""
 
     def reviewed(self, *, good: bool) -> None:
-        """Take in what the user said about it."""
+        """Record the result of that review."""
 
     def unfinished(self, turn: Turn, text: str) -> str:
-        """Return why the turn may not end with this text; "" where it may."""
+        """Return why the turn may not end with this text; "" if it may."""
 
     def missing(self) -> str:
-        """Return what was not seen by the end of the turn, in words; "" for nothing."""
+        """Describe the steps that were skipped by the end of the turn; "" for none."""
 
 
 class ToolTable(LiveMapping[Tool[Any]]):
@@ -102,7 +108,13 @@ class ToolTable(LiveMapping[Tool[Any]]):
 
 
 class NestedState:
-    """A sub-agent that waits. seen: what it has read. shell: where its commands start. window: what it is shown."""
+    """The state of a suspended sub-agent.
+
+    history: its messages so far.
+    seen: files it has read, path to fingerprint.
+    shell: working directory and variables of its commands.
+    window: its view of the history.
+    """
 
     def __init__(
         self,
@@ -118,11 +130,13 @@ class NestedState:
 
 
 class ConversationState:
-    """What outlives a turn, and changes while one runs.
+    """State that outlives a turn and changes while one runs.
 
-    window: what the model is shown of the history. began: when the session did, by the wall clock. ids: the call ids
-    given out so far. held: what calls gave that ran and wait for the user's answer, by call id. nested: the sub-agents
-    that wait, by the id of their call.
+    window: the part of the history that the model is shown.
+    began: start of the session, wall clock.
+    ids: call ids in use.
+    held: results of calls that ran and wait for the user's answer, by call id.
+    nested: suspended sub-agents, by the id of their call.
     """
 
     def __init__(self, window: Window | None = None) -> None:
@@ -133,7 +147,7 @@ class ConversationState:
         self.nested: dict[str, NestedState] = {}
 
     def of_nested(self, call_id: str) -> ConversationState:
-        """Return the same for a sub-agent, which has a window of its own."""
+        """Return the state of a sub-agent: shared with this one, except for its window."""
         made = ConversationState(self.nested.setdefault(call_id, NestedState()).window)
         made.began, made.ids, made.held, made.nested = self.began, self.ids, self.held, self.nested
         return made
@@ -155,23 +169,37 @@ def _all_offered(name: str) -> bool:
 
 
 class TurnDeps(Value):
-    """What a turn works with; everything in it can be a fake.
+    """Everything a turn depends on; each field can be a fake.
 
-    state: what outlives the turn. price: adds the cost to a model call's usage. inbox: messages typed meanwhile, taken
-    at each round boundary. guards: asked when the model stops calling tools; a text they return goes to the model, and
-    the turn continues. fallbacks: what to try when the model fails, opened on demand. small: what answers the questions
-    of tools; None: the model itself. open_model: opens another model by its name. verify: names of commands that check
-    the work, beside the known ones. offered: which tools may be used through one that stands for others.
-
-    asker: puts a question of the model, or a plan, to the user. attended: a user watches the turn. recorded: whether a
-    decision that was recorded while the turn waited answers a question. rejected: why the user rejected a call
-    meanwhile; "" where they did not, or gave no reason. save_rule: saves a rule for the project, and answers "" or why
-    it could not; None: it would have no effect there. gates: where the user looks at steps of the turn above.
-
-    report: describes an unexpected exception in a file; answers its path, or "". watch: observes changes of files.
-    hooks: what runs at named steps. agents: the types of sub-agents. agent: the type of the sub-agent whose turn this
-    is; depth: how deep it is nested; above: the histories that it is nested in, the user's own first. workflows: by the
-    name that a prompt's `flow` has; each is made with the turn and what was stored of it, or None.
+    transport: client of the model.
+    tools: the tools that may be called.
+    context: what tools run in.
+    policy: decides which calls are allowed.
+    approver: asks the user about a call.
+    state: state that outlives the turn.
+    price: adds the cost to a model call's usage.
+    inbox: messages typed while the turn runs, read at each round boundary.
+    guards: called when the model stops calling tools; a text they return goes to the model, and the turn continues.
+    fallbacks: models to try when this one fails, opened on demand.
+    small: opens the small model, which answers the questions of tools; None: use the turn's own model.
+    open_model: opens another model by name.
+    verify: commands that check the work, in addition to the known ones.
+    offered: True for tools that may be called through another tool (UseTool).
+    clock: monotonic seconds.
+    asker: puts a question of the model, or a plan, to the user.
+    attended: a user watches the turn.
+    recorded: True if a decision recorded while the turn was suspended answers the question.
+    rejected: the user's reason for rejecting a call in the meantime; "" for none.
+    save_rule: saves a rule for the project; returns "" or why it failed. None: saving would have no effect.
+    gates: review points of the parent turn.
+    report: writes a crash report for an unexpected exception; returns its path or "".
+    watch: observes changes of files.
+    hooks: hooks that run at named steps.
+    agents: sub-agent types by name.
+    agent: type of the sub-agent whose turn this is; "" at the top.
+    depth: nesting depth of that sub-agent; 0 at the top.
+    above: histories of the enclosing turns, the user's own first.
+    workflows: by the name used in a prompt's `flow`; called with the turn and the stored state or None.
     """
 
     transport: ModelClient
@@ -205,11 +233,11 @@ class TurnDeps(Value):
     workflows: Mapping[str, Callable[[Turn, Any], Workflow]] = MappingProxyType({})
 
     def tool_class(self, name: str) -> type[Tool[Any]]:
-        """What a tool that is offered says of itself, or a built-in one that was called when it was offered."""
+        """Return the class of an offered tool, or of a built-in one that earlier calls used."""
         return type(self.tools[name]) if name in self.tools else tool_class(name)
 
     def spent_by(self, result: TurnResult) -> Spent:
-        """What a turn with these had spent when it ended, its predecessors included."""
+        """Return what a turn had spent when it ended, including its earlier parts."""
         done = result.end.diagnostics
         return Spent(done.rounds, done.duration_ms / 1000, done.tool_calls, result.end.cost)
 
@@ -218,7 +246,7 @@ RunTurn = Callable[[Iterable[Message], TurnDeps, TurnOptions], Generator[Event, 
 
 
 class Turn:
-    """History, budget and tallies of a running turn. Only the engine touches it."""
+    """History, budget and counters of a running turn. Only the engine touches it."""
 
     def __init__(self, history: Iterable[Message], deps: TurnDeps, options: TurnOptions, start: RunTurn) -> None:
         self.start = start
@@ -226,7 +254,7 @@ class Turn:
         self.deps = deps
         self.options = options
         self.budget = Budget(options.limits, deps.clock, options.spent)
-        # What this part of the turn used; `end` adds what earlier parts did.
+        # Used by this part of the turn; `end` adds the earlier parts.
         self.usage = Usage()
         self.model_ms = options.spent.model_ms
         self.first_chunk_ms = options.spent.first_chunk_ms
@@ -237,24 +265,24 @@ class Turn:
         self.repeats = Repeats(self.budget, deps.context, options.spent.recent)
         self.checks = CheckTracker(deps.verify, options.spent)
         self.plan_round = 0
-        self.plan_approved = bool(options.kept.get("plan_approved"))
-        # A plan that this turn has nothing to do with is not carried on.
+        self.plan_approved = bool(options.suspended_state.get("plan_approved"))
+        # A plan that this turn did not touch is not continued.
         self.plan_touched = options.spent.plan_touched
-        # Why the later calls of the answer that is being carried out do not run.
+        # Why the remaining calls of the current answer do not run; "" if they do.
         self.skip_rest = ""
-        # Why a hook ends the turn, for the user.
+        # Why a hook ends the turn, shown to the user.
         self.stopped: str | None = None
-        # The last answer ended at its token limit; the text of those that were continued.
+        # The last answer hit its token limit; cut_text collects the text of continued answers.
         self.was_cut = any(isinstance(m, AssistantMessage) and was_cut(m) for m in self.history[-1:])
         self.cut_text = ""
         self.in_model_call = False
         self.transport = deps.transport
         self.price = deps.price
-        self.lent: list[TurnOverrides] = []
-        self.borrowed: list[Rule] = []
+        self.overrides: list[TurnOverrides] = []
+        self.temporary_rules: list[Rule] = []
         self._fallback = 0
         self._known = len(self.history)
-        # Where the user looks at steps; of a sub-agent, those of the turn above.
+        # A sub-agent's steps are reviewed through the gates of the parent turn.
         self.gates = deps.gates
         deps.state.ids.update(call_ids(self.history))
         deps.context.takes = options.takes
@@ -262,12 +290,12 @@ class Turn:
         if deps.context.nested_memory is not None:
             deps.context.nested_memory.mark_sent(m.text for m in self.history if isinstance(m, UserMessage))
         self.has_media = any(has_media(message) for message in self.history)
-        # What the model is shown of the history, and how often it was refused as too long at which length of it.
-        self.look()
+        # The view of the history, and how often a request of which length was refused as too long.
+        self.refresh_view()
         self.refusals, self.refused_at = 0, -1
 
-    def look(self) -> None:
-        """See the history through the window anew."""
+    def refresh_view(self) -> None:
+        """Recompute the view of the history."""
         self.view = self.deps.state.window.view(self.history)
         self.hidden = self.deps.state.window.hidden_answers(self.history)
 
@@ -278,12 +306,12 @@ class Turn:
         yield MessageAdded(message)
 
     def add_result(self, message: ToolMessage, last: bool) -> Generator[Event, None, None]:
-        """Add a call's result; the last one of a round may carry a reminder of the plan, before it is first sent."""
+        """Add a call's result; the last one of a round may carry a reminder of the plan, from its first sending on."""
         note = self._reminder() if last and self.deps.context.plan else ""
         yield from self.add(message.but(text=message.text + note) if note else message)
 
     def _reminder(self) -> str:
-        """The plan again, every few rounds after it was made; else nothing."""
+        """Return the plan every few rounds after it was made, else ""."""
         every, since = self.options.plan_reminder, self.budget.rounds - self.plan_round
         if not every or not self.left_open or since <= 0 or since % every:
             return ""
@@ -291,32 +319,32 @@ class Turn:
 
     @property
     def left_open(self) -> bool:
-        """Whether the turn's own plan has open steps."""
+        """Return True if the turn's own plan has open steps."""
         return self.plan_touched and unfinished(self.deps.context.plan)
 
     def answer(self, call: ToolCall, text: str, *, is_error: bool, last: bool) -> Generator[Event, None, None]:
-        """The result of a call that no tool ran for."""
+        """Add the result of a call for which no tool ran."""
         yield from self.add_result(ToolMessage(call.id, call.name, text, is_error), last)
         yield ToolFinished(call.id, call.name, is_error, 0)
 
     def close_open_calls(self, reason: str) -> Generator[Event, None, None]:
-        """Answer every call that has no result yet, so that every provider accepts the history."""
+        """Answer every call that has no result yet; providers reject a history with open calls."""
         for message in close_open_calls(self.history, reason)[len(self.history) :]:
             yield from self.add(message)
 
     @property
     def cancelled_because(self) -> str:
-        """The result of a call that was under way when the turn was cancelled."""
+        """The result text of a call that was running when the turn was cancelled."""
         reason = self.deps.context.cancel.reason
         return f"{reason[:1].upper()}{reason[1:]} before this finished."
 
     @property
     def timed_out(self) -> bool:
-        """Whether the time limit has cancelled the turn."""
+        """Return True if the time limit cancelled the turn."""
         return self.deps.context.cancel.cancelled and self.deps.context.cancel.reason == OUT_OF_TIME
 
     def plan_changed(self, before: tuple[TodoItem, ...]) -> None:
-        """The plan was made or changed in this turn; progress starts the count of nudges again."""
+        """Record a change of the plan in this turn; progress resets the count of nudges."""
         self.plan_touched = True
         now = self.deps.context.plan
         if [t.content for t in before] != [t.content for t in now]:
@@ -326,19 +354,21 @@ class Turn:
             self.nudges.pop("plan", None)
 
     def review_due(self, item: PreparedCall) -> bool:
-        """Whether this call writes a plan that the user has to approve: one with other steps than the approved one."""
+        """Return True if this call writes a plan that needs the user's approval: its steps differ from the approved
+        one.
+        """
         name, now = item.tool.plan_argument, [todo.content for todo in self.deps.context.plan]
         todos = getattr(item.args, name) if name and self.options.plan_review == "always" else ()
         return bool(open_steps(todos)) and (not self.plan_approved or [todo.content for todo in todos] != now)
 
     @property
     def read_only(self) -> bool:
-        """Whether nothing may be changed yet: the user has to approve a plan first."""
+        """Return True while nothing may be changed because the user has not approved a plan yet."""
         return self.options.read_only or (self.options.plan_review == "always" and not self.plan_approved)
 
     @property
     def spent(self) -> Spent:
-        """What a resumed turn begins with."""
+        """The sums that a resumed turn starts from."""
         return self.budget.spent.but(
             nudges=dict(self.nudges),
             usage=self.options.spent.usage + self.usage,
@@ -358,7 +388,7 @@ class Turn:
         return any(a.outcome != "refused" for a in self.actions)
 
     def fall_back(self, failure: Failure) -> Generator[Event, None, bool]:
-        """Switch to the next fallback model for the rest of the turn; False where there is none or it cannot help."""
+        """Switch to the next fallback model until the turn ends; return False if there is none or it cannot help."""
         while failure.kind not in ("script", "context_too_long") and self._fallback < len(self.deps.fallbacks):
             self._fallback += 1
             try:
@@ -369,7 +399,7 @@ class Turn:
         return False
 
     def switch(self, other: ModelHandle) -> None:
-        """Go on with another model for the rest of the turn."""
+        """Use another model for the rest of the turn."""
         self.transport, self.price = other.transport, other.price
         self.options = self.options.but(
             label=other.label, model=other.model, takes=other.takes, context_window=other.window
@@ -377,7 +407,7 @@ class Turn:
         self.deps.context.takes = other.takes
 
     def end(self, reason: TerminalReason) -> TurnEnd:
-        """What the result of this turn begins with."""
+        """Return the part that every result of this turn has."""
         diagnostics = Diagnostics(
             rounds=self.budget.rounds,
             tool_calls=self.budget.tool_calls,

@@ -1,4 +1,4 @@
-"""What a turn is asked for, and the values that travel through it. None of them knows the turn itself."""
+"""A turn's options, and the values that travel through it. None of them knows the turn itself."""
 
 from __future__ import annotations
 
@@ -20,15 +20,21 @@ Price = Callable[[Usage], Usage]
 
 
 def free(usage: Usage) -> Usage:
-    """Return the usage as it is: its model costs nothing."""
+    """Return the usage unchanged: the model costs nothing."""
     return usage
 
 
 class TurnOptions(Value):
-    """What a turn sends and how far it may go. `model` is the provider's own name, `label` the one people use.
+    """Request parameters and limits of a turn.
 
-    takes: what the model can be shown beside text. lent: what the message brings for this turn. kept: what held when it
-    was suspended. read_only: of a sub-agent, while the user has not approved the plan of the turn above.
+    model: the provider's own name of the model.
+    label: the name shown to users.
+    takes: kinds of media that the model accepts.
+    spent: what earlier parts of the turn used.
+    overrides: those that the user's message brings for this turn.
+    saved: settings, rules and flags to record with the turn, for its resumption.
+    suspended_state: state that was stored when the turn was suspended.
+    read_only: of a sub-agent, while the user has not approved the plan of the parent turn.
     """
 
     model: str
@@ -55,20 +61,23 @@ class TurnOptions(Value):
     context_window: int | None = None
     compact_at: float = 0.92
     review: Literal["off", "step", "files"] = "off"
-    lent: TurnOverrides = TurnOverrides()
+    overrides: TurnOverrides = TurnOverrides()
     after_turn: str = ""
     after_turn_tries: int = 3
     after_turn_timeout: float = 600.0
     hook_continues: int = 5
     saved: dict[str, Any] = {}  # noqa: RUF012 - never changed
-    kept: dict[str, Any] = {}  # noqa: RUF012 - never changed
+    suspended_state: dict[str, Any] = {}  # noqa: RUF012 - never changed
 
 
 class ModelHandle(Value):
-    """A model made ready.
+    """A model ready for use.
 
-    label: the name people use. model: the provider's own. price: adds the cost of a call. takes: what it can be shown
-    beside text. window: how many tokens it takes, None where that is not known.
+    label: the name shown to users.
+    model: the provider's own name.
+    price: adds the cost of a call.
+    takes: kinds of media that it accepts.
+    window: size of its context window in tokens; None if unknown.
     """
 
     label: str
@@ -80,41 +89,41 @@ class ModelHandle(Value):
 
 
 class ChangeObserver:
-    """Is told around each call that may change files (see `watched`); this one looks away."""
+    """Observer of calls that may change files; this base class does nothing."""
 
     def turn(self, history: Sequence[Message], *, new: bool, model: str) -> None:
-        """A turn begins, or is resumed, with this history. model: the label of its model."""
+        """Handle the start (or resumption) of a turn with this history. model: the label of its model."""
 
     def before(self, call: str, tool: str, summary: str, effects: Sequence[Effect], cwd: str) -> Sequence[str]:
-        """A call is about to run; what a user should know."""
+        """Handle a call that is about to run; return warnings for the user."""
         return ()
 
     def after(self, call: str) -> Sequence[str]:
-        """It has ended, however it did."""
+        """Handle the end of a call, however it ended; return warnings for the user."""
         return ()
 
     def facts(self, effects: Sequence[Effect], cwd: str) -> Sequence[str]:
-        """For the question about a call: what of it could not be taken back."""
+        """Return the facts for an approval question: which changes of the call could not be undone."""
         return ()
 
     def revert(self, calls: Sequence[str]) -> str:
-        """Put the files back as they were before these calls; what became of it, in words."""
+        """Restore the files to their state before these calls; return what happened, as a sentence."""
         return "Nothing was undone: there are no snapshots here."
 
     def diffs(self, calls: Sequence[str]) -> Sequence[Diff]:
-        """What these calls changed, file by file, commands included; nothing where that is not known."""
+        """Return the changes of these calls file by file, including those made by commands; empty if unknown."""
         return ()
 
     def summed(self) -> str:
-        """What the latest turn changed, in words: "3 files created, 2 modified"; "" for nothing."""
+        """Summarize the changes of the latest turn: "3 files created, 2 modified"; "" for none."""
         return ""
 
     def close(self) -> None:
-        """The conversation is over."""
+        """Handle the end of the conversation."""
 
 
 class PreparedCall(Value):
-    """A call that can be run, and what the gate says about it."""
+    """A call that can be run, with the policy's decision."""
 
     call: ToolCall
     tool: Tool[Any]
@@ -129,7 +138,7 @@ class PreparedCall(Value):
 
     @property
     def harmless(self) -> bool:
-        """Whether it only reads, or only changes the conversation."""
+        """Return True if the call only reads, or only changes the conversation."""
         return all(e.kind in ("read", "state") for e in self.effects)
 
     @property
@@ -141,7 +150,11 @@ CheckedCall = PreparedCall | str
 
 
 class GateResult(Value, tag="Look"):
-    """What came of a gate. "go": with a note for the call's result. "answered": the calls have their results."""
+    """Outcome of a gate.
+
+    how: "go": run the call. "suspended", "cancelled": how the turn ends. "answered": the calls have their results.
+    note: appended to the call's result.
+    """
 
     how: Literal["go", "suspended", "cancelled", "answered"] = "go"
     note: str = ""

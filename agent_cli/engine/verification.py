@@ -1,4 +1,4 @@
-"""Which command checked the work: a table of known test and build runners, and how the last one ended."""
+"""Detect commands that check the work (known test and build runners), and track how the last one ended."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from agent_cli.engine.types import PreparedCall
 from agent_tools.base import ToolResult
 from agent_tools.display import CommandOutput
 
-# Programs, with the sub-commands that make them a check where they do other things too.
+# Programs, with the sub-commands that make them a check if they do other things too.
 RUNNERS = {
     "pytest": "", "tox": "", "nox": "", "mypy": "", "pyright": "", "ruff": "check", "flake8": "", "unittest": "",
     "make": "test|check|lint|build|all|tests", "cargo": "test|check|build|clippy|nextest", "go": "test|build|vet",
@@ -26,7 +26,7 @@ RUNNERS = {
 
 
 class CheckTracker:
-    """Told of every call; remembers the last check, and whether files changed after it."""
+    """The last check of a turn, and whether files changed after it."""
 
     def __init__(self, more: Sequence[str], before: Spent) -> None:
         self._more = tuple(more)
@@ -34,7 +34,7 @@ class CheckTracker:
         self.changed_since = before.changed_since
         self.wrote = before.wrote
 
-    def note(self, item: PreparedCall, result: ToolResult) -> None:
+    def record_result(self, item: PreparedCall, result: ToolResult) -> None:
         for effect in item.effects:
             if effect.kind == "write" and not result.is_error:
                 self.changed_since = self.wrote = True
@@ -43,7 +43,7 @@ class CheckTracker:
                 self.changed_since = False
 
     def is_check(self, command: str) -> bool:
-        """Whether a command line contains a known runner, or one that the setting `verify` names."""
+        """Return True if a command line contains a known runner, or one that the setting `verify` names."""
         if any(command.strip().startswith(m) for m in self._more):
             return True
         for part in re.split(r"&&|\|\||[;|\n]", command):

@@ -1,6 +1,6 @@
-"""Types of sub-agents: markdown files with a head (name, description, tools, model) and the system prompt below it.
+"""Sub-agent types: markdown files with front matter (name, description, tools, model) and the system prompt below.
 
-.agent/agents/x.md in the project, then .claude/agents, then the same in the home folder, then those shipped.
+.agent/agents/x.md in the project, then .claude/agents, then the same in the home folder, then the built-in ones.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from agent_tools.registry import tool_name
 
 FOLDERS = (".agent/agents", ".claude/agents")
 LIMIT = 131_072
-# Tools of Claude Code that have no like here: a type that names them can do its work without.
+# Tools of Claude Code without an equivalent here: a type that lists them can work without.
 ELSEWHERE = frozenset(
     "Artifact CronCreate CronDelete CronList EnterPlanMode EnterWorktree ExitWorktree ListMcpResourcesTool LSP Monitor "
     "PushNotification ReadMcpResourceTool RemoteTrigger SendMessage SendUserFile TaskCreate TaskGet TaskList "
@@ -30,15 +30,15 @@ ELSEWHERE = frozenset(
 
 
 class AgentTypeError(ValueError):
-    """A file that is no agent type; the message names it and what is wrong."""
+    """An invalid agent type; the message names the file and the problem."""
 
 
 def read_agent_type(
     text: str, source: str, known: Collection[str] = (), check_model: Callable[[str], str] = lambda name: ""
 ) -> AgentType:
-    """Parse one file. known: the tools that there are; () for any. check_model: why a model means nothing, or "".
+    """Parse one file. Raises AgentTypeError.
 
-    Raises AgentTypeError.
+    known: the available tools; () for any. check_model: returns why a model is invalid, or "".
     """
     head, body = split_front_matter(text)
     if not head:
@@ -63,7 +63,7 @@ def read_agent_type(
 
 
 def _tools(value: Any, known: Collection[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The tools that a head names, and those of them that only another program has.
+    """Return the tools that the front matter lists, and those of them that only another program has.
 
     Raises AgentTypeError, RuleError.
     """
@@ -86,7 +86,7 @@ def _tools(value: Any, known: Collection[str]) -> tuple[tuple[str, ...], tuple[s
 
 
 def builtin_agent_types() -> dict[str, AgentType]:
-    """The types that ship with the program, by name."""
+    """Return the built-in types by name."""
     files: list[Path] = sorted((prompt_folder() / "agents").glob("*.md"))
     types = [read_agent_type(read_text(f, LIMIT), f.name) for f in files]
     return {t.name: t for t in types}
@@ -95,20 +95,20 @@ def builtin_agent_types() -> dict[str, AgentType]:
 def find_agent_types(
     home: Path | None, project: Path | None, known: Collection[str], check_model: Callable[[str], str]
 ) -> tuple[dict[str, AgentType], list[str]]:
-    """The user's types by name, sorted, and what is wrong with some. project: None where it has no say."""
+    """Return the user's types by name, sorted, and problems with their files. project: None if it is not trusted."""
     found: dict[str, AgentType] = {}
     problems: list[str] = []
     for folder, within in search_folders(home, project, FOLDERS):
         for stem, path in markdown_files(folder, within, problems):
             if stem.casefold().endswith("readme"):
-                continue  # a note for people, which doctor tells of
+                continue  # a note for readers, which doctor reports
             try:
                 text = read_regular(path, LIMIT, within).decode("utf-8", "replace")
                 kind = read_agent_type(text, path, known, check_model).but(path=Path(path))
             except OSError as error:
-                problems.append(f"{path}: this agent type is left out: {error.strerror or error}")
+                problems.append(f"{path}: this agent type is skipped: {error.strerror or error}")
             except AgentTypeError as error:
-                problems.append(f"{error}; this agent type is left out")
+                problems.append(f"{error}; this agent type is skipped")
             else:
                 found.setdefault(kind.name, kind)
     return dict(sorted(found.items())), problems

@@ -1,9 +1,9 @@
-"""Commands that a user keeps as markdown files: found by name at the start, read when they are used.
+"""Slash commands from markdown files: found by name at the start, read when they are used.
 
     ~/.agent/commands/x.md is /x, .agent/commands/sub/x.md in the project is /sub:x; .claude/commands counts as well.
 
-The nearest file of a name wins: the project's before the user's own, and those before the ones that are shipped. What
-the head of a file may say is in docs/extensions.md.
+The nearest file of a name wins: the project's before the user's own, those before the built-in ones. The keys of the
+front matter are in docs/extensions.md.
 """
 
 from __future__ import annotations
@@ -31,10 +31,13 @@ _HEAD = 4_096
 
 
 class Command(Value):
-    """A prompt kept in a file. name: as it is called, without the slash. hint: its arguments, in words.
+    """A prompt stored in a file.
 
-    by_model: the model may use it. within: the folder that the file must be in, links followed; None for any. own: it
-    is the user's own, or shipped.
+    name: without the slash.
+    hint: its arguments, in words.
+    by_model: the model may use it.
+    within: the folder that the file must be in, links followed; None for any.
+    own: it is the user's own, or built in.
     """
 
     name: str
@@ -46,17 +49,17 @@ class Command(Value):
     own: bool = True
 
     def expand(self, arguments: str, ctx: ToolContext) -> str | ExpandedPrompt:
-        """The prompt with the arguments in their places and the files that it mentions. Raises ToolError."""
+        """Return the prompt with arguments inserted and mentioned files appended. Raises ToolError."""
         head, body = read_prompt_file(self.path, LIMIT, self.within, f"The command /{self.name}")
         try:
             table = read_front_matter(head)
         except FrontMatterError:
-            table = {}  # told at the start
+            table = {}  # reported at the start
         return expand_body(self.name, body, table, arguments, ctx, own=self.own)
 
 
 def read_prompt_file(path: Path, limit: int, within: Path | None, what: str) -> tuple[str, str]:
-    """The front matter and the text of a prompt's file. Raises ToolError, which names it as `what`."""
+    """Return the front matter and the text of a prompt file. Raises ToolError, which calls it `what`."""
     try:
         text = read_regular(path, limit, within).decode("utf-8", "replace")
     except OSError as error:
@@ -68,7 +71,7 @@ def read_prompt_file(path: Path, limit: int, within: Path | None, what: str) -> 
 
 
 def expand_message(text: str, commands: Mapping[str, UserCommand], ctx: ToolContext) -> str | ExpandedPrompt:
-    """What a message means: a command's prompt for `/name arguments`, else itself and the files that it mentions.
+    """Expand a message: `/name arguments` to the command's prompt, any other with the files that it mentions.
 
     Raises ToolError.
     """
@@ -80,13 +83,13 @@ def expand_message(text: str, commands: Mapping[str, UserCommand], ctx: ToolCont
 
 
 def split_call(text: str) -> tuple[str, str]:
-    """The name and the arguments of `/name arguments`."""
+    """Split `/name arguments` into name and arguments."""
     name, *rest = text.removeprefix("/").split(maxsplit=1)[:2] or [""]
     return name, rest[0] if rest else ""
 
 
 def find_commands(home: Path | None, project: Path | None) -> tuple[dict[str, Command], list[str]]:
-    """The commands by name, sorted, and what is wrong with files among them. project: None where it has no say."""
+    """Return the commands by name, sorted, and problems with their files. project: None if it is not trusted."""
     found: dict[str, Command] = {}
     problems: list[str] = []
     for folder, within in search_folders(home, project, FOLDERS):
@@ -97,7 +100,7 @@ def find_commands(home: Path | None, project: Path | None) -> tuple[dict[str, Co
 
 
 def shipped_commands() -> dict[str, Command]:
-    """The commands that come with the program; the model is told of none of them."""
+    """Return the built-in commands; the model does not see them."""
     folder = prompt_folder() / "commands"
     files = [(name, Path(path)) for name, path in markdown_files(str(folder))]
     return {name: _read_head(name, path, None, []).but(by_model=False) for name, path in files}
@@ -106,7 +109,9 @@ def shipped_commands() -> dict[str, Command]:
 def search_folders(
     home: Path | None, project: Path | None, names: tuple[str, ...]
 ) -> Iterator[tuple[str, Path | None]]:
-    """The folders that extensions are looked for in, the nearest first, each with what its files must be within."""
+    """Yield the folders that extensions are searched in, nearest first, each with the folder its files must be
+    within.
+    """
     for base, within in ((project, project), (home, None)):
         if base is not None:
             yield from ((f"{base}/{name}", within) for name in names)
@@ -115,9 +120,9 @@ def search_folders(
 def markdown_files(
     folder: str, within: Path | None = None, problems: list[str] | None = None
 ) -> Iterator[tuple[str, str]]:
-    """Names and paths of the markdown files below a folder, in order; `a:b` is the file b in the folder a.
+    """Yield names and paths of the markdown files below a folder, in order; `a:b` is the file b in the folder a.
 
-    within: as for a command. problems: takes the links that lead out of it.
+    within: as for a command. problems: collects the links that lead out of it.
     """
     for path in files_below(folder, lambda f: entries_inside(f, within, problems), is_unusable_name, DEEPEST):
         if path.endswith(".md"):
@@ -127,7 +132,9 @@ def markdown_files(
 def files_below(
     folder: str, listed: Callable[[str], list[tuple[str, bool]]], skipped: Callable[[str], bool], deepest: int
 ) -> Iterator[str]:
-    """The paths of the files below a folder, in order. listed: what is in one, each with whether it is a folder."""
+    """Yield the paths of the files below a folder, in order. listed: returns a folder's entries, each with True for a
+    folder.
+    """
     for name, is_folder in listed(folder):
         if skipped(name):
             continue
@@ -138,9 +145,9 @@ def files_below(
 
 
 def entries_inside(folder: str, within: Path | None, problems: list[str] | None = None) -> list[tuple[str, bool]]:
-    """The names in a folder, sorted, each with whether it is a folder; [] where there is none.
+    """Return the names in a folder, sorted, each with True for a folder; [] if it does not exist.
 
-    within: nothing behind a link that leads out of it is looked at; `problems` takes such links.
+    within: links that lead out of it are skipped and added to `problems`.
     """
     found: list[tuple[str, bool]] = []
     problems = [] if problems is None else problems
@@ -165,12 +172,14 @@ def entries_inside(folder: str, within: Path | None, problems: list[str] | None 
 
 
 def is_unusable_name(name: str) -> bool:
-    """Whether a file or folder of this name cannot be called by it."""
+    """Return True if a file or folder of this name cannot be a command."""
     return not name.isprintable() or name.startswith(".") or bool(set(" :") & set(name))
 
 
 def _read_head(name: str, path: Path, within: Path | None, problems: list[str]) -> Command:
-    """The command, from the beginning of its file. One with a bad head can be used, but says nothing of itself."""
+    """Read a command from the beginning of its file. With invalid front matter it can be used, but has no
+    description.
+    """
     own = within is None
     try:
         real = path if within is None else resolve_inside(path, within)
@@ -190,6 +199,6 @@ def hint_of(table: dict[str, Any]) -> str:
 
 
 def key_words(table: dict[str, Any], key: str) -> str:
-    """A key's value on one line; "" where it is none that can be shown."""
+    """Return a key's value on one line; "" if it is no printable value."""
     value = table.get(key)
     return " ".join(str(value).split()) if isinstance(value, (str, int, float)) else ""

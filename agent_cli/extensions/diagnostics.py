@@ -1,9 +1,10 @@
-"""What was understood of the files in `.agent/` and `.claude/`, and what was not: a line for each, for `agent doctor`.
+"""Diagnose the files in `.agent/` and `.claude/` for `agent doctor`: one line each on how they are used.
 
-Nothing is left out silently: a file that nothing reads is told as such, and so is each key of a head that changes
-nothing, with the reason. Everything is read again here, so that a start pays for none of it; nothing is run.
+Nothing is left out silently: a file that nothing reads is reported, and so is each front matter key without effect,
+with
+the reason. Everything is read again here, so that a start pays for none of it; nothing is run.
 
-Which keys and folders of other programs are read here, and why the others are not: the words of the load report.
+Also lists which keys and folders of other programs are read here, and why the others are not.
 """
 
 from __future__ import annotations
@@ -33,23 +34,23 @@ USED = {
 _HERE = "it works in this conversation, not in one of its own"
 _WORDS = "only says something about the file"
 _REASONS = {
-    "name": "the file's name counts",
+    "name": "the file's name is used",
     "tools": "in this kind of file the key is allowed-tools",
     "allowed-tools": "in this kind of file the key is tools",
     "allowed_tools": "the key is allowed-tools",
     "context": _HERE,
     "agent": _HERE,
     "fork": _HERE,
-    "hooks": "hooks stand in settings files",
+    "hooks": "hooks belong in settings files",
     "color": "types have no colours here",
     "user-invocable": "a command is always yours to use",
-    "effort": "the session's effort holds",
-    "thinking": "the session's effort holds",
-    "permissionMode": "the session's mode holds",
-    "maxTurns": "the limits of the turn hold",
+    "effort": "the session's effort applies",
+    "thinking": "the session's effort applies",
+    "permissionMode": "the session's mode applies",
+    "maxTurns": "the limits of the turn apply",
     "skills": "it may use any skill itself",
     "mcpServers": "servers are those of the session",
-    "memory": "it begins without a memory",
+    "memory": "it starts without memory",
     "background": "a sub-agent is waited for",
     "isolation": "it works in the same folder",
     "paths": "it is offered everywhere",
@@ -60,11 +61,11 @@ _REASONS = {
         _WORDS,
     ),
 }
-# Of Claude Code's settings: "" for what is taken.
+# Keys of Claude Code's settings: "" for those that are used.
 SETTINGS = {
     "permissions": "",
     "hooks": "",
-    "disableAllHooks": "counts in your own settings only",
+    "disableAllHooks": "applies only in your own settings",
     "$schema": "only says something about the file",
     "env": "variables are those of your shell",
     "model": "the model is that of our own settings",
@@ -83,7 +84,7 @@ SETTINGS = {
     ),
 }
 PERMISSIONS = frozenset(("allow", "ask", "deny", "defaultMode", "additionalDirectories"))
-# Files and folders right below `.agent` and `.claude`: whether they take effect, and what they are.
+# Files and folders directly below `.agent` and `.claude`: True if they take effect, and what they are.
 _MEMORY = (True, "memory, which has a line of its own")
 _STATUS = (False, "not used by itself: the command for it is status_line under [terminal] of our own settings")
 FOLDERS = {
@@ -100,7 +101,7 @@ FOLDERS = {
 
 
 def unused(kind: str, keys: Iterable[str]) -> list[str]:
-    """The keys of a head that change nothing, those of one reason together."""
+    """Describe the keys of front matter without effect, grouped by reason."""
     reasons: dict[str, list[str]] = {}
     for key in keys:
         if key not in USED[kind]:
@@ -113,7 +114,12 @@ DEEPEST = 6
 
 
 class FileReport(Value):
-    """One file. what: what it is here, in words. used: it takes effect. notes: what of it does not, or is wrong."""
+    """The report on one file.
+
+    what: its role, in words.
+    used: it takes effect.
+    notes: parts of it that do not, or are wrong.
+    """
 
     path: str
     what: str
@@ -126,9 +132,11 @@ class FileReport(Value):
 
 
 class ReportReader:
-    """Reads the folders of one place after another, the nearest first; what stands in an earlier one is not used again.
+    """Reads the folders of one place after another, nearest first; a name that was used before is not used again.
 
-    tools: the tools there are. taken: names after the slash that are not to be had. check_model: as for agent types.
+    tools: the available tools.
+    taken: names of slash commands that are reserved.
+    check_model: as for agent types.
     """
 
     def __init__(self, tools: Collection[str], taken: Collection[str], check_model: Callable[[str], str]) -> None:
@@ -137,7 +145,7 @@ class ReportReader:
         self._base = Path()
 
     def read(self, base: Path, within: Path | None) -> list[FileReport]:
-        """Every file below `.agent` and `.claude` of a folder, in order, as far as the bounds go."""
+        """Return a report on every file below a folder's `.agent` and `.claude`, in order, up to the limits."""
         found: list[FileReport] = []
         self._base = base
         for top in (".agent", ".claude"):
@@ -152,7 +160,7 @@ class ReportReader:
         return found
 
     def _file(self, base: Path, path: str, within: Path | None) -> FileReport | None:
-        """None for a file that another one stands for: one of a skill."""
+        """Return a report on one file; None for a file that belongs to a skill."""
         top, _, rest = path.partition("/")
         folder, _, inner = rest.partition("/")
         if folder == "commands" and inner:
@@ -203,7 +211,7 @@ class ReportReader:
             return FileReport(path, f"not used: {wrong}", False)
         notes = self._prompt_notes("skill", table, split_front_matter(text)[1])
         if table.get("name") not in (None, name):
-            notes.append(f"its name {str(table['name'])[:80]!r} is not that of its folder, which counts")
+            notes.append(f"its name {str(table['name'])[:80]!r} is not that of its folder, which is used")
         return self._unless_taken(FileReport(path, f"skill {name}", True, tuple(notes)), f"skill {name}")
 
     def _agent(self, base: Path, path: str, inner: str, within: Path | None) -> FileReport:
@@ -223,13 +231,13 @@ class ReportReader:
         return self._unless_taken(FileReport(path, name, True, tuple(notes)), name)
 
     def _prompt_notes(self, kind: str, table: dict[str, Any], body: str) -> list[str]:
-        """What of a command or a skill changes nothing, and what of it is not understood."""
+        """Return the keys of a command or skill without effect, and those that are not understood."""
         notes = unused(kind, table)
         notes += read_allowed(table.get("allowed-tools"))[1]
         if (model := model_of(table)) and (why := self._check_model(model)):
             notes.append(f"model: {why}")
         if runs := len(command_pieces(body)) // 2:
-            notes.append(f"runs {counted(runs, 'command')} when it is used, where they are permitted")
+            notes.append(f"runs {counted(runs, 'command')} when it is used, if they are permitted")
         return notes
 
     def _unless_taken(self, told: FileReport, name: str) -> FileReport:
@@ -244,7 +252,7 @@ class ReportReader:
 def walk_folder(
     base: Path, path: str, within: Path | None, depth: int = 0, seen: frozenset[str] = frozenset()
 ) -> Iterator[str]:
-    """The files below a folder, sorted; links that lead out of `within` and in circles are told as files."""
+    """Yield the files below a folder, sorted; links out of `within` and circular ones count as files."""
     try:
         real = str(base / path if within is None else resolve_inside(base / path, within))
         with os.scandir(real) as entries:
@@ -265,7 +273,7 @@ def walk_folder(
 
 
 def _no_markdown(inner: str, what: str) -> str:
-    """Why a file among markdown files is none of them, or ""."""
+    """Return why a file is not a usable markdown file, or ""."""
     if not inner.endswith(".md"):
         return f"not used: {what} is a file that ends in .md"
     if any(is_unusable_name(part) for part in inner.split("/")):
@@ -274,7 +282,7 @@ def _no_markdown(inner: str, what: str) -> str:
 
 
 def _read(path: Path, limit: int, within: Path | None) -> tuple[str, dict[str, Any], str]:
-    """The text, its head as a table, and what is wrong with either, or ""."""
+    """Return the text, its front matter as a table, and what is wrong with either, or ""."""
     try:
         text = read_regular(path, limit, within).decode("utf-8", "replace")
     except OSError as error:
@@ -286,15 +294,15 @@ def _read(path: Path, limit: int, within: Path | None) -> tuple[str, dict[str, A
 
 
 def _settings(base: Path, path: str, within: Path | None, *, own: bool) -> FileReport:
-    """Another program's settings: which of their keys are taken."""
+    """Report on Claude Code's settings: which of their keys are used."""
     try:
         table = json.loads(read_regular(base / path, 4 << 20, within))
     except OSError as error:
         return FileReport(path, f"not used: it cannot be read: {error.strerror or error}", False)
     except (ValueError, RecursionError):
-        return FileReport(path, "not used: it is no JSON", False)
+        return FileReport(path, "not used: it is not JSON", False)
     if not isinstance(table, dict):
-        return FileReport(path, "not used: it is no JSON object", False)
+        return FileReport(path, "not used: it is not a JSON object", False)
     if own and path.endswith("settings.local.json"):
         return FileReport(path, "not used: of your home folder only settings.json is read", False)
     taken = [key for key in table if SETTINGS.get(key) == "" or (own and key == "disableAllHooks")]

@@ -1,7 +1,7 @@
-"""What users add with files, read and joined: slash commands, skills, types of sub-agents, tools of packages.
+"""Load what users add with files: slash commands, skills, sub-agent types, tools of packages.
 
-The project's own count once it is trusted. What is wrong with a file is one line of warning, and the rest goes on; the
-whole account of what was understood is that of `agent doctor`.
+The project's own load once it is trusted. A problem with a file is one line of warning, and the rest is loaded; `agent
+doctor` has the full report.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 with lazy_imports():
     from agent_cli.extensions import agents as extensions_agents
     from agent_cli.extensions import (
-        plugins,  # the metadata of all installed packages
+        plugins,  # reads the metadata of all installed packages
         tdd,
     )
     from agent_cli.extensions import skills as extensions_skills
@@ -42,8 +42,9 @@ T = TypeVar("T")
 
 
 class LazyMapping(Mapping[str, T]):
-    """Things by name: those of files, which are known, before those that are shipped, which are read when first asked
-    for: most runs do without."""
+    """A mapping of the user's own items, which are loaded, and built-in ones, which are read on first use: most runs
+    need none.
+    """
 
     def __init__(self, own: Mapping[str, T], shipped: Callable[[], Mapping[str, T]]) -> None:
         self._own = own
@@ -76,19 +77,23 @@ def _shipped_workflows() -> dict[str, Callable[[Turn, Any], Workflow]]:
     return {"tdd": tdd.Tdd}
 
 
-# The orders of work that a prompt can ask for with `flow`.
+# The workflows that a prompt can ask for with `flow`.
 WORKFLOWS: Mapping[str, Callable[[Turn, Any], Workflow]] = LazyMapping({}, _shipped_workflows)
 
 
 class Embedded(Value):
-    """What a program that embeds the agent brings: tools that are always offered, and hooks in Python."""
+    """Additions of a program that embeds the agent: tools that are always offered, and Python hooks."""
 
     tools: tuple[Tool[Any], ...] = ()
     hooks: tuple[PythonHook, ...] = ()
 
 
 class Extensions:
-    """What was found. own: commands and skills of files, by the name after the slash. tools: those of packages."""
+    """The extensions that were found.
+
+    own: commands and skills from files, by slash name.
+    tools: those of packages.
+    """
 
     def __init__(self) -> None:
         self.own: dict[str, UserCommand] = {}
@@ -99,8 +104,8 @@ class Extensions:
         self.commands = LazyMapping(self.own, shipped_commands)
         self.agent_types = LazyMapping(self.agents, _shipped_types)
 
-    def join(self, context: ToolContext) -> None:
-        """Let the tools of a conversation know of them."""
+    def install(self, context: ToolContext) -> None:
+        """Register the extensions in the context of a conversation."""
         context.commands = self.for_model
         context.skills = {name: skill for name, skill in self.skills.items() if skill.by_model}
         context.agents = self.agents
@@ -108,7 +113,7 @@ class Extensions:
 
 
 def _resolved(folders: Iterable[Path]) -> Iterator[Path]:
-    """The folders with their links followed; they stand beside one another, so those above are followed once."""
+    """Yield the folders with links followed; they share parents, which are resolved once."""
     above = cache(os.path.realpath)
     for folder in folders:
         yield Path(os.path.realpath(folder) if folder.is_symlink() else f"{above(folder.parent)}/{folder.name}")
@@ -117,7 +122,7 @@ def _resolved(folders: Iterable[Path]) -> Iterator[Path]:
 def load_extensions(
     options: RunOptions, place: RunEnvironment, layers: Layers, settings: Settings, warn: Callable[[str], None]
 ) -> Extensions:
-    """Read what there is. Raises UsageError for a package of the setting `plugins` that cannot be used."""
+    """Load all extensions. Raises UsageError for an invalid package in the setting `plugins`."""
     found = Extensions()
     if settings.plugins:
         found.tools = plugins.load_tools(settings.plugins)
@@ -147,7 +152,7 @@ def load_extensions(
 
 
 def has_folder(base: Path | None, below: str = "") -> bool:
-    """Whether a folder has a place for such files; `below`: for one kind of them."""
+    """Return True if a folder may have extension files. below: for one kind of them."""
     if base is None:
         return False
     return any(os.path.isdir(f"{base}/{name}{below}") for name in (".agent", ".claude"))  # noqa: PTH112 - the method raises in closed folders

@@ -1,7 +1,7 @@
-"""Files that a prompt mentions as `@path` or `@path:10-40`: their text, for the model to read below it.
+"""Files mentioned in a prompt as `@path` or `@path:10-40`: their text is appended for the model.
 
-Only text files of the workspace that may be read without a question; whatever else stands behind an @ stays a word.
-A path is meant from where commands run now, else from where the session began: that is where the user sits.
+Only text files of the workspace that may be read without a question; anything else after an @ stays plain text. A path
+is relative to where commands run now, else to where the session began: that is where the user sits.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ EACH = 30_000
 TOGETHER = 90_000
 LARGEST = 10_000_000
 IMAGES = (".png", ".jpg", ".jpeg", ".gif", ".webp")
-# Patterns are compiled on first use: most prompts mention nothing.
+# Compiled on first use: most prompts mention no files.
 _MENTION = r"(?<![\w@`])@([^\s`'\"<>|*]+)"
 _PUNCTUATION = ".,;:!?)]}"
 _SPELLED = (
@@ -29,9 +29,9 @@ _LINES = r"(.+):(\d{1,9})(?:-(\d{1,9}))?"
 
 
 def mentioned_files(prompt: str, ctx: ToolContext) -> Iterator[str]:
-    """For each file that the prompt mentions a block with its text, cut where it is long. Images are attached instead.
+    """Yield a block of text for each mentioned file, truncated if it is long. Images are attached instead.
 
-    A file whose whole text is in a block counts as read once a message with the block is there: `ToolContext.read_in`.
+    A file whose whole text is in a block counts as read once a message contains the block: `ToolContext.read_in`.
     """
     left = TOGETHER
     seen: set[str] = set()
@@ -52,7 +52,7 @@ def mentioned_files(prompt: str, ctx: ToolContext) -> Iterator[str]:
 
 
 def mentioned_images(prompt: str, ctx: ToolContext) -> list[str]:
-    """The paths of images that a prompt mentions, for a model that takes them."""
+    """Return the paths of images that a prompt mentions, for a model that accepts them."""
     if "@" not in prompt or "image" not in ctx.takes:
         return []
     names = (_named(mention[1], ctx)[0] for mention in re.finditer(_MENTION, prompt))
@@ -64,18 +64,18 @@ def _is_image(name: str) -> bool:
 
 
 def with_files(prompt: str, ctx: ToolContext) -> str:
-    """A prompt with the files that it mentions below it."""
+    """Return a prompt with the mentioned files appended."""
     return "\n\n".join([prompt, *mentioned_files(prompt, ctx)]) if "@" in prompt else prompt
 
 
 def missing_files(prompt: str, ctx: ToolContext) -> list[str]:
-    """The mentions that are spelled like files, not like decorators or packages, and name none that may be shown."""
+    """Return mentions spelled like files (not like decorators or packages) that name no readable file."""
     names = (m.rstrip(_PUNCTUATION) for m in re.findall(_MENTION, prompt) if not _named(m, ctx)[0])
     return [name for name in dict.fromkeys(names) if re.fullmatch(_SPELLED, name)]
 
 
 def _named(mention: str, ctx: ToolContext) -> tuple[str, tuple[int, int] | None]:
-    """A path to the file that a mention names, and its lines, from 1; "" where there is none."""
+    """Return the path of the file that a mention names, and its lines, from 1; "" if there is none."""
     for name in dict.fromkeys((mention, mention.rstrip(_PUNCTUATION))):
         if path := _path(name, ctx):
             return path, None
@@ -86,16 +86,16 @@ def _named(mention: str, ctx: ToolContext) -> tuple[str, tuple[int, int] | None]
 
 
 def _path(name: str, ctx: ToolContext) -> str:
-    """The name where it is that of a file that may be shown, else the path that it has from the start; or "".
+    """Return the name if a readable file has it, else the path relative to the session's start folder; or "".
 
-    With a name comes the path that it was resolved to, which is the one that is opened.
+    The path carries its resolved form, which is the one that is opened.
     """
     from_start = str(ctx.workspace.start / name)
     return next((path for text in (name, from_start) if name and (path := _open_path(text, ctx))), "")
 
 
 def _open_path(name: str, ctx: ToolContext) -> str:
-    """A name, resolved, where it is that of a file that may be shown; else ""."""
+    """Return a name, resolved, if it is that of a readable file; else ""."""
     try:
         found = ctx.workspace.resolved(name)
         if not ctx.workspace.inside(found.path) or not stat.S_ISREG(lstat_resolved(found.path).st_mode):
@@ -106,14 +106,14 @@ def _open_path(name: str, ctx: ToolContext) -> str:
 
 
 def _content(name: str, lines: tuple[int, int] | None, room: int, ctx: ToolContext) -> tuple[str, str]:
-    """What to show of a file, and its fingerprint where that is all of it."""
+    """Return a file's content to show, and its fingerprint if that is all of it."""
     try:
         data = ctx.workspace.read(ctx.workspace.resolve(name), LARGEST)
     except ToolError as error:
         return f"[{error}]", ""
     text = decode_text(data)
     if text is None:
-        return "[no text file; Read may show more of it]", ""
+        return "[not a text file; Read may show more of it]", ""
     content = text.content
     if lines is not None:
         every = split_lines(content)

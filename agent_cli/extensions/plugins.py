@@ -1,4 +1,4 @@
-"""Tools of installed packages, by entry points: only those that a setting names are loaded.
+"""Load tools of installed packages by entry points: only those that a setting names.
 
 A module of its own: it reads the metadata of all installed packages.
 """
@@ -18,7 +18,7 @@ GROUP = "agent_cli.tools"
 
 
 def installed() -> dict[str, list[EntryPoint]]:
-    """The entry points there are, by name; nothing of them is loaded."""
+    """Return the available entry points by name, without loading them."""
     found: dict[str, list[EntryPoint]] = {}
     for point in sorted(entry_points(group=GROUP), key=lambda p: (p.name, p.value)):
         if all(point.value != other.value for other in found.get(point.name, [])):
@@ -27,7 +27,9 @@ def installed() -> dict[str, list[EntryPoint]]:
 
 
 def load_tools(names: Iterable[str]) -> list[Tool[Any]]:
-    """The tools of these entry points, in order. Raises UsageError for one that is missing, broken or in the way."""
+    """Load the tools of these entry points, in order. Raises UsageError for one that is missing, broken or
+    conflicting.
+    """
     there = installed()
     tools: list[Tool[Any]] = []
     taken = {tool.name: "a built-in tool" for tool in BUILTIN}
@@ -47,7 +49,7 @@ def load_tools(names: Iterable[str]) -> list[Tool[Any]]:
 
 
 def _tools_of(point: EntryPoint) -> list[Tool[Any]]:
-    """What an entry point leads to: a tool class, a tool, or several of these. Raises UsageError."""
+    """Return the tools of an entry point: a tool class, a tool, or several of these. Raises UsageError."""
     try:
         found = point.load()
         listed = list(found) if isinstance(found, (list, tuple)) else [found]
@@ -61,7 +63,7 @@ def _tools_of(point: EntryPoint) -> list[Tool[Any]]:
 
 
 def tool_problem(tool: object) -> str:
-    """Return what an object is that cannot be offered as a tool; "" where it can be."""
+    """Describe why an object cannot be offered as a tool; "" if it can."""
     if not isinstance(tool, Tool):
         return f"{type(tool).__name__}, which is no agent_tools.base.Tool"
     name = getattr(tool, "name", None)

@@ -1,10 +1,9 @@
-"""Skills: folders with a SKILL.md, which says when it is of use and then how; other files in them for when they are
-needed.
+"""Skills: folders with a SKILL.md that says when and how to use them; other files in them are read when needed.
 
     .agent/skills/x/SKILL.md in the project, then .claude/skills, then the same in the home folder; the nearest wins.
 
-At the start only the heads are read. The body is read when the skill is used: by the model with the tool Skill, or by
-the user as /x.
+At the start only the front matter is read. The body is read when the skill is used: by the model with the tool Skill,
+or by the user as /x.
 """
 
 from __future__ import annotations
@@ -38,9 +37,11 @@ _SHOWN = 1_536
 
 
 class Skill(Value):
-    """A skill, by the name of its folder. within: as for a command. own: it is the user's own.
+    """A skill, named after its folder.
 
     by_model, by_user: who may use it.
+    within: as for a command.
+    own: it is the user's own.
     """
 
     name: str
@@ -57,7 +58,7 @@ class Skill(Value):
         return self.folder / FILE
 
     def expand(self, arguments: str, ctx: ToolContext) -> str | ExpandedPrompt:
-        """What the skill says, where its files are, and which there are. Raises ToolError."""
+        """Return the skill's text and a list of its other files. Raises ToolError."""
         head, body = read_prompt_file(self.path, LIMIT, self.within, f"The skill {self.name}")
         try:
             table = read_front_matter(head)
@@ -81,7 +82,7 @@ class Skill(Value):
 
 
 def find_skills(home: Path | None, project: Path | None) -> tuple[dict[str, Skill], list[str]]:
-    """The skills by name, sorted, and what is wrong with some. project: None where it has no say."""
+    """Return the skills by name, sorted, and problems with their files. project: None if it is not trusted."""
     found: dict[str, Skill] = {}
     problems: list[str] = []
     for folder, within in search_folders(home, project, FOLDERS):
@@ -92,12 +93,12 @@ def find_skills(home: Path | None, project: Path | None) -> tuple[dict[str, Skil
 
 
 def skill_names(folder: str, within: Path | None = None, problems: list[str] | None = None) -> list[str]:
-    """The folders in a folder that may be skills, in order. within, problems: as for `entries_inside`."""
+    """Return the folders in a folder that may be skills, in order. within, problems: as for `entries_inside`."""
     return [n for n, is_folder in entries_inside(folder, within, problems) if is_folder and not is_unusable_name(n)]
 
 
 def read_skill(name: str, folder: Path, within: Path | None, problems: list[str]) -> Skill | None:
-    """The skill in a folder, from the head of its file; None where there is none that can be used."""
+    """Read a skill's front matter; return None if it cannot be used."""
     path = folder / FILE
     try:
         real = path if within is None else resolve_inside(path, within)
@@ -106,17 +107,17 @@ def read_skill(name: str, folder: Path, within: Path | None, problems: list[str]
     except FileNotFoundError:
         return None
     except OSError as error:
-        problems.append(f"{path}: the skill is left out: {error.strerror or error}")
+        problems.append(f"{path}: the skill is skipped: {error.strerror or error}")
         return None
     except FrontMatterError as error:
-        problems.append(f"{path}: the skill is left out: its head between the lines of --- was not read: {error}")
+        problems.append(f"{path}: the skill is skipped: its head between the lines of --- was not read: {error}")
         return None
     description = " ".join(filter(None, (key_words(table, "description"), key_words(table, "when_to_use"))))
     if "description" not in table:
         description = description or _first_paragraph(body)
     if not description:
         problems.append(
-            f"{path}: the skill is left out: it has no description, which says when it is of use, and no text"
+            f"{path}: the skill is skipped: it has neither a description, which says when to use it, nor text"
         )
         return None
     return Skill(
@@ -132,13 +133,13 @@ def read_skill(name: str, folder: Path, within: Path | None, problems: list[str]
 
 
 def _first_paragraph(body: str) -> str:
-    """What a skill says of itself where its head does not: the first words that are no heading, on one line."""
+    """Return a skill's description if its front matter has none: the first text that is no heading, on one line."""
     blocks = (block.strip() for block in body.split("\n\n"))
     return next((" ".join(block.split()) for block in blocks if block and not block.startswith("#")), "")
 
 
 def _own_entries(folder: str) -> list[tuple[str, bool]]:
-    """What is in a folder, sorted, each with whether it is a folder; a link to one is none."""
+    """Return a folder's entries, sorted, each with True for a folder; a link to one does not count."""
     try:
         with os.scandir(folder) as entries:
             listed = zip(entries, range(MOST), strict=False)

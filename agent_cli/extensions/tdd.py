@@ -1,5 +1,5 @@
-"""The order of work of /tdd, kept by what is seen and not by what the model says: a plan that the user approved,
-tests that fail, the user's look at them, code, the same tests passing, and a commit that is asked about.
+"""The workflow of /tdd, enforced by observing calls, not by what the model says: an approved plan, failing tests, the
+user's review of them, code, the same tests passing, and a commit that needs approval.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _TEST = (
     r"(?:^|/)(?:(?:test|tests|spec|conftest)(?:[_.-][^/]*)?|[^/]*[_.-](?:tests?|spec)|[^/]*(?:Tests?|Spec|IT))\.\w+$"
 )
 _COMMIT = r"\bgit\b[^|;&\n]*\bcommit\b"
-# Before the tests on their line: what cannot fail in their place. And checks that run no tests.
+# Allowed before the tests on their line: commands that cannot fail in their place. And checks that run no tests.
 _BEFORE = r"(?:cd|export|source|\.)\s[^&]*|true"
 _NO_TESTS = (
     r"(?:\w+=\S*\s+)*(?:\S*/)?(?:python[\d.]*\s+-m\s+|npx\s+|(?:uv|poetry)\s+run\s+)?"
@@ -35,7 +35,7 @@ _NO_TESTS = (
 _NEXT = {
     "plan": "Propose the plan with TodoWrite (two or more steps); the user approves it.",
     "tests": "Write the tests, run them by a command of their own, and see them fail.",
-    "review": "Go on with the first call of the implementation; the user looks at the tests before it runs.",
+    "review": "Go on with the first call of the implementation; the user reviews the tests before it runs.",
     "code": "Make `{command}` pass; it is the command that was seen failing.",
     "commit": "Commit the tests and the code with git; the user is asked about it.",
 }
@@ -49,8 +49,12 @@ _MISSING = {
 
 
 class TddState(Value, tag="State"):
-    """How far the work is. red: the command that was seen failing, and its exit code. tests: the files of tests that
-    were written. later: those of them that were changed after the user had seen them."""
+    """The progress of the work.
+
+    red: the command that was seen failing, and its exit code.
+    tests: test files that were written.
+    later: those of them that were changed after the user's review.
+    """
 
     phase: Phase = "plan"
     red: Check | None = None
@@ -59,7 +63,7 @@ class TddState(Value, tag="State"):
 
 
 class Tdd:
-    """Told of every call before and after it runs."""
+    """Observes every call before and after it runs."""
 
     def __init__(self, turn: Turn, kept: dict[str, Any] | None) -> None:
         self.state: TddState = from_json(TddState, kept) if kept else TddState()
@@ -72,7 +76,7 @@ class Tdd:
         return to_json(self.state)
 
     def decided(self, turn: Turn, tool: str, effects: Sequence[Effect], decision: Decision) -> Decision:
-        """Refused, or asked about, what comes too early; a commit is asked about in any case. Raises ToolError."""
+        """Refuse, or ask about, what comes too early; a commit always needs approval. Raises ToolError."""
         if self.state.phase == "plan" and turn.plan_approved:
             self._to("tests")
         writes = [self._shown(e.target) for e in effects if e.kind == "write"]
@@ -83,7 +87,7 @@ class Tdd:
         for command in commands:
             if re.search(_COMMIT, command):
                 if self.state.phase not in ("commit", "done"):
-                    raise ToolError(f"/tdd: nothing is committed yet. {self._next()}")
+                    raise ToolError(f"/tdd: it is too early to commit. {self._next()}")
                 decision = _asked(turn, decision, self._account())
             elif early and self._test_of(command) is None and not turn.deps.policy.only_reads(command):
                 decision = _asked(turn, decision, "runs before the tests were seen failing, and may change files")
@@ -93,15 +97,15 @@ class Tdd:
 
     def _check_writes(self, writes: Sequence[str]) -> None:
         if self.state.phase == "plan":
-            raise ToolError(f"/tdd: no file is written yet. {self._next()}")
+            raise ToolError(f"/tdd: it is too early to write files. {self._next()}")
         if others := [path for path in writes if re.search(_TEST, path) is None]:
             raise ToolError(
-                f"/tdd: {others[0]} is no file of tests, and the tests come first. {self._next()} A file of tests has "
-                "test or spec in its name, or is in a folder of tests."
+                f"/tdd: {others[0]} is not a test file, and the tests come first. {self._next()} A test file has "
+                "test or spec in its name, or is in a test folder."
             )
 
-    def note(self, item: PreparedCall, result: ToolResult) -> str:
-        """Take in what a call did; what the model should know of how it counts."""
+    def record_result(self, item: PreparedCall, result: ToolResult) -> str:
+        """Record what a call did; return a note for the model on how it counts."""
         if not result.is_error:
             self._written([self._shown(path) for path in item.writes])
         shown = result.display
@@ -124,11 +128,12 @@ class Tdd:
         phase, red = self.state.phase, self.state.red
         if phase == "tests" and self.state.tests:
             if check.passed:
-                return "\n\n[/tdd: these tests pass already, so they ask for nothing new. Write one that fails.]"
+                return "\n\n[/tdd: these tests pass already, so they test nothing new. Write one that fails.]"
             if not _is_red(check):
-                return f"\n\n[/tdd: exit code {check.exit_code} is no failing test. Run the tests so that they fail.]"
+                code = check.exit_code
+                return f"\n\n[/tdd: exit code {code} does not mean failing tests. Run the tests so that they fail.]"
             self.state = self.state.but(red=check, phase="review")
-            return "\n\n[/tdd: seen failing. The user looks at the tests before your next call runs.]"
+            return "\n\n[/tdd: seen failing. The user reviews the tests before your next call runs.]"
         if phase == "code" and red is not None:
             if check.passed and check.command == red.command:
                 self._to("commit")
@@ -141,13 +146,13 @@ class Tdd:
         state = self.state
         tests = [path for path in paths if re.search(_TEST, path)]
         if state.phase in ("tests", "review") and tests:
-            # What was seen failing were other tests.
+            # The tests seen failing were other ones.
             self.state = state.but(tests=_more(state.tests, tests), phase="tests", red=None)
         elif state.phase in ("code", "commit") and paths:
             self.state = state.but(phase="code", later=_more(state.later, tests))
 
     def review(self) -> str:
-        """What the user is asked, where they have to look at the tests; else ""."""
+        """Return the question for the user if they have to review the tests; else ""."""
         if self.state.phase != "review":
             return ""
         return (
@@ -158,7 +163,9 @@ class Tdd:
         self._to("code" if good else "tests")
 
     def unfinished(self, turn: Turn, text: str) -> str:
-        """What sends the model on; "" where it asks back, is done, or was sent on often enough."""
+        """Return a message that continues the turn; "" if the model asks a question, is done, or was nudged often
+        enough.
+        """
         if self.state.phase == "plan" and turn.plan_approved:
             self._to("tests")
         nothing_to_commit = self.state.phase == "commit" and not (self._root / ".git").exists()
@@ -167,16 +174,16 @@ class Tdd:
         if turn.nudges.get("tdd", 0) >= NUDGES:
             return ""
         turn.nudges["tdd"] = turn.nudges.get("tdd", 0) + 1
-        return f"The work of /tdd is not at its end. {self._next()}"
+        return f"The /tdd workflow is not finished. {self._next()}"
 
     def missing(self) -> str:
-        """What was not seen by the end of the turn, in words."""
+        """Describe the steps that were not observed by the end of the turn."""
         if self.state.phase == "done" or (self.state.phase == "commit" and not (self._root / ".git").exists()):
             return ""
         return self._filled(_MISSING[self.state.phase])
 
     def _test_of(self, command: str) -> str | None:
-        """The command on one line, where it runs tests and its exit code is theirs; else None."""
+        """Return the command on one line, if it runs tests and its exit code is theirs; else None."""
         line = " ".join(command.split())
         if "\n" in command.strip() or re.search(r"[|;&<>]|\$\(|`", re.sub(r"\d?>&\d|&&", " ", line)):
             return None
@@ -205,10 +212,10 @@ class Tdd:
 
 
 def _is_red(check: Check) -> bool:
-    """Whether an exit code is that of failing tests, and not of a command that could not do its work."""
+    """Return True if an exit code means failing tests, not a command that could not run."""
     if check.exit_code in (None, 126, 127):
         return False
-    # pytest: 3 to 5 are faults of its own, a wrong command line, and no tests at all.
+    # pytest: 3 to 5 are internal errors, a wrong command line, and no tests at all.
     return not ("pytest" in check.command and check.exit_code in (3, 4, 5))
 
 

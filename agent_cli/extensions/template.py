@@ -1,4 +1,4 @@
-"""What the text of a saved prompt becomes when it is used: arguments in their places, files it mentions, commands."""
+"""Expand the text of a stored prompt: insert arguments, append mentioned files, split off commands."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from agent_tools.base import ToolContext
 from agent_tools.overrides import ExpandedPrompt, TurnOverrides
 
 _PLACE = r"\$(ARGUMENTS\[\d\]|ARGUMENTS\b|[1-9](?!\d))"
-# `!` and a command between backticks, or a fence that begins with it; a `!` at the end of a word is none.
+# `!` and a command between backticks, or a fence that begins with it; not a `!` at the end of a word.
 _COMMAND = r"(?:(?<!\S)!`([^`\n]+)`)|(?:^```!\n(.*?)\n```$)"
 
 
@@ -26,9 +26,9 @@ def expand_body(
     own: bool,
     below: tuple[str, ...] = (),
 ) -> str | ExpandedPrompt:
-    """The prompt that a file's body makes with these arguments; text alone where it brings nothing else.
+    """Expand a file's body with these arguments; return text alone if there is nothing else.
 
-    Commands are taken from the file, never from the arguments; files are mentioned in either.
+    Commands are read from the file, never from the arguments; files may be mentioned in either.
     """
     arguments = arguments.strip()
     pieces = with_arguments(command_pieces(body.strip()), arguments)
@@ -42,7 +42,7 @@ def expand_body(
 
 
 def model_of(head: dict[str, Any]) -> str:
-    """The model that a head names; "" for that of the session."""
+    """Return the model in the front matter; "" for that of the session."""
     name = _word(head, "model")
     return "" if name in ("inherit", "default") else name
 
@@ -53,7 +53,7 @@ def _word(head: dict[str, Any], key: str) -> str:
 
 
 def command_pieces(body: str) -> list[str]:
-    """Text, a command, text, ...: the body taken apart at the commands in it."""
+    """Split the body at its commands: text, command, text, ..."""
     pieces = []
     at = 0
     for found in re.finditer(_COMMAND, body, re.MULTILINE | re.DOTALL):
@@ -63,7 +63,7 @@ def command_pieces(body: str) -> list[str]:
 
 
 def with_arguments(pieces: list[str], arguments: str) -> list[str]:
-    """The pieces with `$ARGUMENTS` and `$1` to `$9` replaced; without such a place they stand below the text."""
+    """Insert the arguments at `$ARGUMENTS` and `$1` to `$9`; without such a place append them to the text."""
     if not any(re.search(_PLACE, piece) for piece in pieces):
         return [*pieces[:-1], f"{pieces[-1]}\n\nArguments: {arguments}"] if arguments else pieces
     fill = _filler(arguments)
@@ -83,7 +83,7 @@ def _filler(arguments: str) -> Callable[[re.Match[str]], str]:
 
 
 def _words(arguments: str) -> list[str]:
-    """The arguments one by one: quoted as in a shell where that can be read."""
+    """Return the arguments one by one, quoted as in a shell if that can be parsed."""
     if not set(arguments) & set("\"'\\"):
         return arguments.split()
     import shlex

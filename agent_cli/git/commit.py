@@ -1,6 +1,6 @@
-"""Which files a commit takes: those that the session changed, or those that the user's words name.
+"""Choose the files of a commit (those the session changed, or those the user names) and write its message.
 
-The message of a commit: what the model proposes from the changes, and the trailers that the settings add.
+The model proposes the message from the changes; the settings add trailers.
 """
 
 from __future__ import annotations
@@ -30,7 +30,11 @@ _HEADS = 20
 
 
 class CommitWords(Value):
-    """What was asked for. paths: those that were named; wish: what the message should say or be like."""
+    """The parsed arguments of /commit.
+
+    paths: files that were named.
+    wish: instructions for the message.
+    """
 
     everything: bool = False
     hooks: bool = True
@@ -40,10 +44,11 @@ class CommitWords(Value):
 
 
 def read_words(words: str, changes: Sequence[FileStatus], top: Path, cwd: Path) -> CommitWords:
-    """Take `[--all] [--no-verify] [-m MESSAGE] [PATH...] [WORDS]` apart.
+    """Parse `[--all] [--no-verify] [-m MESSAGE] [PATH...] [WORDS]`.
 
-    A word is a path where a change is at or below it, or it is there, and it looks like one (a dot or a slash in it),
-    or where all words are paths.
+    A word is a path if there is a change at or below it, or if it exists and looks like a path (contains a dot or a
+    slash),
+    or if all words are paths.
     """
     rest, message = words, ""
     if " -m " in f" {rest} ":
@@ -64,7 +69,7 @@ def read_words(words: str, changes: Sequence[FileStatus], top: Path, cwd: Path) 
 
 
 def _path(word: str, changes: Sequence[FileStatus], top: Path, cwd: Path) -> str | None:
-    """A word as a path from the top of the repository; None where it is none."""
+    """Return a word as a path from the top of the repository; None if it is none."""
     path = os.path.relpath(os.path.normpath(os.path.join(os.path.realpath(cwd), word)), top)
     if path.startswith("../") or path == "..":
         return None
@@ -73,13 +78,18 @@ def _path(word: str, changes: Sequence[FileStatus], top: Path, cwd: Path) -> str
 
 
 def is_below(path: str, at: str) -> bool:
-    """Whether a path is `at`, or in that folder."""
+    """Return True if a path is `at`, or in that folder."""
     return at == "." or path == at or path.startswith(f"{at}/")
 
 
 class CommitChoice(Value):
-    """take: what would be committed. notes: by path, what the user should know of it. staged: what stays staged.
-    outside: files that the session changed and that are not in the repository."""
+    """The files of a commit.
+
+    take: what would be committed.
+    notes: warnings for the user, by path.
+    staged: files that stay staged.
+    outside: files that the session changed outside the repository.
+    """
 
     take: tuple[FileStatus, ...] = ()
     notes: dict[str, str] = {}  # noqa: RUF012 - never changed
@@ -87,15 +97,21 @@ class CommitChoice(Value):
     outside: tuple[str, ...] = ()
 
 
-class Did(Value):
-    """What the session did to each file, by absolute path. heads: the commits that were checked out around its work."""
+class SessionChanges(Value):
+    """The session's changes.
+
+    touched: by absolute path.
+    heads: commits that were checked out during its work.
+    """
 
     touched: dict[str, FileChange] = {}  # noqa: RUF012 - never changed
     heads: tuple[str, ...] = ()
 
 
-def choose_files(changes: Sequence[FileStatus], words: CommitWords, did: Did, repo: Repository) -> CommitChoice:
-    """The files that the words mean, of all that differ from the last commit."""
+def choose_files(
+    changes: Sequence[FileStatus], words: CommitWords, did: SessionChanges, repo: Repository
+) -> CommitChoice:
+    """Choose from all files that differ from the last commit those that the words name."""
     inside = {os.path.relpath(p, repo.top): t for p, t in did.touched.items() if p.startswith(f"{repo.top}/")}
     if words.paths:
         take = [c for c in changes if any(is_below(c.path, path) for path in words.paths)]
@@ -112,7 +128,7 @@ def choose_files(changes: Sequence[FileStatus], words: CommitWords, did: Did, re
 
 
 def _note(t: FileChange | None, change: FileStatus, heads: Sequence[str], repo: Repository) -> str:
-    """What in a file is not the session's work."""
+    """Describe what in a file is not the session's work."""
     if t is None:
         return "not changed by this session"
     try:
@@ -128,12 +144,12 @@ def _note(t: FileChange | None, change: FileStatus, heads: Sequence[str], repo: 
     return ""
 
 
-def did_by(work: UndoManager) -> Did:
-    """What the session did, as far as it stands. Raises StoreError."""
+def session_changes(work: UndoManager) -> SessionChanges:
+    """Return the session's changes, without undone ones. Raises StoreError."""
     changes = work.changes(step.turn.turn for step in work.steps())
     heads = dict.fromkeys(head for c in changes for head in c.heads if head)
     with work.store.locked():
-        return Did(touched(work.store, changes), tuple(heads)[-_HEADS:])
+        return SessionChanges(touched(work.store, changes), tuple(heads)[-_HEADS:])
 
 
 _MOST = 60_000
@@ -143,7 +159,7 @@ _TRAILER = re.compile(r"[A-Za-z][A-Za-z0-9-]*: \S.*")
 
 
 def propose(opened: ModelHandle, material: str, cancel: CancelToken) -> tuple[str, Usage]:
-    """The model's message for what the material shows, and what it cost. Raises ModelError, CancelledError."""
+    """Let the model propose a message for the material; return it with its usage. Raises ModelError, CancelledError."""
     answer = PlainAnswer()
     request = Request(opened.model, prompt("commit"), (UserMessage(material),), max_tokens=4_000)
     answer.read(opened.transport.stream(request, cancel))
@@ -152,18 +168,18 @@ def propose(opened: ModelHandle, material: str, cancel: CancelToken) -> tuple[st
 
 
 def plain_message(changes: Sequence[FileStatus]) -> str:
-    """A message to begin with where the model has none."""
+    """Return a message to start from if the model has none."""
     names = [c.path for c in changes]
     return f"Change {names[0]}" if len(names) == 1 else f"Change {counted(len(names), 'file')}"
 
 
 def with_trailers(message: str, trailers: Iterable[str], model: str) -> str:
-    """The message with the trailers of the settings, below those that it has. Raises UsageError."""
+    """Return the message with the trailers of the settings appended. Raises UsageError."""
     lines = []
     for trailer in trailers:
         text = trailer.replace("{model}", model).strip()
         if not _TRAILER.fullmatch(text):
-            raise UsageError(f'commit_trailers: {trailer!r} is no trailer; it has to be like "Reviewed-by: NAME".')
+            raise UsageError(f'commit_trailers: {trailer!r} is not a trailer; it must look like "Reviewed-by: NAME".')
         lines.append(text)
     _, _, last = message.rpartition("\n\n")
     has_some = last != message and all(map(_TRAILER.fullmatch, last.splitlines()))
@@ -179,9 +195,9 @@ def material(
     readable: Callable[[str], bool],
     redact: Callable[[str], str],
 ) -> str:
-    """What the model is shown: the changes, bounded, how earlier commits are worded, and what the user asked for.
+    """Collect what the model needs: the changes (truncated), subjects of earlier commits, and the user's instructions.
 
-    Of files that look like secrets, or that rules keep from the model, only the names. Raises UsageError.
+    Files that look like secrets, or that rules hide from the model, are only named. Raises UsageError.
     """
     said = [user_text(m.text) for m in history if is_user_message(m)][-_SAID:]
     parts, left = [], _MOST
@@ -205,7 +221,7 @@ def material(
 
 
 def _clean(text: str) -> str:
-    """A message without fences around it and trailers of the model's own; blanks at line ends go."""
+    """Return the model's message without code fences, trailers and trailing blanks."""
     lines = [line.rstrip() for line in text.strip().splitlines()]
     if lines and lines[0].startswith("```"):
         lines = lines[1:-1] if lines[-1].startswith("```") else lines[1:]

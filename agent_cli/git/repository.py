@@ -1,7 +1,8 @@
-"""The user's own repository, for a commit that they ask for; the door to GitPython, which finds the repository.
+"""The user's repository, for commits that they request; the only user of GitPython, which finds the repository.
 
-Unlike all others this git is the user's (`guarded_git.as_user`): a commit is to be what `git commit` would make, with
-its hooks, filters and signature. So nothing here is called before the user asked for a commit.
+Unlike all others this git runs as the user's own (`guarded_git.as_user`): a commit must be what `git commit` would
+make,
+with its hooks, filters and signature. So nothing here runs before the user asked for a commit.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from agent_tools.secret_patterns import without_secrets
 if TYPE_CHECKING:
     from git import Repo
 
-# What git leaves in its folder while it is in the middle of something, and how that is said.
+# Files that git leaves in its folder during an operation, and names for these operations.
 _LARGEST_INDEX = 512 << 20
 _UNDER_WAY = {
     "MERGE_HEAD": "A merge", "CHERRY_PICK_HEAD": "A cherry-pick", "REVERT_HEAD": "A revert",
@@ -35,13 +36,17 @@ _UNDER_WAY = {
 }  # fmt: skip
 _AT_ONCE = 500
 _PATIENCE = 300.0
-# Hooks may run all tests.
+# Time limit; hooks may run all tests.
 _HOOKS_SECONDS = 3600
 
 
 class FileStatus(Value):
-    """A file that differs from the last commit. path: from the top of the repository. staged, unstaged: whether the
-    index differs from the commit, and the file from the index."""
+    """A file that differs from the last commit.
+
+    path: from the top of the repository.
+    staged: the index differs from the commit.
+    unstaged: the file differs from the index.
+    """
 
     path: str
     staged: bool = False
@@ -52,12 +57,12 @@ class FileStatus(Value):
 
     @property
     def in_part(self) -> bool:
-        """Whether some of it is staged and some is not."""
+        """Return True if some of the changes are staged and some are not."""
         return self.staged and self.unstaged
 
 
 class Repository:
-    """The repository that a folder is in. Raises UsageError where there is none that can be used."""
+    """The repository that contains a folder. Raises UsageError if there is none that can be used."""
 
     def __init__(self, folder: Path, env: Mapping[str, str]) -> None:
         try:
@@ -66,37 +71,37 @@ class Repository:
             raise UsageError(f"Nothing can be committed: {error}.") from None
         self._repo = _open(folder, program)
         self.top = Path(os.path.realpath(str(self._repo.working_tree_dir)))
-        # Hooks are given what commands are given: no keys.
+        # Hooks get the environment of commands: no keys.
         given = without_secrets(env)
         checkout = Checkout(str(self.top), str(self._repo.git_dir), str(self._repo.common_dir))
         self._git = as_user(program, checkout, given)
         self._folder = Path(self._repo.git_dir)
 
-    # Asked of git itself: GitPython reads refs as files, which not every repository has, and starts git as it likes.
+    # Ask git itself: GitPython reads refs as files, which not every repository has, and starts git without our guards.
 
     @property
     def unborn(self) -> bool:
-        """Whether there is no commit yet."""
+        """Return True if there is no commit yet."""
         return bool(self._ask("rev-parse", "--verify", "--quiet", "HEAD")[0])
 
     @property
     def branch(self) -> str:
-        """The name of the branch; "" where HEAD is on none."""
+        """The name of the branch; "" for a detached HEAD."""
         return os.fsdecode(self._ask("symbolic-ref", "--short", "--quiet", "HEAD")[1]).strip()
 
     def subjects(self, most: int = 10) -> list[str]:
-        """The first lines of the latest commits."""
+        """Return the subjects of the latest commits."""
         done, out, _ = self._ask("log", "--no-show-signature", "--no-merges", f"-{most}", "--format=%s")
         return [] if done else out.decode("utf-8", "replace").splitlines()
 
     def blob(self, commit: str, path: str) -> str | None:
-        """The object of a file in a commit; None where there is none."""
+        """Return the object ID of a file in a commit; None if it has none."""
         done, out, _ = self._ask("ls-tree", "-z", commit, "--", path)
         head = out.partition(b"\t")[0].split()
         return head[2].decode("ascii") if not done and len(head) == 3 else None
 
     def check(self) -> None:
-        """Raises UsageError where no commit can be made now."""
+        """Raise UsageError if no commit can be made now."""
         for name, what in _UNDER_WAY.items():
             if (self._folder / name).exists():
                 raise UsageError(f"{what} is under way: finish it with git, or abort it, before /commit.")
@@ -108,16 +113,16 @@ class Repository:
             )
 
     def changes(self) -> list[FileStatus]:
-        """All that differs from the last commit, what git ignores left out. Raises UsageError."""
+        """Return all files that differ from the last commit, except ignored ones. Raises UsageError."""
         words = ("status", "--porcelain=v2", "-z", "--no-renames", "--untracked-files=all", "--ignore-submodules=dirty")
         found: dict[str, FileStatus] = {}
         for change in _changes(self._told(*words)):
-            # Twice: its deletion is staged, and it is there again.
+            # Listed twice: its deletion is staged, and it exists again.
             found[change.path] = change.but(staged=True, unstaged=True) if change.path in found else change
         return list(found.values())
 
     def counts(self, changes: Sequence[FileStatus]) -> dict[str, tuple[int, int] | None]:
-        """Lines added and removed, by path; None for what is no text. Raises UsageError."""
+        """Return the lines added and removed, by path; None for binary files. Raises UsageError."""
         found: dict[str, tuple[int, int] | None] = {}
         for row in self._diff(changes, "--numstat", "-z").split(b"\0"):
             added, _, rest = row.partition(b"\t")
@@ -127,18 +132,19 @@ class Repository:
         return found
 
     def diff(self, change: FileStatus) -> str:
-        """What became of one file since the last commit. Raises UsageError."""
+        """Return the diff of one file against the last commit. Raises UsageError."""
         return self._diff([change]).decode("utf-8", "replace")
 
     def commit(
         self, changes: Sequence[FileStatus], message: str, *, hooks: bool, cancel: CancelToken
     ) -> tuple[str, str]:
-        """Commit just these files as they are now; the commit's short name and first line.
+        """Commit exactly these files as they are now; return the commit's short ID and subject.
 
         Raises UsageError, CancelledError.
 
-        `git commit --only` leaves all else that is staged staged, and its hooks see what is committed. New files are
-        made known to the index first, without their contents, and forgotten again where it fails.
+        `git commit --only` leaves everything else staged, and its hooks see what is committed. New files are added to
+        the index
+        first, without their contents, and removed from it again on failure.
         """
         new = [c.path for c in changes if c.new]
         try:
@@ -150,21 +156,21 @@ class Repository:
                 words = ["commit", "--only", "--quiet", "--cleanup=whitespace", "-F", text.name]
                 words += [] if hooks else ["--no-verify"]
                 self._run(words, [c.path for c in changes], cancel)
-        except BaseException:  # whatever stops it, new files do not stay in the index; the caller tells it
+        except BaseException:  # on any error remove the new files from the index; the caller reports it
             if new:
                 with suppress(UsageError, KeyboardInterrupt):
-                    # As the last commit has them: it may have been made before something behind it was stopped.
+                    # Reset to the last commit: it may have been made before a later step was interrupted.
                     self._told("reset", "-q", paths=new)
             raise
         made = self._told("log", "--no-show-signature", "-1", "--format=%H %s").decode("utf-8", "replace").strip()
         return made[:10], made.partition(" ")[2]
 
     def _run(self, words: Sequence[str], paths: Iterable[str], cancel: CancelToken) -> None:
-        """A git that may run hooks, for an hour at most."""
+        """Run a git command that may run hooks, for an hour at most."""
         with _names(paths) as names:
             process = self._git.start(
                 *words, "--pathspec-from-file=-", "--pathspec-file-nul", stdin=names, stderr=subprocess.STDOUT,
-                # Without the terminal: what would ask there, such as a key's passphrase, fails instead of waiting.
+                # Without the terminal: prompts, such as for a key's passphrase, fail instead of waiting.
                 start_new_session=True,
             )  # fmt: skip
             out, until = b"", time.monotonic() + _HOOKS_SECONDS
@@ -176,7 +182,7 @@ class Repository:
                     cancel.check()
                     if time.monotonic() > until:
                         raise UsageError(f"git, or a hook, took more than {_HOOKS_SECONDS:,} s; nothing was committed.")
-            except BaseException:  # also an interrupt: no git and no hook is left running; the caller tells it
+            except BaseException:  # also an interrupt: leave no git and no hook running; the caller reports it
                 with suppress(OSError):
                     os.killpg(process.pid, signal.SIGTERM)
                 process.wait()
@@ -186,7 +192,7 @@ class Repository:
             raise UsageError(f"git made no commit; it, or a hook, said:\n{said}")
 
     def _diff(self, changes: Sequence[FileStatus], *how: str) -> bytes:
-        """git diff of files against the last commit, through a copy of the index that also knows the new ones."""
+        """Return git's diff of files against the last commit, using a copy of the index that includes new files."""
         with tempfile.TemporaryDirectory() as folder:
             index = os.path.join(folder, "index")
             with suppress(FileNotFoundError):
@@ -208,7 +214,7 @@ class Repository:
         return out
 
     def _ask(self, *words: str, paths: Collection[str] = (), index: str = "") -> tuple[int, bytes, str]:
-        """A git that answers at once: how it ended, what it printed, what it complained about."""
+        """Run a quick git command; return its exit code, output and error output."""
         env = {"GIT_INDEX_FILE": index or str(self._folder / "index"), "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
         listed = ["--pathspec-from-file=-", "--pathspec-file-nul"] if paths else []
         try:
@@ -225,7 +231,7 @@ class Repository:
 
 
 def _open(folder: Path, program: str) -> Repo:
-    # On import GitPython runs the git that this names, and else the first one of that name.
+    # On import GitPython runs the git that this variable names, else the first one on the PATH.
     before = os.environ.get("GIT_PYTHON_GIT_EXECUTABLE")
     os.environ["GIT_PYTHON_GIT_EXECUTABLE"] = program
     try:
@@ -238,7 +244,7 @@ def _open(folder: Path, program: str) -> Repo:
     try:
         repo = git.Repo(folder, search_parent_directories=True, expand_vars=False)
     except (git.InvalidGitRepositoryError, git.NoSuchPathError):
-        raise UsageError("There is nothing to commit to: this folder is in no git repository.") from None
+        raise UsageError("There is nothing to commit to: this folder is not in a git repository.") from None
     except (git.GitError, OSError, ValueError) as error:
         raise UsageError(f"The repository cannot be used: {error}.") from None
     if repo.working_tree_dir is None:
@@ -248,7 +254,7 @@ def _open(folder: Path, program: str) -> Repo:
 
 @contextmanager
 def _names(paths: Iterable[str]) -> Iterator[IO[bytes]]:
-    """A file with the paths, to be git's standard input."""
+    """Return a file with the paths, as standard input for git."""
     with tempfile.TemporaryFile() as file:
         file.write(b"\0".join(map(os.fsencode, paths)))
         file.seek(0)

@@ -1,8 +1,8 @@
-"""`--worktree`: a session in a git worktree of its own, so that its changes are apart from the user's.
+"""`--worktree`: run a session in its own git worktree, so that its changes are separate from the user's.
 
-The worktrees are in the state folder, where no search, build or `git status` of the repository meets them. Each is on
-a branch `agent/NAME` that starts at the commit that is checked out. One in which nothing came to be is removed at the
-end; of any other it is said where it is and how it is merged or removed.
+The worktrees are in the state folder, out of reach of the repository's searches, builds and `git status`. Each is on a
+branch `agent/NAME` that starts at the checked-out commit. A worktree without changes is removed at the end; for any
+other the user learns where it is and how to merge or remove it.
 """
 
 from __future__ import annotations
@@ -27,32 +27,37 @@ from agent_tools.text import counted, one_line, shorten
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
 _SECONDS = 20.0
 _LARGEST = 16 << 20
-# What writes or looks at all files takes long in large repositories.
+# Commands that write or read all files take long in large repositories.
 _PATIENCE = 300.0
 _LONG = ("worktree", "status")
 
 
 class WorktreeError(Exception):
-    """What git said."""
+    """A git command failed; the message is git's."""
 
 
 class Worktree:
-    """A worktree of ours. repo: the main one. use: how git may be used on it. told: how it came to be, in words."""
+    """A worktree of ours.
+
+    repo: the main worktree.
+    use: how git may be used on it.
+    message: for the user about its creation.
+    """
 
     def __init__(self, name: str, path: Path, repo: Path, use: Use) -> None:
         self.name, self.path, self.repo, self.use = name, path, repo, use
         self.branch = f"agent/{name}"
-        self.told = ""
+        self.message = ""
         self._lock = -1
 
-    def hold(self) -> None:
-        """Say that somebody works here, until `leave`; several may."""
+    def lock(self) -> None:
+        """Mark the worktree as in use, until `release`; several processes may do so."""
         import fcntl
 
         self._lock = open_regular(f"{self.path}.lock", os.O_RDWR | os.O_CREAT)
         fcntl.flock(self._lock, fcntl.LOCK_SH)
 
-    def _alone(self) -> bool:
+    def _is_unused(self) -> bool:
         import fcntl
 
         try:
@@ -61,22 +66,22 @@ class Worktree:
             return False
         return True
 
-    def leave(self, state: Path) -> list[str]:
-        """At the end: remove it where nothing is in it that is not elsewhere; what is to be said, line by line."""
+    def release(self, state: Path) -> list[str]:
+        """Remove the worktree if everything in it is elsewhere, too; return messages for the user."""
         try:
             commits, files = self._commits(), self._changed()
             if not commits and not files:
-                if not self._alone():
-                    return [f"The worktree {self.path} is in use by another session and stays."]
+                if not self._is_unused():
+                    return [f"The worktree {self.path} is in use by another session and is kept."]
                 self._remove(state)
                 return ["The worktree is removed again: nothing was changed in it."]
         except (WorktreeError, GitError, OSError) as error:
             return [f"The worktree {self.path} stays: {one_line(str(error))}"]
         finally:
             os.close(self._lock)
-        return self._how_to_go_on(commits, files)
+        return self._next_steps(commits, files)
 
-    def _how_to_go_on(self, commits: int, files: list[str]) -> list[str]:
+    def _next_steps(self, commits: int, files: list[str]) -> list[str]:
         path, branch = shlex.quote(str(self.path)), shlex.quote(self.branch)
         what = [counted(commits, "new commit")] if commits else []
         what += [f"{counted(len(files), 'file')} not committed ({shorten(', '.join(files), 60)})"] if files else []
@@ -89,9 +94,9 @@ class Worktree:
         ]
 
     def _commits(self) -> int:
-        """How many commits are reachable from here and from no other branch, nor from what is checked out there.
+        """Count the commits reachable from here but from no other branch, nor from the HEAD of the main worktree.
 
-        That the branch was pushed does not count: a user who comes back wants to find it here.
+        Having been pushed does not count for this branch: a user who returns expects to find it here.
         """
         here = run_git(self.path, self.use, "rev-parse", "HEAD")
         there = run_git(self.repo, self.use, "rev-parse", "HEAD")
@@ -102,25 +107,25 @@ class Worktree:
         return int(run_git(self.path, self.use, "rev-list", "--count", *tips, *others))
 
     def has_branch(self) -> bool:
-        """Whether its branch is there."""
+        """Return True if its branch exists."""
         try:
             return bool(run_git(self.repo, self.use, "rev-parse", "--verify", "--quiet", f"refs/heads/{self.branch}"))
         except WorktreeError:
             return False
 
     def _changed(self) -> list[str]:
-        """Files that were changed or made and are not committed; not those that git ignores, and not our copies."""
+        """Return changed or new files that are not committed, without ignored ones and our own copies."""
         listing = run_git(self.path, self.use, "status", "--porcelain", "-z", "--untracked-files=all", "--no-renames")
         names = [entry[3:] for entry in listing.split("\0") if entry]
         changed = [name for name in names if not _same(self.path / name, self.repo / name)]
-        # Nobody looks into submodules, so one that somebody made use of may have anything in it.
+        # Submodules are not inspected, so one that was initialized may contain anything.
         staged = (row.partition("\t") for row in run_git(self.path, self.use, "ls-files", "-s", "-z").split("\0"))
         inner = [name for mode, _, name in staged if mode.startswith("160000 ")]
         return changed + [name for name in inner if os.path.lexists(self.path / name / ".git")]
 
     def _remove(self, state: Path) -> None:
         own = self.has_branch()
-        # Out of the folder first: it may be the working directory.
+        # Leave the folder first: it may be the working directory.
         os.chdir(self.repo)
         run_git(self.repo, self.use, "worktree", "remove", "--force", str(self.path))
         if own:
@@ -133,9 +138,9 @@ class Worktree:
 
 
 def run_git(folder: Path, use: Use, *words: str) -> str:
-    """What a git command prints that may change the repository.
+    """Run a git command that may change the repository; return its output.
 
-    Raises WorktreeError with what it says when it fails.
+    Raises WorktreeError with git's message if it fails.
     """
     try:
         run = git_to_read(folder, os.environ, use, locks=True)
@@ -145,16 +150,19 @@ def run_git(folder: Path, use: Use, *words: str) -> str:
 
 
 def enter_worktree(wanted: str, place: RunEnvironment, trusted: bool) -> Worktree:
-    """Make or find the worktree and go there, into the same folder of it. Raises UsageError.
+    """Create or find the worktree and change to the same subfolder in it. Raises UsageError.
 
-    trusted: whether the project is. One that is not can have worktrees where its git folder brings nothing, and the
+    trusted: the project is trusted. An untrusted project can have worktrees if its git folder configures nothing that
+    runs;
     filters of the user's own configuration do not run for it.
     """
     name = f"w{os.urandom(3).hex()}" if wanted == ASK_WHICH else wanted
     if not _NAME.fullmatch(name) or ".." in name or name.endswith((".lock", ".")):
-        raise UsageError(f"--worktree: {shorten(name, 60)} is no name: letters, digits, dots, dashes, 40 at most.")
+        raise UsageError(
+            f"--worktree: {shorten(name, 60)} is not a valid name: use letters, digits, dots and dashes, 40 at most."
+        )
     if not os.path.exists(place.root / ".git"):  # noqa: PTH110
-        raise UsageError(f"--worktree needs a git repository, and {place.root} is none.")
+        raise UsageError(f"--worktree needs a git repository, and {place.root} is not one.")
     try:
         use: Use = "trusted" if trusted else "plain"
         checkout = usable(place.root, use).checkout
@@ -165,7 +173,7 @@ def enter_worktree(wanted: str, place: RunEnvironment, trusted: bool) -> Worktre
         folder = SessionStore(state_folder(place.env), repo).folder
         worktree = Worktree(name, folder.parent.parent / "worktrees" / folder.name / name, repo, use)
         private_folder(worktree.path.parent)
-        worktree.hold()
+        worktree.lock()
         _make(worktree)
     except NotUsableError as error:
         raise UsageError(f"--worktree: {one_line(str(error))}; see agent trust --show, and agent trust.") from None
@@ -179,7 +187,7 @@ def enter_worktree(wanted: str, place: RunEnvironment, trusted: bool) -> Worktre
 def _make(worktree: Worktree) -> None:
     path, repo = worktree.path, worktree.repo
     if (path / ".git").exists():
-        worktree.told = f"Back in the worktree {path}, branch {worktree.branch}."
+        worktree.message = f"Back in the worktree {path}, branch {worktree.branch}."
         return
     old = worktree.has_branch()
     how = [str(path), worktree.branch] if old else ["-b", worktree.branch, str(path), "HEAD"]
@@ -192,17 +200,17 @@ def _make(worktree: Worktree) -> None:
     except WorktreeError as error:
         if "already registered" not in str(error):
             raise
-        # Its folder was removed by hand.
+        # Its folder was deleted manually.
         run_git(repo, worktree.use, "worktree", "add", "--force", *how)
     changed = run_git(repo, worktree.use, "status", "--porcelain", "--untracked-files=no").splitlines()
     left = f" What is not committed ({counted(len(changed), 'file')}) stays where it is." if changed else ""
-    worktree.told = (
+    worktree.message = (
         f"In the worktree {path}, {'old' if old else 'new'} branch {worktree.branch}.{left}{_unfiltered(worktree)}"
     )
 
 
 def _unfiltered(worktree: Worktree) -> str:
-    """What to say where files came without the filters of the user's own configuration."""
+    """Return a warning if files were checked out without the filters of the user's own configuration."""
     checkout = usable(worktree.path, worktree.use).checkout
     if worktree.use == "trusted" or checkout is None:
         return ""
@@ -215,10 +223,10 @@ def _unfiltered(worktree: Worktree) -> str:
 
 
 def bring_settings(worktree: Worktree, state: Path, *, trusted: bool, by_setting: bool) -> None:
-    """What takes effect in the project takes effect here, as far as it is the same.
+    """Apply the project's settings and trust to the worktree, as far as their files are the same.
 
-    Files that git does not know, such as .agentrc.local, are copied. trusted: the user trusts the project; trust
-    goes along where the worktree has just what they agreed to. by_setting: they agreed to whatever the project brings.
+    Files that git does not know, such as .agentrc.local, are copied. trusted: the user trusts the project; the worktree
+    inherits this if it has exactly what they agreed to. by_setting: they agreed to whatever the project brings.
     """
     theirs = fingerprints(worktree.repo) or {}
     own = [path.name for path in worktree.repo.glob("*.local.md")]
@@ -229,14 +237,14 @@ def bring_settings(worktree: Worktree, state: Path, *, trusted: bool, by_setting
                 target.parent.mkdir(parents=True, exist_ok=True)
                 target.write_bytes(read_regular(source, _LARGEST))
     ours = fingerprints(worktree.path)
-    # The configuration of git is one for both, and is not found beside a worktree.
+    # The git configuration is shared, and not found beside a worktree.
     same = ours is not None and ours == {name: mark for name, mark in theirs.items() if name != GIT or GIT in ours}
     if trusted and ours is not None and (by_setting or same):
         grant_trust(worktree.path, state, ours)
 
 
 def _same(a: Path, b: Path) -> bool:
-    """Whether two files are the same, and the first of them is nothing but a copy."""
+    """Return True if two files have the same content, and the first is a regular file."""
     try:
         return not a.is_symlink() and read_regular(a, _LARGEST) == read_regular(b, _LARGEST)
     except OSError:

@@ -1,4 +1,4 @@
-"""What the commands print: text to standard output, harmless on a terminal, untouched in a pipe; tables and JSON."""
+"""Print text, tables and JSON to standard output: escaped on a terminal, unchanged in a pipe."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from agent_tools.text import escape_controls
 
 
 def echo(text: str) -> None:
-    """Text as one or more whole lines. Raises OutputError, or BrokenPipeError where the reader has gone."""
+    """Print text as whole lines. Raises OutputError, or BrokenPipeError if the reader has gone."""
     shown = escape_controls(text) if sys.stdout.isatty() else text
     try:
         sys.stdout.flush()
@@ -25,12 +25,12 @@ def echo(text: str) -> None:
 
 
 def put_json(data: Any) -> None:
-    """One JSON text, indented for people; it is ASCII, so that no locale can break it."""
+    """Print one indented JSON text; ASCII, so that no locale can break it."""
     echo(json.dumps(data, indent=2))
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]], right: frozenset[int] = frozenset()) -> list[str]:
-    """Lines of columns as wide as their longest cell. `right`: the columns that are flush right."""
+    """Format lines of columns as wide as their longest cell. right: columns to align right."""
     cells = [[escape_controls(cell).replace("\n", " ") for cell in row] for row in (header, *rows)]
     widths = [max(len(row[i]) for row in cells) for i in range(len(header))]
     return [

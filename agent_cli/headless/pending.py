@@ -1,4 +1,4 @@
-"""What waits for the user: as plain data for results and `agent pending`, in words, and the commands that decide it."""
+"""Pending decisions: as JSON data for results and `agent pending`, as text, and the commands that decide them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from agent_tools.record import to_json
 from agent_tools.text import escape_controls
 
 with lazy_imports():
-    from agent_tools import lookalikes  # only where something waits
+    from agent_tools import lookalikes  # only if something is pending
 
 
 def pending_items(
@@ -32,10 +32,11 @@ def pending_items(
     asked_at: str = "",
     plan_ttl: int = 0,
 ) -> list[dict[str, Any]]:
-    """What waits, one plain object each, with what the user needs to know to decide it.
+    """Return the pending decisions, one object each, with what the user needs to know.
 
-    nested: the histories of suspended sub-agents, by the Task call that they work for. asked_at: when it was put to the
-    user, as the log writes times; now by default. plan_ttl: minutes that a plan may wait.
+    nested: histories of suspended sub-agents, by the Task call that they work for.
+    asked_at: when the user was asked, as a log timestamp; now by default.
+    plan_ttl: minutes after which a plan expires.
     """
     asked_at = asked_at or time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     request = next((user_text(m.text) for m in reversed(history) if is_user_message(m)), "")
@@ -58,7 +59,7 @@ def pending_items(
 
 
 def _calls(histories: Mapping[str, Sequence[Message]]) -> dict[str, tuple[ToolCall, str, str]]:
-    """By ID: each call, the words before it, and the Task call of the sub-agent that made it ("" for none)."""
+    """Return by ID each call, the text before it, and the Task call of the sub-agent that made it ("" for none)."""
     return {
         call.id: (call, message.text, parent)
         for parent, messages in histories.items()
@@ -69,7 +70,7 @@ def _calls(histories: Mapping[str, Sequence[Message]]) -> dict[str, tuple[ToolCa
 
 
 def pending_item(event: ApprovalRequested | QuestionAsked) -> dict[str, Any]:
-    """What is asked, as plain data."""
+    """Return the question as JSON data."""
     if isinstance(event, ApprovalRequested):
         return {
             "call_id": event.call_id,
@@ -92,7 +93,7 @@ def pending_item(event: ApprovalRequested | QuestionAsked) -> dict[str, Any]:
 
 
 def headline(item: Mapping[str, Any]) -> str:
-    """What is asked, on one line."""
+    """Describe the question on one line."""
     agent = f"sub-agent {item['agent']}: " if item.get("agent") else ""
     word = "expired" if has_expired(item) else "expires"
     until = f", {word} {shown_time(item['expires_at'])}" if item.get("expires_at") else ""
@@ -101,12 +102,12 @@ def headline(item: Mapping[str, Any]) -> str:
 
 
 def has_expired(item: Mapping[str, Any]) -> bool:
-    """Whether it is a plan that waited for too long."""
+    """Return True for a plan that has expired."""
     return bool(item.get("expires_at")) and seconds_of(item["expires_at"]) < time.time()
 
 
 def pending_question_lines(questions: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Questions of the model with their options, by number."""
+    """Format the model's questions with numbered options."""
     lines = []
     for number, question in enumerate(questions, 1):
         which = f"question {number}: " if len(questions) > 1 else ""
@@ -119,12 +120,12 @@ def pending_question_lines(questions: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def pending_plan_lines(item: Mapping[str, Any]) -> list[str]:
-    """A plan with all that it comes down to."""
+    """Format a plan in full."""
     return escape_controls(plan_text(item["plan"])).splitlines()
 
 
 def decide_commands(session: str, items: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The commands that decide what waits in a session; each works as it is written here."""
+    """Return the commands that decide what is pending in a session; each works as printed."""
     if items and all("decided" in item for item in items):
         return [f"agent resume {session}", f"agent reject {session} --all"]
     several = len(items) > 1
@@ -152,22 +153,22 @@ def _commands(item: Mapping[str, Any], call: str) -> list[str]:
 
 
 def _quoted(text: str) -> str:
-    from shlex import quote  # IDs are the provider's; nearly always nothing is to be quoted
+    from shlex import quote  # IDs are the provider's and rarely need quotes
 
     return quote(text)
 
 
 def shown_time(stamp: str) -> str:
-    """A time of the log (UTC) to the minute, in the local time zone."""
+    """Format a log timestamp (UTC) to the minute, in the local time zone."""
     return time.strftime("%Y-%m-%d %H:%M", time.localtime(seconds_of(stamp)))
 
 
 def tell_pending(
     session_id: str, items: Sequence[dict[str, Any]], folder: Path | None, *, plan_on_stdout: bool = False
 ) -> None:
-    """Say what waits for the user, and the commands that decide it.
+    """Print what is pending, and the commands that decide it.
 
-    folder: where the session is saved; None where it is not. plan_on_stdout: plans are printed there as well.
+    folder: where the session is saved; None if it is not. plan_on_stdout: plans are printed there as well.
     """
     for item in items:
         if item["kind"] == "plan" and plan_on_stdout:
@@ -190,7 +191,9 @@ def tell_pending(
 def report_unsent(
     session_id: str, items: Sequence[dict[str, Any]], folder: Path, why: str, *, as_json: bool, structured: bool
 ) -> int:
-    """A message could not be sent, since its session waits for the user: said as the format wants; the exit code."""
+    """Report in the output format that a message was not sent because its session is suspended; return the exit
+    code.
+    """
     if as_json:
         plans = any(item["kind"] != "approval" for item in items)
         reason: TerminalReason = "await_user_input" if plans else "await_approval"
@@ -206,7 +209,7 @@ def report_unsent(
 
 
 def report_expired(session_id: str, why: str, waiting: WaitingTurn, *, as_json: bool, structured: bool) -> int:
-    """A plan has expired, and its turn ended with that: said as the format wants; the exit code."""
+    """Report in the output format that a plan expired, which ended its turn; return the exit code."""
     if as_json:
         spent, tally = waiting.spent, ResultBuilder(waiting.by_model)
         usage = sum(waiting.by_model.values(), Usage())

@@ -1,4 +1,4 @@
-"""Where a one-shot run writes: answers to standard output, everything else to standard error."""
+"""Output of a one-shot run: answers to standard output, everything else to standard error."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from agent_tools.text import escape_controls
 
 
 def print_notice(text: str) -> None:
-    """A line on standard error, inert on a terminal; a closed one is nobody's loss."""
+    """Print a line on standard error, escaped on a terminal; ignore a closed one."""
     try:
         sys.stderr.write(f"{_for(2, text)}\n")
         sys.stderr.flush()
@@ -21,7 +21,7 @@ def print_notice(text: str) -> None:
 
 
 def wrapped_for(descriptor: int, text: str, indent: str = "") -> str:
-    """A text with its lines wrapped at words, where they go to a terminal. indent: before each continued line."""
+    """Wrap the lines of a text at words if they go to a terminal. indent: before each continued line."""
     try:
         width = os.get_terminal_size(descriptor).columns
     except OSError:
@@ -35,14 +35,16 @@ def wrapped_for(descriptor: int, text: str, indent: str = "") -> str:
 
 
 def print_line(fields: Any) -> None:
-    """A JSON text on a line of standard output."""
+    """Print a JSON text as one line of standard output."""
     print_text(json.dumps(fields, ensure_ascii=True, separators=(",", ":")) + "\n")
 
 
 def print_text(text: str) -> None:
-    """To standard output, at once; undecodable characters never fail the run. Inert on a terminal, which the text of a
-    model must not steer; a file or a pipe gets the text as it is. Raises OutputError, or BrokenPipeError where the
-    reader has gone."""
+    """Print text to standard output at once; undecodable characters never fail the run.
+
+    Escaped on a terminal, which a model's text must not control; a file or a pipe gets the text unchanged. Raises
+    OutputError, or BrokenPipeError if the reader has gone.
+    """
     data = _for(1, text).encode("utf-8", "replace")
     try:
         sys.stdout.flush()

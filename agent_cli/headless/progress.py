@@ -1,4 +1,4 @@
-"""What a one-shot run tells on standard error: a line per tool call, warnings, and how it ended."""
+"""Progress of a one-shot run on standard error: a line per tool call, warnings, and how it ended."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from agent_cli.core.events import (
     ApprovalResolved,
     Compacted,
     Event,
-    HookRan,
+    HookFinished,
     SubagentEvent,
     TextDelta,
     ToolFinished,
@@ -26,7 +26,7 @@ from agent_tools.text import escape_controls
 
 
 class ProgressPrinter:
-    """A listener; `say` takes one line. With `verbose`, the words between calls, reasons and totals too."""
+    """A listener that prints progress; `say` takes one line. verbose: also text between calls, reasons and totals."""
 
     def __init__(self, say: Callable[[str], None], verbose: bool) -> None:
         self._say = say
@@ -58,7 +58,7 @@ class ProgressPrinter:
                     self._say(f"{summary} (not run)" if unrun else f"{summary}{_ending(event)}")
             case Compacted():
                 self._say(compacted_line(event))
-            case HookRan() if self._verbose or should_display(event):
+            case HookFinished() if self._verbose or should_display(event):
                 self._say(hook_line(event))
             case Warned(text=text):
                 self._say(f"warning: {escape_controls(text)}")

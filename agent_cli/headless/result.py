@@ -1,6 +1,6 @@
 """The result object of `--output-format json` and the last line of `stream-json`: Claude Code's fields and ours.
 
-How a run ended, as one word and one exit code; documented in docs/headless.md.
+Also maps how a run ended to one word and one exit code; documented in docs/headless.md.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from agent_cli.core.events import (
     unwrap,
 )
 from agent_cli.core.messages import ToolMessage
-from agent_cli.core.results import Cap, Complete, Failed, MaxIterations, Suspended, TurnResult, Usage
+from agent_cli.core.results import Cap, Complete, Failed, LimitReached, Suspended, TurnResult, Usage
 
 Outcome = Literal[
     "done", "degraded", "denied", "failed", "retryable", "suspended", "limit", "unfinished", "interrupted"
@@ -28,7 +28,9 @@ OK, FAILED, USAGE, SUSPENDED, LIMIT, DENIED, RETRY, PIPE = 0, 1, 2, 3, 4, 5, 75,
 
 
 def outcome_of(result: TurnResult, *, fail_on_denied: bool = False, fail_on_unfinished: bool = False) -> Outcome:
-    """Return the word for a result. "denied" and "unfinished" (open steps of a plan) only where that is a failure."""
+    """Return the word for a result. "denied" and "unfinished" (open steps of a plan) only if that counts as a
+    failure.
+    """
     match result:
         case Complete(degraded=True):
             return "degraded"
@@ -38,7 +40,7 @@ def outcome_of(result: TurnResult, *, fail_on_denied: bool = False, fail_on_unfi
             return "denied" if result.end.denials and fail_on_denied else "done"
         case Suspended():
             return "suspended"
-        case MaxIterations():
+        case LimitReached():
             return "limit"
         case Failed(failure=None):
             return "interrupted"
@@ -47,7 +49,7 @@ def outcome_of(result: TurnResult, *, fail_on_denied: bool = False, fail_on_unfi
 
 
 def exit_code(outcome: Outcome, *, fail_on_degraded: bool, signal_number: int = 0) -> int:
-    """The process's exit code. A signal's is 128 plus its number."""
+    """Return the process's exit code; for a signal 128 plus its number."""
     if signal_number:
         return 128 + signal_number
     codes: dict[Outcome, int] = {
@@ -64,7 +66,7 @@ def exit_code(outcome: Outcome, *, fail_on_degraded: bool, signal_number: int = 
     return codes[outcome]
 
 
-# Claude Code's names where it has one.
+# Claude Code's names, if it has one.
 _SUBTYPES: dict[Cap, str] = {
     "rounds": "error_max_turns", "cost": "error_max_budget_usd", "duration": "error_max_duration",
     "tool_calls": "error_max_tool_calls", "failures": "error_max_failures", "denials": "error_max_denials",
@@ -73,9 +75,9 @@ _SUBTYPES: dict[Cap, str] = {
 
 
 class ResultBuilder:
-    """Listens to a turn: usage by model, and what the user was asked and has not answered.
+    """A listener that collects usage by model, and the questions the user has not answered.
 
-    by_model: what earlier parts of the turn used, where it waited for the user.
+    by_model: usage of the turn's earlier parts, before it was suspended.
     """
 
     def __init__(self, by_model: Mapping[str, Usage] | None = None) -> None:
@@ -102,7 +104,7 @@ def result_object(
     structured: bool,
     pending: Sequence[dict[str, Any]] = (),
 ) -> dict[str, Any]:
-    """windows: the model's context window and longest output in tokens, where known. pending: what waits."""
+    """windows: the model's context window and longest output in tokens, if known. pending: open decisions."""
     end = result.end
     text = getattr(result, "text", "")
     wrong = outcome not in ("done", "denied", "degraded")
@@ -150,7 +152,7 @@ def result_object(
 
 
 def _subtype(result: TurnResult, outcome: Outcome) -> str:
-    if isinstance(result, MaxIterations):
+    if isinstance(result, LimitReached):
         return _SUBTYPES[result.cap]
     if outcome == "suspended":
         return "suspended"
@@ -158,7 +160,7 @@ def _subtype(result: TurnResult, outcome: Outcome) -> str:
 
 
 def usage_object(usage: Usage) -> dict[str, Any]:
-    """Claude Code's usage fields: `input_tokens` is what was neither read from nor written to a cache."""
+    """Return Claude Code's usage fields: `input_tokens` excludes what was read from or written to a cache."""
     return {
         "input_tokens": usage.input - usage.cache_read - usage.cache_write,
         "cache_creation_input_tokens": usage.cache_write,
@@ -183,6 +185,6 @@ def _model_usage(usage: Usage, windows: tuple[int | None, int | None]) -> dict[s
 
 
 def new_uuid() -> str:
-    """A random UUID, without the module of that name."""
+    """Return a random UUID without importing the module of that name."""
     digits = os.urandom(16).hex()
     return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-a{digits[17:20]}-{digits[20:]}"

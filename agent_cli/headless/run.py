@@ -1,4 +1,4 @@
-"""One task, no terminal: read the prompt, run the turns, print the answer in the chosen format, exit with its code."""
+"""Run one task without a terminal: read the prompt, run the turns, print the answer in the chosen format."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from agent_cli.headless.stream_json import StreamJson
 
 with lazy_imports():
-    from agent_cli.headless import pending as headless_pending  # few runs wait for the user
+    from agent_cli.headless import pending as headless_pending  # few runs are suspended
     from agent_cli.headless import stream_json  # with its table of events
 
 NOBODY = "nobody is there to approve it"
@@ -44,7 +44,7 @@ TurnStep = Callable[[Callable[[Event], None]], TurnResult]
 
 
 class RunReport(Value, tag="Report"):
-    """What a one-shot run needs to know to report on a session."""
+    """The facts about a session that a one-shot run reports."""
 
     session_id: str
     model: str
@@ -64,7 +64,7 @@ class RunReport(Value, tag="Report"):
 
 
 class FailOnQuestion:
-    """With `--on-ask fail`: the approver and asker that end the turn. `needed` are the calls that wanted a user."""
+    """Approver and asker of `--on-ask fail`, which end the turn. needed: the calls that needed a user."""
 
     def __init__(self) -> None:
         self.needed: list[str] = []
@@ -75,7 +75,7 @@ class FailOnQuestion:
 
 
 class HeadlessOptions(Value):
-    """How the run was asked for."""
+    """Options of a headless run."""
 
     prompt: tuple[str, ...]
     output_format: str
@@ -94,28 +94,28 @@ class HeadlessOptions(Value):
 
 
 class HeadlessUsageError(Exception):
-    """The run was asked for in a way that cannot work: one sentence, exit 2."""
+    """Invalid options or input of a headless run: one sentence, exit 2."""
 
 
 def deny(request: ApprovalRequested) -> Answer:
-    """The approver where nobody is there."""
+    """Deny the call (the approver without a user)."""
     return Reject(f"{request.reason}, and {NOBODY}", by="default")
 
 
 def answer_unattended(asked: QuestionAsked) -> QuestionReply | Defer:
-    """The asker where nobody is there: the model decides its own questions; plans and reviews wait for a user."""
+    """Let the model decide its own questions; leave plans and reviews for a user (the asker without one)."""
     return QuestionReply("answer", UNANSWERED, by="default") if asked.kind == "questions" else Defer()
 
 
 class InputMessage(Value):
-    """One message of the user's."""
+    """One message from the user."""
 
     text: str
     media: tuple[Media, ...] = ()
 
 
 def messages(asked: HeadlessOptions) -> Iterator[InputMessage]:
-    """The user messages of the run. Raises HeadlessUsageError where there is nothing to say."""
+    """Yield the user messages of the run. Raises HeadlessUsageError if there are none."""
     if asked.input_format == "stream-json":
         yield from _json_messages()
         return
@@ -134,7 +134,7 @@ def messages(asked: HeadlessOptions) -> Iterator[InputMessage]:
 
 
 def _json_messages() -> Iterator[InputMessage]:
-    """User messages from JSON lines on standard input, in Claude Code's shape."""
+    """Yield the user messages from JSON lines on standard input, in Claude Code's format."""
     for number, line in enumerate(sys.stdin.buffer, 1):
         if not line.strip():
             continue
@@ -156,9 +156,9 @@ def run_headless(
     start: Callable[[], tuple[Conversation, RunReport]],
     attach: Callable[[str], tuple[Media, ...]] = lambda text: (),
 ) -> int:
-    """Run it. `start` builds the conversation; it is called once the input is known to make sense.
+    """Run the task. start: builds the conversation; called once the input is known to be valid.
 
-    attach: the images that a message mentions.
+    attach: returns the images that a message mentions.
     """
     inputs = messages(asked)
     first = next(inputs, None)
@@ -178,7 +178,7 @@ def run_headless(
 def resume_headless(
     asked: HeadlessOptions, conversation: Conversation, report: RunReport, spent: Spent, by_model: Mapping[str, Usage]
 ) -> int:
-    """Continue a suspended turn; prints and exits as a run does. by_model: what its earlier parts used."""
+    """Resume a suspended turn; prints and exits as a run does. by_model: usage of its earlier parts."""
     return run_turns(asked, conversation, report, [lambda show: conversation.resume(show, spent)], by_model)
 
 
@@ -189,7 +189,9 @@ def run_turns(
     turns: Iterable[TurnStep],
     by_model: Mapping[str, Usage] | None = None,
 ) -> int:
-    """Run turns one after another and report on each; the exit code of the last. by_model: see `resume`."""
+    """Run turns one after another and report on each; return the exit code of the last. by_model: see
+    `resume_headless`.
+    """
     watch = Signals(conversation.interrupt)
     tally = ResultBuilder(by_model)
     progress = ProgressPrinter(print_notice, asked.verbose)
@@ -246,7 +248,7 @@ def finish(
     caught: int,
     pending: list[dict[str, Any]],
 ) -> int:
-    """Print what the format wants, and give the exit code. pending: what waits for the user."""
+    """Print what the format requires and return the exit code. pending: open decisions."""
     outcome = outcome_of(result, fail_on_denied=asked.fail_on_denied, fail_on_unfinished=asked.fail_on_unfinished)
     if asked.fails is not None and asked.fails.needed:
         outcome = "failed"
@@ -265,7 +267,7 @@ def finish(
             print_line(result.return_value)
         elif text:
             print_text(text if text.endswith("\n") else f"{text}\n")
-        # What is denied without being a call is the prompt: it was reported already.
+        # A denial without a call is that of the prompt, which was reported already.
         for denial in (d for d in result.end.denials if d.call_id):
             print_notice(f"Denied: {denial.tool}: {denial.reason}")
     else:
@@ -293,7 +295,7 @@ def finish(
 
 
 class Signals:
-    """INT, TERM and HUP interrupt what runs, so that its result is still printed; a second one ends the process."""
+    """INT, TERM and HUP interrupt the run, so that its result is still printed; a second one ends the process."""
 
     def __init__(self, interrupt: Callable[[], None]) -> None:
         self._interrupt = interrupt

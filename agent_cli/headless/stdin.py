@@ -1,4 +1,4 @@
-"""Standard input of a one-shot run: read in full, capped, waited for with a limit; no silent loss, no hang."""
+"""Read standard input of a one-shot run: in full, capped, with a time limit; no silent loss, no hang."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _CHUNK = 1 << 16
 
 
 class Piped(Value):
-    """What was read. `cut`: there was more than the limit. `skipped`: a pipe stayed silent and was not read."""
+    """Standard input. cut: it was longer than the limit. skipped: a pipe stayed silent and was not read."""
 
     text: str = ""
     cut: bool = False
@@ -27,7 +27,7 @@ class NotTextError(Exception):
 
 
 def read_stdin(fd: int, limit: int, wait: float | None, say: Callable[[str], None]) -> Piped:
-    """Read up to `limit` bytes. `wait`: seconds that a silent pipe may stay silent; None waits for its end.
+    """Read up to `limit` bytes. wait: seconds that a pipe may stay silent; None waits for its end.
 
     A terminal and a closed descriptor count as empty. Raises NotTextError for binary data.
     """
@@ -54,7 +54,7 @@ def read_stdin(fd: int, limit: int, wait: float | None, say: Callable[[str], Non
 
 
 def _answers(fd: int, wait: float, say: Callable[[str], None]) -> bool:
-    """Whether the pipe has data or ends within `wait` seconds; a notice tells what is waited for."""
+    """Return True if the pipe has data or ends within `wait` seconds; announce a longer wait."""
     end = time.monotonic() + wait
     first = min(NOTICE_AFTER, wait)
     if select.select([fd], [], [], first)[0]:
@@ -68,7 +68,7 @@ def _answers(fd: int, wait: float, say: Callable[[str], None]) -> bool:
 
 
 def compose_prompt(prompt: str, piped: Piped, limit: int) -> str:
-    """The user message: the prompt, then what was piped in, and what the model must know of a cut."""
+    """Return the user message: the prompt, then the piped input, and notes about a cut."""
     parts = [p for p in (prompt, piped.text.rstrip("\n")) if p]
     if piped.cut:
         parts.append(f"[Standard input was cut here, after {limit} bytes; the rest was not read.]")

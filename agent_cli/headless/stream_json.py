@@ -1,6 +1,6 @@
 """Events as Claude Code's print-mode JSON lines: one object per line, each with session_id and uuid.
 
-Differences, which docs/headless.md lists: usage stands once per model call (on the last line of its message), and
+Differences, which docs/headless.md lists: usage appears once per model call (on the last line of its message), and
 `--verbose` is not needed.
 """
 
@@ -16,7 +16,7 @@ from agent_cli.core.events import (
     Compacted,
     Compacting,
     Event,
-    HookRan,
+    HookFinished,
     HookStarted,
     MessageAdded,
     PlanChanged,
@@ -45,8 +45,11 @@ from agent_tools.display import CommandOutput
 
 
 class StreamJson:
-    """A listener that writes lines. `write` takes one plain object. progress: also that calls start, and their output
-    as it comes."""
+    """A listener that writes JSON lines.
+
+    write: called with one object per line.
+    progress: also report when calls start, and their output as it arrives.
+    """
 
     def __init__(
         self,
@@ -71,7 +74,7 @@ class StreamJson:
         self._write({**fields, "session_id": self._session_id, "uuid": new_uuid()})
 
     def init(self, **known: Any) -> None:
-        """The first line: what this run works with. `known` are fields of it."""
+        """Write the first line: what this run works with. known: its fields."""
         self.line(
             {
                 "type": "system",
@@ -106,7 +109,7 @@ class StreamJson:
                 self._result(finished)
             case Warned(text=text):
                 self._system("informational", level="warning", content=text)
-            case HookStarted() | HookRan() as hook:
+            case HookStarted() | HookFinished() as hook:
                 self._hook(hook)
             case TurnPaused(pending=pending, rounds_used=used, rounds_left=left):
                 self._system("paused", pending=pending, rounds_used=used, rounds_left=left)
@@ -136,7 +139,9 @@ class StreamJson:
         self._system(subtype, tool_use_id=call_id, **fields, parent_tool_use_id=self._parent)
 
     def _asked(self, event: ApprovalRequested | ApprovalResolved | QuestionAsked | QuestionAnswered) -> None:
-        """What the user is asked, and what came of it; also a refusal without a question, but not what rules allow."""
+        """Write the user's approvals and questions, and their answers; also refusals without a question, not automatic
+        approvals.
+        """
         match event:
             case ApprovalRequested() | QuestionAsked():
                 self._requested.add(event.call_id)
@@ -162,7 +167,7 @@ class StreamJson:
                 self._of_call("approval_resolved", event.call_id, **known)
 
     def _compacted(self, event: Compacted) -> None:
-        """Claude Code's line, which knows two triggers, with what it does not tell."""
+        """Write Claude Code's line, which knows two triggers, with additional fields."""
         metadata = {
             "trigger": "manual" if event.trigger == "manual" else "auto",
             "pre_tokens": event.tokens_before,
@@ -175,8 +180,8 @@ class StreamJson:
         }
         self._system("compact_boundary", compact_metadata=metadata, parent_tool_use_id=self._parent)
 
-    def _hook(self, event: HookStarted | HookRan) -> None:
-        """Those of a session's start always, as Claude Code does; the others where they were asked for."""
+    def _hook(self, event: HookStarted | HookFinished) -> None:
+        """Write the hooks of a session's start always, as Claude Code does; others only if requested."""
         if not self._hook_events and event.event != "SessionStart":
             return
         known = {"hook_id": event.hook_id, "hook_name": event.name, "hook_event": event.event}
@@ -189,7 +194,7 @@ class StreamJson:
         )  # fmt: skip
 
     def _assistant(self, message: AssistantMessage) -> None:
-        """One line per content block; the last one carries the usage."""
+        """Write one line per content block; the last one carries the usage."""
         for number, part in enumerate(message.parts, 1):
             last = number == len(message.parts)
             body = {

@@ -1,7 +1,7 @@
-"""Hooks: commands of the user's, or functions of who embeds the engine, at named steps of a session.
+"""Hooks: the user's commands, or functions of an embedding program, at named steps of a session.
 
-`HookRegistry` is what a turn is given; it knows which hooks there are and loads the rest of this package when the
-first of them runs.
+`HookRegistry` is what a turn uses; it knows which hooks exist and loads the rest of this package when the first of them
+runs.
 """
 
 from agent_cli.hooks.matching import PythonHook

@@ -1,7 +1,8 @@
-"""One hook's process: its input in a nameless file, its two outputs kept apart and bounded, its group ended whole.
+"""Run one hook: a command, a web server, or a condition.
 
-A hook that is a web server: it is sent as a POST what a command is given, and its answer is what one prints.
-A hook that is a condition in words: a model is shown what a command is given, and says whether the condition is met.
+A command gets its input in an unlinked file, its two outputs are captured separately and bounded, and its process group
+is ended as a whole. A web server gets the same input as a POST and answers with what a command would print. A condition
+in natural language is evaluated by a model, which sees the same input and says if the condition is met.
 """
 
 from __future__ import annotations
@@ -34,9 +35,13 @@ _SHELLS = ("/bin/bash", "/usr/bin/bash", "/bin/sh")
 
 
 class HookRun(Value):
-    """What came of a hook. code: None where there is none. error: how it came to no answer, with that cause.
+    """The run of a hook.
 
-    used: what models were asked for it."""
+    code: exit code; None if there is none.
+    cause: how it ended.
+    error: why there is no answer; "" if there is one.
+    used: usage of models that it asked.
+    """
 
     code: int | None
     cause: Literal["exit", "time-out", "interrupted", "error"]
@@ -48,7 +53,7 @@ class HookRun(Value):
 
 
 def shell_argv(command: str) -> list[str]:
-    """A command line for the shell that hooks run in: bash without start-up files, or sh."""
+    """Return the argv for a command line: bash without start-up files, or sh."""
     shell = next((s for s in _SHELLS if os.access(s, os.X_OK)), "sh")
     return [shell, *(["--noprofile", "--norc"] if shell.endswith("bash") else []), "-c", command]
 
@@ -56,7 +61,7 @@ def shell_argv(command: str) -> list[str]:
 def run_hook(
     argv: list[str], given: bytes, cwd: Path, env: dict[str, str], seconds: float, cancel: CancelToken
 ) -> HookRun:
-    """Run a command to its end, its time, or the cancellation. Nothing is raised; what it left behind may go on."""
+    """Run a command until it ends, times out or is cancelled. Never raises; processes it left behind may continue."""
     started = monotonic()
     out, err = _BoundedBuffer(), _BoundedBuffer()
     try:
@@ -97,7 +102,7 @@ _VARIABLE = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
 
 
 def post(hook: Hook, given: bytes, env: Mapping[str, str], cancel: CancelToken) -> HookRun:
-    """Ask the server. Nothing is raised. env: where its headers take variables from, if the hook names them."""
+    """Send the hook's input to its server. Never raises. env: source of the variables that its headers use."""
     started = monotonic()
     headers = {name: with_variables(value, hook.variables, env) for name, value in hook.headers.items()}
     limits = WebLimits(max_bytes=MOST, timeout=hook.timeout)
@@ -118,7 +123,7 @@ def post(hook: Hook, given: bytes, env: Mapping[str, str], cancel: CancelToken) 
 
 
 def with_variables(text: str, allowed: tuple[str, ...], env: Mapping[str, str]) -> str:
-    """A header with the variables that the hook names; all others are empty, so that none leaves unnoticed."""
+    """Return a header with the variables that the hook lists; all others are empty, so that none leaks unnoticed."""
 
     def value(found: re.Match[str]) -> str:
         name = found[1] or found[2]
@@ -132,7 +137,7 @@ _PLACE = "$ARGUMENTS"
 
 
 def judge_prompt(hook: Hook, given: str, opened: Callable[[str], ModelHandle], cancel: CancelToken) -> HookRun:
-    """Ask the model. Nothing is raised. given: JSON, which stands where the condition says $ARGUMENTS, or behind it."""
+    """Ask the model about the condition. Never raises. given: JSON, inserted at $ARGUMENTS or appended."""
     started = monotonic()
     until = CancelToken()
     forget = cancel.on_cancel(until.cancel)
@@ -152,7 +157,7 @@ def judge_prompt(hook: Hook, given: str, opened: Callable[[str], ModelHandle], c
         forget()
     seconds = monotonic() - started
     if code is None:
-        why = "was not answered with ok and a reason"
+        why = "did not get an answer with ok and a reason"
         return HookRun(None, "error", seconds, text.encode(), error=why, used=tuple(used))
     return HookRun(code, "exit", seconds, err=text.encode(), used=tuple(used))
 
@@ -171,8 +176,8 @@ def _answer(hook: Hook, given: str, model: ModelHandle, cancel: CancelToken, use
 
 
 def read_hook_verdict(text: str) -> tuple[int | None, str]:
-    """The exit code that an answer stands for, and its reason; None with the answer where it is none."""
-    # Not by a pattern, which takes a hundred thousand opening braces for as many beginnings.
+    """Return the exit code that an answer stands for, and its reason; None with the text if it is invalid."""
+    # Not by a regular expression: it would try a hundred thousand opening braces as a beginning each.
     start, end = text.find("{"), text.rfind("}") + 1
     try:
         data = json.loads(text[start:end]) if 0 <= start < end else None

@@ -1,6 +1,6 @@
-"""Which hooks there are, by event, and which of them a step is for.
+"""The hooks of a conversation by event, and the matching of hooks to steps.
 
-Matchers: a name, alternatives (`Edit|Write`), a regular expression, or nothing, which means every name.
+Matchers: a name, alternatives (`Edit|Write`), a regular expression, or nothing, which matches every name.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from agent_tools.registry import tool_class, tool_name
 
 
 class PythonHook(Value):
-    """A hook in Python: it is given what a command gets on standard input, and returns what one prints, or None.
+    """A hook in Python: gets what a command gets on standard input, and returns what one prints, or None.
 
-    What it raises is a failure, which blocks where it is strict. It has no time limit.
+    An exception is a failure, which blocks if the hook is strict. There is no time limit.
     """
 
     event: HookEvent
@@ -40,7 +40,7 @@ class PythonHook(Value):
 
 
 class HookSession(Value):
-    """The session that hooks run in, as their payload names it. root: the project's folder."""
+    """The session that hooks run in, as named in their payload. root: the project's folder."""
 
     session_id: str = ""
     transcript_path: str = ""
@@ -48,17 +48,18 @@ class HookSession(Value):
 
 
 def no_model(name: str) -> ModelHandle:
-    """Raises ModelError."""
+    """Raise ModelError: no model is available."""
     raise ModelError(Failure("auth", "There is no model here that could judge it."))
 
 
 class HookSet:
     """The hooks of a conversation, in the order of configuration; functions come after commands.
 
-    environment: the variables that a hook starts from, by whether it is the user's own. cwd: where hooks run.
-    asked: whether somebody is there to answer a question, now or later; without that PermissionRequest has no hooks.
-    opened: the model that judges conditions, by name; "" for the usual one. Raises ModelError.
-    about: whether a rule is about a call of a tool with these effects, for hooks that are for some calls only.
+    environment: returns a hook's variables, given True for the user's own hooks.
+    cwd: returns the folder that hooks run in.
+    asked: somebody can answer questions, now or later; without that PermissionRequest has no hooks.
+    opened: opens the model that evaluates conditions, by name; "" for the default one. Raises ModelError.
+    about: returns True if a rule covers a tool call with these effects, for hooks limited to some calls.
     """
 
     def __init__(
@@ -85,14 +86,14 @@ class HookSet:
             self._by_event.setdefault(hook.event, []).append(hook)
 
     def matching(self, event: HookEvent, subject: str = "") -> list[Hook | PythonHook]:
-        """The hooks that run at a step, in order; without a subject all of the event."""
+        """Return the hooks that run at a step, in order; without a subject all of the event."""
         found = self._by_event.get(event, [])
         if not subject or not HOOK_EVENTS[event].matched:
             return found
         return [hook for hook in found if matcher_matches(hook.matcher, subject)]
 
     def is_for(self, hook: Hook | PythonHook, data: Mapping[str, Any]) -> bool:
-        """Whether a hook of the event is for the call that the data of the event tell of."""
+        """Return True if a hook of the event applies to the call in the event's data."""
         if not isinstance(hook, Hook) or not hook.only:
             return True
         effects = [Effect(e["kind"], e["target"]) for e in data.get("effects", ())]
@@ -100,7 +101,9 @@ class HookSet:
 
 
 def matcher_matches(matcher: str, subject: str) -> bool:
-    """Whether a matcher means this name. A regular expression may match anywhere in it, unless it is anchored."""
+    """Return True if a matcher matches the name. A regular expression may match anywhere in it, unless it is
+    anchored.
+    """
     if matcher in ("", "*"):
         return True
     names = (subject, tool_name(subject), *tool_class(subject).other_names)

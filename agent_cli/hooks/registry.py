@@ -1,4 +1,4 @@
-"""The hooks of a conversation, as a turn is given them; the runner is loaded when the first of them is to run."""
+"""The hooks of a conversation as a turn uses them; the runner is loaded when the first of them runs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent_cli.core.events import Event
 from agent_cli.core.hook_events import HOOK_EVENTS, HookEvent
-from agent_cli.core.hooks import Again, HookResult
+from agent_cli.core.hooks import HookResult, RefreshFields
 from agent_cli.hooks.matching import HookSet
 from agent_tools.cancel import CancelToken
 from agent_tools.lazy import lazy_imports
@@ -21,7 +21,7 @@ with lazy_imports():
 
 
 class HookRegistry(HookSet):
-    """The hooks of a conversation, which can be run; see `Hooks` for what the methods do."""
+    """The hooks of a conversation, ready to run; see `Hooks` for the methods."""
 
     def wants(self, event: HookEvent, subject: str = "") -> bool:
         if HOOK_EVENTS[event].needs_answerer and not self.asked:
@@ -29,7 +29,7 @@ class HookRegistry(HookSet):
         return bool(self.matching(event, subject))
 
     def run(
-        self, event: HookEvent, data: Mapping[str, Any], cancel: CancelToken, again: Again | None = None
+        self, event: HookEvent, data: Mapping[str, Any], cancel: CancelToken, again: RefreshFields | None = None
     ) -> Generator[Event, None, HookResult]:
         return (yield from self._runner.run(event, data, cancel, again))
 

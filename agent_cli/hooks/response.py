@@ -1,8 +1,9 @@
-"""What a hook's exit code and output mean: Claude Code's contract, read strictly where it allows and kindly where it
-blocks: whatever else is wrong with an answer, a block in it is a block.
+"""Interpret a hook's exit code and output by Claude Code's contract: strictly if it allows, leniently if it blocks.
 
-exit 0: standard output is the answer, as JSON, or as plain words where those are context. exit 2: blocks, with standard
-error as the reason. Everything else is a failure of the hook, which blocks nothing unless the hook is strict.
+Whatever else is wrong with an answer, a block in it is a block.
+
+exit 0: standard output is the answer, as JSON, or as plain text if the event adds it to the context. exit 2: blocks,
+with standard error as the reason. Everything else is a failure of the hook, which blocks nothing unless it is strict.
 """
 
 from __future__ import annotations
@@ -24,20 +25,23 @@ _VERDICTS: dict[str, Verdict] = {
 
 
 class HookResponse(Value):
-    """What one hook answered. error: what was wrong, for the user. message: the hook's words to the user.
+    """The answer of one hook.
 
-    quiet: its output is not to be shown. blocks_not: it failed in the way that many take for a block.
+    error: what was wrong with it, for the user.
+    message: the hook's message for the user.
+    quiet: do not show its output.
+    mistaken_block: it failed with an exit code that many mistake for a block.
     """
 
     result: HookResult = HookResult()
     error: str = ""
     message: str = ""
     quiet: bool = False
-    blocks_not: bool = False
+    mistaken_block: bool = False
 
 
 def read_answer(event: HookEvent, ran: HookRun, *, strict: bool) -> HookResponse:
-    """What a process said."""
+    """Interpret the run of a process."""
     err = _words(ran.err)
     if ran.cause == "error":
         return _failed(event, ran.error, "", strict)
@@ -48,14 +52,14 @@ def read_answer(event: HookEvent, ran: HookRun, *, strict: bool) -> HookResponse
     if ran.code:
         how = f"was ended by signal {-ran.code}" if ran.code < 0 else f"exited with {ran.code}"
         answer = _failed(event, how, err, strict)
-        return answer.but(blocks_not=ran.code == 1 and not strict and HOOK_EVENTS[event].blocks)
+        return answer.but(mistaken_block=ran.code == 1 and not strict and HOOK_EVENTS[event].blocks)
     if len(ran.out) >= MOST:
         return _failed(event, f"printed more than {MOST:,} bytes", "", strict)
     return read_output(event, ran.out.decode("utf-8", "replace"), strict=strict)
 
 
 def read_output(event: HookEvent, text: str, *, strict: bool) -> HookResponse:
-    """What standard output says after exit code 0."""
+    """Interpret standard output after exit code 0."""
     text = text.strip()
     if not text.startswith("{"):
         said = (clip_hook_text(sanitize_output(text)),) if text and HOOK_EVENTS[event].plain_text else ()
@@ -63,12 +67,12 @@ def read_output(event: HookEvent, text: str, *, strict: bool) -> HookResponse:
     try:
         data = json.loads(text)
     except (ValueError, RecursionError):
-        return _failed(event, "printed what begins like JSON and is none", "", strict)
+        return _failed(event, "printed invalid JSON", "", strict)
     return read_object(event, data, strict=strict)
 
 
 def read_object(event: HookEvent, data: Mapping[str, Any], *, strict: bool) -> HookResponse:
-    """What an answer as an object says."""
+    """Interpret an answer given as an object."""
     found = _Object(event, data)
     result = found.result()
     message, quiet = found.text(data, "systemMessage"), found.flag(data, "suppressOutput", False)
@@ -81,7 +85,7 @@ def read_object(event: HookEvent, data: Mapping[str, Any], *, strict: bool) -> H
 
 
 class _Object:
-    """An answer on its way to a result. wrong: what was not understood, a phrase each."""
+    """An answer being parsed. wrong: what was not understood, a phrase each."""
 
     def __init__(self, event: HookEvent, data: Mapping[str, Any]) -> None:
         self.row = HOOK_EVENTS[event]
@@ -89,7 +93,7 @@ class _Object:
         self.wrong: list[str] = []
         inner = data.get("hookSpecificOutput")
         if inner is not None and not isinstance(inner, dict):
-            self.wrong.append("hookSpecificOutput is no object")
+            self.wrong.append("hookSpecificOutput is not an object")
         self.inner: dict[str, Any] = inner if isinstance(inner, dict) else {}
         named = self.inner.get("hookEventName", event)
         if named != event:
@@ -109,7 +113,7 @@ class _Object:
         )
 
     def _decision(self) -> dict[str, Any]:
-        """The object that has the behavior, at an event whose answers have one."""
+        """Return the object with the behavior, for events whose answers have one."""
         found = self.inner.get("decision") if self.row.verdict_key == "behavior" else None
         return found if isinstance(found, dict) else {}
 
@@ -117,10 +121,10 @@ class _Object:
         key = self.row.verdict_key
         if key == "behavior":
             if self.inner.get("decision") is not None and not self._decision():
-                self.wrong.append("decision is no object")
+                self.wrong.append("decision is not an object")
             word, reason = self._decision().get("behavior"), self.text(self._decision(), "message")
             if word is None and self.data.get("decision") in ("block", "deny"):
-                # Not where it belongs, but what is meant is plain.
+                # Not in the right place, but the intention is clear.
                 word, reason = "deny", self.text(self.data, "reason")
         elif key == "permissionDecision":
             word = self.inner.get("permissionDecision", self.data.get("decision"))
@@ -144,7 +148,7 @@ class _Object:
         if changed is None or not self.row.changes_input:
             return None
         if not isinstance(changed, dict):
-            self.wrong.append("updatedInput is no object")
+            self.wrong.append("updatedInput is not an object")
             return None
         return changed
 
@@ -153,7 +157,7 @@ class _Object:
         if found is None:
             return ""
         if not isinstance(found, str):
-            self.wrong.append(f"{key} is no text")
+            self.wrong.append(f"{key} is not text")
             return ""
         return sanitize_output(found).strip()
 
@@ -162,27 +166,27 @@ class _Object:
         if found is None:
             return default
         if not isinstance(found, bool):
-            self.wrong.append(f"{key} is neither true nor false")
+            self.wrong.append(f"{key} is not true or false")
             return default
         return found
 
 
 def _refused(event: HookEvent, reason: str) -> HookResponse:
-    """Exit code 2: a block where there is one, else words for the user."""
+    """Return a block for exit code 2; for events that cannot be blocked, an error for the user."""
     if HOOK_EVENTS[event].blocks:
         return HookResponse(HookResult("deny", clip_hook_text(reason)))
     return HookResponse(error=f"exited with 2: {shorten(reason, 300)}")
 
 
 def _failed(event: HookEvent, how: str, err: str, strict: bool) -> HookResponse:
-    """A hook that did not do its work: a note, and a block where it is strict."""
+    """Return the failure of a hook: an error, and a block if it is strict."""
     said = f"{how}: {shorten(err, 300)}" if err else how
     result = HookResult("deny", clip_hook_text(f"it {said}")) if strict and HOOK_EVENTS[event].blocks else HookResult()
     return HookResponse(result, said)
 
 
 def _reason_in(out: bytes) -> str:
-    """The reason that an answer gives which was printed although the exit code says it all."""
+    """Return the reason in an answer that was printed although the exit code says it all."""
     try:
         data = json.loads(out.decode("utf-8", "replace"))
     except (ValueError, RecursionError):
@@ -200,7 +204,7 @@ def _words(data: bytes) -> str:
 
 
 def clip_hook_text(text: str) -> str:
-    """At most so much of a hook's words as a model is given."""
+    """Truncate a hook's text for the model."""
     if len(text) <= _WORDS:
         return text
     return f"{text[:_WORDS]}\n[{len(text) - _WORDS:,} more characters of this hook's words were cut]"

@@ -1,8 +1,8 @@
-"""Runs the hooks of a step one after another and takes their answers together.
+"""Run the hooks of a step one after another and combine their answers.
 
-Each sees the input as those before it left it. Where one changes the input of a call, those that saw it otherwise are
-asked again, so that none has let through what another made of it. The strictest verdict is the answer; only hooks of
-the user's own can allow.
+Each hook sees the input as changed by those before it. If one changes the input of a call, hooks that saw another input
+run again, so that none has approved what another changed. The strictest verdict wins; only the user's own hooks can
+allow.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from threading import Thread
 from time import monotonic
 from typing import Any
 
-from agent_cli.core.events import Event, HookRan, HookStarted, Warned
+from agent_cli.core.events import Event, HookFinished, HookStarted, Warned
 from agent_cli.core.hook_events import HOOK_EVENTS, HookEvent, Verdict
-from agent_cli.core.hooks import Again, Hook, HookResult
+from agent_cli.core.hooks import Hook, HookResult, RefreshFields
 from agent_cli.hooks.handlers import HookRun, judge_prompt, post, run_hook, shell_argv
 from agent_cli.hooks.matching import HookSet, PythonHook
 from agent_cli.hooks.response import HookResponse, clip_hook_text, read_answer, read_object
@@ -25,14 +25,14 @@ from agent_tools.text import sanitize_output, shorten
 
 _PASSES = 4
 _SHOWN = 4_000
-# What runs beside the session may end in this time when that ends.
+# Time that background hooks have left when the session ends.
 _LAST = 1.0
 _ORDER = ("", "allow", "ask", "deny")
 EXIT_1 = "exited with 1, which blocks nothing: exit with 2 to block, or set strict = true on it."
 
 
 class Runner:
-    """Run the hooks of one conversation."""
+    """Runs the hooks of one conversation."""
 
     def __init__(self, table: HookSet) -> None:
         self._table = table
@@ -41,9 +41,9 @@ class Runner:
         self._end = CancelToken()
 
     def run(
-        self, event: HookEvent, data: Mapping[str, Any], cancel: CancelToken, again: Again | None = None
+        self, event: HookEvent, data: Mapping[str, Any], cancel: CancelToken, again: RefreshFields | None = None
     ) -> Generator[Event, None, HookResult]:
-        """Run what is to run at a step. Raises CancelledError."""
+        """Run the hooks of a step. Raises CancelledError."""
         given = dict(data)
         hooks = self._table.matching(event, _subject(event, data))
         aside = [h for h in hooks if isinstance(h, Hook) and h.background and self._table.is_for(h, given)]
@@ -65,7 +65,7 @@ class Runner:
                     given["tool_input"], changed = result.changed, True
                     given |= again(result.changed) if again else {}
                 before = results.get(number)
-                # A refusal stands, whatever others made of the input later.
+                # A refusal stands, whatever later hooks changed in the input.
                 results[number] = before if before is not None and before.verdict == "deny" else result
                 seen[number] = given.get("tool_input")
             if all(seen[number] == given.get("tool_input") for number in seen):
@@ -79,7 +79,7 @@ class Runner:
     def _one(
         self, hook: Hook | PythonHook, event: HookEvent, given: dict[str, Any], cancel: CancelToken
     ) -> Generator[Event, None, HookResult]:
-        """Run one hook, and tell how it went."""
+        """Run one hook and report its events."""
         hook_id = os.urandom(8).hex()
         subject = _subject(event, given)
         name = f"{event}:{subject}" if subject else event
@@ -94,11 +94,11 @@ class Runner:
         result = answer.result
         if result.verdict == "allow" and not hook.own:
             result = result.but(verdict="", reason="")
-            note = note or "its allow does not count: only hooks of your own settings may allow"
+            note = note or "its allow was ignored: only hooks in your own settings may allow"
         outcome = "cancelled" if ran.cause in ("time-out", "interrupted") else "error" if answer.error else "success"
         if result.verdict == "deny" and not answer.error:
             outcome, note = "blocked", shorten(result.reason, 300)
-        yield HookRan(
+        yield HookFinished(
             event, hook.command, ran.code, round(ran.seconds * 1000), hook_id, name, hook.source,
             outcome,  # type: ignore[arg-type]
             note, "" if answer.quiet else _shown(ran.out), _shown(ran.err),
@@ -107,7 +107,7 @@ class Runner:
             raise CancelledError
         if answer.message:
             yield Warned(f"hook: {shorten(answer.message, 2_000)}")
-        if answer.blocks_not and hook.command not in self._hinted:
+        if answer.mistaken_block and hook.command not in self._hinted:
             self._hinted.add(hook.command)
             yield Warned(f"The {event} hook `{shorten(hook.command, 120)}` ({hook.source}) {EXIT_1}")
         return result
@@ -146,7 +146,7 @@ class Runner:
         return env
 
     def run_in_background(self, event: HookEvent, data: Mapping[str, Any]) -> None:
-        """Run the hooks of a step in a thread of its own."""
+        """Run the hooks of a step in a background thread."""
         self._in_background(self._table.matching(event, _subject(event, data)), event, dict(data))
 
     def _in_background(self, hooks: Sequence[Hook | PythonHook], event: HookEvent, given: dict[str, Any]) -> None:
@@ -178,12 +178,12 @@ class Runner:
 
 
 def _subject(event: HookEvent, data: Mapping[str, Any]) -> str:
-    """What matchers are compared with; "" for an event without."""
+    """Return what matchers are compared with; "" for an event without matchers."""
     return str(data.get(HOOK_EVENTS[event].matched, ""))
 
 
 def _function(hook: PythonHook, event: HookEvent, full: dict[str, Any]) -> tuple[HookRun, HookResponse]:
-    """Call a Python hook; what it raises is its failure."""
+    """Call a Python hook; an exception is its failure."""
     started = monotonic()
     try:
         said = hook.call(json.loads(json.dumps(full, default=str)))
@@ -200,7 +200,7 @@ def _function(hook: PythonHook, event: HookEvent, full: dict[str, Any]) -> tuple
 
 
 def combine_results(results: list[HookResult]) -> HookResult:
-    """The answers of several hooks as one: the strictest verdict, its reasons, everything that was added."""
+    """Combine the answers of several hooks: the strictest verdict, its reasons, all additions."""
     verdict: Verdict = max((r.verdict for r in results), key=_ORDER.index, default="")
     reasons = dict.fromkeys(r.reason for r in results if r.verdict == verdict and r.reason)
     stop = next((r.stop for r in results if r.stop is not None), None)
@@ -209,6 +209,6 @@ def combine_results(results: list[HookResult]) -> HookResult:
 
 
 def _shown(data: bytes) -> str:
-    """The beginning of an output, for the log."""
+    """Return the beginning of an output, for the log."""
     text = sanitize_output(data[: _SHOWN * 4].decode("utf-8", "replace")).rstrip()
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"

@@ -1,15 +1,15 @@
-"""Memory files: which apply, what they import, and all of it as one text of the system prompt.
+"""Memory files: find those that apply, read them with their imports, and build one text for the system prompt.
 
-The user's own come first (`~/.claude`, `~/.config/agent`, `~/.agent`), then the project's from the workspace root
-down to the working directory; in each folder AGENTS.md and CLAUDE.md, in the folder itself or in its `.agent` or
-`.claude`, then the `.local` ones. Whatever is there twice, as a link or as the same text, is read once. Files further
-down come in when something below is touched (`nested.py`).
+The user's own come first (`~/.claude`, `~/.config/agent`, `~/.agent`), then the project's from the workspace root down
+to the working directory; in each folder AGENTS.md and CLAUDE.md, in the folder itself or in its `.agent` or `.claude`,
+then the `.local` ones. Duplicates, as a link or as the same text, are read once. Files in subfolders are added when
+something below them is used (`nested.py`).
 
-A project's file is only text, and what it imports has to be in the project, links followed; what is outside needs the
-person's yes (`permission/outside.py`), and what looks like a secret is never imported. Everything is bounded, and what
-is cut or left out is said.
+A project's file is only text, and its imports have to be inside the project, links followed; files outside need the
+user's consent (`permissions/trust_scan.py`), and what looks like a secret is never imported. All sizes are
+limited, and whatever is cut or left out is reported.
 
-Memory files in words and as plain data: what was loaded, why, how large it is, and what was not.
+Also describes the loaded files, as text and as JSON data: why each applies, its size, and what was skipped.
 """
 
 from __future__ import annotations
@@ -33,10 +33,11 @@ _HEADING = "# Project memory\nInstructions that the user keeps for work here. Th
 
 
 class Sources(Value):
-    """Where memory is looked for.
+    """Search paths of memory files.
 
-    own: the user's folders. outside: the files outside the project that its files may import. readable: whether
-    the content of a file may be shown without a question.
+    own: the user's folders.
+    outside: files outside the project that its files may import.
+    readable: returns True if a file's content may be shown without a question.
     """
 
     cwd: Path
@@ -49,9 +50,13 @@ class Sources(Value):
 
 
 class MemoryFile(Value):
-    """A file that was read. shown: its name for the model. size: its bytes; cut: how many of them were left out.
+    """A file that was read.
 
-    by: the file that imports it; depth: over how many imports it came.
+    shown: its name for the model.
+    size: its bytes.
+    cut: how many of them were left out.
+    by: the file that imports it.
+    depth: the number of imports that led to it.
     """
 
     path: Path
@@ -65,7 +70,7 @@ class MemoryFile(Value):
 
 
 class Skipped(Value):
-    """What was not read, and why."""
+    """A file that was not read, and why."""
 
     path: str
     why: str
@@ -73,14 +78,14 @@ class Skipped(Value):
 
 
 class Memory(Value):
-    """What was loaded, in the order of the prompt. on_touch: rules that wait for a file of their `paths`."""
+    """The loaded files, in the order of the prompt. on_touch: rules that apply once a file of their `paths` is used."""
 
     files: tuple[MemoryFile, ...] = ()
     skipped: tuple[Skipped, ...] = ()
     on_touch: tuple[tuple[Path, tuple[str, ...]], ...] = ()
 
     def block(self) -> str:
-        """The text for the system prompt; "" where there is none."""
+        """Return the text for the system prompt; "" if there is none."""
         parts = [f"## {f.shown}{f' (imported by {f.by})' if f.by else ''}\n{f.text}" for f in self.files if f.text]
         if out := [s.path for s in self.skipped if s.why == FULL]:
             parts.append(f"(left out, as memory files together may have {LIMIT // 1024} KiB: {', '.join(out)})")
@@ -88,7 +93,7 @@ class Memory(Value):
 
     @property
     def cuts(self) -> tuple[str, ...]:
-        """What a user should know: files that did not fit, a phrase each."""
+        """Warnings for the user about files that did not fit, a phrase each."""
         cut = [f"{f.shown} was cut by {f.cut:,} bytes" for f in self.files if f.cut]
         return (*cut, *(f"{s.path} was left out" for s in self.skipped if s.why == FULL))
 
@@ -98,7 +103,7 @@ SECRET = "looks like a secret, or a rule keeps it from being read"
 
 
 def own_folders(home: Path | None, config: str) -> tuple[Path, ...]:
-    """The user's folders, the strongest last. config: $XDG_CONFIG_HOME."""
+    """Return the user's folders, strongest last. config: $XDG_CONFIG_HOME."""
     if home is None:
         return ()
     base = Path(config) if config.startswith("/") else home / ".config"
@@ -106,10 +111,10 @@ def own_folders(home: Path | None, config: str) -> tuple[Path, ...]:
 
 
 def load_memory(sources: Sources) -> Memory:
-    """Everything that applies from the start."""
+    """Load everything that applies from the start."""
     reader = MemoryReader(sources, LIMIT)
     for folder in sources.own:
-        # A path among the names is the project's: here it would lead anywhere.
+        # A path among the names is relative to the project; here it would lead anywhere.
         reader.take_all((folder / n for n in sources.names if "/" not in n), "yours, for every project", None)
         reader.take_rules(folder / "rules", "a rule of yours", None)
     for folder in between(sources.root, sources.cwd):
@@ -122,7 +127,7 @@ def load_memory(sources: Sources) -> Memory:
 
 
 def between(root: Path, folder: Path) -> list[Path]:
-    """The folders from `root` down to `folder`; `root` alone where that is not below it."""
+    """Return the folders from `root` down to `folder`; `root` alone if that is not below it."""
     if folder == root or root not in folder.parents:
         return [root]
     steps = folder.relative_to(root).parts
@@ -130,7 +135,7 @@ def between(root: Path, folder: Path) -> list[Path]:
 
 
 def memory_names(folder: Path, names: Sequence[str]) -> Iterator[Path]:
-    """The paths at which a folder's memory may stand, the local ones last."""
+    """Yield the paths at which a folder's memory files may be, the local ones last."""
     names = [n for n in names if not n.startswith("/") and ".." not in n.split("/")]
     for name in names:
         yield folder / name
@@ -142,7 +147,7 @@ def memory_names(folder: Path, names: Sequence[str]) -> Iterator[Path]:
 
 
 class MemoryReader:
-    """Reads memory files with what they import, within `room` bytes together; nothing twice."""
+    """Reads memory files with their imports, at most `room` bytes together; nothing twice."""
 
     def __init__(self, sources: Sources, room: int, known: Iterable[str] = ()) -> None:
         self._sources = sources
@@ -151,7 +156,7 @@ class MemoryReader:
         self.files: list[MemoryFile] = []
         self.skipped: list[Skipped] = []
         self._on_touch: list[tuple[Path, tuple[str, ...]]] = []
-        # Resolved paths and texts by the name under which they were met first.
+        # Resolved paths and texts, by the name of their first occurrence.
         self._paths: dict[str, str] = dict.fromkeys(known, "")
         self._texts: dict[str, str] = {}
 
@@ -159,13 +164,13 @@ class MemoryReader:
         return Memory(tuple(self.files), tuple(self.skipped), tuple(self._on_touch))
 
     def take_all(self, paths: Iterable[Path], why: str, within: Path | None) -> None:
-        """Read the files of these that are there. within: the folder that they must be in, links followed."""
+        """Read those of the files that exist. within: the folder that they must be in, links followed."""
         for path in paths:
             if os.path.lexists(path):
                 self.take(path, why, within)
 
     def take_rules(self, folder: Path, why: str, within: Path | None) -> None:
-        """Read the markdown files below a folder of rules; those with `paths` wait until such a file is touched."""
+        """Read the markdown files below a folder of rules; those with `paths` apply once a matching file is used."""
         if not os.path.lexists(folder):
             return
         for path, patterns in find_rules(folder, within):
@@ -177,7 +182,7 @@ class MemoryReader:
     def take(
         self, path: Path, why: str, within: Path | None, by: MemoryFile | None = None, *, head: bool = False
     ) -> None:
-        """Read one file and then what it imports. head: it may begin with front matter, which is left out."""
+        """Read one file, then its imports. head: it may begin with front matter, which is left out."""
         shown, importer = self._shown(path), by.shown if by else ""
         try:
             real = str(path if within is None else resolve_inside(path, within))
@@ -198,7 +203,7 @@ class MemoryReader:
             )
             return
         if b"\0" in data:
-            self._skip(shown, "is no text", importer)
+            self._skip(shown, "is not text", importer)
             return
         text = data[: self._left].decode("utf-8", "replace").removeprefix("\ufeff").strip()
         text = _without_head(text) if head else text
@@ -232,16 +237,18 @@ class MemoryReader:
                 self._import(name, Path(self._at_home(where)), file, within, told)
             elif where in self._sources.outside:
                 path = Path(self._at_home(where))
-                # What a file outside imports in turn stays beside it.
+                # Imports of an outside file must be in the same folder.
                 self._import(name, path, file, Path(os.path.realpath(path.parent)), told)
             else:
-                self._left_out(name, "is outside the project, and you have not agreed to it", told)
+                self._left_out(name, "is outside the project, and you have not approved it", told)
 
     def _import(self, name: str, path: Path, file: MemoryFile, within: Path | None, told: str) -> None:
-        """Follow one import, if a file is there that may be shown. told: where it stands, if it is surely a path."""
+        """Follow one import, if a file is there that may be shown. told: where it is written, if it is surely a
+        path.
+        """
         root = self._sources.root
         if within is None and path.is_relative_to(root):
-            # The user's file names one of the project: that one speaks for the project only.
+            # A user's file imports one of the project: its imports must stay in the project.
             within = root
         if within is not None and within != root:
             path = Path(os.path.realpath(path))
@@ -274,7 +281,7 @@ class MemoryReader:
         self.skipped.append(Skipped(one_line(shown), why, by))
 
     def _shown(self, path: Path) -> str:
-        """A path for the prompt: from the workspace root, else from `~`."""
+        """Return a path for the prompt: relative to the workspace root, else to `~`."""
         root, home = self._sources.root, self._sources.home
         if root in path.parents:
             return one_line(str(path.relative_to(root)))
@@ -288,12 +295,12 @@ def _without_head(text: str) -> str:
 
 
 def tokens(text: str) -> int:
-    """About as many tokens as a text has."""
+    """Return the approximate number of tokens of a text."""
     return (len(text.encode("utf-8", "replace")) + 3) // 4
 
 
 def lines(memory: Memory, added: tuple[MemoryFile, ...] = ()) -> list[str]:
-    """What was loaded and what not, for a user. added: files that came in later."""
+    """Describe the loaded and the skipped files for a user. added: files that were added later."""
     every = [*memory.files, *added]
     if not every:
         told = ["No memory files here. /init in a session writes a first AGENTS.md; `#note` adds to it."]
@@ -307,7 +314,7 @@ def lines(memory: Memory, added: tuple[MemoryFile, ...] = ()) -> list[str]:
         cut = f"; cut by {file.cut:,} bytes" if file.cut else ""
         told.append(f"  {name:<{width}}  {file.size:>7,} bytes  {file.why}{cut}")
     for path, patterns in memory.on_touch:
-        told.append(f"  {one_line(str(path))}: waits until one of {', '.join(patterns)} is touched")
+        told.append(f"  {one_line(str(path))}: applies once a file that matches {', '.join(patterns)} is used")
     if memory.skipped:
         told.append("not loaded:")
     for skipped in memory.skipped:
@@ -316,7 +323,7 @@ def lines(memory: Memory, added: tuple[MemoryFile, ...] = ()) -> list[str]:
 
 
 def memory_data(memory: Memory) -> dict[str, Any]:
-    """The same as plain data; what a file imports is below it."""
+    """Return the same as JSON data; imported files are nested below the importing one."""
     top: list[dict[str, Any]] = []
     above: list[dict[str, Any]] = []
     for file in memory.files:

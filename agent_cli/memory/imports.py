@@ -1,9 +1,9 @@
-"""`@path` in a memory file, which stands for another file: found in the text, and what kind of place it names.
+"""`@path` imports in memory files: find them in the text, and resolve their paths.
 
-Only markdown that is meant counts: nothing in code spans, code blocks and comments. Whatever else stands behind an @,
-such as a name or a package, is told from a path when no such file is there.
+Only ordinary markdown text counts: nothing in code spans, code blocks and comments. Anything else after an @, such as a
+name or a package, is recognized by the missing file.
 
-Rules in files of their own: markdown below `.agent/rules` or `.claude/rules`, each with or without `paths`.
+Also finds rule files: markdown below `.agent/rules` or `.claude/rules`, each with or without `paths`.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from agent_tools.fs.glob_patterns import compile_glob
 from agent_tools.fs.safe_read import read_start, resolve_inside
 
 MOST = 100
-# Compiled on first use, which a text without an @ never comes to.
+# Compiled on first use: a text without an @ never needs it.
 _IMPORT = r"(?:(?<=[\s(])|\A)@((?:\\ |[^\s\\`<>|*\"])+)"
 _FENCE = r" {0,3}(?P<mark>`{3,}|~{3,})(?P<info>[^\n]*)"
 _PUNCTUATION = ".,;:!?)]}'"
-# Of files outside the project only what is kept to be read: `@/components/x` is an alias, `@~/.netrc` a mishap.
+# Of files outside the project only notes can be imported: `@/components/x` is an alias, `@~/.netrc` a mishap.
 _NOTES = (".md", ".markdown", ".mdx", ".mdc", ".txt", ".rst")
 
 
 def find_imports(text: str) -> list[str]:
-    """The paths that a text imports, in order, each once, at most `MOST`."""
+    """Return the paths that a text imports, in order, without duplicates, at most `MOST`."""
     if "@" not in text:
         return []
     found: dict[str, None] = {}
@@ -43,24 +43,24 @@ def find_imports(text: str) -> list[str]:
 
 
 def is_path(name: str) -> bool:
-    """Whether an import that is not there was surely meant as one: not `@ada`, not `@types/node`."""
+    """Return True if a missing import was surely meant as a path: not `@ada`, not `@types/node`."""
     return name.startswith(("./", "../", "~/")) or name.endswith(_NOTES)
 
 
 def resolve_anchor(name: str, folder: Path) -> str:
-    """Where an import of a file in `folder` leads, as text: from `/`, or from `~/` as it is written."""
+    """Return the path of an import in a file of `folder`, as text: from `/`, or from `~/` as written."""
     if name.startswith("~/"):
         return os.path.normpath(name)
     return os.path.normpath(folder / name)
 
 
 def leads_outside(place: str, root: Path) -> bool:
-    """Whether a place is outside of `root` and a file that may be imported from there, if the user agrees."""
+    """Return True if a path is outside of `root` and may be imported from there with the user's consent."""
     return not Path(place).is_relative_to(root) and place.endswith(_NOTES)
 
 
 def _without_blocks(text: str) -> str:
-    """The text with its fenced code blocks as empty lines."""
+    """Return the text with its fenced code blocks as empty lines."""
     lines: list[str] = []
     fence = ""
     for line in text.split("\n"):
@@ -78,7 +78,7 @@ def _without_blocks(text: str) -> str:
 
 
 def _without_comments(text: str) -> str:
-    """The text without HTML comments; one that is not closed goes on to the end."""
+    """Return the text without HTML comments; an unclosed one extends to the end."""
     kept: list[str] = []
     at = 0
     while (begin := text.find("<!--", at)) >= 0:
@@ -91,7 +91,9 @@ def _without_comments(text: str) -> str:
 
 
 def _without_spans(text: str) -> str:
-    """The text without code spans. A run of backticks is closed by the next of its length in the same paragraph."""
+    """Return the text without code spans. A run of backticks is closed by the next of its length in the same
+    paragraph.
+    """
     kept: list[str] = []
     for paragraph in re.split(r"\n[ \t]*\n", text):
         runs = [(m.start(), m.end()) for m in re.finditer("`+", paragraph)]
@@ -105,7 +107,7 @@ def _without_spans(text: str) -> str:
             while same and same[-1] <= number:
                 same.pop()
             if same:
-                # A letter in its place: `code`@x is no import, as it does not stand by itself.
+                # A letter in its place, so that `code`@x is no import.
                 kept.append(f"{paragraph[at:begin]}x")
                 number = same[-1]
                 at = runs[number][1]
@@ -119,7 +121,7 @@ _HEAD = 4_096
 
 
 def find_rules(folder: Path, within: Path | None) -> list[tuple[Path, tuple[str, ...]]]:
-    """The rule files below a folder, in order, each with the globs of files that it is for; none: for all."""
+    """Return the rule files below a folder, in order, each with the globs it applies to; no globs: all files."""
     try:
         real = folder if within is None else resolve_inside(folder, within)
     except OSError:
@@ -129,7 +131,7 @@ def find_rules(folder: Path, within: Path | None) -> list[tuple[Path, tuple[str,
 
 
 def fits(patterns: tuple[str, ...], name: str) -> bool:
-    """Whether a path from the workspace root is one that a rule is for."""
+    """Return True if a rule with these patterns applies to a path relative to the workspace root."""
     return any(_compiled(pattern, name) for pattern in patterns)
 
 
@@ -141,7 +143,7 @@ def _compiled(pattern: str, name: str) -> bool:
 
 
 def _files(folder: Path, depth: int = 0, *, links: bool) -> Iterator[Path]:
-    """links: folders behind a link count; of a project they do not, as even a look may lead out of it."""
+    """Yield the files below a folder. links: follow links; not in a project, where even a look may lead out of it."""
     try:
         with os.scandir(folder) as entries:
             listed = sorted(
@@ -157,7 +159,7 @@ def _files(folder: Path, depth: int = 0, *, links: bool) -> Iterator[Path]:
 
 
 def _patterns(path: Path, within: Path | None) -> tuple[str, ...]:
-    """The `paths` of a rule's head; a head that cannot be read has none, and the rule holds always."""
+    """Return the `paths` of a rule's front matter; if that cannot be read, none, and the rule always applies."""
     try:
         real = path if within is None else resolve_inside(path, within)
         start = read_start(real, _HEAD).decode("utf-8", "replace")

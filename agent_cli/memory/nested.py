@@ -1,7 +1,7 @@
-"""Memory files further down, for the model when it first touches something near them: each once, at the next round.
+"""Memory files of subfolders, sent to the model once when it first uses a file near them, at the next round.
 
-What was touched is read from the context: files that were read or changed, and the folder that commands start in. A
-message of the conversation carries the text, so a resumed session knows what was told already.
+The context tells which files were read or changed, and the folder that commands start in. A message of the conversation
+contains the text, so a resumed session knows what the model has already received.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from agent_tools.base import ToolContext
 
 ROOM = 64 * 1024
 MARK = '<project_memory path="'
-# What is below these was written by strangers, for others.
+# Content below these was written by third parties, for others.
 _FOREIGN = frozenset((".git", "node_modules", "site-packages", ".venv", "venv"))
 
 
 class NestedMemory:
-    """What one history was told of. `memory` is what it began with."""
+    """The memory files sent in one conversation. `memory`: those of its start."""
 
     def __init__(self, sources: Sources, memory: Memory) -> None:
         self._sources = sources
@@ -34,25 +34,25 @@ class NestedMemory:
 
     @property
     def files(self) -> tuple[MemoryFile, ...]:
-        """What was added since the start."""
+        """The files added since the start."""
         return tuple(self._reader.files)
 
     def all_texts(self) -> list[str]:
-        """Return every text sent so far, to put into a compacted history."""
+        """Return the texts of all added files, for a history from which they were cut."""
         return [_text(file) for file in self._reader.files if file.text]
 
     def nested(self) -> NestedMemory:
-        """For a sub-agent, which has the start of the conversation and none of the rest."""
+        """Return the object for a sub-agent, which gets the initial memory only."""
         return NestedMemory(self._sources, self._start)
 
     def mark_sent(self, texts: Iterable[str]) -> None:
-        """Count the texts in the messages of a resumed conversation as sent."""
+        """Mark the files in the messages of a restored conversation as sent."""
         for text in texts:
             if text.startswith(MARK):
                 self._sent.add(text[len(MARK) :].partition('"')[0])
 
     def notices(self, ctx: ToolContext) -> list[str]:
-        """Texts for the model: of the memory near what was touched since the last time."""
+        """Return texts for the model: memory files near what was used since the last call."""
         touched = [path for path in ctx.seen if path not in self._touched]
         self._touched.update(touched)
         before, skipped = len(self._reader.files), len(self._reader.skipped)
@@ -61,14 +61,14 @@ class NestedMemory:
             self._match(Path(path))
         if ctx.workspace.cwd not in self._folders:
             self._look(ctx.workspace.cwd, ctx)
-        # One that the model read or wrote itself needs no telling.
+        # The model already knows a file that it read or wrote itself.
         new = [f for f in self._reader.files[before:] if f.text and os.path.realpath(f.path) not in ctx.seen]
         out = [s.path for s in self._reader.skipped[skipped:] if s.why == FULL]
         full = [f"(The memory file {name} was left out: {FULL} than {ROOM // 1024} KiB. Read it.)" for name in out]
         return [*(_text(file) for file in new if _name(file) not in self._sent), *full]
 
     def _look(self, folder: Path, ctx: ToolContext) -> None:
-        """Read the memory of a folder and of those between it and the workspace's."""
+        """Read the memory files of a folder and of its parents inside the workspace."""
         root = next((r for r in ctx.workspace.roots if folder.is_relative_to(r)), None)
         if root is None or folder in self._folders:
             return
@@ -85,7 +85,7 @@ class NestedMemory:
         return f"{folder.relative_to(root)}/" if folder.is_relative_to(root) else f"{folder}/"
 
     def _match(self, path: Path) -> None:
-        """Read the rules that are for this file."""
+        """Read the rules that apply to this file."""
         if not self._rules or not path.is_relative_to(self._sources.root):
             return
         name = path.relative_to(self._sources.root).as_posix()

@@ -1,6 +1,6 @@
-"""Notes that a user adds to the project's memory file with `#`: which file, and the text behind its last line.
+"""Notes that a user adds to the project's memory file with `#`: choose the file and append the text.
 
-The file is replaced whole or not at all, and keeps its encoding and line ends.
+The file is replaced atomically and keeps its encoding and line ends.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ LONGEST = 4_000
 
 
 def parse_note(message: str) -> str:
-    """The note that a message is, "" for any other: one line behind one `#`, no heading, no `#123`, no `#!`."""
+    """Return the note in a message, "" for other messages: one line after one `#`; no heading, no `#123`, no `#!`."""
     if not message.startswith("#") or "\n" in message:
         return ""
     note = message[1:].strip()
@@ -28,7 +28,7 @@ def parse_note(message: str) -> str:
 
 
 def note_file(root: Path, names: Sequence[str]) -> Path:
-    """Where notes of a project go: the first memory file that is there, else the first name."""
+    """Return the file for notes of a project: the first existing memory file, else the first name."""
     for name in names:
         for path in (root / name, root / ".agent" / name, root / ".claude" / name):
             if os.path.lexists(path):
@@ -37,7 +37,7 @@ def note_file(root: Path, names: Sequence[str]) -> Path:
 
 
 def add_note(root: Path, names: Sequence[str], note: str) -> Path:
-    """Add a note to the project's memory; the file. Raises ToolError where that cannot be written."""
+    """Add a note to the project's memory; return the file. Raises ToolError if it cannot be written."""
     words = " ".join("".join(c if c.isprintable() else " " for c in note).split())
     if not words or len(words) > LONGEST:
         raise ToolError(f"A note has 1 to {LONGEST:,} characters; this one has {len(words):,}.")
@@ -49,19 +49,19 @@ def add_note(root: Path, names: Sequence[str], note: str) -> Path:
     before = read_file(real, LIMIT) if os.path.lexists(real) else None
     old = decode_text(before or b"")
     if old is None:
-        raise ToolError(f"{path} is no text file, so no note can be added to it.")
+        raise ToolError(f"{path} is not a text file, so no note can be added to it.")
     replace_file(real, old.encode(with_note(old.content, words)), before)
     return path
 
 
 def change_file(real: Path, before: bytes | None, text: str) -> None:
-    """Write what the user made of the memory file at a resolved path. Raises ToolError where it changed meanwhile."""
+    """Write the user's edit of the memory file at a resolved path. Raises ToolError if the file changed meanwhile."""
     old = decode_text(before or b"") or TextFile("")
     replace_file(real, old.encode(text), before)
 
 
 def with_note(text: str, note: str) -> str:
-    """The text with a note as the last item below the heading for notes, which is added where it is missing."""
+    """Return the text with a note as the last item below the heading for notes, which is added if missing."""
     end = line_end(text)
     lines = text.split(end)
     item = f"- {note}"

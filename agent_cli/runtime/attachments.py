@@ -1,4 +1,4 @@
-"""Images that the command line names, for the first message, and those that a message mentions."""
+"""Images for the first message from the command line, and images that a message mentions."""
 
 from __future__ import annotations
 
@@ -19,20 +19,19 @@ with lazy_imports():
 def attach_images(
     paths: Iterable[str], workspace: Workspace, model: str, takes: frozenset[MediaKind], named: str = "--image: "
 ) -> tuple[Media, ...]:
-    """The images at these paths, made to fit a model. named: how a mistake begins.
+    """Load the images at these paths for a model. named: prefix of error messages.
 
-    Raises UsageError for one that cannot
-    be shown to it."""
+    Raises UsageError for an image that cannot be read, or that the model does not accept.
+    """
     return tuple(_attach(path, workspace, model, takes, named) for path in paths)
 
 
 def attach_mentioned(text: str, context: ToolContext, model: str) -> tuple[Media, ...]:
-    """Return the images that a message mentions as `@path`. Raises UsageError for one the model cannot be shown."""
+    """Return the images that a message mentions as `@path`. Raises UsageError for one the model does not accept."""
     return attach_images(mentioned_images(text, context), context.workspace, model, context.takes, "")
 
 
 def _attach(path: str, workspace: Workspace, model: str, takes: frozenset[MediaKind], named: str) -> Media:
-    # Only who shows an image pays for this.
     if "image" not in takes:
         raise UsageError(
             f"{named}{model} takes no images, as far as is known. Choose a model that does, or set "

@@ -1,6 +1,6 @@
-"""The one place where objects are built and joined: options and settings in, a conversation ready to run out.
+"""Build the object graph: options and settings in, a conversation ready to run out.
 
-Nothing here prints or decides how a run looks; the front ends do. Mistakes are `UsageError`s: one sentence and exit 2.
+Nothing here prints or decides how a run looks; the front ends do. User errors are `UsageError`s: one sentence, exit 2.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ NOT_BEGUN = "Interrupted: the program ended before this finished. It had not beg
 
 
 class Agent:
-    """A conversation with what it was built from. `close` releases the session."""
+    """A conversation with everything it was built from. `close` releases the session."""
 
     def __init__(
         self,
@@ -109,32 +109,32 @@ class Agent:
 
     @property
     def info(self) -> ModelInfo | None:
-        """What the catalog says of it."""
+        """The catalog's entry for the model, if any."""
         return self.chosen.info
 
     def rename(self, named: SessionNamed) -> None:
-        """Call the session something; from any thread. A session in which nothing was said keeps it until then."""
+        """Name the session; callable from any thread. A session without messages stores the name with its first one."""
         self.name, self._unsaid = named.name, named
         self.keep_name()
 
     def keep_name(self) -> None:
-        """Write the name down, once there is something that it is the name of."""
+        """Persist the name once the session has messages."""
         if self._unsaid is not None and self.conversation.history:
             named, self._unsaid = self._unsaid, None
             self.conversation.record(named)
 
     @property
     def unsaved(self) -> str:
-        """Why what was said is not on disk, for as long as it is not; empty where it is, or should not be."""
+        """Why the session could not be saved, as long as that is so; "" if it is, or should not be saved."""
         return self._log.warning if self._log is not None else ""
 
     def begin(self, after: float = 0.0) -> None:
-        """Start what may be made ready beside the prompt, so many seconds from now."""
+        """Start connecting the MCP servers in the background, after so many seconds."""
         if self.mcp is not None:
             self.mcp.servers.begin(after)
 
     def close(self, reason: str = "other") -> None:
-        """End what runs in the background, and release the session. reason: why, for the hooks of SessionEnd."""
+        """Stop background work and release the session. reason: passed to the SessionEnd hooks."""
         try:
             self.conversation.end(reason)
         finally:
@@ -157,7 +157,7 @@ def build_agent(
     attended: bool = False,
     embedded: Embedded = Embedded(),  # noqa: B008 - frozen
 ) -> Agent:
-    """Join everything for one run. embedded: what the program that embeds the agent adds. Raises UsageError."""
+    """Build an agent for one run. embedded: additions of the embedding program. Raises UsageError."""
     settings = layers.settings()
     check_mode(settings.permissions.mode, place.env)
     servers = make_servers(options, place, layers, settings, warn)
@@ -172,7 +172,7 @@ def build_agent(
     context.takes = takes = input_modalities(info, settings)
     attached = attach_images(options.image, workspace, model.name, takes)
     added = load_extensions(options, place, layers, settings, warn)
-    added.join(context)
+    added.install(context)
     tools = list(choose_tools(settings, layers.rules, context, restored, added.tools, embedded.tools))
     guards = []
     if options.json_schema is not None:
@@ -236,7 +236,7 @@ def build_agent(
         turn_options(settings, model, header, tool_specs(tools, context)).but(
             takes=takes,
             context_window=window_of(info, settings),
-            # Where a user sits, what a resumed turn asks is for them; else it is for whoever `--on-ask` names.
+            # With a user present, questions of a resumed turn go to them; otherwise `--on-ask` decides.
             saved=resume_payload(options.but(on_ask="suspend") if attended else options, place, settings, layers.trust),
         ),
         log.record if log is not None else _keep_nothing,
@@ -255,15 +255,15 @@ def build_agent(
     agent = Agent(conversation, place, layers, settings, chosen, header, log, restored, added, commands, memory, joined)
     if joined is not None and not attended:
         try:
-            joined.settle()
-        except BaseException:  # also an interrupt: the session is released; whoever builds it tells why
+            joined.wait_ready()
+        except BaseException:  # also an interrupt: release the session; the caller reports the error
             agent.close()
             raise
     return agent
 
 
 def _broken_off(restored: Restored | None) -> dict[str, Any]:
-    """How calls are answered that were open when an earlier process ended, and which of them."""
+    """Return how to answer calls that were open when an earlier process ended, and which had started."""
     if restored is None or restored.last is not None:
         return {}
     started = restored.started
@@ -295,7 +295,7 @@ def _schema(text: str) -> dict[str, Any]:
 
 
 def turn_options(settings: Settings, model: ResolvedModel, header: Header, specs: tuple[ToolSpec, ...]) -> TurnOptions:
-    """The flat options of a turn, from the settings. Raises UsageError."""
+    """Return the options of a turn from the settings. Raises UsageError."""
     if not 0 <= settings.compact_at <= 1:
         raise UsageError("compact_at is a share of the model's window: a number from 0 to 1, such as 0.92.")
     shared = {name: getattr(settings, name) for name in TurnOptions._fields if name in Settings._fields}
@@ -306,7 +306,7 @@ def turn_options(settings: Settings, model: ResolvedModel, header: Header, specs
 
 
 def resume_payload(options: RunOptions, place: RunEnvironment, settings: Settings, trust: Trust) -> dict[str, Any]:
-    """What a suspended turn is resumed with, as plain data; the rules are added when the turn starts."""
+    """Return what a suspended turn is resumed with, as JSON data; the rules are added when the turn starts."""
     return {
         "settings": to_json(settings),
         "mcp_config": [c for c in options.mcp_config if not c.lstrip().startswith("{")],
@@ -321,4 +321,4 @@ def resume_payload(options: RunOptions, place: RunEnvironment, settings: Setting
 
 
 def _keep_nothing(event: Event) -> None:
-    """The log of a run that keeps nothing."""
+    """Record nothing (the log of a session that is not saved)."""

@@ -1,4 +1,4 @@
-"""Snapshots joined with a conversation. Nothing of them is loaded before the first call that may change files."""
+"""Checkpoints of a conversation. Their code is loaded before the first call that may change files."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _MB = 1_000_000
 
 
 class CheckpointKeeper(ChangeObserver):
-    """Keeps the state around calls."""
+    """Saves the state of files around calls."""
 
     def __init__(self, place: RunEnvironment, settings: Settings, session: str) -> None:
         self._place = place
@@ -70,7 +70,7 @@ class CheckpointKeeper(ChangeObserver):
         try:
             return checkpoints_undo.UndoManager(self.recorder.store).revert(calls, str(self._place.root))
         except (git_store.StoreError, OSError) as error:
-            return f"Nothing was put back: {error}."
+            return f"Nothing was restored: {error}."
 
     def diffs(self, calls: Sequence[str]) -> Sequence[Diff]:
         if self._recorder is None:
@@ -88,7 +88,7 @@ class CheckpointKeeper(ChangeObserver):
         return ""
 
     def close(self) -> None:
-        """Let go of what is old, where something was kept and that is due."""
+        """Prune the store if something was recorded and pruning is due."""
         if self._recorder is None:
             return
         undo, now = self._settings.undo, time.time()
@@ -99,18 +99,18 @@ class CheckpointKeeper(ChangeObserver):
 
 
 def checkpoint_keeper(place: RunEnvironment, settings: Settings, session: str) -> ChangeObserver:
-    """What watches the calls of a session: nothing where nothing is to be kept on the disk."""
+    """Return the observer of a session's calls; one that does nothing if no checkpoints are to be stored."""
     if not settings.undo.keep or not settings.save_sessions:
         return ChangeObserver()
     folder = kept_folder(place)
-    # Looked for here, as most starts have nothing of snapshots to load.
+    # Check here: most starts have no leftovers and need not load the module.
     if os.path.lexists(folder / "restoring"):
         leftovers.remove_at_start(folder)
     return CheckpointKeeper(place, settings, session)
 
 
 def kept_folder(place: RunEnvironment) -> Path:
-    """Where the snapshots of a project are."""
+    """Return the folder of a project's checkpoints."""
     state = state_folder(place.env)
     return state / "snapshots" / SessionStore(state, place.root).folder.name
 
@@ -121,7 +121,7 @@ def store_config(place: RunEnvironment, settings: Settings, session: str) -> Sto
     undo = settings.undo
     bounds = scanner.SizeLimits(round(undo.max_file_mb * _MB), round(undo.max_total_mb * _MB))
     path = place.env.get("PATH", os.defpath)
-    # Of folders in each other the outer one is enough.
+    # Of nested folders the outer one is enough.
     outer = tuple(r for r in roots if not any(r != o and r.is_relative_to(o) for o in roots))
     return checkpoints_store.StoreConfig(
         kept_folder(place), outer or roots, path, str(place.home or ""), session, bounds
@@ -129,8 +129,8 @@ def store_config(place: RunEnvironment, settings: Settings, session: str) -> Sto
 
 
 def undo_manager(place: RunEnvironment, settings: Settings, session: str) -> UndoManager:
-    """Undo and redo in a session of the project. Raises UsageError where nothing can be kept or read."""
+    """Return undo and redo for a session of the project. Raises UsageError if the store cannot be opened."""
     try:
         return checkpoints_undo.UndoManager(checkpoints_store.Store(store_config(place, settings, session)))
     except git_store.StoreError as error:
-        raise UsageError(f"There are no snapshots to undo by: {error}.") from None
+        raise UsageError(f"There are no snapshots for undo: {error}.") from None

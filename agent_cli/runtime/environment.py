@@ -1,4 +1,4 @@
-"""Where a run happens and with which settings: the folders, the layers of settings in order, the flags on top."""
+"""Environment and settings of a run: the folders, the layers of settings in order, the flags on top."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ with lazy_imports():
 def find_place(env: Mapping[str, str], folder: str | os.PathLike[str] | None = None) -> RunEnvironment:
     """Return where a run happens: the folder, by default the working directory, and its workspace.
 
-    Raises UsageError where it is gone, or no folder.
+    Raises UsageError if it is gone, or not a folder.
     """
     try:
         cwd = Path(os.path.realpath(Path.cwd() if folder is None else os.path.expanduser(folder)))
@@ -47,9 +47,9 @@ def find_place(env: Mapping[str, str], folder: str | os.PathLike[str] | None = N
 
 
 def read_settings(options: RunOptions, place: RunEnvironment, mistakes: list[str] | None = None) -> Layers:
-    """All layers in order, the project's as far as it is trusted. Raises UsageError.
+    """Read all layers in order, the project's as far as it is trusted. Raises UsageError.
 
-    mistakes: takes what is wrong in a file or a variable instead, and the rest is read.
+    mistakes: collects errors in files and variables instead of raising them; the rest is read.
     """
     layers = Layers(mistakes)
     try:
@@ -81,7 +81,7 @@ def _add_own_files(layers: Layers, place: RunEnvironment) -> None:
 
 
 def evaluate_project_trust(layers: Layers, place: RunEnvironment, patterns: Iterable[str], *, by_flag: bool) -> None:
-    """Find out how the project stands with the user. Raises UsageError for a pattern that is none."""
+    """Set the trust of the project. Raises UsageError for an invalid pattern."""
     if place.root == place.home:
         layers.trust = Trust(str(place.root), "trusted", "your home folder")
         return
@@ -96,7 +96,7 @@ def evaluate_project_trust(layers: Layers, place: RunEnvironment, patterns: Iter
 
 
 def _add_project(layers: Layers, options: RunOptions, place: RunEnvironment) -> None:
-    """Read the project's files with the voice that its standing gives them."""
+    """Read the project's files with the rights that its trust gives them."""
     voice: Origin = "trusted" if layers.trust.trusted else "project"
     for name in ("settings.json", "settings.local.json"):
         add_claude_settings(layers, place.root / ".claude" / name, voice)
@@ -119,7 +119,7 @@ def _add_project(layers: Layers, options: RunOptions, place: RunEnvironment) -> 
 
 
 def _trusted(layers: Layers, options: RunOptions, place: RunEnvironment) -> tuple[str, ...]:
-    """What the user's own layers say about trust; they are all asked before the project is read."""
+    """Return the patterns of trusted folders from the user's own layers, before the project is read."""
     own = list(layers.settings().trusted)
     if options.settings:
         named = Layers()
@@ -132,37 +132,37 @@ def _trusted(layers: Layers, options: RunOptions, place: RunEnvironment) -> tupl
 def memory_sources(
     place: RunEnvironment, settings: Settings, trust: Trust, readable: Callable[[Path], bool] | None
 ) -> Sources:
-    """Where memory files are looked for here. readable: whether a file may be shown without a question."""
+    """Return where memory files are searched. readable: returns True if a file may be shown without a question."""
     own = own_folders(place.home, place.env.get("XDG_CONFIG_HOME", ""))
     return Sources(place.cwd, place.root, settings.memory_files, place.home, own, trust.outside, readable)
 
 
 def remember_trust(place: RunEnvironment, shown: dict[str, str] | None) -> str:
-    """Keep the user's yes to the project; "" or why it cannot be kept.
+    """Store the user's trust in the project; return "" or why that failed.
 
-    shown: the project's files (see `project_files`) when the user was shown what it brings.
+    shown: the project's files (see `project_files`) at the time when the user was shown what it brings.
     """
     return grant_trust(place.root, state_folder(place.env), shown)
 
 
 def project_files(place: RunEnvironment) -> dict[str, str] | None:
-    """The project's files that would take effect, with their fingerprints; None where there are too many."""
+    """Return fingerprints of the project's files that would take effect; None if there are too many."""
     return fingerprints(place.root)
 
 
 def untrusted_notice(layers: Layers) -> str:
-    """The one line about what was not loaded for lack of trust."""
+    """Return the one-line notice about settings that were not loaded for lack of trust."""
     sources: dict[str, list[str]] = {}
     for held in layers.held:
         sources.setdefault(os.path.relpath(held.source, layers.trust.root), []).append(held.key)
     phrases = [f"{source} ({', '.join(keys)})" for source, keys in sources.items()]
     what = shorten("; ".join([*phrases, *layers.trust.brings]), 400)
     how = "has changed since you trusted it" if layers.trust.state == "changed" else "is not trusted"
-    return f"{layers.trust.root} {how}, and this was left out: {what}. --trust lets it count; see agent trust --show"
+    return f"{layers.trust.root} {how}, and this was left out: {what}. --trust loads it; see agent trust --show"
 
 
 def _check_bypass(layers: Layers, options: RunOptions) -> None:
-    """Raises SettingsError where nobody asked for bypassPermissions on this very command line."""
+    """Raise SettingsError for bypassPermissions from anywhere but this very command line."""
     origin = layers.origins.get("permissions.mode", "")
     asked = {"the command line", "--settings", *(str(Path(os.path.expanduser(text))) for text in options.settings)}
     if layers.settings().permissions.mode == "bypassPermissions" and origin not in asked:
@@ -173,7 +173,7 @@ def _check_bypass(layers: Layers, options: RunOptions) -> None:
 
 
 def _check_examples(layers: Layers, place: RunEnvironment) -> None:
-    """Raises SettingsError for a rule that does not cover what it says of itself."""
+    """Raise SettingsError for a rule that does not match its own examples."""
     if not any(rule.match or rule.not_match for rule in layers.rules):
         return
     if mistakes := rule_examples.check_examples(layers.rules, place.cwd, place.home or place.cwd):
@@ -191,7 +191,7 @@ def _add_settings_option(layers: Layers, text: str, place: RunEnvironment) -> No
 
 
 def add_flags(layers: Layers, options: RunOptions, place: RunEnvironment) -> None:
-    """Add the settings and rules that the command line gives. Raises UsageError."""
+    """Add the settings and rules of the command line. Raises UsageError."""
     try:
         for flag, data in _overrides(options):
             layers.add(data, flag, place.root)
@@ -200,7 +200,7 @@ def add_flags(layers: Layers, options: RunOptions, place: RunEnvironment) -> Non
 
 
 def _overrides(options: RunOptions) -> list[tuple[str, dict[str, Any]]]:
-    """The settings among the flags, as plain data: the rules of each flag by its name, then all the rest."""
+    """Return the settings among the flags: the rules of each flag by its name, then all others."""
     data: dict[str, Any] = {}
     for name, (flag, _) in flags().items():
         value = getattr(options, name)
@@ -235,7 +235,7 @@ def _split_names(values: tuple[str, ...]) -> list[str]:
 
 
 def check_mode(mode: str, env: Mapping[str, str]) -> None:
-    """Raises UsageError for a mode that is refused here."""
+    """Raise UsageError for a mode that is refused in this environment."""
     if mode == "bypassPermissions" and hasattr(os, "geteuid") and os.geteuid() == 0 and not _contained(env):
         raise UsageError(
             "bypassPermissions is refused for root outside a container; set IS_SANDBOX=1 if this machine is a sandbox."
@@ -249,7 +249,9 @@ def _contained(env: Mapping[str, str]) -> bool:
 
 
 def has_changes(place: RunEnvironment, layers: Layers) -> bool:
-    """Whether git has anything to commit in the project; no, too, where it may not be asked. It takes a moment."""
+    """Return True if git has changes to commit in the project; False, too, if git may not run there. This takes a
+    moment.
+    """
     try:
         git = use.git_to_read(place.root, place.env, layers.trust.git_use)
         return bool(git.run("status", "--porcelain", "--untracked-files=normal", seconds=5.0).strip())
@@ -258,7 +260,7 @@ def has_changes(place: RunEnvironment, layers: Layers) -> bool:
 
 
 def git_would_start(place: RunEnvironment, layers: Layers) -> str:
-    """What git would run of a project that is not trusted if the user's own git were started; "" for nothing."""
+    """Describe what the user's own git would run of an untrusted project; "" for nothing."""
     if layers.trust.trusted:
         return ""
     found = standing.look_at_repository(place.root)

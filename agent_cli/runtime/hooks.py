@@ -1,4 +1,4 @@
-"""The hooks of a conversation, joined from settings, the project's standing and the session."""
+"""Build the hooks of a conversation from settings, trust and session."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from agent_cli.config.layers import Layers
 from agent_cli.config.schema import Settings
 from agent_cli.core.events import Event
 from agent_cli.core.hook_events import HookEvent
-from agent_cli.core.hooks import NO_HOOKS, Again, Hook, HookResult, Hooks
+from agent_cli.core.hooks import NO_HOOKS, Hook, HookResult, Hooks, RefreshFields
 from agent_cli.core.place import RunEnvironment
 from agent_tools.base import Effect, ToolContext
 from agent_tools.cancel import CancelToken
@@ -30,7 +30,7 @@ with lazy_imports():
 
 
 class LazyHooks:
-    """The hooks of a conversation, of which nothing is loaded before the first step that one of them is for."""
+    """The hooks of a conversation, loaded at the first step that one of them matches."""
 
     def __init__(self, hooks: tuple[Hook | PythonHook, ...], make: Callable[[], HookRegistry]) -> None:
         self._events = {hook.event for hook in hooks}
@@ -44,7 +44,7 @@ class LazyHooks:
         return event in self._events and self.table.wants(event, subject)
 
     def run(
-        self, event: HookEvent, data: Mapping[str, Any], cancel: CancelToken, again: Again | None = None
+        self, event: HookEvent, data: Mapping[str, Any], cancel: CancelToken, again: RefreshFields | None = None
     ) -> Generator[Event, None, HookResult]:
         return (yield from self.table.run(event, data, cancel, again))
 
@@ -60,7 +60,7 @@ class LazyHooks:
 
 
 def active_hooks(settings: Settings, layers: Layers) -> tuple[Hook, ...]:
-    """Those that run: a project's only while it is trusted."""
+    """Return the hooks that run: a project's only while it is trusted."""
     if settings.disable_hooks:
         return ()
     return tuple(hook for hook in settings.hooks if hook.own or layers.trust.trusted)
@@ -76,13 +76,14 @@ def make_hooks(
     model: Callable[[], str] = lambda: "",
     functions: tuple[PythonHook, ...] = (),
 ) -> Hooks:
-    """Return what a conversation runs at named steps.
+    """Return the hooks of a conversation.
 
-    session: its id, and its log where it is stored. asked: somebody answers questions. model: the session's, which
-    judges conditions where the settings name no small one; "" for that of the settings. functions: hooks in Python, of
-    the program that embeds the agent; they run after the configured ones.
+    session: its ID, and its log if it is stored.
+    asked: somebody can answer questions, now or later.
+    model: returns the session's model, which evaluates conditions if the settings name no small model.
+    functions: Python hooks of an embedding program; they run after the configured ones.
 
-    The user's own hooks get their environment as it is; a project's what commands get, without keys.
+    The user's own hooks get the full environment; a project's hooks get that of commands, without keys.
     """
     hooks = active_hooks(settings, layers)
     if not hooks and not functions:

@@ -1,4 +1,4 @@
-"""MCP servers joined with a session: which are started, when they are waited for, and what of them it is given."""
+"""MCP servers of a session: which to start, when to wait for them, and what they add to it."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ with lazy_imports():
     from agent_tools.shell import env as shell_env  # with the shell
 
 FINDERS = ("ToolSearch", "UseTool")
-# So long the first message in a terminal waits for servers; what comes later is found by ToolSearch.
+# How long the first message in a terminal waits for servers; tools of slower ones are found by ToolSearch.
 ATTENDED_WAIT = 3.0
 WORDS = {"ready": "connected", "starting": "pending", "waiting": "pending", "unapproved": "needs-approval",
          "login": "needs-auth"}  # fmt: skip
 
 
 def declares_servers(options: RunOptions, place: RunEnvironment, layers: Layers) -> bool:
-    """Whether there is anything to look at; all that a run without servers pays for."""
+    """Return True if any server may be declared; the only cost for a run without servers."""
     if options.mcp_config or (layers.servers and not options.strict_mcp_config):
         return True
     own_only = options.bare or options.strict_mcp_config or not layers.trust.trusted
@@ -52,7 +52,7 @@ def declares_servers(options: RunOptions, place: RunEnvironment, layers: Layers)
 def make_servers(
     options: RunOptions, place: RunEnvironment, layers: Layers, settings: Settings, warn: Callable[[str], None]
 ) -> Servers | None:
-    """The servers of a run, not begun yet; None where none is declared. Raises UsageError."""
+    """Return the servers of a run, not started yet; None if none are declared. Raises UsageError."""
     if not declares_servers(options, place, layers):
         return None
     found, problems = config.find_servers(options, place, layers)
@@ -64,7 +64,7 @@ def make_servers(
 
 
 def make_setup(options: RunOptions, place: RunEnvironment, settings: Settings, warn: Callable[[str], None]) -> Any:
-    """What servers are started with."""
+    """Return the settings that servers are started with."""
     extra = tuple(place.cwd / os.path.expanduser(d) for d in settings.permissions.additional_directories)
     return server_state.ServerSettings(
         env=place.env,
@@ -81,23 +81,23 @@ def make_setup(options: RunOptions, place: RunEnvironment, settings: Settings, w
 
 
 def logins_folder(place: RunEnvironment) -> Path:
-    """Where logins to servers are kept."""
+    """Return the folder of the logins to servers."""
     return state_folder(place.env) / "mcp-logins"
 
 
 def approvals_of(place: RunEnvironment, warn: Callable[[str], None] = lambda text: None) -> Approvals:
-    """What the user agreed to about servers. warn: told where nothing in that file is believed."""
+    """Return the user's approvals of servers. warn: called if that file is not trustworthy."""
     return mcp_approvals.Approvals(state_folder(place.env), place.root, warn)
 
 
 def server_environment(place: RunEnvironment, settings: Settings) -> dict[str, str]:
-    """What a server's process is given beside what is declared for it: as a command, no secrets."""
+    """Return a server's environment, apart from what is declared for it: that of commands, without secrets."""
     env = secret_patterns.without_secrets(place.env, settings.shell.env_pass)
     return {name: value for name, value in env.items() if name not in shell_env.STARTUP}
 
 
 def unapproved(options: RunOptions, place: RunEnvironment, layers: Layers) -> list[tuple[DeclaredServer, str]]:
-    """The project's servers that wait for the user's yes, each with what stands against it. Raises UsageError."""
+    """Return the project's servers that need the user's approval, each with why. Raises UsageError."""
     if options.trust or not declares_servers(options, place, layers):
         return []
     found, _ = config.find_servers(options, place, layers)
@@ -108,7 +108,7 @@ def unapproved(options: RunOptions, place: RunEnvironment, layers: Layers) -> li
 
 
 class SessionServers:
-    """The servers of one session, joined with its conversation."""
+    """The servers of one session."""
 
     def __init__(
         self,
@@ -121,7 +121,7 @@ class SessionServers:
         chosen: ChosenModel,
         warn: Callable[[str], None],
     ) -> None:
-        """tools, commands: those of the session, to which what the servers bring is added. rules: the session's."""
+        """tools, commands: of the session, extended by those of the servers. rules: the session's."""
         self.servers = servers
         self._conversation = conversation
         self._tools, self._own_tools = tools, dict(tools)
@@ -132,29 +132,29 @@ class SessionServers:
         self._warn = warn
         self._settled = False
         servers.offered = self._offered
-        servers.changed = self._give
+        servers.changed = self._publish
         conversation.expanders.append(self.expand)
-        conversation.preparations.append(self.settle)
+        conversation.preparations.append(self.wait_ready)
 
     def _offered(self, name: str) -> bool:
-        """Whether a tool may be used at all in this session."""
+        """Return True if a tool may be used in this session at all."""
         if names_tool(self._denied, name):
             return False
         wanted = self._settings.tools
         return wanted is None or "default" in wanted or names_tool(wanted, name)
 
-    def _give(self) -> None:
-        """Let the session call what is there now, and use its prompts. On any thread: each is replaced as a whole."""
+    def _publish(self) -> None:
+        """Publish the available tools and prompts to the session. Thread-safe: each mapping is replaced as a whole."""
         finders = {name: tool for name, tool in self._tools.items() if name in FINDERS}
         self._tools.replace({**self._own_tools, **finders, **self.servers.tools()})
         prompts: dict[str, Any] = {}
         if any(server.prompts for server in self.servers.all.values()):
             prompts.update(resources.prompts_of(self.servers.all))
-        # Without prompts nothing is copied: the commands that are shipped are read when they are first looked at.
+        # Without prompts nothing is copied: the built-in commands are read on first use.
         self._commands.replace({**self._own_commands, **prompts} if prompts else self._own_commands)
 
-    def settle(self) -> None:
-        """Before a turn: the first time decide what is sent with every request. Raises nothing."""
+    def wait_ready(self) -> None:
+        """Prepare the servers before a turn: on the first call, decide what every request contains. Never raises."""
         settings = self._settings.mcp
         if not self._settled:
             self._settled = True
@@ -167,22 +167,22 @@ class SessionServers:
             self._send(self.servers.sent(settings.tool_search, settings.schema_share, window))
         else:
             self.servers.come_back(ATTENDED_WAIT)
-        self.tell()
+        self.report_changes()
 
     def _send(self, tools: Iterable[Tool[Any]]) -> None:
         conversation, listed = self._conversation, list(tools)
         self._tools.replace({**self._tools, **{tool.name: tool for tool in listed}})
-        self._give()
+        self._publish()
         specs = tool_specs(listed, conversation.deps.context)
         conversation.options = conversation.options.but(tools=(*conversation.options.tools, *specs))
 
-    def tell(self) -> None:
-        """Say what has happened to servers since."""
+    def report_changes(self) -> None:
+        """Report changes of server states since the last call."""
         for text in self.servers.news():
             self._warn(text)
 
     def expand(self, text: str) -> str:
-        """The message with the resources of servers that it mentions. Raises ToolError, CancelledError."""
+        """Return the message with the server resources that it mentions. Raises ToolError, CancelledError."""
         if "@" not in text:
             return text
         conversation = self._conversation
@@ -194,5 +194,5 @@ class SessionServers:
         return expanded
 
     def states(self) -> tuple[tuple[str, str], ...]:
-        """Each server with a word for how it stands, as stream-json says it."""
+        """Return each server with its state, in the words of stream-json."""
         return tuple((name, WORDS.get(s.status, s.status)) for name, s in self.servers.all.items())

@@ -1,4 +1,4 @@
-"""Models made ready: chosen by name, their wires opened when they are needed, their calls priced and written down."""
+"""Create model clients: chosen by name, connected on first use, with prices and optional request logs."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ with lazy_imports():
     )
     from agent_tools.net import http  # HTTP and TLS, which a script does without
 
-# A model on this machine may read a long prompt for many minutes; where its server ends, the connection ends too.
+# A local model may read a long prompt for many minutes; if its server stops, the connection ends, too.
 LOCAL_IDLE_SECONDS = 1800.0
 
 
 def choose_model(name: str | None, settings: Settings, place: RunEnvironment) -> ResolvedModel:
-    """The model to use: the one named, or what is found. Raises UsageError."""
+    """Resolve the named model, or find one. Raises UsageError."""
     try:
         if not name:
             name = discover.default_model(place.env)
@@ -56,13 +56,13 @@ def wire_api_of(settings: Settings) -> Callable[[str], WireApi]:
 
 
 def pricing(model: ResolvedModel, info: ModelInfo | None) -> Callable[[Usage], Usage]:
-    """What adds the cost to a model call's usage; a script costs nothing."""
+    """Return the function that adds the cost to a model call's usage; a script costs nothing."""
     return (lambda usage: usage) if model.wire == "scripted" else (lambda usage: price(info, usage))
 
 
 def check_price(model: ResolvedModel, info: ModelInfo | None, settings: Settings) -> None:
-    """Raises UsageError where a budget in dollars could not hold, because the price of the model is not known."""
-    # OpenRouter reports what each call cost.
+    """Raise UsageError if a budget in dollars cannot be enforced because the model's price is unknown."""
+    # OpenRouter reports the cost of each call.
     known = model.wire == "scripted" or model.provider == "openrouter" or (info and (info.local or info.prices))
     if settings.max_cost and not known and not settings.allow_unknown_cost:
         raise UsageError(
@@ -72,29 +72,32 @@ def check_price(model: ResolvedModel, info: ModelInfo | None, settings: Settings
 
 
 class ChosenModel:
-    """The model that a session uses; the user may change it. resolved: what was found for its name; info: what the
-    catalog says of it."""
+    """The model of a session, which the user may change.
+
+    resolved: the resolved name.
+    info: its catalog entry, if any.
+    """
 
     def __init__(self, name: str | None, settings: Settings, place: RunEnvironment) -> None:
-        """Raises UsageError."""
+        """Raise UsageError if the model cannot be resolved."""
         self._settings = settings
         self._place = place
         self.change(name)
 
     def change(self, name: str | None) -> None:
-        """Use another one from now on. Raises UsageError; nothing has changed then."""
+        """Switch to another model. Raises UsageError; nothing has changed then."""
         resolved = choose_model(name, self._settings, self._place)
         info = lookup(resolved.provider, resolved.model)
         check_price(resolved, info, self._settings)
         self.resolved, self.info = resolved, info
 
     def label(self) -> str:
-        """The name that people use."""
+        """The name shown to users."""
         return self.resolved.name
 
 
 def input_modalities(info: ModelInfo | None, settings: Settings) -> frozenset[MediaKind]:
-    """What a model can be shown beside text: as the catalog says, else as the settings do."""
+    """Return the media a model accepts: from the catalog, else from the settings."""
     says: dict[MediaKind, bool | None] = {"image": None, "pdf": None}
     if info is not None:
         says = {"image": info.vision, "pdf": info.pdf}
@@ -102,13 +105,13 @@ def input_modalities(info: ModelInfo | None, settings: Settings) -> frozenset[Me
 
 
 def window_of(info: ModelInfo | None, settings: Settings) -> int | None:
-    """How many tokens a model takes: as the catalog says, and not more than the settings do; None: not known."""
+    """Return the context window in tokens: the catalog's, limited by the settings; None if unknown."""
     known = [size for size in (info.context_window if info else None, settings.context_window) if size]
     return min(known, default=None)
 
 
 class _LazyClient:
-    """A wire that is opened with its first request: until then nobody pays for HTTP and TLS."""
+    """A model client that is opened with its first request, which defers loading HTTP and TLS."""
 
     def __init__(self, opened: Callable[[], ModelClient]) -> None:
         self._opened = opened
@@ -121,7 +124,7 @@ class _LazyClient:
 
 
 def open_client(model: ResolvedModel, settings: Settings) -> ModelClient:
-    """The wire of a model, opened with its first request. Raises UsageError for a script that cannot be read."""
+    """Return a model's client, opened with its first request. Raises UsageError for a script that cannot be read."""
 
     def opened() -> ModelClient:
         idle = settings.idle_timeout
@@ -141,7 +144,7 @@ def open_client(model: ResolvedModel, settings: Settings) -> ModelClient:
 def debugged(
     transport: ModelClient, model: ResolvedModel, place: RunEnvironment, header: Header, warn: Callable[[str], None]
 ) -> ModelClient:
-    """The wire with its requests and responses written down, without secrets."""
+    """Wrap a client so that its requests and responses are logged, without secrets."""
     folder = state_folder(place.env) / "debug"
     path = folder / f"{header.session_id}.jsonl"
     try:
@@ -155,7 +158,7 @@ def debugged(
 
 
 def lazy_model(name: str, settings: Settings, place: RunEnvironment) -> Callable[[], ModelHandle]:
-    """A further model, made ready when it is needed. Calling it raises ModelError where that cannot be."""
+    """Return a function that opens a further model. Calling it raises ModelError if that fails."""
 
     def opened() -> ModelHandle:
         try:

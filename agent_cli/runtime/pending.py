@@ -1,8 +1,8 @@
-"""Turns to be resumed: found in the sessions of a project, decided where they wait for a user, and continued.
+"""Suspended turns: find them in a project's sessions, record decisions, and resume them.
 
-A decision is a record of the session like any other, written under the session's lock. The turn goes on when the last
-open call is decided, in a process of its own perhaps days later, with the settings, rules, folders and the budget that
-it was suspended with. An approval holds for what was shown; what has changed since is proposed again.
+A decision is a record of the session like any other, written under the session's lock. The turn continues when the last
+open call is decided, in its own process and perhaps days later, with the settings, rules, folders and budget that it
+was suspended with. An approval holds for what was shown; if that changed since, the user is asked again.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ _DECIDED |= {"undo": "undone", "cancel": "cancelled"}
 
 
 def pending_sessions(store: SessionStore) -> dict[str, list[dict[str, Any]]]:
-    """Session id to what waits in it, the latest changed session first."""
+    """Return what is pending by session ID, the latest changed session first."""
     found = {}
     for glanced in glances(store.folder):
-        # Most sessions have ended, which is seen without rebuilding them.
+        # Most sessions have ended, which is visible without rebuilding them.
         if glanced.ended not in ("waiting", "open"):
             continue
         try:
@@ -57,8 +57,9 @@ def pending_sessions(store: SessionStore) -> dict[str, list[dict[str, Any]]]:
 
 
 def pending_of(restored: Restored) -> list[dict[str, Any]]:
-    """What waits in a session as plain data: what the user has to decide, in the order of the calls, then what they
-    decided and is not carried out yet, with `decided`: the decision in words."""
+    """Return what is pending in a session as JSON data: open decisions in the order of the calls, then decisions that
+    are not carried out yet, with `decided`: the decision in words.
+    """
     waiting = restored.waiting
     if waiting is None:
         return []
@@ -71,14 +72,14 @@ def pending_of(restored: Restored) -> list[dict[str, Any]]:
 
 
 def _decision(waiting: WaitingTurn, call_id: str) -> str:
-    """What the user decided about a call, in one word."""
+    """Return the user's decision about a call, in one word."""
     found, said = waiting.decisions.get(call_id), waiting.answers.get(call_id)
     word = found.decision if found is not None else said.verdict if said is not None else ""
     return _DECIDED.get(word, word)
 
 
 def opened_in(store: SessionStore, session_id: str) -> str:
-    """The process that has the session open, in words; empty where none has."""
+    """Describe the process that has the session open; "" for none."""
     path = store.path(session_id)
     return (holder(path) or "another process") if is_open(path) else ""
 
@@ -88,7 +89,7 @@ def project_store(place: RunEnvironment) -> SessionStore:
 
 
 class RecordedApprover:
-    """The user's decisions as approver and asker of the resumed turn; the rest goes to those it is given."""
+    """Approver and asker of a resumed turn: recorded decisions first, then the given ones."""
 
     def __init__(self, waiting: WaitingTurn, approver: Approver, asker: Asker) -> None:
         self._waiting = waiting
@@ -96,7 +97,7 @@ class RecordedApprover:
         self._asker = asker
 
     def recorded(self, asked: ApprovalRequested | QuestionAsked) -> bool:
-        """Whether the user has decided this already."""
+        """Return True if the user has already decided this."""
         if isinstance(asked, ApprovalRequested):
             found = self._waiting.decisions.get(asked.call_id)
             return found is not None and found.binding == asked.binding
@@ -110,7 +111,7 @@ class RecordedApprover:
         return Approve(rule=found.rule) if found.decision == "approve" else Reject(found.reason)
 
     def rejected(self, call_id: str) -> str:
-        """Why the user rejected a call; empty where they did not, or gave no reason."""
+        """Return the user's reason for rejecting a call; "" if they did not, or gave none."""
         found = self._waiting.decisions.get(call_id)
         return found.reason if found is not None and found.decision == "reject" else ""
 
@@ -132,10 +133,11 @@ def reopen(
     attended: bool = False,
     embedded: Embedded = Embedded(),  # noqa: B008 - frozen
 ) -> Agent:
-    """The agent of a suspended session, as it was saved with its turn. Raises UsageError.
+    """Rebuild the agent of a suspended session as it was saved. Raises UsageError.
 
-    answering: who answers further questions, by the saved `--on-ask`. embedded: see `build_agent`. The session is
-    locked when this returns; its `restored.waiting` was read under the lock.
+    answering: returns who answers further questions, given the saved `--on-ask`. embedded: see `build_agent`. The
+    session
+    is locked on return; its `restored.waiting` was read under the lock.
     """
     for _ in range(_TRIES):
         restored = load(session_id, place)
@@ -151,7 +153,7 @@ def reopen(
 
 
 def _saved(restored: Restored) -> Mapping[str, Any]:
-    """What the turn that can be resumed was saved with; empty where there is none."""
+    """Return the saved state of the turn that can be resumed; empty for none."""
     turn = restored.waiting or restored.interrupted
     return turn.saved if turn is not None else {}
 
@@ -181,12 +183,12 @@ def _reopen(
     layers = saved_layers(saved, place)
     if saved and not chosen.bare:
         today = read_settings(chosen, place)
-        # Servers are declared with their secrets, which are not saved with a turn.
+        # Server declarations contain secrets, which are not saved with a turn.
         layers.servers = today.servers
-        # What was denied meanwhile is denied; nothing else of today's rules counts in a turn that began before.
+        # Deny rules added since apply; no other rule of today applies to a turn that began before.
         layers.rules += [rule for rule in today.rules if rule.list == "deny" and rule not in layers.rules]
     if saved:
-        # The mode stays the turn's own: the user is asked under the mode that the call was made in.
+        # The turn's own mode stays: the user is asked under the mode that the call was made in.
         add_flags(layers, options.but(permission_mode=None), place)
     try:
         agent = build_agent(chosen, place, layers, approver, warn, asker=asker, attended=attended, embedded=embedded)
@@ -201,12 +203,12 @@ def _reopen(
 
 
 def restore_suspended(agent: Agent, waiting: WaitingTurn, approver: Approver, asker: Asker) -> None:
-    """Give an agent the mode, the grants and the decisions of the turn that it is about to resume."""
+    """Restore the mode, the grants and the decisions of the turn that an agent is about to resume."""
     decided = RecordedApprover(waiting, approver, asker)
     deps = agent.conversation.deps = agent.conversation.deps.but(
         approver=decided.approve, asker=decided.answer, recorded=decided.recorded, rejected=decided.rejected
     )
-    agent.conversation.kept = waiting.kept
+    agent.conversation.suspended_state = waiting.kept
     for call_id, messages in waiting.nested.items():
         seen, shell = waiting.nested_seen.get(call_id), waiting.nested_shell.get(call_id)
         window = Window(waiting.nested_compactions.get(call_id, ()))
@@ -219,7 +221,7 @@ def restore_suspended(agent: Agent, waiting: WaitingTurn, approver: Approver, as
 
 
 def refuse_fork(options: RunOptions, settings: Settings, place: RunEnvironment) -> None:
-    """Raise UsageError for a copy of a session that waits for the user: what is asked is asked in one place."""
+    """Raise UsageError for a fork of a suspended session: a question is asked in one place only."""
     store = project_store(place)
     _, restored = open_session(options, settings, store, lambda text: None)
     if restored is not None and restored.waiting is not None:
@@ -230,7 +232,7 @@ def refuse_fork(options: RunOptions, settings: Settings, place: RunEnvironment) 
 
 
 def load(session_id: str, place: RunEnvironment) -> Restored:
-    """Raises UsageError."""
+    """Load a session. Raises UsageError."""
     try:
         return project_store(place).load(session_id)
     except SessionNotFoundError as error:
@@ -238,7 +240,7 @@ def load(session_id: str, place: RunEnvironment) -> Restored:
 
 
 def saved_layers(saved: Mapping[str, Any], place: RunEnvironment) -> Layers:
-    """The settings and rules that were saved with a turn, and how its project stands now. Raises UsageError."""
+    """Return the settings and rules saved with a turn, with the present trust of its project. Raises UsageError."""
     layers = Layers()
     if saved:
         layers.take(from_json(Settings, saved["settings"]), [from_json(Rule, r) for r in saved["rules"]])
@@ -248,7 +250,7 @@ def saved_layers(saved: Mapping[str, Any], place: RunEnvironment) -> Layers:
 
 
 def saved_place(saved: Mapping[str, Any], place: RunEnvironment) -> RunEnvironment:
-    """Where the turn ran. Raises UsageError where that folder is gone."""
+    """Return where the turn ran. Raises UsageError if that folder is gone."""
     if not saved:
         return place
     cwd = Path(saved["cwd"])
@@ -258,7 +260,7 @@ def saved_place(saved: Mapping[str, Any], place: RunEnvironment) -> RunEnvironme
 
 
 def decide(agent: Agent, waiting: WaitingTurn, call_id: str, decision: str, *, text: str = "", mode: str = "") -> None:
-    """Record the user's decision about one open call of a waiting turn, which fits what was asked."""
+    """Record the user's decision about one open call of a suspended turn; it must fit the question."""
     record = agent.conversation.record
     if (request := waiting.requests.get(call_id)) is not None:
         verdict = ApprovalResolved(
@@ -288,9 +290,9 @@ def decide(agent: Agent, waiting: WaitingTurn, call_id: str, decision: str, *, t
 
 
 def read_answers(questions: Sequence[Mapping[str, Any]], words: Sequence[str]) -> str:
-    """The text that goes to the model, a line for each question. Raises UsageError.
+    """Return the answers as text for the model, one line per question. Raises UsageError.
 
-    words: one for each question; for a single question they are one answer.
+    words: one per question; for a single question all of them are one answer.
     """
     if len(questions) == 1:
         words = [" ".join(words)]
@@ -303,7 +305,7 @@ def read_answers(questions: Sequence[Mapping[str, Any]], words: Sequence[str]) -
 
 
 def _chosen_option(question: Mapping[str, Any], text: str) -> str:
-    """The option that a label or a number names, several where that is allowed; else the text itself."""
+    """Return the option that a label or a number names (several if allowed), else the text itself."""
     text = text.strip()
     if not text:
         raise UsageError(f'An answer is empty: "{escape_controls(str(question["question"]))}". See: agent pending')
@@ -319,6 +321,6 @@ def _chosen_option(question: Mapping[str, Any], text: str) -> str:
     if all(1 <= number <= len(labels) for number in numbers):
         return ", ".join(labels[number - 1] for number in numbers)
     if any(c.isdigit() for label in labels for c in label):
-        # Where the options are about numbers, so may be an answer of one's own.
+        # If the options are about numbers, so may be a free answer.
         return text
     raise UsageError(f"There is no option {text}: choose 1 to {len(labels)}, or answer in words. See: agent pending")

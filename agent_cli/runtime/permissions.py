@@ -1,6 +1,6 @@
-"""The gate of a conversation, joined from settings, rules and the project's standing.
+"""Build the permission policy of a conversation from settings, rules and trust.
 
-What commands may touch in the sandbox, from the settings and the place of a run.
+Also builds the sandbox of commands, from the settings and the environment of a run.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from agent_tools.sandbox.profile import Profile
 
 with lazy_imports():
-    from agent_cli.permissions import rule_store  # only where a user may say so
+    from agent_cli.permissions import rule_store  # only with a user present
     from agent_tools.sandbox import (
         domains,  # few settings have domains
         profile,
@@ -44,9 +44,9 @@ def make_policy(
     *,
     answered: bool,
 ) -> Policy:
-    """The gate of a conversation; it also says how the commands of `context` are to run.
+    """Build the policy of a conversation; also sets how the commands of `context` run.
 
-    answered: there is somebody to answer a question, now or later.
+    answered: somebody can answer a question, now or later.
     """
     sandbox, asked = context.supplied(SandboxRunner), settings.sandbox
     confined = None
@@ -77,14 +77,14 @@ def make_policy(
 
 
 def rule_saver(options: RunOptions, place: RunEnvironment, layers: Layers) -> Callable[[str], str] | None:
-    """What saves a rule for the project; None where it would not count there."""
+    """Return the function that saves a rule for the project; None if it would have no effect there."""
     if options.bare or place.root == place.home:
         return None
     return rule_store.saver(layers.trust, state_folder(place.env))
 
 
 def make_confinement(workspace: Workspace, settings: Settings, place: RunEnvironment) -> SandboxRunner | None:
-    """The sandbox of a conversation, as the settings say; None where they say that there is none. Raises UsageError."""
+    """Return the sandbox that the settings describe; None if they switch it off. Raises UsageError."""
     asked = settings.sandbox
     if asked.mode == "off":
         return None
@@ -98,7 +98,7 @@ def make_confinement(workspace: Workspace, settings: Settings, place: RunEnviron
 
 
 def _check(settings: Settings) -> None:
-    """Raises UsageError for what no pattern of a host, no pattern of a command and no port is."""
+    """Raise UsageError for invalid host patterns, command patterns and ports."""
     asked = settings.sandbox
     try:
         if asked.domains:
@@ -118,7 +118,7 @@ def _check(settings: Settings) -> None:
 def sandbox_profile(
     workspace: Workspace, settings: Settings, place: RunEnvironment, *, temp: Path | None = None, network: bool = False
 ) -> Profile:
-    """The profile for the next command. temp: the session's private directory. network: this command was allowed it."""
+    """Return the profile for the next command. temp: the session's private folder. network: this command may use it."""
 
     # Most runs put nothing into a sandbox.
     def paths(texts: tuple[str, ...]) -> list[Path]:

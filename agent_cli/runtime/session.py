@@ -1,6 +1,6 @@
-"""The session of a run: opened, gone on with, forked or begun; what stays fixed in it.
+"""Open, resume, fork or create the session of a run, with its fixed header.
 
-Mistakes are `UsageError`s: one sentence and exit 2.
+User errors are `UsageError`s: one sentence, exit 2.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from agent_tools.base import Tool
 from agent_tools.lazy import lazy_imports
 
 with lazy_imports():
-    from agent_cli.session import search  # only to go on with one that is named
+    from agent_cli.session import search  # only to resume a named session
 
 # Seconds to wait for another process that has a session open, which may be about to end.
 PATIENCE = 5.0
@@ -44,7 +44,7 @@ class SessionInUseError(UsageError):
 
 
 def model_name(options: RunOptions, settings: Settings, restored: Restored | None) -> str | None:
-    """The model a flag names; else the one that the session was held with; else that of the settings."""
+    """Return the model of a flag, else the session's last one, else that of the settings."""
     if options.model or restored is None:
         return settings.model
     return restored.model or settings.model
@@ -57,7 +57,7 @@ def open_session(
     warn: Callable[[str], None],
     patience: float = PATIENCE,
 ) -> tuple[SessionLog | None, Restored | None]:
-    """The session to go on with, as the options ask: taken for this process first, then read. Raises UsageError.
+    """Open the session to resume, as the options ask: lock it first, then read it. Raises UsageError.
 
     patience: seconds to wait for another process that has it open.
     """
@@ -89,7 +89,7 @@ def open_session(
 
 
 def _resolve_session(options: RunOptions, store: SessionStore) -> Path:
-    """The log of the session to go on with. Raises SessionNotFoundError."""
+    """Return the log of the session to resume. Raises SessionNotFoundError."""
     if not options.resume:
         return store.path(store.latest())
     return search.find_session(store, options.resume, anywhere=options.fork_session)
@@ -104,7 +104,7 @@ def make_header(
     restored: Restored | None,
     memory: Memory,
 ) -> Header:
-    """What stays fixed in the session: on resume the old prompt, so that the cached prefix holds."""
+    """Return the session's fixed header; on resume the old prompt, so that the provider's cached prefix is reused."""
     session_id = _session_id(options.session_id)
     if restored is not None and not restored.rebuilt:
         old = restored.header
@@ -114,7 +114,7 @@ def make_header(
         if options.fork_session:
             changed |= {"session_id": session_id, "forked_from": old.session_id}
             if old.root != str(place.root):
-                # A copy of another project's session: what the model was told of that place is not true here.
+                # Forked from another project's session: its environment is not true here.
                 changed |= {"cwd": str(place.cwd), "root": str(place.root), "branch": git_branch(place.root)}
                 changed["system"] = system_prompt(place, settings, model, memory)
         return old.but(**changed)
@@ -127,7 +127,7 @@ def make_header(
 
 
 def system_prompt(place: RunEnvironment, settings: Settings, model: ResolvedModel, memory: Memory) -> str:
-    """The system prompt with the environment and the memory files."""
+    """Return the system prompt with the environment and the memory files."""
     parts = [settings.system_prompt if settings.system_prompt is not None else prompt("system")]
     parts.append(environment_block(place.cwd, place.root, model.name))
     parts.append(memory.block())
@@ -136,7 +136,7 @@ def system_prompt(place: RunEnvironment, settings: Settings, model: ResolvedMode
 
 
 def changed_memory(header: Header, memory: Memory, restored: Restored | None) -> list[str]:
-    """For a session that is gone on with: what the model should know of memory that changed since; told once."""
+    """Return a message for a resumed session about memory files that changed since; sent once."""
     block = memory.block()
     if restored is None or not block or block in header.system:
         return []
@@ -159,7 +159,7 @@ def _session_id(chosen: str | None) -> str:
 def new_log(
     settings: Settings, store: SessionStore, header: Header, restored: Restored | None, warn: Callable[[str], None]
 ) -> SessionLog | None:
-    """The log of a new session, or of a fork; None where nothing is kept. Raises UsageError."""
+    """Create the log of a new session or a fork; None if it is not saved. Raises UsageError."""
     if not settings.save_sessions:
         return None
     log = SessionLog(store.path(header.session_id), warn, os.environ)

@@ -1,4 +1,4 @@
-"""What a session is called: the user's name for it, else a title that the small model makes while nothing runs."""
+"""Session titles: the user's name for it, else a title that the small model makes in the background."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SEEN = 2_000
 
 
 class Titles:
-    """The titles of one program's sessions. paid: told what a title cost."""
+    """The titles of one program's sessions. paid: called with the cost of a title."""
 
     def __init__(self, paid: Callable[[Usage], None]) -> None:
         self._paid = paid
@@ -28,7 +28,7 @@ class Titles:
         self._cancel = CancelToken()
 
     def turn_ended(self, agent: Agent) -> None:
-        """Ask the small model for a title, beside everything else, where there is one and the session has no name."""
+        """Request a title from the small model in the background, if there is one and the session has no name."""
         session = agent.header.session_id
         if agent.name or session in self._asked or not agent.settings.small_model or not agent.settings.save_sessions:
             return
@@ -38,11 +38,11 @@ class Titles:
         threading.Thread(target=self._ask, args=(agent,), name="title", daemon=True).start()
 
     def close(self) -> None:
-        """No more titles."""
+        """Stop making titles."""
         self._cancel.cancel()
 
     def _ask(self, agent: Agent) -> None:
-        """On a thread of its own. A model that does not answer leaves the session without a title."""
+        """Make a title, on a thread of its own. If the model fails, the session stays without a title."""
         settings = agent.settings
         assert settings.small_model is not None
         answer = PlainAnswer()
@@ -54,14 +54,14 @@ class Titles:
             return
         usage = opened.price(answer.usage) if answer.usage is not None else Usage()
         title = sanitize_title(answer.text)
-        # What the user has said meanwhile counts more.
+        # A name the user chose in the meantime wins.
         if title and not agent.name and not self._cancel.cancelled:
             agent.rename(SessionNamed(title, opened.label, usage))
             self._paid(usage)
 
 
 def _title_prompt(agent: Agent) -> str:
-    """How the conversation began."""
+    """Return the beginning of the conversation as a prompt."""
     history = agent.conversation.history
     said = next((user_text(m.text) for m in history if is_user_message(m)), "")
     answered = next((m.text for m in history if isinstance(m, AssistantMessage) and m.text), "")
@@ -69,6 +69,6 @@ def _title_prompt(agent: Agent) -> str:
 
 
 def sanitize_title(text: str) -> str:
-    """A name on one line, without quotes around it and of bounded length; empty where nothing is left."""
+    """Return a name on one line, without surrounding quotes and of limited length; may be empty."""
     line = next((line for line in text.strip().splitlines() if line.strip()), "")
     return one_line(" ".join(line.split()).strip("\"'`*#").strip())[:LONGEST].strip()

@@ -1,4 +1,4 @@
-"""The tools of a session: where they work, which of them are offered, and how the model is told of them."""
+"""The tools of a session: their folders, which are offered, and their descriptions for the model."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from agent_tools.registry import BUILTIN
 
 
 def make_workspace(place: RunEnvironment, settings: Settings) -> Workspace:
-    """The folders that tools may work in freely. Raises UsageError for one that is not there."""
+    """Return the folders that tools may use freely. Raises UsageError for one that does not exist."""
     extra = tuple(Path(os.path.expanduser(d)) for d in settings.permissions.additional_directories)
     for folder in extra:
         if not os.path.isdir(folder):  # noqa: PTH112 - the method raises where a parent is closed
@@ -49,10 +49,12 @@ def choose_tools(
     more: Sequence[Tool[Any]] = (),
     embedded: Sequence[Tool[Any]] = (),
 ) -> list[Tool[Any]]:
-    """The tools of a session: fixed at its first request. A tool that is denied as a whole is not offered.
+    """Choose the tools of a session, fixed at its first request. A tool that is denied as a whole is not offered.
 
-    more: tools beside the built-in ones. embedded: those that the embedding program brings, offered in every session.
-    Raises UsageError for a name that is no tool.
+    more: tools in addition to the built-in ones.
+    embedded: tools of the embedding program, offered in every session.
+
+    Raises UsageError for an unknown name.
     """
     known = {tool.name: tool for tool in [*BUILTIN, *more]}
     if twice := next((t.name for t in embedded if t.name in known), ""):
@@ -70,7 +72,7 @@ def choose_tools(
 
 
 def tool_specs(tools: list[Tool[Any]], context: ToolContext | None = None) -> tuple[ToolSpec, ...]:
-    """The tools as the model is told of them; without a context, what is true everywhere."""
+    """Return the tools as the model sees them; without a context, only what is true everywhere."""
     return tuple(ToolSpec(t.name, _description(t, context), t.schema(), t.freeform) for t in tools)
 
 

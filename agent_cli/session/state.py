@@ -240,7 +240,7 @@ class ReplayState:
 
     def _seen_otherwise(self, event: Compacted | Uncompacted | Pinned) -> None:
         """The model is shown something else of the history than before."""
-        self.window.take(event, len(self.history.messages))
+        self.window.apply(event, len(self.history.messages))
         if isinstance(event, Compacted):
             self._tokens, self._since = event.tokens_after, 0
             self.seen |= event.seen
@@ -269,7 +269,7 @@ class ReplayState:
                     self.nested_shell[call_id] = shell
             case Compacted():
                 there = self.nested.setdefault(call_id, History())
-                self.nested_windows.setdefault(call_id, Window()).take(event, len(there.messages))
+                self.nested_windows.setdefault(call_id, Window()).apply(event, len(there.messages))
             case SubagentEvent(call_id=deeper, event=inner):
                 self._take_nested(deeper, inner, time)
             case ApprovalRequested() | ApprovalResolved() | QuestionAsked() | QuestionAnswered():

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from agent_cli.core.events import Compacted, HookRan, SessionNamed, Uncompacted
+from agent_cli.core.events import Compacted, HookFinished, SessionNamed, Uncompacted
 from agent_cli.core.hook_events import HOOK_EVENTS
 from agent_cli.core.messages import of_program, user_text
 from agent_cli.core.results import Usage
@@ -81,7 +81,7 @@ class TurnSummary(Value):
     stop_reason: str = ""
     text: str = ""
     warnings: tuple[str, ...] = ()
-    hooks: tuple[HookRan, ...] = ()
+    hooks: tuple[HookFinished, ...] = ()
     notes: tuple[str, ...] = ()
     copied: bool = False
 
@@ -96,7 +96,7 @@ class _Turn:
         self.round = 0
         self.agents: dict[str, Usage] = {}
         self.warnings: list[str] = []
-        self.hooks: list[HookRan] = []
+        self.hooks: list[HookFinished] = []
         self.notes: list[str] = []
 
     def take(self, kind: str, data: dict[str, Any], agent: str = "") -> None:
@@ -127,7 +127,7 @@ class _Turn:
             case "Warned":
                 self.warnings.append(data["text"])
             case "HookRan":
-                self.hooks.append(from_json(HookRan, data))
+                self.hooks.append(from_json(HookFinished, data))
             case "Compacted":
                 event: Compacted = from_json(Compacted, data)
                 self.notes.append(f"{f'[{agent}] ' if agent else ''}{compacted_line(event)}")
@@ -182,7 +182,7 @@ def build_timeline(data: bytes) -> list[TurnSummary]:
     found = records(data)[0]
     starts = beginnings(found)
     turns: list[_Turn] = []
-    early: list[HookRan] = []  # hooks that run before the message that they belong to
+    early: list[HookFinished] = []  # hooks that run before the message that they belong to
     idle, messages = True, 0
     for number, record in enumerate(found):
         kind, event = record["type"], record["data"]
@@ -196,7 +196,7 @@ def build_timeline(data: bytes) -> list[TurnSummary]:
             messages = event["messages"]
             _taken_back(turns, messages)
         if idle and kind == "HookRan" and event["event"] in _BEFORE_MESSAGE:
-            early.append(from_json(HookRan, event))
+            early.append(from_json(HookFinished, event))
         elif turns:
             turns[-1].take(kind, event)
         idle = idle or (kind == "TurnFinished" and event["result"] != "Suspended")

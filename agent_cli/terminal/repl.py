@@ -289,7 +289,7 @@ class Repl(Dialogs):
         else:
             self.say("  /help lists the commands")
         if agent.mcp is not None:
-            agent.mcp.tell()
+            agent.mcp.report_changes()
         # What takes its time begins when the prompt stands.
         self.agent.begin(AFTER_PROMPT)
 

@@ -45,7 +45,7 @@ def test_what_a_redo_could_not_bring_back_is_asked_about(work: Path) -> None:
     )
     agent(["-p", "--model", model, "--trust", "--permission-mode", "bypassPermissions", "go"], work)
     left = agent(["undo", "--yes"], work)
-    assert left.returncode == 1 and "delete: z (too large to come back by a redo)" in left.stdout, left.stdout
+    assert left.returncode == 1 and "delete: z (too large for redo to restore)" in left.stdout, left.stdout
     assert (work / "z").exists()
     assert agent(["undo", "--yes", "--force"], work).returncode == 0
     assert not (work / "z").exists()
@@ -69,7 +69,7 @@ def test_going_back_to_a_message_takes_conversation_and_files_along(work: Path) 
 
 def test_the_conversation_goes_back_where_files_cannot(work: Path) -> None:
     said = talk(work, "first", "/rewind", "1", "/rewind", path="/nonexistent")
-    assert "Only the conversation can go back. There are no snapshots to undo by: git is not installed." in said
+    assert "Only the conversation can go back. There are no snapshots for undo: git is not installed." in said
     assert "The conversation goes on from before: first" in said and "Nothing was said yet." in said
     assert (work / "one.txt").exists()
 

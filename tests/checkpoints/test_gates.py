@@ -25,17 +25,17 @@ def talk(work: Path, replies: list[dict[str, object]], *lines: str) -> str:
 
 def answers(work: Path) -> list[str]:
     """What the calls were answered."""
-    return [text for text in sent(work) if "took it back" in text]
+    return [text for text in sent(work) if "undid the changes" in text]
 
 
 def test_what_was_done_since_the_last_look_is_taken_back_and_the_model_is_told(work: Path) -> None:
     before = tree_of(work)
     said = talk(work, [FIRST, NEXT, {"text": "Stopped."}], "go", "u start smaller", "/exit")
     assert "u: undo this" in said
-    assert "Put back: create again: a.txt; delete: one.txt." in said
+    assert "Restored: create again: a.txt; delete: one.txt." in said
     assert tree_of(work) == before
     (told,) = answers(work)
-    assert "Not run: the user looked at what was changed so far and took it back." in told
+    assert "Not run: the user reviewed the work so far and undid the changes." in told
     assert "delete: one.txt" in told and "They said: start smaller" in told
 
 
@@ -73,7 +73,7 @@ def test_redo_brings_back_what_the_gate_took(work: Path) -> None:
 
 def test_at_the_end_of_a_turn_the_model_goes_on_with_what_it_is_told(work: Path) -> None:
     before = tree_of(work)
-    talk(work, [FIRST, {"text": "Done."}, {"text": "I see.", "expect": "I took it back. Put back"}], "go", "u")
+    talk(work, [FIRST, {"text": "Done."}, {"text": "I see.", "expect": "I undid the changes. Restored"}], "go", "u")
     assert tree_of(work) == before
 
 
@@ -84,7 +84,7 @@ def test_what_the_person_changed_since_is_left_and_said(work: Path) -> None:
     (work / "one.txt").write_text("mine\n")
     done = agent(["reject", "--undo", "--why", "no"], work)
     assert done.stdout == "Stopped.\n", done.stderr
-    assert "Not put back: delete: one.txt (was changed since)" in done.stderr
+    assert "Not restored: delete: one.txt (was changed since)" in done.stderr
     assert (work / "a.txt").exists() and (work / "one.txt").read_text() == "mine\n"
     assert "They said: no" in answers(work)[0]
 

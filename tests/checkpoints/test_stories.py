@@ -27,7 +27,7 @@ def test_what_a_command_did_is_undone_and_the_repository_is_not_touched(root: Pa
         "rm a.txt; printf changed > b.txt; mkdir -p new/deep; echo x > new/deep/f; ln -s a.txt link; chmod 700 ."
     )
     session.run("mv b.txt c.txt && chmod 600 c.txt")
-    nested = ("repositories of their own are not looked into: sub",) if kind == "submodule" else ()
+    nested = ("nested repositories are not covered: sub",) if kind == "submodule" else ()
     assert session.undo() == ([], nested)
     assert session.undo() == ([], nested)
     assert tree_of(work) == before
@@ -141,7 +141,7 @@ def test_large_files_are_named_once_and_listed_before_an_undo(repository: Path) 
     session = Session(repository, SizeLimits(1_000, 100_000))
     session.run("echo 1 > a.txt")
     session.run("echo y >> big.bin; echo 2 > a.txt")
-    assert session.said == ["Not kept for an undo: 1 file: big.bin (too large)."]
+    assert session.said == ["Not covered by undo: 1 file: big.bin (too large)."]
     left, _ = session.undo()
     assert left == ["big.bin: was not kept: too large"]
     assert (repository / "a.txt").read_text() == "1\n"
@@ -199,7 +199,7 @@ def test_a_folder_of_too_many_files_is_said_once_and_named_files_are_kept(
     session = Session(root)
     session.run("rm a.txt")
     session.run("echo x > b.txt")
-    assert len(session.said) == 1 and "only the files that are written or named" in session.said[0]
+    assert len(session.said) == 1 and "only files that are written or named" in session.said[0]
     assert session.undo()[0] == session.undo()[0] == []
     assert (root / "a.txt").read_text() == "one\n" and (root / "b.txt").read_bytes() == b"two\r\n"
 

@@ -20,7 +20,7 @@ def test_it_says_what_was_loaded_why_and_what_was_not(work: Path) -> None:
         "  AGENTS.md         39 bytes  the project's",
         "    docs/a.md        6 bytes  imported by AGENTS.md",
         "not loaded:",
-        "  @../out.md in AGENTS.md: is outside the project, and you have not agreed to it",
+        "  @../out.md in AGENTS.md: is outside the project, and you have not approved it",
         "  CLAUDE.md: is the same file as AGENTS.md",
     ]
     assert "memory from outside the project" in done.stderr

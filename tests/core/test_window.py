@@ -32,38 +32,38 @@ def compacted(kept: int, head: bool = True, **more: object) -> Compacted:
 
 def test_a_window_shows_the_head_and_what_stays_and_the_history_grows_on() -> None:
     history, window = rounds(4), Window()
-    window.take(compacted(2), len(history))
+    window.apply(compacted(2), len(history))
     assert window.view(history) == [HEAD, *history[-2:]]
     history += rounds(1)
     assert window.view(history) == [HEAD, *history[7:]]
     assert window.hidden_answers(history) == 3
-    window.take(Uncompacted(0), len(history))
+    window.apply(Uncompacted(0), len(history))
     assert window.view(history) == history
     assert window.hidden_answers(history) == 0
 
 
 def test_cuts_and_heads_add_up() -> None:
     history, window = rounds(4), Window()
-    window.take(compacted(9, head=False, cuts={"c3": "[cut]"}), len(history))
+    window.apply(compacted(9, head=False, cuts={"c3": "[cut]"}), len(history))
     assert [m.text for m in window.view(history)][-1] == "[cut]"
-    window.take(compacted(4), len(history))
+    window.apply(compacted(4), len(history))
     assert window.view(history) == [HEAD, *history[5:8], history[8].but(text="[cut]")]
-    window.take(compacted(2, cuts={"c3": "[shorter]"}), len(history))
+    window.apply(compacted(2, cuts={"c3": "[shorter]"}), len(history))
     assert [m.text for m in window.view(history)] == ["<compacted>", "", "[shorter]"]
 
 
 def test_a_result_is_never_shown_without_its_call_even_where_records_were_lost() -> None:
     history, window = rounds(4), Window()
-    window.take(compacted(2), len(history))
+    window.apply(compacted(2), len(history))
     assert window.view(history[:-3] + history[-2:]) == [HEAD, *history[-2:]]
-    window.take(compacted(1), len(history))
+    window.apply(compacted(1), len(history))
     assert window.view(history) == [HEAD, *history[-2:]]
 
 
 def test_a_history_that_is_taken_back_is_seen_as_it_was_then() -> None:
     history, window = rounds(6), Window()
-    window.take(compacted(2), 7)
-    window.take(compacted(2), len(history))
+    window.apply(compacted(2), 7)
+    window.apply(compacted(2), len(history))
     window.rewind_to(9)
     assert window.view(history[:9]) == [HEAD, *history[5:9]]
     window.rewind_to(5)
@@ -73,7 +73,7 @@ def test_a_history_that_is_taken_back_is_seen_as_it_was_then() -> None:
 def test_pins_come_and_go() -> None:
     window = Window()
     for event in (Pinned("a"), Pinned("b"), Pinned("a"), Pinned("b", on=False)):
-        window.take(event, 0)
+        window.apply(event, 0)
     assert window.pins == ["a"]
 
 
@@ -84,7 +84,7 @@ def test_a_report_holds_until_something_else_is_shown() -> None:
     assert window.report.filled == 110
     window.reported(Usage(), 4)
     assert window.report.messages == 3
-    window.take(compacted(1), 4)
+    window.apply(compacted(1), 4)
     assert window.report is None
 
 

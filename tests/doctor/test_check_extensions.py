@@ -51,7 +51,7 @@ def test_each_file_is_told_with_what_of_it_is_not_used(tmp_path: Path) -> None:
     assert found.pop(".claude/commands/bad.md").startswith("command /bad (its head was not read: line 3: ")
     assert found == {
         ".agent/commands/fix.md": "command /fix (allowed-tools: 'Bash(git:*), Tpyo(x': a parenthesis is not closed; "
-        "runs 1 command when it is used, where they are permitted)",
+        "runs 1 command when it is used, if they are permitted)",
         ".claude/commands/fix.md": "command /fix, not used: .agent/commands/fix.md has that name and comes first "
         "(category, author: only says something about the file; blah: not known here; model: no such model)",
         ".claude/commands/clear.md": "command /clear, not used: a command of the program has that name and comes first",
@@ -60,9 +60,9 @@ def test_each_file_is_told_with_what_of_it_is_not_used(tmp_path: Path) -> None:
         "beginning",
         ".claude/commands/run.sh": "not used: a command is a file that ends in .md",
         ".claude/skills/pdf/SKILL.md": "skill pdf (license: only says something about the file; its name 'portable' is "
-        "not that of its folder, which counts)",
-        ".claude/skills/mute/SKILL.md": "not used: the skill is left out: it has no description, which says when it is "
-        "of use, and no text",
+        "not that of its folder, which is used)",
+        ".claude/skills/mute/SKILL.md": "not used: the skill is skipped: it has neither a "
+        "description, which says when to use it, nor text",
         ".claude/skills/modest/SKILL.md": "skill modest",
         ".claude/skills/empty/notes.md": "not used: its folder empty has no SKILL.md",
         ".claude/skills/lone.md": "not used: a skill is a folder with a SKILL.md",
@@ -74,10 +74,10 @@ def test_each_file_is_told_with_what_of_it_is_not_used(tmp_path: Path) -> None:
         ".claude/statusline.sh": "not used by itself: the command for it is status_line under [terminal] of our own "
         "settings",
         ".agent/hooks.json": "hooks, which agent hooks list shows",
-        ".claude/settings.json": "settings of Claude Code, of which permissions is taken (disableAllHooks: counts in "
-        "your own settings only; statusLine: the command for it is status_line under [terminal] of our own settings; "
-        "strange: not read here; permissions.disableBypassPermissionsMode: not read here)",
-        ".claude/settings.local.json": "not used: it is no JSON",
+        ".claude/settings.json": "settings of Claude Code, of which permissions is taken (disableAllHooks: applies "
+        "only in your own settings; statusLine: the command for it is status_line under [terminal] of our own "
+        "settings; strange: not read here; permissions.disableBypassPermissionsMode: not read here)",
+        ".claude/settings.local.json": "not used: it is not JSON",
     }
 
 

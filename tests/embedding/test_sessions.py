@@ -159,7 +159,7 @@ def test_questions_are_answered_by_a_function_or_later(work: Path) -> None:
     assert "The user answered: blue" in str([e for e in events if isinstance(e, MessageAdded)])
     with open_agent(work, scripted(work, *replies), "suspend") as session:
         assert session.run("paint").outcome == "suspended"
-        with pytest.raises(UsageError, match="is a question: give it words"):
+        with pytest.raises(UsageError, match="is a question: reply to it"):
             session.approve("call-1-1")
         session.answer("call-1-1", "1")
         events = list(session.resume_stream())

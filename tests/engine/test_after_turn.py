@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from agent_cli.core.events import HookRan, Warned
+from agent_cli.core.events import HookFinished, Warned
 from agent_cli.core.messages import UserMessage
 from agent_cli.core.results import Complete
 from tests.support.scripts import call, task
@@ -32,7 +32,7 @@ def test_a_failure_goes_back_to_the_model_until_it_passes(tmp_path: Path) -> Non
     result = world.turn(after_turn=CHECK)
     assert isinstance(result, Complete)
     assert result.text == "wrote good"
-    assert [(r.exit_code, r.outcome) for r in world.of(HookRan)] == [(3, "error"), (0, "success")]
+    assert [(r.exit_code, r.outcome) for r in world.of(HookFinished)] == [(3, "error"), (0, "success")]
     [feedback] = told(world)
     assert "It failed with exit code 3:\n\nnot good\n" in feedback
     assert result.verified == f"`{CHECK}` passed"
@@ -71,7 +71,7 @@ def test_it_is_not_run_again_where_the_model_has_just_run_it(tmp_path: Path) -> 
 def test_it_is_ended_after_its_time(tmp_path: Path) -> None:
     world = World(tmp_path, writing("x"), allow=("Edit",))
     world.turn(after_turn="sleep 30", after_turn_timeout=0.2, after_turn_tries=0)
-    assert [(r.exit_code, r.outcome) for r in world.of(HookRan)] == [(None, "cancelled")]
+    assert [(r.exit_code, r.outcome) for r in world.of(HookFinished)] == [(None, "cancelled")]
     assert "was ended after" in world.of(Warned)[0].text
 
 

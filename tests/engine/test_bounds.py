@@ -10,7 +10,7 @@ import pytest
 from agent_cli.core.approvals import Approve, Defer, QuestionReply, Reject
 from agent_cli.core.events import ApprovalRequested, QuestionAsked, ToolStarted, TurnPaused, Warned
 from agent_cli.core.messages import AssistantMessage
-from agent_cli.core.results import Complete, Limits, MaxIterations
+from agent_cli.core.results import Complete, LimitReached, Limits
 from tests.support.scripts import call
 from tests.support.turns import World
 
@@ -55,7 +55,7 @@ class Asked:
 def test_sixty_identical_reads_are_a_loop(root: Path) -> None:
     world = World(root, [{"calls": [READ]}] * 60 + [{"text": "Ok."}])
     result = world.turn()
-    assert isinstance(result, MaxIterations)
+    assert isinstance(result, LimitReached)
     assert result.end.diagnostics.terminal_reason == "repetition"
     assert sum("times in a row" in r.text for r in world.results) == 1
     assert len(world.results) < 10
@@ -66,7 +66,7 @@ def test_calls_in_turns_are_a_loop_named_once_and_then_ended(root: Path, length:
     cycle = [{"calls": [call("Bash", command=f"echo {n}")]} for n in range(length)]
     world = World(root, cycle * 50 + [{"text": "Ok."}], allow=("Bash",))
     result = world.turn()
-    assert isinstance(result, MaxIterations)
+    assert isinstance(result, LimitReached)
     assert result.cap == "repetition"
     told = [r.text for r in world.results if "times in a row" in r.text]
     assert len(told) == 1
@@ -88,7 +88,7 @@ def test_where_the_user_watches_a_loop_asks_and_their_words_reach_the_model(root
     replies = [*[run] * 5, {"expect": "look at a.txt instead", **run}, *[run] * 4, {"text": "I am stuck."}]
     world = World(root, replies, allow=("Bash",), attended=True, asker=user)
     result = world.turn()
-    assert isinstance(result, MaxIterations)
+    assert isinstance(result, LimitReached)
     assert result.cap == "repetition"
     assert user.questions == ["The model repeats the same calls with the same results. Continue?"] * 2
 
@@ -118,7 +118,7 @@ def test_the_time_limit_ends_a_command_that_has_begun_and_leaves_a_summary(root:
     replies = [{"calls": [call("Bash", command="touch began; sleep 100; touch made")]}, {"text": "Out of time."}]
     world = World(root, replies, allow=("Bash",), clock=clock)
     result = world.turn(limits=Limits(seconds=50.0))
-    assert isinstance(result, MaxIterations)
+    assert isinstance(result, LimitReached)
     assert (result.cap, result.text) == ("duration", "Out of time.")
     assert "ended at the time limit of this turn after" in world.results[0].text
     assert not (root / "made").exists()
@@ -148,7 +148,7 @@ def test_the_model_is_warned_before_failures_end_the_turn(root: Path) -> None:
     bad[3]["expect"] = "No call of the last 3 rounds succeeded"
     world = World(root, [*bad, {"text": "I give up."}])
     result = world.turn()
-    assert isinstance(result, MaxIterations)
+    assert isinstance(result, LimitReached)
     assert result.end.diagnostics.terminal_reason == "max_failures"
 
 
@@ -164,7 +164,7 @@ def test_where_nobody_watches_a_circle_ends_the_turn(root: Path) -> None:
     run = {"calls": [call("Bash", command="echo same")]}
     world = World(root, [run] * 5 + [{"text": "I am stuck."}], allow=("Bash",))
     result = world.turn()
-    assert isinstance(result, MaxIterations)
+    assert isinstance(result, LimitReached)
     assert (result.cap, result.text, result.end.diagnostics.terminal_reason) == (
         "repetition",
         "I am stuck.",
@@ -185,7 +185,7 @@ def test_failures_in_a_row_end_the_turn_and_a_success_starts_anew(root: Path) ->
     assert isinstance(world.turn(limits=Limits(failures=3)), Complete)
     world = World(root, [*bad[:3], {"text": "I cannot find it."}])
     result = world.turn(limits=Limits(failures=3))
-    assert isinstance(result, MaxIterations)
+    assert isinstance(result, LimitReached)
     assert result.cap == "failures"
 
 
@@ -193,7 +193,7 @@ def test_the_same_refusal_again_and_again_ends_the_turn(root: Path) -> None:
     run = {"calls": [call("Bash", command="rm a.txt")]}
     world = World(root, [run, run, run, {"text": "I may not."}], [Reject(), Reject(), Reject()])
     result = world.turn()
-    assert isinstance(result, MaxIterations)
+    assert isinstance(result, LimitReached)
     assert (result.cap, result.end.diagnostics.terminal_reason) == ("denials", "max_denials")
     others = [{"calls": [call("Bash", command=f"rm {n}")]} for n in range(4)]
     world = World(root, [*others, {"text": "Ok."}], [Reject()] * 4)
@@ -204,7 +204,7 @@ def test_the_bound_of_calls_holds_within_a_round(root: Path) -> None:
     flood = [call("Bash", command=f"echo {n} >> log") for n in range(100)]
     world = World(root, [{"calls": flood}, {"text": "Too many."}], allow=("Bash",))
     result = world.turn(limits=Limits(tool_calls=10))
-    assert isinstance(result, MaxIterations)
+    assert isinstance(result, LimitReached)
     assert (root / "log").read_text().split() == [str(n) for n in range(10)]
     assert len(world.results) == 100
     assert all("limit of tool calls" in r.text for r in world.results[10:])

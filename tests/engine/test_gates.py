@@ -63,7 +63,7 @@ def test_each_finished_step_is_put_to_the_person_with_what_changed(root: Path) -
     assert first["files"] == [{"path": "b.txt", "added": 2, "removed": 1}]
     assert first["commands"] == ["echo hi"]
     assert second["files"] == [] and second["commands"] == []
-    assert "says: go on" in story.results[4].text
+    assert "reviewed this step and approved it" in story.results[4].text
     assert "They said: and mind the docs" in story.results[5].text
 
 
@@ -77,7 +77,7 @@ def test_the_diff_is_shown_and_bounded(root: Path) -> None:
     story = world(root, replies, person)
     story.turn(review="files")
     kept = story.of(TurnPaused)[0].kept
-    assert isinstance(story.turn(None, review="files", kept=kept), Complete)
+    assert isinstance(story.turn(None, review="files", suspended_state=kept), Complete)
     waited, shown, big = person.shown
     assert waited["diffs"] == shown["diffs"]
     (diff,) = shown["diffs"]
@@ -120,7 +120,7 @@ def test_a_set_of_changed_files_is_put_before_the_next_calls(root: Path) -> None
     assert [m.is_error for m in story.results] == [False, False, True, True, False, False]
     assert "said: not like that" in story.results[2].text
     assert not (root / "d.txt").exists()
-    assert "has looked at the changes" in story.results[5].text
+    assert "reviewed the changes and approved them" in story.results[5].text
 
 
 def test_who_leaves_at_the_last_look_leaves_the_turn_interrupted(root: Path) -> None:
@@ -147,7 +147,7 @@ def test_a_gate_waits_and_goes_on_where_it_was(root: Path) -> None:
     assert isinstance(story.turn(review="files"), Suspended)
     assert not (root / "c.txt").exists()
     [paused] = story.of(TurnPaused)
-    result = story.turn(None, review="files", kept=paused.kept, spent=paused.spent)
+    result = story.turn(None, review="files", suspended_state=paused.kept, spent=paused.spent)
     assert isinstance(result, Complete)
     assert person.shown[0] == person.shown[1]
     assert (root / "d.txt").exists()
@@ -161,7 +161,7 @@ def test_an_approval_in_the_middle_of_a_round_is_no_gate(root: Path) -> None:
     assert isinstance(story.turn(review="files"), Suspended)
     [paused] = story.of(TurnPaused)
     story.answers = [Approve()]
-    assert isinstance(story.turn(None, review="files", kept=paused.kept, spent=paused.spent), Complete)
+    assert isinstance(story.turn(None, review="files", suspended_state=paused.kept, spent=paused.spent), Complete)
     assert (root / "t").exists()
 
 

@@ -11,7 +11,7 @@ from agent_cli.core.approvals import Answer, Approve, Defer, QuestionReply, Reje
 from agent_cli.core.events import (
     ApprovalRequested,
     ApprovalResolved,
-    HookRan,
+    HookFinished,
     SubagentEvent,
     ToolRequested,
     ToolStarted,
@@ -57,7 +57,7 @@ def test_a_hook_has_a_person_asked_about_what_would_just_run(tmp_path: Path) -> 
     replies = [{"calls": [call("Read", file_path="a")]}, {"text": "ok"}]
     world = Hooked(tmp_path, replies, answers=[Approve()]).hook("PreToolUse", ASK)
     world.turn()
-    assert [r.reason for r in world.asked] == ["must be asked about, says a hook: it is late"]
+    assert [r.reason for r in world.asked] == ["needs approval according to a hook: it is late"]
     assert world.asked[0].always == ""
     assert not world.results[0].is_error
     assert len(world.given) == 1
@@ -310,7 +310,7 @@ def test_sub_agents_have_a_stop_of_their_own_and_their_calls_are_hooked(tmp_path
         ("Stop", None),
     ]
     assert world.results[0].text == "whole"
-    assert any(isinstance(e.event, HookRan) for e in world.of(SubagentEvent))
+    assert any(isinstance(e.event, HookFinished) for e in world.of(SubagentEvent))
     assert not (tmp_path / "made").exists()
 
 

@@ -60,7 +60,7 @@ def test_an_approval_holds_when_a_suspended_turn_is_resumed(tmp_path: Path) -> N
     replies = [{"calls": [OPEN]}, {"calls": [question]}, {"calls": [WRITE]}, {"calls": [DONE]}]
     world = always(tmp_path, replies, APPROVE, Defer(), QuestionReply("answer", "this"))
     assert isinstance(world.turn(plan_review="always"), Suspended)
-    assert isinstance(world.turn(None, plan_review="always", kept=world.of(TurnPaused)[0].kept), Complete)
+    assert isinstance(world.turn(None, plan_review="always", suspended_state=world.of(TurnPaused)[0].kept), Complete)
     assert (tmp_path / "b.txt").exists()
 
 

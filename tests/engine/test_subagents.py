@@ -6,7 +6,7 @@ from pathlib import Path
 
 from agent_cli.core.approvals import Approve, Defer
 from agent_cli.core.events import MessageAdded, SubagentEvent, ToolStarted, unwrap
-from agent_cli.core.results import Complete, Limits, MaxIterations, Suspended, Usage
+from agent_cli.core.results import Complete, LimitReached, Limits, Suspended, Usage
 from tests.support.program import agent
 from tests.support.scripts import call, script, task
 from tests.support.subagent_turns import story
@@ -54,7 +54,7 @@ def test_its_questions_reach_the_person_and_its_budget_is_the_parents(root: Path
     nested = [{"calls": [RUN]}, {"calls": [READ]}, {"text": "never"}]
     world, _ = story(root, [{"calls": [task()]}, {"text": "Cut short."}], nested, Approve())
     result = world.turn(limits=Limits(rounds=3))
-    assert isinstance(result, MaxIterations)
+    assert isinstance(result, LimitReached)
     assert (root / "log").read_text() == "x\n"
     assert world.asked[0].effects[0].target == "echo x >> log"
 

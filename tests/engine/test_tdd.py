@@ -62,7 +62,7 @@ def test_the_whole_road(root: Path) -> None:
     person = Person()
     story = world(root, [PLAN, RED, RUN, GREEN, RUN, COMMIT, DONE, {"text": "Added."}], person)
     story.answers = [Approve()]
-    result = story.turn(lent=LENT)
+    result = story.turn(overrides=LENT)
     assert isinstance(result, Complete) and result.text == "Added."
     assert [(a.kind) for a in person.asked] == ["plan", "review"]
     review = person.asked[1].data
@@ -80,23 +80,23 @@ def test_the_whole_road(root: Path) -> None:
 def test_what_comes_too_early_is_refused_with_the_next_step(root: Path) -> None:
     steps = [RED, PLAN, GREEN, COMMIT, RUN, RED, GREEN, RUN, WRONG, COMMIT, RUN, GREEN, RUN, {"text": "Enough?"}]
     story = world(root, steps, Person())
-    story.turn(lent=LENT)
+    story.turn(overrides=LENT)
     texts = [m.text for m in story.results]
     refused = [n for n, m in enumerate(story.results) if m.text.startswith("/tdd:")]
     assert refused == [0, 2, 3, 6, 9]
     assert "Propose the plan" in texts[0]
-    assert "add.py is no file of tests" in texts[2]
-    assert "nothing is committed yet. Write the tests" in texts[3]
+    assert "add.py is not a test file" in texts[2]
+    assert "it is too early to commit. Write the tests" in texts[3]
     assert "seen failing" not in texts[4], "before there are tests, a failing run shows nothing"
     assert "seen failing" in texts[7]
-    assert f"nothing is committed yet. Make `{TESTS}` pass" in texts[9]
+    assert f"it is too early to commit. Make `{TESTS}` pass" in texts[9]
     assert "seen passing" not in texts[10] and "seen passing" in texts[12]
 
 
 def test_the_word_of_the_model_is_no_evidence(root: Path) -> None:
     said = {"text": "The tests were red, and now they are green. All done."}
     story = world(root, [PLAN, *[said] * 12], Person())
-    result = story.turn(lent=LENT, plan_nudges=0)
+    result = story.turn(overrides=LENT, plan_nudges=0)
     assert isinstance(result, Complete)
     assert [w.text for w in story.of(Warned)] == ["/tdd ends early: the tests were not seen failing."]
 
@@ -122,25 +122,25 @@ def test_what_counts_as_seen_failing(root: Path, command: str, counts: bool) -> 
     (root / "empty").mkdir()
     story = world(root, [PLAN, RED, call("Bash", command=command), {"text": "So?"}], Person())
     story.answers = [Approve()]
-    story.turn(lent=LENT)
-    assert ("seen failing. The user looks" in story.results[2].text) == counts, story.results[2].text
+    story.turn(overrides=LENT)
+    assert ("seen failing. The user reviews" in story.results[2].text) == counts, story.results[2].text
 
 
 def test_tests_that_pass_at_once_ask_for_nothing(root: Path) -> None:
     easy = call("Write", file_path="test_add.py", content="def test_nothing():\n    pass\n")
     story = world(root, [PLAN, easy, RUN, GREEN, {"text": "So?"}], Person())
-    story.turn(lent=LENT)
+    story.turn(overrides=LENT)
     assert "pass already" in story.results[2].text
-    assert story.results[3].text.startswith("/tdd: add.py is no file of tests")
+    assert story.results[3].text.startswith("/tdd: add.py is not a test file")
 
 
 def test_words_at_the_review_lead_back_to_the_tests(root: Path) -> None:
     person = Person(QuestionReply("revise", "test negative numbers too"))
     more = call("Edit", file_path="test_add.py", old_string="(1, 2) == 3", new_string="(-1, 2) == 1")
     story = world(root, [PLAN, RED, RUN, GREEN, GREEN, more, RUN, GREEN, RUN, {"text": "Right?"}], person)
-    story.turn(lent=LENT)
+    story.turn(overrides=LENT)
     assert "said: test negative numbers too" in story.results[3].text
-    assert story.results[4].text.startswith("/tdd: add.py is no file of tests")
+    assert story.results[4].text.startswith("/tdd: add.py is not a test file")
     assert [a.kind for a in person.asked] == ["plan", "review", "review"]
     assert "seen passing" in story.results[8].text
 
@@ -149,7 +149,7 @@ def test_tests_changed_after_the_review_are_named_at_the_commit(root: Path) -> N
     weaker = call("Edit", file_path="test_add.py", old_string="== 3", new_string="== 1")
     story = world(root, [PLAN, RED, RUN, WRONG, weaker, RUN, COMMIT, DONE, {"text": "Done."}], Person())
     story.answers = [Approve()]
-    story.turn(lent=LENT)
+    story.turn(overrides=LENT)
     assert story.asked[0].reason.endswith("; tests changed after you saw them: test_add.py")
 
 
@@ -158,14 +158,14 @@ def test_commands_that_may_write_are_asked_about_before_the_review(root: Path) -
     look = call("Bash", command="git status --short")
     story = world(root, [PLAN, sneak, look, {"text": "So?"}], Person())
     story.answers = [Approve()]
-    story.turn(lent=LENT)
+    story.turn(overrides=LENT)
     assert [a.reason for a in story.asked] == ["runs before the tests were seen failing, and may change files"]
 
 
 def test_a_sub_agent_keeps_the_order_too(root: Path) -> None:
     task = call("Task", subagent_type="general", description="do", prompt="write add.py")
     story = world(root, [PLAN, task, GREEN, {"text": "I could not."}, {"text": "So?"}], Person())
-    story.turn(lent=LENT)
+    story.turn(overrides=LENT)
     assert not (root / "add.py").exists()
 
 
@@ -173,10 +173,10 @@ def test_it_goes_on_after_a_pause_in_another_process(root: Path) -> None:
     from agent_cli.core.approvals import Defer
 
     story = world(root, [PLAN, RED, RUN, GREEN, RUN, {"text": "Good?"}], Person(Defer()))  # type: ignore[arg-type]
-    assert isinstance(story.turn(lent=LENT), Suspended)
+    assert isinstance(story.turn(overrides=LENT), Suspended)
     [paused] = story.of(TurnPaused)
     assert not (root / "add.py").exists()
-    assert isinstance(story.turn(None, kept=paused.kept, spent=paused.spent), Complete)
+    assert isinstance(story.turn(None, suspended_state=paused.kept, spent=paused.spent), Complete)
     assert "seen passing" in story.results[-1].text
 
 

@@ -21,7 +21,7 @@ from agent_cli.core.events import (
     Warned,
 )
 from agent_cli.core.messages import AssistantMessage, Text, ToolMessage, UserMessage, pending_calls
-from agent_cli.core.results import Complete, Failed, Failure, Limits, MaxIterations, Spent, Suspended, Usage
+from agent_cli.core.results import Complete, Failed, Failure, LimitReached, Limits, Spent, Suspended, Usage
 from agent_cli.engine.types import ModelHandle
 from agent_cli.providers.base import Chunk, ModelError, Request, Started, TextChunk, UsageChunk
 from agent_tools.base import Effect, Progress, Tool, ToolContext, ToolResult
@@ -164,7 +164,7 @@ def test_deferring_suspends_and_resuming_runs_nothing_twice(root: Path) -> None:
 def test_the_round_bound_gets_a_last_word_without_calls(root: Path) -> None:
     world = World(root, [{"calls": [READ]}, {"calls": [READ]}, {"text": "Half done."}])
     result = world.turn(limits=Limits(rounds=2))
-    assert isinstance(result, MaxIterations)
+    assert isinstance(result, LimitReached)
     assert (result.cap, result.text) == ("rounds", "Half done.")
     assert world.model.requests[-1].tool_choice == "none"
     assert world.model.requests[-1].tools == world.model.requests[0].tools
@@ -174,7 +174,7 @@ def test_the_round_bound_gets_a_last_word_without_calls(root: Path) -> None:
 def test_a_model_that_calls_in_its_last_word_is_answered(root: Path) -> None:
     world = World(root, [{"calls": [READ]}, {"calls": [READ]}])
     result = world.turn(limits=Limits(rounds=1))
-    assert isinstance(result, MaxIterations)
+    assert isinstance(result, LimitReached)
     assert "Read a.txt (done)" in result.text
     assert not pending_calls(world.history)
 
@@ -182,7 +182,7 @@ def test_a_model_that_calls_in_its_last_word_is_answered(root: Path) -> None:
 def test_the_cost_bound_ends_with_our_own_account(root: Path) -> None:
     world = World(root, [{"calls": [READ], "usage": {"input": 1, "output": 1}}], price=lambda u: u.but(cost=2.0))
     result = world.turn(limits=Limits(cost=1.0))
-    assert isinstance(result, MaxIterations)
+    assert isinstance(result, LimitReached)
     assert result.cap == "cost"
     assert "Read a.txt" in result.text
     assert len(world.model.requests) == 1

@@ -96,7 +96,7 @@ def test_mentioned_files_of_the_workspace_are_appended(home: Path, project: Path
     assert plain.endswith('@none\n\n<file path="src/a.py">\nprint(1)\n</file>\n\n<file path="b.txt">\ntwo\n</file>')
     assert "s3cret" not in plain
     long = see.expand("@big.txt @bin", ctx)
-    assert "[cut here, after 30,000 of 40,000 characters" in long and "[no text file" in long
+    assert "[cut here, after 30,000 of 40,000 characters" in long and "[not a text file" in long
     ctx.readable = lambda path: path.name != "b.txt"
     assert "two" not in see.expand("", ctx)
 

@@ -265,7 +265,7 @@ def mine(root: Path) -> None:
         (merge, "A merge is under way: finish it"),
         (rebase, "A rebase is under way: finish it"),
         (nobody, "git does not know who commits"),
-        (gone, "this folder is in no git repository."),
+        (gone, "this folder is not in a git repository."),
         (bare, "the repository is a bare one"),
         (lambda root: None, "Nothing to commit: no file differs from the last commit."),
         (mine, "Nothing to commit of this session. Changed otherwise: 1 file"),
@@ -298,5 +298,5 @@ def test_trailers_join_those_that_are_there() -> None:
     assert with_trailers("One", [], "m") == "One"
     assert with_trailers("One\n\nBody: text\nmore", ["A: {model}"], "m") == "One\n\nBody: text\nmore\n\nA: m"
     assert with_trailers("One\n\nFixes: 1", ["A: b", "Fixes: 1"], "m") == "One\n\nFixes: 1\nA: b"
-    with pytest.raises(UsageError, match="is no trailer"):
+    with pytest.raises(UsageError, match="is not a trailer"):
         with_trailers("One", ["not one"], "m")

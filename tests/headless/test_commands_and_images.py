@@ -89,7 +89,7 @@ def test_an_image_that_a_prompt_mentions_is_attached_for_a_model_that_takes_it(w
     assert (done.returncode, done.stdout) == (0, "A dot.\n"), done.stderr
     assert [block["type"] for block in shown] == ["image_url", "text"]
     assert shown[1]["text"] == "What is on @shot.png?"
-    assert blind.returncode == 0 and "no text file" in words
+    assert blind.returncode == 0 and "not a text file" in words
 
 
 def test_a_session_with_an_image_goes_on_with_another_model(work: Path) -> None:

@@ -129,7 +129,7 @@ def test_a_wrong_agent_type_is_one_warning_and_left_out(work: Path, head: str, w
     done = agent(["-p", "--output-format", "stream-json", "--model", model, "x"], work)
     assert done.returncode == 0
     assert done.stderr.count("\n") == 1
-    assert done.stderr.startswith(f"agent: {path}: ") and why in done.stderr and "left out" in done.stderr
+    assert done.stderr.startswith(f"agent: {path}: ") and why in done.stderr and "skipped" in done.stderr
     assert json.loads(done.stdout.splitlines()[0])["agents"] == ["explore", "general", "plan", "review"]
 
 

@@ -113,11 +113,11 @@ def test_the_old_words_of_pre_tool_use(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("answer", "note"),
     [
-        ('{"decision": "bl', "printed what begins like JSON and is none"),
-        ("{" * 100_000, "printed what begins like JSON and is none"),
-        ('{"continue": "no"}', "its answer is not understood: continue is neither true nor false"),
-        ('{"systemMessage": 5}', "its answer is not understood: systemMessage is no text"),
-        ('{"hookSpecificOutput": []}', "its answer is not understood: hookSpecificOutput is no object"),
+        ('{"decision": "bl', "printed invalid JSON"),
+        ("{" * 100_000, "printed invalid JSON"),
+        ('{"continue": "no"}', "its answer is not understood: continue is not true or false"),
+        ('{"systemMessage": 5}', "its answer is not understood: systemMessage is not text"),
+        ('{"hookSpecificOutput": []}', "its answer is not understood: hookSpecificOutput is not an object"),
         (
             '{"hookSpecificOutput": {"hookEventName": "Stop"}}',
             "its answer is not understood: hookEventName is Stop, not PreToolUse",
@@ -126,7 +126,7 @@ def test_the_old_words_of_pre_tool_use(tmp_path: Path) -> None:
             '{"hookSpecificOutput": {"permissionDecision": "perhaps"}}',
             "its answer is not understood: the decision 'perhaps' is none",
         ),
-        ('{"hookSpecificOutput": {"updatedInput": 5}}', "its answer is not understood: updatedInput is no object"),
+        ('{"hookSpecificOutput": {"updatedInput": 5}}', "its answer is not understood: updatedInput is not an object"),
     ],
 )
 def test_an_answer_that_is_not_understood_blocks_only_where_it_is_strict(

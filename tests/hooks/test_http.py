@@ -59,7 +59,7 @@ def test_what_an_answer_means(tmp_path: Path, event: HookEvent, answer: Page, re
     [
         (page(json.dumps(DENY), status="500 Oh"), "was answered with status 500"),
         (page("", status="302 Found", Location="http://127.0.0.1/elsewhere"), "was answered with status 302"),
-        (page("{oh"), "begins like JSON and is none"),
+        (page("{oh"), "printed invalid JSON"),
         (b"oh\r\n\r\n", "did not answer in HTTP"),
     ],
 )

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from agent_cli.core.events import HookRan, HookStarted
+from agent_cli.core.events import HookFinished, HookStarted
 from agent_cli.core.hooks import Hook
 from agent_cli.engine.conversation import consume
 from agent_cli.hooks import HookRegistry, PythonHook
@@ -119,7 +119,7 @@ def test_an_interrupt_ends_the_hook_that_runs_and_those_after_it_do_not(tmp_path
     with pytest.raises(CancelledError):
         consume(table_of(tmp_path, hooks).run("PreToolUse", {}, cancel), events.append)
     thread.join()
-    assert [type(e) for e in events] == [HookStarted, HookRan]
+    assert [type(e) for e in events] == [HookStarted, HookFinished]
     assert events[1].outcome == "cancelled"
     assert gone(int((tmp_path / "pid").read_text()))
     assert not (tmp_path / "second").exists()
@@ -160,7 +160,7 @@ def test_only_hooks_of_the_persons_own_may_allow(tmp_path: Path) -> None:
     assert Step(tmp_path, "PreToolUse", answer).result.verdict == "allow"
     theirs = Step(tmp_path, "PreToolUse", answer, own=False)
     assert theirs.result.verdict == ""
-    assert theirs.ran[0].note.startswith("its allow does not count")
+    assert theirs.ran[0].note.startswith("its allow was ignored")
     assert Step(tmp_path, "PreToolUse", "exit 2", own=False).result.verdict == "deny"
 
 
@@ -174,7 +174,7 @@ def test_what_runs_beside_the_turn_is_told_when_it_has_ended(tmp_path: Path) -> 
     while not events and time.monotonic() < until:
         time.sleep(0.005)
         events = table.drain()
-    assert [type(e).__name__ for e in events] == ["HookStarted", "HookRan"]
+    assert [type(e).__name__ for e in events] == ["HookStarted", "HookFinished"]
     assert json.loads((tmp_path / "seen").read_text())["message"] == "Look"
     assert table.drain() == []
 
@@ -185,7 +185,7 @@ def test_a_hook_in_the_background_is_not_waited_for(tmp_path: Path) -> None:
     events: list[Any] = []
     data = {"tool_name": "Bash", "tool_input": {"command": "ls"}}
     assert consume(table.run("PreToolUse", data, CancelToken()), events.append).verdict == ""
-    assert [e.command for e in events if isinstance(e, HookRan)] == ["true"]
+    assert [e.command for e in events if isinstance(e, HookFinished)] == ["true"]
     events = []
     until = time.monotonic() + 10
     while not events and time.monotonic() < until:
@@ -216,7 +216,7 @@ def test_functions_in_python_keep_the_same_contract(tmp_path: Path) -> None:
         table = HookRegistry(functions=functions)
         events: list[Any] = []
         result = consume(table.run("PreToolUse", {"tool_input": {"command": command}}, CancelToken()), events.append)
-        return result, [e for e in events if isinstance(e, HookRan)]
+        return result, [e for e in events if isinstance(e, HookFinished)]
 
     result, ran = run(PythonHook("PreToolUse", guard), command="rm x")
     assert (result.verdict, result.reason) == ("deny", "no rm")

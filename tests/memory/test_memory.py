@@ -92,7 +92,7 @@ def test_what_is_not_there_or_no_text_is_said(root: Path) -> None:
     put(root / "bin.md", b"a\0b")
     os.mkfifo(root / "pipe.md")
     assert why(load(root)) == {
-        "gone.md": "is not there", "docs.md": "is not there", "bin.md": "is no text", "pipe.md": "is not there",
+        "gone.md": "is not there", "docs.md": "is not there", "bin.md": "is not text", "pipe.md": "is not there",
     }  # fmt: skip
 
 

@@ -57,7 +57,7 @@ def test_a_step_is_looked_at_and_sent_back(work: Path) -> None:
         {"calls": [call("Write", file_path="b.txt", content="x\n")]},
         {"calls": [plan("completed", "in_progress")]},
         {"calls": [plan("completed", "in_progress")], "expect": "said: louder please"},
-        {"text": "And then?", "expect": "says: go on"},
+        {"text": "And then?", "expect": "reviewed this step and approved it"},
     ]
     model = script(work.parent / "s.toml", replies)
     terminal = Terminal(["--model", model, "--permission-mode", "acceptEdits", "go"], work)
@@ -78,7 +78,7 @@ def test_gates_and_commands_in_prompts_in_the_application(work: Path) -> None:
         {"calls": [plan("in_progress", "pending")], "expect": "Made: (no output)"},
         {"calls": [plan("completed", "in_progress")]},
         {"calls": [plan("completed", "in_progress")], "expect": "said: louder please"},
-        {"text": "And then?", "expect": "says: go on"},
+        {"text": "And then?", "expect": "reviewed this step and approved it"},
     ]
     with Drawn(["--model", script(work.parent / "s.toml", replies)], work) as screen:
         screen.ready()

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.core.results import Complete, Failed, MaxIterations, Suspended
+from agent_cli.core.results import Complete, Failed, LimitReached, Suspended
 from agent_cli.session.restore import records, restore
 from agent_tools.record import Value, from_json, to_json
 from tests.session.stored_records import LINES, ROOTS, examples, tags
@@ -42,7 +42,7 @@ def test_tags_are_given_and_do_not_follow_the_name_of_a_class() -> None:
 
     assert to_json(Before("x")) == {"type": "Older", "text": "x"}
     assert from_json(Before, {"type": "Older", "text": "x"}) == Before("x")
-    assert [cls._tag for cls in (Complete, Suspended, Failed, MaxIterations)] == [
+    assert [cls._tag for cls in (Complete, Suspended, Failed, LimitReached)] == [
         "Complete", "Suspended", "Failed", "MaxIterations",
     ]  # fmt: skip
 

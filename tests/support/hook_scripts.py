@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from agent_cli.core.events import Event, HookRan, Warned
+from agent_cli.core.events import Event, HookFinished, Warned
 from agent_cli.core.hook_events import HookEvent
 from agent_cli.core.hooks import Hook, HookResult
 from agent_cli.engine.conversation import consume
@@ -46,8 +46,8 @@ class Step:
         self.result: HookResult = consume(table.run(event, data or {}, CancelToken()), self.events.append)
 
     @property
-    def ran(self) -> list[HookRan]:
-        return [e for e in self.events if isinstance(e, HookRan)]
+    def ran(self) -> list[HookFinished]:
+        return [e for e in self.events if isinstance(e, HookFinished)]
 
     @property
     def warnings(self) -> list[str]:

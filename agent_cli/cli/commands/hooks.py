@@ -12,7 +12,7 @@ import typer
 from agent_cli.cli.parameters import AsJson, takes
 from agent_cli.config.layers import Layers
 from agent_cli.config.run_options import RunOptions
-from agent_cli.core.events import HookRan, Warned
+from agent_cli.core.events import HookFinished, Warned
 from agent_cli.core.hook_events import HOOK_EVENTS, HookEventRow
 from agent_cli.core.hooks import Hook, HookResult, hook_line
 from agent_cli.core.place import RunEnvironment, UsageError
@@ -126,14 +126,14 @@ def test_hooks(
             echo(f"held, as the project is not trusted: {one_line(str(hook))}")
         if not chosen:
             echo(f"No hook would run at {name}{f' for {subject}' if subject else ''}.")
-    ran: list[HookRan] = []
+    ran: list[HookFinished] = []
     result = HookResult()
     if chosen:
         with tempfile.NamedTemporaryFile() as file:
             more = {"env_file": file.name} if row.sets_variables else {}
 
             def show(found: object) -> None:
-                if isinstance(found, HookRan):
+                if isinstance(found, HookFinished):
                     ran.append(found)
                     if not as_json:
                         _tell(found)
@@ -174,7 +174,7 @@ def _resolve(data: dict[str, Any], context: ToolContext) -> None:
     data["tool_input"] = absolute(given, context.workspace.cwd)
 
 
-def _tell(ran: HookRan) -> None:
+def _tell(ran: HookFinished) -> None:
     echo(f"{hook_line(ran)} ({ran.source})")
     for what, text in (("stdout", ran.stdout), ("stderr", ran.stderr)):
         for number, line in enumerate(text.splitlines()):

@@ -54,9 +54,9 @@ def run_tool(
     call = ToolCall("call", name, _decode(_given(arguments)))
     here = alone(options)
     context = here.context
-    load_extensions(options, here.place, here.layers, here.settings, lambda text: print_notice(f"agent: {text}")).join(
-        context
-    )
+    load_extensions(
+        options, here.place, here.layers, here.settings, lambda text: print_notice(f"agent: {text}")
+    ).install(context)
     # Long output is cut here: a file with all of it would be gone with this process.
     context.workspace.scratch.close()
     watch = Signals(lambda: context.cancel.cancel())

@@ -1,8 +1,8 @@
-"""Compaction: less of a long conversation is shown to the model, so that it can go on.
+"""Compaction: show the model less of a long conversation, so that it can continue.
 
-Cheap first: results that later ones have replaced are cut to a line, where that frees enough. Else a summary takes the
-place of all but the newest rounds, together with what is carried over word for word (`restated`). The history itself
-stays as it is. Each compaction breaks the prefix that the provider has cached once.
+Cheap first: superseded results are cut to one line, if that frees enough. Otherwise a summary replaces all but the
+newest rounds, together with what is carried over verbatim (`carry_over`). The history itself is unchanged. Each
+compaction invalidates the provider's cached prefix once.
 """
 
 from __future__ import annotations
@@ -25,20 +25,27 @@ from agent_tools.record import Value
 with lazy_imports():
     from agent_cli.engine import hook_points  # only with hooks
 
-# Cutting results is worth the broken cache where it frees this share of the room, and leaves this much free.
+# Cutting results is worth the lost cache if it frees this share of the room, and leaves this much free.
 _FREES, _LEAVES = 0.15, 0.8
-# Parts of the room that the newest rounds may have, the first that fits.
+# Divisors of the room for the newest rounds; the first that fits is used.
 _KEPT = (4, 8, 20)
 _FULL = 0.7
 _SUMMARY = (400, 6_000)
 _TRIES = 3
-# What a window is taken for that nothing is known of.
+# Assumed size of an unknown window.
 UNKNOWN = 128_000
 _CLIPPED = "cut here: the conversation was too long; call again for a part of it"
 
 
 class _Layout(Value):
-    """What a compaction would leave. border: the first message of the view that stays; cuts: results to shorten."""
+    """The result of a compaction, before it is applied.
+
+    border: index of the first message of the view that stays.
+    cuts: shortened results by call id.
+    kept: tokens of the messages that stay.
+    carried: what is carried over verbatim.
+    summary: token limit of the summary.
+    """
 
     border: int
     cuts: dict[str, str]
@@ -48,9 +55,9 @@ class _Layout(Value):
 
 
 def compact_if_full(turn: Turn) -> Generator[Event, None, None]:
-    """Compact where the next request would reach the limit, and there is something to take away.
+    """Compact if the next request would reach the limit and there is something to remove.
 
-    Raises CancelledError.
+    Raises CancelledError; ModelError if the request cannot be made to fit.
     """
     window, options = turn.deps.state.window, turn.options
     size = window_tokens(window, options)
@@ -68,7 +75,7 @@ def compact_if_full(turn: Turn) -> Generator[Event, None, None]:
 
 
 def compact_refused(turn: Turn, failure: Failure) -> Generator[Event, None, bool]:
-    """See `room.make_room_after`. What was refused shows how large the window is not."""
+    """See `trigger.compact_after_overflow`. The refused request is an upper bound for the window."""
     window, options = turn.deps.state.window, turn.options
     used = used_tokens(window, options, turn.history)
     turn.refusals = turn.refusals + 1 if turn.refused_at == len(turn.history) else 1
@@ -84,13 +91,13 @@ def compact_refused(turn: Turn, failure: Failure) -> Generator[Event, None, bool
 def compact(
     turn: Turn, trigger: Trigger, used: int, focus: str = "", *, bare: bool = False
 ) -> Generator[Event, None, str]:
-    """Compact now; "", or why it was not done. bare: without contents of files. Raises CancelledError."""
+    """Compact now; return "", or why it was not done. bare: without contents of files. Raises CancelledError."""
     window, options = turn.deps.state.window, turn.options
     wanted, why = yield from _allowed(turn, trigger, focus)
     if why:
         return why
     size = window_tokens(window, options) or UNKNOWN
-    # All shares below are counted by our own measure.
+    # All shares below use our own token count.
     room = max(int((limit_of(size, options) - scaled(window, overhead_tokens(options))) / window.factor), size // 20)
     layout = _layout(turn, room, trigger, bare=bare)
     if layout is None:
@@ -117,7 +124,7 @@ def compact(
             tokens_before=used,
             tokens_after=scaled(window, overhead_tokens(options) + tokens_of(head) + layout.kept),
             by=by,  # type: ignore[arg-type]
-            restated=layout.carried.told if head else (),
+            restated=layout.carried.labels if head else (),
             seen=layout.carried.seen,
             usage=turn.usage.less(usage),
         ),
@@ -129,7 +136,7 @@ def compact(
 
 
 def _allowed(turn: Turn, trigger: Trigger, focus: str) -> Generator[Event, None, tuple[str, str]]:
-    """What the summary should mind beside the usual, and why it is not to be compacted now, if so.
+    """Run the PreCompact hooks; return additions to the summary's instructions, and why not to compact ("" if allowed).
 
     Raises CancelledError.
     """
@@ -145,7 +152,7 @@ def _allowed(turn: Turn, trigger: Trigger, focus: str) -> Generator[Event, None,
 
 
 def _in_vain(turn: Turn, limit: int) -> bool:
-    """Whether the last compaction is so near that another could do no more."""
+    """Return True if the last compaction is so recent that another would free nothing more."""
     made = turn.deps.state.window.compactions[-1:]
     if not made:
         return False
@@ -154,7 +161,7 @@ def _in_vain(turn: Turn, limit: int) -> bool:
 
 
 def _cut_superseded(turn: Turn, used: int, limit: int) -> Generator[Event, None, bool]:
-    """Cut results that later ones have replaced, where that is enough; else False."""
+    """Cut superseded results if that frees enough; return False otherwise."""
     window = turn.deps.state.window
     cuts = superseded(turn.view, str(turn.deps.context.workspace.cwd), window.pins, turn.deps.tool_class)
     texts = {m.call_id: m.text for m in turn.view if isinstance(m, ToolMessage)}
@@ -170,8 +177,8 @@ def _cut_superseded(turn: Turn, used: int, limit: int) -> Generator[Event, None,
 
 def _apply(turn: Turn, event: Compacted) -> Generator[Event, None, None]:
     window = turn.deps.state.window
-    window.take(event, len(turn.history))
-    turn.look()
+    window.apply(event, len(turn.history))
+    turn.refresh_view()
     # A result that is not shown any more is no reason to skip a call.
     turn.repeats.forget()
     yield event
@@ -180,12 +187,12 @@ def _apply(turn: Turn, event: Compacted) -> Generator[Event, None, None]:
 
 
 def _layout(turn: Turn, room: int, trigger: Trigger, *, bare: bool) -> _Layout | None:
-    """What to keep of the view, so that there is room again; None where nothing can go."""
+    """Choose what to keep of the view so that there is room again; None if nothing can be removed."""
     window, view = turn.deps.state.window, turn.view
     head = len(window.head)
     summary = min(max(room // 10, _SUMMARY[0]), _SUMMARY[1])
     tail = view[head:]
-    # Of a conversation that is short yet, the user wants to see something gone.
+    # A manual compaction must shrink even a short conversation.
     most = room if trigger == "auto" else min(room, tokens_of(tail))
     layout: _Layout | None = None
     for part in _KEPT:
@@ -210,7 +217,7 @@ def _layout(turn: Turn, room: int, trigger: Trigger, *, bare: bool) -> _Layout |
 
 
 def _border(tail: Sequence[Message], keep: int) -> int:
-    """Where the newest rounds begin that have `keep` tokens at most; the newest stays, however large."""
+    """Return where the newest rounds begin that fit into `keep` tokens; the newest one always stays."""
     border, total = len(tail), 0
     for place in range(len(tail) - 1, -1, -1):
         total += tokens_of_message(tail[place])
@@ -222,7 +229,7 @@ def _border(tail: Sequence[Message], keep: int) -> int:
 
 
 def _clips(kept: Sequence[Message], keep: int, pins: Sequence[str]) -> dict[str, str]:
-    """Results of the newest round, shortened where it is too large as a whole."""
+    """Shorten the results of the newest round if it is too large as a whole."""
     if tokens_of(kept) <= keep:
         return {}
     results = [m for m in kept if isinstance(m, ToolMessage) and m.text not in pins]
@@ -235,13 +242,13 @@ def _clips(kept: Sequence[Message], keep: int, pins: Sequence[str]) -> dict[str,
 
 
 def too_large(turn: Turn, size: int) -> str:
-    """What to do where the conversation cannot be made to fit, in sentences."""
+    """Tell the user what to do if the conversation cannot be made to fit."""
     window, options = turn.deps.state.window, turn.options
     fixed = scaled(window, overhead_tokens(options))
     if fixed > size * 0.7:
         return (
             f"The system prompt and the tools alone fill about {fixed:,} of the {size:,} tokens that {options.label} "
-            "takes. Offer fewer tools (setting tools), shorten the memory files, or take a model with a larger window."
+            "takes. Offer fewer tools (setting tools), shorten the memory files, or use a model with a larger window."
         )
     largest = max(turn.view, key=tokens_of_message)
     count = scaled(window, tokens_of_message(largest))

@@ -1,6 +1,7 @@
-"""What the user does with the model's window: see what fills it, compact it, go back, pin a message.
+"""User actions on the context window: show its usage, compact, uncompact, pin a message.
 
-Called between turns, or to look at any time. Each change is recorded and shown like the events of a turn.
+Called between turns; showing the usage is safe at any time. Each change is recorded and shown like the events of a
+turn.
 """
 
 from __future__ import annotations
@@ -24,14 +25,21 @@ with lazy_imports():
 
 MEMORY = "# Project memory\n"
 _TOLD = "<project_memory"
-# Pins together may have this share of the window.
+# Share of the window that all pins together may use.
 _PINS = 0.2
-OPEN = "Calls of this conversation wait for you; decide about them first."
+OPEN = "Calls of this conversation are waiting for your decision; decide them first."
 
 
 class ContextUsage(Value):
-    """What fills the window, in tokens. parts: by name, in order. size: None where it is not known. limit: where it is
-    compacted. reported: how much of it the provider has counted. free: None with an unknown size."""
+    """Usage of the window, in tokens.
+
+    parts: by name, in order.
+    used: sum of the parts.
+    size: size of the window; None if unknown.
+    limit: where the conversation is compacted.
+    reported: how much of it the provider has counted.
+    free: None if the size is unknown.
+    """
 
     parts: tuple[tuple[str, int], ...]
     used: int
@@ -45,18 +53,18 @@ class ContextUsage(Value):
 
 
 def context_used(conversation: Conversation) -> tuple[int, int | None]:
-    """The tokens that the next request would have, and those that the window takes, where that is known."""
+    """Return the tokens of the next request and the size of the window, None if unknown."""
     used = used_tokens(conversation.deps.state.window, conversation.options, conversation.live_history)
     return used, window_size(conversation)
 
 
 def window_size(conversation: Conversation) -> int | None:
-    """The tokens that the window takes: as set, as the catalog says, as was learnt; None where that is not known."""
+    """Return the size of the window: from the settings, the catalog, or a refused request; None if unknown."""
     return window_tokens(conversation.deps.state.window, conversation.options)
 
 
 def filling(conversation: Conversation) -> ContextUsage:
-    """See `ContextUsage`. The parts are our own count, scaled so that they sum up to what is used."""
+    """Return the usage of the window. The parts are our own count, scaled so that they sum up to what is used."""
     window, options, history = conversation.deps.state.window, conversation.options, conversation.live_history
     used, size = context_used(conversation)
     view = window.view(history)
@@ -79,7 +87,7 @@ def filling(conversation: Conversation) -> ContextUsage:
 
 
 def compact_now(conversation: Conversation, show: Listener, focus: str = "") -> str:
-    """Compact the conversation because the user wants it; why it was not, or "" where it was."""
+    """Compact the conversation at the user's request; return why it was not done, or ""."""
     if conversation.suspended:
         return OPEN
     conversation.deps.context.cancel = CancelToken()
@@ -88,7 +96,7 @@ def compact_now(conversation: Conversation, show: Listener, focus: str = "") -> 
     try:
         why = consume(compact.compact(turn, "manual", used, focus), conversation.record, show)
         if not why:
-            # Hooks of the start see the next message first.
+            # The SessionStart hooks run before the next message.
             conversation.source = "compact"
         return why
     except CancelledError:
@@ -98,7 +106,7 @@ def compact_now(conversation: Conversation, show: Listener, focus: str = "") -> 
 
 
 def uncompact(conversation: Conversation, show: Listener) -> str:
-    """Take the latest compaction back, where its conversation fits into the window; why not, or ""."""
+    """Undo the latest compaction if its conversation fits into the window; return why not, or ""."""
     if conversation.suspended:
         return OPEN
     window, options, history = conversation.deps.state.window, conversation.options, conversation.history
@@ -112,17 +120,17 @@ def uncompact(conversation: Conversation, show: Listener) -> str:
         window.report = report
         return (
             f"It would not fit: without its last compaction the conversation has about {tokens:,} tokens, and it is "
-            f"compacted at {limit_of(size, options):,}. A model with a larger window takes it: /model"
+            f"compacted at {limit_of(size, options):,}. Use a model with a larger window: /model"
         )
     event = Uncompacted(tokens)
-    window.take(event, len(history))
+    window.apply(event, len(history))
     conversation.record(event)
     show(event)
     return ""
 
 
 def pinnable(history: Iterable[Message]) -> list[Message]:
-    """The messages that can be pinned, the newest first: what a user or the model said, and results."""
+    """Return the messages that can be pinned, newest first: the user's, the model's, and results."""
     found: dict[str, Message] = {}
     for message in history:
         if message.text.strip() and (is_user_message(message) or not isinstance(message, UserMessage)):
@@ -132,7 +140,7 @@ def pinnable(history: Iterable[Message]) -> list[Message]:
 
 
 def pin(conversation: Conversation, message: Message, show: Listener) -> str:
-    """Pin a message, or unpin it where it is pinned; why it cannot be, or ""."""
+    """Pin a message, or unpin a pinned one; return why it cannot be pinned, or ""."""
     window = conversation.deps.state.window
     on = message.text not in window.pins
     size = window_tokens(window, conversation.options)
@@ -147,7 +155,7 @@ def pin(conversation: Conversation, message: Message, show: Listener) -> str:
                 f"({round(size * _PINS):,}) cannot be pinned."
             )
     event = Pinned(message.text, on)
-    window.take(event, len(conversation.history))
+    window.apply(event, len(conversation.history))
     conversation.record(event)
     show(event)
     if on and not any(message.text in m.text for m in window.view(conversation.history)):
@@ -156,7 +164,7 @@ def pin(conversation: Conversation, message: Message, show: Listener) -> str:
 
 
 def _bring_back(conversation: Conversation, message: Message) -> None:
-    """Show the model a message again that a compaction has taken away."""
+    """Show the model a message again that a compaction removed."""
     text = f"<pinned>\n{message.text}\n</pinned>\nThe user pinned this message from earlier in the conversation."
     if conversation.suspended:
         conversation.inbox.append(text)
@@ -168,7 +176,7 @@ def _bring_back(conversation: Conversation, message: Message) -> None:
 
 
 def role_label(message: Message) -> str:
-    """Whose words a message is, in a word."""
+    """Return who wrote a message, as one word."""
     if isinstance(message, AssistantMessage):
         return "answer"
     return "you" if isinstance(message, UserMessage) else message.name

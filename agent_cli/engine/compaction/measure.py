@@ -1,6 +1,6 @@
-"""How full the window is: what the provider reported last, and an estimate of what was added since.
+"""Measure how full the window is: the provider's last report plus an estimate of what was added since.
 
-The estimate is scaled by how the last report compared with our own count of the same request.
+The estimate is scaled by the ratio of the last report to our own count of the same request.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from agent_cli.core.tokens import tokens_of, tokens_of_text, tokens_of_tools
 from agent_cli.core.window import Window
 from agent_cli.engine.types import TurnOptions
 
-# What our count may be off by, and the share of it below which a report is about something else than what was sent.
+# Bounds for that ratio, and the value below which a report cannot be about the request we sent.
 _LEAST, _MOST = 0.6, 2.5
 _DOUBTED = 0.3
 _WORTH = 500
@@ -21,12 +21,12 @@ DEFAULT_SHARE = 0.92
 
 
 def overhead_tokens(options: TurnOptions) -> int:
-    """What every request begins with, by our own count: the system prompt and the tools."""
+    """Return our own count of what every request begins with: the system prompt and the tools."""
     return tokens_of_text(options.system) + tokens_of_tools(options.tools)
 
 
 def used_tokens(window: Window, options: TurnOptions, history: Sequence[Message]) -> int:
-    """The tokens that the next request would have."""
+    """Return the tokens of the next request."""
     report, fixed = window.report, overhead_tokens(options)
     if report is not None and report.messages <= len(history):
         sent = window.view(history[: max(0, report.messages - 1)])
@@ -34,7 +34,8 @@ def used_tokens(window: Window, options: TurnOptions, history: Sequence[Message]
         if ours < _WORTH:
             return report.filled + scaled(window, tokens_of(history[report.messages :]))
         factor = report.input / ours
-        # Some count only what is new to their cache. Of documents we know too little to doubt it.
+        # Some providers count only what is new to their cache. With media our own count is too uncertain to doubt the
+        # report.
         if factor >= _DOUBTED or any(map(has_media, sent)):
             window.factor = min(max(factor, _LEAST), _MOST)
             return report.filled + scaled(window, tokens_of(history[report.messages :]))
@@ -42,20 +43,20 @@ def used_tokens(window: Window, options: TurnOptions, history: Sequence[Message]
 
 
 def scaled(window: Window, ours: float) -> int:
-    """Our count as the provider would have it."""
+    """Convert our count to the provider's scale."""
     return round(ours * window.factor)
 
 
 def window_tokens(window: Window, options: TurnOptions) -> int | None:
-    """The tokens that the window takes; None where that is not known."""
+    """Return the size of the window in tokens; None if unknown."""
     return min((s for s in (options.context_window, window.learnt) if s), default=None)
 
 
 def limit_of(size: int, options: TurnOptions) -> int:
-    """Where a conversation is compacted: at its share of the window, and before the answer would not fit any more."""
+    """Return where a conversation is compacted: at its share of the window, and early enough for the answer to fit."""
     share = int(size * (options.compact_at or DEFAULT_SHARE))
     if options.max_tokens:
         return min(share, size - min(options.max_tokens, size // 2))
     thinking = thinking_budget(options.effort, options.thinking_tokens)
-    # Some providers refuse what leaves no room for all that the effort allows; few answers need it.
+    # Some providers refuse requests that leave no room for all that the effort allows; few answers need it.
     return min(share, size - min(thinking + WORDS, size // 3)) if thinking else share

@@ -1,4 +1,4 @@
-"""The summary of a compaction: written by a model, and by the program itself where no model can."""
+"""The summary of a compaction: written by a model, or by the program itself if no model can."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from agent_tools.text import counted, shorten
 SECTIONS = (
     "Goal", "Decisions", "Files and their state", "Commands and results", "Plan", "Next step", "Open questions",
 )  # fmt: skip
-# The window of a small model that nothing is known of.
+# Assumed window of a small model of unknown size.
 _SMALL_WINDOW = 32_000
 _SHORTEST = 20
 _RESULT = 1_500
@@ -40,10 +40,12 @@ _CUT = "cut here"
 def summary_of(
     turn: Turn, shown: Sequence[Message], most: int, focus: str, *, whole: bool
 ) -> Generator[Event, None, tuple[str, bool]]:
-    """A summary of `shown` in at most `most` tokens, and whether a model wrote it. Raises CancelledError.
+    """Summarize `shown` in at most `most` tokens; return the summary, and True if a model wrote it. Raises
+    CancelledError.
 
-    The small model is told the conversation as a text. Where there is none, the model itself is asked at the end of
-    the conversation as it knows it, which its provider has cached. `whole`: that fits, and may be tried.
+    The small model reads the conversation as text. Without one, the model itself is asked at the end of the
+    conversation,
+    which its provider has cached. whole: that fits, and may be tried.
     """
     ask = prompt("compact").format(words=max(100, most * 6 // 10), focus=focus)
     itself = ModelHandle(
@@ -70,18 +72,18 @@ def summary_of(
 
 
 def _written(turn: Turn, opened: ModelHandle, request: Request) -> Generator[Event, None, str]:
-    """The model's summary. Raises ModelError, also where it has nothing to say, and Cancelled."""
+    """Return the model's summary. Raises ModelError, also if it is empty, and CancelledError."""
     text: str = yield from complete_text(turn, opened, request)
     if len(text) < _SHORTEST:
-        raise ModelError(Failure("malformed", f"{opened.label} answered with nothing."))
+        raise ModelError(Failure("malformed", f"{opened.label} returned an empty summary."))
     return text
 
 
 def render_history(messages: Sequence[Message], room: int) -> str:
-    """The conversation for a reader who was not there; of what is too much, the older half gives way."""
+    """Render the conversation as text; if it is too long, the older messages are left out."""
     lines = [_render_message(message) for message in messages]
     sizes = [tokens_of_text(line) for line in lines]
-    # An earlier summary stands at the beginning, and is worth more than what follows it.
+    # An earlier summary comes first, and is worth more than what follows it.
     first = 1 if messages and isinstance(messages[0], UserMessage) else 0
     left = room - sum(sizes[:first])
     start = len(lines)
@@ -107,7 +109,7 @@ def _clip(text: str) -> str:
 
 
 def summarize_plainly(turn: Turn, shown: Sequence[Message], most: int) -> str:
-    """The summary that needs no model: made of what was said, called and answered, under the same headings."""
+    """Build a summary without a model from messages, calls and results, under the same headings."""
     share = most // len(SECTIONS)
     said = [user_text(m.text) for m in shown if is_user_message(m)]
     answers = [m.text for m in shown if isinstance(m, AssistantMessage) and m.text.strip()]
@@ -128,7 +130,7 @@ def summarize_plainly(turn: Turn, shown: Sequence[Message], most: int) -> str:
 
 
 def _calls(shown: Sequence[Message], class_of: ClassOf) -> tuple[list[str], list[str]]:
-    """Of the calls, a line for each file and for each command, the newest last."""
+    """Return a line for each file and for each command that calls used, newest last."""
     results = {m.call_id: m for m in shown if isinstance(m, ToolMessage)}
     files: dict[str, str] = {}
     commands: dict[str, str] = {}
@@ -165,5 +167,5 @@ def _newest(lines: Sequence[str], room: int) -> str:
 
 
 def fits_whole(turn: Turn, shown: Sequence[Message], most: int, fixed: int, size: int) -> bool:
-    """Whether the model can be asked at the end of these messages."""
+    """Return True if the model can be asked at the end of these messages."""
     return (fixed + tokens_of(shown) + 600) * turn.deps.state.window.factor + 2 * most < size

@@ -1,6 +1,6 @@
-"""Room in the model's window: looked at before every request, made when there is too little.
+"""Check the room in the model's window before every request, and compact if there is too little.
 
-Most conversations never come near the end of their window, so what makes room is loaded when one does.
+Most conversations never come near the end of their window, so the code that compacts is loaded on demand.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 with lazy_imports():
     from agent_cli.engine.compaction import compact
 
-# A smaller window is always looked at closely: the prompt and the tools alone may fill much of it.
+# A smaller window is always measured exactly: the prompt and the tools alone may fill much of it.
 _SMALL = 64_000
 
 
 def compact_if_needed(turn: Turn) -> Generator[Event, None, None]:
-    """Compact the conversation where its next request would be too near the end of the window. Raises CancelledError.
+    """Compact the conversation if its next request would be too near the end of the window. Raises CancelledError.
 
-    Every call has its result by now, so none is torn from it.
+    All calls have their results by now, so none is separated from its result.
     """
     if not _may_be_near(turn):
         return
@@ -34,9 +34,9 @@ def compact_if_needed(turn: Turn) -> Generator[Event, None, None]:
 
 
 def compact_after_overflow(turn: Turn, failure: Failure) -> Generator[Event, None, bool]:
-    """Compact a conversation that the provider found too long; whether asking again makes sense.
+    """Compact a conversation that the provider rejected as too long; return True if the request can be retried.
 
-    Raises ModelError where nothing can be taken away, with a sentence that says what to do, and Cancelled.
+    Raises ModelError with advice if nothing can be removed; CancelledError.
     """
     if failure.kind != "context_too_long":
         return False
@@ -44,7 +44,7 @@ def compact_after_overflow(turn: Turn, failure: Failure) -> Generator[Event, Non
 
 
 def _may_be_near(turn: Turn) -> bool:
-    """A quick look that errs on one side only: there are never more tokens than characters by much."""
+    """Return False if the window is certainly far from full: there are never many more tokens than characters."""
     size, window = turn.options.context_window or turn.deps.state.window.learnt, turn.deps.state.window
     if not size or not turn.options.compact_at:
         return False

@@ -11,13 +11,13 @@ from agent_cli.core.redact import Redactor
 from agent_cli.git.commit import (
     CommitChoice,
     CommitWords,
-    Did,
+    SessionChanges,
     choose_files,
-    did_by,
     material,
     plain_message,
     propose,
     read_words,
+    session_changes,
     with_trailers,
 )
 from agent_cli.git.repository import FileStatus, Repository
@@ -73,7 +73,7 @@ def _commit(ctx: SlashContext, words: str) -> None:
     )
 
 
-def _did(ctx: SlashContext, asked: CommitWords) -> Did:
+def _did(ctx: SlashContext, asked: CommitWords) -> SessionChanges:
     """What the session did, by the snapshots. Raises UsageError where that is not known and needed."""
     agent = ctx.agent
     why = ""
@@ -81,11 +81,11 @@ def _did(ctx: SlashContext, asked: CommitWords) -> Did:
         why = "nothing is kept of what the session changes"
     else:
         try:
-            return did_by(undo_manager(agent.place, agent.settings, agent.header.session_id))
+            return session_changes(undo_manager(agent.place, agent.settings, agent.header.session_id))
         except (StoreError, UsageError) as error:
             why = str(error).rstrip(".")
     if asked.everything or asked.paths:
-        return Did()
+        return SessionChanges()
     raise UsageError(
         f"What the session changed is not known ({why}): name the files, /commit PATH, or say /commit --all."
     )

@@ -46,7 +46,7 @@ def _mcp(ctx: SlashContext, words: str) -> None:
         _approve(ctx, servers[name])
     else:
         _details(ctx, servers[name])
-    joined.tell()
+    joined.report_changes()
 
 
 def server_line(server: Any) -> str:

@@ -16,7 +16,7 @@ from agent_cli.core.events import (
     Compacted,
     Compacting,
     Event,
-    HookRan,
+    HookFinished,
     MessageAdded,
     Pinned,
     PlanContinued,
@@ -161,7 +161,7 @@ class EventRenderer:
                     self.context_tokens = usage.input + usage.output
             case Compacting() | Compacted() | Uncompacted() | Pinned():
                 self._compaction(event)
-            case HookRan(outcome=outcome):
+            case HookFinished(outcome=outcome):
                 if should_display(event) or self._verbose:
                     self._out.settle()
                     self._say(f"  {hook_line(event)}", "dim" if outcome == "success" else "ask")
@@ -185,7 +185,7 @@ class EventRenderer:
                 self.usage += usage
             case Compacted():
                 self._say(f"  [{agent}] {compacted_line(event)}", "dim")
-            case HookRan() if should_display(event):
+            case HookFinished() if should_display(event):
                 self._say(f"  [{agent}] {hook_line(event)}", "ask")
 
     def _compaction(self, event: Compacting | Compacted | Uncompacted | Pinned) -> None:

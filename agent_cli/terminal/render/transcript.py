@@ -21,7 +21,7 @@ from agent_cli.core.events import (
     Compacting,
     Event,
     FirstChunk,
-    HookRan,
+    HookFinished,
     HookStarted,
     MessageAdded,
     QuestionAsked,
@@ -175,7 +175,7 @@ class Transcript(EventRenderer):
                 self.doing = "compacting the conversation"
             case HookStarted(name=name):
                 self.doing, self._before_hook = f"hook {name}", self.doing
-            case HookRan():
+            case HookFinished():
                 self.doing = self._before_hook
             case UsageAdded(usage=usage):
                 self.turn += usage
