@@ -33,7 +33,7 @@ class Pictures:
         self._folder: tempfile.TemporaryDirectory[str] | None = None
 
     def from_clipboard(self) -> str | None:
-        """Return the placeholder for the clipboard image; None if there is none. Runs a program, so it takes a moment."""
+        """Return the placeholder for the clipboard image; None if there is none. Runs a program, which is slow."""
         if self._folder is None:
             self._folder = tempfile.TemporaryDirectory(prefix="agent-", ignore_cleanup_errors=True)
         path = clipboard_image(Path(self._folder.name))
