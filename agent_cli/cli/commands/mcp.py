@@ -294,9 +294,7 @@ def approve_server(name: Name) -> int:
     try:
         marks = server.marks if server.status == "ready" else None
         if marks is None:
-            print_notice(
-                f"agent: it did not come up ({one_line(server.reason)}); its tools are remembered when it does."
-            )
+            print_notice(f"agent: it did not start ({one_line(server.reason)}); its tools are remembered when it does.")
         changes = changed_tools(entry.tools if entry is not None else {}, marks or {})
         for offer in server.listed:
             word = changes.get(offer.full, "as before")
