@@ -64,9 +64,9 @@ class PartialWriter:
     def feed(self, text: str) -> None:
         self._pieces.append(text)
         if not self._armed:
+            self._armed = True
             # Signals stay with this thread: one delivered to the new thread would not interrupt what this thread waits
             # for next.
-            # one waits for next.
             before = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
             try:
                 _thread.start_new_thread(self._wait, ())
