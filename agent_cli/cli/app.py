@@ -1,4 +1,4 @@
-"""The command line in Typer: the options of a run, built from their table, and the files of `commands`, loaded lazily.
+"""The Typer command line: the options of a run, built from their table, and the files of `commands`, loaded lazily.
 
 Typer reads every line that the quick parser does not, words the mistakes, prints --help and completes in the shell.
 """
@@ -36,7 +36,7 @@ class PromptGroup(TyperGroup):
         return command_names()
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Return what lists and completion need of a command: its name and its line of help."""
+        """Return the stub of a command for lists and completion: its name and line of help."""
         return TyperCommand(cmd_name, help=command_help(cmd_name))
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -55,7 +55,7 @@ class PromptGroup(TyperGroup):
 
 @cache
 def load_command(name: str) -> Any:
-    """Return a command as Typer reads it from its file."""
+    """Load a command from its file, as Typer needs it."""
     command = typer.main.get_command(import_module(f"{commands.__name__}.{name}").app)
     command.name = name
     command.help = command.help or command_help(name)
@@ -103,7 +103,7 @@ app.callback()(_run)
 
 @app.command(PROMPT, hidden=True)
 def send_prompt(ctx: typer.Context, words: list[str]) -> int:
-    """The prompt of a run."""
+    """Join the prompt of a run."""
     return _start(ctx.obj.but(prompt=tuple(words)))
 
 
@@ -113,12 +113,12 @@ def _start(options: RunOptions) -> int:
 
 @cache
 def as_typer_reads() -> Any:
-    """What Typer makes of the commands, which takes longer than most of them."""
+    """Build Typer's command tree; this takes longer than most commands."""
     return typer.main.get_command(app)
 
 
 def run_cli(argv: list[str]) -> int:
-    """Let Typer read the command line; the exit code."""
+    """Let Typer parse the command line; return the exit code."""
     try:
         code = as_typer_reads().main(args=normalize_argv(argv), prog_name="agent", standalone_mode=True)
     except SystemExit as exit_:

@@ -1,4 +1,4 @@
-"""What is chosen before a run begins: the session to resume, and the worktree to work in."""
+"""Resolve what a run needs before it begins: the session to resume, and the worktree to work in."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ with lazy_imports():
 
 
 def run_in_worktree(options: RunOptions, go: Callable[[RunOptions], int]) -> int:
-    """Run where and with what is asked for; the exit code. Raises UsageError."""
+    """Run with the requested session and worktree; return the exit code. Raises UsageError."""
     worktree = None
     if options.worktree is not None:
         place = find_place(os.environ)
@@ -44,7 +44,7 @@ def run_in_worktree(options: RunOptions, go: Callable[[RunOptions], int]) -> int
 
 
 def _with_absolute_paths(options: RunOptions) -> RunOptions:
-    """The options, with files and folders as they are found from here: the worktree is another directory."""
+    """Return the options with paths resolved from here: the worktree is another directory."""
 
     def absolute(text: str) -> str:
         return os.path.abspath(text) if os.path.exists(text) else text  # noqa: PTH100, PTH110
@@ -57,7 +57,7 @@ def _with_absolute_paths(options: RunOptions) -> RunOptions:
 
 
 def _bring(worktree: Worktree, options: RunOptions, place: RunEnvironment) -> None:
-    """Take along the project's settings, and its trust where it has any that is more than a flag. Raises UsageError."""
+    """Copy the project's settings to the worktree, and its trust if stored. Raises UsageError."""
     trust = read_settings(options, RunEnvironment(worktree.repo, worktree.repo, place.home, place.env)).trust
     trusted = trust.trusted and not options.trust and not options.bare
     by_setting = trust.by.startswith("the setting")
@@ -65,7 +65,7 @@ def _bring(worktree: Worktree, options: RunOptions, place: RunEnvironment) -> No
 
 
 def with_session(options: RunOptions) -> RunOptions | None:
-    """The options with the ID of the session that is meant; None where the user chose none. Raises UsageError."""
+    """Return the options with the ID of the requested session; None if the user chose none. Raises UsageError."""
     if options.resume is None or options.print:
         return options
     store = SessionStore(state_folder(os.environ), find_place(os.environ).root)
@@ -76,7 +76,7 @@ def with_session(options: RunOptions) -> RunOptions | None:
             raise UsageError("There is no earlier session in this project.")
         return _picked(options, found, "")
     if prompt and not is_id_like(text) and not _is_name(store, text):
-        # Words that were not quoted: they are all for the search, and nothing is sent by mistake.
+        # Unquoted words: all of them are search words, so that none is sent by mistake.
         text, prompt = " ".join((text, *prompt)), ()
     try:
         path = find_session(store, text, anywhere=options.fork_session)
@@ -92,7 +92,7 @@ def _is_name(store: SessionStore, text: str) -> bool:
 
 
 def _picked(options: RunOptions, found: list[SessionSummary], several: str) -> RunOptions | None:
-    """Let the user choose. Raises UsageError where nobody can be asked."""
+    """Let the user choose. Raises UsageError if nobody can be asked."""
     if not (os.isatty(0) and os.isatty(1)):
         raise UsageError(several or f"--resume needs a session's ID here. The latest: {_named(found[0])}")
     plain = options.plain or os.environ.get("TERM", "") in ("", "dumb", "unknown") or sys.platform == "win32"

@@ -1,4 +1,4 @@
-"""Decide calls that wait, from any terminal, and continue their turn: for `agent approve`, `reject` and `answer`."""
+"""Decide pending calls from any terminal and continue their turn: for `agent approve`, `reject` and `answer`."""
 
 from __future__ import annotations
 
@@ -41,8 +41,14 @@ from agent_tools.text import counted, escape_controls, shorten
 
 
 class PendingDecision(Value):
-    """What the user decides. word: "approve", "reject", "answer" or "undo". every: all open calls. texts: an answer's
-    words, as they were given. text: words for the model. mode: for a plan, to continue in."""
+    """The user's decision.
+
+    word: "approve", "reject", "answer" or "undo".
+    every: it applies to all open calls.
+    texts: words of an answer, as given.
+    text: words for the model.
+    mode: for a plan, the mode to continue in.
+    """
 
     word: str
     every: bool = False
@@ -52,7 +58,7 @@ class PendingDecision(Value):
 
 
 class Target(Value):
-    """The session that is meant, where it is, and the words behind it."""
+    """The requested session, its location, and the remaining words."""
 
     place: RunEnvironment
     session_id: str
@@ -60,7 +66,7 @@ class Target(Value):
 
 
 def decide_calls(words: Sequence[str], decision: PendingDecision, options: RunOptions) -> int:
-    """Decide calls of a session and, when the last is decided, continue its turn; the exit code. Raises UsageError.
+    """Decide calls of a session and, after the last one, continue its turn; return the exit code. Raises UsageError.
 
     words: a session (its ID or the beginning of it) and calls, both optional; for "answer" then the words of it.
     """
@@ -86,7 +92,7 @@ def decide_calls(words: Sequence[str], decision: PendingDecision, options: RunOp
 
 
 def find_target(words: tuple[str, ...], place: RunEnvironment, *, answer: bool = False) -> Target:
-    """The session that the words name, or the one that waits. Raises UsageError.
+    """Return the session that the words name, or the one that waits. Raises UsageError.
 
     A session is named by its ID or at least four characters of its beginning, one of another project, too.
     answer: only the first word may be a call; else all are.
@@ -122,7 +128,7 @@ def find_target(words: tuple[str, ...], place: RunEnvironment, *, answer: bool =
 
 
 def _sessions_listed(found: dict[str, list[dict[str, Any]]], store: SessionStore) -> str:
-    """Sessions that wait, in one line each, with the commands that decide them."""
+    """List waiting sessions, one line each, with the commands that decide them."""
     lines = []
     for session_id, items in found.items():
         request = escape_controls(shorten(" ".join(items[0]["request"].split()), 400))
@@ -133,7 +139,7 @@ def _sessions_listed(found: dict[str, list[dict[str, Any]]], store: SessionStore
 
 
 def _place_of(path: Path, place: RunEnvironment) -> RunEnvironment:
-    """Where a session belongs, which may be another project."""
+    """Return where a session belongs, which may be another project."""
     root = root_of(path)
     if not root or path.parent == project_store(place).folder:
         return place
@@ -141,7 +147,7 @@ def _place_of(path: Path, place: RunEnvironment) -> RunEnvironment:
 
 
 def _calls_and_words(target: Target, decision: PendingDecision) -> tuple[tuple[str, ...], PendingDecision]:
-    """The calls that are named; what is behind them is an answer's words. Raises UsageError."""
+    """Return the named calls; what follows them is an answer. Raises UsageError."""
     if decision.word != "answer":
         return target.words, decision
     restored = load(target.session_id, target.place)
@@ -160,13 +166,13 @@ def _calls_and_words(target: Target, decision: PendingDecision) -> tuple[tuple[s
 def _decide(
     agent: Agent, calls: tuple[str, ...], decision: PendingDecision, asked: HeadlessOptions, shown: Mapping[str, object]
 ) -> int:
-    """Decide about what waits, as far as it is what waited before the session was locked (`shown`)."""
+    """Decide pending calls, if they are the ones that were pending before the session was locked (`shown`)."""
     waiting = agent.restored.waiting if agent.restored else None
     session_id = agent.header.session_id
     now = _shown(waiting)
     if any(shown.get(call) != what for call, what in now.items()) or (shown and waiting is None):
         return _decided_meanwhile(agent, now)
-    # What was decided by a process that ended before it could carry that out can be decided again.
+    # A decision of a process that ended before carrying it out can be made again.
     candidates = (waiting.undecided or waiting.decided) if waiting is not None else ()
     if agent.restored is None or waiting is None or not candidates:
         raise UsageError(f"Nothing waits for you in session {session_id}.")
@@ -176,7 +182,7 @@ def _decide(
     ttl = agent.settings.plan_ttl
     if expired_at(waiting.asked_at, ttl) and any(_kind(waiting, call) == "plan" for call in waiting.undecided):
         return _expire(agent, waiting, expired_words(ttl), asked)
-    # All is checked before anything is decided.
+    # Everything is checked before anything is decided.
     verdicts = [(call, _verdict(agent, waiting, call, decision)) for call in chosen]
     for call, (word, text) in verdicts:
         decide(agent, waiting, call, word, text=text, mode=decision.mode)
@@ -187,7 +193,7 @@ def _decide(
 
 
 def _shown(waiting: WaitingTurn | None) -> dict[str, object]:
-    """What the user has to decide about, by call: just what they are shown of it."""
+    """Return what the user has to decide, by call: exactly what they are shown of it."""
     if waiting is None:
         return {}
     requests = {i: asked.binding for i, asked in waiting.requests.items()}

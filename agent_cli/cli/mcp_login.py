@@ -1,4 +1,4 @@
-"""`agent mcp login` and `logout`: the one place that opens a browser, and only when a user asks for it."""
+"""`agent mcp login` and `logout`: the only place that opens a browser, and only on the user's request."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ with lazy_imports():
 
 
 def log_in_to(found: DeclaredServer, place: RunEnvironment, *, browser: bool) -> int:
-    """Log in to a server; 0, or 1 where that did not come about. Raises UsageError."""
+    """Log in to a server; return 0, or 1 if that failed. Raises UsageError."""
     name = found.name
     if why := may_start(found, approvals_of(place), False):
         raise UsageError(f"The MCP server {name} of this project {why}. First: agent mcp approve {name}")
@@ -40,7 +40,7 @@ def log_in_to(found: DeclaredServer, place: RunEnvironment, *, browser: bool) ->
         print_notice(f"To log in to {name} ({found.line}), sign in {where}:")
         print_notice(address)
         if opens:
-            # Some browsers keep whoever starts them waiting.
+            # Some browsers block their starter until they exit.
             threading.Thread(target=_open, args=(address,), daemon=True).start()
         if typed is not None:
             print_notice(
@@ -60,7 +60,7 @@ def log_in_to(found: DeclaredServer, place: RunEnvironment, *, browser: bool) ->
 
 
 def log_out_of(found: DeclaredServer, place: RunEnvironment) -> int:
-    """Forget the login to a server; the exit code. Raises UsageError."""
+    """Remove the login to a server; return the exit code. Raises UsageError."""
     name = found.name
     server, logins = _reached(found, place), Logins(logins_folder(place))
     login = logins.of(server)
@@ -86,7 +86,7 @@ def _reached(found: DeclaredServer, place: RunEnvironment) -> McpServer:
 
 
 def _may_open(place: RunEnvironment) -> bool:
-    """Whether somebody sits before this machine, as far as can be known."""
+    """Return True if a user seems to sit at this machine."""
     env = place.env
     if env.get("CI") or not (sys.stdin.isatty() and sys.stderr.isatty()):
         return False
@@ -96,6 +96,6 @@ def _may_open(place: RunEnvironment) -> bool:
 def _open(address: str) -> None:
     import webbrowser
 
-    # Where none can be started there still is the address.
+    # If no browser can be started, the URL is still printed.
     with suppress(webbrowser.Error, OSError, ValueError):
         webbrowser.open(address)

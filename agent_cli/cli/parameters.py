@@ -1,6 +1,6 @@
-"""The options of a run as Typer parameters: all of them for the program itself, some of them for a command.
+"""The options of a run as Typer parameters: all of them for the program itself, some for a command.
 
-Also options with a fixed set of values, and those that several commands have.
+Also options with a fixed set of values, and those shared by several commands.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Verbose = Annotated[bool, typer.Option("--verbose")]
 
 
 def choice(choices: tuple[str, ...]) -> Any:
-    """A callback that takes only these."""
+    """Return a callback that accepts only these values."""
 
     def check(value: str | None) -> str | None:
         if value == "auto" and "bypassPermissions" in choices:
@@ -44,7 +44,7 @@ OutputFormat = Annotated[
 
 
 def parameters(*names: str) -> list[inspect.Parameter]:
-    """The options of these names, or all, in the order of the table; all of them stand under headings in --help."""
+    """Return these options, or all, in the order of the table; all of them have headings in --help."""
     return [_parameter(name, headed=not names) for name in flags() if not names or name in names]
 
 
@@ -65,7 +65,7 @@ def _parameter(name: str, *, headed: bool) -> inspect.Parameter:
 
 
 def options_of(values: dict[str, Any]) -> RunOptions:
-    """What Typer gives as the options of a run."""
+    """Convert Typer's values to the options of a run."""
     chosen: dict[str, Any] = {
         k: tuple(v) if isinstance(v, list) else v for k, v in values.items() if v not in (None, [])
     }
@@ -73,13 +73,13 @@ def options_of(values: dict[str, Any]) -> RunOptions:
 
 
 def signed(command: Callable[..., object], every: list[inspect.Parameter]) -> None:
-    """Let Typer see these parameters."""
+    """Give a command these parameters in its signature."""
     cast(Any, command).__signature__ = inspect.Signature(every)
     command.__annotations__ = {p.name: p.annotation for p in every}
 
 
 def takes(*names: str, **fixed: Any) -> Callable[[Callable[..., int]], Callable[..., int]]:
-    """A command that takes these options of a run beside its own, and is given them as its `options`, with `fixed`."""
+    """Decorate a command to take these options of a run besides its own, passed as `options`, with `fixed`."""
 
     def made(command: Callable[..., int]) -> Callable[..., int]:
         own = [p for p in inspect.signature(command, eval_str=True).parameters.values() if p.name != "options"]

@@ -1,4 +1,4 @@
-"""From options to a front end: one-shot, or the REPL."""
+"""Dispatch a run to its front end: one-shot, or the REPL."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ from agent_tools.lazy import lazy_imports
 from agent_tools.text import one_line
 
 with lazy_imports():
-    from agent_cli.cli import choose_session  # few runs have a choice to make before they begin
+    from agent_cli.cli import choose_session  # only for runs with a session or worktree to choose
     from agent_cli.headless import pending
-    from agent_cli.runtime import pending as runtime_pending  # few sessions wait
+    from agent_cli.runtime import pending as runtime_pending  # only for sessions that wait
     from agent_cli.terminal import commands, run
 
 
 def start(options: RunOptions, typed: list[str]) -> int:
-    """Run as asked; the exit code. `typed` is the command line as it was written. Raises UsageError."""
+    """Run as requested and return the exit code. typed: the command line as typed. Raises UsageError."""
     if not options.print:
         _warn_command_typo(options, typed)
     if options.worktree is not None or (options.resume is not None and not options.print):
@@ -57,7 +57,7 @@ def _go(options: RunOptions) -> int:
 
 
 def run_one_shot(options: RunOptions) -> int:
-    """`agent -p`."""
+    """Run `agent -p` and return the exit code."""
     place = find_place(os.environ)
     layers = read_settings(options, place)
     for text in layers.ignored:
@@ -110,7 +110,7 @@ class StillWaitingError(Exception):
 
 
 def _answer_what_waits(agent: Agent) -> None:
-    """Let the message answer a plan that waits. Raises StillWaitingError where something else does."""
+    """Let the message answer a pending plan. Raises StillWaitingError if something else is pending."""
     waiting = agent.restored.waiting if agent.restored else None
     if agent.restored is None or waiting is None or not (waiting.undecided or waiting.decided):
         return
@@ -140,7 +140,7 @@ def _answer_what_waits(agent: Agent) -> None:
 
 
 def _refuse_fork_if_waiting(options: RunOptions, settings: Settings, place: RunEnvironment) -> None:
-    """Refuse a copy of a session that waits for the user before it is made. Raises StillWaitingError, UsageError."""
+    """Refuse to fork a session that waits for the user. Raises StillWaitingError, UsageError."""
     store = SessionStore(state_folder(place.env), place.root)
     _, restored = open_session(options, settings, store, lambda text: None)
     if restored is None or restored.waiting is None:
@@ -151,7 +151,7 @@ def _refuse_fork_if_waiting(options: RunOptions, settings: Settings, place: RunE
 
 
 def _take_up_plan(agent: Agent) -> None:
-    """With `plan_review_fresh`: the first message of a new session answers the plan that waits in the project."""
+    """With `plan_review_fresh`, let the first message of a new session answer the project's pending plan."""
     if agent.restored is not None or not agent.settings.plan_review_fresh:
         return
     store = SessionStore(state_folder(agent.place.env), agent.place.root)
@@ -165,7 +165,7 @@ def _take_up_plan(agent: Agent) -> None:
 
 
 def headless_approver(on_ask: str) -> tuple[Approver, Asker, FailOnQuestion | None]:
-    """Who answers where no person is: nobody (deny), somebody later (suspend), or the run fails."""
+    """Return who answers without a user: nobody (deny), somebody later (suspend), or the run fails."""
     if on_ask == "suspend":
         return (lambda request: Defer()), defer, None
     if on_ask == "fail":
@@ -175,7 +175,7 @@ def headless_approver(on_ask: str) -> tuple[Approver, Asker, FailOnQuestion | No
 
 
 def headless_options(options: RunOptions, settings: Settings) -> HeadlessOptions:
-    """How a one-shot run was asked for."""
+    """Return the options of a one-shot run."""
     return HeadlessOptions(
         prompt=options.prompt,
         output_format=options.output_format,
@@ -193,7 +193,7 @@ def headless_options(options: RunOptions, settings: Settings) -> HeadlessOptions
 
 
 def session_report(agent: Agent) -> RunReport:
-    """What the result and the first line of stream-json say about a session."""
+    """Return the session facts for the result and the first line of stream-json."""
     settings, place = agent.settings, agent.place
     return RunReport(
         session_id=agent.header.session_id,
@@ -215,7 +215,7 @@ def session_report(agent: Agent) -> RunReport:
 
 
 def _reject_session_commands(agent: Agent) -> None:
-    """Let a message that names a command of sessions, or nearly one that is there, be refused instead of sent."""
+    """Refuse a message that names a slash command of sessions, or nearly an existing one, instead of sending it."""
 
     def looked_at(text: str) -> str:
         name, _ = split_call(text)
@@ -232,9 +232,9 @@ def _reject_session_commands(agent: Agent) -> None:
 
 
 def _warn_command_typo(options: RunOptions, typed: list[str]) -> None:
-    """A lone word close to a command is asked about before it costs anything.
+    """Ask about a single word close to a command before it costs anything.
 
-    Raises UsageError where nobody is there.
+    Raises UsageError if nobody can be asked.
     """
     if len(options.prompt) != 1 or "--" in typed:
         return

@@ -1,7 +1,7 @@
-"""Run one tool call on the road that a call of the model takes, where there is no session.
+"""Run one tool call without a session, through the same steps as a call of the model.
 
-Settings, rules and mode are as in a one-shot run; there is nobody to ask (so what would ask is denied), and no earlier
-Read is demanded.
+Settings, rules and mode are those of a one-shot run; nobody can be asked (so what needs approval is denied), and files
+need not be read first.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from agent_tools.text import escape_controls, one_line
 
 
 class ToolRun(Value, tag="Ran"):
-    """How the call ended. `hint`: the rule that would have allowed what was denied."""
+    """The result of the call. hint: the rule that would have allowed what was denied."""
 
     text: str
     is_error: bool
@@ -48,7 +48,7 @@ class ToolRun(Value, tag="Ran"):
 
 
 class Alone(Value):
-    """What calls run with where nobody is there to ask and no model either: as in a one-shot run here."""
+    """The dependencies of calls without user and model, as in a one-shot run here."""
 
     place: RunEnvironment
     layers: Layers
@@ -59,7 +59,7 @@ class Alone(Value):
 
 
 def alone(options: RunOptions) -> Alone:
-    """The place, its settings, and what is joined from them. Raises UsageError."""
+    """Build them from the environment and its settings. Raises UsageError."""
     place = find_place(os.environ)
     layers = read_settings(options, place)
     for text in layers.ignored:
@@ -74,7 +74,7 @@ def alone(options: RunOptions) -> Alone:
 
 
 def run_call(call: ToolCall, here: Alone) -> ToolRun:
-    """One call through the executor: prepare, permit, run, finish; with the hooks of calls."""
+    """Run one call through the executor: prepare, permit, run, finish; with the hooks of calls."""
     context = here.context
     rules: list[str] = []
 
@@ -82,12 +82,12 @@ def run_call(call: ToolCall, here: Alone) -> ToolRun:
         rules.append(request.always)
         return deny(request)
 
-    # The engine wants a model; a script without replies is one that must never be asked.
+    # The engine needs a model; this script without replies must never be called.
     deps = TurnDeps(
         Scripted([]), ToolTable(BUILTIN), context, here.policy, refuse, ConversationState(), hooks=here.hooks
     )
     options = TurnOptions(model="none", label="none", system="")
-    # The arguments are the caller's own words, addresses of pages included.
+    # The arguments are the caller's own words, including URLs.
     said = UserMessage(json.dumps(call.arguments, ensure_ascii=False))
     turn = Turn([said, AssistantMessage((call,))], deps, options, run_turn)
     steps = run_calls(turn, (call,))
@@ -103,6 +103,6 @@ def run_call(call: ToolCall, here: Alone) -> ToolRun:
 
 
 def _show(event: Event) -> None:
-    """Of what happens while a single tool runs, only warnings are shown."""
+    """Show only warnings of a single tool run."""
     if isinstance(event, Warned):
         print_notice(f"agent: {escape_controls(event.text)}")

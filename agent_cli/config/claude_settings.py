@@ -1,7 +1,7 @@
-"""Permissions and hooks in Claude Code's settings files, read as they are: another program's file cannot end a run.
+"""Read permissions and hooks from Claude Code's settings files; errors in another program's file never end a run.
 
-What is not understood is left out, and named by doctor; of rules that ask or deny, and of hooks, each one is named at
-the start too, since leaving it out loosens. Environment and everything else in those files is not read here.
+Unknown entries are ignored and reported by doctor; ignored ask and deny rules and hooks are also reported at the start,
+as ignoring them loosens. Environment and everything else in those files is not read here.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _TOLD = 10
 
 
 def add_claude_settings(layers: Layers, path: Path, voice: Origin) -> None:
-    """Merge the permissions of one file, if it is there. Globs with `/` start from the folder above `.claude`."""
+    """Merge the permissions of one file, if it exists. Globs with `/` start from the directory above `.claude`."""
     text, table = _read(layers, path, voice, "its permissions were not taken, deny rules included")
     if text is None:
         return
@@ -62,7 +62,7 @@ def add_claude_settings(layers: Layers, path: Path, voice: Origin) -> None:
     elif mode is not None:
         skipped.append(f"defaultMode {mode}")
     every = _list(given.get("additionalDirectories"))
-    # What a stranger's file names is not even looked at.
+    # Files named by an untrusted project are not even inspected.
     folders = [f for f in every if isinstance(f, str) and (voice == "project" or _is_folder(base, f))]
     skipped += [str(f) for f in every if f not in folders]
     if folders:
@@ -73,7 +73,7 @@ def add_claude_settings(layers: Layers, path: Path, voice: Origin) -> None:
 
 
 def _read(layers: Layers, path: Path, voice: Origin, lost: str) -> tuple[str | None, dict[str, Any]]:
-    """A file's text and table, None and {} where it is not there or cannot be read, which is told with what is lost."""
+    """Return a file's text and table; None and {} if it is missing or unreadable, which is reported with `lost`."""
     try:
         text = layers.text_of(path, voice)
         return text, decode_json(text, str(path)) if text is not None else {}
@@ -85,13 +85,13 @@ def _read(layers: Layers, path: Path, voice: Origin, lost: str) -> tuple[str | N
 
 
 def add_hooks_file(layers: Layers, path: Path, voice: Origin) -> None:
-    """Merge the hooks of a file with nothing else in it, in Claude Code's shape, if it is there."""
+    """Merge the hooks of a file that contains nothing else, in Claude Code's form, if it exists."""
     text, table = _read(layers, path, voice, "its hooks do not run")
     add_hooks(layers, table, path, voice, key_locations(text or "", str(path)))
 
 
 def add_hooks(layers: Layers, table: dict[str, Any], path: Path, voice: Origin, where: Where) -> None:
-    """Merge the `hooks` of a table in Claude Code's shape; what is not understood in them is told."""
+    """Merge the `hooks` of a table in Claude Code's form; report invalid ones."""
     if table.get("disableAllHooks") is True:
         if voice == "own":
             layers.add({"disable_hooks": True}, str(path), path.parent, voice, where)
@@ -124,7 +124,7 @@ def _list(value: object) -> list[Any]:
 
 
 def _unusable(kind: str, rule: object) -> str:
-    """Why a rule is left out: "unknown" where it names a tool that is not here, else the mistake; "" for a good one."""
+    """Return why a rule is ignored: "unknown" if its tool is unknown, else the error; "" for a valid rule."""
     if not isinstance(rule, str):
         return f"{rule!r} is no text"
     try:
@@ -135,7 +135,7 @@ def _unusable(kind: str, rule: object) -> str:
 
 
 def _in_words(source: str, taken: dict[str, Any], skipped: list[str], held: list[str]) -> str:
-    """One line for doctor: what a file gave."""
+    """Summarize what a file contributed, in one line for doctor."""
     parts = []
     for key, value in taken.items():
         if f"permissions.{key}" not in held:

@@ -1,10 +1,9 @@
-"""The head of a markdown file: YAML between two lines of `---`. The door to PyYAML.
+"""Parse the front matter of markdown files: YAML between two lines of `---`. The only user of PyYAML.
 
-A head of plain `key: value` lines, as nearly all are, is read without the library, which takes longer to import than
-all the files to read. Values of keys that hold words are taken as they stand, though YAML reads `[file]` or `a: b`
-as something else: that is how people write them.
-
-Lists of tools in the heads of markdown files: rules under `allowed-tools`, names under `tools`.
+Front matter of plain `key: value` lines, the usual case, is parsed without the library, which takes longer to import
+than all the files take to read. Text values are taken literally, although YAML parses `[file]` or `a: b` differently:
+that is how people write them.
+Also parses lists of tools in front matter: rules under `allowed-tools`, names under `tools`.
 """
 
 from __future__ import annotations
@@ -17,19 +16,19 @@ from agent_cli.core.rules import KNOWN_TOOLS, RuleError, read_rule, split_rules
 
 TEXTS = frozenset(("name", "description", "argument-hint", "model"))
 LIMIT = 16_384
-# What YAML reads as something else than words.
+# Characters that YAML does not treat as plain text.
 _WORDS = frozenset("true false yes no on off null".split())
 
 
 class FrontMatterError(ValueError):
-    """A head that cannot be read; the message says where and why."""
+    """The front matter cannot be parsed; the message says where and why."""
 
 
 def split_front_matter(text: str) -> tuple[str, str]:
-    """The head, "" where there is none, and what stands below it."""
+    """Split a text into its front matter, "" if there is none, and the rest."""
     text = text.replace("\r\n", "\n")
     if text.startswith(("---", "\ufeff---")):
-        # Without regular expressions, here and below: a start reads many heads, and most compile no other.
+        # No regular expressions, here and below: a start reads many files, and usually compiles no other.
         lines = text.removeprefix("\ufeff").split("\n")
         marks = (number for number, line in enumerate(lines) if line.rstrip(" \t") == "---")
         if next(marks, None) == 0 and (end := next(marks, 0)):
@@ -38,7 +37,7 @@ def split_front_matter(text: str) -> tuple[str, str]:
 
 
 def read_front_matter(head: str) -> dict[str, Any]:
-    """The table that a head spells. Raises FrontMatterError."""
+    """Parse front matter into a table. Raises FrontMatterError."""
     if len(head) > LIMIT:
         raise FrontMatterError(f"the head has more than {LIMIT:,} characters")
     quick = _read_plain(head)
@@ -46,7 +45,7 @@ def read_front_matter(head: str) -> dict[str, Any]:
 
 
 def _read_plain(head: str) -> dict[str, Any] | None:
-    """What plain lines say; None where there is anything else."""
+    """Parse plain lines; None if there is anything else."""
     table: dict[str, Any] = {}
     for line in head.split("\n"):
         if not line:
@@ -69,7 +68,7 @@ def _read_plain(head: str) -> dict[str, Any] | None:
 
 
 def _is_key(text: str) -> bool:
-    """Whether it is a letter and then letters, digits, _ and -."""
+    """Return True for a letter followed by letters, digits, _ and -."""
     return text.isascii() and text[:1].isalpha() and text.replace("-", "_").isidentifier()
 
 
@@ -78,11 +77,11 @@ def _read_yaml(head: str) -> dict[str, Any]:
 
     import yaml
 
-    # Words on one line are quoted; what goes on in an indented line is YAML's to read.
+    # Text on one line is quoted; continuation lines are left to YAML.
     texts = rf"^({'|'.join(TEXTS)}):[ \t]+(?![\"'|>&*!])(\S(?:.*\S)?)[ \t]*$(?!\n[ \t]+\S)"
     quoted = re.sub(texts, lambda m: f"{m[1]}: {json.dumps(m[2], ensure_ascii=False)}", head, flags=re.MULTILINE)
     try:
-        # The C reader, where PyYAML has it, takes a tenth of the time.
+        # The C loader, if PyYAML has it, takes a tenth of the time.
         table = yaml.load(quoted, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     except yaml.MarkedYAMLError as error:
         line = f"line {error.problem_mark.line + 2}: " if error.problem_mark else ""
@@ -97,7 +96,7 @@ def _read_yaml(head: str) -> dict[str, Any]:
 
 
 def read_allowed(value: object) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The rules that a value of `allowed-tools` names, and a sentence for each piece that is not understood."""
+    """Return the rules in a value of `allowed-tools`, and a message for each invalid one."""
     rules: list[str] = []
     notes: list[str] = []
     try:
@@ -117,7 +116,7 @@ def read_allowed(value: object) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def listed_items(value: object) -> list[str]:
-    """The items of a list, of a text with commas or blanks, or of a text in brackets. Raises RuleError."""
+    """Return the items of a list, a text with commas or blanks, or a text in brackets. Raises RuleError."""
     if value is None:
         return []
     if isinstance(value, str):

@@ -1,11 +1,11 @@
-"""Hooks as they stand in settings: `[[hooks]]` in TOML, or Claude Code's JSON shape, read into one list.
+"""Parse hooks in settings: `[[hooks]]` in TOML, or Claude Code's JSON form, into one list.
 
     [[hooks]]                                 {"hooks": {"PreToolUse": [{"matcher": "Bash", "hooks": [
     event = "PreToolUse"                          {"type": "command", "command": "./check.sh", "timeout": 10}]}]}}
     matcher = "Bash"
     command = "./check.sh"
 
-What is not understood is never half taken: the hook is left out, and named.
+A hook that is not understood is never used in part: it is ignored and reported.
 """
 
 from __future__ import annotations
@@ -26,27 +26,27 @@ from agent_tools.text import shorten
 
 MOST = 500
 _LONGEST = 86_400.0
-# What Claude Code calls some of them.
+# Claude Code's names of some fields.
 _SPELLED = {"async": "background", "allowedEnvVars": "allowed_env_vars"}
-# Claude Code's types, each with the key that says what it runs, and with all keys that are its own.
+# Claude Code's hook types, each with the key that says what it runs, and with all its own keys.
 _KINDS = {"command": "command", "http": "url", "prompt": "prompt"}
 _OWN = {"command": ("command", "args"), "http": ("url", "headers", "allowed_env_vars"), "prompt": ("prompt", "model")}
 _KEYS = ("event", "matcher", "if", "timeout", "strict", "background", *chain.from_iterable(_OWN.values()))
 _HEADER = r"[A-Za-z0-9!#$%&'*+.^_`|~-]+"
-# Claude Code's events that are not offered here. Nothing is let through because their hooks do not run.
+# Claude Code's events that are not supported. Nothing is allowed because their hooks do not run.
 UNSUPPORTED_EVENTS = frozenset(
     "PostToolUseFailure PermissionDenied PostCompact StopFailure SubagentStart Setup TaskCreated TaskCompleted "
     "TeammateIdle ConfigChange InstructionsLoaded CwdChanged FileChanged WorktreeCreate WorktreeRemove Elicitation "
     "ElicitationResult UserPromptExpansion PostToolBatch".split()
 ).difference(HOOK_EVENTS)
-# Of Claude Code's entries: the kind, which was looked at, and what is shown while one runs, which we do not show.
+# Ignored keys of Claude Code's entries: the type, which was checked, and the status message, which is not shown.
 _LEFT_OUT = ("type", "statusMessage")
 
 
 def hooks_of(raw: Any, source: str, *, own: bool, root: Path | None = None) -> tuple[tuple[Hook, ...], list[str]]:
-    """The hooks that a value of the key `hooks` spells, in order, and what is wrong with the others, a sentence each.
+    """Return the hooks in a value of the key `hooks`, in order, and a message for each invalid one.
 
-    A list is ours, a table Claude Code's. root: the project that they belong to, where they are not the user's own.
+    A list is in our form, a table in Claude Code's. root: the project of the hooks, if they are not the user's own.
     """
     problems: list[str] = []
     entries = _from_claude(raw, problems) if isinstance(raw, dict) else _from_ours(raw, problems)
@@ -65,7 +65,7 @@ def hooks_of(raw: Any, source: str, *, own: bool, root: Path | None = None) -> t
 
 
 def _outside(hook: Hook, root: Path) -> str:
-    """A script of the project's `.claude` or `.agent` that a hook names and that a link leads out of the project."""
+    """Return a script in the project's `.claude` or `.agent` that a hook names and a link leads out of the project."""
     if hook.kind != "command":
         return ""
     for word in (hook.command, *hook.args):
@@ -87,7 +87,7 @@ def _from_ours(raw: Any, problems: list[str]) -> list[tuple[str, dict[str, Any]]
 
 
 def _from_claude(raw: dict[str, Any], problems: list[str]) -> list[tuple[str, dict[str, Any]]]:
-    """Entries of our shape from {Event: [{matcher, hooks: [...]}]}."""
+    """Convert {Event: [{matcher, hooks: [...]}]} to entries of our form."""
     found = []
     for event, groups in raw.items():
         if not isinstance(groups, list):
@@ -109,7 +109,7 @@ def _from_claude(raw: dict[str, Any], problems: list[str]) -> list[tuple[str, di
 
 
 def _foreign(entry: Any) -> str:
-    """Why an entry of Claude Code's is none that can be run here; "" where it can."""
+    """Return why an entry of Claude Code's cannot be run here; "" if it can."""
     if not isinstance(entry, dict):
         return "expected a table with type and command"
     kind = entry.get("type", "command")
@@ -154,12 +154,12 @@ def _hook(entry: dict[str, Any], where: str, source: str, own: bool, problems: l
         "variables": tuple(fields.get("allowed_env_vars") or ()),
         "model": fields.get("model") or "",
     }
-    # Only what differs from the defaults: the record of each turn has the settings in it.
+    # Only what differs from the defaults: the record of each turn contains the settings.
     return Hook(**{name: value for name, value in found.items() if value != getattr(Hook, name, None)})
 
 
 def _misplaced(fields: dict[str, Any], kind: str) -> str:
-    """What a hook of this kind has no use for."""
+    """Return a field that this kind of hook does not use."""
     name = next((key for other, keys in _OWN.items() for key in keys if other != kind and key in fields), "")
     return f"{name}: is not for a hook with a {_KINDS[kind]}" if name else ""
 
@@ -199,7 +199,7 @@ _BAD = {"command": _bad_command, "http": _bad_server, "prompt": _bad_condition}
 
 
 def _bad_filter(fields: dict[str, Any]) -> str:
-    """What is wrong with `if`: a rule about calls, in the grammar of permissions."""
+    """Return what is wrong with `if`: a rule about calls, in the grammar of permissions."""
     rule = fields.get("if")
     if rule in (None, ""):
         return ""
@@ -221,11 +221,11 @@ def _is_texts(found: Any) -> bool:
 def _bad_matcher(matcher: Any) -> str:
     if not isinstance(matcher, str):
         return "matcher: expected text"
-    # Names and alternatives, as nearly all are, need no pattern to be known as such.
+    # Names and alternatives, the usual matchers, are recognized without a regular expression.
     if matcher.replace("|", "x").isalnum() or re.fullmatch(r"[\w |,*-]*", matcher):
         return ""
     if re.fullmatch(r"\w+\([^()?]*[:\s][^()]*\)", matcher):
-        # It would be a regular expression that no name of a tool ever fits.
+        # It would be a regular expression that never matches the name of a tool.
         return (
             f"matcher: {shorten(matcher, 80)} is spelled like a rule; a matcher is compared with the tool's name only"
         )

@@ -1,7 +1,8 @@
 """Settings from their layers: user, project, project-local, --settings, environment, flags; later ones win.
 
-Every value remembers where it came from. Lists of rules add up; everything else is replaced. A project's files count
-once the user trusts the project; before that they can only tighten, and what they would widen is held back and named.
+Every value remembers where it came from. Lists of rules add up; everything else is replaced. A project's files take
+effect once the user trusts the project; before that they can only tighten, and what they would widen is held back and
+reported.
 """
 
 from __future__ import annotations
@@ -41,9 +42,9 @@ from agent_tools.record import Value, hints_of
 with lazy_imports():
     from agent_cli.config import hooks as config_hooks
 
-# Who speaks: the user, a project that they trust, or one that they do not.
+# Origin of a layer: the user, a trusted project, or an untrusted one.
 Origin = Literal["own", "trusted", "project"]
-# Where something stands: a key or a rule's text, and the table it is in.
+# Locates a key or a rule's text: its name, and the table it is in.
 Where = Callable[..., str]
 _LISTS: tuple[RuleList, ...] = ("allow", "ask", "deny")
 _ADDED = (*_LISTS, "rules", "additional_directories")
@@ -51,7 +52,7 @@ _ALIASES = {"defaultMode": "mode", "additionalDirectories": "additional_director
 
 
 class Withheld(Value):
-    """What was left out for lack of trust: a key of a file, and its value in words."""
+    """A key of a file that was ignored for lack of trust, and its value in words."""
 
     source: str
     key: str
@@ -59,7 +60,7 @@ class Withheld(Value):
 
 
 class Declared(Value):
-    """An MCP server as a layer declares it. own: the layer is the user's."""
+    """An MCP server as declared in a layer. own: the layer is the user's."""
 
     name: str
     server: McpServer
@@ -68,13 +69,15 @@ class Declared(Value):
 
 
 class Layers:
-    """The merged settings, with the origin of each key and what was left out.
+    """The merged settings, with the origin of each key and what was ignored.
 
-    origins: key ("model", "permissions.mode") to the layer that set it. ignored: sentences for the user. held: what
-    an untrusted project would have set; held_hooks: the hooks among that. read: the layers that were there, in order.
-    trust: how the project stands. servers: the MCP servers that count; they hold secrets, so they are no part of the
-    settings that are saved. mistakes: takes what would be raised as a SettingsError, so that all else is read; None: it
-    is raised.
+    origins: key ("model", "permissions.mode") to the layer that set it.
+    ignored: messages for the user.
+    held: what an untrusted project would have set; held_hooks: the hooks among that.
+    read: the layers found, in order.
+    trust: trust state of the project.
+    servers: MCP servers in effect; they hold secrets, so they are not part of the settings that are saved.
+    mistakes: collects errors so that everything else is read; None: errors are raised as SettingsError.
     """
 
     def __init__(self, mistakes: list[str] | None = None) -> None:
@@ -97,7 +100,7 @@ class Layers:
         return Settings(**self._values, **made)
 
     def take(self, settings: Settings, rules: list[Rule]) -> None:
-        """Settings and rules as they were saved; nothing is read or checked."""
+        """Restore settings and rules as they were saved; nothing is read or checked."""
         self._values = {n: getattr(settings, n) for n in Settings._fields if n not in tables()}
         for name, cls in tables().items():
             self._tables[name] = {n: getattr(getattr(settings, name), n) for n in cls._fields}
@@ -115,9 +118,9 @@ class Layers:
             self.add_text(text, str(path), path.parent, voice)
 
     def text_of(self, path: Path, voice: Origin) -> str | None:
-        """The text of a settings file; None where there is none, or none that is ours to read, which is told.
+        """Return the text of a settings file; None if it does not exist or must not be read, which is reported.
 
-        A project's file must be one: no pipe, no device, no link that leads out of the project.
+        A project's file must be a regular file inside the project: no pipe, device, or link that leads out.
         """
         try:
             return read_regular(path, LIMIT, self.inside(path, voice)).decode("utf-8")
@@ -137,19 +140,19 @@ class Layers:
             return None
 
     def inside(self, path: Path, voice: Origin) -> Path | None:
-        """The folder that links from a settings file must not lead out of; None for the user's own files."""
+        """Return the directory that links from a settings file must not leave; None for the user's own files."""
         if voice == "own":
             return None
         return Path(self.trust.root) if self.trust.root else path.parent
 
     def add_text(self, text: str, source: str, base: Path, voice: Origin = "own") -> None:
-        """Read settings from TOML, or from JSON where the text begins with a brace. Raises SettingsError."""
+        """Read settings from TOML, or from JSON if the text begins with a brace. Raises SettingsError."""
         data = decode_settings(text, source) if self.mistakes is None else decode_in_part(text, source, self.mistakes)
         self.read.append(source)
         self.add(data, source, base, voice, key_locations(text, source))
 
     def add_hooks(self, hooks: tuple[Hook, ...], source: str, voice: Origin) -> None:
-        """Merge hooks that were read already."""
+        """Merge hooks that are already parsed."""
         if voice == "project":
             self.held_hooks += hooks
             self.held.append(Withheld(source, "hooks", _shown(hooks)))
@@ -160,12 +163,12 @@ class Layers:
     def add(
         self, data: Mapping[str, Any], source: str, base: Path, voice: Origin = "own", place: Where | None = None
     ) -> None:
-        """Merge plain data. `place` tells where a key stands. Raises SettingsError."""
+        """Merge plain data. `place` locates a key. Raises SettingsError."""
         layer = _Layer(self, source, base, voice, place or (lambda key, table="": source))
         for key, value in data.items():
             cls = tables().get(key)
             if cls is SandboxSettings and isinstance(value, str):
-                # sandbox = "auto", the one key of that table that most people set.
+                # sandbox = "auto" is short for the most common key of that table.
                 layer.set(cls, self._tables[key], key, "mode", value, spelled=key)
             elif cls is None:
                 layer.set(Settings, self._values, "", key, value)
@@ -177,14 +180,14 @@ class Layers:
                     layer.set(cls, self._tables[key], key, meant, inner, spelled=name)
 
     def wrong(self, error: SettingsError) -> None:
-        """Raise a mistake, or take it down."""
+        """Raise an error, or collect it."""
         if self.mistakes is None:
             raise error
         self.mistakes.append(str(error))
 
 
 class _Layer:
-    """One layer on its way in."""
+    """One layer while it is merged."""
 
     def __init__(self, layers: Layers, source: str, base: Path, voice: Origin, where: Where) -> None:
         self._layers = layers
@@ -194,7 +197,7 @@ class _Layer:
         self.where = where
 
     def set(self, cls: type, into: dict[str, Any], table: str, key: str, raw: Any, spelled: str = "") -> None:
-        """Check one value and take it, or hold it back. Raises SettingsError, unless mistakes are taken down."""
+        """Check one value and set it, or hold it back. Raises SettingsError unless errors are collected."""
         try:
             self._set(cls, into, table, key, raw, spelled)
         except SettingsError as error:
@@ -204,7 +207,7 @@ class _Layer:
         name = f"{table}.{key}" if table else key
         hints, layers = hints_of(cls), self._layers
 
-        def place() -> str:  # looked up in the text, and only for a mistake
+        def place() -> str:  # located only for an error
             return self.where(spelled or key, table)
 
         if key not in hints or (cls is Settings and key in tables()):
@@ -234,7 +237,7 @@ class _Layer:
         layers.origins[name] = self._source
 
     def _tightening(self, cls: type, hint: Any, name: str, key: str, value: Any, into: dict[str, Any]) -> Any:
-        """What of a value counts without trust; None for nothing. The rest is held back."""
+        """Return the part of a value that takes effect without trust; None for nothing. Hold back the rest."""
         if cls is Permissions and key == "rules":
             kept = tuple(e for e in value if e.list != "allow")
             held = tuple(e for e in value if e.list == "allow")
@@ -247,7 +250,7 @@ class _Layer:
         return kept or None
 
     def _hooks(self, raw: Any, place: Callable[[], str]) -> tuple[Hook, ...]:
-        """Raises SettingsError for the first that is not understood."""
+        """Parse hooks. Raises SettingsError for the first invalid one."""
         # Only with hooks.
         found, problems = config_hooks.hooks_of(raw, self._source, own=self._voice == "own", root=self._base)
         if problems:
@@ -278,7 +281,7 @@ def _scope(hint: Any) -> SettingScope:
 
 
 def _never(hint: Any, key: str, value: Any) -> str:
-    """Why no project's file may set this value, trusted or not; "" where one may."""
+    """Return why no project file may set this value, trusted or not; "" if one may."""
     if any(str(v).startswith("scripted:") for v in (value if isinstance(value, tuple) else (value,))):
         return "cannot name a script as the model"
     if key == "mode" and value == "bypassPermissions":
@@ -287,7 +290,7 @@ def _never(hint: Any, key: str, value: Any) -> str:
 
 
 def _is_stricter(cls: type, hint: Any, key: str, value: Any, into: dict[str, Any]) -> bool:
-    """Whether a value only tightens what holds so far."""
+    """Return True if a value only tightens the current one."""
     scope = _scope(hint)
     if scope.who != "tighten":
         return False
@@ -302,7 +305,7 @@ def _is_stricter(cls: type, hint: Any, key: str, value: Any, into: dict[str, Any
 
 
 def _shown(value: Any) -> str:
-    """A value for the question about trust, in full."""
+    """Format a value in full, for the question about trust."""
     if isinstance(value, tuple):
         return ", ".join(v.rule if isinstance(v, RuleEntry) else str(v) for v in value)
     if isinstance(value, dict):
@@ -311,7 +314,7 @@ def _shown(value: Any) -> str:
 
 
 def home_folder(env: Mapping[str, str]) -> Path | None:
-    """The home folder, links resolved as those of the working directory are, or None where it is unset or no folder."""
+    """Return the home directory with links resolved, like the working directory; None if unset or no directory."""
     home = env["HOME"] if "HOME" in env else os.path.expanduser("~")
-    # os.path, here and where else a folder may be closed to us: the methods of Path raise there.
+    # os.path, here and wherever a directory may be unreadable: the methods of Path raise there.
     return Path(os.path.realpath(home)) if home not in ("", "~") and os.path.isdir(home) else None  # noqa: PTH112

@@ -1,6 +1,6 @@
-"""Settings as text: a file or a variable read, one value checked, and where a key stands, for mistakes.
+"""Parse settings: read a file or variable, check one value, and locate a key for error messages.
 
-A value that fits is taken without any library; only a mistake loads pydantic, which words it.
+A valid value is accepted without any library; only an error loads pydantic, which describes it.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from agent_tools.record import DecodeError, Value, from_json, hints_of, name_of
 
 LIMIT = 1 << 20
 TOML_LIMIT = 1 << 16
-# Every rule is asked about every call.
+# Every rule is matched against every call.
 RULES_LIMIT = 2000
 _BROKEN_LINES = 20
-# Dotted keys cost the TOML parser the cube of their length: 64 KiB of them take 15 s.
+# Dotted keys take the TOML parser cubic time in their length: 15 s for 64 KiB.
 _LONG_KEY = r"""(?<![\w-])(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){30}"""
 
 
 class SettingsError(Exception):
-    """A mistake in the settings: the message names file, line, key and what was expected."""
+    """An error in the settings: the message names file, line, key and what was expected."""
 
 
 def decode_settings(text: str, source: str) -> dict[str, Any]:
-    """The table that a text spells: JSON where it begins with a brace, else TOML. Raises SettingsError."""
+    """Parse a text: as JSON if it begins with a brace, else as TOML. Raises SettingsError."""
     if text.lstrip().startswith("{"):
         return decode_json(text, source)
     if len(text) > TOML_LIMIT or re.search(_LONG_KEY, text):
@@ -43,7 +43,7 @@ def decode_settings(text: str, source: str) -> dict[str, Any]:
 
 
 def decode_in_part(text: str, source: str, mistakes: list[str]) -> dict[str, Any]:
-    """As `decode`, without the lines that TOML cannot be read with; a mistake for each."""
+    """Like `decode_settings`, without the lines that are not valid TOML; add an error for each to `mistakes`."""
     lines = text.split("\n")
     for _ in range(_BROKEN_LINES):
         try:
@@ -58,7 +58,7 @@ def decode_in_part(text: str, source: str, mistakes: list[str]) -> dict[str, Any
 
 
 def decode_json(text: str, source: str) -> dict[str, Any]:
-    """The object that a JSON text spells. A key given twice is a mistake: which one holds would be a guess.
+    """Parse a JSON object. A duplicate key is an error, as choosing one would be a guess.
 
     Raises SettingsError.
     """
@@ -84,7 +84,7 @@ def decode_json(text: str, source: str) -> dict[str, Any]:
 
 
 def key_line(text: str, key: str, table: str = "") -> int:
-    """The line, counted from 1, on which a key (or a rule's text) first stands; of a table, where one is named."""
+    """Return the line, from 1, on which a key (or a rule's text) first occurs, in a table if one is given."""
     lines = text.splitlines()
     first = next((n for n, line in enumerate(lines) if table and re.match(rf'\s*\[+{table}\b|\s*"{table}"', line)), 0)
     if not key:
@@ -97,7 +97,7 @@ def key_line(text: str, key: str, table: str = "") -> int:
 
 
 def key_locations(text: str, source: str) -> Callable[..., str]:
-    """What tells where a key, or the text of a rule, stands: `source:line`. A long list of rules is looked up once."""
+    """Return a function that locates a key or rule text as `source:line`. A long list of rules is indexed once."""
 
     @cache
     def index() -> dict[str, list[int]]:
@@ -127,7 +127,7 @@ def _unescaped(text: str) -> str:
 
 
 def check_value(hint: Any, raw: Any, name: str, where: Callable[[], str]) -> Any:
-    """The value, or a SettingsError that says what was expected. Pydantic decides what the quick check refuses.
+    """Return the value, or raise SettingsError with what was expected. Pydantic decides what the quick check rejects.
 
     An empty text means "unset" for a key that can be unset.
     """
@@ -137,7 +137,7 @@ def check_value(hint: Any, raw: Any, name: str, where: Callable[[], str]) -> Any
         return None if raw == "" and type(None) in get_args(hint.__origin__) else from_json(hint, raw, name)
     except DecodeError as mismatch:
         if any(isinstance(a, type) and issubclass(a, Value) for a in get_args(hint.__origin__)):
-            raise SettingsError(f"{where()}: {mismatch}") from None  # our own records, which pydantic does not know
+            raise SettingsError(f"{where()}: {mismatch}") from None  # records that pydantic does not know
         import json
 
         from pydantic import TypeAdapter, ValidationError
@@ -152,10 +152,10 @@ def check_value(hint: Any, raw: Any, name: str, where: Callable[[], str]) -> Any
 
 
 def from_environment(env: Mapping[str, str], mistakes: list[str] | None = None) -> dict[str, Any]:
-    """The settings among AGENT_<KEY> and AGENT_<TABLE>_<KEY> variables, as plain data.
+    """Return the settings in AGENT_<KEY> and AGENT_<TABLE>_<KEY> variables, as plain data.
 
-    Lists are separated by commas. Variables that name no setting (AGENT_STATE_DIR, ...) are not ours to judge. Raises
-    SettingsError for a value that does not fit, or adds it to `mistakes`.
+    Lists are separated by commas. Variables that are no settings (AGENT_STATE_DIR, ...) are ignored. Raises
+    SettingsError for an invalid value, or adds it to `mistakes`.
     """
     data: dict[str, Any] = {}
     groups: list[tuple[str, type, dict[str, Any]]] = [("AGENT", Settings, data)]
@@ -175,7 +175,7 @@ def from_environment(env: Mapping[str, str], mistakes: list[str] | None = None) 
 
 
 def from_text(hint: Any, text: str, name: str) -> Any:
-    """A setting's value from one string, by its type."""
+    """Convert a string to a setting's value, by its type."""
     bare = hint.__origin__ if hasattr(hint, "__metadata__") else hint
     choices = [a for a in get_args(bare) if a is not type(None)] if get_args(bare) else [bare]
     if text == "" and type(None) in get_args(bare):
@@ -198,7 +198,7 @@ def from_text(hint: Any, text: str, name: str) -> Any:
 
 
 def nearest_key_hint(key: str, known: list[str]) -> str:
-    """ "; did you mean x?" for a key that is close to a known one."""
+    """Return "; did you mean x?" for a key close to a known one; else ""."""
     import difflib
 
     near = difflib.get_close_matches(key, known, 1)

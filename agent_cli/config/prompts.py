@@ -1,4 +1,4 @@
-"""The prompt files and the environment block: with the memory (`memory.py`) all that the system prompt is made of."""
+"""The prompt files and the environment block, which with the memory make up the system prompt."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LARGEST = 1 << 20
 
 
 def prompt(name: str) -> str:
-    """The text of a prompt file such as "system" or "tools/Read", without outer blank lines.
+    """Return the text of a prompt file such as "system" or "tools/Read", without outer blank lines.
 
     A checkout's live `prompts/` comes first, then the copy in the wheel. Raises FileNotFoundError.
     """
@@ -23,13 +23,13 @@ def prompt(name: str) -> str:
 
 
 def prompt_folder() -> Path:
-    """Where the prompt files are: a checkout's own, else those of the wheel."""
+    """Return the directory of the prompt files: a checkout's own, else that of the wheel."""
     live = _PACKAGE.parent / "prompts"
     return live if (live / "system.md").is_file() else _PACKAGE / "_prompts"
 
 
 def environment_block(cwd: Path, root: Path, model: str) -> str:
-    """What the model should know of where it is. Made once per session, so that the prefix stays cacheable."""
+    """Describe the environment for the model. Made once per session, so that the prefix stays cacheable."""
     branch = git_branch(root)
     git = f"yes, on {branch}" if branch else "yes" if os.path.exists(root / ".git") else "no"  # noqa: PTH110
     lines = [
@@ -45,7 +45,7 @@ def environment_block(cwd: Path, root: Path, model: str) -> str:
 
 
 def git_branch(root: Path) -> str:
-    """The branch that HEAD names, read without starting git; "" where there is none, or no name that git allows."""
+    """Return the branch in HEAD, read without starting git; "" if there is none, or its name is invalid."""
     git = root / ".git"
     try:
         if os.path.isfile(git):  # noqa: PTH113 - the method raises where a parent is closed
@@ -61,7 +61,7 @@ def git_branch(root: Path) -> str:
 
 
 def workspace_root(cwd: Path, home: Path | None) -> Path:
-    """The repository that `cwd` is in, or `cwd` itself. The climb stops below HOME and below `/`."""
+    """Return the repository that contains `cwd`, or `cwd` itself. The search stops below HOME and below `/`."""
     for folder in (cwd, *cwd.parents):
         if folder == home or folder == Path(folder.anchor):
             break
@@ -71,5 +71,5 @@ def workspace_root(cwd: Path, home: Path | None) -> Path:
 
 
 def current_folder() -> Path:
-    """The working directory, links resolved. Raises FileNotFoundError where it was deleted."""
+    """Return the working directory with links resolved. Raises FileNotFoundError if it was deleted."""
     return Path(os.path.realpath(Path.cwd()))

@@ -1,4 +1,4 @@
-"""`.agentrc.example` and the configuration reference, written from the schema; a test holds the files to it.
+"""Generate `.agentrc.example` and the configuration reference from the schema; a test keeps them up to date.
 
 python -m agent_cli.config.reference        writes both
 """
@@ -26,7 +26,7 @@ Field = tuple[str, str, str, Any, Any, str]
 
 
 def setting_fields() -> list[Field]:
-    """For each key in order: table, key, type in words, default, meaning, who may set it."""
+    """Return for each key in order: table, key, type in words, default, meaning, who may set it."""
     rows: list[Field] = []
     every: dict[str, type] = {"": Settings, **tables()}
     for table, cls in every.items():
@@ -40,7 +40,7 @@ def setting_fields() -> list[Field]:
 
 
 def example() -> str:
-    """The text of `.agentrc.example`: TOML in which every key is commented out but the table heading."""
+    """Return the text of `.agentrc.example`: TOML with every key commented out except the table headings."""
     lines = [INTRO]
     current = ""
     for table, key, _, default, meaning, _ in setting_fields():
@@ -52,7 +52,7 @@ def example() -> str:
 
 
 def reference() -> str:
-    """The text of docs/configuration.md."""
+    """Return the text of docs/configuration.md."""
     lines = [
         "# Configuration reference",
         "",
@@ -91,7 +91,7 @@ def _toml(value: Any) -> str:
 
 
 def files() -> dict[Path, str]:
-    """What is generated, and where it belongs."""
+    """Return the generated files by path."""
     return {ROOT / ".agentrc.example": example(), ROOT / "docs" / "configuration.md": reference()}
 
 

@@ -1,8 +1,8 @@
-"""The options of `agent`: the one definition that the quick parser, Typer, --help and the tests share.
+"""The options of `agent`: the one definition shared by the quick parser, Typer, --help and the tests.
 
-Most command lines are read by `parse`, which knows exactly this table and gives up (None) on anything it does not
-fully understand: a word it does not know, a missing value, a choice that is none, --help. Typer, built from the same
-table in `cli.py`, then decides; it takes as long to import as a whole one-shot run otherwise does.
+Most command lines are parsed by `parse_options`, which knows exactly this table and gives up (None) on anything it does
+not fully understand: an unknown word, a missing value, an invalid choice, --help. Typer, built from the same table in
+`cli.app`, then decides; importing it takes as long as a whole one-shot run otherwise does.
 """
 
 import re
@@ -18,7 +18,7 @@ ASK_WHICH = "?"
 
 
 class Flag(Value):
-    """How a field is written: its names, its help, the setting it overrides, and the heading it stands under."""
+    """How an option is written: its names, its help, the setting it overrides, and its heading in --help."""
 
     names: tuple[str, ...]
     help: str
@@ -42,7 +42,7 @@ def _flag(names: str, panel: str, text: str, **more: Any) -> Flag:
 
 
 class RunOptions(Value):
-    """One run of `agent`, as the command line asks for it. None and empty mean: not said."""
+    """One run of `agent` as requested on the command line. None and empty values mean: not given."""
 
     prompt: tuple[str, ...] = ()
     print: Annotated[bool, _flag("-p --print", RUN, "Run one task, print the answer and exit.")] = False
@@ -168,7 +168,7 @@ class RunOptions(Value):
 
 
 def flags() -> dict[str, tuple[Flag, Any]]:
-    """For each field but the prompt: its flag and its bare type, in the order of the table."""
+    """Return the flag and bare type of each field except the prompt, in the order of the table."""
     return {
         name: (hint.__metadata__[0], hint.__origin__)
         for name, hint in RunOptions.__annotations__.items()
@@ -177,7 +177,7 @@ def flags() -> dict[str, tuple[Flag, Any]]:
 
 
 def parse_options(argv: list[str]) -> RunOptions | None:
-    """The options of a command line, or None where Typer has to look at it."""
+    """Parse a command line; None if Typer has to parse it."""
     table = {n: (field, flag, kind) for field, (flag, kind) in flags().items() for n in flag.names}
     found: dict[str, Any] = {}
     words: list[str] = []
@@ -222,20 +222,20 @@ def _value(flag: Flag, kind: Any, text: str) -> Any:
         return None
 
 
-# What may follow the two flags whose value may be left out.
+# Patterns of values for the two flags whose value may be omitted.
 _VALUES = {"resume": re.compile(r"[^-].*", re.DOTALL), "worktree": re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")}
 
 
 def _is_rule(word: str) -> bool:
-    """Whether a word is a rule beyond doubt: the name of a known tool, alone or with parentheses."""
+    """Return True if a word is certainly a rule: the name of a known tool, alone or with parentheses."""
     name, opened, rest = word.partition("(")
     return name.startswith("mcp__") or (name in KNOWN_TOOLS and (not opened or rest.endswith(")")))
 
 
 def normalize_argv(argv: list[str]) -> list[str]:
-    """The same command line without two conveniences: several rules after one flag, and flags without their value.
+    """Expand two conveniences of a command line: several rules after one flag, and flags without their value.
 
-    Only words that have the exact form of a rule (of the name of a worktree) are taken, so a prompt is not swallowed;
+    Only words in the exact form of a rule (or the name of a worktree) are consumed, so a prompt is not swallowed;
     --resume takes the next word, whatever it is.
     """
     listing = {n for f in ("allowed_tools", "disallowed_tools", "ask_tools") for n in flags()[f][0].names}

@@ -1,4 +1,4 @@
-"""Changing one setting in a file of the user's, whose text and comments stay as they are."""
+"""Change one setting in the user's own file, preserving its text and comments."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from agent_tools.fs.private import write_whole
 from agent_tools.fs.safe_read import read_regular
 
 _LARGEST = 1 << 20
-# Tables that may be given by one of their keys: `sandbox = "auto"`.
+# Tables that may be set by one of their keys: `sandbox = "auto"`.
 _SHORT = {"sandbox": "mode"}
 
 
 def save_setting(path: Path, key: str, value: Any) -> None:
-    """Set `key`, or `table.key`, to a plain value in a settings file, which is made where it is missing.
+    """Set `key`, or `table.key`, to a plain value in a settings file, which is created if missing.
 
-    Raises SettingsError for what is no setting or no value for it, and for a file that cannot be changed safely, and
-    OSError where it cannot be read or written.
+    Raises SettingsError for an unknown setting or invalid value, and for a file that cannot be changed safely; OSError
+    if it cannot be read or written.
     """
     table, _, name = key.rpartition(".")
     data = {table: {name: value}} if table else {name: value}

@@ -47,10 +47,10 @@ To use it on your own code, give it a model and type `agent` in your repository:
 
 
 def run_demo(yes: bool, keep: bool) -> int:
-    """Run the demo; 0 only if the tests went from red to green. Raises UsageError where it cannot begin."""
+    """Run the demo; return 0 only if the tests went from red to green. Raises UsageError if it cannot begin."""
     try:
         folder = Path(os.path.realpath(tempfile.mkdtemp(prefix="agent-demo-")))
-        # Wherever it was started, a folder that is there: Python 3.13.0 fails to import from one that was deleted.
+        # Leave a working directory that may be deleted: Python 3.13.0 fails to import from there.
         os.chdir(folder.parent)
     except OSError as error:
         raise UsageError(f"There is no folder for temporary files: {error.strerror}.") from None
@@ -62,7 +62,7 @@ def run_demo(yes: bool, keep: bool) -> int:
 
 
 class Actor:
-    """The script as a model, with one more reply: what it says once a user has refused a call."""
+    """The script as a model, with one more reply for the case that the user has rejected a call."""
 
     def __init__(self, script: Path, pause: float) -> None:
         import tomllib
@@ -73,7 +73,7 @@ class Actor:
         self._stopped = False
 
     def listening_to(self, approver: Approver) -> Approver:
-        """The same approver, whose refusals are noticed."""
+        """Wrap the approver to notice rejections."""
 
         def ask(request: ApprovalRequested) -> Answer:
             answer = approver(request)
@@ -92,7 +92,7 @@ class Actor:
 
 
 class _Demo:
-    """One run of the demo in its folder. asks: a user answers; else the demo's own rules do."""
+    """One run of the demo in its directory. asks: a user answers; else the demo's own rules do."""
 
     def __init__(self, folder: Path, asks: bool) -> None:
         self._folder = folder
@@ -116,7 +116,7 @@ class _Demo:
         if keep:
             self._say(f"The project is kept in {self._project}")
         if watch.caught or result.end.diagnostics.terminal_reason == "interrupted":
-            # A Ctrl-C at the question is taken by the one who asks and never reaches `watch`.
+            # A Ctrl-C at the question is handled there and never reaches `watch`.
             return 128 + (watch.caught or signal.SIGINT)
         self._say("")
         code = self._judge(result)
@@ -137,15 +137,15 @@ class _Demo:
         self._console.print(styled(f"> {TASK}", "tool"))
 
     def _build(self) -> Agent:
-        """The agent, built as for any run. Raises UsageError."""
+        """Build the agent as for any run. Raises UsageError."""
         command = shlex.join(self._argv)
         script = self._folder / "script.toml"
-        # A backslash or quote in a path must survive the TOML string that it is put into.
+        # A backslash or quote in a path must survive in a TOML string.
         spelled = command.replace("\\", "\\\\").replace('"', '\\"')
         script.write_text((HERE / "script.toml").read_text("utf-8").replace("$COMMAND", spelled), "utf-8")
         allow = [] if self._asks else [rule_for("run", command), rule_for("write", "/**")]
         layers = Layers()
-        # What it runs is its own, and may be run by an interpreter that the sandbox does not show.
+        # It runs its own code, possibly with an interpreter that the sandbox hides.
         settings = {"sandbox": "off", "model": f"scripted:{script}", "save_sessions": False}
         settings["permissions"] = {"allow": allow}
         layers.add(settings, "the demo", self._project)
@@ -160,7 +160,7 @@ class _Demo:
         return agent
 
     def _judge(self, result: TurnResult) -> int:
-        """Say how it went, by a run of the tests that the agent has no part in."""
+        """Report the result, by running the tests independently of the agent."""
         passed, count = run_tests(self._argv, self._project, self._env)
         finished = isinstance(result, Complete) and not result.degraded
         if passed and finished and not result.end.denials:
@@ -179,20 +179,20 @@ class _Demo:
 
 
 def copy_project(target: Path) -> None:
-    """Copy the project. Its files carry a .txt ending here, so that no tool takes them for part of this program."""
+    """Copy the project. Its files have the suffix .txt here, so that no tool takes them for part of this program."""
     target.mkdir()
     for source in sorted((HERE / "project").glob("*.txt")):
         shutil.copyfile(source, target / source.name.removesuffix(".txt"))
 
 
 def demo_env(env: Mapping[str, str]) -> dict[str, str]:
-    """The environment for the demo's commands: no compiled files left behind, no colours inside test output."""
+    """Return the environment for the demo's commands: no compiled files left behind, no colours in test output."""
     kept = {k: v for k, v in env.items() if k not in ("FORCE_COLOR", "PYTHON_COLORS", "PYTHONSAFEPATH")}
     return kept | {"PYTHONDONTWRITEBYTECODE": "1"}
 
 
 def run_tests(argv: list[str], folder: Path, env: Mapping[str, str]) -> tuple[bool, int]:
-    """Whether the project's tests pass, and how many there are."""
+    """Run the project's tests; return whether they pass, and how many there are."""
     try:
         done = subprocess.run(
             argv, cwd=folder, env=dict(env), stdin=subprocess.DEVNULL, capture_output=True, timeout=60, check=False

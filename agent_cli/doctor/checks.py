@@ -1,6 +1,6 @@
-"""Doctor's checks of everything but the model: programs, terminal, folders, settings, rules, memory, packages.
+"""Doctor's checks: programs, terminal, directories, settings, rules, memory, packages.
 
-Doctor's question about models: which one a run would use, where its key comes from, and what else is there.
+Also the model: which one a run would use, where its key comes from, and which others are available.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ VERSION_SECONDS = 5
 
 
 class Finding(Value):
-    """One line of the report. `details` stand below it; `data` is what JSON has besides."""
+    """One line of the report. details: lines below it. data: additional fields for JSON."""
 
     mark: Literal["ok", "missing", "problem"]
     topic: str
@@ -62,8 +62,8 @@ def check_program() -> list[Finding]:
 
 
 def check_tools(ctx: ToolContext) -> list[Finding]:
-    """The programs that tools use."""
-    # Absolute folders only, as for commands: a relative one would be looked up in the repository.
+    """Check the programs that tools use."""
+    # Absolute directories only, as for commands: a relative one would be searched in the repository.
     places = [p for p in ctx.env.get("PATH", os.defpath).split(os.pathsep) if p.startswith("/")]
     git = shutil.which("git", path=os.pathsep.join(places))
     return [
@@ -74,7 +74,7 @@ def check_tools(ctx: ToolContext) -> list[Finding]:
 
 
 def check_search(ctx: ToolContext) -> list[Finding]:
-    """Who is asked by WebSearch."""
+    """Check the provider of WebSearch."""
     web = ctx.settings.get("web") or {}
     try:
         chosen = provider(ctx)
@@ -100,11 +100,11 @@ def _program(topic: str, path: str | None, without: str) -> Finding:
 
 
 def _version_of(topic: str, path: str) -> str | None:
-    """The first line that `path --version` prints; None where it fails."""
+    """Return the first line of `path --version`; None if it fails."""
     try:
         if topic == "git":
             return _first_line(nowhere(path).run("--version", seconds=VERSION_SECONDS))
-        # Not in the working directory: nothing that stands there may have a part in it.
+        # Not in the working directory: none of its files may take part.
         done = run_child([path, "--version"], seconds=VERSION_SECONDS, cwd="/", brief=True)
     except (OSError, GitError, TimeoutError, OverflowError):
         return None
@@ -143,7 +143,7 @@ def check_place(place: RunEnvironment, wrong: str) -> list[Finding]:
 
 
 def check_state(place: RunEnvironment) -> list[Finding]:
-    """The folder of sessions: whether it can be written, and what is in it. Nothing is left behind."""
+    """Check that the sessions directory is writable, and describe its content. Leaves nothing behind."""
     folder = state_folder(place.env)
     there = next((f for f in (folder, *folder.parents) if os.path.exists(f)), Path("/"))  # noqa: PTH110 - Path.exists raises in closed folders
     here = len(SessionStore(folder, place.root).ids())
@@ -160,7 +160,7 @@ def check_state(place: RunEnvironment) -> list[Finding]:
 
 
 def check_snapshots(place: RunEnvironment, settings: Settings) -> list[Finding]:
-    """What an undo is kept by, and the space that takes."""
+    """Describe how undo stores checkpoints, and the space that takes."""
     if not settings.undo.keep or not settings.save_sessions:
         return [Finding("missing", "undo", "nothing is kept: undo.keep or save_sessions is off", data={"bytes": 0})]
     folder = kept_folder(place)
@@ -171,7 +171,7 @@ def check_snapshots(place: RunEnvironment, settings: Settings) -> list[Finding]:
 
 
 def check_carried(place: RunEnvironment) -> list[Finding]:
-    """What commands of the latest session here start with, if that goes on (`agent -c`)."""
+    """Describe the environment commands would start with if the latest session is continued (`agent -c`)."""
     store = SessionStore(state_folder(place.env), place.root)
     try:
         latest = store.latest()
@@ -188,7 +188,7 @@ def check_carried(place: RunEnvironment) -> list[Finding]:
 
 
 def count_sessions(folder: Path) -> int:
-    """The sessions of all projects; 0 where the folder is closed to us."""
+    """Count the sessions of all projects; 0 if the directory is unreadable."""
     try:
         return sum(1 for _ in folder.glob("sessions/*/*.jsonl"))
     except OSError:
@@ -196,7 +196,7 @@ def count_sessions(folder: Path) -> int:
 
 
 def check_settings(layers: Layers, place: RunEnvironment, mistakes: list[str]) -> list[Finding]:
-    """One line per layer that was read, with what it sets and what it overrides."""
+    """Return one line per layer that was read, with what it sets and overrides."""
     findings = [Finding("problem", "settings", text) for text in mistakes]
     told = " ".join(mistakes)
     for path in settings_files(place):
@@ -215,14 +215,14 @@ def check_settings(layers: Layers, place: RunEnvironment, mistakes: list[str]) -
 
 
 def settings_files(place: RunEnvironment) -> list[Path]:
-    """Where settings files may stand."""
+    """Return the paths of possible settings files."""
     own = [place.home / ".agentrc"] if place.home else []
     project = [place.root / ".agentrc", place.root / ".agentrc.local"] if place.root != place.home else []
     return own + project
 
 
 def check_trust(layers: Layers, place: RunEnvironment) -> list[Finding]:
-    """How the project stands, and what of it counts or is left out."""
+    """Describe the trust state of the project, and what of it takes effect or is ignored."""
     trust = layers.trust
     data = {"state": trust.state, "by": trust.by, "brings": list(trust.brings)}
     if trust.root != str(place.root):
@@ -238,7 +238,7 @@ def check_trust(layers: Layers, place: RunEnvironment) -> list[Finding]:
 
 
 def check_imports(layers: Layers) -> list[Finding]:
-    """What was taken from Claude Code's settings files, and what could not be."""
+    """Describe what was taken from Claude Code's settings files, and what could not be."""
     told = tuple(text for text in layers.ignored if "/.claude/settings" in text.partition(": ")[0])
     if not layers.imported and not told:
         return []
@@ -262,7 +262,7 @@ def check_rules(layers: Layers, settings: Settings, place: RunEnvironment) -> li
 
 
 def check_memory(memory: Memory, settings: Settings) -> list[Finding]:
-    """The memory files that a session here would begin with, and what was cut or left out."""
+    """Describe the memory files that a session here would load, and what was cut or ignored."""
     wrong = tuple(f"not read: {s.path}{f' (in {s.by})' if s.by else ''}: {s.why}" for s in memory.skipped)
     details = (*(f"{cut}, as memory files together may have 64 KiB" for cut in memory.cuts), *wrong)
     if not memory.files:
@@ -276,7 +276,7 @@ def check_memory(memory: Memory, settings: Settings) -> list[Finding]:
 
 
 def check_packages() -> list[Finding]:
-    """What is installed beside this program: the way to most providers, and the optional parts."""
+    """Describe optional packages: access to most providers, and other extras."""
     litellm = package_version("litellm")
     keyring = package_version("keyring")
     missing = "not installed: only providers with a direct wire can be used, and no prices are known"
@@ -289,7 +289,7 @@ def check_packages() -> list[Finding]:
 
 
 def package_version(name: str) -> str:
-    """The version of an installed package, read from its metadata; "" where there is none."""
+    """Return the version of an installed package, from its metadata; "" if it is not installed."""
     from importlib.metadata import PackageNotFoundError, version
 
     try:
@@ -302,7 +302,7 @@ MEDIA: dict[MediaKind, str] = {"image": "images", "pdf": "PDFs"}
 
 
 def check_model(settings: Settings, place: RunEnvironment) -> tuple[list[Finding], bool]:
-    """The findings, and whether a model could be used. No provider is called; only this machine is asked."""
+    """Return the findings, and whether a model could be used. Contacts no provider, only this machine."""
     found = discover(place.env)
     try:
         model = choose_model(settings.model, settings, place)
@@ -312,7 +312,7 @@ def check_model(settings: Settings, place: RunEnvironment) -> tuple[list[Finding
     if wrong := _unusable(model):
         return [Finding("problem", "model", f"{model.name} ({how}): {wrong}"), *_others(found, model.name)], False
     info = lookup(model.provider, model.model)
-    # The text of a key is never at hand here: ResolvedModel holds a Secret, and only its source is shown.
+    # The text of a key is never available here: ResolvedModel holds a Secret, and only its source is shown.
     takes = ", ".join(["text", *(MEDIA[kind] for kind in sorted(input_modalities(info, settings)))])
     details = (f"key: {model.key_source}", f"reached by: {_way(model)}", _facts(model, info), f"takes: {takes}")
     data = {"model": model.name, "key_source": model.key_source, "configured": settings.model is not None}
@@ -321,7 +321,7 @@ def check_model(settings: Settings, place: RunEnvironment) -> tuple[list[Finding
 
 
 def _unusable(model: ResolvedModel) -> str:
-    """Why a model that was resolved cannot be called from here; "" where nothing speaks against it."""
+    """Return why a resolved model cannot be called from here; "" if it can, as far as known."""
     if model.wire == "scripted":
         try:
             open_transport(model)

@@ -1,11 +1,10 @@
-"""`agent doctor`: what is configured, found and missing, one finding per line, as text or as one JSON object.
+"""`agent doctor`: report what is configured, found and missing, one finding per line, as text or as one JSON object.
 
-The checks are in `checks.py` and `check_model.py`; here they are put in order and printed. A mistake in the settings
-is a finding like any other: the rest is then checked with the layers that can be read.
+The checks are in `checks.py`; here they are ordered and printed. An error in the settings is a finding like any other:
+the rest is then checked with the layers that can be read.
 
-Doctor's account of what files add: commands, skills, agent types, tools of packages; a line for each file.
-Doctor's account of MCP servers: those that wait for something a user has to do. None is started.
-Doctor's check of the sandbox: which one commands run in, why no better one, and what it does not do.
+Also checks extensions (commands, skills, agent types, tools of packages; a line for each file), MCP servers that need
+an action of the user, without starting any, and the sandbox: which one is used, why no better one, and its limits.
 """
 
 from __future__ import annotations
@@ -61,9 +60,9 @@ from agent_tools.text import counted, escape_controls
 def check_extensions(
     layers: Layers, settings: Settings, place: RunEnvironment, commands: Collection[str]
 ) -> list[Finding]:
-    """What of `.agent` and `.claude` here and at home was understood, the nearest first.
+    """Check the files in `.agent` and `.claude` here and at home, the nearest first.
 
-    commands: the names of the slash commands of sessions.
+    commands: names of the slash commands of sessions.
     """
     plugins, names = _check_plugins(settings)
     known = {tool.name for tool in BUILTIN} | names
@@ -97,7 +96,7 @@ def _finding(base: Path, told: list[FileReport], *, counts: bool) -> Finding:
 
 
 def _check_plugins(settings: Settings) -> tuple[list[Finding], set[str]]:
-    """The tools of packages that are on, those that could be, and the names of the former."""
+    """Return findings about enabled and available tools of packages, and the names of the enabled ones."""
     there = installed()
     off = [name for name in there if name not in settings.plugins]
     findings = (
@@ -116,7 +115,7 @@ def _check_plugins(settings: Settings) -> tuple[list[Finding], set[str]]:
 
 
 def check_mcp(layers: Layers, place: RunEnvironment) -> list[Finding]:
-    """How many servers are declared, and a line for each that cannot be used as it stands."""
+    """Return the number of declared servers, and a line for each that cannot be used as it is."""
     if not declares_servers(RunOptions(), place, layers):
         return []
     found, problems = find_servers(RunOptions(), place, layers)
@@ -142,7 +141,7 @@ _GET = (
 
 
 def check_sandbox(workspace: Workspace, settings: Settings, place: RunEnvironment) -> list[Finding]:
-    """One finding. It tries the sandbox with `true`, outside the workspace."""
+    """Return one finding. Tries the sandbox with `true`, outside the workspace."""
     profile = sandbox_profile(workspace, settings, place)
     sandbox = choose(settings.sandbox.mode, profile, place.env, landlock=settings.sandbox.landlock)
     hindered = sandbox.obstacle(profile)
@@ -170,7 +169,7 @@ def check_sandbox(workspace: Workspace, settings: Settings, place: RunEnvironmen
 
 
 def run_doctor(as_json: bool, commands: Collection[str]) -> int:
-    """Print every finding; 0 if a run here could use a model, else 1. commands: the names of the slash commands."""
+    """Print every finding; return 0 if a run here could use a model, else 1. commands: names of slash commands."""
     place = find_place(os.environ)
     layers, mistakes = readable_layers(place)
     findings, ready = collect_findings(place, layers, mistakes, commands)
@@ -184,9 +183,10 @@ def run_doctor(as_json: bool, commands: Collection[str]) -> int:
 def collect_findings(
     place: RunEnvironment, layers: Layers, mistakes: list[str], commands: Collection[str]
 ) -> tuple[list[Finding], bool]:
-    """Every finding, and whether a run here could use a model.
+    """Return every finding, and whether a run here could use a model.
 
-    mistakes: those in the settings. commands: the names of the slash commands.
+    mistakes: errors in the settings.
+    commands: names of the slash commands.
     """
     settings = layers.settings()
     workspace, wrong = _workspace(place, settings)
@@ -213,14 +213,14 @@ def collect_findings(
         *check_memory(load_memory(memory_sources(place, settings, layers.trust, context.readable)), settings),
         *check_packages(),
     ]
-    # With a settings file that cannot be read every run stops, whichever model there is.
+    # With an unreadable settings file every run stops, whatever the model.
     return findings, usable and not mistakes and not wrong
 
 
 def readable_layers(place: RunEnvironment) -> tuple[Layers, list[str]]:
-    """The settings, and all mistakes in them: what a line says that cannot be read is left out, and no more.
+    """Return the settings without the lines that cannot be read, and all errors in them.
 
-    Where a mistake is not in a line, the layers are tried without the file or variable that it is in.
+    If an error is not in a line, the layers are tried without its file or variable.
     """
     mistakes: list[str] = []
     own_only = place.but(root=place.home) if place.home else place.but(home=None)
@@ -246,7 +246,7 @@ def _workspace(place: RunEnvironment, settings: Settings) -> tuple[Workspace, st
 
 
 def findings_text(findings: Iterable[Finding]) -> str:
-    """What was found, in lines that fit the terminal."""
+    """Format the findings in lines that fit the terminal."""
     return "\n".join(wrapped_for(1, line, " " * 21) for finding in findings for line in _lines(finding))
 
 
@@ -261,5 +261,5 @@ def _plain(finding: Finding) -> dict[str, Any]:
 
 
 def _told(text: str) -> str:
-    """Text that may be pasted into a bug report: no controls, no password inside an address."""
+    """Make a text safe for a bug report: no control characters, no password in a URL."""
     return re.sub(r"(://)[^/\s@]+@", r"\1***@", escape_controls(text))

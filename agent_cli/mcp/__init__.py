@@ -1,14 +1,14 @@
 """MCP servers: their tools, resources and prompts in a session, and our own tools for other programs.
 
-    config        which servers there are, with variables of the environment filled in
-    approvals     what a user agreed to: a project's servers, and the tools of all of them
+    config        declared servers, with environment variables substituted
+    approvals     the user's approvals: of a project's servers, and of the tools of all servers
     manager       all servers of a session
-    server_state  how one server stands and what it offers; server starts, ends and asks it
-    supervisor    on the loop: bring a server up, keep it, start it again a bounded number of times
-    client        the door of the SDK's client; stdio has a server's process; serve is the door of the SDK's server
-    login, oauth, credentials    logins to servers: asked for, carried out, stored
-    tools, tool_search, resources    what a turn sees of all this
+    server_state  state and offers of one server; server starts, stops and queries it
+    supervisor    on the loop: starts a server, watches it, restarts it a limited number of times
+    client        wraps the SDK's client; stdio runs a server's process; serve wraps the SDK's server
+    login, oauth, credentials    logins to servers: interaction, protocol, storage
+    tools, tool_search, resources    what a turn sees of servers
 
-Only config and approvals are loaded where no server is to be started. The SDK takes half a second of CPU to import:
-that is paid on the loop's own thread, when the first server starts.
+Only config and approvals are loaded if no server is started. Importing the SDK takes half a second of CPU, which is
+spent on the loop's own thread when the first server starts.
 """

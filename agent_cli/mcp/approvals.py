@@ -1,8 +1,8 @@
-"""What a user agreed to: a project's servers as they are declared, and the tools of each server as they were seen.
+"""The user's approvals: of a project's servers as declared, and of the tools of each server as seen.
 
-A project's server starts only where its declaration (command, arguments, environment, address) is the one that was
-approved. The tools of every server but those of --mcp-config are remembered when it first comes up; one that is new or
-reads otherwise later is withheld until a user has seen it.
+A project's server starts only if its declaration (command, arguments, environment, address) is the approved one. The
+tools of every server, except those of --mcp-config, are recorded when it first starts; a tool that is new or changed
+later is withheld until the user approves it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ VERSION = 1
 
 
 class ApprovedServer(Value, tag="Approved"):
-    """One yes: when, to which declaration, and to which tools by fingerprint; None where none was seen yet."""
+    """An approval: its time, the approved declaration, and tool fingerprints by name (None if no tools were seen)."""
 
     when: str
     definition: str
@@ -34,15 +34,15 @@ class ApprovedServer(Value, tag="Approved"):
 
 
 def definition_of(found: DeclaredServer) -> str:
-    """The fingerprint of a declaration as it is written, before variables are filled in."""
+    """Return the fingerprint of a declaration as written, before variables are substituted."""
     server = found.server
-    # Without terms of a login it reads as before there were any: what was approved then still is.
+    # Without oauth the fingerprint is that of versions before oauth existed, so older approvals stay valid.
     left_out = {"timeout"} if server.oauth else {"timeout", "oauth"}
     return data_fingerprint({name: getattr(server, name) for name in server._fields if name not in left_out})
 
 
 class Approvals:
-    """The file of approvals. warn: told, once, where nothing in it is believed."""
+    """The file of approvals. warn: called once if the file cannot be trusted."""
 
     def __init__(self, folder: Path, root: Path, warn: Callable[[str], None] = lambda text: None) -> None:
         self.path = folder / NAME
@@ -52,7 +52,7 @@ class Approvals:
 
     @property
     def _entries(self) -> dict[str, ApprovedServer]:
-        """What the file says; it is read when it is first asked."""
+        """Approvals by key; the file is read on first access."""
         if self._known is None:
             self._known = self._read()
         return self._known
@@ -77,26 +77,26 @@ class Approvals:
         return f"{self._root if found.scope == 'project' else '~'}: {found.name}"
 
     def of(self, found: DeclaredServer) -> ApprovedServer | None:
-        """What was agreed to about this server as it is declared now; None for nothing."""
+        """Return the approval of this server as declared now; None if there is none."""
         entry = self._entries.get(self._key(found))
         return entry if entry is not None and entry.definition == definition_of(found) else None
 
     def knows(self, found: DeclaredServer) -> bool:
-        """Whether the server was approved in some form."""
+        """Return True if the server was approved, in any version."""
         return self._key(found) in self._entries
 
     def approve(self, found: DeclaredServer, tools: Mapping[str, str] | None = None) -> str:
-        """Agree to the declaration and the tools; "" or why that cannot be kept."""
+        """Approve the declaration and the tools; return "" or why that could not be saved."""
         when = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         entry = ApprovedServer(when, definition_of(found), dict(tools) if tools is not None else None)
         return self._keep(self._key(found), entry)
 
     def forget(self, found: DeclaredServer) -> str:
-        """Take an approval back; "" or why that cannot be kept."""
+        """Revoke an approval; return "" or why that could not be saved."""
         return self._keep(self._key(found), None) if self.knows(found) else ""
 
     def _keep(self, key: str, entry: ApprovedServer | None) -> str:
-        # Others write to the same file: what they have added since is kept.
+        # Other processes write to the same file: merge with their changes.
         self._known = self._read()
         if entry is None:
             self._entries.pop(key, None)
@@ -106,19 +106,19 @@ class Approvals:
         try:
             write_whole(self.path, json.dumps(data, indent=1).encode("ascii"))
         except OSError as error:
-            return f"it cannot be kept: {error.strerror or error}"
+            return f"it cannot be saved: {error.strerror or error}"
         return ""
 
 
 def may_start(found: DeclaredServer, approvals: Approvals, trusted_for_run: bool) -> str:
-    """ "" where the server may be started, else what stands against it."""
+    """Return "" if the server may start, else the reason why not."""
     if not found.needs_yes or trusted_for_run or approvals.of(found) is not None:
         return ""
     return "has changed since you approved it" if approvals.knows(found) else "was not approved"
 
 
 def changed_tools(before: Mapping[str, str] | None, now: Mapping[str, str]) -> dict[str, str]:
-    """The tools that were not seen like this before, with a word each; none where nothing was seen yet."""
+    """Return the tools that are new or changed, with a word each; none if no tools were seen before."""
     if before is None:
         return {}
     words: dict[str, str] = {}
@@ -131,7 +131,7 @@ def changed_tools(before: Mapping[str, str] | None, now: Mapping[str, str]) -> d
 
 
 def changes_phrase(words: Mapping[str, str], most: int = 10) -> str:
-    """Changed tools for a sentence: `a (new), b (changed)`."""
+    """Format changed tools for a sentence: `a (new), b (changed)`."""
     names: Iterable[str] = [f"{n} ({w})" for n, w in list(words.items())[:most]]
     more = f" and {len(words) - most} more" if len(words) > most else ""
     return ", ".join(names) + more

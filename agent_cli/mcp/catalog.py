@@ -1,6 +1,6 @@
-"""What a server offers, as plain values: its tools under the names that the model and the rules use.
+"""The offers of a server as plain values: its tools under the names that the model and the rules use.
 
-What servers listed when they were last up, kept so that a one-shot run need not start one to know its tools.
+Also a cache of what servers listed last, so that a one-shot run need not start one to know its tools.
 """
 
 from __future__ import annotations
@@ -25,11 +25,15 @@ _LONGEST = 64
 
 
 class McpRequestError(Exception):
-    """The server said no, or gave no answer that can be understood: a sentence."""
+    """The server refused a request or gave no valid answer; the message is a sentence."""
 
 
 class Offer(Value):
-    """A tool. full: mcp__server__tool. mark: the fingerprint of what the model is told of it."""
+    """A tool of a server.
+
+    full: mcp__server__tool.
+    mark: fingerprint of the description and schema that the model gets.
+    """
 
     server: str
     name: str
@@ -41,26 +45,26 @@ class Offer(Value):
 
     @property
     def size(self) -> int:
-        """How many characters it takes in a request."""
+        """Number of characters in a request."""
         return len(self.full) + len(self.description) + len(json.dumps(self.schema))
 
 
 def data_fingerprint(data: Any) -> str:
-    """A hash of plain data."""
-    from hashlib import blake2b  # OpenSSL's library, which most runs do without
+    """Return a hash of plain data."""
+    from hashlib import blake2b  # loads OpenSSL, which most runs do not need
 
     text = json.dumps(data, sort_keys=True, ensure_ascii=True, default=str)
     return blake2b(text.encode(), digest_size=16).hexdigest()
 
 
 def full_name(server: str, tool: str) -> str:
-    """The name a tool has here: letters that every provider takes, at most 64 of them."""
+    """Return our name of a tool: at most 64 characters that every provider accepts."""
     name = f"mcp__{server}__{re.sub(r'[^A-Za-z0-9_-]', '_', tool)}"
     return name if len(name) <= _LONGEST else f"{name[: _LONGEST - 9]}_{data_fingerprint(tool)[:8]}"
 
 
 def offers_of(server: str, listed: Iterable[dict[str, Any]], problems: list[str]) -> dict[str, Offer]:
-    """The tools that a server lists, by their full names; what cannot be used becomes a problem."""
+    """Return the tools that a server lists, by full name; append unusable ones to `problems`."""
     found: dict[str, Offer] = {}
     for raw in listed:
         name = str(raw.get("name", ""))
@@ -93,7 +97,7 @@ LIMIT = 4 << 20
 
 
 class ServerListing(Value, tag="Listing"):
-    """One memory of a server."""
+    """What a server listed when it was last up."""
 
     definition: str
     offers: tuple[Offer, ...]
@@ -111,11 +115,11 @@ def _path(folder: Path, definition: str, found: DeclaredServer) -> Path:
 
 
 def load_listing(folder: Path, found: DeclaredServer) -> ServerListing | None:
-    """What the server listed when it was last up as it is declared; None where that is not known."""
+    """Return the last listing of the server as declared; None if it is unknown."""
     definition = _definition(found)
     try:
         data = json.loads(read_regular(_path(folder, definition, found), LIMIT))
-        # By hand: the road of `from_json` takes three times as long, on the way of every one-shot run.
+        # Built by hand: `from_json` takes three times as long, in every one-shot run.
         offers = tuple(Offer(**{name: raw[name] for name in Offer._fields}) for raw in data["offers"])
         listing = ServerListing(data["definition"], offers, dict(data["prompts"]), dict(data["resources"]))
     except (OSError, ValueError, RecursionError, LookupError, TypeError):
@@ -130,7 +134,7 @@ def save_listing(
     prompts: dict[str, dict[str, Any]],
     resources: dict[str, dict[str, Any]],
 ) -> None:
-    """Remember what the server lists. Without a place for it, nothing is remembered."""
+    """Cache what the server lists. Failures to write are ignored."""
     listing = ServerListing(_definition(found), tuple(offers), prompts, resources)
     path = _path(folder, listing.definition, found)
     data = json.dumps(to_json(listing))

@@ -1,9 +1,9 @@
-"""The door of the SDK's client: one connection to a server, with plain data on our side of it.
+"""The only user of the SDK's client: one connection to a server, with plain data on our side.
 
-Runs on the loop's thread only. What a server may ask in return: the folders of the workspace, and a question to the
-person while a call runs. It is not given the use of our model.
+Runs on the loop's thread only. A server may request the workspace directories, and ask the user a question while a call
+runs. Sampling (use of our model) is not offered.
 
-The HTTP client for servers: an answer has the bounds that a line of a process has.
+Also the HTTP client for servers: answers have the same size limit as lines of a process.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from agent_cli.core.version import __version__
 from agent_cli.mcp.catalog import McpRequestError
 from agent_cli.mcp.stdio import LINE_LIMIT, ServerProcess, pipe
 
-# Unpacked an answer may be so many times as large; nobody is asked to pack one.
+# Possible expansion factor of a compressed answer; compression is never requested.
 _PACKED = 1_000
 _CONNECT = 30.0
 
 
 class MessageTooLongError(httpx2.StreamError):
-    """More than is read of an answer."""
+    """An answer exceeds the size limit."""
 
 
 class _Bounded(httpx2.AsyncByteStream):
@@ -66,8 +66,8 @@ async def _bound(response: httpx2.Response) -> None:
 def make_client(
     headers: dict[str, str] | None = None, timeout: httpx2.Timeout | None = None, auth: httpx2.Auth | None = None
 ) -> httpx2.AsyncClient:
-    """A client as the SDK wants one."""
-    # How long an answer may take is bounded where it is waited for.
+    """Return an HTTP client as the SDK expects it."""
+    # No read timeout: the caller limits the time of an answer.
     timeout = timeout or httpx2.Timeout(_CONNECT, read=None)
     client = create_mcp_http_client({"Accept-Encoding": "identity", **(headers or {})}, timeout, auth)
     client.event_hooks["response"].append(_bound)
@@ -78,14 +78,14 @@ MOST_LISTED = 2_000
 _PAGES = 50
 Elicit = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
 Heard = Callable[[str], None]
-# The SDK logs what servers do wrong, with tracebacks; that must not reach a terminal.
+# The SDK logs errors of servers with tracebacks, which must not reach the terminal.
 for _name in ("mcp", "client", "httpx2", "httpcore2", "asyncio"):
     logging.getLogger(_name).addHandler(logging.NullHandler())
     logging.getLogger(_name).propagate = False
 
 
 class McpConnection:
-    """An open connection. Every method may raise Refused."""
+    """An open connection. Every method may raise McpRequestError."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -120,7 +120,7 @@ class McpConnection:
         return found[:MOST_LISTED]
 
     async def call(self, tool: str, arguments: dict[str, Any], heard: Heard) -> dict[str, Any]:
-        """What the tool answers, in the shape of the protocol. heard: takes its progress, in words."""
+        """Call a tool and return the answer in the form of the protocol. heard: called with progress, in words."""
 
         async def told(progress: float, total: float | None, message: str | None) -> None:
             share = f"{progress:g}/{total:g}" if total else f"{progress:g}"
@@ -135,8 +135,8 @@ class McpConnection:
         return _plain(await _asked(self._client.get_prompt(name, arguments)))
 
     async def listen(self, changed: Heard) -> None:
-        """Pass on which lists change, where the server's protocol has a stream for that; until it ends."""
-        # Whatever goes wrong here costs only the news.
+        """Report changed lists until the stream ends, if the server's protocol has one."""
+        # Errors here only cost notifications.
         with suppress(Exception):
             async with self._client.listen(
                 tools_list_changed=True, prompts_list_changed=True, resources_list_changed=True
@@ -176,9 +176,10 @@ async def connected(
     auth: Any = None,
     answered: Callable[[int], None] = lambda status: None,
 ) -> AsyncGenerator[McpConnection, None]:
-    """Connect to a server whose declaration is filled in. Raises what the transport raises; see `reason`.
+    """Connect to a server whose declaration has its variables substituted. Raises transport errors; see `reason`.
 
-    auth: puts the login on requests over HTTP. answered: told the status of each answer to them.
+    auth: adds the login to HTTP requests.
+    answered: called with the status of each HTTP answer.
     """
 
     async def asked_for_roots(context: Any) -> mcp_types.ListRootsResult:
@@ -214,7 +215,7 @@ async def connected(
             transport,
             elicitation_callback=asked,
             list_roots_callback=asked_for_roots,
-            # Without a callback for sampling, that is neither offered nor done: the server is told so.
+            # Without a sampling callback the SDK does not declare the capability.
             message_handler=heard,
             client_info=mcp_types.Implementation(name="agent", version=__version__),
         )
@@ -226,7 +227,7 @@ async def connected(
 
 
 def reason(error: BaseException) -> str:
-    """Why a connection failed, in words without a traceback."""
+    """Return why a connection failed, in words without a traceback."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     if isinstance(error, MCPError):

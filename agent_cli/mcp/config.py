@@ -1,8 +1,8 @@
-"""Which MCP servers there are: of the command line, the user's settings and the project's files, in that order.
+"""Find declared MCP servers: of the command line, the user's settings and the project's files, in that order.
 
-The first of a name wins: a project cannot take the name of a server that the user's own rules speak about.
+The first declaration of a name wins, so a project cannot take the name of a server that the user's own rules mention.
 
-Adding servers to files and removing them: the user's `.agentrc`, whose text stays, and a project's `.mcp.json`.
+Also adds and removes servers in the user's `.agentrc`, whose formatting is preserved, and in a project's `.mcp.json`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,11 @@ Scope = Literal["given", "own", "project"]
 
 
 class DeclaredServer(Value, tag="Found"):
-    """One server. source: where it is declared. scope: by whom: this command line, the user, the project."""
+    """A declared server.
+
+    source: file or option that declares it.
+    scope: who declares it: the command line, the user, or the project.
+    """
 
     name: str
     server: McpServer
@@ -44,19 +48,19 @@ class DeclaredServer(Value, tag="Found"):
 
     @property
     def kind(self) -> Literal["stdio", "http", "sse"]:
-        """How it is reached."""
+        """The transport."""
         if self.server.type == "sse":
             return "sse"
         return "http" if self.server.url else "stdio"
 
     @property
     def needs_yes(self) -> bool:
-        """Whether it starts only once a user has agreed to it as it is declared."""
+        """True if it starts only after the user has approved its declaration."""
         return self.scope == "project"
 
     @property
     def line(self) -> str:
-        """What would be run or reached, as it is written, on one safe line."""
+        """The command or URL as written, on one safe line."""
         server = self.server
         if server.url:
             return one_line(server.url)
@@ -66,8 +70,10 @@ class DeclaredServer(Value, tag="Found"):
 
     @property
     def given(self) -> dict[str, str]:
-        """What it is given as environment and as headers, each in words; of a project's server with the values as they
-        are written, since a `${NAME}` in them is what the user agrees to hand over."""
+        """Describe the environment and headers it gets.
+
+        For a project's server with the values as written, since approving a `${NAME}` hands its value over.
+        """
         tables: dict[str, dict[str, Any]] = {
             "environment": self.server.env,
             "headers": self.server.headers,
@@ -81,7 +87,7 @@ class DeclaredServer(Value, tag="Found"):
 
 
 def find_servers(options: RunOptions, place: RunEnvironment, layers: Layers) -> tuple[list[DeclaredServer], list[str]]:
-    """The servers, by name, and what is wrong with their declarations. Raises UsageError for a bad --mcp-config."""
+    """Return the servers by name, and problems of declarations. Raises UsageError for an invalid --mcp-config."""
     found: list[DeclaredServer] = []
     problems: list[str] = []
     for text in options.mcp_config:
@@ -89,7 +95,7 @@ def find_servers(options: RunOptions, place: RunEnvironment, layers: Layers) -> 
     if not options.strict_mcp_config:
         for own in (True, False):
             scope: Scope = "own" if own else "project"
-            # Of two layers that declare a server, the later one holds, as with every setting.
+            # If two layers declare a server, the later one wins, as with every setting.
             latest = {d.name: d for d in layers.servers if d.own == own}
             found += [DeclaredServer(d.name, d.server, d.source, scope) for d in latest.values()]
         if not options.bare and layers.trust.trusted and place.root != place.home:
@@ -112,7 +118,7 @@ def find_servers(options: RunOptions, place: RunEnvironment, layers: Layers) -> 
 
 
 def _given(text: str) -> list[DeclaredServer]:
-    """The servers of one --mcp-config. Raises UsageError."""
+    """Return the servers of one --mcp-config. Raises UsageError."""
     source = "--mcp-config"
     if not text.lstrip().startswith("{"):
         path = Path(os.path.expanduser(text))
@@ -142,7 +148,7 @@ def _project_file(root: Path, problems: list[str]) -> list[DeclaredServer]:
 
 
 def read_json(text: str, source: str, scope: Scope, problems: list[str]) -> list[DeclaredServer]:
-    """The servers of a text in the shape {"mcpServers": {NAME: {...}}}; what cannot be used becomes a problem."""
+    """Parse {"mcpServers": {NAME: {...}}}; append unusable entries to `problems`."""
     try:
         data = decode_json(text, source)
     except SettingsError as error:
@@ -172,7 +178,7 @@ def read_json(text: str, source: str, scope: Scope, problems: list[str]) -> list
 
 
 def mistake_in(found: DeclaredServer) -> str:
-    """What is wrong with a declaration; "" for nothing."""
+    """Return what is wrong with a declaration; "" for nothing."""
     server = found.server
     name = f"the MCP server {shorten(found.name, 60)}"
     if not _is_name(found.name):
@@ -189,7 +195,7 @@ def mistake_in(found: DeclaredServer) -> str:
 
 
 def _is_name(text: str) -> bool:
-    """Whether it is letters, digits and -, the first none of -, with a single _ between some of them."""
+    """Return True for letters, digits and - (not first), with single _ between them."""
     parts = text.split("_")
     letters = "".join(parts)
     plain = text.isascii() and letters.replace("-", "x").isalnum()
@@ -201,9 +207,9 @@ class MissingVariableError(ValueError):
 
 
 def substitute_env(server: McpServer, env: Mapping[str, str]) -> McpServer:
-    """The declaration with `${NAME}` and `${NAME:-default}` replaced.
+    """Return the declaration with `${NAME}` and `${NAME:-default}` replaced.
 
-    Raises MissingVariableError, naming the variable.
+    Raises MissingVariableError, which names the variable.
     """
 
     def fill(text: str) -> str:
@@ -224,17 +230,17 @@ def substitute_env(server: McpServer, env: Mapping[str, str]) -> McpServer:
 
 
 class McpEditError(Exception):
-    """The file was left as it is; the message says why."""
+    """The file was not changed; the message says why."""
 
 
 def server_data(server: McpServer) -> dict[str, Any]:
-    """What of a declaration is said."""
+    """Return the fields of a declaration that are set."""
     said = {name: getattr(server, name) for name in server._fields if getattr(server, name)}
     return {name: list(value) if isinstance(value, tuple) else value for name, value in said.items()}
 
 
 def change_json(path: Path, name: str, server: McpServer | None, *, replace: bool = False) -> None:
-    """Add, or with None remove, a server in a file of the shape {"mcpServers": {...}}. Raises McpEditError."""
+    """Add a server to a file {"mcpServers": {...}}, or remove it if None. Raises McpEditError."""
     try:
         text = read_regular(path, LIMIT, path.parent).decode("utf-8")
         data = decode_json(text, path.name)
@@ -244,17 +250,17 @@ def change_json(path: Path, name: str, server: McpServer | None, *, replace: boo
         raise McpEditError(str(error)) from None
     table = data.setdefault("mcpServers", {})
     if not isinstance(table, dict):
-        raise McpEditError(f"{path.name}: mcpServers is no table")
+        raise McpEditError(f"{path.name}: mcpServers is not a table")
     _change(table, name, server_data(server) if server is not None else None, path, replace)
     _write(path, json.dumps(data, indent=2, ensure_ascii=False) + "\n", 0o644)
 
 
 def change_toml(path: Path, name: str, server: McpServer | None, *, replace: bool = False) -> None:
-    """Add, or with None remove, [mcp.servers.NAME] in a settings file. Raises McpEditError."""
+    """Add [mcp.servers.NAME] to a settings file, or remove it if None. Raises McpEditError."""
     import tomlkit  # 40 ms, only for a change
     from tomlkit.exceptions import TOMLKitError
 
-    # A linked file is changed where it is.
+    # Edit the target of a symbolic link in place.
     path = Path(os.path.realpath(path))
     try:
         text = read_regular(path, LIMIT).decode("utf-8")
@@ -263,7 +269,7 @@ def change_toml(path: Path, name: str, server: McpServer | None, *, replace: boo
     except (OSError, UnicodeDecodeError) as error:
         raise McpEditError(f"{path}: {error}") from None
     if text.lstrip().startswith("{"):
-        raise McpEditError(f"{path} is JSON, which is not changed; do it by hand")
+        raise McpEditError(f"{path} is JSON, which agent does not edit; change it by hand")
     try:
         document: Any = tomlkit.parse(text)
         mcp = document.setdefault("mcp", tomlkit.table(is_super_table=True))
@@ -272,7 +278,7 @@ def change_toml(path: Path, name: str, server: McpServer | None, *, replace: boo
         new = tomlkit.dumps(document)
         tomllib.loads(new)
     except (TOMLKitError, tomllib.TOMLDecodeError) as error:
-        raise McpEditError(f"{path} could not be changed safely ({error}); do it by hand") from None
+        raise McpEditError(f"{path} could not be changed safely ({error}); change it by hand") from None
     _write(path, new, 0o600)
 
 
@@ -288,7 +294,7 @@ def _change(table: Any, name: str, entry: dict[str, Any] | None, path: Path, rep
 
 
 def _write(path: Path, text: str, mode: int) -> None:
-    """Replace the file in one step, with the mode that it had. Raises McpEditError."""
+    """Replace the file atomically, keeping its mode. Raises McpEditError."""
     try:
         write_whole(path, text.encode(), mode, keep=True)
     except OSError as error:

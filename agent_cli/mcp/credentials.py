@@ -1,9 +1,9 @@
-"""The logins to servers: a file for each, readable by the user alone, that holds for one address under its terms.
+"""Store logins to servers: one file each, readable only by the user, bound to an address and its terms.
 
-A declaration that leads elsewhere, or names another client, finds nothing here. Beside the logins stands a mark for
-each server that answered that it wants one, so that it can be named without being asked again.
+A declaration with another address or client does not find the login. Beside the logins is a marker for each server that
+answered that it wants one, so that it can be named without asking it again.
 
-The terms of a login, as `oauth` in a server's declaration says them, and which addresses a login may use.
+Also the terms of a login, `oauth` in a server's declaration, and which addresses a login may use.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from agent_tools.fs.safe_read import open_regular, read_regular
 from agent_tools.record import DecodeError, Value, from_json, to_json
 from agent_tools.text import shorten
 
-# The spelling of .mcp.json, in every file.
+# Names as in .mcp.json, in every file.
 _KINDS: dict[str, type] = {
     "clientId": str,
     "clientSecret": str,
@@ -33,7 +33,7 @@ _KINDS: dict[str, type] = {
 
 
 def mistake_in_terms(server: McpServer) -> str:
-    """What is wrong with `oauth` in a declaration; "" for nothing."""
+    """Return what is wrong with `oauth` in a declaration; "" for nothing."""
     said: dict[str, Any] = server.oauth
     if said and not server.url:
         return "oauth, which is for a server with a url"
@@ -52,12 +52,12 @@ def mistake_in_terms(server: McpServer) -> str:
 
 
 def has_own_key(server: McpServer) -> bool:
-    """Whether the declaration brings its own Authorization header, which then counts instead of a login."""
+    """Return True if the declaration has its own Authorization header, which takes precedence over a login."""
     return any(name.lower() == "authorization" for name in server.headers)
 
 
 def is_secure_url(address: str, server_url: str) -> bool:
-    """Whether what belongs to a login may go to an address: by https, or inside this machine for a server on it."""
+    """Return True if login data may go to an address: https, or loopback for a server on this machine."""
     if address.startswith("https://"):
         return True
     return _on_this_machine(address) and _on_this_machine(server_url)
@@ -82,8 +82,11 @@ LIMIT = 1 << 20
 
 
 class Login(Value):
-    """What one login gave, and what it holds for. client, resource and metadata: as the servers said them. expires:
-    seconds since 1970, 0 where that is not known.
+    """A stored login.
+
+    key: what it is valid for, see `key_of`.
+    tokens, client, metadata, resource: as received from the servers.
+    expires: seconds since the epoch; 0 if unknown.
     """
 
     key: tuple[str, ...]
@@ -98,21 +101,21 @@ class Login(Value):
 
     @property
     def url(self) -> str:
-        """The server's address."""
+        """The server's URL."""
         return self.key[0]
 
 
 def key_of(server: McpServer) -> tuple[str, ...]:
-    """What a login holds for: the address of the server, the client, and where the metadata are."""
+    """Return what a login is valid for: the server's URL, the client, and the location of the metadata."""
     return server.url, *(str(server.oauth.get(name, "")) for name in ("clientId", "authServerMetadataUrl"))
 
 
 class TokenStoreError(Exception):
-    """A login could not be kept; the message says why."""
+    """A login could not be stored; the message says why."""
 
 
 class Logins:
-    """The folder of logins. Servers are those whose declarations are filled in."""
+    """The directory of logins. Declarations passed in have their variables substituted."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -121,7 +124,7 @@ class Logins:
         return self.folder / f"{crc32(json.dumps(key_of(server)).encode()):08x}{ending}"
 
     def of(self, server: McpServer) -> Login | None:
-        """The login for this server; None where there is none that counts."""
+        """Return the login for this server; None if there is no valid one."""
         if not server.url or has_own_key(server):
             return None
         try:
@@ -131,7 +134,7 @@ class Logins:
         return login if login.key == key_of(server) else None
 
     def keep(self, server: McpServer, login: Login) -> None:
-        """Keep a login in place of the one before. Raises TokenStoreError."""
+        """Store a login, replacing the previous one. Raises TokenStoreError."""
         try:
             self._make_folder()
             write_whole(self._path(server), json.dumps(to_json(login)).encode("ascii"))
@@ -140,7 +143,7 @@ class Logins:
         self.mark(server, wanted=False)
 
     def forget(self, server: McpServer) -> bool:
-        """Remove the login of a server; whether there was one. Raises TokenStoreError where it stays."""
+        """Remove the login of a server; return True if there was one. Raises TokenStoreError if it stays."""
         self.mark(server, wanted=False)
         try:
             self._path(server).unlink()
@@ -151,7 +154,7 @@ class Logins:
         return True
 
     def mark(self, server: McpServer, *, wanted: bool) -> None:
-        """Remember whether the server wants a login. Without a place for it, nothing is remembered."""
+        """Record whether the server wants a login. Failures to write are ignored."""
         path = self._path(server, ".wanted")
         with suppress(OSError):
             if wanted:
@@ -161,10 +164,10 @@ class Logins:
                 path.unlink()
 
     def state(self, server: McpServer) -> Literal["", "there", "wanted"]:
-        """Whether the server, when it was last asked, wanted a login, or else there is one."""
+        """Return "wanted" if the server wanted a login when last asked, "there" if a login is stored, else ""."""
         if not server.url or has_own_key(server):
             return ""
-        # os.path and not Path, whose method raises in a closed folder.
+        # os.path instead of Path, whose method raises in an unreadable directory.
         if os.path.exists(self._path(server, ".wanted")):  # noqa: PTH110
             return "wanted"
         return "there" if self.of(server) is not None else ""
@@ -175,13 +178,13 @@ class Logins:
 
     @contextmanager
     def exclusive(self, server: McpServer) -> Iterator[bool]:
-        """Whether nobody else, in any process, renews this login meanwhile."""
+        """Lock a login against renewal in other processes; yield False if another process has the lock."""
         import fcntl
 
         try:
             descriptor = open_regular(self._path(server, ".lock"), os.O_WRONLY | os.O_CREAT)
         except OSError:
-            # Where nothing can be written, nobody renews anything either.
+            # If nothing can be written, no process renews the login.
             yield True
             return
         try:
@@ -196,5 +199,5 @@ class Logins:
 
 
 def wants_login(name: str, subject: str = "") -> str:
-    """The one sentence in which such a server is named, by its name or another subject."""
+    """Return the message that names a server wanting a login. subject: used instead of its name."""
     return f"{subject or name} wants a login: agent mcp login {name}"

@@ -1,6 +1,6 @@
-"""A login from start to end: an address for the user to open, and what the browser brings back, within bounds.
+"""A login from start to end: show the sign-in URL and wait for the browser's answer, with a time limit.
 
-Where a browser comes back to after a sign-in: an address on this machine that only the login that waits answers to.
+Includes the listener for the redirect: an address on this machine that only accepts the answer to the pending login.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ with lazy_imports():
 PATH = "/callback"
 _KEYS = ("code", "state", "iss", "error", "error_description")
 _LONGEST = 16_384
-_TAKEN = "The sign-in came back to agent. This page can be closed; the terminal says how it went."
-_STRANGE = "This is not the answer to the login that waits, and was not used."
+_TAKEN = "The sign-in has returned to agent. You can close this page; the terminal shows the result."
+_STRANGE = "This is not the answer to the pending login; it was not used."
 
 
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """A browser that hangs up is nothing to tell."""
+        """Ignore a browser that closes the connection."""
 
 
 class _Server6(_Server):
@@ -50,10 +50,10 @@ class _Server6(_Server):
 
 
 class Redirects:
-    """The listener. port: 0 for any; another is for clients that were registered with it. Raises OSError.
+    """The redirect listener. port: 0 for any; a fixed one for clients registered with it. Raises OSError.
 
-    uri: the address for the authorization server. With a fixed port it says localhost, as those who register a client
-    by hand write it for programs like this one.
+    uri: redirect address for the authorization server. With a fixed port it says localhost, as manual registrations of
+        programs like this one usually do.
     """
 
     def __init__(self, port: int = 0) -> None:
@@ -62,7 +62,7 @@ class Redirects:
         self._guard = threading.Lock()
         self._servers: list[_Server] = [_Server(("127.0.0.1", port), self._handler())]
         if port:
-            # What localhost may also mean is ours, too, where the machine has it.
+            # localhost may also mean ::1: listen there too, if the machine has it.
             try:
                 self._servers.append(_Server6(("::1", port), self._handler()))
             except OSError as error:
@@ -82,11 +82,11 @@ class Redirects:
             server.server_close()
 
     def expect(self, address: str) -> None:
-        """From now on take the answer to this sign-in address."""
+        """Accept the answer to this sign-in URL from now on."""
         self._state = parse_qs(urlsplit(address).query).get("state", [""])[0]
 
     def take(self, address: str) -> bool:
-        """Whether an address that a browser was sent back to, or a user pasted, is the answer; it is used once."""
+        """Return True if a redirected or pasted URL is the expected answer; it is used once."""
         try:
             parts = urlsplit(address.strip())
             said = {k: v[0] for k, v in parse_qs(parts.query).items() if k in _KEYS}
@@ -102,7 +102,7 @@ class Redirects:
         return True
 
     def answer(self) -> dict[str, str] | None:
-        """What the browser brought back; None where it has not come yet."""
+        """Return the browser's answer; None if it has not come yet."""
         try:
             return self._answers.get_nowait()
         except Empty:
@@ -130,12 +130,12 @@ class Redirects:
                 self.wfile.write(text)
 
             def log_message(self, *args: object) -> None:
-                """A code must not stand in a log."""
+                """Log nothing: the URL contains the code."""
 
         return Handler
 
 
-# So long a user may take to sign in.
+# Seconds that the user may take to sign in.
 LIMIT = 300.0
 _REVOCATION = 15.0
 _LOOK = 0.1
@@ -149,10 +149,11 @@ def log_in(
     typed: int | None = None,
     seconds: float = LIMIT,
 ) -> Login:
-    """Log in to a server whose declaration is filled in. Raises McpRequestError; an interrupt ends it.
+    """Log in to a server whose declaration has its variables substituted. Raises McpRequestError; Ctrl-C cancels it.
 
-    show: takes the address that the user is to open. say: takes a sentence. typed: where a user may paste the
-    address that a browser on another machine was sent back to.
+    show: called with the URL that the user has to open.
+    say: called with messages.
+    typed: descriptor on which the user may paste the URL that a browser on another machine was redirected to.
     """
     loop = Loop()
     try:
@@ -198,7 +199,7 @@ def _result(work: Future[Login]) -> Login:
 
 
 def _read_pasted(typed: int, redirects: Redirects, say: Callable[[str], None]) -> int | None:
-    """Look for a pasted line for a moment; where the next one comes from, None at the end of the input."""
+    """Check briefly for a pasted line; return where to read the next one, None at the end of input."""
     try:
         if not select.select([typed], [], [], _LOOK)[0]:
             return typed
@@ -206,12 +207,12 @@ def _read_pasted(typed: int, redirects: Redirects, say: Callable[[str], None]) -
     except (OSError, ValueError):
         return None
     if line.strip() and not redirects.take(line):
-        say("That is not the address that this sign-in led to; it begins with " + redirects.uri)
+        say("That is not the URL this sign-in was redirected to; it begins with " + redirects.uri)
     return typed if line else None
 
 
 def revoke(login: Login) -> bool:
-    """Have the authorization server forget the tokens of a login, within bounds; False where that failed."""
+    """Revoke the tokens of a login at the authorization server, with a time limit; False if that failed."""
     loop = Loop()
     try:
         done: bool = loop.submit(_revoke(login)).result(_REVOCATION)

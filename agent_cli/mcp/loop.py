@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Loop:
-    """The thread. It is started by the first use, and never keeps the program from ending."""
+    """The thread. It starts on first use and never keeps the program from ending."""
 
     def __init__(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -22,8 +22,8 @@ class Loop:
         self._stopped = False
 
     def submit(self, work: Coroutine[Any, Any, Any]) -> Future[Any]:
-        """Begin this work on the loop; cancelling what is returned cancels it. After `stop` it is cancelled already."""
-        import asyncio  # 40 ms, which a run pays that starts a server
+        """Run a coroutine on the loop; cancelling the future cancels it. After `stop` it is cancelled at once."""
+        import asyncio  # 40 ms, only for runs that start a server
         from concurrent.futures import Future
 
         with self._guard:
@@ -34,14 +34,14 @@ class Loop:
                 return refused
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
-                # What tasks leave unhandled has been dealt with where they are awaited.
+                # Unhandled errors of tasks are reported where the tasks are awaited.
                 self._loop.set_exception_handler(lambda loop, context: None)
                 self._thread = threading.Thread(target=self._run, args=(self._loop,), name="mcp", daemon=True)
                 self._thread.start()
             return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     def call(self, function: Callable[[], object]) -> None:
-        """Have this called on the loop, where there still is one."""
+        """Call a function on the loop, if it still exists."""
         with suppress(RuntimeError):
             if self._loop is not None:
                 self._loop.call_soon_threadsafe(function)
@@ -52,7 +52,7 @@ class Loop:
         loop.close()
 
     def stop(self, seconds: float) -> None:
-        """End what runs, and the thread, if that is done in time."""
+        """Cancel what runs and join the thread, for at most `seconds`."""
         with self._guard:
             self._stopped = True
         if self._loop is not None and self._thread is not None:
@@ -61,7 +61,7 @@ class Loop:
 
 
 async def _end_others() -> None:
-    """End the tasks that are left: one that is only dropped closes nothing, and its coroutine is never awaited."""
+    """Cancel the remaining tasks: dropped tasks would close nothing and leave coroutines never awaited."""
     import asyncio
 
     tasks = asyncio.all_tasks() - {asyncio.current_task()}

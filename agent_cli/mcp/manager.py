@@ -1,4 +1,4 @@
-"""All MCP servers of a session: begun beside everything else, waited for within bounds, ended within bounds."""
+"""All MCP servers of a session: started in the background, waited for and stopped within time limits."""
 
 from __future__ import annotations
 
@@ -15,16 +15,18 @@ from agent_cli.mcp.tool_search import ToolSearch, UseTool
 from agent_cli.mcp.tools import McpTool
 from agent_tools.base import Tool
 
-# Ending all of them takes no longer than this, whatever they do.
+# Seconds in which all servers are stopped, whatever they do.
 CLOSE = 1.7
-# Characters a token stands for, and the window where the model's is not known.
+# Characters per token, and the window size if the model's is unknown.
 _PER_TOKEN = 4
 _WINDOW = 128_000
 
 
 class Servers:
-    """The servers by name. changed: called, on any thread, when what they offer has changed. offered: whether a tool
-    may be used at all.
+    """The servers by name.
+
+    changed: called, on any thread, when the offers change.
+    offered: returns whether a tool may be used at all.
     """
 
     def __init__(self, found: Iterable[DeclaredServer], setup: ServerSettings, disabled: Iterable[str] = ()) -> None:
@@ -44,9 +46,10 @@ class Servers:
         self.changed()
 
     def begin(self, after: float = 0.0, *, needed: bool = False) -> None:
-        """Start all that may be started; none is waited for.
+        """Start all servers that may start, without waiting.
 
-        after: seconds from now. needed: only those of which it is not known what they offer.
+        after: delay in seconds.
+        needed: only servers whose offers are unknown.
         """
         if after:
             timer = threading.Timer(after, self.begin)
@@ -57,15 +60,15 @@ class Servers:
             if self._begun or self._closed:
                 return
             self._begun = not needed
-            # Within the guard, so that none starts behind `close`.
+            # Inside the lock, so that none starts after `close`.
             for server in self.all.values():
                 if not (needed and server.recalled and not server.may_start):
                     server.start()
 
     def wait(self, seconds: float, *, needed: bool = False) -> None:
-        """Start them where that was not done, and wait until all are up or have failed, but no longer than that.
+        """Start the servers if needed and wait until all are up or have failed, for at most `seconds`.
 
-        One of which it is known what it offers is not waited for.
+        needed: do not wait for servers whose offers are known.
         """
         self.begin(needed=needed)
         end = time.monotonic() + seconds
@@ -74,7 +77,7 @@ class Servers:
                 server.wait(max(0.0, end - time.monotonic()))
 
     def come_back(self, seconds: float) -> None:
-        """Start those anew that wanted a login, where the user has logged in since, and wait so long for them."""
+        """Restart servers that wanted a login if the user has logged in since, and wait up to `seconds` for them."""
         came = [s for s in self.all.values() if s.status == "login" and s.login_state() == "there"]
         for server in came:
             server.restart(0.0)
@@ -83,7 +86,7 @@ class Servers:
             server.wait(max(0.0, end - time.monotonic()))
 
     def tools(self) -> dict[str, McpTool]:
-        """The tools of all servers, by full name, in the order of the servers."""
+        """Return the tools of all servers, by full name, in the order of the servers."""
         found: dict[str, McpTool] = {}
         for server in list(self.all.values()):
             for full, offer in list(server.tools.items()):
@@ -94,7 +97,7 @@ class Servers:
         return found
 
     def sent(self, how: Literal["auto", "always", "never"], share: float, window: int | None) -> list[Tool[Any]]:
-        """The tools that go with every request of the session: those of the servers, or the two that find them."""
+        """Return the tools sent with every request: those of the servers, or ToolSearch and UseTool to find them."""
         tools = list(self.tools().values())
         size = sum(tool.offer.size for tool in tools)
         if how == "always" or (how == "auto" and size > share * (window or _WINDOW) * _PER_TOKEN):
@@ -107,12 +110,12 @@ class Servers:
         return [ToolSearch(self.all.values, self.tools), UseTool(self.tools)]
 
     def news(self) -> list[str]:
-        """Return the news that the user has not seen yet, a sentence each."""
+        """Return and clear the pending notifications for the user, a sentence each."""
         news, self._news[:] = self._news[:], []
         return news
 
     def close(self) -> None:
-        """End all of them, and their processes, within CLOSE seconds."""
+        """Stop all servers and their processes within CLOSE seconds."""
         with self._guard:
             if self._closed:
                 return

@@ -1,7 +1,7 @@
-"""The door of the SDK's OAuth client: a login that a user makes, and its tokens on the requests of a session.
+"""The only user of the SDK's OAuth client: interactive logins, and their tokens on the requests of a session.
 
-Loaded only for a login and for a server that has one. Every address that a login goes to is looked at here; nobody
-follows a redirect out of its origin. Runs on the loop's thread only.
+Loaded only for a login and for a server that has one. Every address that login data goes to is checked here, and
+redirects out of an origin are not followed. Runs on the loop's thread only.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ from agent_cli.mcp.client import make_client, reason
 from agent_cli.mcp.credentials import Login, Logins, TokenStoreError, is_secure_url, key_of
 from agent_tools.text import shorten
 
-# From this version on, token requests name the server that they are for.
+# From this protocol version on, token requests name the server that they are for.
 PROTOCOL = "2025-06-18"
 _ACCEPT = "application/json, text/event-stream"
-# A token that has less than this left is renewed first.
+# Seconds before expiry in which a token is renewed first.
 _MARGIN = 10.0
-# Seconds for one answer, and for waiting until another process has renewed a login.
+# Seconds for one answer, and for waiting for another process to renew a login.
 _ANSWER = 30.0
 _REVOCATION = 5.0
 _BROKEN = (httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError)
@@ -49,7 +49,7 @@ _WELL_KNOWN = ("/.well-known/oauth-authorization-server", "/.well-known/openid-c
 
 
 class InMemoryTokens:
-    """Where the SDK puts what a login gives, until all of it is there."""
+    """Token storage for the SDK until the login is complete."""
 
     def __init__(self, client: OAuthClientInformationFull | None) -> None:
         self.client = client
@@ -69,7 +69,7 @@ class InMemoryTokens:
 
 
 class _InteractiveProvider(OAuthClientProvider):
-    """The SDK's provider, kept to addresses that may carry a login, and to the terms that are declared."""
+    """The SDK's provider, restricted to addresses that may carry login data and to the declared terms."""
 
     def __init__(self, server: McpServer, *args: Any, **kwargs: Any) -> None:
         super().__init__(server.url, *args, **kwargs)
@@ -87,7 +87,7 @@ class _InteractiveProvider(OAuthClientProvider):
             while True:
                 path = outgoing.url.path
                 if declared and outgoing is not request and _RESOURCE in path:
-                    # Where the metadata are is declared, so the server is not asked.
+                    # The metadata location is declared, so the server is not asked.
                     found = yield self._checked(create_oauth_metadata_request(declared))
                     metadata = await found.aread()
                     response = self._resource(found, metadata)
@@ -104,7 +104,7 @@ class _InteractiveProvider(OAuthClientProvider):
             await flow.aclose()
 
     def _challenge(self, response: httpx2.Response) -> httpx2.Response:
-        """The demand for a login: also where the server lets a first request pass, as the user asked for one."""
+        """Return the authentication challenge, even if the server accepts a first request: the user wants a login."""
         scopes = self._server.oauth.get("scopes")
         if not scopes:
             return response if self.asked_for else httpx2.Response(401, request=response.request)
@@ -113,20 +113,20 @@ class _InteractiveProvider(OAuthClientProvider):
         return httpx2.Response(401, headers={"WWW-Authenticate": words}, request=response.request)
 
     def _choose_auth_method(self, metadata: bytes) -> None:
-        """Register as what the authorization server takes: a client without a secret, where that is said to do."""
+        """Choose the client type to register: without a secret if the server's metadata allow it."""
         with suppress(ValidationError):
             known = OAuthMetadata.model_validate_json(metadata).token_endpoint_auth_methods_supported or ["none"]
             method = next((m for m in _METHODS if m in known), None)
             self.context.client_metadata.token_endpoint_auth_method = method
 
     def _checked(self, request: httpx2.Request) -> httpx2.Request:
-        """The request, where it may be sent. Raises McpRequestError."""
+        """Return the request if it may be sent. Raises McpRequestError."""
         if not is_secure_url(str(request.url), self._server.url):
             raise McpRequestError(f"{shorten(str(request.url), 200)} is not https, so nothing of a login is sent there")
         return request
 
     def _resource(self, found: httpx2.Response, metadata: bytes) -> httpx2.Response:
-        """What the server would say about its authorization server, from the metadata that are declared."""
+        """Build the answer a server would give about its authorization server, from the declared metadata."""
         if found.status_code != 200:
             raise McpRequestError(f"oauth.authServerMetadataUrl answers {found.status_code}")
         issuer = str(OAuthMetadata.model_validate_json(metadata).issuer)
@@ -142,10 +142,11 @@ async def authorize(
     show: Callable[[str], None],
     answer: Future[dict[str, str]],
 ) -> Login:
-    """One login to a server whose declaration is filled in. Raises McpRequestError.
+    """Log in once to a server whose declaration has its variables substituted. Raises McpRequestError.
 
-    redirect: the address of ours that the browser is sent back to. show: takes the address that the user is to open.
-    answer: will have what the browser brought back.
+    redirect: our redirect address.
+    show: called with the URL that the user has to open.
+    answer: future of the browser's answer.
     """
     terms = {key: value for key, value in server.oauth.items() if isinstance(value, str)}
     uri = AnyUrl(redirect)
@@ -200,7 +201,7 @@ async def authorize(
 
 
 async def _first_request(server: McpServer, provider: _InteractiveProvider) -> int:
-    """Ask the server for something, which makes it ask for a login; what it answers at the end.
+    """Send the server a request, which makes it demand a login; return the status of its final answer.
 
     Raises McpRequestError.
     """
@@ -223,7 +224,7 @@ async def _first_request(server: McpServer, provider: _InteractiveProvider) -> i
 
 
 def _why(error: OAuthFlowError, provider: _InteractiveProvider) -> str:
-    # What a malformed answer had in it may be a token.
+    # Details of a malformed answer may contain a token.
     if isinstance(error.__context__, ValidationError):
         return "what it says about logins does not have the shape that the protocol demands"
     text = shorten(str(error), 300)
@@ -242,9 +243,9 @@ def _end_of(tokens: OAuthToken) -> float:
 
 
 class TokenAuth(httpx2.Auth):
-    """The login of a server on requests to it, renewed where it has run out. It never asks anybody for anything.
+    """Adds a server's login to requests and renews it when it has expired. Never interacts with the user.
 
-    The file is read for each request: who logs in or out in another terminal need not start anew.
+    The file is read for each request, so a login or logout in another terminal takes effect without a restart.
     """
 
     def __init__(self, server: McpServer, logins: Logins) -> None:
@@ -268,10 +269,10 @@ class TokenAuth(httpx2.Auth):
                 yield request
 
     async def _renewed(self, stale: Login) -> Login | None:
-        """A newer login: of another process that was faster, else by the refresh token; None where there is none."""
+        """Return a newer login: from another process, else by the refresh token; None if there is none."""
         end = time.monotonic() + _ANSWER
         while time.monotonic() < end:
-            # A server may take a refresh token once only, so two must not use the same.
+            # A server may accept a refresh token only once, so two processes must not use the same one.
             with self._logins.exclusive(self._server) as alone:
                 now = self._logins.of(self._server)
                 if now is None or now.tokens != stale.tokens:
@@ -292,12 +293,12 @@ class TokenAuth(httpx2.Auth):
                 return None
             tokens = OAuthToken.model_validate_json(response.content)
         except (*_BROKEN, OAuthFlowError, ValueError):
-            # Whatever the reason: the server answers 401 then, and is named.
+            # Whatever the reason: the server will answer 401 and is then reported.
             return None
-        # What it does not say again still holds.
+        # Values missing in the answer stay as they were.
         merged = {**login.tokens, **_plain(tokens)}
         newer = login.but(tokens=merged, expires=_end_of(tokens))
-        # Who logged out meanwhile stays so.
+        # A logout meanwhile takes precedence.
         if self._logins.of(self._server) == login:
             with suppress(TokenStoreError):
                 self._logins.keep(self._server, newer)
@@ -305,7 +306,7 @@ class TokenAuth(httpx2.Auth):
 
 
 def _refresh_request(login: Login) -> httpx2.Request | None:
-    """What a refresh token is sent with; None where there is no such token. Raises ValidationError."""
+    """Return the request for a refresh; None without a refresh token. Raises ValidationError."""
     token = login.tokens.get("refresh_token")
     if not token:
         return None
@@ -319,7 +320,7 @@ def _refresh_request(login: Login) -> httpx2.Request | None:
 
 
 def _context(login: Login) -> OAuthContext:
-    """What the SDK knew when the login was made. Raises ValidationError."""
+    """Rebuild the SDK's context at the time of the login. Raises ValidationError."""
     client = OAuthClientInformationFull.model_validate(login.client)
     context = OAuthContext(
         login.url, OAuthClientMetadata(redirect_uris=client.redirect_uris), InMemoryTokens(client), None, None
@@ -333,7 +334,7 @@ def _context(login: Login) -> OAuthContext:
 
 
 def _form(context: OAuthContext, address: str, data: dict[str, str]) -> httpx2.Request:
-    """A request of the client that was registered to its authorization server."""
+    """Return a form request of the registered client to its authorization server."""
     assert context.client_info is not None
     headers = {"Content-Type": "application/x-www-form-urlencoded"}
     data, headers = context.prepare_token_auth({"client_id": context.client_info.client_id, **data}, headers)
@@ -341,7 +342,7 @@ def _form(context: OAuthContext, address: str, data: dict[str, str]) -> httpx2.R
 
 
 async def revoke(login: Login) -> bool:
-    """Have the authorization server forget the tokens; False where that failed, True where it offers no such thing."""
+    """Revoke the tokens at the authorization server; False if that failed, True if it offers no revocation."""
     try:
         context = _context(login)
         if context.oauth_metadata is None or context.oauth_metadata.revocation_endpoint is None:

@@ -1,4 +1,4 @@
-"""What a user may say of servers: `@server:uri` for a resource, `/mcp__server__prompt words` for a prompt."""
+"""References to servers in user input: `@server:uri` for a resource, `/mcp__server__prompt words` for a prompt."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _MOST = 10
 
 
 def with_resources(text: str, servers: dict[str, Server], ctx: ToolContext) -> tuple[str, tuple[Media, ...]]:
-    """The message with the resources that it mentions below it, and their images.
+    """Return the message with the text of its resources appended, and their images.
 
-    A name that is no server's stays a word. Raises ToolError for a resource that cannot be read, Cancelled.
+    Unknown server names stay plain text. Raises ToolError for a resource that cannot be read, CancelledError.
     """
     blocks: list[str] = []
     media: list[Media] = []
@@ -42,7 +42,7 @@ def with_resources(text: str, servers: dict[str, Server], ctx: ToolContext) -> t
 
 
 class ServerPrompt(Value):
-    """A prompt of a server, as a slash command. It is the user's to use, not the model's."""
+    """A server's prompt as a slash command, for the user and not for the model."""
 
     name: str
     server: Server
@@ -64,7 +64,7 @@ class ServerPrompt(Value):
         return " ".join(f"<{shorten(str(a.get('name')), 40)}>" for a in self._arguments)
 
     def expand(self, arguments: str, ctx: ToolContext) -> str:
-        """What the server makes of the prompt. Raises ToolError, CancelledError."""
+        """Return the prompt as expanded by the server. Raises ToolError, CancelledError."""
         import shlex
 
         try:
@@ -73,7 +73,7 @@ class ServerPrompt(Value):
             words = arguments.split()
         names = [str(a.get("name")) for a in self._arguments]
         if len(words) > len(names) > 0:
-            # The last one takes the rest.
+            # The last argument takes the rest.
             words = [*words[: len(names) - 1], " ".join(words[len(names) - 1 :])]
         missing = [str(a["name"]) for a in self._arguments[len(words) :] if a.get("required")]
         if missing:
@@ -94,7 +94,7 @@ def _said(message: dict[str, Any]) -> str:
 
 
 def prompts_of(servers: dict[str, Server]) -> dict[str, ServerPrompt]:
-    """The prompts of all servers that are up, by the name of their slash command."""
+    """Return the prompts of all servers that are up, by the name of their slash command."""
     found = {}
     for server in servers.values():
         if server.status not in ("ready", "waiting", "starting"):

@@ -1,4 +1,4 @@
-"""The door of the SDK's server: tools of ours over standard input and output."""
+"""The only user of the SDK's server: our tools over standard input and output."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ Called = Callable[[str, dict[str, Any], CancelToken], Any]
 
 
 def serve(specs: Sequence[tuple[str, str, dict[str, Any]]], call: Called) -> None:
-    """Serve until the input ends, or a signal comes. specs: name, description and schema of each tool.
+    """Serve until the input ends or a signal comes.
 
-    call: runs one; what it gives has `text`, `is_error` and `media`.
+    specs: name, description and schema of each tool.
+    call: runs a tool and returns an object with `text`, `is_error` and `media`.
     """
     logging.getLogger("mcp").addHandler(logging.NullHandler())
     logging.getLogger("mcp").propagate = False

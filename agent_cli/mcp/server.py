@@ -1,4 +1,4 @@
-"""One MCP server as a session has it, from any thread: it is started, ended, and asked."""
+"""One MCP server of a session, usable from any thread: start, stop, and requests."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Server(ServerState):
         self._running: Future[Any] | None = None
 
     def start(self) -> None:
-        """Begin to bring it up, where it may be started and is not up already."""
+        """Start it in the background, if it may start and is not up already."""
         if self.status in ("starting", "ready", "disabled"):
             return
         if why := self.may_start:
@@ -46,12 +46,12 @@ class Server(ServerState):
         self._running = self._loop.submit(self._keep())
 
     async def _keep(self) -> None:
-        # The SDK is imported here, on the loop's own thread: half a second that nobody waits for.
+        # Imports the SDK on the loop's own thread: half a second that delays nobody.
         self._keeper = supervisor.ServerSupervisor(self)
         await self._keeper.run()
 
     def stop(self) -> Future[Any] | None:
-        """Ask it to end; what is returned is done when it has."""
+        """Ask it to stop; return a future that is done when it has stopped."""
         if self._keeper is not None:
             self._loop.call(self._keeper.stop)
         elif self._running is not None:
@@ -59,12 +59,12 @@ class Server(ServerState):
         return self._running
 
     def end_at_once(self) -> None:
-        """Kill what is left of its process."""
+        """Kill its process group."""
         if self._keeper is not None and self._keeper.spawned.pid and self._keeper.spawned.code is None:
             stdio.end_group(self._keeper.spawned.pid, 9)
 
     def restart(self, seconds: float) -> None:
-        """Bring it up anew, as a user asks."""
+        """Restart it on the user's request."""
         running = self.stop()
         if running is not None and not running.done():
             try:
@@ -78,11 +78,11 @@ class Server(ServerState):
         self.start()
 
     def disable(self) -> None:
-        """End it for the rest of the session."""
+        """Stop it for the rest of the session."""
         self.stop()
         self.become("disabled")
 
-    # Requests. Each gives a future whose result is plain data; Refused, or CancelledError, is raised by it.
+    # Requests. Each returns a future of plain data that may raise McpRequestError or CancelledError.
 
     def call(self, tool: str, arguments: dict[str, Any], asking: Asking) -> Future[Any]:
         async def work(keeper: ServerSupervisor) -> Any:

@@ -1,4 +1,4 @@
-"""How one MCP server stands and what it offers, for any thread: what its supervisor changes and a session reads."""
+"""State and offers of one MCP server, for any thread: changed by its supervisor and read by a session."""
 
 from __future__ import annotations
 
@@ -17,16 +17,19 @@ if TYPE_CHECKING:
     from agent_cli.mcp.client import McpConnection
 
 Status = Literal["waiting", "starting", "ready", "failed", "disabled", "unapproved", "login"]
-# Takes what happens while a call runs: ("progress", text) or ("ask", (what, a future for the answer)).
+# Receives events of a running call: ("progress", text) or ("ask", (what, a future for the answer)).
 Asking = Callable[[str, Any], None]
 
 
 class ServerSettings:
-    """What all servers of a session are started with.
+    """Settings for all servers of a session.
 
-    env: for `${NAME}`. server_env: what their processes are given beside what is declared. roots: the folders that they
-    may work in. logs: where their error output goes. logins: the folder of logins to servers.
-    trusted_for_run: this command line trusts the project.
+    env: environment for `${NAME}`.
+    server_env: returns the environment of server processes, to which the declared one is added.
+    roots: directories that servers may work in.
+    logs: directory for their error output.
+    logins: directory of logins to servers.
+    trusted_for_run: the command line trusts the project.
     """
 
     def __init__(
@@ -57,19 +60,21 @@ class ServerSettings:
 
     @cached_property
     def approvals(self) -> Approvals:
-        """What the user agreed to; a run whose servers are known and the user's own never asks."""
+        """The user's approvals; loaded lazily, as known servers of the user's own do not need them."""
         return self._approvals()
 
     @cached_property
     def logins(self) -> Logins | None:
-        """The logins to servers, which only those with an address have."""
+        """The logins to servers; only servers with a URL have one."""
         return Logins(self._logins) if self._logins is not None else None
 
 
 class ServerState:
-    """One server. changed: called, on any thread, when what it offers or how it stands has changed.
+    """One server.
 
-    tools: by full name, those that may be used. withheld: those that were not seen like this before, with a word each.
+    changed: called, on any thread, when its offers or state change.
+    tools: usable tools, by full name.
+    withheld: tools that are new or changed since they were approved, with a word each.
     """
 
     def __init__(
@@ -100,7 +105,7 @@ class ServerState:
 
         if self.login_state() == "wanted" and not self.may_start:
             self.name_login()
-        # Whether what it offers is known from an earlier time: then it is started when it is used.
+        # If its offers are known from an earlier run, it is started on first use.
         self.recalled = False
         if not off and setup.listings is not None and (listing := load_listing(setup.listings, found)) is not None:
             self.recalled = True
@@ -109,20 +114,20 @@ class ServerState:
 
     @property
     def may_start(self) -> str:
-        """ "" where it may be started, else what stands against it."""
+        """ "" if it may start, else the reason why not."""
         if not self.found.needs_yes:
             return ""
         return may_start(self.found, self.setup.approvals, self.setup.trusted_for_run or self._allowed)
 
     def become(self, status: Status, reason: str = "") -> None:
-        """Change how it stands. A server that a user has disabled stays so until it is restarted."""
+        """Change the status. A server disabled by the user stays disabled until it is restarted."""
         if self.status == "disabled" and status != "disabled":
             return
         before, self.status, self.reason = self.status, status, reason
         if status != "ready":
             self.tools = {} if status in ("disabled", "unapproved") else self.tools
         if status == "failed" and before == "starting":
-            self.tell(f"the MCP server {self.name} did not come up: {reason}")
+            self.tell(f"the MCP server {self.name} did not start: {reason}")
         if status == "login":
             self.name_login()
         elif status == "ready":
@@ -134,13 +139,13 @@ class ServerState:
         self.changed()
 
     def name_login(self) -> None:
-        """Tell, once until it is up, that the server wants a login."""
+        """Report that the server wants a login, once until it is up."""
         if not self._login_named:
             self._login_named = True
             self.tell(f"the MCP server {wants_login(self.name)}")
 
     def login_state(self) -> Literal["", "there", "wanted"]:
-        """How it stands with a login, as far as is known without asking the server."""
+        """Return the login state, as far as known without asking the server."""
         if not self.found.server.url or self.status == "disabled" or self.setup.logins is None:
             return ""
         try:
@@ -149,10 +154,10 @@ class ServerState:
             return ""
 
     def wait(self, seconds: float | None) -> bool:
-        """Whether it is up, or has failed, within so many seconds."""
+        """Wait up to `seconds`; return True if the server is up or has failed."""
         return self._settled.wait(seconds)
 
-    # What it offers.
+    # Offers.
 
     def learn(
         self,
@@ -161,7 +166,7 @@ class ServerState:
         resources: list[dict[str, Any]],
         link: McpConnection,
     ) -> None:
-        """Take what it lists; tools that were not seen like this before are withheld."""
+        """Take over what the server lists; withhold tools that are new or changed since they were approved."""
         problems: list[str] = []
         self._all = offers_of(self.name, tools, problems)
         self.prompts = {str(p["name"]): p for p in prompts if p.get("name")}
@@ -190,11 +195,11 @@ class ServerState:
 
     @property
     def _remembers(self) -> bool:
-        """Whether what was agreed to outlasts this run."""
+        """True if approvals are stored beyond this run."""
         return self.found.scope == "own" or (self.found.scope == "project" and not self.setup.trusted_for_run)
 
     def _agreed(self) -> dict[str, str] | None:
-        """The tools that were agreed to: in this session, or before; None where none were seen yet."""
+        """Return the approved tools, of this session or before; None if no tools were seen yet."""
         if self._baseline is not None or not self._remembers:
             return self._baseline
         entry = self.setup.approvals.of(self.found)
@@ -203,21 +208,21 @@ class ServerState:
 
     @property
     def listed(self) -> list[Offer]:
-        """All tools that it lists, withheld ones too."""
+        """All tools it lists, including withheld ones."""
         return list(self._all.values())
 
     @property
     def marks(self) -> dict[str, str]:
-        """The fingerprints of all tools that it lists."""
+        """Fingerprints of all tools it lists."""
         return {full: offer.mark for full, offer in self._all.items()}
 
     @property
     def held(self) -> list[Offer]:
-        """The tools that are withheld."""
+        """The withheld tools."""
         return [offer for full, offer in self._all.items() if full in self.withheld]
 
     def approve(self) -> str:
-        """The user agrees to the declaration, and to the tools as they are listed now; "" or why it is not kept."""
+        """Approve the declaration and the tools as listed now; return "" or why that could not be saved."""
         marks = self.marks if self.status == "ready" else None
         why = self.setup.approvals.approve(self.found, marks)
         self._baseline, self._allowed = marks, True
@@ -227,5 +232,5 @@ class ServerState:
 
     @property
     def asking(self) -> Asking | None:
-        """Who waits for the newest of the calls that run. One that was cancelled may still be ending."""
+        """Receiver of questions for the newest running call, which may be a cancelled one that is still ending."""
         return self._asking[-1] if self._asking else None

@@ -1,7 +1,7 @@
-"""A server's process and its streams: one JSON message a line, each line and the error output bounded.
+"""A server's process and its streams: one JSON message a line, with limits on lines and error output.
 
-The process leads a group of its own, and the whole group has ended when `pipe` is left, at most LEAVE seconds later.
-Of a line that is too long only the number of its request is kept, so that this request fails and no other.
+The process leads its own group, and the whole group has ended when `pipe` is left, after at most LEAVE seconds.
+Of a line that is too long only the request id is extracted, so that only this request fails.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from agent_tools.text import sanitize_output
 
 LINE_LIMIT = 16 << 20
 LOG_LIMIT = 1 << 20
-# Closing its input, asking it to end, ending it: together less than what the program allows itself to take.
+# Seconds after closing its input, after TERM, after KILL: together less than the program takes to exit.
 POLITE, TERM, KILL = 0.4, 0.4, 0.4
 _ENDS = (anyio.EndOfStream, anyio.ClosedResourceError, anyio.BrokenResourceError, OSError)
 _ID = rb'"id"\s*:\s*(\d{1,18}|"[^"\\]{1,80}")'
 
 
 class StderrTail:
-    """Where the error output of a server goes: a file of at most twice LOG_LIMIT, the older half in a second one."""
+    """Writes a server's error output to a file of at most twice LOG_LIMIT, the older half in a second file."""
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
@@ -44,7 +44,7 @@ class StderrTail:
         self._last = b""
 
     def write(self, data: bytes) -> None:
-        """Append to the file, as far as there is one. Never raises."""
+        """Append to the file, if there is one. Never raises."""
         self._last = (self._last + data)[-2_000:]
         if self._path is None:
             return
@@ -68,13 +68,13 @@ class StderrTail:
 
     @property
     def last(self) -> str:
-        """The last line that says something."""
+        """The last line that is not blank."""
         lines = [line for line in sanitize_output(self._last.decode("utf-8", "replace")).splitlines() if line.strip()]
         return lines[-1].strip()[:300] if lines else ""
 
 
 class ServerProcess:
-    """A server's process: its number, the end of its error output, how it ended."""
+    """A server's process: pid, end of its error output, exit code."""
 
     def __init__(self, log: Path | None) -> None:
         self.errors = StderrTail(log)
@@ -86,9 +86,9 @@ class ServerProcess:
 async def pipe(
     command: list[str], env: Mapping[str, str], cwd: Path, spawned: ServerProcess, gone: Callable[[], None]
 ) -> AsyncGenerator[Any, None]:
-    """Run the server and give its two message streams. `gone` is called when it says nothing more.
+    """Run the server and yield its two message streams. gone: called when its output ends.
 
-    Raises OSError where it cannot be run.
+    Raises OSError if it cannot be run.
     """
     mark = os.urandom(8).hex()
     REAPER.expect(mark)
@@ -130,7 +130,7 @@ async def pipe(
                 spawned.errors.write(data)
                 heard += len(data)
                 if heard > LOG_LIMIT:
-                    # It says more than anybody will read: it is listened to slowly, and waits for that itself.
+                    # It writes more than anyone reads: slow down reading, which makes it wait.
                     await anyio.sleep(0.02)
 
     async with anyio.create_task_group() as group:
@@ -150,7 +150,7 @@ async def pipe(
 
 
 async def _end(process: Process) -> None:
-    """End the process and its group: by closing its input, by TERM, by KILL."""
+    """Stop the process and its group: close its input, then TERM, then KILL."""
     assert process.stdin is not None
     with suppress(*_ENDS), anyio.move_on_after(0.1):
         await process.stdin.aclose()
@@ -159,7 +159,7 @@ async def _end(process: Process) -> None:
             break
         if number is not None:
             end_group(process.pid, number)
-    # What it has left behind in its group.
+    # Kill what it left behind in its group.
     end_group(process.pid, signal.SIGKILL)
     transport = getattr(getattr(process, "_process", None), "_transport", None)
     if transport is not None:
@@ -168,7 +168,7 @@ async def _end(process: Process) -> None:
 
 
 async def _ended(process: Process, seconds: float) -> bool:
-    # Not `wait`, which also waits for the ends of pipes that some grandchild may hold.
+    # Not `wait`, which also waits for pipes that a grandchild may hold open.
     with anyio.move_on_after(seconds):
         while process.returncode is None:
             await anyio.sleep(0.01)
@@ -176,13 +176,13 @@ async def _ended(process: Process, seconds: float) -> bool:
 
 
 def end_group(pid: int, number: int) -> None:
-    """Send a signal to all processes of a group, as far as there are any."""
+    """Send a signal to all processes of a group, if there are any."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(pid, number)
 
 
 async def lines(stream: ByteReceiveStream) -> AsyncGenerator[SessionMessage | Exception, None]:
-    """The messages of a stream, one a line. What is no message is passed over; a line too long becomes an error."""
+    """Yield the messages of a stream, one a line. Other lines are skipped; too long ones become an error."""
     parts: list[bytes] = []
     size = 0
     while True:
@@ -202,7 +202,7 @@ async def lines(stream: ByteReceiveStream) -> AsyncGenerator[SessionMessage | Ex
             parts.append(rest)
             size += len(rest)
         if size > LINE_LIMIT and len(parts) > 2:
-            # The beginning and the newest piece may hold the number of the request.
+            # The first and the latest chunk may contain the request id.
             parts = [parts[0], parts[-2], parts[-1]]
 
 
@@ -212,12 +212,12 @@ def _message(line: bytes) -> SessionMessage | None:
     try:
         return SessionMessage(mcp_types.jsonrpc_message_adapter.validate_json(line, by_name=False))
     except ValueError:
-        # Servers print greetings where only messages belong; one of them is no reason to give up.
+        # Some servers print greetings to stdout; ignore such lines.
         return None
 
 
 def _too_long(parts: list[bytes]) -> SessionMessage | None:
-    """The error that stands for an answer of more than LINE_LIMIT bytes; None where it answers nothing."""
+    """Return the error answer for a line above LINE_LIMIT; None if it answers no request."""
     found = re.search(_ID, parts[0][:200]) or re.search(_ID, b"".join(parts[-2:])[-200:])
     if found is None:
         return None

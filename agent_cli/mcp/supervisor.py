@@ -1,6 +1,6 @@
-"""On the loop: bring one server up, learn what it offers, keep it, and start it anew where it ends by itself.
+"""Runs on the loop: start one server, learn its offers, watch it, and restart it if it ends unexpectedly.
 
-A server that does not come up is not tried again by itself; one that was up and ended is, MOST_RESTARTS times.
+A server that fails to start is not retried; one that was up and ended is restarted up to MOST_RESTARTS times.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ with lazy_imports():
 
 MOST_RESTARTS = 3
 _PAUSE = 0.2
-# A server may say that its lists changed as often as it likes; they are asked for this often at most.
+# Minimum seconds between reads of the lists, however often a server reports changes.
 _RELIST = 1.0
 
 
 class ServerSupervisor:
-    """Keeps one server. All methods run on the loop's thread."""
+    """Supervises one server. All methods run on the loop's thread."""
 
     def __init__(self, server: ServerState) -> None:
         self._server = server
@@ -44,12 +44,12 @@ class ServerSupervisor:
         self.spawned = ServerProcess(server.log)
 
     def stop(self) -> None:
-        """End the server, and do not start it anew."""
+        """Stop the server without a restart."""
         self._stop.set()
         self._woken.set()
 
     async def run(self) -> None:
-        """Keep the server until it is stopped or has ended for good."""
+        """Run the server until it is stopped or has ended for good."""
         server = self._server
         for restart in range(MOST_RESTARTS + 1):
             if restart:
@@ -70,12 +70,12 @@ class ServerSupervisor:
         return f"{words} ({last})" if last else words
 
     async def _once(self, restart: int) -> bool:
-        """Bring it up and keep it; whether it was up and ended by itself."""
+        """Start and run it once; return True if it was up and ended by itself."""
         server = self._server
         self._gone = self._changed = self._denied = False
         up = False
         try:
-            # An end that was asked for while the SDK was imported comes first: nothing is started then.
+            # A stop requested while the SDK was imported takes effect first: nothing is started.
             await asyncio.sleep(0)
             declared = substitute_env(server.found.server, self._setup.env)
             async with AsyncExitStack() as stack:
@@ -105,7 +105,7 @@ class ServerSupervisor:
         except asyncio.CancelledError:
             server.become("failed", "it was ended")
             raise
-        except Exception as error:  # noqa: BLE001 - whatever a server or its transport does, it costs that server only
+        except Exception as error:  # noqa: BLE001 - errors of a server or its transport affect that server only
             if not up and self._denied and has_own_key(server.found.server):
                 server.become("failed", "it does not accept the Authorization header that is declared (401)")
             elif not up and self._denied:
@@ -119,7 +119,7 @@ class ServerSupervisor:
         return up and not self._stop.is_set()
 
     def _login(self, declared: McpServer) -> Any:
-        """What puts the login on requests; None, and nothing is loaded, where there is none."""
+        """Return the auth that adds the login to requests; None, without loading oauth, if there is no login."""
         logins = self._setup.logins
         if logins is None or logins.of(declared) is None:
             return None
@@ -144,7 +144,7 @@ class ServerSupervisor:
         self._woken.set()
 
     async def _wait(self, link: McpConnection) -> None:
-        """Until it is stopped or gone; its lists are read again where they change."""
+        """Wait until the server is stopped or gone; read its lists again when they change."""
         while not self._stop.is_set() and not self._gone:
             await self._woken.wait()
             self._woken.clear()
@@ -157,7 +157,7 @@ class ServerSupervisor:
 
     async def _learn(self, link: McpConnection) -> None:
         tools = await link.tools()
-        # Servers without these often say so by an error.
+        # Servers without these often answer with an error.
         prompts: list[dict[str, Any]] = []
         resources: list[dict[str, Any]] = []
         with suppress(McpRequestError):
@@ -167,7 +167,7 @@ class ServerSupervisor:
         self._server.learn(tools, prompts, resources, link)
 
     async def _elicit(self, params: dict[str, Any]) -> dict[str, Any]:
-        """Put a question of the server to whoever waits for the call that runs; nobody else can be asked."""
+        """Pass a question of the server to the running call; without one it is cancelled."""
         asking: Asking | None = self._server.asking
         if asking is None:
             return {"action": "cancel"}
@@ -176,13 +176,13 @@ class ServerSupervisor:
         return await asyncio.wrap_future(reply)
 
     def _shut_out(self) -> str:
-        """Report that the login does not count any more; return the error of the request."""
+        """Report that the login is no longer valid; return the error of the request."""
         self._server.reason = wants_login(self._server.name, "it")
         self._server.name_login()
         return self._server.reason
 
     def link(self) -> McpConnection:
-        """The open connection. Raises McpRequestError."""
+        """Return the open connection. Raises McpRequestError."""
         if self._link is None:
             raise McpRequestError(
                 f"the MCP server {self._server.name} is not there: {self._server.reason or 'it has ended'}"
@@ -190,7 +190,7 @@ class ServerSupervisor:
         return self._link
 
     async def bounded(self, work: Any, seconds: float) -> Any:
-        """What the work gives, or Refused where it takes too long or the server is gone meanwhile."""
+        """Return the result of the work. Raises McpRequestError on a timeout or if the server ends meanwhile."""
         started, was_open = time.monotonic(), self._link is not None
         try:
             async with asyncio.timeout(seconds or None):

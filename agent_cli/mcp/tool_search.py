@@ -1,7 +1,7 @@
-"""ToolSearch and UseTool: how tools are reached that were not sent with the request.
+"""ToolSearch and UseTool: access to tools that are not sent with the request.
 
-Their schemas would take too much of the window, or their server came up later: the list that is sent stays as it is,
-so that providers find it in their caches. UseTool stands for the tool that it names, which is what the gate decides on.
+Their schemas would take too much of the window, or their server came up later: the list sent stays the same, so that
+provider caches stay valid. Permissions are decided for the tool that UseTool names.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class ToolSearchArgs(Value):
 
 
 class ToolSearch(Tool[ToolSearchArgs]):
-    """Finds tools of MCP servers by words, and shows how they are called."""
+    """Finds tools of MCP servers by words and shows how to call them."""
 
     name = "ToolSearch"
     Args = ToolSearchArgs
@@ -43,7 +43,7 @@ class ToolSearch(Tool[ToolSearchArgs]):
         return SEARCH_SCHEMA
 
     def dynamic_description(self, ctx: ToolContext) -> str:
-        """What there is to be found, by name, as far as there is room."""
+        """Return the names of the tools that can be found, as far as there is room."""
         lines = []
         room = _NAMES
         for server in self._servers():
@@ -68,7 +68,7 @@ class ToolSearch(Tool[ToolSearchArgs]):
         late = f"\nStill starting: {', '.join(starting)}." if starting else ""
         if not found:
             known = ", ".join(f"{s.name} ({counted(len(s.tools), 'tool')})" for s in self._servers())
-            return ToolResult(f"No tool fits. There are: {known}.{late}", Note("nothing found"))
+            return ToolResult(f"No tool matches. Available: {known}.{late}", Note("nothing found"))
         blocks = [
             f"{tool.name}\n{tool.offer.description}\narguments: {json.dumps(tool.offer.schema, ensure_ascii=False)}"
             for tool in found
@@ -104,7 +104,7 @@ class UseToolArgs(Value):
 
 
 class UseTool(Tool[UseToolArgs]):
-    """Stands for a tool of an MCP server, by its name."""
+    """Calls a tool of an MCP server by name."""
 
     name = "UseTool"
     Args = UseToolArgs
@@ -122,7 +122,7 @@ class UseTool(Tool[UseToolArgs]):
             import difflib
 
             near = difflib.get_close_matches(args.tool, tools, 3, 0.5)
-            hint = f"Did you mean {', '.join(near)}?" if near else "Look for it with ToolSearch."
+            hint = f"Did you mean {', '.join(near)}?" if near else "Find it with ToolSearch."
             raise ToolError(f"There is no tool named {args.tool!r}. {hint}")
         return tool, tool.read(args.arguments)
 
@@ -137,7 +137,7 @@ class UseTool(Tool[UseToolArgs]):
         return tool.run(inner, ctx)
 
 
-# As pydantic would make them; written out, since these tools are no part of what is generated.
+# As pydantic would generate them; written by hand, since these tools are not part of the generated schemas.
 SEARCH_SCHEMA: dict[str, Any] = {
     "type": "object",
     "properties": {

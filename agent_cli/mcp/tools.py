@@ -1,7 +1,7 @@
-"""A server's tool as a tool of the session: the same permission, events and limits as for our own.
+"""A server's tools as tools of the session, with the same permissions, events and limits as our own.
 
-What a server answers, made fit for a conversation: text bounded and harmless, images as attachments, all counted.
-A question of a server while one of its tools runs, put to the user field by field.
+Answers are sanitized for the conversation: text bounded and escaped, images as attachments, all counted.
+Questions of a server while a tool runs are put to the user field by field.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ _BETWEEN = 0.2
 
 
 class McpArgs(Value):
-    """The arguments of a server's tool, as they go to it; the server is who checks them."""
+    """Arguments of a server's tool, passed on unchecked; the server validates them."""
 
     arguments: dict[str, Any]
 
 
 class McpTool(Tool[McpArgs]):
-    """One tool of one server. What it says of itself, such as that it only reads, allows nothing."""
+    """One tool of one server. Its own claims, such as being read-only, allow nothing."""
 
     Args = McpArgs
 
@@ -63,7 +63,7 @@ class McpTool(Tool[McpArgs]):
 
     def preview(self, args: McpArgs, ctx: ToolContext) -> Note | None:
         text = json.dumps(args.arguments, ensure_ascii=False, indent=1) if args.arguments else ""
-        hint = "it says of itself that it only reads" if self.offer.read_only else ""
+        hint = "it claims to be read-only" if self.offer.read_only else ""
         return Note(escape_controls("\n".join(filter(None, [text, hint])))) if text or hint else None
 
     def run(self, args: McpArgs, ctx: ToolContext) -> Outcome:
@@ -72,7 +72,7 @@ class McpTool(Tool[McpArgs]):
     def _steps(self, args: McpArgs, ctx: ToolContext) -> Generator[Any, Any, ToolResult]:
         wait_for(self.server, ctx.cancel)
         self._check()
-        # What only a call needs; most runs make none.
+        # Lazy: most runs make no call.
         from concurrent.futures import CancelledError as FutureCancelledError
         from concurrent.futures import InvalidStateError
         from queue import SimpleQueue
@@ -109,7 +109,7 @@ class McpTool(Tool[McpArgs]):
             call.cancel()
 
     def _check(self) -> None:
-        """Raises ToolError where the tool is not what was agreed to any more."""
+        """Raise ToolError if the tool is no longer the one that was approved."""
         if self.server.status == "ready" and self.server.tools.get(self.name) != self.offer:
             why = self.server.withheld.get(self.name)
             said = (
@@ -119,7 +119,7 @@ class McpTool(Tool[McpArgs]):
 
 
 def wait_for(server: Server, cancel: CancelToken) -> None:
-    """Wait for a server that is being started. Raises CancelledError, and ToolError where it does not come up."""
+    """Wait for a starting server. Raises CancelledError, and ToolError if it does not start."""
     if server.status == "waiting":
         server.start()
     while server.status == "starting" and not server.wait(0.05):
@@ -133,7 +133,7 @@ def _cancel(future: Future[Any]) -> None:
 
 
 def result_within(future: Future[Any], cancel: CancelToken, name: str) -> Any:
-    """The result of a request that is no call. Raises CancelledError and ToolError."""
+    """Return the result of a request that is not a tool call. Raises CancelledError and ToolError."""
     from concurrent.futures import CancelledError as FutureCancelledError
 
     undo = cancel.on_cancel(partial(_cancel, future))
@@ -153,7 +153,7 @@ MOST_IMAGES = 10
 
 
 def mcp_result(data: dict[str, Any], server: str, ctx: ToolContext) -> ToolResult:
-    """The result of a call, from the answer in the shape of the protocol."""
+    """Convert an answer in the form of the protocol to a tool result."""
     media: list[Media] = []
     parts = [_part(block, media, ctx) for block in data.get("content") or []]
     structured = data.get("structuredContent")
@@ -162,7 +162,7 @@ def mcp_result(data: dict[str, Any], server: str, ctx: ToolContext) -> ToolResul
     failed = data.get("isError") is True
     text = truncated_result("\n".join(p for p in parts if p), ctx)
     if not text and not media:
-        text = "(an error without a text)" if failed else "(no output)"
+        text = "(an error without a message)" if failed else "(no output)"
     display = Note(_said(text, media))
     return ToolResult(text, display, failed, media=tuple(media))
 
@@ -174,7 +174,7 @@ def _said(text: str, media: list[Media]) -> str:
 
 
 def truncated_result(text: str, ctx: ToolContext) -> str:
-    """A text of a server, harmless, and cut in the middle where it is long; all of it is then in a file."""
+    """Return a server's text escaped, and truncated in the middle if long, with the full text in a file."""
     room = HeadTail(HEAD, TAIL, ctx.workspace.scratch)
     room.feed(text.encode("utf-8", "replace"))
     room.close()
@@ -182,7 +182,7 @@ def truncated_result(text: str, ctx: ToolContext) -> str:
 
 
 def _part(block: dict[str, Any], media: list[Media], ctx: ToolContext) -> str:
-    """One piece of content as text; an image goes to `media`."""
+    """Return one piece of content as text; append an image to `media`."""
     kind = block.get("type")
     if kind == "text":
         return str(block.get("text", ""))
@@ -198,7 +198,7 @@ def _part(block: dict[str, Any], media: list[Media], ctx: ToolContext) -> str:
 
 
 def resource_text(resource: dict[str, Any], media: list[Media], ctx: ToolContext) -> str:
-    """The content of a resource as text; an image goes to `media`."""
+    """Return the content of a resource as text; append an image to `media`."""
     if "text" in resource:
         return str(resource["text"])
     mime = str(resource.get("mimeType", ""))
@@ -212,10 +212,10 @@ def _image(encoded: str, media: list[Media], ctx: ToolContext) -> str:
     try:
         data = base64.b64decode(encoded, validate=True)
     except (ValueError, binascii.Error):
-        return "[an image that is damaged]"
+        return "[a damaged image]"
     image = sniff(data)
     if image is None:
-        return f"[an image of {len(data):,} bytes in a format that is not known]"
+        return f"[an image of {len(data):,} bytes in an unknown format]"
     said = f"{image.name} image, {image.size}, {len(data):,} bytes"
     if "image" not in ctx.takes:
         return f"[a {said}; this model takes no images]"
@@ -235,7 +235,7 @@ Answers = Generator[Any, Any, dict[str, Any]]
 
 
 def answer_form(server: str, params: dict[str, Any]) -> Answers:
-    """The reply to an elicitation, in the shape of the protocol. Yields AskPerson, and is sent what they say."""
+    """Return the reply to an elicitation, in the form of the protocol. Yields AskUser and is sent the user's reply."""
     message = escape_controls(str(params.get("message", "")))[:2_000]
     head = f"The MCP server {server} asks: {message}"
     if params.get("mode") == "url":
@@ -261,7 +261,7 @@ def answer_form(server: str, params: dict[str, Any]) -> Answers:
 
 
 def _field(head: str, name: str, field: dict[str, Any], needed: bool) -> Generator[Any, Any, Any]:
-    """The value of one field; "" where it is left out; None where the user declines."""
+    """Return the value of one field; "" if it is left empty; None if the user declines."""
     words = shorten(" - ".join(str(field[k]) for k in ("title", "description") if field.get(k)) or name, 400)
     labels = _labels(field)
     options = (*labels, DECLINE)
@@ -282,7 +282,7 @@ def _field(head: str, name: str, field: dict[str, Any], needed: bool) -> Generat
 
 
 def _labels(field: dict[str, Any]) -> dict[str, Any]:
-    """The answers to choose from, by what the user sees; empty for a free answer."""
+    """Return the values to choose from by label; empty for a free answer."""
     if field.get("type") == "boolean":
         return {"Yes": True, "No": False}
     items = field.get("items") if field.get("type") == "array" else field
@@ -294,7 +294,7 @@ def _labels(field: dict[str, Any]) -> dict[str, Any]:
 
 
 def _value(field: dict[str, Any], labels: dict[str, Any], said: str) -> Any:
-    """What an answer means. Raises ValueError, which says what was expected."""
+    """Convert an answer to a value. Raises ValueError with a message about what was expected."""
     if field.get("type") == "array":
         chosen = [part.strip() for part in said.split(",")]
         if all(part in labels for part in chosen):

@@ -1,4 +1,4 @@
-"""Reading the words of a known program: its options, from a list of those that are allowed, and its operands."""
+"""Parse the arguments of a known program: its options, from a list of allowed ones, and its operands."""
 
 from __future__ import annotations
 
@@ -8,13 +8,17 @@ from agent_tools.record import Value
 
 
 class Options(Value):
-    """The options that are allowed, everything else being unknown.
+    """The allowed options of a program; all others are unknown.
 
-    flags: one-letter options without a value, clusters of which are understood. valued: those with one, in the same
-    word or the next. optional: those that may have one in the same word. long: long options without a value,
-    long_valued: with one ("name" or "name?" where it is optional and then only given with "="). numbers: -5 is
-    understood. strict: the program may read a next word as an option although a value is due, so a value that looks
-    like one is not understood. apart: values of one-letter options stand in the next word.
+    flags: one-letter options without a value; clusters are understood.
+    valued: one-letter options with a value, in the same word or the next.
+    optional: one-letter options that may have a value in the same word.
+    long: long options without a value.
+    long_valued: long options with one ("name", or "name?" if it is optional and then only given with "=").
+    numbers: -5 is understood.
+    strict: the program may read a next word as an option although a value is due, so a value that looks like an option
+        is not understood.
+    apart: values of one-letter options are in the next word.
     """
 
     flags: str = ""
@@ -28,20 +32,20 @@ class Options(Value):
 
 
 class ParsedArguments(Value):
-    """What the words of a program say: option names with their values, in order, and operands."""
+    """Parsed arguments: option names with their values, in order, and operands."""
 
     options: tuple[tuple[str, str], ...]
     operands: tuple[str, ...]
 
 
 class UnknownOptionError(Exception):
-    """An option that is not among those allowed; the message names it."""
+    """An option that is not allowed; the message names it."""
 
 
 def read_options(words: tuple[str, ...], allowed: Options) -> ParsedArguments:
-    """Read the words behind a program's name as GNU programs do: options anywhere, `--` ends them.
+    """Parse the words after a program's name as GNU programs do: options anywhere, `--` ends them.
 
-    Abbreviated long options are not listed, so they count as unknown. Raises UnknownOptionError.
+    Abbreviated long options count as unknown. Raises UnknownOptionError.
     """
     found: list[tuple[str, str]] = []
     operands: list[str] = []
@@ -96,7 +100,7 @@ def _short(word: str, queue: list[str], allowed: Options) -> list[tuple[str, str
 
 
 def _next(option: str, queue: list[str], allowed: Options) -> str:
-    """The value of an option that stands in the next word."""
+    """Return the value of an option from the next word."""
     if not queue:
         raise UnknownOptionError(f"{option} without a value")
     if allowed.strict and re.match(r"-(?!\d+$)", queue[0]):

@@ -1,4 +1,4 @@
-"""The verdicts about what a reading program is told to read: files, what patterns may stand for, and whole trees."""
+"""Verdicts on what a read-only program reads: files, the matches of globs, and whole trees."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _IGNORING = frozenset((".gitignore", ".ignore", ".rgignore"))
 
 
 class CommandReads:
-    """Judges what the parts of one command line read."""
+    """Evaluates what the parts of one command line read."""
 
     def __init__(self, matcher: Matcher, around: CommandContext) -> None:
         self._matcher = matcher
@@ -42,7 +42,7 @@ class CommandReads:
         self._kept = next(rules, "")
 
     def verdicts(self, part: SimpleCommand) -> list[Verdict]:
-        """One for each file that is named; none for a program that does more than read."""
+        """Return one verdict for each file named; none for a program that does more than read."""
         if not part.words or part.words[0].why:
             return []
         words = [w for w in part.words if not w.why]
@@ -54,7 +54,7 @@ class CommandReads:
         return verdicts + list(self._git(part, tuple(w.text for w in words[1:]))) if part.program == "git" else verdicts
 
     def _git(self, part: SimpleCommand, words: tuple[str, ...]) -> Iterator[Verdict]:
-        """The verdict about files that git would print without being told their names."""
+        """Yield the verdict on files that git would print although the command does not name them."""
         call = git_call(words)
         wanted = [] if isinstance(call, str) else list(printed(call))
         if not wanted:
@@ -83,12 +83,12 @@ class CommandReads:
             yield verdict.but(text=part.text, reason=f"prints what is in {name}, which {verdict.reason}")
 
     def knows(self, part: SimpleCommand) -> bool:
-        """Whether a part is judged here: it only reads, as far as its words tell."""
+        """Return True if a part only reads, as far as its words tell."""
         words = tuple(w.text for w in part.words[1:] if not w.why)
         return not isinstance(reads_of((part.program, *words), {w.text for w in part.words if w.pattern}), str)
 
     def of_reading(self, part: SimpleCommand, reading: FileRead) -> list[Verdict]:
-        """The verdicts about one thing that a part reads."""
+        """Return the verdicts on one file, glob or tree that a part reads."""
         return list(self._read(part, reading, pattern=False))
 
     def _read(self, part: SimpleCommand, reading: FileRead, *, pattern: bool) -> Iterator[Verdict]:
@@ -105,7 +105,7 @@ class CommandReads:
                 yield Verdict(part.text, Level.ASK, f"reads too many files to look at each: {reading.path}")
                 continue
             if not named:
-                # No file fits now; where rules keep files from being read, one that comes to be might be among those.
+                # No file matches now; if rules forbid reading some files, one created later might be among them.
                 named = [os.path.join(cwd, reading.path)]
                 if self._kept and reading.what in ("content", "tree"):
                     why = f"reads files that cannot be compared with {self._kept}: {reading.path}"
@@ -120,14 +120,14 @@ class CommandReads:
                     and verdict.level is Level.ASK
                     and not verdict.rule
                 ):
-                    continue  # names, sizes and dates of secret files are no secrets
+                    continue  # names, sizes and dates of secret files are not secret
                 told = f"{verdict.reason}: {path}" if verdict.level else verdict.reason
                 yield verdict.but(text=part.text, reason=told)
                 if reading.what == "tree" and (found := self._tree(path, reading)):
                     yield found.but(text=part.text)
 
     def _tree(self, path: str, reading: FileRead) -> Verdict | None:
-        """A question, where not everything below a folder should be read without one."""
+        """Return an ASK verdict if not everything below a directory may be read without a question."""
         if not os.path.isdir(path):  # noqa: PTH112 - the method raises where a parent is closed
             return None
         readable, hidden = SearchFilter(self._matcher, self._workspace), reading.hidden
@@ -154,7 +154,7 @@ class CommandReads:
                 if any(fnmatchcase(entry.name, pattern) for pattern in left_out):
                     continue
                 if folder:
-                    # What git and node keep there are no files of the project, unless rules say so.
+                    # Files that git and node store there are not project files, unless rules mention them.
                     if self._kept or entry.name not in (".git", "node_modules"):
                         folders.append(entry.path)
                 elif reading.only and not any(fnmatchcase(entry.name, pattern) for pattern in reading.only):
@@ -163,7 +163,7 @@ class CommandReads:
                     why = f"reads everything below {path}, which includes {os.path.relpath(entry.path, path)}"
                     kept = decide_path(self._matcher, self._workspace, Effect("read", entry.path))
                     found = Verdict(path, Level.ASK, why, kept.rule, "rule" if kept.rule else "default", final=True)
-                    # What a rule denies is said rather than what only looks like a secret, wherever it stands.
+                    # A denied file takes precedence over one that only looks like a secret, wherever it is.
                     if kept.level is Level.DENY or not self._kept:
                         return found
                     first = first or found
@@ -171,14 +171,14 @@ class CommandReads:
 
 
 def _is_read(name: str, hidden: str, shown: Iterable[str]) -> bool:
-    """Whether a hidden file or folder is read: those of a type have an extension."""
+    """Return True if a hidden file or directory is read; with a type filter only those with an extension."""
     if hidden == "none":
         return any(fnmatchcase(name, pattern) for pattern in shown)
     return hidden == "all" or "." in name[1:]
 
 
 def _whitelisted(folder: str) -> list[str]:
-    """The patterns of hidden names that ignore files above a folder tell rg to read all the same."""
+    """Return the patterns of hidden names that ignore files above a directory re-include for rg."""
     found: list[str] = []
     for parent in Path(folder).parents:
         found += _shown(str(parent / name) for name in _IGNORING)
@@ -188,7 +188,7 @@ def _whitelisted(folder: str) -> list[str]:
 
 
 def _shown(files: Iterable[str]) -> list[str]:
-    """What lines that begin with an exclamation mark name, each folder and file by itself."""
+    """Return the patterns after exclamation marks in ignore files, with each path component separately."""
     found: list[str] = []
     for file in files:
         try:
@@ -200,9 +200,9 @@ def _shown(files: Iterable[str]) -> list[str]:
 
 
 def pattern_matches(cwd: str, pattern: str) -> list[str] | None:
-    """The paths that a pattern may stand for; None for too many.
+    """Return the paths that a glob may expand to; None for too many.
 
-    What is in brackets is not told apart, and older versions of bash let .* stand for the folder above, too.
+    The content of brackets is not interpreted, and in older versions of bash .* also matches the parent directory.
     """
     pieces = [re.sub(r"\[.*\]", "*", piece, flags=re.DOTALL) for piece in pattern.split("/")]
     found = list(islice(glob.iglob(os.path.join(glob.escape(cwd), "/".join(pieces))), _MOST_MATCHES + 1))
@@ -214,7 +214,7 @@ def pattern_matches(cwd: str, pattern: str) -> list[str] | None:
 
 
 def may_be_option(pattern: str, cwds: tuple[str, ...] | None, *, still: bool = True) -> bool:
-    """Whether a pattern may turn into a file name that is read as an option. still: no file is made before it runs."""
+    """Return True if a glob may expand to a name read as an option. still: no file is created before it runs."""
     if pattern[0] not in "-*?[" or re.match(r"--[\w-]+=", pattern):
         return False
     if cwds is None or pattern[0] == "-" or not still:

@@ -1,4 +1,4 @@
-"""Which rule speaks about a command: by its words, after quotes are gone and with wrappers looked through."""
+"""Match rules against commands, by words: after quotes are removed and with wrappers looked through."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _GIT_VALUED = frozenset(
 
 
 def for_part(rules: Iterable[Rule], kind: RuleList, part: SimpleCommand) -> Rule | None:
-    """The first rule that matches one simple command of a command line.
+    """Return the first rule of a list that matches one simple command.
 
-    An allow rule must name all there is to the command; a deny or ask rule also finds it behind a path, a wrapper,
-    or options of git.
+    An allow rule must name everything in the command; a deny or ask rule also matches behind a path, a wrapper or
+    options of git.
     """
     for rule in rules:
         if rule.list == kind and rule.covers("run") and rule.spec is not None:
@@ -34,12 +34,12 @@ def for_part(rules: Iterable[Rule], kind: RuleList, part: SimpleCommand) -> Rule
 
 
 def names_word(spec: str, word: str) -> bool:
-    """Whether an allow rule names a path or an option itself; one without a wildcard names all there is."""
+    """Return True if an allow rule names a path or option itself; a rule without a wildcard names everything."""
     words, more = _prefix(spec)
     return bool(words) and (not more or word in words or any(w.startswith(f"{word}=") for w in words))
 
 
-# Programs of packages are run by these; by which of their commands, where not by every one.
+# Commands that run programs of packages, with the subcommands that do so; () for those that always do.
 _PACKAGE_RUNNERS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("npx", "bunx", "uvx", "pnpx"), ()),
     **dict.fromkeys(
@@ -53,7 +53,7 @@ _PACKAGE_RUNNERS: dict[str, tuple[str, ...]] = {
 
 
 def may_deny(rules: Iterable[Rule], part: SimpleCommand) -> bool:
-    """Whether a pattern among the words of a command may stand for what a deny rule names."""
+    """Return True if a glob among the words of a command may expand to something a deny rule names."""
     first = next((n for n, w in enumerate(part.words) if w.pattern), None)
     if first is None:
         return False
@@ -62,7 +62,7 @@ def may_deny(rules: Iterable[Rule], part: SimpleCommand) -> bool:
 
 
 def may_be(spec: str, part: SimpleCommand) -> bool:
-    """Whether a command some of whose words are not known may be what a rule names."""
+    """Return True if a command with unknown words may be one that a rule names."""
     known = next((n for n, w in enumerate(part.words) if w.why), len(part.words))
     if known == len(part.words) and not part.why:
         return False
@@ -74,9 +74,9 @@ def may_be(spec: str, part: SimpleCommand) -> bool:
 
 
 def _allows(spec: str, part: SimpleCommand) -> bool:
-    """Whether an allow rule names a command, and everything around it."""
+    """Return True if an allow rule names a command and everything around it."""
     if part.unknown or not part.words:
-        # What xargs or find adds is not known, but a rule may name the command that is given it.
+        # The arguments that xargs or find add are unknown, but a rule may name the command that they are added to.
         return bool(part.layers) and not part.why and _names_wrapped(spec, part)
     wrapped = any(layer.kind == "own" for layer in part.layers)
     if not wrapped and not _special(part.assigns) and _covers(spec, part.texts):
@@ -87,12 +87,12 @@ def _allows(spec: str, part: SimpleCommand) -> bool:
 
 
 def _special(assigns: Iterable[Word]) -> bool:
-    """Whether a variable is set that a rule has to name."""
+    """Return True if a variable is set that a rule has to name."""
     return any(w.why or not PLAIN_VARIABLES.fullmatch(w.text.partition("=")[0]) for w in assigns)
 
 
 def _names_wrapped(spec: str, part: SimpleCommand) -> bool:
-    """Whether the rule names a wrapper together with the program that it runs."""
+    """Return True if a rule names a wrapper together with the program that it runs."""
     if part.layers and _special(w for w in part.assigns if w not in part.layers[0].words):
         return False
     for layer in part.layers:
@@ -106,7 +106,7 @@ def _names_wrapped(spec: str, part: SimpleCommand) -> bool:
 
 
 def _disguises(part: SimpleCommand) -> Iterator[tuple[str, ...]]:
-    """The forms in which a deny or ask rule may know a command."""
+    """Yield the forms in which a deny or ask rule may match a command."""
     for words in (part.texts, *(_texts(layer.words) for layer in part.layers)):
         if not words:
             continue
@@ -123,7 +123,7 @@ def _disguises(part: SimpleCommand) -> Iterator[tuple[str, ...]]:
 
 
 def _run_by_packages(words: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
-    """What a package runner may run: `uv run --with x rm b` runs `rm b`. Where its options end is not known."""
+    """Yield what a package runner may run: `rm b` for `uv run --with x rm b`. The end of its options is unknown."""
     runs = _PACKAGE_RUNNERS.get(words[0])
     if runs is None or (runs and words[1:2] not in [(sub,) for sub in runs]):
         return
@@ -146,7 +146,7 @@ def _texts(words: Iterable[Word]) -> tuple[str, ...]:
 
 @lru_cache(maxsize=512)
 def _prefix(spec: str) -> tuple[tuple[str, ...], bool]:
-    """The words that a rule begins with, and whether more may follow; no words for a text pattern."""
+    """Return the words a rule begins with and whether more may follow; no words for a text pattern."""
     prefix = spec.removesuffix(":*") if spec.endswith(":*") else spec.removesuffix(" *") if spec.endswith(" *") else ""
     if prefix and "*" in prefix:
         return (), True
@@ -161,17 +161,17 @@ def _prefix(spec: str) -> tuple[tuple[str, ...], bool]:
 
 
 def _size(spec: str) -> int:
-    """How many words of a command a rule names for certain."""
+    """Return how many words of a command a rule certainly names."""
     words, _ = _prefix(spec)
     return len(words) if words else len(spec.partition("*")[0].split(" ")) - 1
 
 
 def _covers(spec: str, words: tuple[str, ...]) -> bool:
-    """Whether a rule's text fits the words of a command."""
+    """Return True if a rule's text matches the words of a command."""
     wanted, more = _prefix(spec)
     if wanted:
         return words[: len(wanted)] == wanted if more else words == wanted
-    # "x *" and "x:*" end in a word of their own, as a prefix does.
+    # The prefixes of "x *" and "x:*" end at a word boundary.
     text = " ".join(words)
     for end in (":*", " *"):
         if spec.endswith(end):
@@ -180,7 +180,7 @@ def _covers(spec: str, words: tuple[str, ...]) -> bool:
 
 
 def _fits(pattern: str, text: str) -> bool:
-    """Whether a text has the form of a pattern with asterisks; in linear time."""
+    """Match a text against a pattern with asterisks, in linear time."""
     first, *rest = pattern.split("*")
     if not rest:
         return text == pattern
@@ -197,7 +197,7 @@ def _fits(pattern: str, text: str) -> bool:
 
 
 def _may_cover(spec: str, words: tuple[str, ...], pattern: str) -> bool:
-    """Whether a rule could cover the words, if names of files took the place of a pattern among them."""
+    """Return True if a rule could cover the words once a glob among them is expanded."""
     wanted, _ = _prefix(spec)
     for word, expected in zip(words, wanted, strict=False):
         if word == pattern:

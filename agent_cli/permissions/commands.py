@@ -1,7 +1,7 @@
-"""The verdicts about a command line: every part by itself, and the files that its redirections touch.
+"""Evaluate a command line: one verdict per part, and one per file that its redirections touch.
 
-Deny is asked about all parts before anything else. Then what no rule vouches for: text that cannot be taken apart,
-words whose value is not known. Then ask rules, allow rules, and programs that only read inside the workspace.
+Deny rules come first, over all parts. Next come things no rule can allow: text that cannot be parsed and words with
+unknown values. Then ask rules, allow rules, and programs that only read inside the workspace.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ from agent_tools.process.guarded_git import Checkout, GitError, hardening
 from agent_tools.sandbox.conditions import Confined
 
 with lazy_imports():
-    from agent_cli.permissions import sandbox_needs  # only where there is a sandbox
+    from agent_cli.permissions import sandbox_needs  # only with a sandbox
 
 _MAKERS = frozenset(("mkdir", "touch", "rmdir"))
 
 
 class CommandEvaluator:
-    """Judges one command line."""
+    """Evaluate one command line."""
 
     def __init__(self, matcher: Matcher, command: str, around: CommandContext) -> None:
         self._matcher = matcher
@@ -61,16 +61,16 @@ class CommandEvaluator:
         self.written: list[Verdict] = []
 
     def verdicts(self) -> list[Verdict]:
-        """One verdict or more; the strictest is the answer."""
+        """Return one or more verdicts; the strictest one decides."""
         parts = self.analysis.parts
         denied = [v for v in self._all_by("deny", Level.DENY) if v]
         files = [(r.kind, v) for part in parts for r in part.redirects for v in self._files(part, r)]
         touched = [v for _, v in files]
         writes = [v for kind, v in files if kind != "read"]
-        # Of the others the verdict's text is no path.
+        # The text of other verdicts is not a path.
         self.written = [v for v in writes if v.text.startswith("/")]
         denied += [v for v in touched if v.level is Level.DENY]
-        # What a reading program is told to read is looked up in the rules even where the program itself is allowed.
+        # The files a program reads are checked against the rules even if the program itself is allowed.
         read = {part: self._reads.verdicts(part) for part in parts}
         named = [v for found in read.values() for v in found if v.rule]
         effects = {part: self._effects.of(part) for part in parts}
@@ -101,7 +101,7 @@ class CommandEvaluator:
         return [*asked, *touched, *found]
 
     def _hidden_from_deny(self) -> Verdict | None:
-        """A question where a deny rule may be about something that cannot be seen."""
+        """Return an ASK verdict if a deny rule may cover something that cannot be determined."""
         denying = [r for r in self._matcher.rules if r.list == "deny" and r.spec]
         if any(r.tool in PATH_TOOLS for r in denying):
             blind = next(
@@ -125,18 +125,18 @@ class CommandEvaluator:
         return Verdict(self._command, Level.ASK, said, final=True)
 
     def outside_because(self, confined: Confined) -> str:
-        """Why the command line must run outside the sandbox; "" where nothing says so."""
+        """Return why the command line must run outside the sandbox; "" if it need not."""
         around = self._around
         return sandbox_needs.outside_because(
             self.analysis, confined, around.workspace, around.carried.get("PATH", around.path)
         )
 
     def sandbox_safe(self, confined: Confined) -> bool:
-        """Whether the sandbox, with the hosts it reaches, is all that the command line needs."""
+        """Return True if the command line can run in the sandbox with the hosts it allows."""
         return not self.not_left_to_sandbox(confined) and not self.outside_because(confined)
 
     def not_left_to_sandbox(self, confined: Confined) -> str:
-        """Why a command line is asked about though it would run in the sandbox; "" where nothing says so."""
+        """Return why a command line needs approval even in the sandbox; "" if it does not."""
         if destroys := next((danger for danger in dangers(self.analysis) if danger.certain), None):
             return f"may destroy work, which the sandbox does not prevent: {destroys.part.text}"
         reaching = (part for part in self.analysis.parts if needs_network(part))
@@ -145,12 +145,12 @@ class CommandEvaluator:
         return ""
 
     def narrowed(self, verdict: Verdict) -> Verdict:
-        """A verdict that allows by a rule, unless the command destroys something and the rule does not say so."""
+        """Downgrade an allow by rule to ASK if the command destroys something that the rule does not name."""
         if verdict.level is not Level.ALLOW or not verdict.rule:
             return verdict
         found = dangers(self.analysis)
         inside = [d for d in found if verdict.text in (self._command, d.part.text)]
-        # What another rule names, this one need not.
+        # Dangers named by another matching rule are already covered.
         inside = [d for d in inside if not any(self._names(spec, d) for spec in self._rules_for(d.part))]
         specs = {rule.text: rule.spec or "" for rule in self._matcher.rules if rule.covers("run")}
         danger = unnamed(specs.get(verdict.rule, verdict.rule), self._command, inside)
@@ -161,9 +161,9 @@ class CommandEvaluator:
 
     @property
     def hardening(self) -> dict[str, str]:
-        """Variables that a command line of reading programs has to run with.
+        """Return the variables that a command line of read-only programs must run with.
 
-        Not where a rule allows the whole line, whatever it starts; but plan mode allows it only because it reads.
+        Empty if a rule allows the whole line, except in plan mode, which allows it only because it reads.
         """
         around = self._around
         needed = self.reads_only and (not self._vouched or around.mode == "plan")
@@ -177,7 +177,7 @@ class CommandEvaluator:
         return hardening(str(around.workspace.root), checkout, off)
 
     def _all_by(self, kind: str, level: Level) -> Iterator[Verdict | None]:
-        """What the rules of a list say about the whole and about each part."""
+        """Yield the verdicts of a rule list on the whole line and on each part."""
         rule = self._matcher.for_command(kind, self._command)  # type: ignore[arg-type]
         yield by_rule(self._command, level, rule, final=True) if rule else None
         for part in self.analysis.parts:
@@ -185,13 +185,13 @@ class CommandEvaluator:
             yield by_rule(part.text, level, rule, final=True) if rule else None
 
     def _part(self, part: SimpleCommand, why: str, read: list[Verdict], effects: list[EffectFinding]) -> Verdict:
-        """The verdict about one simple command. why: why it is not one that only reads; "" where it is."""
+        """Return the verdict on one simple command. why: why it is not read-only; "" if it is."""
         text = part.text
         if part.texts[:1] == ("cd",) and (odd := self._misled(part)):
             return Verdict(text, Level.ASK, odd)
         if rule := for_part(self._matcher.rules, "allow", part):
             more = [f.verdict for f in effects if not any(names_word(r, f.named) for r in self._rules_for(part))]
-            # What runs without a rule needs no more with one.
+            # An effect that needs no rule of its own needs none here.
             more = [] if not why and self.reads_only else more
             return max(more, key=lambda v: v.final, default=by_rule(text, Level.ALLOW, rule))
         if final := next((f.verdict for f in effects if f.verdict.final), None):
@@ -210,12 +210,12 @@ class CommandEvaluator:
         return unnamed(spec, self._command, [danger]) is None
 
     def _rules_for(self, part: SimpleCommand) -> list[str]:
-        """What the rules say that allow a command."""
+        """Return the specs of the allow rules that match a part."""
         rules = [r for r in self._matcher.rules if r.list == "allow" and r.covers("run") and r.spec]
         return [r.spec or "" for r in rules if for_part([r], "allow", part)]
 
     def _only_reads(self, part: SimpleCommand, read: list[Verdict]) -> str:
-        """Why a part might do more than read inside the workspace; "" where it does not."""
+        """Return why a part may do more than read inside the workspace; "" if it only reads."""
         if part.unknown:
             return f"runs a command that is not known for certain: it contains {part.unknown}"
         if own := next((layer for layer in part.layers if layer.kind == "own"), None):
@@ -232,7 +232,7 @@ class CommandEvaluator:
         return verdict.reason if verdict is not None and verdict.level is not Level.ALLOW else ""
 
     def _not_reading(self, part: SimpleCommand) -> str:
-        """Why a literal command is not one that only reads; "" where it is."""
+        """Return why a literal command is not read-only; "" if it is."""
         around, name = self._around, part.program
         patterns = {w.text for w in part.words if w.pattern}
         found = reads_of((name, *part.texts[1:]), patterns)
@@ -248,9 +248,9 @@ class CommandEvaluator:
         return self._changed(part) or (self._not_reading_git(part) if name == "git" else "")
 
     def _changed(self, part: SimpleCommand) -> str:
-        """Why a program of a part may not be the usual one; "" where all are."""
+        """Return why a program of a part may not be the usual one; "" if all are."""
         names = [layer.words[0].text for layer in part.layers]
-        # Behind a wrapper a builtin's name means a program.
+        # After a wrapper, the name of a builtin means a program.
         if part.words and (names or part.words[0].text not in BUILTINS):
             names.append(part.words[0].text)
         return next((why for n in names if n not in BUILTINS and (why := program_changed(n, self._around))), "")
@@ -280,7 +280,7 @@ class CommandEvaluator:
         return f"git would enter a submodule and meet {odd}" if odd else ""
 
     def _unsafe_beside_others(self, part: SimpleCommand) -> str:
-        """Why a part that only reads needs a question beside parts that do more; "" where it does not."""
+        """Return why a read-only part needs approval next to parts that do more; "" if it does not."""
         if part.program == "git":
             root = self._around.workspace.root
             hooks = [f / "hooks/post-index-change" for f in git_folders(root)]
@@ -293,7 +293,7 @@ class CommandEvaluator:
         return f"file names that it makes may take the place of options: {odd}" if odd else ""
 
     def _misled(self, part: SimpleCommand) -> str:
-        """Why `cd` may end up elsewhere than its words say; "" where it does not."""
+        """Return why `cd` may end up elsewhere than its words say; "" if it cannot."""
         if part.assigns:
             return "changes the directory with a variable set for it"
         target = _target(part)
@@ -304,7 +304,7 @@ class CommandEvaluator:
         return ""
 
     def _outside(self, part: SimpleCommand) -> str:
-        """Why `cd` may leave the workspace; "" where it does not."""
+        """Return why `cd` may leave the workspace; "" if it cannot."""
         target = _target(part)
         if not target or part.cwds is None:
             return "changes to a directory that is not known"
@@ -315,7 +315,7 @@ class CommandEvaluator:
         return ""
 
     def _makes(self, part: SimpleCommand) -> Verdict | None:
-        """mkdir and touch inside the workspace, for the mode that accepts edits."""
+        """Allow mkdir and touch inside the workspace, for the mode that accepts edits."""
         if not part.words or part.words[0].text not in _MAKERS:
             return None
         operands = [w for w in part.words[1:] if not w.text.startswith("-")]
@@ -331,7 +331,7 @@ class CommandEvaluator:
         return Verdict(part.text, Level.ALLOW, "makes files inside the workspace", by="mode") if inside else None
 
     def _files(self, part: SimpleCommand, redirect: Redirect) -> list[Verdict]:
-        """The verdicts about a file that is written or read by a redirection, one for each folder it may be in."""
+        """Return the verdicts on a file of a redirection, one for each directory it may be in."""
         if redirect.kind == "network":
             return [Verdict(part.text, Level.ASK, f"opens a network connection: {redirect.target}", final=True)]
         verb = "reads" if redirect.kind == "read" else "writes"
@@ -353,7 +353,7 @@ def _resolved(cwd: str, path: str) -> str:
 
 
 def _target(part: SimpleCommand) -> str:
-    """Where `cd` goes; "" where that cannot be told."""
+    """Return the target of `cd`; "" if it is unknown."""
     target = [w for w in part.words[1:] if w.text not in ("-P", "-L", "--")]
     if len(target) != 1 or target[0].why or target[0].pattern or target[0].text.startswith("-"):
         return ""

@@ -1,4 +1,4 @@
-"""A verdict about a call: ALLOW < ASK < DENY, so that combining verdicts is `max`, and never without its reason."""
+"""Permission levels and decisions. ALLOW < ASK < DENY, so decisions combine with `max`; each carries its reason."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ class Level(IntEnum):
 
 
 class Verdict(Value):
-    """What was decided about one part of a command line, or one file of it. `final`: no mode waves it through."""
+    """The verdict about one part of a command line, or one file that it touches.
+
+    final: no permission mode may relax it.
+    """
 
     text: str
     level: Level
@@ -27,9 +30,12 @@ class Verdict(Value):
 
 
 class Decision(Value):
-    """`reason` is a sentence for a user and the model; `rule` is the rule's text where one decided.
+    """The decision about a call.
 
-    parts: for a command line, the verdicts about its parts. final: neither a mode nor a hook waves it through.
+    reason: a sentence for the user and the model.
+    rule: text of the rule that decided; "" if none did.
+    parts: verdicts about the parts of a command line.
+    final: neither a mode nor a hook may relax it.
     """
 
     level: Level
@@ -41,7 +47,7 @@ class Decision(Value):
 
 
 def strictest(decisions: Iterable[Decision]) -> Decision:
-    """The highest level wins; among equals the first, so that reasons are stable. One that is final makes it final."""
+    """Return the highest decision, the first among equals. It is final if any of them is."""
     every = list(decisions)
     found = max(every, key=lambda d: d.level)
     return found if found.final or not any(d.final for d in every) else found.but(final=True)

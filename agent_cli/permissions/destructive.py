@@ -1,6 +1,6 @@
-"""Commands that destroy work: which parts of a command line they are, and whether a rule names them.
+"""Recognize commands that destroy work: which parts of a command line they are, and whether a rule names them.
 
-Only recognised here, from the words alone; what would really be lost is computed by `losses`, once a user is asked.
+Only the words are examined; what would really be lost is computed by `impact`, when a user is asked.
 """
 
 from __future__ import annotations
@@ -20,16 +20,18 @@ Kind = Literal[
 _GIT_VALUED = frozenset(("-C", "-c", "--git-dir", "--work-tree", "--namespace", "--exec-path", "--config-env"))
 _FORCES = re.compile(r"-[a-zA-Z]*f[a-zA-Z]*|--force|--force-with-lease(?:=.*)?|--force-if-includes")
 _COPY_VALUED = frozenset(("-t", "--target-directory", "-S", "--suffix"))
-# `truncate -s 0 file`, `shred -n 3 file`, `chmod -R --reference x`: options whose next word is their value.
+# Options whose value is the next word: `truncate -s 0 file`, `shred -n 3 file`, `chmod -R --reference x`.
 _VALUED = {"truncate": ("-s", "--size", "-r", "--reference"), "shred": ("-n", "--iterations", "-s", "--size")}
 
 
 class Danger(Value):
-    """One command that destroys.
+    """One destructive command.
 
-    names: the words by which a rule names it. words: what it acts on, as far as it is told: files, or branches, or the
-    remote and what is pushed. certain: it destroys whatever there is; an overwriting `mv` may find nothing to replace.
-    folder: what `git -C` adds to where it runs. flags: its single letters that matter.
+    names: words by which a rule names it.
+    words: known targets: files, branches, or the remote and what is pushed.
+    certain: it always destroys; an overwriting `mv` may find nothing to replace.
+    folder: what `git -C` adds to its directory.
+    flags: its relevant single letters.
     """
 
     part: SimpleCommand
@@ -42,20 +44,20 @@ class Danger(Value):
 
 
 def dangers(analysis: Analysis) -> tuple[Danger, ...]:
-    """What of a command line destroys, in order."""
+    """Return the destructive commands of a command line, in order."""
     return tuple(found for part in analysis.parts for found in _of(part))
 
 
 def names(spec: str, danger: Danger) -> bool:
-    """Whether a rule says in its own words what a command destroys with: `git reset:*` does not name `--hard`."""
+    """Return True if a rule names the destructive words of a command: `git reset:*` does not name `--hard`."""
     words = [os.path.basename(w) for w in spec.removesuffix(":*").removesuffix("*").split()]
     return all(name in words for name in danger.names)
 
 
 def unnamed(spec: str, command: str, found: Iterable[Danger]) -> Danger | None:
-    """The first danger that an allow rule covers without naming it; a rule with the exact text names everything.
+    """Return the first danger that an allow rule covers without naming it; a rule with the exact text names everything.
 
-    spec: what stands in the parentheses of the rule; "" where it has none.
+    spec: the text in the parentheses of the rule; "" without one.
     """
     if spec == command.strip():
         return None
@@ -74,7 +76,7 @@ def _of(part: SimpleCommand) -> Iterator[Danger]:
     elif name in ("rm", "unlink", "rmdir", "shred"):
         recursive = name == "rm" and _has(rest, "rR", "--recursive", "--dir")
         words = _operands(rest, _VALUED.get(name, ()))
-        # rmdir only removes what is empty.
+        # rmdir only removes empty directories.
         yield Danger(part, "tree" if recursive else "delete", (name,), words, certain=name != "rmdir")
     elif name == "find" and any(w.text == "-delete" for w in rest):
         starts = [w for w in _until_option(rest) if w.text]
@@ -93,7 +95,7 @@ def _of(part: SimpleCommand) -> Iterator[Danger]:
 
 
 def _has(words: Iterable[Word], letters: str, *long: str) -> bool:
-    """Whether an option is there, by its letter in a cluster, or by its long name or the beginning of that."""
+    """Return True if an option is given, by its letter in a cluster, its long name or a prefix of that."""
     for word in words:
         text = word.text
         if text == "--":
@@ -127,7 +129,7 @@ def _until_option(words: Iterable[Word]) -> Iterator[Word]:
 
 
 def _replaced(words: tuple[Word, ...]) -> tuple[Word, ...]:
-    """What a copy or move may replace: its target as it is, and, below a folder, each source's name in it."""
+    """Return the files a copy or move may replace: its target, and each source's name below a target directory."""
     into = next((b for a, b in pairwise(words) if a.text in ("-t", "--target-directory")), None)
     operands = list(_operands(words, _COPY_VALUED))
     if into is None and len(operands) > 1:
@@ -142,7 +144,7 @@ def _replaced(words: tuple[Word, ...]) -> tuple[Word, ...]:
 
 
 def _git(part: SimpleCommand, words: tuple[Word, ...]) -> Iterator[Danger]:
-    """Calls of git that lose work: what is not committed, not pushed, or not anywhere else."""
+    """Yield git commands that lose work: uncommitted, unpushed, or not stored anywhere else."""
     at, folder = 0, ""
     while at < len(words) and words[at].text.startswith("-"):
         valued = words[at].text in _GIT_VALUED
@@ -181,7 +183,7 @@ def _git(part: SimpleCommand, words: tuple[Word, ...]) -> Iterator[Danger]:
 
 
 def _push(danger: Callable[..., Danger], rest: tuple[Word, ...]) -> Iterator[Danger]:
-    """A push that replaces or deletes what others may have."""
+    """Yield a push that replaces or deletes remote work."""
     operands = _operands(rest, ("-o", "--push-option", "--repo", "--receive-pack", "--exec"))
     texts = [w.text for w in rest]
     deletes = next((t for t in texts if t in ("-d", "--delete", "--prune")), "")

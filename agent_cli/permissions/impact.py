@@ -1,10 +1,9 @@
-"""What a destructive command would lose, computed when a user is asked: files, uncommitted lines, commits, stashes.
+"""Compute what a destructive command would lose, when a user is asked: files, uncommitted lines, commits, stashes.
 
-Bounded in time; what could not be looked at in it is said. Git is only asked where the workspace is trusted, hardened
-as for all reads, and never writes.
-
-The same as marks to compare later: whether it is still what a question showed. Files are told apart by size, time and
-number, which costs no reading.
+Limited in time; what could not be inspected is reported. Git is only used in a trusted workspace, hardened as for all
+reads, and never writes.
+Also fingerprints the same things, to check later that they are still what the user was shown. Files are compared by
+size, time and inode, without reading them.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from agent_tools.text import counted
 
 MOST_SECONDS = 0.3
 _WALK_SECONDS = 0.05
-# A tree with more is compared as far as this goes.
+# In a tree with more files, only these are compared.
 _MOST_MARKS = 5_000
 _MARK_SECONDS = 2.0
 _FILE_KINDS = ("delete", "tree", "overwrite", "attributes")
@@ -38,11 +37,11 @@ _SIZES = ("bytes", "kB", "MB", "GB", "TB")
 
 
 class GitUnavailableError(OSError):
-    """Git was not asked, or did not answer; the text says why."""
+    """Git was not used or did not answer; the message says why."""
 
 
 class GitReader:
-    """Reads of the repository at `root` within what is left of the time. use: see `git_use`."""
+    """Reads the repository at `root` within the remaining time. use: see `git.use`."""
 
     def __init__(self, root: str, env: Mapping[str, str], use: Use, seconds: float = MOST_SECONDS) -> None:
         self._env = env
@@ -56,7 +55,7 @@ class GitReader:
         return self._until - time.monotonic()
 
     def ask(self, cwd: str, *words: str) -> str:
-        """What git prints. Raises GitUnavailableError, and LookupError where git says no."""
+        """Return what git prints. Raises GitUnavailableError, and LookupError if git fails."""
         if not self._own(cwd):
             raise GitUnavailableError("because it is outside this repository")
         if self.left < 0.01:
@@ -76,7 +75,7 @@ class GitReader:
         return out.decode("utf-8", "surrogateescape")
 
     def _own(self, cwd: str) -> bool:
-        """Whether a folder belongs to the repository, and to none of its own inside it: trust is not inherited."""
+        """Return True if a directory belongs to the repository and not to a nested one: trust is not inherited."""
         here = os.path.realpath(cwd)
         while here != self._root:
             if not here.startswith(f"{self._root.rstrip('/')}/") or os.path.lexists(os.path.join(here, ".git")):
@@ -85,7 +84,7 @@ class GitReader:
         return True
 
     def changed(self, cwd: str, *words: str) -> tuple[list[str], int, int]:
-        """The files that a `git diff` names, with their added and removed lines. Raises as `ask`."""
+        """Return the files of a `git diff`, and its added and removed lines. Raises as `ask`."""
         text = self.ask(cwd, "diff", "--numstat", "-z", "--no-renames", *words)
         rows = [r.split("\t", 2) for r in text.split("\0") if r.count("\t") >= 2]
         added, removed = (sum(int(r[i]) for r in rows if r[i].isdigit()) for i in (0, 1))
@@ -93,7 +92,7 @@ class GitReader:
 
 
 def losses(found: Iterable[Danger], git: GitReader) -> tuple[str, ...]:
-    """What would be lost, a line each. Never raises."""
+    """Describe what would be lost, a line each. Never raises."""
     lines: list[str] = []
     for danger in found:
         for cwd in danger.part.cwds if danger.part.cwds is not None else ():
@@ -135,7 +134,7 @@ def _unknown(words: Iterable[Word]) -> str:
 
 
 def expand_words(words: Iterable[Word], cwd: str) -> list[str]:
-    """The absolute paths that words may stand for, links not followed."""
+    """Return the absolute paths that words may stand for, without following links."""
     found: list[str] = []
     for word in words:
         if word.why:
@@ -147,7 +146,7 @@ def expand_words(words: Iterable[Word], cwd: str) -> list[str]:
 
 
 class _Tally:
-    """Files below some paths: their number, bytes, the first names, and whether the count is whole."""
+    """Files below some paths: their number, bytes, first names, and whether the count is complete."""
 
     def __init__(self, paths: list[str], deep: bool) -> None:
         self.count = self.bytes = self.folders = 0
@@ -202,7 +201,7 @@ def _files(danger: Danger, cwd: str, git: GitReader) -> Iterator[str]:
 
 
 def _recoverable(paths: list[str], count: int, cwd: str, git: GitReader) -> str:
-    """How many of the files git could give back as they are."""
+    """Describe how many of the files git could restore as they are."""
     inside = paths[:_MOST_MATCHES]
     try:
         tracked = [f for f in git.ask(cwd, "ls-files", "-z", "--", *inside).split("\0") if f]
@@ -246,7 +245,7 @@ def _standing(path: str, git: GitReader) -> str:
 
 
 def _uncommitted(danger: Danger, cwd: str, git: GitReader) -> Iterator[str]:
-    """Changes that are in no commit, and for a reset the commits that the branch would no longer have."""
+    """Describe uncommitted changes, and for a reset the commits that the branch would lose."""
     if danger.kind == "reset":
         files, added, removed = git.changed(cwd, "HEAD")
     else:
@@ -268,7 +267,7 @@ def _uncommitted(danger: Danger, cwd: str, git: GitReader) -> Iterator[str]:
 
 
 def _cleaned(danger: Danger, cwd: str, git: GitReader) -> str:
-    """The untracked files that `git clean` would delete."""
+    """Describe the untracked files that `git clean` would delete."""
     which = ["--others"]
     if "X" in danger.flags:
         which += ["--ignored", "--exclude-standard"]
@@ -317,7 +316,7 @@ def _branches(danger: Danger, cwd: str, git: GitReader) -> Iterator[str]:
 
 
 def _pushed(danger: Danger, cwd: str, git: GitReader) -> Iterator[str]:
-    """What a remote would lose, as far as the last fetch tells."""
+    """Describe what a remote would lose, as of the last fetch."""
     remote = danger.words[0].text if danger.words else "origin"
     if "m" in danger.flags:
         yield f"makes {remote} just like this repository: what is only there is lost"
@@ -344,12 +343,12 @@ def _pushed(danger: Danger, cwd: str, git: GitReader) -> Iterator[str]:
 
 
 def _list(paths: Iterable[str], cwd: str) -> str:
-    """Paths as they are spelled from a folder."""
+    """Join paths relative to a directory."""
     return ", ".join(os.path.relpath(p, cwd) if p.startswith(f"{cwd}/") else p for p in paths)
 
 
 def _size(count: int) -> str:
-    """A number of bytes for people: 17 bytes, 23.4 kB."""
+    """Format a number of bytes: 17 bytes, 23.4 kB."""
     size, unit = float(count), 0
     while size >= 1000 and unit < len(_SIZES) - 1:
         size, unit = size / 1000, unit + 1
@@ -357,7 +356,7 @@ def _size(count: int) -> str:
 
 
 def at_stake(command: str, cwd: str, home: str, git: GitReader) -> dict[str, str]:
-    """A mark for each file, and each ref of git, that a command line would take or replace. Never raises."""
+    """Fingerprint each file and git ref that a command line would remove or replace. Never raises."""
     marks: dict[str, str] = {}
     for danger in dangers(analyse(command, cwd, home)):
         for place in danger.part.cwds or ():
@@ -371,7 +370,7 @@ def at_stake(command: str, cwd: str, home: str, git: GitReader) -> dict[str, str
 
 
 def reader(root: str, env: Mapping[str, str], use: Use) -> GitReader:
-    """What asks git here, with the time that comparing may take."""
+    """Return the git reader for fingerprints, with its time limit."""
     return GitReader(root, env, use, _MARK_SECONDS)
 
 
@@ -379,7 +378,7 @@ def _marks(danger: Danger, cwd: str, git: GitReader) -> Iterator[tuple[str, str]
     if danger.kind in _FILE_KINDS:
         for path in expand_words(danger.words, cwd):
             yield path, _mark(path)
-            # What a link leads to is what an overwriting command changes.
+            # An overwriting command changes the target of a link.
             if danger.kind == "overwrite" and Path(path).is_symlink():
                 yield os.path.realpath(path), _mark(os.path.realpath(path))
             if danger.kind in ("tree", "attributes"):

@@ -1,6 +1,6 @@
-"""Which rule speaks about what: paths by gitignore-style globs, URLs by host. For commands see `command_rules`.
+"""Match rules against effects: paths by gitignore-style globs, URLs by host. For commands see `command_rules`.
 
-Whether a rule is about a call, for callers that use the grammar of rules as a filter, not as a permission.
+`is_about` uses the grammar of rules as a filter (for hooks and the like) rather than as a permission.
 """
 
 from __future__ import annotations
@@ -23,8 +23,11 @@ with lazy_imports():
 
 
 class Matcher:
-    """Asks a set of rules about one call. `cwd` and `home` anchor path globs. find: the protected places as they are
-    now, which are looked for once, when the first write is judged."""
+    """Match a set of rules against single effects.
+
+    cwd, home: anchors of path globs.
+    find: returns the protected places; called once, for the first write.
+    """
 
     def __init__(self, rules: Iterable[Rule], cwd: Path, home: Path, find: Callable[[], Places] = tuple) -> None:
         self.rules = tuple(rules)
@@ -37,11 +40,11 @@ class Matcher:
         return self._find()
 
     def first(self, kind: RuleList, tool: str, effect: Effect) -> Rule | None:
-        """The first rule of a list that matches an effect other than a command. tool: "" for no tool of ours."""
+        """Return the first matching rule of a list. tool: "" for one that is not built in."""
         return next(self.all(kind, tool, effect), None)
 
     def all(self, kind: RuleList, tool: str, effect: Effect) -> Iterator[Rule]:
-        """The rules of a list that match an effect other than a command. tool: "" for no tool of ours."""
+        """Yield the matching rules of a list, for effects other than commands. tool: "" if it is not built in."""
         return (r for r in self.rules if r.list == kind and self._matches(r, tool, effect))
 
     def _matches(self, rule: Rule, tool: str, effect: Effect) -> bool:
@@ -65,7 +68,7 @@ class Matcher:
         return glob_regex(pattern).fullmatch(relative) is not None
 
     def patterns(self, kinds: Iterable[RuleList], about: Callable[[Rule], bool]) -> list[re.Pattern[str]]:
-        """What the rules of these lists match of which `about` is true, over absolute resolved paths."""
+        """Return patterns over absolute resolved paths for the rules of these lists that satisfy `about`."""
         found = []
         for rule in self.rules:
             if rule.list not in kinds or not about(rule):
@@ -79,18 +82,18 @@ class Matcher:
         return found
 
     def for_command(self, kind: RuleList, command: str) -> Rule | None:
-        """The first rule that covers a whole command line: the bare tool, or its exact text."""
+        """Return the first rule that covers a whole command line: the bare tool or its exact text."""
         about = (r for r in self.rules if r.list == kind and r.covers("run"))
         return next((r for r in about if r.spec in (None, command.strip())), None)
 
 
 def _is_server(rule: str, tool: str) -> bool:
-    """`mcp__server` speaks about all of its tools."""
+    """Return True if a rule `mcp__server` covers a tool of that server."""
     return rule.startswith("mcp__") and rule.count("__") == 1 and tool.startswith(f"{rule}__")
 
 
 def anchored(spec: str, base: Path, cwd: Path, home: Path) -> tuple[Path, str]:
-    """Where a path glob starts, and the rest of it."""
+    """Split a path glob into its base directory and the remaining pattern."""
     if spec.startswith("//"):
         return Path("/"), spec[2:]
     if spec.startswith("~/"):
@@ -103,7 +106,7 @@ def anchored(spec: str, base: Path, cwd: Path, home: Path) -> tuple[Path, str]:
 
 @lru_cache(maxsize=512)
 def glob_regex(pattern: str) -> re.Pattern[str]:
-    """A gitignore-style glob as a regular expression over a relative path with `/`."""
+    """Compile a gitignore-style glob into a regular expression over relative paths with `/`."""
     out = []
     for piece in re.findall(r"\*\*/|/\*\*$|\*\*|\*|\?|[^*?]+", pattern.rstrip("/")):
         out.append(
@@ -113,9 +116,9 @@ def glob_regex(pattern: str) -> re.Pattern[str]:
 
 
 def _domain_matches(rule: Rule, url: str) -> bool:
-    """Whether a rule names the host of a URL, which is spelled as `agent_tools.net.urls` does it.
+    """Return True if a rule covers the host of a URL, spelled as by `agent_tools.net.urls`.
 
-    WebFetch follows redirects between a host and its www., so what forbids the one, or asks about it, does so for both.
+    WebFetch follows redirects between a host and its www., so a deny or ask rule for one covers both.
     """
     from urllib.parse import urlsplit
 
@@ -129,9 +132,10 @@ def _domain_matches(rule: Rule, url: str) -> bool:
 
 
 def is_about(rule: Rule, tool: str, effects: Sequence[Effect], cwd: Path, home: Path) -> bool:
-    """Read as widely as a deny rule: any part of a command line counts, also behind a wrapper or a path.
+    """Return True if a rule covers a call, matched as widely as a deny rule.
 
-    So does one whose words cannot be known, unless those that can are others than the rule's.
+    Any part of a command line counts, also behind a wrapper or a path. A command with unknown words counts too, unless
+    its known words rule it out.
     """
     denying = rule.but(list="deny")
     matcher = Matcher([denying], cwd, home)
@@ -149,7 +153,7 @@ def _covers(rule: Rule, matcher: Matcher, command: str, cwd: Path, home: Path) -
         return True
     if rule.spec is None:
         return True
-    # The analysis of shell code, only for a filter by a part of a command.
+        # Lazy: the shell analysis is only needed to filter by part of a command.
     if parser.too_long(command) or (found := analysis.analyse(command, str(cwd), str(home))).unclear:
         return True
     return any(

@@ -1,4 +1,4 @@
-"""Programs that are there to use a network, as far as their names and subcommands tell."""
+"""Recognize programs that use the network, by their names and subcommands."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _SUBCOMMANDS = {
     "conda": "install create update search",
     "mamba": "install create update search",
 }
-# What they need is there already as often as not.
+# Subcommands whose downloads are often cached already.
 _BUILDS = {
     "cargo": "build test run check clippy doc bench",
     "go": "build test run vet generate",
@@ -52,7 +52,7 @@ _BUILDS = {
 }
 _KNOWN = {name: frozenset(words.split()) for name, words in _SUBCOMMANDS.items()}
 _MAYBE = {name: frozenset(words.split()) for name, words in _BUILDS.items()}
-# Where package managers fetch from unless they are configured otherwise.
+# Default hosts of package managers.
 _REGISTRIES = {
     "pip pip3 uv uvx poetry pdm pipx": ("pypi.org", "files.pythonhosted.org"),
     "npm npx pnpm pnpx bun bunx": ("registry.npmjs.org",),
@@ -69,13 +69,13 @@ _LOOPBACK = frozenset(("localhost", "127.0.0.1", "[::1]", "::1"))
 
 
 def uses_network(part: SimpleCommand) -> bool:
-    """Whether a command is one that uses a network, surely or perhaps: `curl`, `npm install`, `cargo build`."""
+    """Return True if a command uses the network, certainly or possibly: `curl`, `npm install`, `cargo build`."""
     plain = [t for t in part.texts[1:] if not t.startswith("-")][:1]
     return needs_network(part) or bool(part.words and _MAYBE.get(_name(part), frozenset()) & set(plain))
 
 
 def needs_network(part: SimpleCommand) -> bool:
-    """Whether a command is nothing without a network: `curl`, `git push`, `npm install`."""
+    """Return True if a command cannot work without the network: `curl`, `git push`, `npm install`."""
     if not part.words:
         return False
     name = _name(part)
@@ -91,7 +91,7 @@ def needs_network(part: SimpleCommand) -> bool:
 
 
 def _is_local(part: SimpleCommand) -> bool:
-    """Whether what npx runs need not be fetched: it says so, or the project has it."""
+    """Return True if npx need not download its program: an option says so, or the project has it."""
     words = part.texts[1:]
     if any(w in ("--no-install", "--no", "--offline") for w in words):
         return True
@@ -106,7 +106,7 @@ def _name(part: SimpleCommand) -> str:
 
 
 def hosts_of(part: SimpleCommand) -> tuple[str, ...]:
-    """The hosts that a command which needs a network would reach; none where that is not known."""
+    """Return the hosts that a network command would contact; () if they are unknown."""
     name = _name(part)
     if name in ("python", "python3"):
         name = "pip"
@@ -118,7 +118,7 @@ def hosts_of(part: SimpleCommand) -> tuple[str, ...]:
 
 
 def within_reach(part: SimpleCommand, domains: Collection[str]) -> bool:
-    """Whether all hosts that a command would reach are on the loopback, or among the domains."""
+    """Return True if all hosts that a command would contact are loopback or among the domains."""
     hosts = hosts_of(part)
     if not hosts or all(host in _LOOPBACK for host in hosts):
         return bool(hosts)
@@ -126,5 +126,5 @@ def within_reach(part: SimpleCommand, domains: Collection[str]) -> bool:
 
 
 def names_network(analysis: Analysis) -> bool:
-    """Whether any command of a line uses a network."""
+    """Return True if any command of a line uses the network."""
     return any(uses_network(part) for part in analysis.parts)

@@ -1,6 +1,6 @@
-"""What rules and modes say about one file or URL that a call touches.
+"""Apply rules and modes to one file or URL that a call touches.
 
-Which files a search may show: the gate's answer for thousands of files, most of which nothing speaks about.
+Also filters the files that a search may show: the same decision for thousands of files, few of which any rule mentions.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from agent_tools.sandbox.conditions import OUTSIDE
 
 
 def by_rule(text: str, level: Level, rule: Rule, *, final: bool = False) -> Verdict:
-    """The verdict that a rule gives."""
+    """Return the verdict of a rule."""
     words = {Level.ALLOW: "is allowed", Level.ASK: "must be asked about", Level.DENY: "is denied"}
     why = f": {rule.why}" if rule.why else ""
     return Verdict(text, level, f"{words[level]} by {rule.text} ({rule.source}){why}", rule.text, "rule", final)
 
 
 def decide_path(matcher: Matcher, workspace: Workspace, effect: Effect, tool: str = "") -> Verdict:
-    """The verdict about an effect that is no command: deny, protected, ask, allow, and what it is by itself.
+    """Return the verdict on an effect other than a command: deny, protected, ask, allow, then the default.
 
-    tool: the one that has it; "" for what a program does.
+    tool: name of the tool; "" for the effect of a program.
     """
     target = effect.target
     if rule := matcher.first("deny", tool, effect):
@@ -51,12 +51,12 @@ def decide_path(matcher: Matcher, workspace: Workspace, effect: Effect, tool: st
 
 
 def _opens(rule: Rule, kind: str) -> bool:
-    """Whether a rule opens a protected path: one of the user's own that names it without a wildcard."""
+    """Return True if a rule allows a protected path: one of the user's own that names it without a wildcard."""
     return kind != "own" and rule.own and rule.spec is not None and not set("*?[") & set(rule.spec)
 
 
 def _names(rule: Rule) -> bool:
-    """Whether a rule says more about a file's name than "any"."""
+    """Return True if a rule restricts the file name to more than "any"."""
     return bool(rule.spec) and bool((rule.spec or "").rstrip("/").rpartition("/")[2].strip("*."))
 
 
@@ -84,13 +84,13 @@ def _by_itself(workspace: Workspace, effect: Effect) -> Verdict:
 
 
 def _is_inside(workspace: Workspace, target: str) -> bool:
-    """Whether a target is inside as it was resolved, which is what will be opened, and as links lead now."""
+    """Return True if a target is inside the workspace, both as resolved and by the current links."""
     path = Path(target)
     return any(path.is_relative_to(root) for root in workspace.roots) and workspace.inside(path)
 
 
 def with_mode(verdict: Verdict, mode: str, effect_kind: str, workspace: Workspace, *, reads: bool = False) -> Verdict:
-    """What the mode makes of a verdict. reads: it is a command that only reads."""
+    """Apply the permission mode to a verdict. reads: the effect is of a read-only command."""
     if mode == "plan" and effect_kind in ("write", "run", "call") and not reads and verdict.level is not Level.DENY:
         return _mode(verdict, Level.DENY, "is not read-only, as plan mode demands")
     if verdict.level is not Level.ASK:
@@ -112,7 +112,7 @@ def _mode(verdict: Verdict, level: Level, reason: str) -> Verdict:
     return verdict.but(level=level, reason=reason, by=by, rule="")
 
 
-# A rule about any of them is about what a search shows.
+# Rules for any of these tools also apply to what a search shows.
 _SEARCHERS = tuple(tool.name for tool in BUILTIN if tool.searches_content)
 
 
@@ -122,10 +122,10 @@ def _secret_name(name: str) -> bool:
 
 
 class SearchFilter:
-    """Whether a search that may look into a folder may show a file of it.
+    """Decides whether a search of a readable directory may show a file of it.
 
-    Left out is what a deny or an ask rule names and what looks like a secret, unless a rule allows just that. A search
-    follows no links: of a path only the folder is resolved, and each folder once.
+    Hidden are files matched by deny or ask rules and files that look like secrets, unless a rule allows exactly that.
+    Searches follow no links, so only the directory of a path is resolved, once per directory.
     """
 
     def __init__(self, matcher: Matcher, workspace: Workspace) -> None:
@@ -144,9 +144,9 @@ class SearchFilter:
             return True
         reads = Effect("read", os.path.realpath(text))
         verdicts = [decide_path(self._matcher, self._workspace, reads, tool) for tool in _SEARCHERS]
-        # A question that is not final is about the folder, and was answered for it.
+        # A question that is not final concerns the directory, and was answered for it.
         return all(v.level is Level.ALLOW or (v.level is Level.ASK and not v.final) for v in verdicts)
 
     def _is_plain(self, folder: str) -> bool:
-        """Whether no link leads here, and the folder does not look like one of secrets."""
+        """Return True if the path contains no link and the directory does not look like one of secrets."""
         return os.path.realpath(folder) == folder and not secret(Path(f"{folder}/x"))

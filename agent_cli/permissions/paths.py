@@ -1,7 +1,7 @@
-"""Paths that are never waved through: what steers this program, git, the shell or CI, and what looks like a secret.
+"""Paths that always need approval: files that control this program, git, the shell or CI, and likely secrets.
 
-Names are compared case-folded and without trailing dots and blanks, because some file systems do not tell them apart.
-It does not matter whether the file exists.
+Names are compared case-folded and without trailing dots and blanks, as some file systems do not distinguish them. The
+files need not exist.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from agent_tools.lazy import lazy_imports
 with lazy_imports():
     from agent_tools.fs import protected_names
 
-# "own": this program's settings and state and the insides of .git, which no rule opens. "steering": other programs'.
+# "own": this program's settings and state, and .git, which no rule allows. "steering": files of other programs.
 Kind = Literal["", "own", "steering", "ci"]
-# Files and directories that are protected where they are, whatever their names: the path, and as by `protected`.
+# Files and directories protected by location, with any name: the path, and the values of `protected`.
 Places = Sequence[tuple[Path, Kind, str]]
 _CI_FILES = frozenset(
     (".gitlab-ci.yml", ".travis.yml", "jenkinsfile", "azure-pipelines.yml", "bitbucket-pipelines.yml")
@@ -38,7 +38,7 @@ _SHOWN = r".*\.(?:example|sample|template|dist|pub|md|rst)"
 
 @cache
 def _names() -> tuple[re.Pattern[str], re.Pattern[str]]:
-    """Compiled on first use, as a run without tools needs neither; a search asks about thousands of files."""
+    """Compile on first use: a run without tools needs neither, and a search checks thousands of files."""
     return re.compile(_SHOWN), re.compile(_SECRET)
 
 
@@ -48,7 +48,7 @@ def _folded(path: Path) -> list[str]:
 
 @cache
 def _tails() -> Mapping[str, Sequence[tuple[tuple[str, ...], Kind]]]:
-    """The names of `protected_names` as folded parts, by the first of them."""
+    """Return `protected_names` as case-folded components, by the first of them."""
     found: dict[str, list[tuple[tuple[str, ...], Kind]]] = {}
     own = {*protected_names.plain_names(protected_names.OWN), ".git"}
     for name in dict.fromkeys(
@@ -69,9 +69,10 @@ def _of_machine() -> tuple[Path, ...]:
 def find_places(
     roots: Sequence[Path], home: Path | None, env: Mapping[str, str], state: Path | None
 ) -> tuple[tuple[Path, Kind, str], ...]:
-    """What is protected where it is, beside what `protected` knows by name, as it stands now.
+    """Return the places protected by location, in addition to the names that `protected` knows.
 
-    roots: the directories of the workspace. state: the folder of this program's own state.
+    roots: directories of the workspace.
+    state: directory of this program's own state.
     """
     own = protected_names.plain_names(protected_names.OWN)
     found: list[tuple[Path, Kind, str]] = []
@@ -84,9 +85,10 @@ def find_places(
 
 
 def protected(path: Path, places: Places = (), roots: Sequence[Path] = ()) -> tuple[Kind, str]:
-    """Why a write to this resolved path is never waved through, as a kind and in words; "" where it may be.
+    """Return why a write to this resolved path always needs approval, as a kind and in words; "" if it does not.
 
-    places: see `find_places`. roots: the directories of the workspace, which may be worktrees in our own state folder.
+    places: see `find_places`.
+    roots: directories of the workspace, which may be worktrees in our own state directory.
     """
     parts = _folded(path)
     if not parts:
@@ -114,7 +116,7 @@ def protected(path: Path, places: Places = (), roots: Sequence[Path] = ()) -> tu
 
 
 def holds_protected(folder: Path, home: Path | None) -> bool:
-    """Whether a folder holds places of the home folder that are protected, as ~/.config does."""
+    """Return True if a directory contains protected places of the home directory, as ~/.config does."""
     if home is None or not (folder == home or folder.is_relative_to(home)):
         return False
     return any((home / name).is_relative_to(folder) for name in protected_names.plain_names(protected_names.PERSONAL))
@@ -136,7 +138,7 @@ def _inside(folders: list[str], wanted: tuple[str, ...]) -> bool:
 
 
 def secret(path: Path) -> bool:
-    """Whether a file's name says that it holds keys or passwords: .env, id_rsa, credentials.json."""
+    """Return True if a file's name suggests keys or passwords: .env, id_rsa, credentials.json."""
     parts = _folded(path)
     shown, hidden = _names()
     if not parts or shown.fullmatch(parts[-1]):

@@ -1,4 +1,4 @@
-"""The gate: from a tool call's effects to one decision. Rules, mode and grants are asked in one pipeline.
+"""Decide tool calls: turn the effects of a call into one decision, from rules, grants and the mode.
 
 Order: deny rules over everything; then protected paths; ask rules; allow rules and grants; then what the effect
 needs by itself (reads inside the workspace are free, the rest asks); and last the mode, which turns an open question
@@ -41,12 +41,15 @@ SESSION = "this session"
 
 
 class Policy:
-    """Decides calls. `grant` adds a rule for this session; `mode` can be changed while it runs.
+    """The permission policy of a session. `grant` adds a rule for the session; `mode` may be changed at any time.
 
-    home: what ~ means in rules and commands. env: the variables of commands, for their PATH. carried: what earlier
-    commands exported. git_use: how git may be used on the workspace. confined: the sandbox of commands; None: there is
-    none. state: the folder of this program's own state. answered: whether there is anybody to answer a question, now
-    or later.
+    home: directory that ~ stands for in rules and commands.
+    env: environment of commands, for their PATH.
+    carried: returns the variables that earlier commands exported.
+    git_use: how git may be used in the workspace.
+    confined: the sandbox of commands; None without one.
+    state: directory of this program's own state.
+    answered: a user can answer a question, now or later.
     """
 
     def __init__(
@@ -65,7 +68,7 @@ class Policy:
     ) -> None:
         self.mode = mode
         self._workspace = workspace
-        # Where rules start that name no folder: a `cd` of some command must not move them.
+        # Anchor of rules without a directory: a `cd` in a command must not move it.
         self._start = workspace.cwd
         self._rules = list(rules)
         self._home = os.path.expanduser("~") if home is None else home
@@ -82,28 +85,28 @@ class Policy:
 
     @property
     def rules(self) -> tuple[Rule, ...]:
-        """All rules in force, grants of this session included."""
+        """All rules in force, including grants of this session."""
         return tuple(self._rules)
 
     def grant(self, text: str) -> None:
-        """Allow what `text` names, a rule or several, for the rest of this session. Raises RuleError."""
+        """Allow one or more comma-separated rules for the rest of this session. Raises RuleError."""
         for rule in split_rules(text):
             self.add("allow", rule)
 
     def add(self, kind: RuleList, text: str) -> Rule:
-        """A rule for the rest of this session. Raises RuleError."""
+        """Add a rule for the rest of this session and return it. Raises RuleError."""
         rule = read_rule(kind, text, SESSION, self._workspace.root)
         self._rules.append(rule)
         return rule
 
     def remove(self, rule: Rule) -> None:
-        """Take a rule of this session back. Raises ValueError for any other."""
+        """Remove a rule of this session. Raises ValueError for any other."""
         if rule.source != SESSION:
             raise ValueError(rule.source)
         self._rules.remove(rule)
 
     def add_temporary(self, texts: Iterable[str], source: str, *, own: bool) -> list[Rule]:
-        """Allow what the texts name until `take_back`; what is no rule is passed over."""
+        """Allow the rules in `texts` until `remove_temporary`; skip invalid ones. Return the rules added."""
         rules = []
         for text in texts:
             with suppress(RuleError):
@@ -112,63 +115,63 @@ class Policy:
         return rules
 
     def remove_temporary(self, rules: Iterable[Rule]) -> None:
-        """The end of rules that were lent; those of the same words stay."""
+        """Remove rules added by `add_temporary`; other rules with the same text stay."""
         gone = {id(rule) for rule in rules}
         self._rules[:] = [rule for rule in self._rules if id(rule) not in gone]
 
     def for_subagent(self, workspace: Workspace, carried: Callable[[], Mapping[str, str]]) -> Policy:
-        """The same rules and grants for a sub-agent, whose commands start elsewhere and with other variables."""
+        """Return a policy with the same rules and grants for a sub-agent with its own directory and variables."""
         other = Policy.__new__(type(self))
         other.__dict__.update(self.__dict__)
         other._workspace, other._carried = workspace, carried
         return other
 
     def auto_allow(self, allowed: bool) -> None:
-        """Change whether commands in the sandbox run without a question."""
+        """Set whether sandboxed commands run without approval."""
         if self._confined is not None:
             self._confined = self._confined.but(auto_allow=allowed)
 
     @property
     def runs_unasked(self) -> bool:
-        """Whether commands in the sandbox run without a question."""
+        """True if sandboxed commands run without approval."""
         return self._confined is not None and self._confined.auto_allow and self._confined.holds()
 
     def readable(self) -> SearchFilter:
-        """Whether a search may show a file, once it may look into its folder."""
+        """Return the filter that decides which files of a readable directory a search may show."""
         return SearchFilter(self._matcher(), self._workspace)
 
     def decide(self, tool: str, effects: Iterable[Effect]) -> Decision:
-        """The strictest decision over all effects of one call of a tool; "" for none of ours."""
+        """Return the strictest decision over all effects of a call. tool: "" for one that is not built in."""
         matcher = self._matcher()
         listed = list(effects) or [Effect("state")]
         return strictest([self._one(matcher, tool, effect) for effect in listed])
 
     def run_conditions(self, command: str) -> RunConditions:
-        """How a command that was allowed is to run."""
+        """Return the conditions under which an allowed command has to run."""
         judged = self._judge(self._matcher(), command)
         verdicts = [with_mode(v, self.mode, "run", self._workspace, reads=judged.reads_only) for v in judged.verdicts()]
         confined = self._confined if self._confined is not None and self._confined.holds() else None
         outside = judged.outside_because(confined) if confined is not None else ""
-        # What runs unasked because the sandbox holds it gets no network for that.
+        # A command that is allowed only because it is sandboxed gets no network.
         alone = confined is not None and confined.auto_allow and judged.sandbox_safe(confined)
         vouched = not alone or all(v.level is Level.ALLOW for v in verdicts)
         return RunConditions(judged.hardening, vouched and network.names_network(judged.analysis), vouched, outside)
 
     def only_reads(self, command: str) -> bool:
-        """Whether a command is known to change nothing, whatever rules allow."""
+        """Return True if a command is known to change nothing, independent of rules."""
         judged = self._judge(Matcher((), self._start, Path(self._home or "/")), command)
         judged.verdicts()
         return judged.reads_only
 
     def facts(self, tool: str, effects: tuple[Effect, ...], decision: Decision) -> tuple[str, ...]:
-        """What a user should know who is asked about a call; nothing where nobody will read it."""
+        """Return the facts to show with an approval request; () if nobody will read them."""
         if not self.answered:
             return ()
         about = explain.ApprovalContext(tool, effects, decision, self._workspace, self._home, self._env, self._git_use)
         return explain.approval_facts(about)
 
     def at_stake(self, effects: Iterable[Effect]) -> dict[str, str]:
-        """What the commands of a call would destroy, as marks to compare with those of another time."""
+        """Fingerprint what the commands of a call would destroy, to detect a change before it runs."""
         commands = [e.target for e in effects if e.kind == "run"]
         if not commands:
             return {}
@@ -179,12 +182,12 @@ class Policy:
         return marks
 
     def describe_grant(self, rules: str) -> str:
-        """What allow rules that were proposed grant, in words."""
+        """Describe in words what proposed allow rules would grant."""
         root = self._workspace.root
         return explain.describe_rules([read_rule("allow", r, "", root) for r in split_rules(rules)]) if rules else ""
 
     def suggest_rule(self, tool: str, effects: tuple[Effect, ...]) -> str:
-        """The narrowest rules that would allow this call from now on, separated by commas; "" where there are none."""
+        """Return the narrowest rules, comma-separated, that would allow this call in future; "" if there are none."""
         written = {e.target for e in effects if e.kind == "write"}
         rest = [e for e in effects if not (e.kind == "read" and e.target in written)]
         if len(rest) != 1:
@@ -210,7 +213,7 @@ class Policy:
         return rule_for(effect.kind, f"/{effect.target}")
 
     def _would_allow(self, command: str, rules: Sequence[str]) -> bool:
-        """Whether a command would be allowed if these rules were added."""
+        """Return True if adding these rules would allow a command."""
         other = self.for_subagent(self._workspace, self._carried)
         with suppress(RuleError):
             other._rules = [*self._rules, *(read_rule("allow", r, "", self._workspace.root) for r in rules)]
@@ -226,7 +229,7 @@ class Policy:
 
     def _one(self, matcher: Matcher, tool: str, effect: Effect) -> Decision:
         if effect.kind == "run":
-            # Whichever tool runs it, a command is a command.
+            # A command is judged as a command, whichever tool runs it.
             return self._command(matcher, effect.target)
         verdict = with_mode(
             decide_path(matcher, self._workspace, effect, tool), self.mode, effect.kind, self._workspace
@@ -261,21 +264,21 @@ class Policy:
         return found
 
     def _leaves_sandbox(self, judged: CommandEvaluator) -> str:
-        """Why a command that is asked about runs outside the sandbox; "" where it does not."""
+        """Return why a command needing approval runs outside the sandbox; "" if it does not."""
         confined = self._confined
         if confined is None or not self.answered or not confined.holds():
             return ""
         return judged.outside_because(confined)
 
     def _kept_from_sandbox(self, judged: CommandEvaluator) -> str:
-        """Why a command that would run in the sandbox is asked about where others are not; "" where all are."""
+        """Return why a command needs approval although sandboxed commands run without it; "" if it does not."""
         confined = self._confined
         if confined is None or not self.answered or not confined.auto_allow or not confined.holds():
             return ""
         return judged.not_left_to_sandbox(confined)
 
     def _judge(self, matcher: Matcher, command: str) -> CommandEvaluator:
-        # The analysis of shell code is not loaded before the first command.
+        # Lazy: the shell analysis is loaded with the first command.
         around = program_identity.CommandContext(
             self._workspace,
             self._home,

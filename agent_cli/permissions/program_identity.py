@@ -1,4 +1,4 @@
-"""What a name means where commands run: a program that is still the usual one, a variable that changes nothing."""
+"""Check that a program name means the usual program, and that a variable does not change programs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from agent_cli.permissions.shell.scope import MEANINGFUL
 from agent_tools.fs.workspace import Workspace
 from agent_tools.shell.env import CALM
 
-# Exported variables that change what a reading program does.
+# Exported variables that may change what a read-only program does.
 _POISON = re.compile(
     r"LD_\w*|DYLD_\w*|BASH_\w*|ENV|IFS|PS4|CDPATH|GLOBIGNORE|GIT_\w*|\w*PAGER|\w*EDITOR|VISUAL|PYTHON\w*|NODE_\w*|PERL\w*|"
     r"RUBY\w*|LESS\w*|RIPGREP_CONFIG_PATH|GREP_OPTIONS|LOCPATH|GCONV_PATH|MALLOC_\w*|TMPDIR|HOME|XDG_CONFIG_HOME|"
@@ -22,10 +22,12 @@ _POISON = re.compile(
 
 
 class CommandContext(NamedTuple):
-    """What a command line is judged by, beside the rules.
+    """Context for evaluating a command line, apart from the rules.
 
-    carried: variables that earlier commands exported. git_use: how git may be used on the workspace.
-    exported: the names of the variables that commands start with. env: what the user's git needs of them.
+    carried: variables that earlier commands exported.
+    git_use: how git may be used in the workspace.
+    exported: names of the variables that commands start with.
+    env: those of them that the user's git needs.
     """
 
     workspace: Workspace
@@ -39,18 +41,18 @@ class CommandContext(NamedTuple):
 
 
 def changes_commands(name: str, around: CommandContext) -> bool:
-    """Whether setting a variable of the shell may change what bash or a program does."""
+    """Return True if setting a shell variable may change what bash or a program does."""
     exported = name in around.exported or name in around.carried or name in CALM
     return exported or bool(MEANINGFUL.fullmatch(name) or _POISON.fullmatch(name))
 
 
 def tainted_variable(around: CommandContext) -> str:
-    """A variable that an earlier command exported and that may change what programs do; "" for none."""
+    """Return a variable that an earlier command exported and that may change what programs do; "" for none."""
     return next((n for n in around.carried if _POISON.fullmatch(n)), "")
 
 
 def program_changed(name: str, around: CommandContext) -> str:
-    """Why a program's name may not mean what it usually does; "" where it does."""
+    """Return why a program name may not mean the usual program; "" if it does."""
     if "/" in name:
         return "" if re.fullmatch(r"(?:/usr)?/bin/[^/]+", name) else "a program by its path"
     usual = _which(name, around.path)
@@ -64,7 +66,7 @@ def program_changed(name: str, around: CommandContext) -> str:
 
 
 def _which(name: str, path: str) -> str:
-    """The absolute file that a program's name means; a relative folder where one comes before it; "" for none."""
+    """Return the absolute file that a program name means; a relative directory if one precedes it; "" for none."""
     for folder in path.split(os.pathsep):
         if not folder.startswith("/"):
             return folder or "."
@@ -75,5 +77,5 @@ def _which(name: str, path: str) -> str:
 
 
 def repository(folder: Path) -> Path | None:
-    """The repository that git would find from a folder; None where there is none."""
+    """Return the repository that git would find from a directory; None if there is none."""
     return next((p for p in (folder, *folder.parents) if os.path.lexists(p / ".git")), None)

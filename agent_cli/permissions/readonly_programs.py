@@ -1,9 +1,9 @@
-"""Programs that only read: which of them, with which options, and what they read.
+"""Read-only programs: which ones, with which options, and what they read.
 
-Each has a list of options it may have; any other makes it a program like all others, which needs a rule. Nothing here
-resolves names, talks to a network, writes, or runs another program.
+Each has a list of allowed options; any other makes it an ordinary program, which needs a rule. None of them resolves
+names, uses the network, writes, or runs another program.
 
-Whether the words of a reading program do no more than read: its script, filter or operands.
+Also checks that the script, filter or operands of a read-only program do nothing but read.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def no_lists_check(read: ParsedArguments) -> str:
 
 
 def ps_check(read: ParsedArguments) -> str:
-    """Processes with their arguments, but not with their variables."""
+    """Allow lists of processes with their arguments, but not with their environment."""
     odd = any(not re.fullmatch(r"[auxw]{1,6}", o) for o in read.operands) or any("env" in v for _, v in read.options)
     return "ps with other words than aux" if odd else ""
 
@@ -55,12 +55,12 @@ def ps_check(read: ParsedArguments) -> str:
 class FileRead(Value):
     """A path that is read.
 
-    what: "names" (sizes, dates, names of files), "content", "tree" (all content below), or "listing", where only the
-    names that a pattern stands for are shown.
-
-    hidden: which hidden files of a tree are read; "typed" for those with an extension. only: patterns for the names of
-    the files that are read, where there are any; without: for those that are not; closed: for folders that are
-    not entered.
+    what: "names" (sizes, dates, file names), "content", "tree" (all content below), or "listing" if only the names
+        that a glob expands to are shown.
+    hidden: which hidden files of a tree are read; "typed" for those with an extension.
+    only: name patterns of the files that are read, if restricted.
+    without: name patterns of files that are not read.
+    closed: name patterns of directories that are not entered.
     """
 
     path: str
@@ -75,11 +75,16 @@ _Operands = Literal["content", "names", "text", "none", "pattern"]
 
 
 class _Program(Value):
-    """options: those allowed. operands: what they are. check: says why not, of what was read, or nothing.
+    """A read-only program.
 
-    tree: it reads directories as trees; recursive: with these options it does. files: options whose value is read.
-    here: it reads the working directory where no operand is given. counted: one operand more changes what it does, so
-    that a pattern, which may become several, is not understood.
+    options: the allowed ones.
+    operands: their meaning.
+    check: returns why the parsed arguments are not read-only; "" if they are.
+    tree: it reads directories recursively.
+    recursive: options with which it does.
+    files: options whose value is read.
+    here: it reads the working directory without operands.
+    counted: an additional operand changes its meaning, so a glob, which may expand to several, is not accepted.
     """
 
     options: Options = Options()
@@ -235,10 +240,10 @@ _PROGRAMS: dict[str, _Program] = {
     "sha1sum": _Program(Options("bt")),
     "sha256sum": _Program(Options("bt")),
 }
-# What reads files, whatever else it may do.
+# Programs that read files, whatever else they may do.
 READERS = frozenset((*_PROGRAMS, "find", "git"))
-# What these print of themselves runs nothing and looks nothing up. Not for what a file of the project may replace by
-# another version of itself, which is then fetched or run: cargo, go, yarn, pnpm.
+# Version queries that run nothing and look nothing up. Not for programs that a project file can replace by another
+# version, which is then downloaded or run: cargo, go, yarn, pnpm.
 _VERSIONED: Mapping[str, tuple[tuple[str, ...], ...]] = {
     **dict.fromkeys(
         (
@@ -275,14 +280,14 @@ _TESTED = frozenset("-e -f -d -r -w -x -s -L -h -p -S -b -c -g -u -k -O -G -N".s
 
 
 def reads_of(words: tuple[str, ...], patterns: Collection[str] = ()) -> tuple[FileRead, ...] | str:
-    """What a command of literal words reads, if it only reads; else why not, as "an option" in words.
+    """Return what a command of literal words reads if it only reads; else why not, as "an option" in words.
 
-    patterns: those of the words that file names may take the place of, each of any number of them.
+    patterns: words that are globs, each of which may expand to any number of file names.
     """
     found = _readings(words[0], words[1:], patterns)
     if isinstance(found, str):
         return found
-    # Wherever a pattern stands, all but the first of its names are operands.
+    # Wherever a glob is, all but the first of its matches are operands.
     program = _PROGRAMS.get(words[0])
     what: Literal["names", "content", "tree", "listing"] = "listing"
     if program is not None and program.operands == "names":
@@ -350,9 +355,9 @@ def _listed(name: str, rest: tuple[str, ...]) -> tuple[FileRead, ...] | str:
 
 
 def _narrowed(name: str, read: ParsedArguments) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
-    """The names that a search is narrowed to, the names it leaves out, and the folders that it does not enter.
+    """Return the names that a search is restricted to, the names it skips, and the directories it does not enter.
 
-    Only plain patterns count, and only where no two options disagree: else all counts as read.
+    Only plain patterns are used, and only if no two options conflict; otherwise everything counts as read.
     """
     only: list[str] = []
     without: list[str] = []
@@ -375,14 +380,14 @@ def _narrowed(name: str, read: ParsedArguments) -> tuple[tuple[str, ...], tuple[
 
 
 def _hidden(read: ParsedArguments) -> Literal["all", "typed", "none"]:
-    """The hidden files that rg reads: those that a glob, or the globs of a type, ask for."""
+    """Return which hidden files rg reads: those that a glob, or the globs of a type, include."""
     if any(name in ("-g", "--glob", "--iglob") and not value.startswith("!") for name, value in read.options):
         return "all"
     return "typed" if any(name in ("-t", "--type") for name, _ in read.options) else "none"
 
 
 def _find(rest: tuple[str, ...]) -> tuple[FileRead, ...] | str:
-    """find, without anything that acts on what it finds."""
+    """Parse find without actions on what it finds."""
     words, starts = list(rest), []
     while words and (words[0] in ("-P", "-H") or not (words[0].startswith("-") or words[0] in ("!", "(", ","))):
         if not (word := words.pop(0)).startswith("-"):

@@ -1,7 +1,7 @@
-"""Rules that test themselves: the examples a rule carries are put to it when it loads.
+"""Check the examples that rules carry when the rules are loaded.
 
-An example of a Bash rule is a command line, of a rule about files a path, of a WebFetch rule a URL. A rule that allows
-must cover the whole of a command line; one that asks or denies need only cover a part of it.
+The example of a Bash rule is a command line, of a file rule a path, of a WebFetch rule a URL. An allow rule must cover
+the whole command line; an ask or deny rule only needs to cover a part of it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from agent_tools.registry import tool_class
 
 
 def check_examples(rules: Iterable[Rule], cwd: Path, home: Path) -> list[str]:
-    """A sentence, with file and line, for each example that its rule does not fit."""
+    """Return a message, with file and line, for each example that does not match its rule."""
     mistakes = []
     for rule in rules:
         if not rule.match and not rule.not_match:
@@ -36,7 +36,7 @@ def check_examples(rules: Iterable[Rule], cwd: Path, home: Path) -> list[str]:
 
 
 def rule_covers(rule: Rule, example: str, cwd: Path, home: Path) -> bool:
-    """Whether one rule, by itself, speaks about a command line, a path or a URL."""
+    """Return True if one rule, by itself, matches a command line, a path or a URL."""
     matcher = Matcher([rule], cwd, home)
     if rule.names == "domain":
         return matcher.first(rule.list, rule.tool, Effect("fetch", example)) is not None

@@ -1,7 +1,7 @@
-"""Saving a rule for good: into `.agentrc.local` of the project, whose text and comments stay as they are.
+"""Save rules in the project's `.agentrc.local`, preserving its text and comments.
 
-The file counts fully only where the project is trusted. Trust that holds is renewed with the change; a project that
-brought nothing until now brings just this rule, so the answer that saves it is the yes to that.
+The file takes full effect only in a trusted project. Valid trust is renewed with the change; in a project that brought
+nothing until now, the answer that saves the rule also trusts it.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ LIMIT = 1 << 20
 
 
 def can_save(trust: Trust) -> bool:
-    """Whether a rule that is saved in the project would take effect."""
+    """Return True if a rule saved in the project would take effect."""
     return bool(trust.root) and trust.state in ("trusted", "plain")
 
 
 def saver(trust: Trust, state: Path) -> Callable[[str], str] | None:
-    """What saves rules for the project, answering "" or why it could not; None where they would have no effect.
+    """Return a function that saves rules for the project and returns "" or why it failed; None if they had no effect.
 
-    state: the folder in which trust is remembered.
+    state: directory of the trust file.
     """
     if not can_save(trust):
         return None
@@ -43,7 +43,7 @@ def saver(trust: Trust, state: Path) -> Callable[[str], str] | None:
             before = fingerprints(root)
             add_rules(root / NAME, split_rules(rules))
             after = fingerprints(root)
-            # Nothing but the rule may have come in between.
+            # Only the rule may have changed since.
             others = [None if f is None else {k: v for k, v in f.items() if k != NAME} for f in (before, after)]
             return grant_trust(root, state, after) if others[0] == others[1] else "the project changed meanwhile"
         except OSError as error:
@@ -55,13 +55,13 @@ def saver(trust: Trust, state: Path) -> Callable[[str], str] | None:
 
 
 def add_rules(path: Path, rules: Sequence[str]) -> None:
-    """Add allow rules to a settings file. Raises OSError, and ValueError where the file is not understood."""
+    """Add allow rules to a settings file. Raises OSError, and ValueError if the file cannot be edited."""
     try:
         text = read_regular(path, LIMIT, path.parent).decode("utf-8")
     except FileNotFoundError:
         text = ""
     if text.lstrip().startswith("{"):
-        raise ValueError("is JSON, which is not changed; add the rule by hand")
+        raise ValueError("is JSON, which agent does not edit; add the rule by hand")
     before = _rules(text)
     missing = [rule for rule in rules if rule not in before]
     if not missing:

@@ -1,7 +1,7 @@
-"""What a command line needs that the sandbox does not give, so that it can only run outside: words for a question.
+"""Determine what a command line needs that the sandbox does not provide, so that it must run outside.
 
-By the names of programs, and by the files that their operands name. What is not known here fails inside, and the model
-is told how to ask.
+Judged by program names and the files that operands name. Anything else fails inside the sandbox, and the model is told
+how to ask.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _PROGRAMS = {
     _PROCESSES: "pkill killall fuser lsof ss netstat pgrep ps top htop",
 }
 _BY_PROGRAM = {name: why for why, names in _PROGRAMS.items() for name in names.split()}
-# A program with its subcommand, or with an option that is anywhere.
+# A program with a subcommand, or with an option at any position.
 _CALLS = {
     KEYS: "npm publish, npm login, npm adduser, npm whoami, npm token, npm owner, pnpm publish, pnpm login, yarn"
     " publish, yarn login, bun publish, cargo publish, cargo login, cargo yank, cargo owner, gem push, gem signin,"
@@ -60,7 +60,7 @@ _REMOTE = re.compile(r"(?:[\w.-]+@)?[\w.-]+:(?!//)[^\\]|rsync://|ssh://")
 
 
 def outside_because(analysis: Analysis, confined: Confined, workspace: Workspace, path: str) -> str:
-    """Why a command line must run outside, as in "needs ..."; "" where nothing says so. path: the PATH of commands."""
+    """Return why a command line must run outside, as in "needs ..."; "" if it need not. path: PATH of commands."""
     if any(_excluded(part, confined.outside) for part in analysis.parts):
         return "is listed in the setting sandbox.outside"
     return next((why for part in analysis.parts if (why := _needs(part, confined, workspace, path))), "")
@@ -110,7 +110,7 @@ def _by_words(part: SimpleCommand, name: str, workspace: Workspace, path: str) -
 
 
 def _which(word: str, part: SimpleCommand, path: str) -> str:
-    """The file that a program's name means, without following its own last link: a link in a venv is of the venv."""
+    """Return the file that a program name means, without following a link at its end: a venv's link is the venv's."""
     if "/" in word:
         return os.path.normpath(os.path.join((part.cwds or ("/",))[0], word))
     return next((f"{folder}/{word}" for folder in path.split(os.pathsep) if os.access(f"{folder}/{word}", os.X_OK)), "")
@@ -144,7 +144,7 @@ def _git(words: Sequence[str], workspace: Workspace) -> str:
 
 
 def _tracks(rest: list[str], plain: list[str], workspace: Workspace) -> bool:
-    """Whether a branch would be made that follows a remote one, which git writes into its configuration."""
+    """Return True if a branch tracking a remote one would be created, which git writes into its configuration."""
     if any(w in ("-t", "--track") or w.startswith("--track=") for w in rest):
         return True
     if any(w == "--no-track" for w in rest):
@@ -175,7 +175,7 @@ def _packed(git: Path) -> frozenset[str]:
 
 
 def _files(part: SimpleCommand, profile: Profile) -> Iterator[str]:
-    """The reasons that lie in files: what is written where the sandbox does not write, or read where it hides."""
+    """Yield reasons related to files: writes where the sandbox does not write, reads of what it hides."""
     named: list[tuple[str, str, bool]] = [
         (r.kind, r.target, bool(r.why)) for r in part.redirects if r.kind != "network"
     ]

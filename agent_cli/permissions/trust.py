@@ -1,8 +1,8 @@
-"""Which repositories the user trusts: judged at start, remembered by resolved path and by what would take effect.
+"""Trusted repositories: checked at start, and stored by resolved path and by the files that would take effect.
 
-A repository that was not seen before is untrusted. The user's yes is kept in one file of theirs, with a fingerprint
-of each file that would run or widen something; when one of them changes, the yes is void. Repositories nested in a
-trusted one are repositories of their own.
+A new repository is untrusted. The user's approval is stored in one file of theirs, with a fingerprint of each file that
+would run or widen something; when one of them changes, the approval is void. Repositories nested in a trusted one are
+separate.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from agent_tools.record import DecodeError, Value, from_json
 
 NAME = "trust.json"
 LIMIT = 8 << 20
-# Counted up when more of a repository takes effect than before: what was agreed to then is not this.
+# Increase it when more of a repository takes effect than before: older approvals do not cover that.
 VERSION = 1
 
 
 class TrustRecord(Value):
-    """One yes: when it was said, and to which files with which fingerprints."""
+    """An approval: its time, and the approved files with their fingerprints."""
 
     when: str
     files: dict[str, str]
 
 
 class TrustStore:
-    """The file in which trust is remembered. problem: why nothing in it is believed; "" where it is."""
+    """The file of trusted repositories. problem: why its content is ignored; "" if it is not."""
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / NAME
@@ -54,7 +54,7 @@ class TrustStore:
             self.problem = f"{self.path} {why}, so no repository is trusted by it"
 
     def _check(self) -> None:
-        """Raises PermissionError, with the reason, where somebody else could have written it."""
+        """Raise PermissionError, with the reason, if another user could have written the file."""
         for path, writable in ((self.path, stat.S_IWGRP | stat.S_IWOTH), (self.path.parent, stat.S_IWOTH)):
             state = path.stat()
             if state.st_mode & writable and not state.st_mode & stat.S_ISVTX:
@@ -63,13 +63,13 @@ class TrustStore:
                 raise PermissionError(f"belongs to somebody else ({path})")
 
     def remember(self, root: Path, files: Mapping[str, str]) -> None:
-        """Trust `root` as it is. Raises OSError where that cannot be kept."""
+        """Trust `root` as it is. Raises OSError if that cannot be saved."""
         when = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         self.agreed[str(root)] = TrustRecord(when, dict(files))
         self._write()
 
     def forget(self, root: Path) -> bool:
-        """Take trust back; whether there was any. Raises OSError where that cannot be kept."""
+        """Revoke trust; return True if there was any. Raises OSError if that cannot be saved."""
         if self.agreed.pop(str(root), None) is None:
             return False
         self._write()
@@ -85,10 +85,13 @@ class TrustStore:
 def evaluate_trust(
     root: Path, folder: Path, patterns: Iterable[str], home: Path | None, *, by_flag: bool
 ) -> tuple[Trust, str]:
-    """How the repository at `root` stands, and a problem to tell, or "".
+    """Return the trust state of the repository at `root`, and a problem to report, or "".
 
-    folder: where trust is remembered. patterns: the user's setting `trusted`. by_flag: `--trust` was given. Nothing of
-    the repository is trusted by a repository around it. Raises ValueError for a pattern that is none.
+    folder: directory of the trust file.
+    patterns: the user's setting `trusted`.
+    by_flag: `--trust` was given.
+
+    Trust in a surrounding repository does not extend to it. Raises ValueError for an invalid pattern.
     """
     scan = Scan(root)
     brings = scan.brings()
@@ -107,7 +110,7 @@ def evaluate_trust(
 
 
 def _changes(before: Mapping[str, str], now: Mapping[str, str]) -> tuple[str, ...]:
-    """What differs, a file with a word each."""
+    """Return what differs, a file with a word each."""
     words = []
     for name in sorted({*before, *now}):
         if name not in before:
@@ -120,13 +123,13 @@ def _changes(before: Mapping[str, str], now: Mapping[str, str]) -> tuple[str, ..
 
 
 def trusts_folder(pattern: str, root: Path, home: Path | None) -> bool:
-    """Whether a pattern of the setting `trusted` means this folder itself. Raises ValueError for one that is none."""
+    """Return True if a pattern of the setting `trusted` matches this directory. Raises ValueError if it is invalid."""
     if pattern.startswith("~/") and home is not None:
         pattern = f"{home}{pattern[1:]}"
     elif pattern.startswith("~/"):
         return False
     if not pattern.startswith("/"):
-        raise ValueError(f"{pattern!r} is no path from / or ~/, for example ~/src/*")
+        raise ValueError(f"{pattern!r} is not a path from / or ~/, for example ~/src/*")
     base, rest = split_base(pattern.rstrip("/"))
     try:
         found = compile_glob(rest, anywhere=False)
@@ -137,14 +140,14 @@ def trusts_folder(pattern: str, root: Path, home: Path | None) -> bool:
 
 
 def fingerprints(root: Path) -> dict[str, str] | None:
-    """Each file of the repository that would take effect, with its fingerprint; None where there are too many."""
+    """Return the fingerprint of each file that would take effect; None if there are too many."""
     scan = Scan(root)
     files = scan.fingerprints()
     return files if scan.complete else None
 
 
 def grant_trust(root: Path, folder: Path, shown: dict[str, str] | None) -> str:
-    """Remember that the user trusts `root` as it was shown to them; "" or why that cannot be kept."""
+    """Save the user's trust in `root` as shown to them; return "" or why that could not be saved."""
     if shown is None:
         return "it brings more files than can be checked"
     if fingerprints(root) != shown:
@@ -152,14 +155,14 @@ def grant_trust(root: Path, folder: Path, shown: dict[str, str] | None) -> str:
     try:
         TrustStore(folder).remember(root, shown)
     except OSError as error:
-        return f"it cannot be kept: {error.strerror or error}"
+        return f"it cannot be saved: {error.strerror or error}"
     return ""
 
 
 def keep_trust(root: Path, folder: Path, change: Callable[[], None]) -> None:
-    """Make a change of this program's own to a file of the project, such as a rule that is saved there.
+    """Change a project file on behalf of this program, such as a rule saved there, without losing trust.
 
-    Trust that was remembered and held just before is renewed; where none held, the change makes none.
+    Trust that was stored and valid before is renewed; otherwise the change creates none.
     """
     agreed = TrustStore(folder).agreed.get(str(root))
     held = agreed is not None and fingerprints(root) == agreed.files

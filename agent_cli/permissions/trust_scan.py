@@ -1,9 +1,9 @@
-"""What a repository brings that would take effect here: its files, a fingerprint of each, and a list in words.
+"""Scan what a repository brings that would take effect: its files, their fingerprints, and a description in words.
 
-Nothing is run, links that lead out of the repository are not followed, and nothing beyond the bounds is read: a
-repository that has more than they allow cannot be fingerprinted, so trust in it cannot be remembered.
+Nothing is run, links out of the repository are not followed, and nothing beyond the limits is read: a repository that
+exceeds them cannot be fingerprinted, so trust in it cannot be stored.
 
-Files outside the project that its memory would import: found without looking at any of them.
+Also lists files outside the project that its memory would import, without opening any of them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ DEPTH_LIMIT = 12
 GIT = ".git/config"
 OUTSIDE = "imports from outside the project"
 _SETTINGS = (".agentrc", ".agentrc.local", ".mcp.json")
-# Where commands and the like stand, by the word for them.
+# Directories of commands and the like, by their label.
 _GROUPS = {
     "commands": (".agent/commands", ".claude/commands"),
     "agents": (".agent/agents", ".claude/agents"),
@@ -39,7 +39,7 @@ _MEMORY = (
 
 
 class Scan:
-    """The files of one repository that would take effect. complete: False where the bounds do not allow all."""
+    """The files of one repository that would take effect. complete: False if the limits were exceeded."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -64,7 +64,7 @@ class Scan:
             self._walk(folders[1], 0)
 
     def _leads_out(self, path: str) -> bool:
-        """Whether a link leads a path out of the repository; what is behind it does not count."""
+        """Return True if a link leads out of the repository; such a path is ignored."""
         try:
             resolve_inside(self.root / path, self.root)
         except NotRegularFileError:
@@ -75,7 +75,7 @@ class Scan:
         return False
 
     def _outside(self) -> tuple[str, ...]:
-        """What its memory would import from outside."""
+        """Return what its memory would import from outside."""
         there = [name for name in _MEMORY if os.path.lexists(self.root / name)]
         if not there:
             return ()
@@ -83,7 +83,7 @@ class Scan:
         return outside_imports(self.root, there)
 
     def _walk(self, path: str, depth: int) -> None:
-        """Add a file, or what is below a folder. A link to a folder inside the repository counts as both."""
+        """Add a file, or everything below a directory. A link to a directory inside the repository counts as both."""
         self._looked_at += 1
         if depth > DEPTH_LIMIT or self._looked_at > COUNT_LIMIT:
             self.complete = False
@@ -108,7 +108,7 @@ class Scan:
             self._walk(f"{path}/{name}", depth + 1)
 
     def _names(self, folder: str) -> list[str]:
-        """The names in a folder of the repository, sorted, at most as many as are ever looked at."""
+        """Return the sorted names in a directory of the repository, limited to the number that is ever examined."""
         found = []
         try:
             with os.scandir(resolve_inside(self.root / folder, self.root)) as entries:
@@ -121,12 +121,12 @@ class Scan:
         return sorted(found)
 
     def brings(self) -> tuple[str, ...]:
-        """What would take effect beside the settings, a phrase each; () for a repository that brings nothing."""
+        """Return what would take effect besides the settings, a phrase each; () if nothing would."""
         phrases = []
         for word, folders in _GROUPS.items():
             files = [f for f in self.files if f not in self.leading_out]
             below = [f.removeprefix(f"{d}/") for f in files for d in folders if f.startswith(f"{d}/")]
-            # A skill is a folder; of the others only the file's name without its ending matters.
+            # A skill is a directory; for the others only the file's stem matters.
             names = [n.partition("/")[0] if word == "skills" else n.rpartition(".")[0] or n for n in below]
             if names:
                 phrases.append(f"{word}: {_listed(names)}")
@@ -144,7 +144,7 @@ class Scan:
         return tuple(phrases)
 
     def _from_json(self) -> list[str]:
-        """MCP servers and environment that JSON files declare, by name; hooks are among the settings."""
+        """Return phrases for the MCP servers and environment in JSON files; hooks are among the settings."""
         phrases = []
         for file in self.files:
             if file == ".mcp.json":
@@ -164,8 +164,8 @@ class Scan:
         return phrases
 
     def fingerprints(self) -> dict[str, str]:
-        """Each file's fingerprint, what git is configured with as one; may set `complete` to False."""
-        from hashlib import blake2b  # OpenSSL's library, which most runs do without
+        """Return each file's fingerprint, with one for git's configuration; may set `complete` to False."""
+        from hashlib import blake2b  # loads OpenSSL, which most runs do not need
 
         found = {}
         left = TOTAL_LIMIT
@@ -175,7 +175,7 @@ class Scan:
                 data = read_regular(self.root / file, min(FILE_LIMIT, left), self.root)
             except OSError as error:
                 found[file] = f"{link}unreadable: {error.strerror or error}"
-                # What cannot be read cannot take effect either, but for what is only too large for here.
+                # An unreadable file cannot take effect either, unless it is only too large here.
                 self.complete = self.complete and not str(error).startswith("has more")
                 continue
             left -= len(data)
@@ -191,12 +191,12 @@ class Scan:
 
 
 def _is_memory(name: str) -> bool:
-    """Whether a file is memory, which is text for the model: read without trust, and free to change."""
+    """Return True if a file is memory, which is text for the model: read without trust, and free to change."""
     return name in (".agent/AGENTS.md", ".agent/CLAUDE.md") or (name.startswith(".agent/rules/") and name[-3:] == ".md")
 
 
 def _target(path: Path) -> str:
-    """Where a link leads, for a fingerprint; "" for what is none."""
+    """Return the target of a link, for a fingerprint; "" if it is no link."""
     try:
         return f"link to {path.readlink()}: "
     except OSError:
@@ -214,7 +214,7 @@ def _json(path: Path, root: Path) -> dict[str, object] | None:
 
 
 def _listed(names: list[str]) -> str:
-    """Names for one line; of very many the first, with the count of the rest."""
+    """Join names on one line; only the first of very many, with the number of the rest."""
     every = list(dict.fromkeys(names))
     more = f" and {len(every) - _SHOWN} more" if len(every) > _SHOWN else ""
     return ", ".join(n if len(n) <= 200 else f"{n[:200]}... (cut)" for n in every[:_SHOWN]) + more
@@ -225,7 +225,7 @@ _DEEPEST = 5
 
 
 def outside_imports(root: Path, names: Iterable[str]) -> tuple[str, ...]:
-    """The places outside that these files of the project name, sorted; `~` stays as it is written."""
+    """Return the outside paths that these project files import, sorted; `~` stays as written."""
     found: set[str] = set()
     seen: set[Path] = set()
     waiting = [(root / name, 0) for name in names]

@@ -1,10 +1,9 @@
-"""The lines of a log: how a record is sealed, and how good records are found again in a file that was damaged.
+"""Encode and decode the lines of a session log, recover records from a damaged log, and repair it.
 
-A record is one line of ASCII JSON with the CRC-32 of the rest as its last key. What a line holds is found out in two
-steps: almost all lines are one good record; where one is not, the good records inside it are looked for (two that were
-joined, one behind a block of NULs, lines parted by something else than a line feed), and the rest is a damaged piece.
-
-A damaged log written anew: its good records as they are, in their order; the file as it was is kept beside it.
+A record is one line of ASCII JSON whose last key is the CRC-32 of the rest. Almost all lines hold one valid record.
+Where one does not, valid records inside it are recovered (two joined, one behind a block of NULs, lines separated by
+something other than a line feed); the rest counts as a damaged piece.
+A repaired log holds the valid records unchanged and in order; the damaged file is kept beside it.
 """
 
 from __future__ import annotations
@@ -23,19 +22,19 @@ from agent_cli.session.permissions import fresh_copy, kept_copies, sync_folder
 from agent_tools.fs.safe_read import open_stream, read_regular
 
 VERSION = 1
-# Bytes of a log: no conversation comes near that, and what is not one may be endless.
+# Largest log to read, in bytes: no conversation comes near it, and a file that is no log may be endless.
 LARGEST = 1 << 30
-# Written by `SessionLog` in this order; `data` is the last key before `crc`. Patterns are made when a log is read.
+# As written by `SessionLog`, in this order; `data` is the last key before `crc`. Compiled when a log is read.
 _HEAD = rb'\{"v":(\d+),"seq":(\d+),"id":"([^"\\]*)","parent":"([^"\\]*)","type":"(\w+)","time":"([^"\\]*)","data":'
 _BEGINS = rb'\{"v":\d+,"seq":\d+,"id":"'
 _ENDS = rb',"crc":\d{1,10}\}'
-# What other programs end a line with, in UTF-8, and the mark that some put before the first.
+# Line ends of other programs, in UTF-8, and the byte order mark.
 _FOREIGN = rb"(?:\s|[\x1c-\x1f]|\xe2\x80[\xa8\xa9]|\xc2\x85|\xef\xbb\xbf)+"
 _TRIES = 8
 
 
 class LogLine:
-    """A good record: its fields, and its bytes without the line feed. `data` is read when it is asked for."""
+    """A valid record: its fields and its bytes without the line feed. `data` is parsed on access."""
 
     __slots__ = ("_body", "_start", "id", "parent", "raw", "seq", "time", "type", "version")
 
@@ -53,13 +52,13 @@ class LogLine:
 
 
 def encode_record(record: dict[str, Any], redact: Callable[[str], str] = str) -> bytes:
-    """The record as one line without its line feed and without secrets, with `crc` as its last key."""
+    """Encode a record as one line, without line feed and secrets, with `crc` as its last key."""
     body = redact(json.dumps(record, separators=(",", ":"))).encode("ascii")
     return body[:-1] + b',"crc":%d}' % crc32(body)
 
 
 def decode_record(line: bytes) -> dict[str, Any] | None:
-    """The record that a line holds, or None where it is damaged."""
+    """Decode the record in a line; None if it is damaged."""
     body = _whole(line)
     if body is None:
         return None
@@ -68,7 +67,7 @@ def decode_record(line: bytes) -> dict[str, Any] | None:
 
 
 def _whole(line: bytes) -> bytes | None:
-    """The line up to its checksum, where that fits."""
+    """Return the line up to its checksum; None if the checksum is wrong."""
     body, found, tail = line.rpartition(b',"crc":')
     digits = tail[:-1]
     fits = found and tail[-1:] == b"}" and digits.isdigit() and len(digits) < 11
@@ -82,17 +81,17 @@ def _good(raw: bytes) -> LogLine | None:
 
 
 def read_log(path: Path) -> bytes:
-    """A whole log. Raises OSError, also for what is no regular file or larger than any log is."""
+    """Read a whole log. Raises OSError, also if it is no regular file or exceeds LARGEST."""
     return read_regular(path, LARGEST)
 
 
 def open_log(path: Path) -> BinaryIO:
-    """A log, open for reading. Raises as `read_log`."""
+    """Open a log for reading. Raises as `read_log`."""
     return open_stream(path, LARGEST)
 
 
 def read(source: Iterable[bytes]) -> Iterator[LogLine | None]:
-    """The good records of a log's lines (a file, opened binary), in their order; None for each damaged piece."""
+    """Yield the valid records of a log's lines (a file opened binary), in order; None for each damaged piece."""
     for ended in source:
         raw = ended.rstrip(b"\r\n")
         line = _good(raw)
@@ -103,12 +102,12 @@ def read(source: Iterable[bytes]) -> Iterator[LogLine | None]:
 
 
 def read_bytes(data: bytes) -> Iterator[LogLine | None]:
-    """The same for a log in memory."""
+    """Like `read`, for a log in memory."""
     return read(io.BytesIO(data))
 
 
 def _salvaged(raw: bytes) -> Iterator[LogLine | None]:
-    """What a line holds that is not just one good record."""
+    """Yield the records and damaged pieces of a line that is not one valid record."""
     starts = [m.start() for m in re.finditer(_BEGINS, raw)]
     if not _is_foreign(raw[: starts[0]] if starts else raw):
         yield None
@@ -121,18 +120,18 @@ def _salvaged(raw: bytes) -> Iterator[LogLine | None]:
                 rest = piece[found.end() :]
                 break
         yield line
-        # A single byte is a line feed that was changed: nothing is missing for it.
+        # A single byte is a corrupted line feed: nothing is missing.
         if line is not None and len(rest) > 1 and not _is_foreign(rest):
             yield None
 
 
 def _is_foreign(piece: bytes) -> bool:
-    """Whether a piece is nothing but ends of lines as others write them."""
+    """Return True if a piece holds only foreign line ends."""
     return not piece or re.fullmatch(_FOREIGN, piece) is not None
 
 
 def in_order(found: list[LogLine | None]) -> list[LogLine]:
-    """The records, each once, by their number; what has the same number stays as it came."""
+    """Sort the records by number and drop duplicates; records with equal numbers stay in file order."""
     once: dict[str, LogLine] = {}
     for line in found:
         if line is not None:
@@ -141,10 +140,10 @@ def in_order(found: list[LogLine | None]) -> list[LogLine]:
 
 
 def mend(log: Path) -> tuple[str, int]:
-    """Put a log of good records in place of a damaged one, which the caller holds locked.
+    """Replace a damaged log, which the caller holds locked, with one of its valid records.
 
-    Returns the name of the copy of what was there, and a descriptor of the new file, locked as the old one is.
-    Raises OSError, with everything as it was.
+    Returns the name of the copy of the damaged file and a descriptor of the new file, locked like the old one.
+    Raises OSError and then changes nothing.
     """
     fresh = fresh_copy(log)
     with suppress(FileNotFoundError):
@@ -157,7 +156,7 @@ def mend(log: Path) -> tuple[str, int]:
         os.fsync(fd)
         _lock(fd)
         kept = _keep(log)
-        os.rename(fresh, log)  # noqa: PTH104 - one name for what tests of crashes stop at
+        os.rename(fresh, log)  # noqa: PTH104 - the one call at which crash tests stop
     except OSError:
         os.close(fd)
         with suppress(OSError):
@@ -175,7 +174,7 @@ def _keep(log: Path) -> Path:
     try:
         os.link(log, kept)
     except OSError:
-        # A file system without links.
+        # The file system has no hard links.
         with open_log(log) as source, os.fdopen(_make(kept), "wb") as target:
             while piece := source.read(1 << 20):
                 target.write(piece)

@@ -16,15 +16,15 @@ from agent_tools.fs.private import write_whole
 from agent_tools.text import escape_controls
 
 _MOST = 20
-# A traceback repeats itself where something recursed, and a message may be a whole file.
+# A recursive traceback repeats itself, and a message may be a whole file.
 _LONGEST = 100_000
 
 
 def write_report(error: BaseException, env: Mapping[str, str]) -> str:
-    """Describe an exception in `<state>/crashes/`; the file's path, "" where it could not be written. Never raises.
+    """Write an exception to `<state>/crashes/` and return the file's path, or "" if that failed. Never raises.
 
-    A traceback has lines of code and the message, no values of variables; secrets are taken out of the message. The
-    latest reports are kept.
+    The traceback holds lines of code and the message, no values of variables; secrets are removed. Only the latest
+    reports are kept.
     """
     import traceback  # 5 ms, only for a bug
 

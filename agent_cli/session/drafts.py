@@ -1,13 +1,13 @@
-"""What was typed and not sent yet: the text in the input line and the messages that wait, kept for after a crash.
+"""Save unsent input, so that it survives a crash: the text in the input line and the queued messages.
 
-One small file for each session, readable by its owner alone, written whole in place of the one before; whoever saves
-waits for a pause in the typing first. It holds just what was typed. An empty draft leaves no file behind.
+One small file per session, readable only by its owner and replaced atomically. Callers wait for a pause in the typing
+before they save. The text is stored as typed. An empty draft leaves no file.
 
     drafts = DraftFile(store.folder, agent.header.session_id)
-    drafts.save("half a sen", ["and then the tests"])     # False where it could not be saved
+    drafts.save("half a sen", ["and then the tests"])     # False if it could not be saved
     drafts.load()                                         # Draft("half a sen", ("and then the tests",))
-    drafts.clear()                                        # left in order
-    take_orphan(store.folder)                             # for a new session: what one that crashed left, once
+    drafts.clear()                                        # on an orderly exit
+    take_orphan(store.folder)                             # for a new session: the draft of a crashed one, once
 """
 
 from __future__ import annotations
@@ -29,9 +29,12 @@ _LARGEST = 64 << 20
 
 
 class Draft(Value, tag="Draft"):
-    """The text of the input line, and the messages that were queued, the oldest first.
+    """Unsent input of a session.
 
-    Of the process that saved it: pid and host. saved: seconds since the epoch.
+    text: the input line.
+    queue: queued messages, the oldest first.
+    pid, host: the process that saved it.
+    saved: seconds since the epoch.
     """
 
     text: str = ""
@@ -46,7 +49,7 @@ class Draft(Value, tag="Draft"):
 
 
 class DraftFile:
-    """The draft of one session. Nothing here raises; a disk that refuses keeps what it has."""
+    """The draft of one session. No method raises; if the disk refuses, the previous draft stays."""
 
     def __init__(self, folder: Path, session_id: str) -> None:
         self.path = draft_file(folder / f"{session_id}.jsonl")
@@ -54,7 +57,7 @@ class DraftFile:
         self._last: tuple[str, tuple[str, ...]] | None = None
 
     def save(self, text: str, queue: Sequence[str] = ()) -> bool:
-        """Keep this in place of what was kept; what is the same is not written again. Whether it is kept now."""
+        """Replace the saved draft, unless it is unchanged. Return True if the draft is on disk."""
         now = text, tuple(queue)
         if now == self._last:
             return True
@@ -62,7 +65,7 @@ class DraftFile:
             return self.clear()
         draft = Draft(text, now[1], self._session_id, os.getpid(), os.uname().nodename, time.time())
         try:
-            # A lone half of a surrogate pair, which a terminal can send, is no UTF-8 but is ASCII JSON.
+            # ASCII JSON also holds a lone surrogate, which a terminal can send and UTF-8 cannot encode.
             write_whole(self.path, json.dumps(to_json(draft)).encode("ascii"))
         except OSError:
             return False
@@ -70,11 +73,11 @@ class DraftFile:
         return True
 
     def load(self) -> Draft:
-        """What is kept; an empty draft where there is none, or none that can be read."""
+        """Return the saved draft; an empty one if there is none or it is unreadable."""
         return _read(self.path)
 
     def clear(self) -> bool:
-        """Keep nothing. Whether nothing is kept now."""
+        """Delete the saved draft. Return True if none is left."""
         self._last = None
         try:
             self.path.unlink()
@@ -87,16 +90,16 @@ class DraftFile:
 
 
 def take_orphan(folder: Path) -> Draft:
-    """The newest draft in a project whose process is gone, taken away so that only one can have it.
+    """Claim and remove the newest draft of a project whose process is gone; only one caller gets it.
 
-    An empty draft where there is none. That of a session that still runs, here or on another machine, is left alone.
+    Returns an empty draft if there is none. Drafts of running processes and of other machines are left alone.
     """
     for draft in sorted(_all(folder), key=lambda d: d.saved, reverse=True):
         if draft.host != os.uname().nodename or is_running(draft.pid):
             continue
         taken = folder / f".{draft.session_id}.draft.{os.urandom(4).hex()}"
         try:
-            os.rename(folder / f"{draft.session_id}.draft", taken)  # noqa: PTH104 - as everywhere in this room
+            os.rename(folder / f"{draft.session_id}.draft", taken)  # noqa: PTH104 - as everywhere in this package
         except OSError:
             continue
         found = _read(taken)

@@ -1,8 +1,8 @@
-"""The messages of a log as a history that every provider takes, also where records between them were lost.
+"""Rebuild from a log a history that every provider accepts, even if records are missing.
 
-A call whose result is missing gets one that says so; a result whose call is missing gets its call back, from what was
-logged about it; a turn whose message is missing begins with a line in its place. Of an answer that never came to its
-end, what was saved is a message of its own, as after an interruption.
+A call without a result gets one that reports the loss; a result without a call gets the call back from its log record;
+a turn without its message begins with a placeholder. The saved part of an unfinished answer becomes a message, as
+after an interruption.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from agent_cli.session.records import Partial
 
 LOST_RESULT = "The result of this call was lost: its record in the session file was damaged."
 LOST_MESSAGE = "(A message was lost here: its record in the session file was damaged.)"
-# What the engine calls an answer that was broken off.
+# Stop reason that the engine gives to an interrupted answer.
 CUT = "interrupted"
 
 
 class History:
-    """Messages in the order of the log. `open` are the calls that want a result, by id."""
+    """Messages in log order. open: calls without a result yet, by id."""
 
     def __init__(self) -> None:
         self.messages: list[Message] = []
@@ -46,43 +46,43 @@ class History:
         self._put(message)
 
     def called(self, call: ToolCall) -> None:
-        """The log says what was asked for; its message says so too, unless that was lost."""
+        """Record a requested call, in case the message that requests it was lost."""
         self._told_of[call.id] = call
 
     def came(self, piece: Partial) -> None:
-        """More of an answer, which is not there yet."""
+        """Append a piece of an unfinished answer."""
         self._partial = self._partial + piece.text if piece.start else piece.text
 
     def lost(self) -> None:
-        """Records are missing here."""
+        """Note that records are missing at this point."""
         self._gap = True
 
     def turn_started(self) -> None:
-        """A turn begins on a message of a user's, or on open calls."""
+        """Handle the start of a turn, on a user message or on open calls."""
         self.flush()
         if self._gap and not self.open and not (self.messages and isinstance(self.messages[-1], UserMessage)):
             self._put(UserMessage(LOST_MESSAGE))
 
     def rewind(self, messages: int) -> None:
-        """The user went back to where there were so many."""
+        """Cut the history back to its first `messages` messages."""
         self.flush()
         del self.messages[messages:]
         self.open.clear()
 
     def flush(self) -> None:
-        """What came of an answer is all there will be of it."""
+        """Turn an unfinished answer into a message: no more of it will come."""
         text, self._partial = self._partial, ""
         if text.strip():
             self.add(AssistantMessage((Text(text),), CUT))
 
     def end(self) -> tuple[Message, ...]:
-        """The whole history; calls at its end may be open."""
+        """Return the whole history; calls at its end may be open."""
         self.flush()
         return tuple(self.messages)
 
     def _put(self, message: Message) -> None:
         if not self.messages and not isinstance(message, UserMessage):
-            # At once, so that messages have the numbers that they have for who goes on with the session.
+            # Now rather than at the end, so that later records refer to messages by the right index.
             self.messages.append(UserMessage(LOST_MESSAGE))
         self.messages.append(message)
         self._gap = False
@@ -94,7 +94,7 @@ class History:
         self.open.clear()
 
     def _call_again(self, result: ToolMessage) -> None:
-        """Put the call of this result before it; its message was lost."""
+        """Insert the call of this result before it; its message was lost."""
         self._answer_open()
         call = self._told_of.get(result.call_id) or ToolCall(result.call_id, result.name, {})
         self._answered.add(call.id)

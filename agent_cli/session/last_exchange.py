@@ -1,4 +1,4 @@
-"""The last exchange of a session, as it was shown: from the end of its log, however long that is."""
+"""Read the last exchange of a session from the end of its log, however long the log is."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from agent_cli.session.records import Partial
 from agent_tools.display import CommandOutput
 from agent_tools.record import DecodeError, Value, from_json
 
-# So much of a log is looked at, so many steps and characters of an answer are shown again.
+# Bytes of the log to read; steps and characters of an answer to show.
 TAIL = 4 << 20
 STEPS = 60
 CHARACTERS = 6_000
@@ -44,7 +44,7 @@ _KINDS = events_by_tag(
 
 
 class Exchange(Value):
-    """What the user said, and what came of it. skipped: how many events before these are not shown."""
+    """A user message and the events after it. skipped: number of earlier events that are not shown."""
 
     question: str
     events: tuple[Event, ...]
@@ -52,7 +52,7 @@ class Exchange(Value):
 
 
 def last_exchange(log: Path, tail: int = TAIL) -> Exchange | None:
-    """Of the session in a log; None where nothing was said, or its beginning is too far away."""
+    """Return the last exchange of a log; None if there is none, or it begins before the last `tail` bytes."""
     try:
         with open_log(log) as file:
             size = file.seek(0, os.SEEK_END)
@@ -62,13 +62,13 @@ def last_exchange(log: Path, tail: int = TAIL) -> Exchange | None:
         return None
     if any(line.type == "Rewound" for line in lines):
         if size > tail:
-            # How far the user went back counts from the beginning.
+            # A rewind counts messages from the beginning.
             return last_exchange(log, size)
         lines = _standing(lines)
     start = next((n for n in range(len(lines) - 1, -1, -1) if _begins(lines, n)), None)
     if start is None:
         return None
-    # What the program and hooks add to a message stands before and behind it.
+    # The program and hooks add text before and after a message.
     texts = [lines[start].data["message"]["text"]]
     for line in reversed(lines[:start]):
         if _said_by(line) != "UserMessage":
@@ -79,18 +79,18 @@ def last_exchange(log: Path, tail: int = TAIL) -> Exchange | None:
 
 
 def _begins(lines: list[LogLine], number: int) -> bool:
-    """Whether a turn begins there: a message, and the start of the turn right behind it."""
+    """Return True if a turn begins at this line: a message with the start of a turn right after it."""
     after = lines[number + 1] if number + 1 < len(lines) else None
     return (after is None or after.type == "TurnStarted") and _said_by(lines[number]) == "UserMessage"
 
 
 def _said_by(line: LogLine) -> str:
-    """The type of the message in a line; "" where there is none."""
+    """Return the type of the message in a line; "" if it is no message."""
     return str(line.data["message"]["type"]) if line.type == "MessageAdded" else ""
 
 
 def _standing(lines: list[LogLine]) -> list[LogLine]:
-    """All lines of a log without those that the user went back from."""
+    """Drop the lines that the user rewound."""
     standing: list[LogLine] = []
     places: list[int] = []
     cut_off = False
@@ -104,7 +104,7 @@ def _standing(lines: list[LogLine]) -> list[LogLine]:
         if line.type == "Partial":
             cut_off = True
         elif line.type == "MessageAdded":
-            # What there is of an answer that broke off is a message too.
+            # The saved part of an interrupted answer counts as a message.
             places += [len(standing)] * (2 if cut_off and _said_by(line) != "AssistantMessage" else 1)
             cut_off = False
         standing.append(line)
@@ -112,7 +112,7 @@ def _standing(lines: list[LogLine]) -> list[LogLine]:
 
 
 def _events(lines: list[LogLine]) -> list[Event]:
-    """What is to be shown of them, with what was saved of answers that broke off."""
+    """Return the events to show, including the saved part of interrupted answers."""
     events: list[Event] = []
     text = ""
     for line in lines:
@@ -143,7 +143,7 @@ def _event(line: LogLine) -> Event | None:
 
 
 def exchange_of(history: Iterable[Message]) -> Exchange | None:
-    """The same from messages alone, where the log is not at hand: calls by name, without their displays."""
+    """Return the last exchange from messages alone, without the log: calls by name, without displays."""
     messages = list(history)
     start = next((n for n in range(len(messages) - 1, -1, -1) if is_user_message(messages[n])), None)
     if start is None:
@@ -160,26 +160,26 @@ def exchange_of(history: Iterable[Message]) -> Exchange | None:
 
 
 def bounded_exchange(question: str, events: list[Event]) -> Exchange:
-    """The end of an exchange; an answer stands in it as the text that was streamed."""
+    """Limit an exchange to its end, with answers as streamed text."""
     shown: list[Event] = []
     for event in events:
         if isinstance(event, MessageAdded):
             if isinstance(event.message, AssistantMessage) and event.message.text.strip():
-                # What stood between two answers may not be shown.
+                # What was between two answers may not be shown.
                 apart = "\n\n" if shown and isinstance(shown[-1], TextDelta) else ""
                 shown.append(TextDelta(apart + shortened(event.message.text)))
             elif isinstance(event.message, ToolMessage):
                 shown.append(event)
         else:
             if isinstance(event, ToolFinished) and isinstance(event.display, CommandOutput) and event.display.output:
-                # What a command prints is no record of its own.
+                # Output of a command is not recorded separately.
                 shown.append(ToolProgress(event.call_id, event.display.output[:CHARACTERS].rstrip("\n") + "\n"))
             shown.append(event)
     return Exchange(question, tuple(shown[-STEPS:]), max(0, len(shown) - STEPS))
 
 
 def shortened(text: str) -> str:
-    """The end of a long answer, from the beginning of a paragraph."""
+    """Return the end of a long answer, starting at a paragraph."""
     if len(text) <= CHARACTERS:
         return text
     start = text.find("\n\n", len(text) - CHARACTERS)

@@ -1,6 +1,6 @@
-"""Which process has a session open: a small file beside the log, so that a second one can name the first.
+"""Record which process has a session open, in a small file beside the log, so that others can name it.
 
-The lock itself is on the log; this file only says who holds it, and may be missing or left over.
+The lock itself is on the log; this file only names its holder, and may be missing or stale.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _LARGEST = 4096
 
 
 def claim(log: Path) -> None:
-    """Say that this process has the log open. Where that cannot be written, nobody will know."""
+    """Record that this process has the log open. A failed write is ignored."""
     said = {"pid": os.getpid(), "host": os.uname().nodename, "terminal": _terminal(), "since": int(time.time())}
     with suppress(OSError):
         fd = open_regular(owner_file(log), os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
@@ -29,13 +29,13 @@ def claim(log: Path) -> None:
 
 
 def release(log: Path) -> None:
-    """Take the word back; called while the lock is still held."""
+    """Remove the record; called while the lock is still held."""
     with suppress(OSError):
         owner_file(log).unlink()
 
 
 def holder(log: Path) -> str:
-    """The process that has the log open, in words; empty where it is not known."""
+    """Describe the process that has the log open; "" if it is unknown."""
     try:
         said = json.loads(read_regular(owner_file(log), _LARGEST))
         pid, host, terminal = int(said["pid"]), str(said["host"]), str(said["terminal"])
@@ -50,7 +50,7 @@ def holder(log: Path) -> str:
 
 
 def is_open(log: Path) -> bool:
-    """Whether a process has the log open; a lock is certain, where the file beside the log may be left over."""
+    """Return True if a process has the log open, judged by the lock: the file beside the log may be stale."""
     import fcntl
 
     try:
@@ -69,7 +69,7 @@ def is_open(log: Path) -> bool:
 
 
 def is_running(pid: int) -> bool:
-    """Whether there is such a process on this machine, whoever owns it."""
+    """Return True if a process with this id exists on this machine, under any user."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

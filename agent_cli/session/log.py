@@ -3,12 +3,11 @@
 Each record is one line of ASCII JSON: v, seq, id (of the record), parent (id of the record before), type, time (UTC),
 data (the event), crc (CRC-32 of the line's other fields). It is written with one write() to a descriptor opened with
 O_APPEND and locked for this process; user messages, checkpoints, the start of each tool and the end of each turn are
-synced. The first record is the header. Of an answer that is still coming, what there is becomes a record at most once
-a second.
+synced. The first record is the header. An answer that is being streamed is saved in pieces, at most one record a
+second, until its message is recorded.
 
-What the disk refuses is kept in memory and follows, in order, as soon as there is room; until then `warning` says so.
-
-The text of an answer while it comes: saved a piece at a time, at most once a second, until the message is there.
+Records that the disk refuses stay in memory and are written, in order, as soon as possible; until then `warning`
+reports it.
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class PartialWriter:
-    """Gathers the pieces of an answer; `due` is called, on another thread, about a second after something came."""
+    """Collects pieces of an answer; `due` is called on another thread about a second after text arrived."""
 
     def __init__(self, redact: Redactor, due: Callable[[], None], seconds: float = SECONDS) -> None:
         self._redact = redact
@@ -66,8 +65,8 @@ class PartialWriter:
         self._pieces.append(text)
         if not self._armed:
             self._armed = True
-            # The system may give a signal that comes meanwhile to the new thread, and then it would not end what this
-            # one waits for next.
+            # Signals stay with this thread: one delivered to the new thread would not interrupt what this thread waits
+            # for next.
             before = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
             try:
                 _thread.start_new_thread(self._wait, ())
@@ -80,12 +79,12 @@ class PartialWriter:
         self._unwritten()
 
     def end(self) -> None:
-        """The message is there, and its pieces are not needed."""
+        """Drop the pieces: the whole message is recorded."""
         self._pieces, self._saved = [], ""
 
     def take(self) -> tuple[int, str]:
-        """What can be saved and was not yet: where it begins in the answer, and the text."""
-        # Meanwhile more may come on the other thread: only what was there is replaced, in one step.
+        """Return unsaved text that may be written, and its offset in the answer."""
+        # More may arrive on the other thread: replace only what was read, in one step.
         pieces, count = self._pieces, len(self._pieces)
         whole = "".join(pieces[:count])
         pieces[:count] = [whole]
@@ -97,14 +96,14 @@ class PartialWriter:
         return start, ready[start:]
 
 
-# How often a session that another process has open is tried again, in seconds.
+# Seconds between attempts to lock a session that another process has open.
 _AGAIN = 0.05
-# After how many seconds of that it is said.
+# Seconds of waiting before the user is notified.
 _SILENT = 1.0
 
 
 class SessionBusyError(Exception):
-    """Another process has this session open; the message says which, and what to do. where: without what to do."""
+    """Another process has this session open. The message names it and says what to do; `where` only names it."""
 
     def __init__(self, where: str, advice: str) -> None:
         super().__init__(f"{where} {advice}")
@@ -112,9 +111,10 @@ class SessionBusyError(Exception):
 
 
 class SessionLog:
-    """Appends events, from whichever thread. `warn` is told when the disk refuses, and when it takes again.
+    """Appends events from any thread.
 
-    env: where secret values are looked for, which are not written.
+    warn: called when the disk refuses a write, and when writing works again.
+    env: environment whose secret values are redacted.
     """
 
     def __init__(self, path: Path, warn: Callable[[str], None], env: Mapping[str, str] | None = None) -> None:
@@ -127,10 +127,10 @@ class SessionLog:
         self._seq = 0
         self._parent = ""
         self._header: Header | None = None
-        # How the file is to be opened, where it is not yet: made new, or as it was when it was read; None: no more.
+        # How to open the file: True creates it, False opens the one that was read, None leaves it closed.
         self._new: bool | None = None
         self._size = 0
-        # Lines that the disk has not taken yet.
+        # Encoded lines that are not on disk yet.
         self._unwritten: deque[bytes] = deque()
         self._trouble = ""
         self._lasting = False
@@ -138,14 +138,14 @@ class SessionLog:
 
     @property
     def warning(self) -> str:
-        """Why what was said last is not on disk, in a sentence; empty where it is."""
+        """Why the latest records are not on disk, as a sentence; "" if they are."""
         return self._trouble
 
     def create(self, header: Header, copied: Restored | None = None) -> None:
-        """Begin a new session, with the contents of another where it is a fork.
+        """Begin a new session, with the contents of `copied` if it is a fork.
 
-        The file is made with the first record, so that a session in which nothing was said leaves nothing behind.
-        Raises FileExistsError where the session is there already.
+        The file is created with the first record, so a session without messages leaves none.
+        Raises FileExistsError if the session exists.
         """
         if os.path.exists(self.path):  # noqa: PTH110 - Path.exists raises in a closed folder
             raise FileExistsError(self.path)
@@ -158,9 +158,9 @@ class SessionLog:
             self._report()
 
     def acquire(self, patience: float = 0.0) -> None:
-        """Take an existing file for this process, before it is read. Raises SessionBusyError.
+        """Lock an existing file for this process, before reading it. Raises SessionBusyError.
 
-        patience: seconds to wait for a process that has it.
+        patience: seconds to wait for another process to release it.
         """
         self._new = False
         until, said = time.monotonic() + patience, False
@@ -182,7 +182,7 @@ class SessionLog:
         self._report()
 
     def continue_from(self, seq: int, parent: str) -> None:
-        """Append after the last good record of the acquired file."""
+        """Append after the last valid record of the acquired file."""
         self._seq, self._parent = seq, parent
         with suppress(OSError):
             self._size = os.stat(self.path).st_size  # noqa: PTH116
@@ -190,15 +190,15 @@ class SessionLog:
             self._terminate_line()
 
     def _terminate_line(self) -> None:
-        """Keep the next record apart from a last line that has no end."""
+        """Separate the next record from an unterminated last line."""
         if self._size and os.pread(self._fd, 1, self._size - 1) != b"\n":
             self._unwritten.appendleft(b"\n")
 
     def mend(self, restored: Restored) -> str:
-        """Write the acquired file anew with its good records alone, after `continue_from`.
+        """Rewrite the acquired file with its valid records only, after `continue_from`.
 
-        Returns the name under which the file is kept as it was, or why nothing could be done, as what follows
-        "the file as it was".
+        Returns what happened to the damaged file, to follow "the file as it was": the name of its copy, or why the
+        repair failed.
         """
         if self._fd < 0:
             return "was left as it is"
@@ -216,14 +216,14 @@ class SessionLog:
         return f"is kept as {kept}"
 
     def put_header(self, header: Header) -> None:
-        """Add a header to a session that lost its own."""
+        """Add a header to a session whose own was lost."""
         with self._lock:
             self._add(header)
             self._flush()
         self._report()
 
     def record(self, event: Event) -> None:
-        """Write one event, unless it is of a kind that is not kept."""
+        """Write an event, unless events of its kind are not recorded."""
         if isinstance(event, TextDelta):
             self._unfinished.feed(event.text)
             return
@@ -246,7 +246,7 @@ class SessionLog:
         self._report()
 
     def _save_unfinished(self) -> None:
-        """On a thread of its own: it has nobody to tell, the next record does."""
+        """Save unfinished text from the timer thread. Problems are reported by the next record."""
         with self._lock:
             start, text = self._unfinished.take()
             if text and self._header is None and (self._fd >= 0 or self._new is not None):
@@ -272,11 +272,11 @@ class SessionLog:
         for pin in session.pins:
             self._add(Pinned(pin))
         for made in session.compactions:
-            # It counts from the end of the history, which has come farther since.
+            # The position counts from the end of the history, which has grown since.
             self._add(made.event.but(kept=len(session.history) - made.upto, usage=Usage()))
 
     def _add(self, value: Value) -> None:
-        """The next record, for the disk to take."""
+        """Encode the next record and queue it for writing."""
         self._seq += 1
         identity = f"{self._seq:x}-{os.urandom(4).hex()}"
         line = encode_record(
@@ -296,7 +296,7 @@ class SessionLog:
         self._parent = identity
 
     def _flush(self) -> None:
-        """Give the disk what it has not taken yet, as far as it takes it."""
+        """Write queued lines as far as the disk accepts them."""
         if self._new is None and self._fd < 0:
             return
         try:
@@ -309,14 +309,14 @@ class SessionLog:
             self._refused(error)
             return
         except SessionBusyError as error:
-            # It was taken over while it could not be written.
+            # Another process took the session over while it could not be written.
             self._new, self._trouble, self._lasting = None, str(error), True
             return
         if not self._lasting:
             self._trouble = ""
 
     def _put(self, line: bytes) -> None:
-        """One record in one write; where the disk takes a part, that is taken back. Raises OSError."""
+        """Write one record with one write; truncate a partial one. Raises OSError."""
         done = os.write(self._fd, line)
         try:
             while done < len(line):
@@ -325,7 +325,7 @@ class SessionLog:
             try:
                 os.ftruncate(self._fd, os.fstat(self._fd).st_size - done)
             except OSError:
-                # The rest has to follow just there.
+                # Truncation failed: the rest must follow right there.
                 self._unwritten[0] = line[done:]
             raise
 
@@ -342,26 +342,26 @@ class SessionLog:
             self._release()
             raise SessionBusyError(
                 f"Session {self.path.stem} was continued by another process while it could not be written here.",
-                "To keep what is said here, go on in a copy with --fork-session.",
+                "To save it here, continue in a copy with --fork-session.",
             )
         self._terminate_line()
 
     def _open(self, flags: int) -> None:
-        """Open and lock the file. Raises OSError, and SessionBusyError where another process has it."""
+        """Open and lock the file. Raises OSError, and SessionBusyError if another process has it open."""
         import fcntl
 
         for _ in range(5):
             fd = open_regular(self.path, os.O_RDWR | os.O_APPEND | flags)
             try:
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                # Where it was written anew meanwhile, this is no longer the file that others find.
+                # A repair may have replaced the file meanwhile: check that the path still names this one.
                 found, here = os.stat(self.path), os.fstat(fd)  # noqa: PTH116
             except BlockingIOError:
                 os.close(fd)
                 who = holder(self.path)
                 raise SessionBusyError(
                     f"Session {self.path.stem} is open in another process{who and f' ({who})'}.",
-                    "End it there, or go on in a copy with --fork-session.",
+                    "Close it there, or continue in a copy with --fork-session.",
                 ) from None
             except OSError:
                 os.close(fd)
@@ -374,7 +374,7 @@ class SessionLog:
         raise BlockingIOError(f"{self.path.name} changes all the time")
 
     def sync(self) -> None:
-        """Make sure that what was recorded survives a power cut."""
+        """Make sure that recorded events survive a power failure."""
         with self._lock:
             self._sync()
         self._report()
@@ -387,7 +387,7 @@ class SessionLog:
             if os.fstat(self._fd).st_nlink == 0:
                 self._trouble, self._lasting = f"The file of session {self.path.stem} was removed.", True
         except OSError as error:
-            # What the disk lost then, no later sync brings back.
+            # A later sync does not recover data lost in a failed one.
             self._refused(error)
             self._lasting = True
 
@@ -396,14 +396,14 @@ class SessionLog:
             self._trouble = f"This session cannot be saved in {self.path.parent}: {error.strerror or error}."
 
     def _report(self) -> None:
-        """Tell the user once that the disk refuses, and once that it takes again."""
+        """Notify the user once when writing fails, and once when it works again."""
         if self._told == self._trouble:
             return
         self._told = self._trouble
         self._warn(self._trouble or f"This session is saved again in {self.path.parent}.")
 
     def close(self) -> None:
-        """Save what is left, say how much could not be, and release the session."""
+        """Write what is left, report lost records, and release the session."""
         with self._lock:
             start, text = self._unfinished.take()
             self._unfinished.end()

@@ -1,4 +1,4 @@
-"""The plan that waits for a user: one record per user and project, taken up exactly once, for a limited time."""
+"""Store the plan that awaits approval: one per user and project, claimed exactly once, until it expires."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LARGEST = 16 << 20
 
 
 class WaitingPlan(Value):
-    """A plan as it was put to the user. `created`: seconds since the epoch."""
+    """A plan that awaits the user's approval. created: seconds since the epoch."""
 
     session_id: str
     call_id: str
@@ -30,13 +30,13 @@ class WaitingPlan(Value):
 
 
 def save_plan(folder: Path, plan: WaitingPlan) -> None:
-    """Keep the plan, in place of an earlier one. A folder that cannot be written keeps nothing."""
+    """Save the plan, replacing an earlier one. An unwritable directory is ignored."""
     with suppress(OSError):
         write_whole(folder / _NAME, json.dumps(to_json(plan)).encode("ascii"), sync=False)
 
 
 def claim_plan(folder: Path, session_id: str | None = None) -> WaitingPlan | None:
-    """Take the plan away, for the caller alone; with `session_id` only that session's. None where there is none."""
+    """Remove and return the plan, exclusively; with `session_id` only that session's. None if there is none."""
     taken = folder / f"{_NAME}.{os.urandom(4).hex()}.taken"
     try:
         (folder / _NAME).rename(taken)
@@ -55,34 +55,34 @@ def claim_plan(folder: Path, session_id: str | None = None) -> WaitingPlan | Non
 
 
 def is_expired(created: float, minutes: int) -> bool:
-    """Whether `minutes` have passed since; zero minutes never expire."""
+    """Return True if `minutes` have passed since `created`; with 0 minutes never."""
     return bool(minutes) and time.time() - created > minutes * 60
 
 
 def seconds_of(stamp: str) -> float:
-    """A time as the log writes it (UTC, ISO 8601), in seconds since the epoch."""
+    """Convert a log time (UTC, ISO 8601) to seconds since the epoch."""
     return float(timegm(time.strptime(stamp[:19], "%Y-%m-%dT%H:%M:%S")))
 
 
 def expired_at(stamp: str, minutes: int) -> bool:
-    """Whether `minutes` have passed since a time of the log."""
+    """Return True if `minutes` have passed since a log time."""
     return bool(stamp) and is_expired(seconds_of(stamp), minutes)
 
 
 def expiry_of(stamp: str, minutes: int) -> str | None:
-    """When a plan that was put to the user then expires, as the log writes times; None where it never does."""
+    """Return when a plan presented at `stamp` expires, as a log time; None if never."""
     if not stamp or not minutes:
         return None
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds_of(stamp) + minutes * 60))
 
 
 def expired_words(minutes: int) -> str:
-    """What is said of a plan that has expired, to the user and to the model."""
+    """Return the message about an expired plan, for the user and the model."""
     return f"The plan expired: it was not approved within {lifetime(minutes)}."
 
 
 def lifetime(minutes: int) -> str:
-    """So many minutes in the largest unit that fits: "3 days", "12 hours", "1 minute"."""
+    """Format minutes in the largest unit that divides them: "3 days", "12 hours", "1 minute"."""
     for size, unit in ((1440, "day"), (60, "hour")):
         if minutes >= size and minutes % size == 0:
             return counted(minutes // size, unit)
@@ -90,9 +90,9 @@ def lifetime(minutes: int) -> str:
 
 
 def feedback_block(plan: dict[str, Any], words: str) -> str:
-    """What a message says to a plan that waited, for the model."""
+    """Wrap the user's feedback on a pending plan for the model."""
     return (
         f"<plan_feedback>\nThe plan:\n{plan_text(plan)}\n\nThe user's feedback:\n{words}\n\n"
-        "Change the plan to fit and propose it again; where the feedback says to go on, carry the plan out.\n"
+        "Revise the plan accordingly and propose it again; if the feedback tells you to proceed, carry the plan out.\n"
         "</plan_feedback>"
     )

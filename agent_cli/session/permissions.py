@@ -1,4 +1,4 @@
-"""Folders and files of the state that only their owner can read, and what lies beside a log."""
+"""Private directories and files of the state, and the names of files beside a log."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-# So many copies of one session are kept; the last makes room for a newer one, the first is the nearest to what was.
+# Number of copies kept of a damaged session: the first is the oldest, the last is replaced by newer ones.
 COPIES = 3
 
 
@@ -19,17 +19,17 @@ def draft_file(log: Path) -> Path:
 
 
 def fresh_copy(log: Path) -> Path:
-    """What a damaged log is written anew as; it is left behind where the process is killed meanwhile."""
+    """Return the path a repaired log is written to first; left behind if the process is killed meanwhile."""
     return log.with_name(f"{log.stem}.mending")
 
 
 def kept_copies(log: Path) -> list[Path]:
-    """The names that copies of a damaged log have, whether they are there or not."""
+    """Return the paths for copies of a damaged log, existing or not."""
     return [log.with_name(f"{log.stem}.damaged-{number}") for number in range(1, COPIES + 1)]
 
 
 def sync_folder(folder: Path) -> None:
-    """Make sure that a name just made, or changed, in a folder is there after a power cut, as far as it can be."""
+    """Make a created or renamed directory entry survive a power failure, as far as the file system can."""
     with suppress(OSError):
         fd = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
         try:

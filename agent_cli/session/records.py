@@ -1,4 +1,4 @@
-"""What a session is, as values: its header, what is read back of it, and its line in a list."""
+"""Session values: the header, the state restored from a log, and the entry in a session list."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ from agent_tools.shell.state import ShellSnapshot
 
 
 class SessionNotFoundError(Exception):
-    """There is no such session, or more than one fits; the message says so."""
+    """No such session, or several that match; the message says which."""
 
 
 class Header(Value, tag="Header"):
-    """What a session is and what stays fixed in it: the first record.
+    """The first record: the fixed facts of a session.
 
-    system: the whole system prompt, environment block included. tools: names, fixed at the first request. branch: the
-    one that was checked out then.
+    system: the whole system prompt, including the environment block.
+    tools: tool names, fixed at the first request.
+    branch: git branch checked out at the start.
     """
 
     session_id: str
@@ -36,15 +37,20 @@ class Header(Value, tag="Header"):
 
 
 class Partial(Value, tag="Partial"):
-    """A piece of an answer that was still coming; `start`: where it begins in the answer."""
+    """A piece of an unfinished answer. start: its offset in the answer."""
 
     text: str
     start: int = 0
 
 
 class Mended(Value, tag="Mended"):
-    """The log was damaged and has been written anew: how many records were lost, how many numbers were missing then,
-    under which name the file is kept as it was, and whether the session waited for a user then."""
+    """The log was damaged and has been rewritten.
+
+    bad: number of records lost.
+    missing: number of sequence numbers missing at that time.
+    kept: file name of the damaged log.
+    waiting: the session was waiting for the user at that time.
+    """
 
     bad: int
     missing: int
@@ -53,11 +59,13 @@ class Mended(Value, tag="Mended"):
 
 
 class WaitingTurn(Value, tag="Waiting"):
-    """A turn to be resumed: what is asked, what was already said, and how the turn goes on.
+    """A suspended turn: the open calls, the decisions so far, and the state to resume with.
 
-    requests and questions: by call id, for open calls only, those of sub-agents included (their histories: nested).
-    decisions and answers: a user's, not carried out yet. asked_at: when the last of it was put to the user.
-    by_model: what the turn has used so far.
+    requests, questions: by call id, for open calls only, including those of sub-agents.
+    decisions, answers: the user's, not carried out yet.
+    asked_at: when the user was last asked.
+    nested: histories of sub-agents, by the id of their Task call.
+    by_model: usage of the turn so far.
     """
 
     calls: tuple[ToolCall, ...]
@@ -79,26 +87,30 @@ class WaitingTurn(Value, tag="Waiting"):
 
     @property
     def undecided(self) -> tuple[str, ...]:
-        """The calls that a user still has to decide about."""
+        """Ids of calls that still need a decision."""
         return tuple(i for i in (*self.requests, *self.questions) if i not in self.decisions and i not in self.answers)
 
     @property
     def decided(self) -> tuple[str, ...]:
-        """The calls that a user has decided about, which is not carried out yet."""
+        """Ids of calls that are decided but not carried out."""
         return tuple(i for i in (*self.requests, *self.questions) if i in self.decisions or i in self.answers)
 
 
 class Restored(Value):
-    """A session as read from disk. `bad` counts records that were lost since it was last mended; seq and parent
-    continue the log.
+    """A session restored from its log.
 
-    last: the end of the last turn; None while it runs, or where it broke off. waiting: the turn that waits for a user,
-    or for a decision to be carried out. interrupted: the turn that broke off otherwise. missing: the numbers of records
-    that are not there, mended or not. rebuilt: the header was lost; this one holds what could be told from the rest.
-    started: the open calls that had begun. tokens: what the conversation fills of a window; from the last model call,
-    and estimated since. compactions, pins and report: what the model is shown of the history, see `Window`. plans: what
-    the plan became, with how many messages there were then.
-    name: what the session is called; empty where nobody named it.
+    last: end of the last turn; None while it runs or if it was cut off.
+    seq, parent: where the log continues.
+    bad: number of records lost since the last repair.
+    waiting: the turn that waits for the user, or for a decision to be carried out.
+    interrupted: a turn that was cut off otherwise.
+    compactions, pins, report: the model's view of the history, see `Window`.
+    missing: number of missing sequence numbers, repaired or not.
+    rebuilt: the header was lost and reconstructed from other records.
+    started: ids of open calls that have begun.
+    tokens: context size, from the last model call and estimated since.
+    name: the session's name; "" if it has none.
+    plans: versions of the plan, each with the number of messages at that time.
     """
 
     header: Header
@@ -128,9 +140,12 @@ class Restored(Value):
 
 
 class SessionInfo(Value):
-    """A line of `agent sessions list`. pending and completed: what calls do, in words; stage: see `story.Stage`.
+    """An entry of `agent sessions list`.
 
-    size: bytes on disk. name: empty where nobody named it.
+    stage: see `timeline.Stage`.
+    pending, completed: summaries of calls.
+    name: "" if the session has none.
+    size: bytes on disk.
     """
 
     session_id: str

@@ -1,8 +1,7 @@
-"""From the lines of a log back to a session; what is damaged is skipped, and every record that was lost is counted.
+"""Restore a session from the lines of its log; skip damaged ones and count every lost record.
 
-Records are numbered without gaps, so a number that is missing is a lost record, whatever became of its bytes. Behind
-the last good record each damaged piece counts as one. Records that appear twice count once, and those in another order
-are put into the right one.
+Records are numbered without gaps, so a missing number is a lost record. After the last valid record each damaged piece
+counts as one. Duplicates count once, and records out of order are sorted.
 """
 
 from __future__ import annotations
@@ -19,11 +18,11 @@ from agent_tools.record import DecodeError, from_json
 
 
 class _RecordOrderError(Exception):
-    """Records are not in the order of their numbers."""
+    """Records are not in sequence."""
 
 
 class _Reading:
-    """What the lines of a log add up to, and how many records are missing."""
+    """Accumulates the lines of a log and counts missing records."""
 
     def __init__(self) -> None:
         self.state = ReplayState()
@@ -38,7 +37,7 @@ class _Reading:
         self._pieces = 0
 
     def take(self, line: LogLine | None) -> None:
-        """The next line, or a piece that is none. Raises _Disorder."""
+        """Process the next line, or None for a damaged piece. Raises _RecordOrderError."""
         if line is None:
             self._pieces += 1
             return
@@ -58,7 +57,7 @@ class _Reading:
             self.state.lost()
 
     def _look_back(self, gap: int) -> None:
-        """Count what is missing, or was in the way, before the record that has come."""
+        """Count records missing or damaged before the record that has come."""
         if gap > 0 or self._pieces:
             self.missing += max(gap, 0)
             self.bad += gap if gap > 0 else 1
@@ -71,8 +70,7 @@ class _Reading:
         elif line.type == "Partial":
             self.state.history.came(from_json(Partial, line.data))
         elif line.type == "Mended":
-            # What was missing or not read then has been told. What did not wait any more must not begin to wait
-            # again.
+            # Records missing before the repair were reported then. A turn that no longer waited must not wait again.
             mended = from_json(Mended, line.data)
             self.mended = mended.missing + self._unread
             if not mended.waiting:
@@ -81,7 +79,7 @@ class _Reading:
             self.state.take(from_json(cls, line.data), line.time)
 
     def end(self) -> None:
-        """The log is at its end: what follows the last good record is lost."""
+        """Finish the log: pieces after the last valid record are lost records."""
         if self._pieces:
             self.bad += self._pieces
             self.state.lost()
@@ -89,23 +87,23 @@ class _Reading:
 
 
 def records(data: bytes) -> tuple[list[dict[str, Any]], int]:
-    """The good records of a log, in order, and how many lines were damaged."""
+    """Return the valid records of a log, in order, and the number of damaged lines."""
     found = list(read_bytes(data))
     fields = ("seq", "id", "parent", "type", "time", "data")
     return [{name: getattr(line, name) for name in fields} for line in in_order(found)], found.count(None)
 
 
 def event_of(record: dict[str, Any]) -> Event | None:
-    """The event of a record; None for the header and for kinds that carry no state. Raises DecodeError."""
+    """Return the event of a record; None for the header and for kinds without state. Raises DecodeError."""
     cls = KINDS.get(record["type"])
     found: Event | None = from_json(cls, record["data"]) if cls else None
     return found
 
 
 def restore(source: bytes | Iterable[bytes], name: str) -> Restored:
-    """Rebuild a session from its log: bytes, or lines as a file gives them that can be read from its beginning again.
+    """Restore a session from its log. source: bytes, or lines of a file that can seek to its start.
 
-    Raises SessionNotFoundError where there is nothing to go on with, which an empty file alone is allowed to hide.
+    Raises SessionNotFoundError if no message can be read; a log with only an intact header is an empty session.
     """
     lines = io.BytesIO(source) if isinstance(source, bytes) else source
     reading = _Reading()
@@ -120,7 +118,7 @@ def restore(source: bytes | Iterable[bytes], name: str) -> Restored:
 
 
 def _sorted_out(lines: Iterable[bytes]) -> _Reading:
-    """A reading of records that are not in their order; a damaged piece stays before what it stood before."""
+    """Read records that are out of order; a damaged piece keeps its place before its successor."""
     if isinstance(lines, io.IOBase):
         lines.seek(0)
     found = list(read(lines))
@@ -143,9 +141,7 @@ def _restored(reading: _Reading, name: str) -> Restored:
     history = state.history.end()
     if first is None or last is None or not (history or (header and not reading.bad)):
         what = f"{_count(max(reading.bad, 1))} in its file, which is left as it is"
-        raise SessionNotFoundError(
-            f"Nothing that was said in session {name} can be read: {what}. Begin a new one without -c."
-        )
+        raise SessionNotFoundError(f"No message of session {name} can be read: {what}. Start a new one without -c.")
     saved, model = state.turn.began.saved, state.turn.began.model
     told = Header(name, str(saved.get("cwd", "")), str(saved.get("root", "")), model, "", (), "")
     return Restored(

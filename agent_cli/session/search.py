@@ -1,4 +1,4 @@
-"""The session that a user means: by its ID, the beginning of it, its name, or words that were said in it."""
+"""Find a session by its ID, a prefix of it, its name, or words in its messages."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from agent_tools.text import counted, shorten
 _ID = re.compile(r"[0-9a-f][0-9a-f-]{3,35}")
 _TEXTS = (b'"type":"MessageAdded"', b'"type":"SessionNamed"')
 _AROUND = 40
-# No header is as long as this.
+# No header is longer.
 _FIRST = 1 << 20
 _NAMED = 8
 
 
 class SeveralSessionsError(SessionNotFoundError):
-    """More than one fits; `found` are those, the latest first. The message names the first of them."""
+    """Several sessions match: `found`, the latest first. The message names the first of them."""
 
     def __init__(self, said: str, found: list[SessionSummary]) -> None:
         shown = "; ".join(f"{g.session_id[:8]} {shorten(g.title, 40)}" for g in found[:_NAMED])
@@ -36,16 +36,16 @@ class SeveralSessionsError(SessionNotFoundError):
 
 
 def is_id_like(text: str) -> bool:
-    """Whether a word looks like the ID of a session, or its beginning."""
+    """Return True if a word looks like a session ID or a prefix of one."""
     return _ID.fullmatch(text.lower()) is not None
 
 
 def find_session(store: SessionStore, text: str, *, anywhere: bool = False) -> Path:
-    """The log of the one session of a project that is meant.
+    """Return the log of the one session of a project that matches `text`.
 
-    Raises SessionNotFoundError with a sentence, or SeveralSessionsError.
+    anywhere: also accept an ID from another project.
 
-    anywhere: an ID that is of another project will do.
+    Raises SessionNotFoundError, or SeveralSessionsError.
     """
     ids = [path.stem for path in session_files(store.folder)]
     if is_id_like(text):
@@ -70,7 +70,7 @@ def find_session(store: SessionStore, text: str, *, anywhere: bool = False) -> P
 
 
 def resolve_reference(every: Sequence[SessionSummary], text: str) -> list[SessionSummary]:
-    """The sessions that a name means; else whose name and beginning have the words; else in whose texts they are."""
+    """Return the sessions with this name; else those whose title has the words; else those whose messages have them."""
     words = text.lower().split()
     named = [g for g in every if g.name and g.name.lower() == text.strip().lower()]
     if named or not words:
@@ -80,7 +80,7 @@ def resolve_reference(every: Sequence[SessionSummary], text: str) -> list[Sessio
 
 
 def _not_here(text: str, elsewhere: Sequence[Path]) -> str:
-    """The sentence for a session that is not of this project."""
+    """Return the message for a session that is not in this project."""
     root = root_of(elsewhere[0]) if len(elsewhere) == 1 else ""
     if root:
         return (
@@ -93,13 +93,13 @@ def _not_here(text: str, elsewhere: Sequence[Path]) -> str:
 
 
 def _other_files(store: SessionStore) -> Iterable[Path]:
-    """The logs of all other projects."""
+    """Yield the logs of all other projects."""
     state = store.folder.parent.parent
     return (file for folder in project_folders(state) if folder != store.folder for file in session_files(folder))
 
 
 def root_of(path: Path) -> str:
-    """The project of a session, from its header; empty where that cannot be read."""
+    """Return the project directory in a session's header; "" if it cannot be read."""
     try:
         record = decode_record(read_start(path, _FIRST).partition(b"\n")[0]) or {}
     except OSError:
@@ -108,15 +108,15 @@ def root_of(path: Path) -> str:
 
 
 def contains_text(path: Path, words: Sequence[str]) -> str:
-    """A piece of what was said around the first of the words, where all of them are in a session; else nothing.
+    """Return an excerpt around the first of the words if a session contains all of them; else "".
 
-    words: in lower case. Looked for in names and messages, results of tools included, not in the system prompt.
+    words: in lower case. Searches names and messages, including tool results, but not the system prompt.
     """
     try:
         data = read_log(path)
     except OSError:
         return ""
-    # Almost all files and lines are ruled out by their bytes: what is left is decoded.
+    # Most files and lines are ruled out by their bytes; only the rest is decoded.
     signs = [sign for word in words if (sign := _sign(word))]
     lower = data.lower()
     if not all(sign in lower for sign in signs):
@@ -142,14 +142,14 @@ def contains_text(path: Path, words: Sequence[str]) -> str:
 
 
 def _sign(word: str) -> bytes:
-    """Bytes that are in the log wherever the word is, whichever case it is in; empty where there are none."""
+    """Return bytes that the log contains if it contains the word in any case; b"" if there are none."""
     runs = re.findall(r"[\x21-\x7e]+", word)
     longest: str = max(runs, key=len, default="")
     return json.dumps(longest)[1:-1].encode("ascii")
 
 
 def _text(record: dict[str, Any]) -> str:
-    """The words of a record."""
+    """Return the text of a record."""
     data = record.get("data", {})
     if record.get("type") == "SessionNamed":
         return str(data.get("name", ""))

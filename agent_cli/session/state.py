@@ -1,6 +1,6 @@
-"""What the records of a log add up to: history, what the model has seen, the plan, and what waits.
+"""Replay the records of a log: the history, what the model has seen, the plan, and what is pending.
 
-The turn at the end of a log: what it has spent, and what it is resumed with.
+Includes the turn at the end of the log: what it has spent, and the state to resume it with.
 """
 
 from __future__ import annotations
@@ -47,9 +47,11 @@ from agent_tools.shell.state import ShellSnapshot
 
 
 class OpenTurn:
-    """What the records of a turn add up to. held: its state when a user was asked last; None where nobody was asked
-    since the model's last answer, or where that can no longer be told. mode and kept: as in a checkpoint, as far as is
-    known.
+    """The turn that a log ends in.
+
+    held: checkpoint of the last time a user was asked; None if nobody was asked since the last answer, or records that
+        would tell are missing.
+    mode, kept: as in a checkpoint, as far as known.
     """
 
     def __init__(self) -> None:
@@ -60,11 +62,11 @@ class OpenTurn:
         self.by_model: dict[str, Usage] = {}
         self._spent = Spent()
         self._before = (self._spent, self.mode, self.kept, self.by_model)
-        # Since when it has been working; empty while a user is asked.
+        # When the current stretch of work began; "" while the user is being asked.
         self._since = self._until = ""
 
     def begin(self, event: TurnStarted, time: str, *, resumed: bool) -> None:
-        """A turn starts, or resumes with the calls that it left open."""
+        """Start a turn, or resume one with its open calls."""
         self.began, self._since = event, time
         self._before = self._spent, self.mode, self.kept, self.by_model
         if not resumed:
@@ -73,43 +75,43 @@ class OpenTurn:
             self.kept = {"lent": [lent]} if lent else {}
 
     def resume(self) -> None:
-        """The turn that has begun resumes with what was spent before."""
+        """Mark the turn that just began as a resumption: restore what was spent before."""
         self._spent, self.mode, self.kept, self.by_model = self._before
 
     def hold(self, event: Checkpoint | TurnPaused) -> None:
-        """A user is asked: the account is exact here."""
+        """Record a checkpoint: the user is asked, and the spending is exact."""
         self.held = Checkpoint(event.spent, event.mode, event.kept)
         self._spent, self.mode, self.kept, self._since = event.spent, event.mode, event.kept, ""
 
     def release(self) -> None:
-        """Nothing is asked any more, or that can no longer be told."""
+        """Drop the checkpoint: nothing is asked any more, or that is unknown."""
         self.held = None
 
     def answered(self, mode: str = "") -> None:
-        """A user has answered. mode: what a plan is to be carried out in."""
+        """Record the user's answer. mode: the mode in which an approved plan is carried out."""
         self._since, self.mode = self._since or self._until, mode or self.mode
 
     def reached(self, time: str) -> None:
-        """A record of this time."""
+        """Advance the clock to the time of a record."""
         self._until = time
 
     def called(self, result: ToolMessage) -> None:
-        """A call has its result."""
+        """Count a finished call."""
         action = Action(result.name, "failed" if result.is_error else "done")
         self._spent = self._spent.but(tool_calls=self._spent.tool_calls + 1, actions=(*self._spent.actions, action))
 
     def used(self, model: str, usage: Usage) -> None:
-        """A model call has begun and been paid for."""
+        """Add the usage of a model call."""
         self.by_model = {**self.by_model, model: self.by_model.get(model, Usage()) + usage}
         self._spent = self._spent.but(cost=self._spent.cost + usage.cost, usage=self._spent.usage + usage)
 
     def entered(self, round_: int) -> None:
-        """A round begins; a sub-agent's are counted on from its parent's."""
+        """Begin a round; a sub-agent's rounds count on from its parent's."""
         self._spent = self._spent.but(rounds=max(self._spent.rounds, round_))
 
     @property
     def spent(self) -> Spent:
-        """What the turn has spent by the last record."""
+        """What the turn has spent up to the last record."""
         if not (self._since and self._until):
             return self._spent
         seconds = max(0.0, _seconds(self._until) - _seconds(self._since))
@@ -117,28 +119,28 @@ class OpenTurn:
 
 
 def _seconds(time: str) -> float:
-    """A time as the log writes it (UTC, ISO 8601), in seconds."""
+    """Convert a log time (UTC, ISO 8601) to seconds."""
     try:
         return timegm(strptime(time[:19], "%Y-%m-%dT%H:%M:%S")) + float(f"0{time[19:].rstrip('Z')}")
     except ValueError:
         return 0.0
 
 
-# Records that carry state; the others are for people and tools that read the log.
+# Events that carry state; the others are only informative.
 KINDS = events_by_tag(
     "ApprovalRequested ApprovalResolved Checkpoint Compacted FilesSeen MessageAdded Pinned PlanChanged "
     "QuestionAnswered QuestionAsked Rewound RoundStarted SessionNamed SubagentEvent ToolFinished ToolRequested "
     "ToolStarted TurnFinished TurnPaused TurnResumed TurnStarted Uncompacted UsageAdded"
 )
-# As good a guess as there is without a tokenizer.
+# Characters per token: an estimate that needs no tokenizer.
 _CHARACTERS = 4
 T = TypeVar("T")
-# How a turn ended that can be resumed as it stands.
+# Reasons of ended turns that can be resumed as they are.
 _CUT_OFF = ("interrupted", "inference_error")
 
 
 class ReplayState:
-    """What the records read so far add up to."""
+    """The state after the records read so far."""
 
     def __init__(self) -> None:
         self.history = History()
@@ -218,7 +220,7 @@ class ReplayState:
                 # A review before this call was answered; now the call itself is asked about.
                 self.questions.pop(call_id, None)
                 self.answers.pop(call_id, None)
-                # What was decided holds for just what was shown.
+                # A decision is only valid for the request that was shown.
                 if (decided := self.decisions.get(call_id)) is not None and decided.binding != binding:
                     del self.decisions[call_id]
                 self.asked_at = time
@@ -227,7 +229,7 @@ class ReplayState:
             case QuestionAsked(call_id=call_id, ran=ran):
                 self.questions[call_id] = event
                 if ran is not None:
-                    # It was approved, or it would not have run; only the question is open.
+                    # The call has run, so it was approved; only its question is open.
                     self.requests.pop(call_id, None)
                     self.decisions.pop(call_id, None)
                 self.asked_at = time
@@ -239,18 +241,18 @@ class ReplayState:
                 self._take_nested(call_id, inner, time)
 
     def _seen_otherwise(self, event: Compacted | Uncompacted | Pinned) -> None:
-        """The model is shown something else of the history than before."""
+        """Apply a change to what the model is shown of the history."""
         self.window.apply(event, len(self.history.messages))
         if isinstance(event, Compacted):
             self._tokens, self._since = event.tokens_after, 0
             self.seen |= event.seen
-            # What it cost is part of a turn's usage, unless the user asked for it between turns.
+            # Its cost belongs to a turn, unless the user compacted between turns.
             self.usage += event.usage if event.trigger == "manual" else Usage()
         elif isinstance(event, Uncompacted):
             self._tokens, self._since = event.tokens, 0
 
     def _take_nested(self, call_id: str, event: Event, time: str) -> None:
-        """A sub-agent's history is kept until its Task call is answered; what it asks waits like any other call."""
+        """Apply a sub-agent's event; its history is kept until its Task call is answered, its questions as usual."""
         match event:
             case MessageAdded(message=message):
                 self.nested.setdefault(call_id, History()).add(message)
@@ -276,7 +278,7 @@ class ReplayState:
                 self.take(event, time)
 
     def _decided(self, event: ApprovalResolved) -> None:
-        """A user's decision about what was shown; deferring is none."""
+        """Record a user's decision; deferring is not one."""
         if event.by == "person" and event.decision != "defer":
             self.turn.answered()
             self.decisions[event.call_id] = event
@@ -284,7 +286,7 @@ class ReplayState:
                 self.grants.append(event.rule)
 
     def _moved(self, message: Message) -> None:
-        """A history grew: a call has its result, or the model goes on, and what a user was asked is settled."""
+        """Update the turn for a new message: a call was answered, or the model continued and no question is open."""
         if isinstance(message, ToolMessage):
             self.turn.called(message)
             self._forget(message.call_id)
@@ -297,13 +299,13 @@ class ReplayState:
             kept.pop(call_id, None)
 
     def lost(self) -> None:
-        """Records are missing here. What waits may have gone on in them, and must not run a second time."""
+        """Note missing records. Pending calls may have run in them, so they must not run again."""
         for history in (self.history, *self.nested.values()):
             history.lost()
         self.turn.release()
 
     def _count(self, message: Message) -> None:
-        """Keep account of what the conversation fills of a window: a report comes just before its answer."""
+        """Track the context size: a usage report comes just before its answer."""
         used, self._used = self._used, None
         if isinstance(message, AssistantMessage) and used is not None and used.input:
             self._tokens, self._since = used.input + used.output, 0
@@ -315,10 +317,10 @@ class ReplayState:
         return self._tokens + self._since // _CHARACTERS
 
     def waiting(self) -> WaitingTurn | None:
-        """The turn that waits for a user, or for what a user has decided to be carried out; None where there is none.
+        """Return the turn that waits for a user, or for decisions to be carried out; None if there is none.
 
-        A call that has begun does not wait: it may have run in part, and must not run a second time. Behind it, what
-        the user has decided still waits to be carried out.
+        A call that has begun is not pending: it may have run in part and must not run again. Later calls that the user
+        has decided still wait.
         """
         begun = self._begun(self.history.open)
         inside = self._begun(i for history in self.nested.values() for i in history.open)
@@ -330,16 +332,16 @@ class ReplayState:
         return self._resumable(calls, begun)
 
     def interrupted(self) -> WaitingTurn | None:
-        """The turn that broke off, where it can be resumed; its open calls are not."""
+        """Return the turn that was cut off, if it can be resumed; its open calls cannot."""
         broke_off = self.last is None or self.last.terminal_reason in _CUT_OFF
-        # A copy of a session has no turn of its own yet.
+        # A fork has no turn of its own yet.
         if not (broke_off and self.turn.began.model and self.history.messages) or self.waiting() is not None:
             return None
         return self._resumable(())
 
     def _begun(self, calls: Iterable[str]) -> set[str]:
-        """Those of the open calls that have begun. A sub-agent's call resumes with what is open in it."""
-        # A call that has run, and whose result asks the user, is not run again.
+        """Return the open calls that have begun, except sub-agents, which resume with their own open calls."""
+        # A call that has run and whose result asks the user is not run again.
         asking = {i for i, asked in self.questions.items() if asked.ran is not None}
         return {i for i in calls if i in self.started and i not in self.nested and i not in asking}
 

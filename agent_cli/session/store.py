@@ -1,4 +1,4 @@
-"""Where sessions are kept, and what is read back from them: the history, what the model has seen, what was spent."""
+"""The sessions of a project on disk: find, list and load them."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from agent_tools.lazy import lazy_imports
 
 with lazy_imports():
     from agent_cli.session import (
-        restore,  # a session that begins needs none of it
+        restore,  # not needed by a new session
         timeline,
     )
 
 
 def state_folder(env: Mapping[str, str]) -> Path:
-    """AGENT_STATE_DIR, else the platform's folder for state (on Linux, XDG_STATE_HOME or ~/.local/state)."""
+    """Return AGENT_STATE_DIR, else the platform's state directory (on Linux, XDG_STATE_HOME or ~/.local/state)."""
     if chosen := env.get("AGENT_STATE_DIR"):
         return Path(chosen)
     if str(sys.platform) == "linux":
-        # As platformdirs answers (a test holds it to that), without the 22 ms that its import costs.
+        # Same answer as platformdirs (checked by a test), whose import costs 22 ms.
         base = env.get("XDG_STATE_HOME", "").strip()
         return (Path(base) if base.startswith("/") else Path(os.path.expanduser("~")) / ".local/state") / "agent"
     import platformdirs
@@ -38,7 +38,7 @@ def state_folder(env: Mapping[str, str]) -> Path:
     return Path(platformdirs.user_state_dir("agent", appauthor=False))
 
 
-# No header is as long as this.
+# No header is longer.
 _FIRST = 1 << 20
 
 
@@ -52,7 +52,7 @@ class SessionStore:
 
     @classmethod
     def at(cls, folder: Path) -> SessionStore:
-        """The store of a project of which only the folder with its sessions is known."""
+        """Return the store for a session directory whose project is unknown."""
         store = cls.__new__(cls)
         store.folder = folder
         return store
@@ -61,39 +61,39 @@ class SessionStore:
         return self.folder / f"{session_id}.jsonl"
 
     def ids(self) -> list[str]:
-        """Session ids, the latest changed first."""
+        """Return session ids, the latest changed first."""
         try:
             found = [(e.stat(), e.name) for e in os.scandir(self.folder) if e.name.endswith(".jsonl")]
         except OSError:
             return []
-        # An empty one was made by a process that ended before it wrote its first record.
+        # An empty file is from a process that ended before it wrote a record.
         files = [(stat.st_mtime_ns, name) for stat, name in found if stat.st_size]
         return [name.removesuffix(".jsonl") for _, name in sorted(files, reverse=True)]
 
     def latest(self) -> str:
-        """The session that was changed last. Raises SessionNotFoundError."""
+        """Return the id of the session changed last. Raises SessionNotFoundError."""
         for session_id in self.ids():
             if self._has_begun(session_id):
                 return session_id
         raise SessionNotFoundError("There is no earlier session in this project.")
 
     def _has_begun(self, session_id: str) -> bool:
-        """Whether more is in a file than a part of its first record, which is nothing that was said."""
+        """Return True if a file holds more than part of its first record."""
         try:
             start = read_start(self.path(session_id), _FIRST)
         except OSError:
             return True
-        # Not the line feed is looked for: other programs may have replaced those.
+        # Not decided by the line feed: other programs may have replaced it.
         return not start.startswith(b'{"v":1,"seq":1,') or b',"crc":' in start or len(start) == _FIRST
 
     def files(self, session_id: str) -> list[Path]:
-        """All files of a session: the log first, then what was kept of it when it was damaged, and its draft."""
+        """Return all files of a session: the log first, then copies of a damaged log, the owner file and the draft."""
         path = self.path(session_id)
         beside = [*kept_copies(path), fresh_copy(path), owner_file(path), draft_file(path)]
         return [path, *(each for each in beside if os.path.lexists(each))]
 
     def find(self, start: str) -> str:
-        """The one session whose id begins with `start`. Raises SessionNotFoundError."""
+        """Return the one session whose id begins with `start`. Raises SessionNotFoundError."""
         found = [i for i in self.ids() if i.startswith(start.lower())]
         if len(found) != 1:
             how = "No session" if not found else f"{len(found)} sessions"
@@ -103,12 +103,12 @@ class SessionStore:
         return found[0]
 
     def short(self, session_id: str) -> str:
-        """The beginning of an ID that is enough to name the session in this project."""
+        """Return the shortest prefix of an ID, of at least 8 characters, that is unique in this project."""
         start = session_id[:8]
         return start if sum(i.startswith(start) for i in self.ids()) <= 1 else session_id
 
     def load(self, session_id: str) -> Restored:
-        """Read a session. Raises SessionNotFoundError where nothing of it can be read."""
+        """Load a session. Raises SessionNotFoundError if nothing of it can be read."""
         try:
             with open_log(self.path(session_id)) as file:
                 return restore.restore(file, session_id)
@@ -116,7 +116,7 @@ class SessionStore:
             raise SessionNotFoundError(f"Cannot read session {session_id}: {error.strerror or error}.") from None
 
     def list(self) -> Iterator[SessionInfo]:
-        """All sessions of the project, the latest changed first; unreadable ones are left out."""
+        """Yield all sessions of the project, the latest changed first; skip unreadable ones."""
         for session_id in self.ids():
             try:
                 data = read_log(self.path(session_id))
@@ -127,7 +127,7 @@ class SessionStore:
 
 
 def info_of(session_id: str, session: Restored, data: bytes) -> SessionInfo:
-    """All that lists say of a session, for `--json`."""
+    """Return the entry of a session in lists, for `--json`."""
     turns = timeline.build_timeline(data)
     calls = [c for t in turns for c in t.calls]
     return SessionInfo(
@@ -152,7 +152,7 @@ def info_of(session_id: str, session: Restored, data: bytes) -> SessionInfo:
 
 
 def close_stored_call(store: SessionStore, session_id: str, call_id: str, text: str) -> None:
-    """Answer an open call of another session with an error, unless that session is open elsewhere or gone."""
+    """Answer an open call of another session with an error, unless that session is in use or gone."""
     log = SessionLog(store.path(session_id), lambda text: None, os.environ)
     try:
         log.acquire()

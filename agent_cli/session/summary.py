@@ -1,9 +1,7 @@
-"""What a list says of a session, read from its log without rebuilding it: fit for hundreds of long files.
+"""Summarize sessions for lists without restoring them, fast enough for hundreds of long logs.
 
-Only the few records that a line of a list is made of are decoded. Damaged lines are passed over; whoever opens the
-session is told of them.
-
-How old and how large a session is, in few characters.
+Only the few records that a summary needs are decoded. Damaged lines are skipped; opening the session reports them.
+Also formats the age and size of a session.
 """
 
 from __future__ import annotations
@@ -25,13 +23,18 @@ _SAID = b'"message":{"type":"UserMessage",'
 _STATES = {b"Checkpoint": "waiting", b"ToolStarted": "open", b"MessageAdded": "open"}
 _TOLD = {b"Compacted", b"Header", b"SessionNamed", b"TurnFinished", b"TurnStarted"}
 _WORDS = 80
-# By its reason: how a turn ended that did not do what it was asked for.
+# Results of turns that did not complete, by terminal reason.
 ENDS = {"inference_error": "failed", "failed": "failed", "cancelled": "interrupted", "interrupted": "interrupted"}
 
 
 class SessionSummary(Value):
-    """A session in a list. first: the first words of the user. ended: "done", "failed", "interrupted", "waiting", or
-    "open" where the last turn has no end. size: of the file, in bytes. root and cwd: empty where the header is lost."""
+    """A session in a list.
+
+    first: first words of the user.
+    ended: "done", "failed", "interrupted", "waiting", or "open" if the last turn has no end.
+    size: bytes of the log.
+    root, cwd: "" if the header is lost.
+    """
 
     session_id: str
     path: Path
@@ -52,12 +55,12 @@ class SessionSummary(Value):
 
     @property
     def title(self) -> str:
-        """What to call it: its name, else how it began."""
+        """Its name, else its first words."""
         return self.name or self.first or "(nothing was said)"
 
 
 def glance(path: Path) -> SessionSummary | None:
-    """A session at a glance; None where nothing in the file is a record."""
+    """Summarize a session; None if the file holds no record."""
     try:
         data = read_log(path)
     except OSError:
@@ -72,7 +75,7 @@ def glance(path: Path) -> SessionSummary | None:
         found.setdefault("created", time)
         found["updated"] = time
         if found.get("ended") in ("open", "waiting") and kind in _STATES:
-            # A user was asked in a turn that has no end, and nothing came after that.
+            # The user was asked in an unfinished turn, and nothing came after.
             found["ended"] = _STATES[kind]
         if kind == b"MessageAdded":
             messages += 1
@@ -82,7 +85,7 @@ def glance(path: Path) -> SessionSummary | None:
                     found["first"] = first_words(text)
         elif kind in _TOLD:
             record = _data(line)
-            # What a turn compacted is in its own account.
+            # Compactions during a turn are in the turn's own usage.
             used = {} if kind == b"Compacted" and record.get("trigger") != "manual" else record.get("usage", {})
             cost += used.get("cost", 0.0)
             reliable = reliable and used.get("reliable", True)
@@ -93,7 +96,7 @@ def glance(path: Path) -> SessionSummary | None:
 
 
 def _told(kind: bytes, data: dict[str, Any]) -> dict[str, Any]:
-    """What a record says for the list."""
+    """Return the summary fields that a record sets."""
     if kind == b"TurnStarted":
         return {"ended": "open", "model": data.get("model", "")}
     if kind == b"TurnFinished":
@@ -119,12 +122,12 @@ def _data(line: bytes) -> dict[str, Any]:
 
 
 def first_words(text: str) -> str:
-    """How a message begins, on one line."""
+    """Return the beginning of a message, on one line."""
     return " ".join(user_text(text)[: 4 * _WORDS].split())[:_WORDS]
 
 
 def session_files(folder: Path) -> list[Path]:
-    """The logs in a project's folder, the latest changed first."""
+    """Return the logs in a project's directory, the latest changed first."""
     try:
         found = [(e.stat(), e.path) for e in os.scandir(folder) if e.name.endswith(".jsonl") and is_id(e.name[:-6])]
     except OSError:
@@ -133,19 +136,19 @@ def session_files(folder: Path) -> list[Path]:
 
 
 def is_id(name: str) -> bool:
-    """Whether a file is named as sessions are: other files lie beside them."""
+    """Return True if a file name is a session id; other files are beside the logs."""
     return len(name) == 36 and not name.strip("0123456789abcdef-")
 
 
 def glances(folder: Path) -> Iterator[SessionSummary]:
-    """The sessions of a project, the latest changed first."""
+    """Yield the sessions of a project, the latest changed first."""
     for path in session_files(folder):
         if (found := glance(path)) is not None:
             yield found
 
 
 def project_folders(state: Path) -> list[Path]:
-    """The folders of all projects that have sessions."""
+    """Return the session directories of all projects."""
     try:
         return sorted(Path(e.path) for e in os.scandir(state / "sessions") if e.is_dir(follow_symlinks=False))
     except OSError:
@@ -153,12 +156,12 @@ def project_folders(state: Path) -> list[Path]:
 
 
 def summaries_of_all_projects(state: Path) -> list[SessionSummary]:
-    """The sessions of all projects, the latest changed first."""
+    """Return the sessions of all projects, the latest changed first."""
     return sorted((g for f in project_folders(state) for g in glances(f)), key=lambda g: g.updated, reverse=True)
 
 
 def age(time: str, now: datetime) -> str:
-    """How long ago a record's time was, in one unit: "5m", "3h", "12d"; "?" for a time that cannot be read."""
+    """Format how long ago a record's time was: "5m", "3h", "12d"; "?" if it cannot be parsed."""
     try:
         seconds = max(0.0, (now - datetime.fromisoformat(time)).total_seconds())
     except (ValueError, TypeError):
@@ -170,7 +173,7 @@ def age(time: str, now: datetime) -> str:
 
 
 def size(count: int) -> str:
-    """Bytes in one unit: "812B", "12K", "3.4M"."""
+    """Format a byte count in one unit: "812B", "12K", "3.4M"."""
     if count < 1_000:
         return f"{count}B"
     if count < 999_500:

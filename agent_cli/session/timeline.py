@@ -1,6 +1,6 @@
-"""What happened in a session, turn by turn, told from its records: for `agent show` and for the stage in lists.
+"""Build the timeline of a session, turn by turn, for `agent show` and the stage in lists.
 
-What a session used, read from its log: by model, and turn by turn; sub-agents and side jobs are in it.
+Also the usage report of a log, by model and by turn; it includes sub-agents and helper calls.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _BEFORE_MESSAGE = frozenset(row.name for row in HOOK_EVENTS.values() if row.befo
 
 
 def decision_words(decision: str, by: str) -> str:
-    """What was decided about a call and by whom: only a user approves; rules, modes and hooks allow or deny."""
+    """Describe a decision about a call and who made it: a user approves; rules, modes and hooks allow or deny."""
     user = by == "person"
     words = {
         "approve": "approved by you" if user else "allowed",
@@ -40,9 +40,11 @@ def decision_words(decision: str, by: str) -> str:
 
 
 class CallSummary(Value):
-    """A call: what it was, who decided, how it ended. `outcome` is empty while it is open.
+    """A call, the decision about it, and its outcome.
 
-    started: it has begun. facts: what was computed for the question about it.
+    outcome: "" while the call is open.
+    started: the call has begun.
+    facts: computed facts shown with the approval request.
     """
 
     call_id: str
@@ -60,11 +62,12 @@ class CallSummary(Value):
 
 
 class TurnSummary(Value):
-    """A turn: the query, its calls, what it used, how it ended.
+    """A turn: the query, its calls, its usage, its result.
 
-    usage: with what it cost afterwards: a title, a compaction that the user asked for. agents: the usage of each
-    sub-agent, by its Task call. copied: it was held in another session. notes: compactions, and where the user went
-    back, in words.
+    usage: includes later costs: a title, a compaction by the user.
+    agents: usage of each sub-agent, by its Task call.
+    notes: compactions and rewinds, in words.
+    copied: the turn ran in the session that this one was forked from.
     """
 
     query: str
@@ -87,7 +90,7 @@ class TurnSummary(Value):
 
 
 class _Turn:
-    """A turn while its records are read. before: how many messages the history had when it began."""
+    """A turn while its records are read. before: number of messages in the history when it began."""
 
     def __init__(self, query: str, time: str, before: int, copied: bool) -> None:
         self.fields: dict[str, Any] = {"query": query, "started": time, "model": "", "mode": "", "copied": copied}
@@ -178,7 +181,7 @@ class _Turn:
 
 
 def build_timeline(data: bytes) -> list[TurnSummary]:
-    """The turns of a log, in order. A turn begins with the user's message; a resumed turn goes on in its own."""
+    """Return the turns of a log, in order. A turn begins with the user's message; resuming continues the same turn."""
     found = records(data)[0]
     starts = beginnings(found)
     turns: list[_Turn] = []
@@ -206,9 +209,9 @@ def build_timeline(data: bytes) -> list[TurnSummary]:
 
 
 def beginnings(found: Sequence[dict[str, Any]]) -> dict[int, bool]:
-    """Which of the records are messages that a turn begins with, and whether it was begun in this session.
+    """Return the indexes of messages that begin a turn, and whether that turn ran in this session.
 
-    What is said while a turn runs is a part of it. In a copy stand the other session's messages without its turns.
+    Messages during a turn belong to it. A fork holds the other session's messages without its turns.
     """
     starts: dict[int, bool] = {}
     said, running = -1, False
@@ -232,7 +235,7 @@ def beginnings(found: Sequence[dict[str, Any]]) -> dict[int, bool]:
 
 
 def _taken_back(turns: list[_Turn], messages: int) -> None:
-    """The user went back to where the history had so many messages."""
+    """Mark the turns undone by a rewind to `messages` messages."""
     note = "undone: the user continued from before this"
     for turn in turns:
         if turn.before >= messages and note not in turn.notes:
@@ -240,7 +243,7 @@ def _taken_back(turns: list[_Turn], messages: int) -> None:
 
 
 def stage_of(session: Restored) -> Stage:
-    """Where a session stands, from its log alone."""
+    """Return the stage of a session, from its log alone."""
     waiting = session.waiting
     if waiting is not None and waiting.undecided:
         questions = [waiting.questions[i] for i in waiting.undecided if i in waiting.questions]
@@ -256,14 +259,14 @@ def stage_of(session: Restored) -> Stage:
 
 
 class TurnSpent(Value):
-    """One turn: what was asked, and what it used."""
+    """The query of one turn and its usage."""
 
     query: str
     usage: Usage
 
 
 class Spending(Value):
-    """A session's usage in all, by model in the order of first use, and by turn."""
+    """A session's total usage, by model in order of first use, and by turn."""
 
     total: Usage = Usage()
     models: dict[str, Usage] = {}  # noqa: RUF012 - never changed
@@ -271,7 +274,7 @@ class Spending(Value):
 
 
 def spending(data: bytes) -> Spending:
-    """The usage that a log tells of; a copy has no part in what was used before it."""
+    """Add up the usage in a log; a fork does not count what was used before it."""
     found = records(data)[0]
     starts = beginnings(found)
     models: dict[str, Usage] = {}

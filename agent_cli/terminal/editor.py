@@ -1,5 +1,4 @@
-"""Programs of the user's that have the terminal for a while, their editor and their pager; and a line that they type
-without an editor."""
+"""Run the user's editor and pager in the terminal, and read a line without an editor."""
 
 from __future__ import annotations
 
@@ -24,14 +23,18 @@ NO_EDITOR = "The editor failed; set EDITOR to one that runs here."
 
 
 _PROBLEM = "<!-- Not used: "
-# So often an editor is opened again: one that is a script would never end.
+# Maximum number of times the editor is reopened: a script as editor would never end.
 _TRIES = 20
 _LARGEST = 64 << 20
 
 
 class EditorResult(Value):
-    """What came of editing. answer: what the text means; None where it means nothing. text: what to edit next time.
-    problem: for the user; "" where all is well."""
+    """The result of editing.
+
+    answer: the parsed text; None if it is empty.
+    text: what to edit next time.
+    problem: message for the user; "" if all is well.
+    """
 
     answer: Any = None
     text: str = ""
@@ -39,10 +42,10 @@ class EditorResult(Value):
 
 
 def edited_as(text: str, read: Callable[[str], Any]) -> EditorResult:
-    """What the text means when it comes out of the editor.
+    """Edit a text and parse the result with `read`.
 
-    Where `read` raises ValueError with a sentence, the editor opens again on the same text with the sentence above it,
-    until the text is left as it is.
+    If `read` raises ValueError with a message, the editor opens again on the same text with the message above it, until
+    the text is left unchanged.
     """
     problem = ""
     for _ in range(_TRIES):
@@ -62,13 +65,13 @@ def edited_as(text: str, read: Callable[[str], Any]) -> EditorResult:
 
 
 def edited_text(text: str, suffix: str = ".md") -> str | None:
-    """The text exactly as it comes out of $VISUAL or $EDITOR (else vi); None where the editor fails.
+    """Return the text edited in $VISUAL or $EDITOR (else vi), exactly; None if the editor fails.
 
-    A line end that the editor has added behind the last line is taken off again.
+    A line end that the editor added after the last line is removed.
     """
     try:
         editor = shlex.split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi")
-    except ValueError:  # a quote that is not closed
+    except ValueError:  # an unclosed quote
         return None
     with tempfile.NamedTemporaryFile("w+", suffix=suffix, encoding="utf-8", newline="") as file:
         file.write(text)
@@ -84,18 +87,18 @@ def edited_text(text: str, suffix: str = ".md") -> str | None:
 
 
 def in_pager(text: str) -> bool:
-    """Show a text, made harmless, in $PAGER, else in less; False where that is not there."""
+    """Show an escaped text in $PAGER, else in less; False if that fails to start."""
     env = {**without_secrets(os.environ), "LESSSECURE": "1", "LESSCHARSET": "utf-8"}
     try:
         command = shlex.split(os.environ.get("PAGER", "")) or ["less", "-R", "-Psq returns, Space goes on"]
         subprocess.run(command, input=escape_controls(text).encode("utf-8", "replace"), env=env, check=False)
-    except (OSError, ValueError):  # not there, or a quote that is not closed
+    except (OSError, ValueError):  # not installed, or an unclosed quote
         return False
     return True
 
 
 def read_line(prompt: str) -> str:
-    """One line, without NUL characters. Raises EOFError at the end of input, KeyboardInterrupt on Ctrl-C."""
+    """Read a line, without NUL characters. Raises EOFError at the end of input, KeyboardInterrupt on Ctrl-C."""
     sys.stdout.write(prompt)
     sys.stdout.flush()
     line = sys.stdin.readline()
@@ -106,17 +109,17 @@ def read_line(prompt: str) -> str:
 
 
 def wait_until_quiet(guard: float = GUARD) -> None:
-    """Drop what was typed before a question could be seen, and what is being typed when it comes: no answer to it.
+    """Discard input typed before a question was visible, and while it appears: it is not an answer.
 
-    Returns `guard` seconds after the question or the last key, so that a line that is under way cannot answer; at once
-    where nobody types, as with a pipe. Raises KeyboardInterrupt on Ctrl-C.
+    Returns `guard` seconds after the question or the last key, so that a line being typed cannot answer; at once if the
+    input is not a terminal. Raises KeyboardInterrupt on Ctrl-C.
     """
     try:
         before = termios.tcgetattr(0)
     except (OSError, termios.error):
         return
     quiet = termios.tcgetattr(0)
-    # Each key at once and unseen: a line that is not sent yet could not be told from none.
+    # Read each key at once and without echo: otherwise an unsent line would go unnoticed.
     quiet[3] &= ~(termios.ICANON | termios.ECHO)
     try:
         termios.tcsetattr(0, termios.TCSAFLUSH, quiet)
@@ -126,6 +129,6 @@ def wait_until_quiet(guard: float = GUARD) -> None:
     except (OSError, termios.error):
         return
     finally:
-        # Where the terminal is gone by now, the next read tells.
+        # If the terminal is gone, the next read reports it.
         with suppress(OSError, termios.error):
             termios.tcsetattr(0, termios.TCSAFLUSH, before)

@@ -1,8 +1,8 @@
-"""The session on a terminal, line by line: read a message, run the turn, show it, ask where a call needs a user.
+"""The session loop on a terminal, line by line: read a message, run the turn, show it, ask for approvals.
 
-Ctrl-C while a turn runs interrupts it and keeps the conversation; at the prompt it clears the line. Ctrl-D leaves.
+Ctrl-C during a turn interrupts it and keeps the conversation; at the prompt it clears the line. Ctrl-D leaves.
 
-How a turn ended for the user: whether what it left is offered to them for undoing.
+After a turn that failed or was stopped, its changes are offered for undo.
 """
 
 from __future__ import annotations
@@ -59,8 +59,12 @@ with lazy_imports():
 
 
 def how_it_ended(result: TurnResult | None) -> Literal["well", "stopped", "badly"]:
-    """badly: it failed, or the user ended it by a no to all of it. stopped: interrupted, at a bound, or a call was
-    refused, after which people would rather say what they want instead than answer another question."""
+    """Classify the end of a turn for offering an undo.
+
+    badly: it failed, or the user ended it by rejecting all of it.
+    stopped: interrupted, at a limit, or a call was rejected; users then prefer to say what they want instead of
+        answering another question.
+    """
     if result is None or isinstance(result, Suspended):
         return "well"
     refused = any(d.by == "person" for d in result.end.denials)
@@ -77,7 +81,7 @@ AFTER_PROMPT = 0.5
 
 
 class LineScreen:
-    """Standard output: a console on a stream that has the colours of the theme."""
+    """Standard output: a console on a stream with the theme applied."""
 
     def __init__(self, options: RunOptions, settings: Settings) -> None:
         plain = options.plain or settings.terminal.plain or is_dumb(os.environ)
@@ -86,7 +90,7 @@ class LineScreen:
 
 
 class Repl(Dialogs):
-    """The session's parts and the loop over messages. keys: what /help says of them. mode_key: changes the mode."""
+    """A session and its message loop. keys: listed by /help. mode_key: the key that changes the mode."""
 
     keys: ClassVar[tuple[tuple[str, str], ...]] = (("Ctrl-C, Ctrl-D", "interrupt a turn; leave"),)
     mode_key = "/mode"
@@ -105,7 +109,7 @@ class Repl(Dialogs):
         self._count_from_restored()
 
     def _open_screen(self) -> EventRenderer:
-        """What shows the events."""
+        """Return the event renderer."""
         return EventRenderer(self._console, verbose=self.options.verbose)
 
     def _build(self, options: RunOptions) -> Agent:
@@ -120,11 +124,11 @@ class Repl(Dialogs):
         return reopen(agent.header.session_id, self.place, options, self._answering, self._warn, attended=True)
 
     def _answering(self, on_ask: str) -> tuple[Approver, Asker]:
-        """A user sits here, whatever `--on-ask` was."""
+        """Return approver and asker: a user is present, whatever `--on-ask` was."""
         return self._approve, lambda asked: ask_question(asked, self.put, self.layers.settings().plan_ttl)
 
     def show_event(self, event: Event) -> None:
-        """Show an event of the conversation; every turn's go through here."""
+        """Show an event of the conversation; all events of all turns pass here."""
         self.show(event)
 
     def _approve(self, request: ApprovalRequested) -> Answer:
@@ -135,7 +139,7 @@ class Repl(Dialogs):
         return LineDialogs(self._console, read_line, self._aside).put(dialog)
 
     def _aside(self, words: str) -> bool:
-        """A slash command at a question: those that look, and those that change the plan. False where it is none."""
+        """Run a slash command at a question, if it only shows things or changes the plan. False if it is no command."""
         name = words[1:].partition(" ")[0]
         if name not in REGISTRY:
             return False
@@ -152,7 +156,7 @@ class Repl(Dialogs):
         self.say(f"warning: {text}")
 
     def run(self, first: str) -> int:
-        """Greet, take messages until the end, say how to come back."""
+        """Greet, process messages until the end, and print how to resume."""
         self._greet()
         self._take_up_waiting()
         if first.strip():
@@ -173,7 +177,7 @@ class Repl(Dialogs):
         return 0
 
     def _take_up_waiting(self) -> None:
-        """Ask about the calls that a suspended turn left open, before anything else is said."""
+        """Ask about the open calls of a suspended turn, before any message."""
         waiting = self.agent.restored.waiting if self.agent.restored else None
         if waiting is None or not waiting.calls:
             return
@@ -185,7 +189,7 @@ class Repl(Dialogs):
         self.run_interruptible(lambda: conversation.resume(self.show_event, waiting.spent))
 
     def handle(self, text: str) -> None:
-        """Do what a line means: command, shell command, note or message. Raises ExitRequestedError, UsageError."""
+        """Process a line: slash command, shell command, note or message. Raises ExitRequestedError, UsageError."""
         if text.startswith("/") and not text.startswith("//"):
             run_slash(self, text)
         elif is_bang(text):
@@ -196,13 +200,13 @@ class Repl(Dialogs):
             self.take_turn(text)
 
     def take_turn(self, text: str) -> None:
-        """Send a message and show the turn that it starts. Raises UsageError for an image that cannot be shown."""
+        """Send a message and show its turn. Raises UsageError for an image that cannot be read."""
         conversation = self.agent.conversation
         context = conversation.deps.context
         pictures = self.pictures.within(text, context.workspace.cwd, context.workspace.start)
         named = map(str, pictures)
         for name in missing_files(text, context) if "@" in text and not pictures else ():
-            self.say(f"  @{one_line(name)} is no file that can be shown here; it is sent as a word")
+            self.say(f"  @{one_line(name)} is not a file that can be attached; it is sent as plain text")
         media = attach_images(named, context.workspace, self.agent.model.name, context.takes, "")
         try:
             self.run_interruptible(lambda: conversation.say(text, self.show_event, media))
@@ -216,27 +220,27 @@ class Repl(Dialogs):
 
     @property
     def usage(self) -> Usage:
-        """What the session has used."""
+        """Usage of the session."""
         return self.show.usage
 
     @property
     def context_tokens(self) -> int:
-        """How many tokens of the model's window are in use."""
+        """Tokens of the model's window in use."""
         return self.show.context_tokens
 
     def add_usage(self, usage: Usage) -> None:
-        """Count what was used beside the turns."""
+        """Add usage outside of turns."""
         self.show.usage += usage
 
     def measure_context(self) -> None:
-        """Measure how full a window of known size is, also where the provider reports nothing."""
+        """Measure the context if the window size is known, for providers that report no usage."""
         conversation = self.agent.conversation
         used, size = context_used(conversation)
         if size and conversation.history:
             self.show.context_tokens = used
 
     def _count_from_restored(self) -> None:
-        """Continue the counts of a session that is resumed; a copy of one begins at nothing."""
+        """Continue the counts of a resumed session; a fork starts at zero."""
         restored = self.agent.restored
         same = restored is not None and restored.header.session_id == self.agent.header.session_id
         self.show.usage = restored.usage if restored is not None and same else Usage()
@@ -244,7 +248,7 @@ class Repl(Dialogs):
         self.measure_context()
 
     def _offer_undo(self) -> None:
-        """After a turn that did not come to a good end: what it left, and how that is taken back."""
+        """After a turn that failed or was stopped, show what it changed and offer to undo it."""
         ended = how_it_ended(self.agent.conversation.last)
         changed = self.agent.conversation.deps.watch.summed() if ended != "well" else ""
         if not changed:
@@ -256,7 +260,7 @@ class Repl(Dialogs):
         roll_back(self)
 
     def run_interruptible(self, run: Callable[[], object]) -> None:
-        """Run what takes a while, with Ctrl-C as its interrupt; a third press, where that does not help, raises."""
+        """Run something with Ctrl-C as its interrupt; a third press raises KeyboardInterrupt."""
         conversation = self.agent.conversation
         pressed = 0
 
@@ -290,7 +294,7 @@ class Repl(Dialogs):
             self.say("  /help lists the commands")
         if agent.mcp is not None:
             agent.mcp.report_changes()
-        # What takes its time begins when the prompt stands.
+        # Slow work starts after the prompt is shown.
         self.agent.begin(AFTER_PROMPT)
 
     def _farewell(self) -> None:
@@ -302,36 +306,36 @@ class Repl(Dialogs):
             self.say(f"To resume this session: agent{where} --resume {self.agent.header.session_id[:8]}")
 
     def say(self, text: str) -> None:
-        """A line for the user; on a terminal it is wrapped by words."""
+        """Show a line; wrapped by words on a terminal."""
         print_prose(text, self._console)
 
     def show_display(self, display: Display) -> None:
-        """A display, whole."""
+        """Show a display in full."""
         for line in display_lines(display, whole=True):
             self._console.print(line)
 
     def show_markdown(self, text: str) -> None:
-        """A text of the model's that is not part of the transcript."""
+        """Show text of the model that is not part of the transcript."""
         if not self._console.is_terminal:
             self.say(text)
             return
-        # The parser and the lexers, for which the prompt does not wait.
+        # Lazy: the parser and the lexers would delay the prompt.
         stream = live.MarkdownStream(self._console.width, color=not self._console.no_color)
         self._console.file.write("\n".join([*stream.feed(text), *stream.finish()]) + "\n")
 
     def start_new_session(self) -> None:
-        """A new session with the same options. Raises UsageError."""
+        """Start a new session with the same options. Raises UsageError."""
         self._change_session("clear")
         self.agent.conversation.source = "clear"
 
     def resume(self, session_id: str) -> None:
-        """Leave this session for another one. Raises UsageError; then nothing has changed."""
+        """Switch to another session. Raises UsageError and then changes nothing."""
         self._change_session(resume=session_id)
         greet_resumed(self)
         self._take_up_waiting()
 
     def fork(self) -> str:
-        """Continue in a copy of this session, in the same mode; the ID of the one that is left. Raises UsageError."""
+        """Continue in a copy of this session, in the same mode; return the old ID. Raises UsageError."""
         conversation, old = self.agent.conversation, self.agent.header.session_id
         self._change_session(resume=old, fork_session=True)
         self.switch_mode(conversation.deps.policy.mode)
@@ -340,9 +344,9 @@ class Repl(Dialogs):
         return old
 
     def _change_session(self, why: str = "other", **changes: Any) -> None:
-        """Another session, with the same options but for what names one.
+        """Switch to another session with the same options, except those that select a session.
 
-        Raises UsageError; then nothing has changed.
+        Raises UsageError and then changes nothing.
         """
         fresh = {"continue_": False, "resume": None, "session_id": None, "fork_session": False, "image": ()}
         agent = self._build(self.options.but(**fresh | changes))
@@ -356,12 +360,12 @@ class Repl(Dialogs):
         switch_model(self.agent, name)
 
     def switch_mode(self, mode: str) -> None:
-        """Change what is permitted. Raises UsageError."""
+        """Change the permission mode. Raises UsageError."""
         check_mode(mode, os.environ)
         self.agent.conversation.deps.policy.mode = cast(Mode, mode)
 
     def send_sequence(self, sequence: str) -> bool:
-        """Send the terminal a sequence that draws nothing; False where there is none that would understand it."""
+        """Send the terminal a sequence that draws nothing; False without a terminal that understands it."""
         if not self._console.is_terminal:
             return False
         self._screen.stream.write(sequence)
@@ -370,15 +374,15 @@ class Repl(Dialogs):
 
     @property
     def theme(self) -> str:
-        """The name of the colours."""
+        """Name of the theme."""
         return self._screen.stream.theme
 
     def switch_theme(self, theme: str) -> None:
-        """Change the colours for the rest of the session."""
+        """Change the theme for the rest of the session."""
         self._screen.stream.theme = theme
 
     def switch_vim(self) -> bool | None:
-        """Change whether the line is edited with the keys of vi; None where there is no editor."""
+        """Toggle vi keys in the input line; None if there is no line editor."""
         return None
 
     def show_plan(self) -> None:

@@ -19,7 +19,7 @@ with lazy_imports():
 
 
 def run_repl(options: RunOptions) -> int:
-    """A session until the user leaves; the exit code. Raises UsageError before it has begun."""
+    """Run a session until the user leaves; return the exit code. Raises UsageError before it begins."""
     place = find_place(os.environ)
     layers = read_settings(options, place)
     front_end = _front_end(options, layers.settings(), os.environ)
@@ -34,9 +34,9 @@ def run_repl(options: RunOptions) -> int:
 
 
 def _front_end(options: RunOptions, settings: Settings, env: Mapping[str, str]) -> type[Repl]:
-    """The application where a user sits at a terminal that can draw it; else line by line."""
+    """Return the application if a user is at a terminal that can draw it; else the plain front end."""
     drawable = not is_dumb(env) and not env.get("CI") and sys.platform != "win32"
     if options.plain or settings.terminal.plain or not drawable or not (os.isatty(0) and os.isatty(1)):
         return Repl
-    # A line front end does without the application.
+    # Lazy: the plain front end does not need the application.
     return session.AppRepl

@@ -1,7 +1,7 @@
-"""`!command`: a command of the user's, run now; the model is told with the next message. `!!command` keeps it away.
+"""`!command`: run a user's command now and pass it to the model with the next message; `!!command` hides it.
 
-It runs as the shell tool would run it, with the same working directory and exports, but nobody is asked and no sandbox
-is around it: the user has typed it.
+It runs as in the shell tool, with the same working directory and exports, but without approval and sandbox, since the
+user typed it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def is_bang(text: str) -> bool:
 
 
 def run_bang(ctx: SlashContext, text: str) -> None:
-    """Run what stands behind the `!`, and show it as a call."""
+    """Run the command after the `!` and show it as a call."""
     hidden = text.startswith("!!")
     command = text.removeprefix("!!" if hidden else "!").strip()
     conversation = ctx.agent.conversation

@@ -1,7 +1,7 @@
-"""What a slash command is: a function under `@slash` that is given a `SlashContext`, and no more of the session.
+"""Slash commands: functions under `@slash` that get a `SlashContext`, and nothing else of the session.
 
-The commands are in `commands/`, by topic; /help and the menu of the input line read `REGISTRY`. A command runs beside
-the screen, so it may ask and wait.
+The commands are in `commands/`, by topic; /help and the menu of the input line read `REGISTRY`. Commands run off the
+drawing thread, so they may ask and wait.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from agent_tools.record import Value
 
 
 class UserOutput(Protocol):
-    """What a command shows."""
+    """Output of a command."""
 
     def say(self, text: str) -> None:
         """Show a line."""
 
     def page(self, text: str) -> None:
-        """Show a text that may be long."""
+        """Show a long text."""
 
     def show_display(self, display: Display) -> None:
-        """Show a display, whole."""
+        """Show a display in full."""
 
     def show_markdown(self, text: str) -> None:
-        """Show a text of the model's that is not part of the transcript."""
+        """Show text of the model that is not part of the transcript."""
 
     def show_plan(self) -> None:
         """Show the plan, or say that there is none."""
@@ -43,83 +43,83 @@ class UserOutput(Protocol):
 
 
 class UserQuestions(Protocol):
-    """What a command asks the user. Each raises CancelledError where the question is interrupted."""
+    """Questions of a command. Each raises CancelledError if the question is interrupted."""
 
     def confirm(self, question: str) -> bool:
-        """Whether the user says yes."""
+        """Ask for yes or no."""
 
     def choose(self, question: str, options: Sequence[tuple[str, str]]) -> int | None:
-        """The place of the option that the user picks, from 0; None for none. An option is a name and what it means."""
+        """Return the index of the picked option; None for none. An option is a label and its meaning."""
 
     def edit(self, text: str, suffix: str = ".md") -> str | None:
-        """The text as it comes out of the user's editor; None where that fails."""
+        """Return the text edited in the user's editor; None if the editor fails."""
 
     def propose(self, text: str) -> None:
-        """Put a text into the input line, where there is one that is empty."""
+        """Put a text into the input line if it is empty."""
 
 
 class TerminalControl(Protocol):
-    """What a command changes about the terminal."""
+    """Terminal state that a command can change."""
 
     @property
     def keys(self) -> Sequence[tuple[str, str]]:
-        """The keys and what they do, for /help."""
+        """Keys and what they do, for /help."""
 
     @property
     def theme(self) -> str:
-        """The name of the colours."""
+        """Name of the theme."""
 
     def switch_theme(self, theme: str) -> None:
-        """Change the colours for the rest of the session."""
+        """Change the theme for the rest of the session."""
 
     def switch_vim(self) -> bool | None:
-        """Turn the keys of vi on or off; None where lines are typed without an editor."""
+        """Toggle vi keys in the input line; None if there is no line editor."""
 
     def send_sequence(self, sequence: str) -> bool:
-        """Send the terminal a sequence that draws nothing; False where there is no terminal."""
+        """Send the terminal a sequence that draws nothing; False without a terminal."""
 
 
 class SessionControl(Protocol):
-    """What a command knows and changes about the session. The changes raise UsageError, and then change nothing."""
+    """Session state that a command can read and change. Changes raise UsageError and then change nothing."""
 
     @property
     def usage(self) -> Usage:
-        """What the session has used."""
+        """Usage of the session."""
 
     @property
     def context_tokens(self) -> int:
-        """How many tokens of the model's window are in use."""
+        """Tokens of the model's window in use."""
 
     def add_usage(self, usage: Usage) -> None:
-        """Count what was used beside the turns."""
+        """Add usage outside of turns."""
 
     def measure_context(self) -> None:
-        """Measure again how full the window is."""
+        """Measure the context again."""
 
     def start_new_session(self) -> None:
         """Start a new session with the same options."""
 
     def resume(self, session_id: str) -> None:
-        """Leave this session for another one."""
+        """Switch to another session."""
 
     def fork(self) -> str:
-        """Continue in a copy of this session; the ID of the one that is left."""
+        """Continue in a copy of this session; return the old ID."""
 
     def switch_model(self, name: str) -> None:
         """Continue with another model."""
 
     def switch_mode(self, mode: str) -> None:
-        """Change what is permitted."""
+        """Change the permission mode."""
 
     def take_turn(self, text: str) -> None:
-        """Send a message and show the turn that it starts."""
+        """Send a message and show its turn."""
 
     def run_interruptible(self, run: Callable[[], object]) -> None:
-        """Run what takes a while; Ctrl-C interrupts it."""
+        """Run something long that Ctrl-C interrupts."""
 
 
 class SlashContext(UserOutput, UserQuestions, TerminalControl, SessionControl, Protocol):
-    """All that a slash command may use: the agent, where and how it was started, and the four parts above."""
+    """All that a slash command may use: the agent, its environment and options, and the four interfaces above."""
 
     @property
     def agent(self) -> Agent: ...
@@ -143,10 +143,12 @@ class ExitRequestedError(Exception):
 
 
 class BuiltinCommand(Value):
-    """A command: its name, its arguments in help, what it does in one line.
+    """A slash command.
 
-    aside: it may be given while a turn runs; the others wait for its end. values: what its argument may be, for the
-    menu.
+    usage: its arguments, for help.
+    help: one line of description.
+    aside: may run during a turn; the others wait for its end.
+    values: returns its argument values, for the menu.
     """
 
     name: str
@@ -173,15 +175,15 @@ def slash(
 
 
 def is_aside(line: str) -> bool:
-    """Whether `/name words` may be given while a turn runs."""
+    """Return True if `/name words` may run during a turn."""
     command = REGISTRY.get(line[1:].partition(" ")[0])
     return command is not None and command.aside
 
 
 def run_slash(ctx: SlashContext, line: str) -> None:
-    """Run `/name words`, ours before the user's own.
+    """Run `/name words`; built-in commands take precedence over the user's.
 
-    Raises ExitRequestedError; an unknown name is said, with the nearest one.
+    Raises ExitRequestedError. An unknown name is reported with the nearest one.
     """
     name, _, rest = line[1:].partition(" ")
     command = REGISTRY.get(name)

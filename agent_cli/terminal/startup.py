@@ -1,7 +1,7 @@
-"""The first start: which model, where several could be it, how commands run, and how to begin.
+"""Questions at the start of a session.
 
-The one question at the start of a session in a repository that was not seen before, or that changed.
-What is shown first of a session that is resumed.
+The first start: which model, if there are several; how commands run; hints to begin with.
+Later starts: trust in a project that is new or has changed, and the summary of a resumed session.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from agent_tools.lookalikes import visible
 from agent_tools.text import counted, one_line, shorten
 
 with lazy_imports():
-    from agent_cli.providers import discover  # few starts get here
-    from agent_tools.sandbox import sandbox  # few starts get here
+    from agent_cli.providers import discover  # only at few starts
+    from agent_tools.sandbox import sandbox  # only at few starts
 
 _SANDBOX = (
     (
@@ -45,8 +45,8 @@ _SANDBOX = (
 
 
 def hints(mode_key: str, *, unasked: bool) -> tuple[str, str]:
-    """How to begin, in lines. mode_key: what changes the permission mode. unasked: commands run in the sandbox."""
-    asked = "commands run in the sandbox; leaving it asks first" if unasked else "nothing is changed without your yes"
+    """Return hints for beginners. mode_key: changes the permission mode. unasked: commands run in the sandbox."""
+    asked = "commands run in the sandbox; leaving it asks first" if unasked else "changes need your approval"
     return (
         "  /help lists the commands; @ mentions a file, ! runs a command",
         f"  {asked}; {mode_key} changes what is asked about",
@@ -54,14 +54,14 @@ def hints(mode_key: str, *, unasked: bool) -> tuple[str, str]:
 
 
 def is_first_start(place: RunEnvironment) -> bool:
-    """Whether nothing of ours has been kept for this person yet."""
+    """Return True if this user has no state directory yet."""
     return not os.path.isdir(state_folder(place.env))  # noqa: PTH112 - the method raises in closed folders
 
 
 def ask_before_start(
     options: RunOptions, place: RunEnvironment, layers: Layers, console: Console, *, first: bool
 ) -> Layers:
-    """Ask what has to be known before a session begins, where a user is there; the settings after that.
+    """Ask what is needed before a session begins, if a user is present; return the updated settings.
 
     first: it is the user's first session. Raises UsageError.
     """
@@ -76,10 +76,10 @@ def ask_before_start(
 
 
 def _settle_trust(options: RunOptions, place: RunEnvironment, layers: Layers, dialogs: Dialogs) -> Layers:
-    """Ask whether the project is trusted, where it brings what would take effect."""
+    """Ask for trust in the project if it brings anything that would take effect."""
     if layers.trust.state not in ("untrusted", "changed"):
         return layers
-    # Read between two looks at the files: what is agreed to is what was shown.
+    # Files are read before and after the settings, so that the user agrees to exactly what was shown.
     files = project_files(place)
     layers = read_settings(options, place)
     if not dialogs.put(trust_dialog(layers)):
@@ -90,14 +90,14 @@ def _settle_trust(options: RunOptions, place: RunEnvironment, layers: Layers, di
 
 
 def _settle_servers(options: RunOptions, place: RunEnvironment, layers: Layers, dialogs: Dialogs) -> None:
-    """Ask about the project's MCP servers that were not approved as they are declared now."""
+    """Ask about project MCP servers that are not approved as declared."""
     for found, why in unapproved(options, place, layers):
         if dialogs.put(server_dialog(found, why)) and (problem := approvals_of(place).approve(found)):
             dialogs.say(f"warning: your answer was not kept, because {problem}")
 
 
 def choose_first_model(dialogs: Dialogs, options: RunOptions, layers: Layers, place: RunEnvironment) -> None:
-    """Ask which model to use, where nothing says so and there are several; keep the answer in the user's settings."""
+    """Ask which model to use if none is configured and several are available; save the answer for the user."""
     if options.model or layers.settings().model or options.resume or options.continue_ or not os.isatty(0):
         return
     found = discover.discover(place.env)
@@ -112,7 +112,7 @@ def choose_first_model(dialogs: Dialogs, options: RunOptions, layers: Layers, pl
 
 
 def choose_sandbox(dialogs: Dialogs, layers: Layers, place: RunEnvironment) -> None:
-    """Ask whether commands run in the sandbox without a question, where there is one and nothing says so yet."""
+    """Ask whether commands run in the sandbox without approval, if there is one and no setting says so."""
     asked = layers.settings().sandbox
     if asked.mode == "off" or "sandbox.auto_allow" in layers.origins or not os.isatty(0):
         return
@@ -130,13 +130,13 @@ def _save(dialogs: Dialogs, place: RunEnvironment, key: str, value: Any) -> None
     try:
         save_setting(place.home / ".agentrc", key, value)
     except (SettingsError, OSError):
-        dialogs.say("  this counts for this session; ~/.agentrc could not be changed")
+        dialogs.say("  this applies to this session only; ~/.agentrc could not be changed")
     else:
         dialogs.say(f"  saved as `{key}` in ~/.agentrc")
 
 
 def trust_dialog(layers: Layers) -> Dialog:
-    """Whether the user trusts the project: what it brings, in lines, each value in full."""
+    """Return the question whether to trust the project, with everything it brings in full."""
     trust = layers.trust
     if trust.state == "changed":
         title, *lines = f"{trust.root} has changed since you trusted it: {', '.join(trust.changed)}", "  It brings:"
@@ -146,32 +146,32 @@ def trust_dialog(layers: Layers) -> Dialog:
         lines.append(f"  - {os.path.relpath(held.source, trust.root)} sets {held.key}: {held.shown}")
     lines += [
         *(f"  - {phrase}" for phrase in trust.brings),
-        "  y: all of this counts from now on, until it changes, and git may be asked about it without a question",
-        "  n: it is left out; only what makes things stricter counts",
+        "  y: all of this takes effect, until it changes, and git may be used in it without a question",
+        "  n: it is ignored; only what makes things stricter takes effect",
     ]
     return _before_start(title, lines, "Trust it?")
 
 
 def server_dialog(found: Any, why: str) -> Dialog:
-    """Whether the user lets an MCP server of the project start."""
+    """Return the question whether an MCP server of the project may start."""
     title = f"The MCP server {found.name} of this project {why}. It is {found.line}"
     given = [f"  {what}: {given}" for what, given in found.given.items()]
     return _before_start(title, given, "Let it start, until it changes?")
 
 
 def _before_start(title: str, lines: list[str], question: str) -> Dialog:
-    """A yes or no, each line indented where it continues, so that nothing in it can pass for a line of ours."""
+    """Return a yes-or-no question whose continuation lines are indented, so they cannot pass for ours."""
     body = [Prose(visible(one_line(line)), more="    ") for line in lines]
     return confirm_dialog(visible(one_line(title)), body, question)
 
 
-# Lines of the user's message.
+# Lines shown of the user's message.
 _LINES = 12
 BROKE_OFF = "the last turn broke off here"
 
 
 def greet_resumed(ctx: SlashContext) -> None:
-    """Say what was restored, and show the last exchange as it was."""
+    """Report what was restored and show the last exchange."""
     restored = ctx.agent.restored
     if restored is None:
         return
@@ -193,7 +193,7 @@ def greet_resumed(ctx: SlashContext) -> None:
 
 
 def restored_words(restored: Restored) -> str:
-    """What there is of a session, on one line."""
+    """Summarize a restored session on one line."""
     cost = f", ${restored.usage.cost:.4f} so far" if restored.usage.cost else ""
     tokens = f", {counted(restored.tokens, 'token')}" if restored.tokens else ""
     name = f": {shorten(restored.name, 60)}" if restored.name else ""

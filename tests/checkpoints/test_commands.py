@@ -61,7 +61,7 @@ def test_going_back_to_a_message_takes_conversation_and_files_along(work: Path) 
     before = tree_of(work)
     said = talk(work, "first", "second", "/rewind", "2", "1", "1", "/rewind")
     assert "since then: 2 files created, 1 deleted" in said
-    assert "The conversation goes on from before: first" in said and "Nothing was said yet." in said
+    assert "The conversation continues from before: first" in said and "There is no message to go back to yet." in said
     assert tree_of(work) == before
     again = agent(["-p", "--continue", "--model", script(work.parent / "n.toml", [{"text": "new"}]), "anew"], work)
     assert again.stdout == "new\n", again.stderr
@@ -70,7 +70,7 @@ def test_going_back_to_a_message_takes_conversation_and_files_along(work: Path) 
 def test_the_conversation_goes_back_where_files_cannot(work: Path) -> None:
     said = talk(work, "first", "/rewind", "1", "/rewind", path="/nonexistent")
     assert "Only the conversation can go back. There are no snapshots for undo: git is not installed." in said
-    assert "The conversation goes on from before: first" in said and "Nothing was said yet." in said
+    assert "The conversation continues from before: first" in said and "There is no message to go back to yet." in said
     assert (work / "one.txt").exists()
 
 
@@ -92,15 +92,15 @@ def test_the_plan_goes_back_with_the_conversation(work: Path) -> None:
     model = script(work.parent / "s.toml", replies)
     flags = ["--plain", "--model", model]
     said = agent(flags, work, stdin="first\nsecond\n/rewind\n1\n2\n/todos\n").stdout
-    assert said.rindex("sow") > said.index("The conversation goes on from before: second")
+    assert said.rindex("sow") > said.index("The conversation continues from before: second")
     again = agent([*flags, "-c"], work, stdin="/todos\nsecond\n/rewind\n1\n2\n/todos\n").stdout
     assert again.index("sow") < again.index("reap"), "and in a session that is gone on with"
-    assert again.rindex("sow") > again.index("The conversation goes on from before: second") > again.index("reap")
+    assert again.rindex("sow") > again.index("The conversation continues from before: second") > again.index("reap")
     forked = agent([*flags, "-c", "--fork-session"], work, stdin="second\n/rewind\n1\n2\n/todos\n").stdout
-    assert forked.rindex("sow") > forked.index("The conversation goes on from before: second")
+    assert forked.rindex("sow") > forked.index("The conversation continues from before: second")
 
 
 def test_only_the_conversation_goes_back(work: Path) -> None:
     said = talk(work, "first", "<b>second</b>", "/rewind", "1", "2")
-    assert "1. <b>second</b>" in said and "The conversation goes on from before: <b>second</b>" in said
+    assert "1. <b>second</b>" in said and "The conversation continues from before: <b>second</b>" in said
     assert (work / "two.txt").exists() and not (work / "a.txt").exists()

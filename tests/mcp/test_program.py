@@ -50,7 +50,7 @@ def test_a_one_shot_run_uses_a_server_and_names_one_that_is_not_there(place: Pat
     assert {"mcp__raw__echo", "ToolSearch", "UseTool"} <= set(init["tools"])
     (result,) = [e for e in found if e["type"] == "user"]
     assert result["message"]["content"][0]["content"] == '{"word": "hi"}'
-    assert "the MCP server gone did not come up" in done.stderr
+    assert "the MCP server gone did not start" in done.stderr
 
 
 def test_what_no_rule_allows_is_denied_and_waits_where_it_may(place: Path) -> None:

@@ -74,10 +74,10 @@ def test_those_that_do_not_come_up_hold_nobody_and_are_named(tmp_path: Path) -> 
             "bad": "failed", "exits": "failed", "unset": "failed", "good": "ready",
         }  # fmt: skip
         news = "\n".join(servers.news())
-        assert f"the MCP server bad did not come up: No such file or directory: {nowhere.command}" in news
-        assert "exits did not come up" in news
+        assert f"the MCP server bad did not start: No such file or directory: {nowhere.command}" in news
+        assert "exits did not start" in news
         assert "(no licence)" in news
-        assert "unset did not come up: the variable NOT_SET is not set" in news
+        assert "unset did not start: the variable NOT_SET is not set" in news
 
 
 def test_a_silent_one_is_given_up_in_time_and_does_not_delay_the_end(tmp_path: Path) -> None:
@@ -89,7 +89,7 @@ def test_a_silent_one_is_given_up_in_time_and_does_not_delay_the_end(tmp_path: P
 
     silent = Servers([DeclaredServer("silent", raw("silent"), "the test", "given")], setup)
     silent.wait(PATIENCE)
-    assert silent.news() == ["the MCP server silent did not come up: it did not answer in time"]
+    assert silent.news() == ["the MCP server silent did not start: it did not answer in time"]
     setup.start_timeout = PATIENCE
     still = Servers([DeclaredServer("silent", raw("silent"), "the test", "given")], setup)
     still.wait(0.1)

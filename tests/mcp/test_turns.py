@@ -102,7 +102,7 @@ def test_a_tool_is_found_by_words_and_used_by_name(tmp_path: Path) -> None:
         assert first.startswith("mcp__good__add\nAdd two numbers.\narguments: {")
         assert "mcp__many__tool_7\n" in second
         assert "mcp__good__greet\n" in second
-        assert none.startswith("No tool fits. There are: good (9 tools), many (200 tools).")
+        assert none.startswith("No tool matches. Available: good (9 tools), many (200 tools).")
         assert sum_ == "42"
         assert "Did you mean mcp__good__add, " in mistake
 

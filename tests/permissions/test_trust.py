@@ -170,7 +170,7 @@ def test_patterns_of_the_setting(pattern: str, root: str, covered: bool) -> None
 
 @pytest.mark.parametrize("pattern", ["*", "work", "**", "./x", ""])
 def test_a_pattern_that_is_no_path_is_a_mistake(pattern: str) -> None:
-    with pytest.raises(ValueError, match="is no path from / or ~/"):
+    with pytest.raises(ValueError, match="is not a path from / or ~/"):
         trusts_folder(pattern, Path("/srv/a"), Path("/h"))
 
 

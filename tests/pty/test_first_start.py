@@ -47,7 +47,7 @@ def test_the_first_start_asks_once_how_commands_run(work: Path, answer: str, una
         screen.wait("7 fits none of them.")
         screen.line(answer)
         screen.ready()
-        screen.wait("commands run in the sandbox" if unasked else "nothing is changed without your yes")
+        screen.wait("commands run in the sandbox" if unasked else "changes need your approval")
         screen.line("go")
         if not unasked:
             screen.wait("Allow it?")

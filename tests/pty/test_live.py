@@ -47,7 +47,7 @@ SESSION = """
 agent V · MODEL · default
   WORK
   /help lists the commands; @ mentions a file, ! runs a command
-  nothing is changed without your yes; Shift-Tab changes what is asked about
+  changes need your approval; Shift-Tab changes what is asked about
 
 > please
 

@@ -75,7 +75,7 @@ def test_the_address_of_a_browser_elsewhere_is_pasted_and_an_open_session_takes_
     address = re.search(r"http://\S+", terminal.expect("Ctrl-C ends this."))
     assert address is not None
     terminal.type("http://127.0.0.1/callback?code=x&state=y")
-    terminal.expect("That is not the address that this sign-in led to")
+    terminal.expect("That is not the URL this sign-in was redirected to")
     with pytest.raises(urllib.request.HTTPError) as redirected:
         urllib.request.build_opener(Stay).open(address[0], timeout=PATIENCE)
     terminal.type(redirected.value.headers["Location"])

@@ -134,9 +134,7 @@ def test_a_folder_that_cannot_be_written_is_said_once(tmp_path: Path) -> None:
 
 
 def test_a_file_without_a_header_is_not_an_empty_session() -> None:
-    with pytest.raises(
-        SessionNotFoundError, match="Nothing that was said in session s can be read: there is a damaged record"
-    ):
+    with pytest.raises(SessionNotFoundError, match="No message of session s can be read: there is a damaged record"):
         restore(b"garbage\n", "s")
 
 

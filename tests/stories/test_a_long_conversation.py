@@ -46,7 +46,7 @@ def test_compaction_undo_rewind_redo_and_resume(day: Day) -> None:
     day.front.pick("before which message?", "make it shorter")  # type: ignore[union-attr]
     day.front.pick("What is to go back?", "conversation and files")  # type: ignore[union-attr]
     day.front.pick("Put them back?", "yes")  # type: ignore[union-attr]
-    day.shows("The conversation goes on from before")
+    day.shows("The conversation continues from before")
     assert day.text("summary.txt") == "sixteen chapters\n"
     day.front.clear()  # type: ignore[union-attr]
     day.leave()

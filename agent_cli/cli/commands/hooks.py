@@ -37,14 +37,14 @@ app = typer.Typer(no_args_is_help=True, add_completion=False)
 
 
 class Row(Value):
-    """A hook as it is listed. standing: "runs", or why it does not."""
+    """A hook in the list. standing: "runs", or why it does not."""
 
     hook: Hook
     standing: str
 
 
 def hook_rows(layers: Layers) -> list[Row]:
-    """Every hook that the settings name, in the order they run, and those that are held back."""
+    """Return all configured hooks, in the order they run, and those held back."""
     settings = layers.settings()
     running = active_hooks(settings, layers)
     found = [Row(h, "runs" if h in running else "disabled (disable_hooks)") for h in settings.hooks]
@@ -68,7 +68,7 @@ def list_hooks(options: RunOptions, as_json: AsJson = False) -> int:
 
 
 def hook_table_lines(rows: list[Row], place: RunEnvironment) -> list[str]:
-    """The hooks as a table."""
+    """Format the hooks as a table."""
     cells = [(r.hook.event, r.hook.where or "*", _command(r.hook), _source(r.hook, place), r.standing) for r in rows]
     return table(("EVENT", "MATCHER", "COMMAND", "FROM", "STANDING"), cells)
 
@@ -159,7 +159,7 @@ def test_hooks(
 
 
 def _resolve(data: dict[str, Any], context: ToolContext) -> None:
-    """Give a call what a session would: absolute paths and the effects. Raises UsageError for no call of that tool."""
+    """Complete a call as in a session: absolute paths and the effects. Raises UsageError for an invalid call."""
     tool = find_tool(data["tool_name"])
     given = data["tool_input"]
     if tool is None or not isinstance(given, dict):
@@ -182,7 +182,7 @@ def _tell(ran: HookFinished) -> None:
 
 
 def in_words(event: HookEventRow, result: HookResult) -> list[str]:
-    """What the answers, taken together, come to."""
+    """Describe the combined result of the answers."""
     why = f": {result.reason}" if result.reason else ""
     lines = [f"{event.verdicts[result.verdict][1]}{why}"] if result.verdict in event.verdicts else []
     if result.changed is not None:
@@ -201,7 +201,7 @@ def _layers(options: RunOptions, place: RunEnvironment) -> Layers:
 
 
 def _data(event: HookEventRow, given: str, tool: str) -> dict[str, Any]:
-    """The fields of the event: a sample, with what the user gives instead."""
+    """Return the fields of the event: samples, overridden by the user's input."""
     data: dict[str, Any] = {"permission_mode": "default", **event.example}
     if event.about_call:
         name = tool or SHELL.name
@@ -217,6 +217,6 @@ def _data(event: HookEventRow, given: str, tool: str) -> dict[str, Any]:
         raise UsageError(f"--input: not JSON: {error}") from None
     if not isinstance(found, dict):
         raise UsageError("--input: expected a JSON object.")
-    # For a tool its input is enough.
+    # For a tool, its input is enough.
     bare = event.about_call and not found.keys() & {"tool_input", "tool_name", "tool_response"}
     return data | ({"tool_input": found} if bare else found)

@@ -60,7 +60,7 @@ Config = Annotated[
 
 
 def here(options: RunOptions | None = None) -> tuple[RunEnvironment, Layers, dict[str, DeclaredServer]]:
-    """The servers that count here, by name; what is wrong with declarations is reported. Raises UsageError."""
+    """Return the servers in effect, by name, and report problems of declarations. Raises UsageError."""
     options = options or RunOptions()
     place = find_place(os.environ)
     layers = read_settings(options, place)
@@ -71,7 +71,7 @@ def here(options: RunOptions | None = None) -> tuple[RunEnvironment, Layers, dic
 
 
 def find_server(name: str, found: dict[str, DeclaredServer], layers: Layers) -> DeclaredServer:
-    """Raises UsageError where there is none of that name."""
+    """Return a server by name. Raises UsageError if there is none."""
     if name in found:
         return found[name]
     known = f"The servers are: {', '.join(found)}." if found else "There are none."
@@ -109,7 +109,7 @@ def get_server(name: Name) -> int:
 
 
 def described(found: DeclaredServer, place: RunEnvironment, layers: Layers) -> list[str]:
-    """A declaration in lines; of the user's own secrets only the names."""
+    """Format a declaration; of the user's own secrets only the names."""
     server = found.server
     lines = [
         f"{found.name}: {_state(found, place, layers)}",
@@ -180,7 +180,7 @@ def remove_server(name: Name, scope: Scope = "user") -> int:
 
 
 def _forget_login(gone: DeclaredServer, others: list[DeclaredServer], place: RunEnvironment) -> None:
-    """Also the login to a server goes with it, unless another declaration has the same one."""
+    """Also remove the stored login, unless another declaration uses the same one."""
 
     def key(found: DeclaredServer) -> tuple[str, ...]:
         with suppress(MissingVariableError):
@@ -193,7 +193,7 @@ def _forget_login(gone: DeclaredServer, others: list[DeclaredServer], place: Run
 
 
 def _change(place: RunEnvironment, found: DeclaredServer, server: McpServer | None) -> None:
-    """Change the file; a project's trust is renewed with it, and what the user adds is approved.
+    """Change the file; renew a project's trust, and approve what the user adds.
 
     Raises UsageError.
     """
@@ -207,7 +207,7 @@ def _change(place: RunEnvironment, found: DeclaredServer, server: McpServer | No
             raise UsageError("Your home folder is no project; use --scope user.")
         elif read_settings(RunOptions(), place).trust.state == "plain":
             change_json(root / FILE, found.name, server)
-            # It brought nothing before, so it brings just this now.
+            # The project brought nothing before, so it brings only this now.
             grant_trust(root, state, fingerprints(root))
         else:
             keep_trust(root, state, lambda: change_json(root / FILE, found.name, server))
@@ -232,7 +232,7 @@ def _pairs(texts: list[str], between: str, flag: str) -> dict[str, str]:
 def _brought_up(
     found: DeclaredServer, place: RunEnvironment, layers: Layers, *, trusted: bool
 ) -> tuple[Servers, Server, float]:
-    """The server, started and waited for; the caller closes it."""
+    """Start a server and wait for it; the caller closes it."""
     settings = layers.settings()
     setup = make_setup(RunOptions(trust=trusted), place, settings, print_notice)
     servers = manager.Servers([found], setup)
@@ -294,9 +294,7 @@ def approve_server(name: Name) -> int:
     try:
         marks = server.marks if server.status == "ready" else None
         if marks is None:
-            print_notice(
-                f"agent: it did not come up ({one_line(server.reason)}); its tools are remembered when it does."
-            )
+            print_notice(f"agent: it did not start ({one_line(server.reason)}); its tools are remembered when it does.")
         changes = changed_tools(entry.tools if entry is not None else {}, marks or {})
         for offer in server.listed:
             word = changes.get(offer.full, "as before")

@@ -24,7 +24,7 @@ app = typer.Typer(no_args_is_help=True, add_completion=False)
 
 @app.callback()
 def _group() -> None:
-    # Without a callback, Typer makes no group of one command.
+    # Without a callback, Typer does not make a group of a single command.
     pass
 
 
@@ -51,7 +51,7 @@ def show_memory(
 
 
 def memory_here(place: RunEnvironment, layers: Layers) -> Memory:
-    """The memory files that apply here. Raises UsageError for a folder of the settings that is not there."""
+    """Return the memory files that apply here. Raises UsageError for a missing directory in the settings."""
     settings = layers.settings()
     workspace = make_workspace(place, settings)
     context = make_context(workspace, settings, place)

@@ -26,7 +26,7 @@ LEGEND = "Prices are dollars per million tokens."
 
 
 class Chosen(Value):
-    """The model that a run would use now, and whether it was configured or found ("default")."""
+    """The model a run would use now, and whether it was configured or found ("default")."""
 
     name: str
     how: str
@@ -63,7 +63,7 @@ def models(
 
 
 def chosen_model() -> Chosen | None:
-    """What a run here would use. A mistake in the settings is told, and is no reason not to list."""
+    """Return the model a run would use here. An error in the settings is reported, but does not prevent the list."""
     place = find_place(os.environ)
     try:
         settings = read_settings(RunOptions(), place).settings()
@@ -77,13 +77,13 @@ def chosen_model() -> Chosen | None:
             name, base_url=settings.base_url, transport=settings.transport, wire_api=wire_api, env=place.env
         )
     except ModelSetupError:
-        # Without its key it cannot be called, but it is still the one that was asked for.
+        # It cannot be called without its key, but it is still the configured model.
         return Chosen(settings.model, "configured") if settings.model else None
     return Chosen(resolved.name, "configured" if settings.model else "default")
 
 
 def _with_chosen(models: list[ModelInfo], chosen: Chosen | None, search: str) -> list[ModelInfo]:
-    """The chosen model belongs in the list even where the catalog does not know it (a local one, most often)."""
+    """Add the chosen model to the list even if the catalog does not know it (usually a local one)."""
     if chosen is None or any(m.name == chosen.name for m in models) or chosen.name.startswith("scripted:"):
         return models
     if not all(word in chosen.name.lower() for word in search.lower().split()):
@@ -124,7 +124,7 @@ def _plain(model: ModelInfo, chosen: Chosen | None) -> dict[str, Any]:
 
 
 def _prices(model: ModelInfo) -> tuple[float | None, float | None]:
-    """Input and output in dollars per million tokens, at the smallest size of request."""
+    """Return input and output price in dollars per million tokens, for the smallest request size."""
     if not model.prices:
         return None, None
     first = model.prices[0]

@@ -35,7 +35,7 @@ from agent_tools.record import DecodeError, from_json
 from agent_tools.registry import find_tool
 from agent_tools.text import counted, escape_controls, one_line
 
-# As they are asked: a deny rule beats all others.
+# In order of precedence: a deny rule beats all others.
 ORDER = ("deny", "ask", "allow")
 
 
@@ -106,12 +106,12 @@ def list_rules(options: RunOptions, as_json: AsJsonObject = False) -> int:
 
 
 _LISTS: tuple[RuleList, ...] = ("allow", "ask", "deny")
-# Where nothing is known of the machine, no file is in the home folder.
+# Isolated from the machine: no file is in the home directory.
 _NO_HOME = "/nonexistent"
 
 
 class Checker:
-    """Answers requests: plain dictionaries with tool, input, and what the defaults are to be replaced by."""
+    """Answers requests: plain dictionaries with a tool, its input, and overrides of the defaults."""
 
     def __init__(self, *, isolated: bool, settings: tuple[str, ...] = ()) -> None:
         self._isolated = isolated
@@ -125,7 +125,7 @@ class Checker:
             self._rules, self._mode, self._extra = list(layers.rules), found.mode, found.additional_directories
 
     def decide(self, request: Mapping[str, Any], *, narrowest: bool = False) -> dict[str, Any]:
-        """The answer as plain data: decision, reason, rule and parts. Raises UsageError for a request that is none.
+        """Return decision, reason, rule and parts as plain data. Raises UsageError for an invalid request.
 
         narrowest: with the rules that are lacking, which costs a few more decisions.
         """
@@ -145,7 +145,7 @@ class Checker:
             env={} if self._isolated else os.environ,
             git_use="trusted" if request.get("trusted", True) is True else "unknown",
             state=None if self._isolated else state_folder(os.environ),
-            # Isolated, only the rules speak: a broad one is not narrowed for a user who would be asked.
+            # Isolated, only the rules count: a broad rule is not narrowed as for a user who could be asked.
             answered=not self._isolated,
         )
         context = ToolContext(workspace, env={} if self._isolated else dict(os.environ))
@@ -306,7 +306,7 @@ def learn_rules(
 
 
 def _approved(store: SessionStore, since: float) -> Iterator[ApprovalRequested]:
-    """The questions that a user answered with yes, in the sessions that changed since then."""
+    """Return the questions that users answered with yes, in sessions changed since then."""
     for session_id in store.ids():
         path = store.path(session_id)
         try:
@@ -342,7 +342,7 @@ def _allowed(request: ApprovalRequested, place: RunEnvironment, rules: list[Rule
 
 
 def _proposed(request: ApprovalRequested, place: RunEnvironment, rules: list[Rule]) -> tuple[str, ...]:
-    """The rules that together would have spared a question; () where there are none."""
+    """Return the rules that together would have avoided a question; () if there are none."""
     policy = _policy(request, place, rules)
     found = tuple(split_rules(policy.suggest_rule(request.tool, request.effects)))
     return found if found and _allowed(request, place, [*rules, *(_rule(r, place) for r in found)]) else ()

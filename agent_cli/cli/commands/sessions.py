@@ -40,14 +40,14 @@ One = Annotated[
 
 
 def find_sessions(every: bool) -> list[SessionSummary]:
-    """The sessions of this project, or of all; the latest first."""
+    """Return the sessions of this project, or of all; the latest first."""
     place = find_place(os.environ)
     state = state_folder(place.env)
     return summaries_of_all_projects(state) if every else list(glances(SessionStore(state, place.root).folder))
 
 
 SHORT = 8
-# What a list says of sessions that are not simply done.
+# Labels of sessions that are not completed.
 STAGES = {
     "awaiting_tool_approval": "waiting for approval",
     "awaiting_plan_approval": "a plan waits",
@@ -108,7 +108,7 @@ def _row(g: SessionSummary, piece: str, length: int, now: datetime) -> tuple[str
 
 
 def stage_word(g: SessionSummary) -> str:
-    """Where a session stands. What a waiting one waits for is only known when all of it is read."""
+    """Return the stage of a session. What a waiting one waits for is only known after reading all of it."""
     if g.ended == "waiting":
         try:
             return stage_of(restore(read_log(g.path), g.session_id))
@@ -118,7 +118,7 @@ def stage_word(g: SessionSummary) -> str:
 
 
 def _whole(g: SessionSummary, piece: str | None) -> dict[str, Any] | None:
-    """Every field of a session; None where it cannot be read."""
+    """Return every field of a session; None if it cannot be read."""
     try:
         data = read_log(g.path)
         info = info_of(g.session_id, restore(data, g.session_id), data)
@@ -129,20 +129,20 @@ def _whole(g: SessionSummary, piece: str | None) -> dict[str, Any] | None:
 
 
 def _untyped(value: Any) -> Any:
-    """Plain data; the steps of a plan without their type tags."""
+    """Convert to plain data; plan steps without their type tags."""
     if isinstance(value, tuple):
         return [_untyped(v) for v in value]
     return {k: v for k, v in to_json(value).items() if k != "type"} if isinstance(value, Value) else value
 
 
 def short_length(ids: list[str]) -> int:
-    """How many characters tell all ids apart, so that each can be given to --resume; at least eight."""
+    """Return how many characters distinguish all ids, so that each works with --resume; at least eight."""
     longest = max((len(i) for i in ids), default=SHORT)
     return next((n for n in range(SHORT, longest) if len({i[:n] for i in ids}) == len(ids)), longest)
 
 
 def home_short(path: str) -> str:
-    """A folder with ~ for the home folder; a word where it is gone or not known."""
+    """Return a directory with ~ for home; a note if it is gone or unknown."""
     if not path:
         return "?"
     home = os.path.expanduser("~")
@@ -171,7 +171,7 @@ def remove_sessions(
         chosen = [g for g in find_sessions(every) if _changed(g) < before]
     else:
         paths = list(dict.fromkeys(log_of(text, every) for text in sessions or ()))
-        # What cannot be read can be removed by its ID too.
+        # An unreadable session can be removed by its ID too.
         chosen = [glance(path) or SessionSummary(path.stem, path) for path in paths]
     if not chosen:
         print_notice(f"No session is older than {older_than}.")
@@ -186,7 +186,7 @@ def remove_sessions(
 
 
 def read_time(text: str) -> timedelta:
-    """A length of time as people write it: 90m, 12h, 30d, 4w. Raises UsageError."""
+    """Parse a duration: 90m, 12h, 30d, 4w. Raises UsageError."""
     found = re.fullmatch(r"(\d{1,6})([mhdw])", text.strip().lower())
     if found is None:
         raise UsageError(f"--older-than: {shorten(text, 40)} is no time; write 12h, 30d or 4w.")
@@ -201,7 +201,7 @@ def _changed(g: SessionSummary) -> datetime:
 
 
 def _ask(chosen: Sequence[SessionSummary], *, yes: bool) -> None:
-    """Have the user agree. Raises UsageError where they do not, or nobody is there."""
+    """Ask the user to confirm. Raises UsageError if they decline or nobody can be asked."""
     if yes:
         return
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
@@ -221,7 +221,7 @@ def _ask(chosen: Sequence[SessionSummary], *, yes: bool) -> None:
 
 
 def _remove(g: SessionSummary) -> str:
-    """Remove one with all files that belong to it; "" or why it is still there."""
+    """Remove a session with all its files; return "" or why it is still there."""
     store = SessionStore.at(g.path.parent)
     log = SessionLog(g.path, lambda text: None, os.environ)
     try:
@@ -229,7 +229,7 @@ def _remove(g: SessionSummary) -> str:
         for path in reversed(store.files(g.session_id)):
             path.unlink(missing_ok=True)
         claim_plan(store.folder, g.session_id)
-        # Without them the contents go with the next clean-up of the snapshots.
+        # Without references the contents go with the next pruning of the checkpoints.
         snapshots = store.folder.parent.parent / "snapshots" / store.folder.name
         (snapshots / "sessions" / f"{g.session_id}.records").unlink(missing_ok=True)
     except SessionBusyError:

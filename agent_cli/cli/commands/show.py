@@ -36,7 +36,7 @@ def show(
 
 
 def log_of(text: str, every: bool) -> Path:
-    """The log of the session that is meant; nothing said means the latest. Raises UsageError."""
+    """Return the log of the requested session; without a request the latest. Raises UsageError."""
     place = find_place(os.environ)
     state = state_folder(place.env)
     store = SessionStore(state, place.root)
@@ -61,7 +61,7 @@ def log_of(text: str, every: bool) -> Path:
 
 
 def show_log(log: Path, turn: int | None, as_json: bool) -> int:
-    """Print a session's story, or one turn of it (from 1; negative from the end). Raises UsageError."""
+    """Print a session's timeline, or one turn of it (from 1; negative from the end). Raises UsageError."""
     session_id = log.stem
     try:
         data = read_log(log)
@@ -88,7 +88,7 @@ def show_log(log: Path, turn: int | None, as_json: bool) -> int:
 
 
 def _plain(value: Any) -> Any:
-    """Plain data with every field and without type tags."""
+    """Convert to plain data with every field and without type tags."""
     plain = to_json(value.but(**{n: getattr(value, n) for n in value._fields}))
     return _untagged(plain)
 

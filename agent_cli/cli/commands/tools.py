@@ -57,7 +57,7 @@ def run_tool(
     load_extensions(
         options, here.place, here.layers, here.settings, lambda text: print_notice(f"agent: {text}")
     ).install(context)
-    # Long output is cut here: a file with all of it would be gone with this process.
+    # Long output is truncated here: a file with all of it would be deleted with this process.
     context.workspace.scratch.close()
     watch = Signals(lambda: context.cancel.cancel())
     try:
@@ -71,7 +71,7 @@ def run_tool(
 
 
 def _print(ran: ToolRun, as_json: bool) -> None:
-    """The result on standard output; a denial, which is none, on standard error."""
+    """Print the result on standard output; a denial, which is no result, on standard error."""
     if as_json:
         put_json({"text": ran.text, "is_error": ran.is_error})
     elif not ran.denied:
@@ -84,7 +84,7 @@ def _print(ran: ToolRun, as_json: bool) -> None:
 
 
 def _left_out(name: str, settings: Settings) -> ToolRun | None:
-    """The denial of a tool that the settings do not offer; None where they do."""
+    """Return the denial of a tool that the settings disable; None if it is enabled."""
     wanted = settings.tools
     if wanted is None or "default" in wanted or name in wanted:
         return None
@@ -92,7 +92,7 @@ def _left_out(name: str, settings: Settings) -> ToolRun | None:
 
 
 def _check_name(name: str) -> None:
-    """Raises UsageError for a name that is no tool, with the nearest that is."""
+    """Return a tool by name. Raises UsageError with the nearest name if there is none."""
     known = {tool.name.lower(): tool.name for tool in BUILTIN}
     if name in known.values():
         return
@@ -102,7 +102,7 @@ def _check_name(name: str) -> None:
 
 
 def _given(arguments: str | None) -> str:
-    """The JSON text: the argument, or standard input where there is none (or `-`) and it is no terminal."""
+    """Return the JSON text: the argument, or standard input without one (or for `-`) unless it is a terminal."""
     if arguments not in (None, "-"):
         return arguments or ""
     if sys.stdin is None or (arguments is None and sys.stdin.isatty()):
@@ -114,7 +114,7 @@ def _given(arguments: str | None) -> str:
 
 
 def _decode(text: str) -> dict[str, Any]:
-    """The arguments as an object; nothing at all is an empty one. Raises UsageError."""
+    """Parse the arguments as an object; no input is an empty one. Raises UsageError."""
     if not text.strip():
         return {}
     try:

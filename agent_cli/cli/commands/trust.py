@@ -32,7 +32,7 @@ def trust(
 
 
 def trust_folder(folder: str, *, show: bool, revoke: bool) -> int:
-    """Trust the repository that a folder is in ("": the one here), or do what the flags say. Raises UsageError."""
+    """Trust the repository of a directory ("": the current one), or do what the flags say. Raises UsageError."""
     place = _place_of(folder)
     if revoke:
         return _revoke(place)
@@ -52,7 +52,7 @@ def trust_folder(folder: str, *, show: bool, revoke: bool) -> int:
 
 
 def list_trusted() -> int:
-    """Print the repositories that are remembered as trusted."""
+    """Print the repositories stored as trusted."""
     store = TrustStore(state_folder(os.environ))
     if store.problem:
         print_notice(f"agent: {one_line(store.problem)}.")

@@ -56,7 +56,7 @@ def undo_session(
 
 
 def open_undo(start: str, place: RunEnvironment) -> UndoManager:
-    """The snapshots of a session, by its ID or the beginning; the latest by default. Raises UsageError."""
+    """Return the checkpoints of a session, by its ID or a prefix; the latest by default. Raises UsageError."""
     store = SessionStore(state_folder(place.env), place.root)
     try:
         session = store.find(start) if start else store.latest()
@@ -89,7 +89,7 @@ def _turns(work: UndoManager, to: int | None) -> list[int]:
 
 
 def _chosen(plan: Plan, place: RunEnvironment, *, yes: bool, force: bool, files: Sequence[str]) -> list[Item] | None:
-    """The files that are to be put back, once the user agreed; None where they did not. Raises UsageError."""
+    """Return the files to restore after the user agreed; None if they declined. Raises UsageError."""
     wanted = {os.path.normpath(place.cwd / f) for f in files}
     items = [i for i in plan.items if not wanted or i.path in wanted]
     if unknown := sorted(wanted - {i.path for i in items}):

@@ -1,4 +1,4 @@
-"""What archives are unpacked to, and what packers read and write: tar, zip, cpio and 7z."""
+"""Effects of archivers: where tar, zip, cpio and 7z unpack to, and what they read and write."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from agent_cli.permissions.effects.table import PROGRAMS
 from agent_cli.permissions.shell.words import Word
 from agent_tools.fs.safe_read import read_regular
 
-# Archives that are larger, or hold more, are not looked into.
+# Larger archives, or ones with more members, are not inspected.
 _MOST_BYTES = 16 << 20
 _MOST_MEMBERS = 20_000
-# How files begin that are packed in ways that are not looked into.
+# Magic bytes of compression formats that are not inspected.
 _PACKED = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"(\xb5/\xfd", b"7z\xbc\xaf", b"\x1f\x9d", b"LZIP")
 
 _TAR_VALUED = "fbCTXIFgHVKNL"
@@ -33,7 +33,7 @@ _TAR_ACTIONS = {
 
 
 def _tar_file(letter: str, given: Word) -> Iterator[Touch]:
-    """What the file that an option of tar names is for: -T and -X read a list, -g writes a snapshot."""
+    """Yield the effect of a file option of tar: -T and -X read a list, -g writes a snapshot."""
     if letter in "TX":
         yield Touch("read", given)
     elif letter == "g":
@@ -147,9 +147,9 @@ PACKERS: Mapping[str, Callable[[Sequence[Word]], Iterator[Touch]]] = {
 
 
 def members(archive: str) -> list[str] | None:
-    """The files that an archive holds and where its links lead, which alone may begin with a slash.
+    """Return the members of an archive and the targets of its links; only link targets may begin with a slash.
 
-    Empty for what is no archive, None where it is not known.
+    Empty if it is not an archive, None if the content is unknown.
     """
     import io
     import tarfile  # only for an archive that is unpacked under a rule
@@ -163,10 +163,10 @@ def members(archive: str) -> list[str] | None:
             with zipfile.ZipFile(io.BytesIO(data)) as opened:
                 found = [name.lstrip("/") for name in opened.namelist()]
                 if any(info.external_attr >> 16 & 0o170000 == 0o120000 for info in opened.infolist()):
-                    return None  # a link, whose end is in the content
+                    return None  # a link, whose target is in the content
             return found if len(found) <= _MOST_MEMBERS else None
         if not tarfile.is_tarfile(io.BytesIO(data)):
-            # Another kind of archive, or none; packed more than the bound allows, tar would say so as well.
+            # Another kind of archive, or none; if it were packed beyond the limit, tar would report it as well.
             return None if data.startswith(_PACKED) else []
         read = 0
         with tarfile.open(fileobj=io.BytesIO(data)) as tar:

@@ -1,7 +1,7 @@
-"""What a command would do to files, and what else it would run, from its operands and options.
+"""Determine what a command would do to files, and what else it would run, from its operands and options.
 
-`effects_table` has the usual programs; those with a language of their own are in `effects_own`. A program that is in
-neither says nothing. Where several readings are possible, the one that does more counts.
+`effects.table` has the usual programs; those with a language of their own are in `effects.programs`. For a program in
+neither nothing is known. If several interpretations are possible, the one that does more counts.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from agent_cli.permissions.effects.programs import OWN
 from agent_cli.permissions.effects.table import PROGRAMS, Program
 from agent_cli.permissions.shell.words import SimpleCommand, Word
 
-# What runs the program that its words name, and how many words come before that name.
+# Commands that run the program in their arguments, and the number of words before its name.
 _STARTERS: Mapping[tuple[str, ...], int] = {
     ("npx",): 1, ("bunx",): 1, ("uvx",): 1, ("pipx", "run"): 2, ("pnpm", "exec"): 2, ("pnpm", "dlx"): 2,
     ("yarn", "run"): 2, ("yarn", "exec"): 2, ("yarn", "dlx"): 2, ("yarn",): 1, ("pnpm",): 1, ("bun", "x"): 2,
@@ -26,7 +26,7 @@ _GNU = frozenset(("gsed", "gtar", "gcp", "gmv", "grm", "gln", "ginstall", "gtee"
 
 
 def effects_of(part: SimpleCommand) -> tuple[Touch, ...]:
-    """What a simple command touches; nothing for a program that is not known."""
+    """Return what a simple command touches; nothing for an unknown program."""
     if not part.words or part.words[0].why:
         return ()
     words = _started(part.words)
@@ -40,7 +40,7 @@ def effects_of(part: SimpleCommand) -> tuple[Touch, ...]:
 
 
 def is_known_program(part: SimpleCommand) -> bool:
-    """Whether it is known what the program of a command touches."""
+    """Return True if it is known what the program of a command touches."""
     return bool(part.words) and not part.words[0].why and _name(_started(part.words)) in PROGRAMS
 
 
@@ -50,18 +50,18 @@ def _name(words: Sequence[Word]) -> str:
 
 
 def _started(words: tuple[Word, ...]) -> tuple[Word, ...]:
-    """The command behind `npx`, `uv run`, `python -m` and the like; the words themselves for any other."""
+    """Return the command behind `npx`, `uv run`, `python -m` and the like; any other command unchanged."""
     texts = (os.path.basename(words[0].text), *(w.text for w in words[1:3]))
     size = _STARTERS.get(texts[:2]) or _STARTERS.get(texts[:1]) or 0
     rest = words[size:]
-    # Options of what starts it, as far as they have no value of their own.
+    # Skip options of the runner that have no value of their own.
     while size and rest and rest[0].text.startswith("-"):
         rest = rest[1:]
     return rest if size and rest and not rest[0].why else words
 
 
 def _from_input(touch: Touch, part: SimpleCommand) -> Touch:
-    """A patch or an archive that is read from a redirection is that file."""
+    """Resolve a patch or archive read from a redirection to that file."""
     files = [r for r in part.redirects if r.kind == "read"]
     if touch.kind not in ("names", "unpack") or touch.word.text != "-" or len(files) != 1 or files[0].why:
         return touch
@@ -94,7 +94,7 @@ def _operands(
                 yield Touch("tree" if kind == "move" else read, source)
                 if kind == "move":
                     yield Touch("remove", source)
-        # What is copied into a folder has its own name there.
+        # A file copied into a directory keeps its own name there.
         for place in target or into or [Word(".")]:
             if not REMOTE.match(place.text):
                 yield Touch("write", place)
@@ -102,7 +102,7 @@ def _operands(
                     path = source.text.strip("/")
                     name = path if whole else os.path.basename(path)
                     if name in ("", ".", "..") or source.text.endswith("/"):
-                        yield Touch("into", place)  # its content, under names that are not seen here
+                        yield Touch("into", place)  # its content, under unknown names
                     yield Touch("write", Word(os.path.join(place.text, name), source.why or place.why, source.pattern))
     elif kind == "first":
         yield from (Touch("write" if n == 0 else read, w) for n, w in enumerate(operands))

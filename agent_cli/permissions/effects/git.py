@@ -1,4 +1,4 @@
-"""What a call of git reads, writes or runs beside its repository, and what a patch writes."""
+"""Effects of git commands outside the repository: what they read, write or run, and what a patch writes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from agent_cli.permissions.git.keys import is_harmless_entry
 from agent_cli.permissions.shell.words import Word
 from agent_tools.fs.safe_read import read_regular
 
-# Options of one letter that have a value, also in the same word or behind others: what it is, by subcommand.
+# One-letter options with a value, also in the same word or a cluster, with their effect, by subcommand.
 _SHORT: Mapping[str, tuple[tuple[str, Literal["read", "write", "run"]], ...]] = {
     **dict.fromkeys(("format-patch", "archive", "bugreport", "diagnose", "mailsplit", "index-pack"), (("o", "write"),)),
     **dict.fromkeys(("tag", "notes"), (("F", "read"),)),
@@ -79,7 +79,7 @@ def git_effects(words: Sequence[Word]) -> Iterator[Touch]:
     elif sub == "grep" and "--no-index" in [w.text for w in rest]:
         yield from (Touch("tree", w) for w in operands[1:] or [Word(".")])
     elif sub == "diff" and len(operands) == 2:
-        # Of two files, one of them outside, it shows both.
+        # Given two files, one of them outside, it shows both.
         yield from (Touch("maybe", w) for w in operands if re.match(r"[/~]|\.\./", w.text))
     elif sub == "archive":
         yield from (Touch("tree", w) for w in operands[1:] or [Word(".")])
@@ -121,7 +121,7 @@ def _options_of_git(sub: str, rest: list[Word]) -> Iterator[Touch]:
 
 
 def _short(sub: str, word: Word, following: Word) -> Iterator[Touch]:
-    """What options of one letter say, which may stand in one word with others and with their value."""
+    """Yield effects of one-letter options, which may be in one word with others and with their value."""
     for letter, kind in _SHORT.get(sub, ()):
         match = re.match(rf"-[A-Za-z0-9]*?{letter}(.*)", word.text, re.DOTALL)
         if match is None:
@@ -133,17 +133,17 @@ def _short(sub: str, word: Word, following: Word) -> Iterator[Touch]:
 
 
 def _sets_harmless(word: Word) -> bool:
-    """Whether `-c` sets a key that changes nothing that matters."""
+    """Return True if `-c` sets a harmless key."""
     key, equals, value = word.text.partition("=")
     section, dot, name = key.rpartition(".")
     head, _, middle = section.partition(".")
-    # Only the first and the last piece of a key do not mind the case.
+    # Only the first and the last component of a key are case-insensitive.
     lower = f"{head.lower()}.{middle + '.' if middle else ''}{name.lower()}"
     return bool(dot) and not word.why and is_harmless_entry(lower, value if equals else None)
 
 
 def only_gets(words: Sequence[str]) -> bool:
-    """Whether `git config` with these words shows entries and sets none."""
+    """Return True if `git config` with these words shows entries and sets none."""
     if any(re.match(r"--(?:get|list)|-l$", w) for w in words) or words[:1] in (["get"], ["list"]):
         return True
     asked = [w for w in words if w not in ("--global", "--local", "--system", "--worktree", "--null", "-z", "--bool")]
@@ -151,7 +151,7 @@ def only_gets(words: Sequence[str]) -> bool:
 
 
 def files_of_patch(patch: str) -> list[str] | None:
-    """The files that a patch names; None where it cannot be read."""
+    """Return the files that a patch names; None if it cannot be read."""
     try:
         text = read_regular(patch, _MOST_PATCH).decode("utf-8", "surrogateescape")
     except (OSError, ValueError):
@@ -161,5 +161,5 @@ def files_of_patch(patch: str) -> list[str] | None:
     names += [n for pair in re.findall(r"^diff --git (\S+) (\S+)", text, re.MULTILINE) for n in pair]
     if any(n.startswith('"') for n in names):
         return None
-    # With any number of folders left out, as -p says.
+    # With any number of leading directories stripped, as by -p.
     return sorted({"/".join(n.split("/")[k:]) for n in names for k in range(n.count("/") + 1)})

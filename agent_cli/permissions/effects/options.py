@@ -1,4 +1,4 @@
-"""What a command touches, as a value, and the reading of options by a table."""
+"""A file or program touched by a command, as a value, and the parsing of options by a table."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ REMOTE = re.compile(r"(?:[\w.-]+@)?[\w.-]+::?(?!\\)|\w+://")
 
 
 class Touch(Value):
-    """One thing that a command does beside what its name says.
+    """One effect of a command beyond its own name.
 
-    kind: "read" a file, "tree" a folder with all below, "write", "into" a folder under any names, "remove", "run": what
-    it runs, sends or destroys because of the option or subcommand `word`, "names" and "unpack" where it writes files
-    that only a patch or an archive names, "link" for what a link leads to, or "maybe" for the value of an option that
-    is in no table, which may be a file. where: the folder that a link stands in, or that is unpacked into.
+    kind: "read" a file, "tree" a directory with everything below, "write", "into" a directory under any names,
+        "remove", "run": it runs, sends or destroys something because of the option or subcommand `word`, "names" and
+        "unpack" if it writes files that only a patch or an archive names, "link" for the target of a link, or "maybe"
+        for the value of an unlisted option, which may be a file.
+    where: directory of a link, or the one unpacked into.
     """
 
     kind: Literal["read", "tree", "write", "into", "remove", "run", "names", "unpack", "link", "maybe"]
@@ -28,20 +29,20 @@ class Touch(Value):
 
 
 def option_effects(found: Sequence[tuple[str, Role, Word]]) -> Iterator[Touch]:
-    """What options alone say."""
+    """Yield the effects of options alone."""
     for option, role, value in found:
         if role in ("run", "act"):
             yield Touch("run", Word(option))
-            # What is run is often read from a file, and rules may be about that.
+            # What is run is often read from a file, which rules may cover.
             yield from [Touch("read", value)] if role == "run" and value.text else []
         elif role in ("write", "into", "read", "maybe"):
             yield Touch(role, value)
 
 
 def scan(program: Program, words: Sequence[Word]) -> tuple[list[tuple[str, Role, Word]], list[Word]]:
-    """The options that a table lists, with their values, and the operands.
+    """Return the options of a table with their values, and the operands.
 
-    The value of an option that is not listed may be a file; where the table lists all harmless options, it is "run".
+    The value of an unlisted option may be a file; if the table lists all harmless options, the option counts as "run".
     """
     found: list[tuple[str, Role, Word]] = []
     operands: list[Word] = []
@@ -71,14 +72,14 @@ def scan(program: Program, words: Sequence[Word]) -> tuple[list[tuple[str, Role,
         elif option in program.roles and option == name:
             given = queue.pop(0)
         else:
-            # It may have a value or not, so the next word stays one of its own.
+            # It may or may not have a value, so the next word also counts as an operand.
             given = queue[0] if role != "maybe" or program.operands == "none" else Word("")
         found.append((option or name, role, given))
     return found, operands
 
 
 def _abbreviated(name: str, program: Program) -> str:
-    """The option that a shortened one means; of several the one that does most."""
+    """Return the option that an abbreviation means; of several the one that does most."""
     return next((long for long in program.long if len(name) > 2 and long.startswith(name)), "")
 
 
@@ -97,6 +98,6 @@ def _cluster(program: Program, word: Word, queue: list[Word]) -> Iterator[tuple[
             )
             return
         else:
-            # Letters behind it are options, or its value; where there are none, the next word may be that.
+            # Letters after it are options or its value; if there are none, the next word may be the value.
             later = queue[0] if queue and program.operands == "none" else Word("")
             yield option, role, word.but(text=letters) if letters else later

@@ -1,6 +1,6 @@
-"""What programs with a language of their own touch: sed, awk, dd, find, curl, wget, patch, ruff.
+"""Effects of programs with a language of their own: sed, awk, dd, find, curl, wget, patch, ruff.
 
-What tools that build, test and transform touch where a table of options is not enough.
+Also of build, test and conversion tools for which a table of options is not enough.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from agent_cli.permissions.effects.options import Touch, option_effects, scan
 from agent_cli.permissions.effects.table import PROGRAMS, Program
 from agent_cli.permissions.shell.words import Word
 
-# Values of variables of make that are words or paths, which no shell reads otherwise.
+# Values of make variables that are plain words or paths, with no meaning to a shell.
 _PLAIN_VALUE = re.compile(r"[\w.,:/+=@%-]*")
 _MAKES_OWN = frozenset(("SHELL", "MAKE", "MAKEFLAGS", "MAKEFILES", "GNUMAKEFLAGS", "MFLAGS", "MAKESHELL", "COMSPEC"))
 _LINKER = re.compile(r"-[sw]|-X(?:=.*)?|-buildid=.*|'?\w[\w./-]*=[^`]*")
@@ -34,7 +34,7 @@ def _make(words: Sequence[Word]) -> Iterator[Touch]:
 
 
 def _go(words: Sequence[Word]) -> Iterator[Touch]:
-    # With one dash or two, options are the same.
+    # Options are the same with one dash or two.
     found, operands = scan(PROGRAMS["go"], [_one_dash(w) for w in words])
     yield from option_effects(found)
     for option, _, value in found:
@@ -117,7 +117,7 @@ def _pandoc(words: Sequence[Word]) -> Iterator[Touch]:
 def _pip(words: Sequence[Word]) -> Iterator[Touch]:
     found, operands = scan(PROGRAMS["pip"], words)
     yield from option_effects(found)
-    # What is installed runs, so where it comes from counts.
+    # Installed packages run code, so their source counts.
     yield from (Touch("maybe", w) for w in operands[1:])
     yield from (Touch("maybe", value) for option, _, value in found if option in ("-e", "--editable", "-r"))
     if [w.text for w in operands[:1]] == ["config"] and {"set", "unset", "edit"} & {w.text for w in operands[1:2]}:
@@ -125,7 +125,7 @@ def _pip(words: Sequence[Word]) -> Iterator[Touch]:
 
 
 def _in_place(words: Sequence[Word]) -> Iterator[Touch]:
-    """perl and ruby, which edit files with -i."""
+    """Yield the effects of perl and ruby, which edit files with -i."""
     operands = [w for w in words if not w.text.startswith("-")]
     edits = any(re.match(r"-[a-zA-Z0-9]*i", w.text) for w in words)
     yield from (Touch("read", w) for w in operands)
@@ -144,7 +144,7 @@ _SHORT_SED = re.compile(
     r"(?:[pdDgGhHxnNqQ=lF]|s(?P<s>[/|#,@:;!%_])(?:(?!(?P=s))[^\\\n]|\\.)*(?P=s)(?:(?!(?P=s))[^\\\n]|\\.)*(?P=s)[gpiIM0-9]*"
     r"|y(?P<y>[/|#,@])(?:(?!(?P=y))[^\\\n]|\\.)*(?P=y)(?:(?!(?P=y))[^\\\n]|\\.)*(?P=y)|[aic]\\?\s?[^\n]*)?\s*"
 )
-# A pipe, or `>` behind the first print. Strings are not told apart, as a regular expression may have quotes in it.
+# A pipe, or `>` after the first print. Strings are not recognized, as a regular expression may contain quotes.
 _AWK_ACTS = re.compile(r"\||print.*>(?!=)", re.DOTALL)
 _AWK_WORDS = re.compile(r"\bsystem\b|\bgetline\b|@|\bclose\s*\(|\bfflush\b|\bARG[VC]\b|\bPROCINFO\b")
 
@@ -153,8 +153,8 @@ def _sed(words: Sequence[Word]) -> Iterator[Touch]:
     table = Program("none", run="-f --file", value="-e --expression -l --line-length", write="", act="")
     in_place = any(re.match(r"-[nErsuz]*i|--i", w.text) for w in words)
     if any(re.match(r"(?:-[nErsuz]*i|--i[a-z-]*=).*[/*]", w.text) for w in words):
-        yield Touch("run", Word("-i"))  # the copy of a file goes to where its suffix says
-    # The value of -i stands in the same word, and is no cluster.
+        yield Touch("run", Word("-i"))  # the suffix decides where the backup goes
+    # The value of -i is in the same word, so it is no cluster.
     kept = [w.but(text="-n") if re.match(r"-[nErsuz]*i", w.text) else w for w in words]
     found, operands = scan(table, kept)
     scripts = [value for option, _, value in found if option in ("-e", "--expression")]
@@ -173,7 +173,7 @@ def _sed(words: Sequence[Word]) -> Iterator[Touch]:
 
 
 def _plain_sed(script: str) -> bool:
-    """Whether a script of sed only edits: no `w`, `r` or `e`, as a command or behind `s`."""
+    """Return True if a sed script only edits: no `w`, `r` or `e`, as a command or flag of `s`."""
     at = 0
     while at < len(script):
         match = _SHORT_SED.match(script, at)
@@ -201,7 +201,7 @@ def _awk(words: Sequence[Word]) -> Iterator[Touch]:
 
 
 def awk_acts(script: str) -> bool:
-    """Whether a script of awk may write, run or read something else than its operands."""
+    """Return True if an awk script may write, run, or read something other than its operands."""
     return bool(_AWK_WORDS.search(script) or _AWK_ACTS.search(script.replace("||", " ")))
 
 
@@ -214,7 +214,7 @@ def _rg(words: Sequence[Word]) -> Iterator[Touch]:
 
 
 def _search(program: Program, words: Sequence[Word], recursive: str) -> Iterator[Touch]:
-    """A search with options that are not among those of a program that only reads."""
+    """Yield the effects of a search whose options are not all read-only."""
     found, operands = scan(program, words)
     yield from option_effects(found)
     names = {option for option, _, _ in found}
@@ -230,7 +230,7 @@ def _ln(words: Sequence[Word]) -> Iterator[Touch]:
     into = [value for option, role, value in found if role == "into"]
     sources = operands if into or len(operands) < 2 else operands[:-1]
     target = into[0] if into else operands[-1] if len(operands) > 1 else Word(".")
-    # What a symbolic link says is read from the folder that it is in.
+    # The target of a symbolic link is relative to the directory of the link.
     relative = Word(".") if not names & {"-s", "--symbolic"} or names & {"-r", "--relative"} else target
     yield Touch("write", target)
     for source in sources:

@@ -1,6 +1,6 @@
-"""What usual programs do with their operands and options: which they read, write, remove or run.
+"""Table of common programs: what their operands and options read, write, remove or run.
 
-An allow rule for a program says nothing about these; see `command_effects`.
+An allow rule for a program does not cover these effects; see `effects.command`.
 """
 
 from __future__ import annotations
@@ -9,20 +9,24 @@ from functools import cached_property
 from typing import Literal
 
 # copy: the last is written, the others are read. move: they are removed, too. first: the first is written, the others
-# are read. second: the second is written, the first is read. skip: the first is no file, the others are written.
+# are read. second: the second is written, the first is read. skip: the first is not a file, the others are written.
 Operands = Literal["none", "read", "write", "remove", "copy", "move", "first", "second", "skip", "rewrite"]
 Role = Literal["write", "read", "run", "act", "into", "value", "flag", "maybe"]
 
 
 class Program:
-    """What one program does, by the names of its options, with dashes and separated by blanks.
+    """Effects of one program, by option names, with dashes and separated by blanks.
 
-    write, read: the value is a file. run: the value is a program, or says what to run or to send elsewhere. act: the
-    option alone is more than the rule for the program allows. into: the value is the folder that is written. value:
-    any other value. tree: with these options, or always for "*", what is read is read with all below. here: without
-    `into` files come to be in the working directory. flags: harmless options without a value; where they are listed,
-    any option that is in no list counts as one that runs something. most: behind so many operands nothing is an
-    option of this program. whole: with these options a copy has the whole path of what is copied, not its name alone.
+    write, read: the value is a file.
+    run: the value is a program, or decides what is run or sent elsewhere.
+    act: the option alone exceeds what a rule for the program allows.
+    into: the value is the directory that is written.
+    value: any other value.
+    tree: with these options, or always for "*", directories are read recursively.
+    here: without `into`, files are created in the working directory.
+    flags: harmless options without a value; if listed, every unlisted option counts as one that runs something.
+    most: after this many operands, options are no longer those of this program.
+    whole: with these options a copy keeps the whole path of its source, not only its name.
     """
 
     def __init__(
@@ -46,7 +50,7 @@ class Program:
 
     @cached_property
     def long(self) -> tuple[str, ...]:
-        """The names with two dashes, the most dangerous first."""
+        """Long option names, the most dangerous first."""
         order = ("run", "act", "write", "into", "read", "value", "flag")
         return tuple(sorted((n for n in self.roles if n.startswith("--")), key=lambda n: order.index(self.roles[n])))
 
@@ -92,7 +96,7 @@ PROGRAMS: dict[str, Program] = {
     "chown": Program("skip", read="--reference", value="--from"),
     "chgrp": Program("skip", read="--reference"),
     "dos2unix": Program("rewrite", write="-n --newfile"), "unix2dos": Program("rewrite", write="-n --newfile"),
-    # Editors write what they are given, and run what they are told to.
+    # Editors write their operands and run commands from their options.
     "ed": Program("rewrite"), "vim": _EDITOR, "vi": _EDITOR, "view": _EDITOR, "nvim": _EDITOR, "ex": _EDITOR,
     "emacs": Program("rewrite", run="--eval --execute -l --load -f --funcall --script -x"),
     "nano": Program("rewrite", into="-C --backupdir", run="-f --rcfile -s --speller"),
@@ -252,7 +256,7 @@ PROGRAMS: dict[str, Program] = {
     "diff": Program("none", read="--from-file --to-file -X --exclude-from"),
 }  # fmt: skip
 PROGRAMS |= {"pip3": PROGRAMS["pip"], "grep": PROGRAMS["grep"], "egrep": PROGRAMS["grep"], "fgrep": PROGRAMS["grep"]}
-# Options of git that run, read or write something else, wherever they stand.
+# Options of git that run, read or write something else, with any subcommand.
 GIT_RUNS = frozenset(
     "--ext-diff --exec --exec-path --upload-pack --receive-pack --open-files-in-pager --extcmd --config --config-env "
     "--no-index --git-dir --work-tree --template --tool --gpg-sign-program --separate-git-dir --smtp-server "

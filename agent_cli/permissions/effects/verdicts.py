@@ -1,7 +1,7 @@
-"""The verdicts about what the programs of a command line do to files, whatever rule allows the programs.
+"""Verdicts on the file effects of programs in a command line, independent of the rules that allow the programs.
 
-A rule for a program says nothing about files that rules deny, that are protected, or that lie outside the workspace,
-nor about options that run something else; unless it names them itself.
+A rule for a program does not cover files that rules deny, that are protected or outside the workspace, nor options that
+run something else, unless it names them.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _NOWHERE = re.compile(r"-|/dev/(?:null|std(?:out|err|in)|fd/\d\d?|tty)?")
 _MOST_BELOW = 10_000
 # Protected names that do not begin with a dot.
 _STEERING = frozenset(("jenkinsfile", "azure-pipelines.yml", "bitbucket-pipelines.yml", "head", "config"))
-# What is done to a folder is done to all below it.
+# Programs for which an operation on a directory applies to everything below it.
 _WHOLE = frozenset(
     "git mv chmod chown chgrp ruff black isort prettier eslint yapf autopep8 autoflake pyupgrade gofmt rustfmt "
     "npx bunx uvx pnpm yarn uv poetry python python3".split()
@@ -42,17 +42,17 @@ _WHOLE = frozenset(
 
 
 class EffectFinding(Value):
-    """A verdict about an effect, and the words by which a rule would name it."""
+    """A verdict on an effect, and the word by which a rule would name it."""
 
     verdict: Verdict
     named: str
 
 
 class EffectVerdicts:
-    """Judges what the parts of one command line touch."""
+    """Evaluates what the parts of one command line touch."""
 
     def __init__(self, matcher: Matcher, around: CommandContext, reads: CommandReads, *, alone: bool) -> None:
-        """`alone`: no other command runs before or beside the one that is judged."""
+        """alone: no other command runs before or next to the one evaluated."""
         self._matcher = matcher
         self._around = around
         self._reads = reads
@@ -64,20 +64,20 @@ class EffectVerdicts:
         self._hidden = [*self._kept, *matcher.patterns(("deny",), lambda r: r.covers("read"))] if denying else []
 
     def of(self, part: SimpleCommand) -> list[EffectFinding]:
-        """What is denied, or needs a question; nothing for the rest."""
+        """Return findings for effects that are denied or need approval."""
         found = [f for touch in effects_of(part) for f in self._about(part, touch) if f.verdict.level]
         if self._unread and not self._followed(part):
             found += self._names_unread(part)
         return found
 
     def _followed(self, part: SimpleCommand) -> bool:
-        """Whether it is known which files a command reads."""
+        """Return True if it is known which files a command reads."""
         if part.program in READERS:
             return self._reads.knows(part)
         return is_known_program(part) or part.program in BUILTINS
 
     def _names_unread(self, part: SimpleCommand) -> Iterator[EffectFinding]:
-        """Files that rules deny to be read, among the words of a program of which nothing is known."""
+        """Yield findings for unreadable files among the words of an unknown program."""
         for word in part.words[1:]:
             named = re.split(r"[=@:]", word.text)[-1]
             if word.why or not named:
@@ -107,7 +107,7 @@ class EffectVerdicts:
                 yield from (EffectFinding(v, word.text) for v in self._path(part, touch, path))
 
     def _somewhere(self, part: SimpleCommand, touch: Touch) -> Iterator[EffectFinding]:
-        """About a file in a directory that is not known: it may be any file that ends so."""
+        """Yield findings for a file in an unknown directory, which may be any file with that ending."""
         name = touch.word.text
         if touch.kind not in ("read", "tree", "maybe"):
             why = f"changes {name} in a directory that is not known"
@@ -118,20 +118,20 @@ class EffectVerdicts:
             yield EffectFinding(Verdict(part.text, Level.ASK, why, self._unread, by, final=True), name)
 
     def _paths(self, part: SimpleCommand, word: Word) -> Iterator[str]:
-        """What a word stands for, wherever the part may run."""
+        """Yield the paths a word stands for, in every directory where the part may run."""
         if part.cwds is None and not word.text.startswith("/"):
             return
         for cwd in part.cwds or ("/",):
             whole = os.path.join(cwd, word.text)
             found = (pattern_matches(cwd, word.text) or []) if word.pattern else []
-            # Everything in a folder is the folder; what fits later may be more than fits now.
+            # dir/* stands for the directory itself; more files may match later than now.
             yield from dict.fromkeys((os.path.dirname(whole) if re.search(r"/\.?\*$", whole) else whole, *found))  # noqa: PTH120
 
     def _path(self, part: SimpleCommand, touch: Touch, path: str) -> Iterator[Verdict]:
         kind, text = touch.kind, part.text
         if kind in ("read", "tree"):
             if part.program in READERS and self._reads.knows(part):
-                # Judged as a program that only reads; but a rule for it says nothing about a file of secrets.
+                # Evaluated as a read-only program; but a rule for it does not cover files with secrets.
                 if kind == "read":
                     found = decide_path(self._matcher, self._around.workspace, Effect("read", os.path.realpath(path)))
                     yield from [found.but(text=text, reason=f"{found.reason}: {path}")] if found.final else []
@@ -141,7 +141,7 @@ class EffectVerdicts:
                 if verdict.level is Level.DENY or verdict.final or self._leaks(part, path):
                     yield verdict
             return
-        # A removal takes the name, not what a link leads to.
+        # Removing a link removes its name, not its target.
         if kind in ("link", "maybe"):
             yield from self._aside(part, touch, path)
             return
@@ -169,7 +169,7 @@ class EffectVerdicts:
             yield held_by.but(text=text, reason=f"{held_by.reason}: {below}")
 
     def _into(self, part: SimpleCommand, folder: str) -> Iterator[Verdict]:
-        """A folder into which files are written whose names are not known."""
+        """Yield verdicts on a directory into which files with unknown names are written."""
         if self._holds_start_files(folder):
             why = f"writes files whose names are not known into {folder}, which holds protected files"
             yield Verdict(part.text, Level.ASK, why, final=True)
@@ -188,7 +188,7 @@ class EffectVerdicts:
         return bool(home) and holds_protected(Path(folder), Path(os.path.realpath(home)))
 
     def _aside(self, part: SimpleCommand, touch: Touch, path: str) -> Iterator[Verdict]:
-        """What a link leads to, or a file that an option may name, which may be written or read later."""
+        """Yield verdicts on the target of a link, or a file an option may name, which may be used later."""
         if touch.kind == "link":
             folder = os.path.join(path.removesuffix(touch.word.text), touch.where.text)
             if not os.path.isdir(folder):  # noqa: PTH112
@@ -213,21 +213,21 @@ class EffectVerdicts:
             yield Verdict(part.text, Level.ASK, f"{how} {at}, which holds {below}", final=True)
 
     def _unpacked(self, part: SimpleCommand, touch: Touch) -> Iterator[EffectFinding]:
-        """The files that an archive would write."""
+        """Yield findings for the files that an archive would write."""
         archive, into = touch.word, touch.where
         if into.why or part.cwds is None:
-            return  # judged as a folder
+            return  # evaluated as a directory
         for cwd in part.cwds or ("/",):
             unknown = archive.why or archive.pattern or archive.text == "-"
             place = os.path.join(cwd, archive.text)
             if not unknown and self._alone and not os.path.lexists(place):
-                continue  # there is nothing to unpack
+                continue  # nothing to unpack
             names = None if unknown else members(place)
             if names is None:
                 why = "unpacks files whose names are not known"
                 yield EffectFinding(Verdict(part.text, Level.ASK, why, final=self._denies), archive.text)
             for name in names or ():
-                # With any number of folders left out, as --strip-components says.
+                # With any number of leading directories stripped, as by --strip-components.
                 pieces = name.rstrip("/").split("/")
                 tails = ["/".join(pieces[n:]) for n in range(1 if name.startswith("/") else len(pieces))]
                 for tail in tails if _may_matter(pieces) or self._kept else ():
@@ -238,11 +238,11 @@ class EffectVerdicts:
                     yield from (f for f in found if f.verdict.level)
 
     def _leaks(self, part: SimpleCommand, path: str) -> bool:
-        """Whether what is read is sent away, or shown although it may hold keys."""
+        """Return True if the content is sent away, or shown although it may contain keys."""
         return secret(Path(os.path.realpath(path))) or part.program in ("curl", "wget", "scp", "rsync", "sftp")
 
     def _held(self, path: str) -> str:
-        """What would be gone with a folder that is removed."""
+        """Return which important directory would be removed with this one; "" for none."""
         around = self._around
         places = ((str(around.workspace.root), "the workspace"), (str(around.workspace.cwd), "the working directory"),
                   (os.path.realpath(around.home or "/"), "the home folder"))  # fmt: skip
@@ -252,7 +252,7 @@ class EffectVerdicts:
         return ""
 
     def _below(self, folder: str, kept: Sequence[re.Pattern[str]] | None = None) -> str:
-        """A file below a folder that rules keep from being written; "" where none is seen."""
+        """Return a file below a directory that rules protect from writes; "" if none is found."""
         kept = self._kept if kept is None else kept
         if not os.path.isdir(folder) or os.path.islink(folder):  # noqa: PTH112, PTH114
             return ""
@@ -260,7 +260,7 @@ class EffectVerdicts:
         return next((p for p in islice(every, _MOST_BELOW) if any(k.match(p) for k in kept)), "")
 
     def _named(self, part: SimpleCommand, word: Word) -> Iterator[EffectFinding]:
-        """The files that a patch would write."""
+        """Yield findings for the files that a patch would write."""
         unknown = word.why or word.pattern or word.text == "-" or part.cwds is None
         for cwd in part.cwds or ("/",):
             names = None if unknown else files_of_patch(os.path.join(cwd, word.text))
@@ -277,11 +277,11 @@ class EffectVerdicts:
 
 
 def _may_be_path(word: Word) -> bool:
-    """Whether the value of an option looks like a file that matters: elsewhere, or with a name of its own."""
+    """Return True if an option value looks like a relevant file: elsewhere, hidden, or named like a secret."""
     text = word.text
     return not REMOTE.match(text) and bool(re.search(r"/|^[.~]", text) or secret(Path(text)))
 
 
 def _may_matter(pieces: list[str]) -> bool:
-    """Whether a name leads up, or any of it might be protected."""
+    """Return True if a name leads up, or any component might be protected."""
     return any(p in ("", "..") or p.startswith(".") or p.casefold() in _STEERING for p in pieces)

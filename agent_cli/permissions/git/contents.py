@@ -1,7 +1,7 @@
-"""Whose content a call of git would print that only reads: a diff, a log with patches, a search, an object.
+"""Determine whose content a read-only git command would print: a diff, a log with patches, a search, an object.
 
-A call that prints many files is asked for their names first, by the same words with other output (`Names`); what cannot
-be asked that way is said to be unknown, and needs a question.
+For a command that prints many files, git is asked for their names first, with the same words but other output
+(`GitNames`); if that is impossible, the files are unknown and the command needs approval.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from agent_cli.permissions.git.reads import GitCall
 from agent_tools.process.guarded_git import GitError, GitRun
 from agent_tools.record import Value
 
-# These make a log print patches, or may.
+# Options that make a log print patches, at least sometimes.
 _PATCH = frozenset(
     "-p -u -U -c -m -L -W --patch --unified --patch-with-stat --cc --binary --word-diff --word-diff-regex --check "
     "--color-words --function-context".split()
 )
-# With one of these and none of the above a diff prints names and numbers.
+# With one of these and none of the above, a diff prints only names and numbers.
 _SUMMARY = frozenset(
     "-s -q --no-patch --name-only --name-status --stat --shortstat --numstat --raw --summary --dirstat "
     "--compact-summary --quiet".split()
 )
-# Left out where names are asked for: other forms of output, and what would put marks around names.
+# Dropped when asking for names: other output formats, and decorations around names.
 _OUTPUT = _PATCH - {"-c", "-m", "--cc"} | _SUMMARY | frozenset(
     "-z --graph --exit-code --color --no-color --color-moved --relative --format --pretty --oneline --null "
     "--show-signature --no-ext-diff --no-textconv -M --find-renames -C --find-copies -B --ignore-submodules "
@@ -36,20 +36,20 @@ _ONLY_NAMES = ("--name-only", "-z", "--no-color")
 
 
 class GitNames(Value):
-    """Words of a git call that prints names, each ended by NUL. before: may stand before a name, with a colon."""
+    """Words of a git command that prints names, ended by NUL. before: may precede a name, with a colon."""
 
     words: tuple[str, ...]
     before: tuple[str, ...] = ()
 
 
 class Objects(Value):
-    """Operands that may be objects: content without a name where they are files, or a name behind a colon."""
+    """Operands that may be objects: content without a name if they are blobs, or a name after a colon."""
 
     operands: tuple[str, ...]
 
 
 def printed(call: GitCall) -> Iterator[GitNames | Objects]:
-    """What has to be asked to know whose content a call prints beside that of paths that it names."""
+    """Yield the queries for whose content a command prints apart from the paths that it names."""
     names = {name for name, _ in call.read.options}
     match call.name:
         case "status":
@@ -92,7 +92,7 @@ def _patches(call: GitCall, names: set[str]) -> Iterator[GitNames]:
         return
     options = [call.spelled(*option) for option in call.read.options if option[0] not in _OUTPUT]
     own = [] if call.name == "diff" or call.name == "stash show" else ["--format="]
-    # A file that was renamed is printed under both of its names.
+    # A renamed file is printed under both names.
     renames = [] if "--follow" in names else ["--no-renames"]
     after = () if call.paths is None else ("--", *call.paths)
     yield GitNames(
@@ -103,7 +103,7 @@ def _patches(call: GitCall, names: set[str]) -> Iterator[GitNames]:
 def printed_files(
     git: GitRun, root: Path, cwd: Path, wanted: Iterable[GitNames | Objects], seconds: float
 ) -> list[str]:
-    """The files whose content a call would print, from the root. Raises GitError where that is not known."""
+    """Return the files whose content a command would print, relative to the root. Raises GitError if unknown."""
     until = time.monotonic() + seconds
     found: dict[str, None] = {}
     for one in wanted:
@@ -120,7 +120,7 @@ def printed_files(
 
 
 def _objects(git: GitRun, root: Path, cwd: Path, operands: tuple[str, ...], seconds: float) -> Iterator[str]:
-    """The names behind colons; an operand that is a file's content without a name raises GitError."""
+    """Yield the names after colons; raises GitError for an operand that is content without a name."""
     bare = [o for o in operands if ":" not in o and ".." not in o and not o.startswith("^")]
     for operand in operands:
         _, colon, name = operand.partition(":")

@@ -1,13 +1,13 @@
-"""Which keys of a repository's git configuration are harmless: with any value of theirs, reading starts nothing.
+"""Harmless keys of a repository's git configuration: whatever their value, read-only commands start nothing.
 
-A key that is not listed counts as one that may start a program, contact somebody or lead elsewhere.
+An unlisted key counts as one that may start a program, contact a host or lead elsewhere.
 """
 
 from __future__ import annotations
 
 import re
 
-# Keys of two parts, by section.
+# Keys of two components, by section.
 _PLAIN = {
     "core": "repositoryformatversion filemode logallrefupdates ignorecase precomposeunicode symlinks autocrlf safecrlf "
     "eol quotepath abbrev compression loosecompression bigfilethreshold sharedrepository untrackedcache preloadindex "
@@ -56,7 +56,7 @@ _PLAIN = {
     "http": "postbuffer",
 }
 _HARMLESS = frozenset(f"{section}.{name}" for section, names in _PLAIN.items() for name in names.split())
-# Keys of three parts; what stands between the dots may be anything.
+# Keys of three components, with any subsection.
 _NAMED = {
     "remote": "fetch push tagopt mirror prune prunetags skipdefaultupdate skipfetchall promisor partialclonefilter "
     "gh-resolved",
@@ -69,12 +69,12 @@ _NAMED_KEYS = frozenset(f"{section}..{name}" for section, names in _NAMED.items(
 _COLOURS = re.compile(
     r"color\.(branch|diff|status|grep|interactive|decorate|advice|push|remote)\.[a-z-]+|advice\.[a-z]+"
 )
-# Expressions are compiled when one is needed: that takes longer than all else of opening a repository.
+# Compiled when needed: compiling takes longer than everything else about opening a repository.
 _ADDRESSES = frozenset((("remote", "url"), ("remote", "pushurl"), ("branch", "remote"), ("branch", "pushremote")))
 _SWITCH = frozenset((None, "", "true", "false", "yes", "no", "on", "off", "0", "1"))
-# `ext::sh -c ...`, or any other helper that git would start for an address.
+# `ext::sh -c ...`, or any other helper that git would start for a URL.
 _HELPER = r"[A-Za-z0-9+.-]*::"
-# What is started only by commands that are no reads, or never where the settings of `guarded_git` hold.
+# Keys that only matter to commands that are not read-only, or are disabled by the settings of `guarded_git`.
 _NEVER_IN_READS = (
     r"core\.(fsmonitor|hookspath|pager|editor|sshcommand|askpass|gitproxy|attributesfile|alternaterefscommand)"
     r"|(pager|alias|gpg|credential|sequence|man|browser|web|sendemail|http|https|url|mergetool|difftool|guitool|trailer"
@@ -86,11 +86,11 @@ _NEVER_IN_READS = (
 
 
 def is_harmless_entry(key: str, value: str | None) -> bool:
-    """Whether an entry changes nothing that matters. key: as git lists it, in lower case but for its middle part."""
+    """Return True if an entry is harmless. key: as listed by git, in lower case except for its subsection."""
     section, _, rest = key.partition(".")
     _, dot, name = rest.rpartition(".")
     if not dot:
-        if key == "core.fsmonitor":  # a switch means the monitor of git's own, which is switched off
+        if key == "core.fsmonitor":  # a boolean means git's own monitor, which is disabled
             return value in _SWITCH
         if key == "core.bare":
             return value in ("false", "no", "off", "0")
@@ -103,5 +103,5 @@ def is_harmless_entry(key: str, value: str | None) -> bool:
 
 
 def may_start_in_reads(key: str) -> bool:
-    """Whether a hardened read may still start what an entry that is not harmless names, or be led elsewhere by it."""
+    """Return True if a hardened read may still start a program or be redirected by an entry that is not harmless."""
     return re.fullmatch(_NEVER_IN_READS, key, re.DOTALL) is None

@@ -1,7 +1,7 @@
-"""Calls of git that only read, by subcommand, each with a list of the options it may have.
+"""Read-only git commands, by subcommand, each with its allowed options.
 
 They run hardened (`guarded_git.hardening`): no pager, hooks or monitors, no optional locks, no other repository. What a
-repository's own configuration could still start (text conversion, filters) is looked for by `git_use`.
+repository's own configuration could still start (text conversion, filters) is checked by `git.use`.
 """
 
 from __future__ import annotations
@@ -89,20 +89,23 @@ _NESTED = {
     ("config", "--get"): Options(),
     ("config", "--get-all"): Options(),
 }
-# What makes `git branch` and `git tag` list, where a name would make a branch or tag.
+# Options with which `git branch` and `git tag` list; otherwise a name would create a branch or tag.
 _LISTING = frozenset("--list -l --contains --no-contains --merged --no-merged --points-at".split())
 _NO_OPERANDS = frozenset(("remote", "count-objects"))
-# These show what is in files; the others only names, and nothing of what is outside of the repository.
+# Subcommands that show file content; the others show only names, and nothing outside the repository.
 _CONTENT = frozenset("log show diff blame grep cat-file stash reflog".split())
-# In front of these a pattern may only become more of what is there already.
+# Subcommands for which a glob among the operands can only add more operands.
 _MANY = frozenset("status log show diff rev-list shortlog ls-files ls-tree blame grep check-ignore".split())
 
 
 class GitCall(Value):
-    """A call of git that only reads. name: the subcommand, of two words for some; words: what stands behind it.
+    """A read-only git command.
 
-    globals: options before it. revisions: operands before `--`, the pattern of a search left out, which may be paths
-    too; paths: those behind it, None where there is none.
+    name: the subcommand, of two words for some.
+    globals: options before it.
+    words: arguments after it.
+    revisions: operands before `--`, without a search pattern; they may be paths too.
+    paths: operands after `--`; None without `--`.
     """
 
     name: str
@@ -113,17 +116,17 @@ class GitCall(Value):
 
     @property
     def paths(self) -> tuple[str, ...] | None:
-        """The operands behind `--`."""
+        """Operands after `--`; None without `--`."""
         return self.words[self.words.index("--") + 1 :] if "--" in self.words else None
 
     @property
     def revisions(self) -> tuple[str, ...]:
-        """The operands before it."""
+        """Operands before `--`."""
         found = self.read.operands[: len(self.read.operands) - len(self.paths or ())]
         return found[1:] if self.name == "grep" and "-e" not in {name for name, _ in self.read.options} else found
 
     def spelled(self, name: str, value: str) -> str:
-        """An option with its value as one word."""
+        """Return an option with its value as one word."""
         if name == "-number":
             return f"-{value}"
         if not name.startswith("--"):
@@ -132,7 +135,7 @@ class GitCall(Value):
 
 
 def git_call(words: tuple[str, ...]) -> GitCall | str:
-    """A call of git, if its subcommand and options are known; else why not."""
+    """Parse a git command if its subcommand and options are known; else return why not."""
     queue = list(words)
     before = []
     while queue and queue[0] in ("--no-pager", "-P", "--no-optional-locks", "--literal-pathspecs"):
@@ -141,7 +144,7 @@ def git_call(words: tuple[str, ...]) -> GitCall | str:
         return f"the option {queue[0]}" if queue else "git without a subcommand"
     name = queue.pop(0)
     if name == "config" and only_gets(queue[:1]) and len(queue) == 1:
-        queue.insert(0, "--get")  # a key alone asks for its value
+        queue.insert(0, "--get")  # a lone key asks for its value
     options = _NESTED.get((name, queue[0])) if queue else None
     if options is not None:
         name = f"{name} {queue.pop(0)}"
@@ -159,7 +162,7 @@ def git_call(words: tuple[str, ...]) -> GitCall | str:
 
 
 def git_reads(words: tuple[str, ...], patterns: Collection[str] = ()) -> tuple[str, ...] | str:
-    """The paths that a git call names, if it only reads; else why not. patterns: see `reading.readings`."""
+    """Return the paths that a git command names if it only reads; else why not. patterns: see `reads_of`."""
     if tuple(w for w in words if w not in ("--no-pager", "-P")) in (("--version",), ("version",)):
         return ()
     call = git_call(words)
@@ -187,7 +190,7 @@ def git_reads(words: tuple[str, ...], patterns: Collection[str] = ()) -> tuple[s
 
 
 def enters_submodules(words: tuple[str, ...]) -> bool:
-    """Whether a call of git, one that only reads, looks at the files of submodules by starting git in them."""
+    """Return True if a read-only git command inspects the files of submodules by starting git in them."""
     names = [word for word in words if word in ("status", "diff")]
     if not names or (names[0] == "diff" and {"--cached", "--staged"} & set(words)):
         return False

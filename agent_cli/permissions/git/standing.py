@@ -1,8 +1,8 @@
-"""What stands in a repository's git folder that may start a program or lead git elsewhere, found before git is used.
+"""Inspect a repository's git directory, before git is used, for anything that may start a program or lead elsewhere.
 
-Configuration is parsed by git itself, from bytes that were read here, with no repository and no other configuration in
-reach; only lines in the one form that git writes, which cannot be read in two ways, need no git. Every key has to be on
-a list of harmless ones: a key that nobody thought of makes a repository one that has to be trusted first.
+Configuration is parsed by git itself, from bytes read here, without access to a repository or other configuration; only
+lines in the unambiguous form that git writes are parsed here. Every key must be listed as harmless; a repository with
+an unknown key has to be trusted first.
 """
 
 from __future__ import annotations
@@ -28,14 +28,16 @@ Entry = tuple[str, str | None]
 
 
 class NotParsedError(Exception):
-    """A configuration could not be parsed; the text says why."""
+    """A configuration could not be parsed; the message says why."""
 
 
 class GitStanding(Value):
-    """What was found at a root. checkout: None where there is no repository that git could use.
+    """Findings about a repository.
 
-    entries: the keys that are not harmless, with their values. odd: what else may lead elsewhere, a phrase each. hooks:
-    the names of hooks that git would run.
+    checkout: None without a repository that git could use.
+    entries: configuration entries that are not harmless.
+    odd: other things that may lead elsewhere, a phrase each.
+    hooks: names of hooks that git would run.
     """
 
     checkout: Checkout | None = None
@@ -45,12 +47,12 @@ class GitStanding(Value):
 
     @property
     def brings(self) -> tuple[str, ...]:
-        """All that has to be trusted before git is used here, a phrase each; () for a plain repository."""
+        """Everything that has to be trusted before git is used here, a phrase each; () for a plain repository."""
         return tuple(dict.fromkeys([*(_phrase(entry) for entry in self.entries), *self.odd]))
 
 
 def look_at_repository(root: Path) -> GitStanding:
-    """Look at the repository whose work tree is `root`. No program of it is run, nothing outside is opened for it."""
+    """Inspect the repository with work tree `root`. Runs none of its programs and opens nothing outside."""
     dot = root / ".git"
     try:
         state = os.lstat(dot)
@@ -91,13 +93,13 @@ def look_at_repository(root: Path) -> GitStanding:
 
 
 def git_folders(root: Path) -> list[Path]:
-    """The common git folder of the repository at `root`, then its own where that is another; [] where there is none."""
+    """Return the common git directory of the repository at `root`, then its own if different; [] without one."""
     checkout = look_at_folders(root)
     return [] if checkout is None else list(dict.fromkeys((Path(checkout.common), Path(checkout.folder))))
 
 
 def look_at_folders(root: Path) -> Checkout | None:
-    """Where git's folders are, without a look at what stands in them."""
+    """Return the location of git's directories, without inspecting their content."""
     dot = root / ".git"
     if not os.path.isfile(dot):  # noqa: PTH113 - as above
         folder = Path(os.path.realpath(dot))
@@ -108,18 +110,18 @@ def look_at_folders(root: Path) -> Checkout | None:
 
 
 def parse_git_config(data: bytes, root: Path) -> list[Entry]:
-    """The entries of a configuration: key, and value or None, as git reads them. Raises NotParsedError.
+    """Parse configuration with git into entries of key and value or None. Raises NotParsedError.
 
-    root: git is not taken from there.
+    root: directory from which no git program is used.
     """
     found = obvious(data)
     return found if found is not None else parsed_by_git(data, root)
 
 
 def obvious(data: bytes) -> list[Entry] | None:
-    """The entries of a configuration in the form that git itself writes; None for any other, which git has to parse.
+    """Parse configuration in the form that git itself writes; None for any other form, which git has to parse.
 
-    One header or one entry in a line, without quotes, escapes, comments or anything outside of ASCII.
+    One header or entry per line, ASCII only, without quotes, escapes or comments.
     """
     found: list[Entry] = []
     section = ""
@@ -138,7 +140,7 @@ def obvious(data: bytes) -> list[Entry] | None:
 
 
 def parsed_by_git(data: bytes, root: Path) -> list[Entry]:
-    """The entries of a configuration as the installed git reads them; files that it includes are not read."""
+    """Parse configuration with the installed git; included files are not read."""
     try:
         run = nowhere(find_git(os.environ.get("PATH", os.defpath), str(root)))
         out = run.run("config", "--file", "-", "--list", "-z", "--no-includes", feed=data, seconds=5.0, most=LIMIT * 4)
@@ -149,7 +151,7 @@ def parsed_by_git(data: bytes, root: Path) -> list[Entry]:
 
 
 def _pointed(file: Path, prefix: str, base: Path) -> Path | None:
-    """The folder that a one-line file names."""
+    """Return the directory that a one-line file names."""
     try:
         text = os.fsdecode(read_regular(file, _POINTER))
         name = text.removeprefix(prefix).strip("\r\n").removeprefix(" ")
@@ -159,7 +161,7 @@ def _pointed(file: Path, prefix: str, base: Path) -> Path | None:
 
 
 def _points_back(folder: Path, common: Path, root: Path) -> bool:
-    """Whether a git folder elsewhere says itself that it is that of `root`: a worktree's, or a submodule's."""
+    """Return True if an external git directory refers back to `root`: that of a worktree or submodule."""
     if common != folder:
         try:
             back = os.fsdecode(read_regular(folder / "gitdir", _POINTER)).strip("\r\n")
@@ -174,7 +176,7 @@ def _points_back(folder: Path, common: Path, root: Path) -> bool:
 
 
 def _is_own_tree(entry: Entry, folder: Path, root: Path) -> bool:
-    """Whether an entry says that the work tree is where the repository was found, as in submodules."""
+    """Return True if an entry sets the work tree to where the repository was found, as in submodules."""
     key, value = entry
     return key == "core.worktree" and bool(value) and os.path.realpath(folder / str(value)) == str(root)
 
@@ -196,11 +198,11 @@ def _shown(link: Path) -> str:
 
 
 def _strange(folder: Path, root: Path) -> Iterator[str]:
-    """What stands in a git folder and is no file or folder of its own, is another user's, or leads outside."""
+    """Yield odd things in a git directory: not regular, owned by another user, or leading outside."""
     try:
         if os.stat(folder).st_uid not in (os.geteuid(), _sudo_user()) and not _is_safe_directory(root):  # noqa: PTH116
             yield f"{folder}, which belongs to another user"
-        # Git reads a reference whole.
+        # Git reads a reference as a whole.
         if os.lstat(folder / "HEAD").st_size > LIMIT:
             yield "HEAD, which is too large"
     except OSError:
@@ -211,7 +213,7 @@ def _strange(folder: Path, root: Path) -> Iterator[str]:
                 for number, entry in enumerate(entries):
                     if number > _MOST_NAMES:
                         break
-                    # Git never opens sockets, and hooks are switched off.
+                    # Git never opens sockets, and hooks are disabled.
                     plain = entry.is_file(follow_symlinks=False) or entry.is_dir(follow_symlinks=False)
                     if not plain and not (below == "" and entry.name == "hooks") and not _is_socket(entry):
                         what = f"a link to {_shown(Path(entry.path))}" if entry.is_symlink() else "no file"
@@ -231,13 +233,13 @@ def _strange(folder: Path, root: Path) -> Iterator[str]:
 
 
 def _strange_branch(folder: Path, common: Path) -> list[str]:
-    """The file of the branch that is checked out, where it is none that can be read."""
+    """Return a phrase if the file of the checked-out branch is not readable as a file."""
     try:
         name = os.fsdecode(read_regular(folder / "HEAD", LIMIT)).removeprefix("ref: ").strip()
         if name.startswith("refs/") and ".." not in name and not stat.S_ISREG(os.lstat(common / name).st_mode):
             return [f"{name} is no file"]
     except (OSError, ValueError):
-        pass  # missing, packed, or said already
+        pass  # missing, packed, or reported already
     return []
 
 
@@ -246,13 +248,13 @@ def _is_socket(entry: os.DirEntry[str]) -> bool:
 
 
 def _sudo_user() -> int:
-    """Whose repositories root uses without a question, as git has it."""
+    """Return the user whose repositories root may use, by git's rules."""
     text = os.environ.get("SUDO_UID", "")
     return int(text) if os.geteuid() == 0 and text.isascii() and text.isdigit() else os.geteuid()
 
 
 def _is_safe_directory(root: Path) -> bool:
-    """Whether the user's own configuration of git says that the repository of another user may be used."""
+    """Return True if the user's own git configuration allows another user's repository."""
     env = {name: os.environ[name] for name in ("HOME", "XDG_CONFIG_HOME") if name in os.environ}
     try:
         run = nowhere(find_git(os.environ.get("PATH", os.defpath), str(root)))
@@ -261,13 +263,13 @@ def _is_safe_directory(root: Path) -> bool:
     except GitError:
         return False
     found = os.fsdecode(out).split("\0")[:-1]
-    # An empty value takes back what stands before it.
+    # An empty value resets the list.
     found = found[len(found) - found[::-1].index("") :] if "" in found else found
     return any(v in ("*", str(root)) or (v.endswith("/*") and str(root).startswith(v[:-1])) for v in found)
 
 
 def _hooks(common: Path) -> Iterator[str]:
-    """The hooks that git would run for the user, by name."""
+    """Yield the names of hooks that git would run for the user."""
     try:
         with os.scandir(common / "hooks") as entries:
             names = sorted(entry.name for entry, _ in zip(entries, range(_MOST_NAMES), strict=False))

@@ -1,4 +1,4 @@
-"""Git on the user's repository, for reads of this program's own: looked at each time, used as its standing allows."""
+"""Run git on the user's repository for reads of this program: inspected each time, and used as its trust allows."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from agent_cli.permissions.git.standing import GitStanding, look_at_repository
 from agent_tools.fs.safe_read import read_regular
 from agent_tools.process.guarded_git import Checkout, GitError, GitRun, checked_git, find_git, without_filters
 
-# trusted: the user said yes to it. plain: nothing in it had to be trusted when the session began. unknown: neither.
+# trusted: approved by the user. plain: nothing in it needed trust when the session began. unknown: neither.
 Use = Literal["trusted", "plain", "unknown"]
 _LARGEST_INDEX = 512 << 20
 _GITLINK = b"\0\0\xe0\0"
 
 
 class NotUsableError(Exception):
-    """Git may not be used on a repository; the text says why."""
+    """Git may not be used on a repository; the message says why."""
 
 
 class NoRepositoryError(NotUsableError):
-    """There is none that git could use."""
+    """There is no repository that git could use."""
 
 
 def git_to_read(root: Path, env: Mapping[str, str], use: Use, *, locks: bool = False) -> GitRun:
-    """A git on the repository at `root` that starts nothing that was not trusted. Raises NotUsableError, GitError."""
+    """Return a git for the repository at `root` that starts nothing untrusted. Raises NotUsableError, GitError."""
     found = usable(root, use)
     if found.checkout is None or not os.path.lexists(os.path.join(found.checkout.folder, "HEAD")):
         raise NoRepositoryError("there is no git repository")
@@ -40,7 +40,7 @@ def git_to_read(root: Path, env: Mapping[str, str], use: Use, *, locks: bool = F
 
 
 def usable(root: Path, use: Use) -> GitStanding:
-    """What stands at a root, as it is now. Raises NotUsableError."""
+    """Inspect a repository and check that git may be used on it now. Raises NotUsableError."""
     if use == "unknown":
         raise NotUsableError("the workspace is not trusted")
     found = look_at_repository(root)
@@ -50,19 +50,19 @@ def usable(root: Path, use: Use) -> GitStanding:
 
 
 def filters_off(checkout: Checkout, env: Mapping[str, str]) -> dict[str, str]:
-    """Settings that switch off the filters of the user's own configuration. Raises GitError."""
+    """Return settings that disable the filters of the user's own configuration. Raises GitError."""
     program = find_git(env.get("PATH", os.defpath), checkout.root)
     return _off(program, checkout, *(env.get(name, "") for name in ("HOME", "XDG_CONFIG_HOME")))
 
 
 @lru_cache(maxsize=64)
 def _off(program: str, checkout: Checkout, home: str, config: str) -> dict[str, str]:
-    """Asked once: what the user configures later is the user's own."""
+    """Ask git once: later changes of the user's own configuration are the user's responsibility."""
     return without_filters(checked_git(program, checkout, {"HOME": home, "XDG_CONFIG_HOME": config}))
 
 
 def started(root: Path, use: Use) -> str:
-    """What a hardened read would still start or be led to by the repository's own files; "" for nothing."""
+    """Return what a hardened read would still start or follow in the repository's files; "" for nothing."""
     found = look_at_repository(root)
     if found.odd and use != "trusted":
         return found.odd[0]
@@ -71,7 +71,7 @@ def started(root: Path, use: Use) -> str:
 
 
 def submodule_programs(root: Path, env: Mapping[str, str], depth: int = 0) -> str:
-    """What a status or diff of the work tree would start in repositories inside that are submodules; "" for nothing."""
+    """Return what a status or diff of the work tree would start in submodules; "" for nothing."""
     found = look_at_repository(root)
     if found.checkout is None or not _may_have_gitlinks(Path(found.checkout.folder)):
         return ""
@@ -95,10 +95,10 @@ def submodule_programs(root: Path, env: Mapping[str, str], depth: int = 0) -> st
 
 
 def _may_have_gitlinks(folder: Path) -> bool:
-    """Whether an index may name a repository inside: modes stand in it as they are, in all its versions."""
+    """Return True if an index may contain a submodule: modes are stored uncompressed in all index versions."""
     try:
         data = read_regular(folder / "index", _LARGEST_INDEX)
-        # A split or sparse index does not have all entries.
+        # A split or sparse index does not contain all entries.
         return _GITLINK in data or b"link\0" in data or b"sdir\0" in data
     except FileNotFoundError:
         return False

@@ -1,8 +1,8 @@
-"""A command line taken apart: every command it may run, each with its words, files and directories.
+"""Analyse a command line: every command it may run, with its words, files and directories.
 
-Plain words joined by `&&`, `||`, `;`, `|` and newlines are split here, without a process; everything else goes through
-the syntax tree (`shell_parse`, `shell_walk`). Commands that run others are looked through (`wrappers`). Whatever is not
-certain is said, never guessed.
+Plain words joined by `&&`, `||`, `;`, `|` and newlines are split here, without a process; everything else uses the
+syntax tree (`parser`, `walker`). Commands that run others are unwrapped (`wrappers`). Uncertainty is reported, never
+guessed away.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _TOKEN = re.compile(
     re.VERBOSE,
 )
 _QUOTED = re.compile(r"""'([^']*)'|"([^"]*)\"""")
-# Words that start shell grammar, not a program, and builtins that change what comes after them.
+# Words that begin shell grammar instead of a program, and builtins that change what comes after them.
 _GRAMMAR = frozenset(
     "if then else elif fi for while until do done case esac select function time coproc in "
     "cd pushd popd set export declare local readonly typeset unset read eval exec source . builtin command printf "
@@ -36,7 +36,7 @@ _DEEPEST = 6
 
 @lru_cache(maxsize=512)
 def analyse(command: str, cwd: str = "/", home: str = "") -> Analysis:
-    """Take a command line apart, as `bash --noprofile --norc` would run it in `cwd`. Never raises."""
+    """Analyse a command line as `bash --noprofile --norc` would run it in `cwd`. Never raises."""
     return _analysed(command, Scope({"HOME": home or None}, (cwd,)), 0)
 
 
@@ -53,13 +53,13 @@ def _analysed(command: str, scope: Scope, depth: int) -> Analysis:
     except ShellParseError as error:
         return Analysis(command, (), str(error))
     except (KeyError, TypeError, RecursionError):
-        # A tree of another shape than this parser's known ones.
+        # A tree of a shape that this parser is not known to produce.
         return Analysis(command, tuple(walk.parts), "has a form that is not known")
     return _through(command, walk.parts, unclear or walk.unclear, depth, scope)
 
 
 def _through(command: str, found: Iterable[SimpleCommand], unclear: str, depth: int, scope: Scope) -> Analysis:
-    """The analysis with all wrappers looked through."""
+    """Return the analysis with all wrappers unwrapped."""
     parts: list[SimpleCommand] = []
     for part in found:
         for inner in look_through(part):
@@ -73,7 +73,7 @@ def _through(command: str, found: Iterable[SimpleCommand], unclear: str, depth: 
 
 
 def _script(script: Script, depth: int, scope: Scope) -> tuple[list[SimpleCommand], str]:
-    """The parts of shell code that a part runs. What sh would read otherwise than bash is unclear."""
+    """Return the parts of shell code that a part runs. Code that sh reads differently than bash is unclear."""
     part = script.part
     if depth >= _DEEPEST:
         return [part], "runs shell code in shell code too deeply"
@@ -87,7 +87,7 @@ def _script(script: Script, depth: int, scope: Scope) -> tuple[list[SimpleComman
 
 
 def plain_parts(command: str, cwds: tuple[str, ...] | None) -> tuple[SimpleCommand, ...]:
-    """The simple commands of a command line that has no shell syntax but joins and quotes; empty for any other."""
+    """Return the commands of a line without shell syntax other than joins and quotes; () for any other."""
     if len(command) > LONGEST:
         return ()
     parts: list[list[str]] = [[]]
@@ -115,5 +115,5 @@ def plain_parts(command: str, cwds: tuple[str, ...] | None) -> tuple[SimpleComma
 
 
 def assigned_variables(part: SimpleCommand) -> Mapping[str, str]:
-    """The variables set before a command."""
+    """Return the variables set before a command."""
     return {name: value for name, _, value in (w.text.partition("=") for w in part.assigns)}

@@ -1,8 +1,7 @@
-"""The syntax tree of a bash command line, from shfmt (`shfmt --to-json`), the parser behind the permission rules.
+"""Parse a bash command line into a syntax tree with shfmt (`shfmt --to-json`), for the permission rules.
 
-Its JSON is used as it comes: nested objects with a `Type`, words as lists of `Parts`.
-
-Questions about the syntax tree of a command line that need no knowledge of what its commands do.
+Its JSON is used as it is: nested objects with a `Type`, words as lists of `Parts`.
+Also queries on the tree that need no knowledge of what its commands do.
 """
 
 from __future__ import annotations
@@ -19,28 +18,28 @@ from typing import Any
 from agent_cli.permissions.shell.words import Node
 from agent_tools.process.child import run_child
 
-# Parsing time grows faster than the text, and much faster than the depth of its nesting: beyond these bounds nothing is
-# parsed. The bodies of quoted here-documents do not count.
+# Parsing time grows faster than the length of the text, and much faster than its nesting: nothing beyond these limits
+# is parsed. The bodies of quoted here-documents do not count.
 LONGEST = 4_096
 LONGEST_WITH_DOCUMENTS = 262_144
 _DEEPEST = 30
 _MOST_JOINED = 60
 _SECONDS = 1.0
-# The tree of a long line is some hundred times as long.
+# The tree of a long line is several hundred times its size.
 _MOST = 128 << 20
 _QUOTED_DOCUMENT = re.compile(r"(?<!<)<<(-?)[ \t]*(?:'([^'\n]+)'|\"([^\"\n$`\\]+)\"|\\(\w+))")
 
 
 _QUOTED = re.compile(r"'[^'\n]*'|\\.", re.DOTALL)
-# What opens and closes a level of the tree: brackets, and keywords where a command may begin.
+# Opening and closing of a level of the tree: brackets, and keywords where a command may begin.
 _NESTING = re.compile(
     r"(?P<open>[({]|(?:^|[;&|({\n!]|\b(?:do|then|else|elif|time))[ \t]*"
     r"(?:if|elif|for|while|until|case|select|time|coproc)\b)"
     r"|(?P<close>[)}]|\b(?:fi|done|esac)\b)"
 )
-# These nest where they stand in a row.
+# Joins nest if they follow each other.
 _JOINS = re.compile(r"&&|\|\|?")
-# Bash joins such lines before it looks for what a dollar begins, the parser not in every place.
+# Bash joins such lines before it interprets the dollar sign; the parser does not in every place.
 _SPLIT_DOLLAR = re.compile(r"\$[{!#]*\w*\\\n")
 _ARITHMETIC = re.compile(r"[-+*/%<>=&|^?:,~!]")
 
@@ -50,12 +49,12 @@ class ShellParseError(Exception):
 
 
 def too_long(command: str) -> bool:
-    """Whether the command line is longer than what is parsed, bodies of quoted here-documents not counted."""
+    """Return True if the command line is too long to parse, without bodies of quoted here-documents."""
     return len(command) > LONGEST and _outside(command) is None
 
 
 def _outside(command: str) -> str | None:
-    """The command line without the bodies of quoted here-documents; None where that is too long."""
+    """Return the command line without bodies of quoted here-documents; None if it is too long."""
     if len(command) > LONGEST_WITH_DOCUMENTS or (len(command) > LONGEST and "<<" not in command):
         return None
     lines, ends, size = [], deque[tuple[bool, str]](), 0
@@ -72,7 +71,7 @@ def _outside(command: str) -> str | None:
 
 
 def _too_deep(text: str) -> bool:
-    """Whether the tree of a text might be so deep that it takes long to build."""
+    """Return True if the tree of a text might be so deep that it takes long to build."""
     bare = _QUOTED.sub("", text)
     depth = deepest = 0
     for match in _NESTING.finditer(bare):
@@ -86,14 +85,14 @@ def _too_deep(text: str) -> bool:
 
 @lru_cache(maxsize=1)
 def find_shfmt() -> str | None:
-    """The parser's program: the one that came with this program, else the first on the PATH."""
+    """Return the path of shfmt: the one installed with this program, else the first on the PATH."""
     places = [os.path.dirname(sys.executable), *os.get_exec_path()]  # noqa: PTH120
     return next((p for place in places if place.startswith("/") and os.access(p := f"{place}/shfmt", os.X_OK)), None)
 
 
 @lru_cache(maxsize=16)
 def parse_tree(command: str, dialect: str = "bash") -> dict[str, Any]:
-    """The `File` node of a command line. Raises ShellParseError."""
+    """Return the `File` node of a command line. Raises ShellParseError."""
     if _SPLIT_DOLLAR.search(command):
         raise ShellParseError("has a line that ends inside of an expansion")
     outside = _outside(command)
@@ -105,17 +104,17 @@ def parse_tree(command: str, dialect: str = "bash") -> dict[str, Any]:
     if "#" in command:
         source = command.encode()
         for place, text in _comments(tree):
-            # In bash such a comment ends with its line all the same; for the parser the line goes on.
+            # In bash such a comment still ends with its line; for the parser the line continues.
             if "\\\n" in text:
                 raise ShellParseError("has a comment that ends in a backslash")
-            # The parser may take a # for a comment that to bash is part of a word: `case x in x) a $()#b > c`.
+            # The parser may treat a # as a comment that in bash is part of a word: `case x in x) a $()#b > c`.
             if place and source[place - 1] not in b" \t\n;&|(":
                 raise ShellParseError("has a # that may begin a comment or not")
     return tree
 
 
 def run_shfmt(command: str, dialect: str = "bash") -> dict[str, Any]:
-    """The tree as the parser gives it. Raises ShellParseError."""
+    """Return the tree as shfmt prints it. Raises ShellParseError."""
     program = find_shfmt()
     if program is None:
         raise ShellParseError("has shell syntax, and the parser for it (shfmt) is not installed")
@@ -134,7 +133,7 @@ def run_shfmt(command: str, dialect: str = "bash") -> dict[str, Any]:
 
 
 def _comments(node: Any) -> Iterator[tuple[int, str]]:
-    """The comments in a tree: where each begins, and its text."""
+    """Yield the comments in a tree as (offset, text)."""
     if isinstance(node, dict):
         if "Hash" in node:
             yield node["Hash"]["Offset"], node.get("Text", "")
@@ -145,14 +144,14 @@ def _comments(node: Any) -> Iterator[tuple[int, str]]:
 
 
 def is_chain(node: Node) -> bool:
-    """Whether a statement is nothing but `a && b`."""
+    """Return True if a statement is only `a && b`."""
     command = node.get("Cmd") or {}
     plain = not (node.get("Redirs") or node.get("Negated") or node.get("Background"))
     return plain and command.get("Type") == "BinaryCmd" and command.get("Op") == "&&"
 
 
 def nodes(tree: Any, stop: tuple[str, ...] = ()) -> Iterator[Node]:
-    """All nodes of a tree but positions, from the top; below a node of a type in `stop` it is not gone."""
+    """Yield all nodes of a tree except positions, top down; nodes of a type in `stop` are not entered."""
     waiting = [tree]
     while waiting:
         found = waiting.pop()
@@ -166,7 +165,7 @@ def nodes(tree: Any, stop: tuple[str, ...] = ()) -> Iterator[Node]:
 
 
 def assigned(body: list[Node]) -> set[str]:
-    """The names of variables that anything in a body may set."""
+    """Return the names of variables that a body may set."""
     found = set()
     for node in nodes(body):
         if "Assigns" in node or node.get("Type") == "DeclClause":

@@ -1,4 +1,4 @@
-"""What is known at one point of a command line: the values of variables, and the directories it may be in."""
+"""State at one point of a command line: values of variables, and directories it may be in."""
 
 from __future__ import annotations
 
@@ -6,32 +6,34 @@ import os
 import re
 from collections.abc import Iterable, Mapping
 
-# A value of these changes how later words are read or which program a name means.
+# Variables whose values change how later words are read or which program a name means.
 MEANINGFUL = re.compile(
     r"IFS|PATH|HOME|PWD|OLDPWD|CDPATH|BASH.*|ENV|SHELLOPTS|GLOBIGNORE|POSIXLY_CORRECT|LC_.*|LANG|PS[0-4]|PROMPT_COMMAND|"
     r"EXECIGNORE|FIGNORE|FUNCNEST|LD_.*|DYLD_.*|TIMEFORMAT|TMPDIR|histchars|auto_resume"
 )
-# Bash gives these values of its own, whatever is assigned to them.
+# Variables to which bash gives its own values, whatever is assigned.
 OWN = re.compile(
     r"_|RANDOM|SRANDOM|SECONDS|LINENO|EPOCH\w*|PPID|E?UID|GROUPS|DIRSTACK|FUNCNAME|PIPESTATUS|REPLY|OPT(?:ARG|IND|ERR)|"
     r"COMP_\w+|COMPREPLY|MAPFILE|COPROC(?:_PID)?|HIST\w+|HOST(?:NAME|TYPE|FILE)|OSTYPE|MACHTYPE|SHLVL|READLINE_\w+|"
     r"CHILD_MAX|COLUMNS|LINES|TMOUT|MAIL\w*|IGNOREEOF|INPUTRC|INSIDE_EMACS|FCEDIT"
 )
-# Set for a command, these change how text looks, not what runs: a rule about it need not name them.
+# Variables that change how text looks, not what runs: a rule about a command need not name them.
 PLAIN_VARIABLES = re.compile(
     r"LC_[A-Z]+|LANG|TZ|NO_COLOR|FORCE_COLOR|CLICOLOR(?:_FORCE)?|COLUMNS|LINES|CI"
-    # What builds and tests are steered by without a program being named.
+    # Variables that control builds and tests without naming a program.
     r"|NODE_ENV|RUST_BACKTRACE|RUST_LOG|GOOS|GOARCH|CGO_ENABLED|PYTHONUNBUFFERED|PYTHONDONTWRITEBYTECODE"
 )
 _MOST_PLACES = 8
 
 
 class Scope:
-    """Follows assignments and changes of directory through a command line, forgetting what is not certain.
+    """Follows assignments and directory changes through a command line and forgets what is uncertain.
 
-    variables: known values; None for a name whose value cannot be told. cwds: where the next command may run; None
-    where that cannot be told. failed: where it runs if the `cd` before it failed. lost: why nothing of that is known
-    any more. renamed: why the name of a program may mean another one.
+    variables: known values; None for an unknown value.
+    cwds: directories where the next command may run; None if unknown.
+    failed: directories where it runs if the preceding `cd` failed.
+    lost: why nothing of this is known any more.
+    renamed: why the name of a program may mean another one.
     """
 
     def __init__(self, variables: Mapping[str, str | None], cwds: tuple[str, ...] | None) -> None:
@@ -47,16 +49,16 @@ class Scope:
         return other
 
     def assign(self, name: str, value: str | None) -> None:
-        """A variable gets a value; None for one that is not known."""
+        """Assign a value to a variable; None for an unknown one."""
         if MEANINGFUL.fullmatch(name):
             self.renamed = self.renamed or f"a change of {name}"
             self.lose(self.renamed)
         else:
-            # A name may by now be bound to another one.
+            # By now a name may be bound to another one.
             self.variables[name] = None if self.lost or OWN.fullmatch(name) else value
 
     def lose(self, why: str) -> None:
-        """From here on nothing is certain any more: neither variables nor the directory."""
+        """Give up: from here on neither variables nor the directory are known."""
         self.variables, self.cwds, self.lost = {}, None, self.lost or why
 
     def forget(self, names: Iterable[str]) -> None:
@@ -64,7 +66,7 @@ class Scope:
             self.variables[name] = None
 
     def change_directory(self, target: str | None) -> None:
-        """What `cd target` does; None for a target that cannot be told."""
+        """Apply `cd target`; None for an unknown target."""
         if target is None or self.cwds is None:
             self.cwds, self.failed = None, None
             return
@@ -72,12 +74,12 @@ class Scope:
         self.cwds = tuple(dict.fromkeys(os.path.normpath(os.path.join(c, target)) for c in self.cwds))
 
     def settle(self) -> None:
-        """After a command that may have failed: its `cd` may or may not have happened."""
+        """Account for a preceding command that may have failed: its `cd` may or may not have happened."""
         self.cwds = _union(self.cwds, self.failed)
         self.failed = ()
 
     def join(self, other: Scope) -> None:
-        """After a branch that may or may not have run, which `other` is the end of."""
+        """Merge with the end of a branch that may or may not have run."""
         self.variables = {n: v for n, v in self.variables.items() if other.variables.get(n) == v} | {
             n: None for n, v in other.variables.items() if self.variables.get(n) != v
         }

@@ -1,8 +1,8 @@
-"""From the syntax tree to parts: every simple command that may run, wherever it stands.
+"""Walk the syntax tree and collect every simple command that may run, wherever it is.
 
-Lists, pipes, substitutions, subshells, loops, conditions, functions, here-documents and background jobs are all gone
-through in the order bash would, with what is known of variables and directories. Whatever this file does not know by
-name makes the whole command line unclear.
+Lists, pipes, substitutions, subshells, loops, conditions, functions, here-documents and background jobs are visited in
+the order of execution, with known variables and directories. Any construct not handled by name here makes the whole
+command line unclear.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ _KINDS = {
     "<": "read",
 }  # fmt: skip
 _COPY = re.compile(r"[1-9]-?")
-# /dev/stdin is not among them: writing it opens again, for writing, whatever file is read from.
+# /dev/stdin is not included: opening it for writing reopens the file that is read from.
 _NOWHERE = ("/dev/null", "/dev/stdout", "/dev/stderr")
-# Builtins after which no variable is known any more, and the directory neither.
+# Builtins after which neither variables nor the directory are known.
 _CHANGING = frozenset(
     "read mapfile readarray getopts let unset source . eval trap alias unalias shopt set enable hash pushd popd exec "
     "printf builtin command local declare typeset export readonly shift wait".split()
 )
-# They only print a number or compare with it, whichever it is.
+# Builtins that only print or compare a number, whatever it is.
 _NUMBERS_GO = frozenset("echo printf test [ : true false exit return seq expr".split())
 _MOVING = frozenset(("cd", "pushd", "popd"))
-# Why a value is unknown although computing it did nothing.
+# Reasons for unknown values whose computation has no effects.
 _HARMLESS = ("the variable", "an unquoted", "the output of another")
 _QUOTES = re.compile(r"['\"\\`\n]|<<[^ ]")
 _STRICTER = re.compile(r"[-+][eux]*o?|pipefail|errexit|nounset|xtrace")
@@ -43,7 +43,7 @@ _TESTS_OF_TEXT = frozenset(("&&", "||", "==", "=", "!=", "=~", "<", ">", "-nt", 
 
 
 class Walk:
-    """One pass over a tree, collecting parts. `unclear` is set where something in it could not be followed."""
+    """One pass over a tree that collects parts. `unclear` is set if something could not be followed."""
 
     def __init__(self, source: str) -> None:
         self._source = source.encode("utf-8", "replace")
@@ -59,7 +59,7 @@ class Walk:
             scope.settle()
 
     def statement(self, node: Node, scope: Scope) -> None:
-        """One statement with its redirections. A background job or coprocess runs in a shell of its own."""
+        """Walk a statement with its redirections. A background job or coprocess runs in a subshell."""
         self._steps += 1
         if self._steps > _MOST_STEPS:
             self.unclear = self.unclear or "runs too many commands to look at each"
@@ -70,12 +70,12 @@ class Walk:
         redirects = tuple(self._redirects(node.get("Redirs") or [], inner))
         command = node.get("Cmd")
         if redirects and (command is None or command["Type"] != "CallExpr"):
-            # A redirection of a group opens its file once, in the directory of the beginning.
+            # A redirection of a group opens its file once, in the directory at its start.
             self._add(SimpleCommand((), (), redirects, inner.cwds))
         if command is not None:
             self._command(command, redirects, inner)
         if node.get("Negated"):
-            # What comes behind && runs where it failed.
+            # A command after && runs only if this one succeeded.
             inner.settle()
 
     def _command(self, node: Node, redirects: tuple[Redirect, ...], scope: Scope) -> None:
@@ -121,11 +121,11 @@ class Walk:
         cwds, renamed = scope.cwds, scope.renamed
         words = tuple(self._word(w, scope) for w in node.get("Args") or [])
         if words and words[0].text == "--":
-            # Behind `time` bash takes it for the end of options, the parser for a program.
+            # After `time`, bash treats it as the end of options, the parser as a program.
             self.unclear = self.unclear or "has an unusual form"
         if words and words[0].text not in _NUMBERS_GO:
             words = tuple(w.but(why=w.why or "a number that is not known") if w.number else w for w in words)
-        # Each assignment sees the ones before it; in front of a command they end with it.
+        # Each assignment sees the previous ones; before a command they end with it.
         inner = scope.copy() if words else scope
         assigns = []
         for assignment in node.get("Assigns") or []:
@@ -135,7 +135,7 @@ class Walk:
             value = None if word.why or word.number or "=" not in word.text else word.text.partition("=")[2]
             inner.assign(name, None if assignment.get("Append") else value)
             assigns.append(word)
-        # Only what changes which program a name means makes a literal command uncertain.
+        # Only a change of what program names mean makes a literal command uncertain.
         self._add(SimpleCommand(words, tuple(assigns), redirects, cwds, why=renamed if words else ""))
         if words and words[0].text in _MOVING:
             self._cd(words, scope, known=not assigns)
@@ -143,7 +143,7 @@ class Walk:
             self._builtin(words, scope)
 
     def _builtin(self, words: tuple[Word, ...], scope: Scope) -> None:
-        """What is known after a command that may be a builtin which changes the shell."""
+        """Update the scope after a command that may be a builtin which changes the shell."""
         if words[0].why or _changes(words):
             for name in (w.text.partition("=")[0].rstrip("+") for w in words[1:]):
                 if MEANINGFUL.fullmatch(name):
@@ -174,7 +174,7 @@ class Walk:
             node = left["Cmd"]
             chain.append(node["Y"])
         self.statement(node["X"], scope)
-        # What runs behind && runs where all before it succeeded.
+        # A command after && runs where all before it succeeded.
         branch = scope.copy()
         for command in reversed(chain):
             branch.failed = ()
@@ -192,14 +192,14 @@ class Walk:
         scope.join(branch)
 
     def _loop(self, body: list[Node], scope: Scope) -> None:
-        """A body that may run any number of times: what it changes is unknown from its beginning on."""
+        """Walk a body that may run any number of times: what it changes is unknown from its start."""
         self._expect(body, scope)
         branch = scope.copy()
         self.statements(body, branch)
         scope.join(branch)
 
     def _expect(self, body: Any, scope: Scope) -> None:
-        """Forget what anything in a body may change."""
+        """Forget everything a body may change."""
         for node in nodes(body):
             if node.get("Type") == "FuncDecl":
                 scope.lose("a function is defined in it")
@@ -232,7 +232,7 @@ class Walk:
 
     def _case(self, node: Node, scope: Scope) -> None:
         self._harmless_word(node["Word"], scope)
-        # One item may run on into the next.
+        # One item may fall through to the next.
         self._expect(node.get("Items"), scope)
         start = scope.copy()
         for item in node.get("Items") or []:
@@ -243,7 +243,7 @@ class Walk:
             scope.join(branch)
 
     def _declare(self, node: Node, scope: Scope) -> None:
-        """export, declare, local, readonly, typeset: state of the shell, which no reading program needs."""
+        """Walk export, declare, local, readonly, typeset: shell state that read-only programs do not need."""
         variant, cwds = Word(node["Variant"]["Value"]), scope.cwds
         words = [variant]
         for argument in node.get("Args") or []:
@@ -257,7 +257,7 @@ class Walk:
         self._add(SimpleCommand(tuple(words), cwds=cwds))
 
     def _test(self, node: Node, scope: Scope) -> None:
-        """[[ ... ]]: reads, unless it computes."""
+        """Walk [[ ... ]], which only reads unless it computes."""
         why = ""
         for inner in nodes(node["X"]):
             kind, op = inner.get("Type"), inner.get("Op")
@@ -272,7 +272,7 @@ class Walk:
             self._add(SimpleCommand((Word("[["), Word(node_source(node, self._source), why)), cwds=scope.cwds))
 
     def _assignment(self, node: Node, scope: Scope) -> tuple[str, Word]:
-        """The name and the word NAME=value of an assignment, or a word of a declaration."""
+        """Return the name and the word NAME=value of an assignment, or a word of a declaration."""
         name = (node.get("Name") or {}).get("Value", "")
         if node.get("Index") or node.get("Array"):
             self._substitutions(node, scope)
@@ -293,12 +293,12 @@ class Walk:
     def _read(self, node: Node, scope: Scope, *, assigned: bool = False) -> Word:
         word = read_word(node, scope.variables, self._source, assigned=assigned)
         if scope.lost and not word.why and any(n.get("Type") == "CmdSubst" for n in nodes(node)):
-            # Its text came from `cat`, which may by now be another command.
+            # Its text came from `cat`, which may be another command by now.
             return Word(node_source(node, self._source), "the output of another command")
         return word
 
     def _harmless_word(self, node: Node, scope: Scope) -> Word:
-        """A word that no program is given: a plain variable in it does no harm, any other expansion might."""
+        """Walk a word that is not passed to a program: plain variables in it are harmless, other expansions not."""
         word = self._word(node, scope)
         if word.why and not word.why.startswith(_HARMLESS):
             self.unclear = self.unclear or f"contains {word.why}"
@@ -307,16 +307,16 @@ class Walk:
     def _redirects(self, redirects: list[Node], scope: Scope) -> Iterator[Redirect]:
         for node in redirects:
             op, number = node["Op"], (node.get("N") or {}).get("Value", "")
-            # A file that is read from another number than 0 could be opened again by its number, for writing.
+            # A file opened for reading on a descriptor other than 0 could be reopened by number, for writing.
             if len(number) > 1 or (op == "<" and number not in ("", "0")):
                 self.unclear = self.unclear or "opens an unusual file descriptor"
             if node.get("Hdoc"):
                 self._substitutions(node["Hdoc"], scope)
                 self._check_document(node["Hdoc"])
                 if any(inner.get("Hdoc") for inner in nodes(node["Hdoc"])):
-                    # The end of the inner one may end the outer one.
+                    # The delimiter of the inner one may end the outer one.
                     self.unclear = self.unclear or "has a here-document in a here-document"
-                # Inside $(...) bash forgets that an empty end was quoted, and so expands what is in the document.
+                # Inside $(...) bash forgets that an empty delimiter was quoted, and expands the document.
                 if not re.fullmatch(r"\w[\w.-]*", read_word(node["Word"], {}, self._source).text):
                     self.unclear = self.unclear or "has an unusual here-document"
                 continue
@@ -343,7 +343,7 @@ class Walk:
                 yield Redirect(kind, word.text, why)  # type: ignore[arg-type]
 
     def _check_document(self, node: Node) -> None:
-        """A here-document is only text, unless an expansion in it computes."""
+        """Check a here-document, which is only text unless an expansion in it computes."""
         for part in node.get("Parts") or []:
             if part["Type"] in ("ParamExp", "ArithmExp"):
                 word = read_word({**node, "Parts": [part]}, {}, self._source)
@@ -351,14 +351,14 @@ class Walk:
                     self.unclear = self.unclear or f"contains {word.why}"
 
     def _substitutions(self, node: Any, scope: Scope) -> None:
-        """The commands inside a word, wherever in it; each runs in a shell of its own."""
+        """Walk the commands inside a word, at any depth; each runs in a subshell."""
         for inner in nodes(node, stop=("CmdSubst", "ProcSubst")):
             if inner.get("Type") in ("CmdSubst", "ProcSubst"):
                 if inner.get("TempFile") or inner.get("ReplyVar"):
                     self.unclear = self.unclear or "is not bash"
                 self.statements(inner.get("Stmts"), scope.copy())
             elif inner.get("Type") in ("ArithmExp", "ArithmCmd") and _QUOTES.search(node_source(inner, self._source)):
-                # Where it does not come out even, bash takes the text for commands in a subshell.
+                # If the parentheses do not balance, bash treats the text as commands in a subshell.
                 self.unclear = self.unclear or "has quotes or lines in arithmetic"
 
     def _add(self, part: SimpleCommand) -> None:
@@ -370,7 +370,7 @@ class Walk:
 
 
 def _makes_keywords(options: tuple[Word, ...]) -> bool:
-    """Whether the arguments of `set` turn on -k, after which `program NAME=value` passes no such argument."""
+    """Return True if arguments of `set` turn on -k, after which `program NAME=value` no longer passes that argument."""
     for word in options:
         if word.text in ("--", "-") and not word.why:
             return False
@@ -380,7 +380,7 @@ def _makes_keywords(options: tuple[Word, ...]) -> bool:
 
 
 def _changes(words: tuple[Word, ...]) -> bool:
-    """Whether a command is a builtin that changes variables or the shell itself, in more than its strictness."""
+    """Return True if a command is a builtin that changes variables or the shell, beyond making it stricter."""
     name, rest = words[0].text, words[1:]
     first = rest[0].text if rest else ""
     if name == "set":

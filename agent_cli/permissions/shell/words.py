@@ -1,9 +1,9 @@
-"""Words of the syntax tree: what is left after quote removal, and what makes a value unknown.
+"""Evaluate words of the syntax tree: their value after quote removal, or why it is unknown.
 
-Only what is certain is computed: quotes, escapes, `~`, and variables that were given a literal value before. Any other
-expansion makes the word unknown; commands inside it are found by the walk all the same.
+Only certain values are computed: quotes, escapes, `~`, and variables with a literal value assigned before. Any other
+expansion makes the word unknown; commands inside it are still found by the walker.
 
-What a command line would do, as values: simple commands with their words, redirections and where they run.
+Also the values of an analysis: simple commands with their words, redirections and directories.
 """
 
 from __future__ import annotations
@@ -16,10 +16,12 @@ from agent_tools.record import Value
 
 
 class Word(Value):
-    """One word after quote removal. `why`: what makes its value unknown; `text` is then as it was written.
+    """One word after quote removal.
 
-    pattern: it has an unquoted * ? or [, so file names may take its place. number: some number in it is not known, and
-    stands as 0.
+    text: its value; the source text if the value is unknown.
+    why: what makes the value unknown.
+    pattern: it has an unquoted * ? or [, so file names may replace it.
+    number: it contains an unknown number, represented as 0.
     """
 
     text: str
@@ -29,7 +31,7 @@ class Word(Value):
 
 
 class Redirect(Value):
-    """A redirection to or from a file. target: as after quote removal; `why` says what makes it unknown."""
+    """A redirection to or from a file. target: after quote removal. why: what makes it unknown."""
 
     kind: Literal["read", "write", "append", "network"]
     target: str
@@ -39,9 +41,10 @@ class Redirect(Value):
 class Wrapper(Value):
     """A command that runs another: `timeout 5 make` around `make`.
 
-    kind: "clear" adds nothing by itself (timeout, env, nohup). "script" is a text of shell code that was analysed
-    (bash -c, eval). "own" changes what the inner command can do or is given, and needs a rule of its own (sudo, xargs,
-    find -exec). inner: the index in `words` where the inner command begins; the number of words for a script.
+    kind: "clear" adds nothing by itself (timeout, env, nohup). "script" is shell code that was analysed (bash -c,
+        eval). "own" changes the abilities or input of the inner command and needs its own rule (sudo, xargs,
+        find -exec).
+    inner: index in `words` where the inner command begins; the number of words for a script.
     """
 
     words: tuple[Word, ...]
@@ -52,9 +55,11 @@ class Wrapper(Value):
 class SimpleCommand(Value):
     """One simple command of a command line.
 
-    assigns: variables set before it, NAME=value. why: what makes the command unknown, beside its words. cwds: the
-    directories it may run in; None where that is unknown. layers: the commands it is run by, outermost first. hides:
-    what may run commands that are not seen here; a rule can allow that, but it cannot be compared with deny rules.
+    assigns: variables set before it, NAME=value.
+    why: what makes the command unknown, apart from its words.
+    cwds: directories it may run in; None if unknown.
+    layers: commands that run it, outermost first.
+    hides: something that may run unseen commands; a rule can allow it, but it cannot be compared with deny rules.
     """
 
     words: tuple[Word, ...]
@@ -67,7 +72,7 @@ class SimpleCommand(Value):
 
     @property
     def program(self) -> str:
-        """The name of the program, without the folder of the system's programs; "" for none."""
+        """Name of the program, without the system's bin directory; "" for none."""
         return re.sub(r"^(?:/usr)?/bin/(?=[^/]+$)", "", self.words[0].text) if self.words else ""
 
     @property
@@ -76,19 +81,19 @@ class SimpleCommand(Value):
 
     @property
     def text(self) -> str:
-        """The command as text, with its wrappers."""
+        """Text of the command, with its wrappers."""
         words = self.layers[0].words if self.layers else (*self.assigns, *self.words)
         return " ".join(w.text for w in words)
 
     @property
     def unknown(self) -> str:
-        """Why it cannot be told what this would do; "" where it can."""
+        """Why the effect of the command is unknown; "" if it is known."""
         words = (*self.words, *self.assigns) if self.words else ()
         return self.why or next((w.why for w in words if w.why), "")
 
 
 class Analysis(Value):
-    """A whole command line. unclear: why it could not be taken apart, if so; `parts` is then what could be found."""
+    """A whole command line. unclear: why it could not be parsed; `parts` is then what could be found."""
 
     command: str
     parts: tuple[SimpleCommand, ...]
@@ -96,7 +101,7 @@ class Analysis(Value):
 
     @property
     def unknown(self) -> str:
-        """Why it cannot be told for certain what the command line would run; "" where it can."""
+        """Why it is uncertain what the command line runs; "" if it is certain."""
         return self.unclear or next((why for p in self.parts if (why := p.unknown or p.hides)), "")
 
 
@@ -106,7 +111,7 @@ _ESCAPES = {"n": "\n", "t": "\t", "\\": "\\", "'": "'", '"': '"', "r": "\r"}
 _SPLITTING = re.compile(r"[\s*?\[\]~{}\\]")
 _PLAIN_END = re.compile(r"[A-Za-z]\w*")
 _PLAIN_NUMBER = re.compile(r"0|[1-9]\d{0,8}")
-# As C does it: quotients are cut off towards zero.
+# As in C: division truncates towards zero.
 _OPERATORS: dict[str, Callable[[int, int], int]] = {
     "+": lambda a, b: a + b,
     "-": lambda a, b: a - b,
@@ -114,21 +119,21 @@ _OPERATORS: dict[str, Callable[[int, int], int]] = {
     "/": lambda a, b: abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1),
     "%": lambda a, b: abs(a) % abs(b) * (-1 if a < 0 else 1),
 }
-# Their value is always a number; that of $! may also be empty.
+# Parameters whose value is always a number; $! may also be empty.
 _NUMBERS = frozenset("?#$")
 _LARGEST = 1 << 53
 _PARAMETER_KEYS = frozenset(("Type", "Pos", "End", "Dollar", "Rbrace", "Short", "Param"))
 
 
 class UnknownValueError(Exception):
-    """A word whose value cannot be told; the message says what in it."""
+    """The value of a word is unknown; the message names the cause."""
 
 
 def read_word(node: Node, variables: Mapping[str, str | None], source: bytes, *, assigned: bool = False) -> Word:
-    """The word that a node of the tree stands for. assigned: it is the value of an assignment."""
+    """Return the word for a node of the tree. assigned: it is the value of an assignment."""
     parts: list[Node] = node.get("Parts") or []
     if not assigned and [(p["Type"], bool(p.get("Stmts"))) for p in parts] == [("ProcSubst", True)]:
-        # Without a command in it bash makes nothing of it, so that what stands around it becomes one word.
+        # Without a command in it, bash drops it and joins the text around it.
         return Word("/dev/fd/63")
     try:
         _check_braces(parts)
@@ -149,12 +154,12 @@ def read_word(node: Node, variables: Mapping[str, str | None], source: bytes, *,
 
 
 def node_source(node: Node, source: bytes) -> str:
-    """A node as it was written."""
+    """Return the source text of a node."""
     return source[node["Pos"]["Offset"] : node["End"]["Offset"]].decode("utf-8", "replace")
 
 
 def _literals(parts: Iterable[Node]) -> str:
-    """What stands outside quotes, without what is escaped."""
+    """Return the unquoted text, without escaped characters."""
     return re.sub(r"\\.", "", "".join(p["Value"] for p in parts if p["Type"] == "Lit"), flags=re.DOTALL)
 
 
@@ -166,7 +171,7 @@ def _check_braces(parts: list[Node]) -> None:
 
 
 def _has_number(parts: Iterable[Node]) -> bool:
-    """Whether some number in a word stands as 0."""
+    """Return True if a word contains a number represented as 0."""
     return any(
         (p["Type"] == "ParamExp" and p["Param"]["Value"] in _NUMBERS)
         or (p["Type"] == "DblQuoted" and _has_number(p.get("Parts") or []))
@@ -175,7 +180,7 @@ def _has_number(parts: Iterable[Node]) -> bool:
 
 
 def _home(value: str, alone: bool, variables: Mapping[str, str | None]) -> str:
-    """The home folder that a ~ at the beginning of a word stands for; "" without one."""
+    """Return the home directory for a leading ~; "" without one."""
     if not value.startswith("~"):
         return ""
     home = variables.get("HOME")
@@ -216,7 +221,7 @@ def _part(part: Node, variables: Mapping[str, str | None], *, split: bool) -> st
 
 
 def _document(part: Node) -> str | None:
-    """What `$(cat <<'EOF' ... EOF)` stands for in quotes: the text itself; None for any other substitution."""
+    """Return the text of a quoted `$(cat <<'EOF' ... EOF)`; None for any other substitution."""
     statements = part.get("Stmts") or []
     command = statements[0].get("Cmd") if len(statements) == 1 else None
     if not command or command["Type"] != "CallExpr" or command.get("Assigns") or len(command.get("Args") or []) != 1:
@@ -247,7 +252,7 @@ def _in_quotes(part: Node, variables: Mapping[str, str | None]) -> str:
 
 
 def _ansi(value: str) -> str:
-    """The text of $'...' with its commonest escapes."""
+    """Return the text of $'...' with its most common escapes."""
 
     def one(match: re.Match[str]) -> str:
         if match[1] not in _ESCAPES:
@@ -270,7 +275,7 @@ def _parameter(part: Node, variables: Mapping[str, str | None]) -> str:
 
 
 def _arithmetic(node: Node) -> int:
-    """The value of arithmetic over plain numbers; names in it may run anything."""
+    """Evaluate arithmetic over plain numbers; variables in it may run anything."""
     match node.get("Type"):
         case "ParenArithm":
             return _arithmetic(node["X"])

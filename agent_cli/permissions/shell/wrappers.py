@@ -1,4 +1,4 @@
-"""Commands that run other commands: looked through where that is exact, and called unknown where it is not.
+"""Unwrap commands that run other commands if that is exact, and mark them as unknown if it is not.
 
 Only options listed here are understood; any other makes the part unknown.
 """
@@ -16,9 +16,9 @@ from agent_tools.record import Value
 
 
 class _Wrapper:
-    """How a wrapper's own words end: options without and with a value, then `operands` words, then the command.
+    """The syntax of a wrapper: options without and with a value, then `operands` words, then the command.
 
-    own: it changes what the command can do or is given, and so needs a rule of its own.
+    own: it changes the abilities or input of the command, so it needs its own rule.
     """
 
     def __init__(self, flags: str = "", valued: str = "", operands: int = 0, *, own: bool = False) -> None:
@@ -31,7 +31,7 @@ class _Wrapper:
 WRAPPERS = {
     "command": _Wrapper("-p"),
     "builtin": _Wrapper(),
-    # With -a a program that is several, told apart by the name it is given, would be another one.
+    # With -a, a multi-call program that looks at its own name would become another one.
     "exec": _Wrapper("-c -l"),
     "nohup": _Wrapper(),
     "timeout": _Wrapper("-v --verbose --foreground --preserve-status", "-k --kill-after -s --signal", 1),
@@ -48,7 +48,7 @@ WRAPPERS = {
 _SHELLS = frozenset(("bash", "sh", "dash", "zsh", "ksh", "ash"))
 _SHELL_LONG = frozenset(("--noprofile", "--norc", "--login", "--posix"))
 _STRICTER = frozenset(("pipefail", "errexit", "nounset", "xtrace"))
-# Programs that may run what their arguments, their input or the network say, in ways not followed here.
+# Programs that may run what their arguments, input or the network tell them to, in ways not followed here.
 RUNNERS = frozenset(
     "ssh docker podman kubectl parallel watch strace ltrace gdb script expect busybox toybox chroot unshare nsenter su "
     "runuser screen tmux at batch crontab systemd-run flock entr direnv mise asdf nix nix-shell guix proot fakeroot "
@@ -59,7 +59,7 @@ RUNNERS = frozenset(
     "zsh ksh ash fish csh tcsh pwsh firejail bwrap env.exe wsl".split()
 )
 _FIND_RUNS = frozenset(("-exec", "-execdir", "-ok", "-okdir"))
-# Builtins that take names of variables: a subscript in one is computed, and so may run commands.
+# Builtins that take variable names: a subscript in one is evaluated, and so may run commands.
 _NAMING = frozenset("declare typeset local readonly export read unset let getopts wait".split())
 _SUBSCRIPT = re.compile(r"[A-Za-z_]\w*\[(?!\d+\])")
 _USUAL_PLACE = re.compile(r"(?:(?:/usr)?/bin/)?[^/]+")
@@ -67,7 +67,7 @@ _DEEPEST = 8
 
 
 class Script(Value):
-    """Shell code that a part runs, to be analysed by itself. layer: how the part runs it. exact: as this bash would."""
+    """Shell code that a part runs, analysed separately. layer: how the part runs it. exact: run by this bash."""
 
     part: SimpleCommand
     text: str
@@ -76,9 +76,9 @@ class Script(Value):
 
 
 def look_through(part: SimpleCommand) -> Iterator[SimpleCommand | Script]:
-    """The commands that a part really runs: itself, or what is inside it.
+    """Yield the commands that a part really runs: itself, or the one inside it.
 
-    A `Script` stands for shell code that has to be analysed by itself.
+    A `Script` is shell code that has to be analysed separately.
     """
     words = part.words
     if words and words[0].pattern:
@@ -108,7 +108,7 @@ def look_through(part: SimpleCommand) -> Iterator[SimpleCommand | Script]:
 
 
 def _kind(part: SimpleCommand, wrapper: _Wrapper | None) -> Literal["clear", "script", "own"]:
-    """The kind of layer that a part makes: one that stands in an unusual place might be any program."""
+    """Return the kind of layer for a part: a wrapper in an unusual directory might be any program."""
     if not _USUAL_PLACE.fullmatch(part.words[0].text) or (wrapper is not None and wrapper.own):
         return "own"
     return "script" if wrapper is None else "clear"
@@ -131,10 +131,10 @@ def _unwrap(part: SimpleCommand, name: str) -> Iterator[SimpleCommand | Script]:
         assigns.append(words[at])
         at += 1
     at += wrapper.operands
-    # One that becomes several words, or none, moves where the command begins.
+    # A word that expands to several words, or none, moves the start of the command.
     why = why or next((w.why or "a pattern" for w in words[1:at] if w.why or w.pattern), "")
     if why or at >= len(words):
-        # Without a command, or with one that cannot be found for certain: a part of its own.
+        # Without a command, or with one that cannot be located for certain, it is a part itself.
         yield part.but(why=part.why or why or ("" if at == len(words) else f"too few words for {name}"))
         return
     layer = Wrapper(words, _kind(part, wrapper), at)
@@ -145,7 +145,7 @@ def _unwrap(part: SimpleCommand, name: str) -> Iterator[SimpleCommand | Script]:
 
 
 def _filled_in(options: tuple[Word, ...], words: tuple[Word, ...]) -> tuple[Word, ...]:
-    """The words of a command that xargs runs: with -I in place of a text, else more at the end."""
+    """Return the command that xargs runs: input replaces a placeholder with -I, else is appended."""
     given = Word("…", "what xargs is given")
     texts = [w.text for w in options]
     marks = [b for a, b in pairwise(texts) if a == "-I"] + [t[2:] for t in texts if t.startswith("-I") and t != "-I"]
@@ -155,14 +155,14 @@ def _filled_in(options: tuple[Word, ...], words: tuple[Word, ...]) -> tuple[Word
 
 
 def _joined(option: str, wrapper: _Wrapper) -> bool:
-    """Whether an option has its value in the same word: -n5, --signal=KILL."""
+    """Return True if an option has its value in the same word: -n5, --signal=KILL."""
     if option.startswith("--"):
         return option.partition("=")[0] in wrapper.valued and "=" in option
     return option[:2] in wrapper.valued and len(option) > 2
 
 
 def _script_of(part: SimpleCommand, name: str) -> Script | SimpleCommand | None:
-    """The shell code that `bash -c` runs; None where the shell runs a file, which is a program like others."""
+    """Return the shell code that `bash -c` runs; None if the shell runs a file, which is an ordinary program."""
     words, at, letters, odd = part.words, 1, "", name != "bash"
     unknown = part.but(why=part.why or "shell code that is not known")
     if part.texts[1:] in (("--version",), ("--help",)):
@@ -200,7 +200,7 @@ def _eval(part: SimpleCommand) -> Iterator[SimpleCommand | Script]:
 
 
 def _runs_of_git(part: SimpleCommand) -> bool:
-    """Whether git is told to run a command: by an alias on its command line, or by a subcommand that does."""
+    """Return True if git runs a command: by an alias on its command line, or by a subcommand that does."""
     texts = part.texts
     configured = any(re.match(r"-c$|--config-env|--exec-path=", t) for t in texts) and any("alias." in t for t in texts)
     return (
@@ -215,7 +215,7 @@ def _runs_of_git(part: SimpleCommand) -> bool:
 
 
 def _computes(part: SimpleCommand) -> bool:
-    """Whether a builtin computes what its words say: a subscript, or the value of a variable that is a number."""
+    """Return True if a builtin evaluates its words: a subscript, or the value of an integer variable."""
     name, rest = part.words[0].text, part.texts[1:]
     if name in ("declare", "typeset", "local") and any(re.match(r"-\w*[in]", t) for t in rest):
         return True
@@ -226,7 +226,7 @@ def _computes(part: SimpleCommand) -> bool:
 
 
 def _find(part: SimpleCommand) -> Iterator[SimpleCommand | Script]:
-    """What `find -exec` runs, for every file it finds."""
+    """Yield what `find -exec` runs for every file it finds."""
     words, at = part.words, 1
     while at < len(words):
         if words[at].text not in _FIND_RUNS:

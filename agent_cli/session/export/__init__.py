@@ -1,1 +1,1 @@
-"""A session as a document: read from its records, written as markdown, a page, or JSON."""
+"""Export a session as markdown, HTML or JSON."""

@@ -1,6 +1,6 @@
-"""A session as what was said and done, in order, read from its records: what every kind of export is made from.
+"""Read a session's records into a `Document`, the source of every export format.
 
-The words about a session and its calls that all documents share.
+Also the labels that all formats share.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from agent_tools.text import counted, shorten
 
 
 class UserEntry(Value, tag="Said"):
-    """Words of the user, or of the program on their behalf. shown: how many images and documents came with them."""
+    """A message of the user, or of the program on their behalf. shown: number of images and documents attached."""
 
     text: str
     time: str
@@ -53,7 +53,7 @@ class UserEntry(Value, tag="Said"):
 
 
 class AssistantEntry(Value, tag="Answer"):
-    """Words of the model, and what it was thinking before, where the provider tells."""
+    """An answer of the model, with its thinking if the provider reports it."""
 
     text: str
     time: str
@@ -61,9 +61,10 @@ class AssistantEntry(Value, tag="Answer"):
 
 
 class ToolEntry(Value, tag="Done"):
-    """A call: what was asked for, what was decided and by whom, what came of it. inner: calls of its sub-agent.
+    """A tool call.
 
     outcome: "done", "failed", "rejected", or "" while it is open.
+    inner: calls of its sub-agent.
     """
 
     call_id: str
@@ -82,7 +83,7 @@ class ToolEntry(Value, tag="Done"):
 
 
 class NoteEntry(Value, tag="Remark"):
-    """What the program said: a warning, how a turn ended, a compaction, that the user went back."""
+    """A note of the program: a warning, the end of a turn, a compaction, a rewind."""
 
     text: str
     time: str
@@ -92,7 +93,7 @@ Entry = UserEntry | AssistantEntry | ToolEntry | NoteEntry
 
 
 class Document(Value, tag="Told"):
-    """A whole session. bad: damaged records that were passed over."""
+    """A whole session. bad: number of damaged records that were skipped."""
 
     header: Header
     name: str
@@ -110,7 +111,7 @@ _KINDS = events_by_tag(
 
 
 class _Telling:
-    """The entries so far. Calls stand where they were asked for and are filled in by what follows."""
+    """Collects the entries. A call stands where it was requested and is completed by later events."""
 
     def __init__(self) -> None:
         self.entries: list[Entry | str] = []
@@ -170,12 +171,12 @@ class _Telling:
             self._begin(ToolEntry(call.id, call.name, call.name, call.arguments, time), "")
 
     def _begin(self, call: ToolEntry, task: str) -> None:
-        """A call, named first by the answer that asks for it, and then with its summary."""
+        """Add a call, or update it: the message that requests it comes first, its summary later."""
         key = self._open.get(call.call_id)
         if key is not None and not self.calls[key].outcome:
             self.calls[key] = self.calls[key].but(summary=call.summary, tool=call.tool, arguments=call.arguments)
             return
-        # An id may come twice: some providers count anew in every answer.
+        # Ids may repeat: some providers restart counting in every answer.
         key = f"{call.call_id} {len(self.calls)}"
         self._open[call.call_id] = key
         self.calls[key] = call
@@ -203,7 +204,7 @@ class _Telling:
 
 
 def build_document(data: bytes, name: str) -> Document:
-    """The session in the bytes of its log. Raises SessionNotFoundError where nothing of it can be read."""
+    """Build the document of a log. Raises SessionNotFoundError if nothing can be read."""
     good, bad = records(data)
     telling = _Telling()
     header = Header(name, "", "", "", "", (), "")
@@ -221,13 +222,13 @@ def build_document(data: bytes, name: str) -> Document:
 
 
 def title_of(session: Document) -> str:
-    """What to call it, on one line."""
+    """Return a one-line title."""
     first = next((user_text(e.text) for e in session.entries if isinstance(e, UserEntry)), "")
     return session.name or " ".join(first[:400].split())[:80] or f"session {session.header.session_id}"
 
 
 def document_facts(session: Document) -> list[tuple[str, str]]:
-    """What a document says at its top: names and values, only those that are known."""
+    """Return the known header facts of a document as (name, value) pairs."""
     header, used = session.header, session.usage
     cost = f"${used.cost:.4f}" if used.reliable else "unknown (no price for this model)"
     known = [
@@ -246,17 +247,17 @@ def document_facts(session: Document) -> list[tuple[str, str]]:
 
 
 def speaker_heading(said: UserEntry) -> str:
-    """Whose words they are, for a heading."""
+    """Return the heading of a user entry: the user, or a note of the program."""
     return "Note to the model" if of_program(said.text) else "You"
 
 
 def format_time(time: str) -> str:
-    """A record's time for a reader, in UTC."""
+    """Format a record's time for display, in UTC."""
     return f"{time[:10]} {time[11:16]} UTC" if len(time) >= 16 else time
 
 
 def how(call: ToolEntry) -> str:
-    """What was decided about a call and how it ended."""
+    """Describe the decision about a call and its outcome."""
     decided = decision_words(call.decision, call.by)
     ended = f"{call.outcome} in {call.duration_ms} ms" if call.duration_ms and call.outcome else call.outcome
     parts = [decided, "" if call.outcome == "rejected" else ended or "no result"]
@@ -264,12 +265,12 @@ def how(call: ToolEntry) -> str:
 
 
 def decision_text(call: ToolEntry) -> str:
-    """What the user said when they decided."""
+    """Return the reason the user gave with a decision."""
     return call.reason if call.by == "person" else ""
 
 
 def diffs_of(call: ToolEntry) -> tuple[Diff, ...]:
-    """The changes to files that a call made."""
+    """Return the file changes a call made."""
     match call.display:
         case Diff() as diff:
             return (diff,)
@@ -279,14 +280,14 @@ def diffs_of(call: ToolEntry) -> tuple[Diff, ...]:
 
 
 def steps(call: ToolEntry) -> list[str]:
-    """The plan that a call wrote down."""
+    """Return the plan a call wrote, as checklist lines."""
     marks = {"pending": "[ ]", "in_progress": "[>]", "completed": "[x]", "cancelled": "[-]"}
     items = call.display.items if isinstance(call.display, TodoView) else ()
     return [f"{marks[item.status]} {item.content}" for item in items]
 
 
 def arguments_text(call: ToolEntry) -> str:
-    """What the call was given, unless its result shows that better; JSON, but the one text of a command as it is."""
+    """Return a call's arguments as JSON, a command as plain text; "" if the result shows them better."""
     if diffs_of(call) or steps(call):
         return ""
     if set(call.arguments) <= {"command", "description"} and isinstance(call.arguments.get("command"), str):

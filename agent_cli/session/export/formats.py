@@ -1,9 +1,9 @@
-"""Which kind of document is wanted, and where it goes.
+"""Choose the export format by file name and write the document.
 
-A session as markdown: the user's words quoted, the model's as they are, calls with their code in fences.
-A session as one JSON object, for programs.
-A session as one HTML page: no scripts, nothing loaded from anywhere, light and dark, calls that fold.
-Markdown that others wrote, made fit for a document of ours: as HTML, or as markdown without HTML in it.
+Markdown: user messages quoted, answers as they are, code of calls in fences.
+JSON: one object, for programs.
+HTML: one page without scripts or external resources, light and dark, with collapsible calls.
+Untrusted markdown is sanitized: rendered as HTML, or kept as markdown with its HTML escaped.
 """
 
 from __future__ import annotations
@@ -53,17 +53,17 @@ ENDINGS = {"markdown": ".md", "html": ".html", "json": ".json"}
 
 
 def format_of(name: str) -> str:
-    """The kind of document that a file's name asks for; empty where it does not say."""
+    """Return the format for a file name; "" if its suffix is unknown."""
     return _BY_ENDING.get(Path(name).suffix.lower(), "")
 
 
 def document(log: Path, kind: str) -> str:
-    """A session's log as a document, once more without secrets. Raises SessionNotFoundError, OSError."""
+    """Export a session's log, with secrets redacted once more. Raises SessionNotFoundError, OSError."""
     return Redactor(os.environ)(_writer(kind)(build_document(read_log(log), log.stem)))
 
 
 def _writer(kind: str) -> Callable[[Document], str]:
-    # Each on its own: the parser of markdown is not needed for JSON.
+    # Chosen here so that JSON does not load the markdown parser.
     if kind == "html":
         return page
     if kind == "json":
@@ -73,8 +73,10 @@ def _writer(kind: str) -> Callable[[Document], str]:
 
 
 def write_document(path: Path, text: str, *, replace: bool) -> None:
-    """Write a document that only its owner can read, whole or not at all. Raises OSError; FileExistsError where there
-    is a file and `replace` is not said."""
+    """Write a document atomically, readable only by its owner.
+
+    Raises OSError; FileExistsError if the file exists and `replace` is False.
+    """
     if not replace:
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
     try:
@@ -90,7 +92,7 @@ FORMAT = 1
 
 
 def data(session: Document) -> str:
-    """The whole document: ASCII, indented."""
+    """Export as JSON: ASCII, indented."""
     header = {name: getattr(session.header, name) for name in session.header._fields}
     known = {
         "format": FORMAT,
@@ -107,7 +109,7 @@ def data(session: Document) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Plain data with every field; `type` says what kind a record is."""
+    """Convert a value to plain data with all its fields; `type` names the kind of a record."""
     if isinstance(value, Value):
         return {"type": value._tag} | {name: _plain(getattr(value, name)) for name in value._fields}
     if isinstance(value, (list, tuple)):
@@ -129,12 +131,12 @@ def _to_html() -> MarkdownIt:
 
 @lru_cache(1)
 def _with_html() -> MarkdownIt:
-    """What any reader of markdown takes for HTML."""
+    """Return a parser that recognizes HTML as any markdown reader would."""
     return MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
 
 
 def as_html(text: str) -> str:
-    """The text rendered; it needs no more escaping."""
+    """Render markdown as safe HTML that needs no more escaping."""
     tokens = _to_html().parse(escape_controls(text))
     for token in _all(tokens):
         if token.type == "link_open":
@@ -148,7 +150,7 @@ def _all(tokens: Sequence[Token]) -> list[Token]:
 
 
 def as_markdown(text: str) -> str:
-    """The text with its HTML spelled out and its last fence closed; where that is in vain, all of it in a fence."""
+    """Escape HTML in markdown and close its last fence; if that fails, put the whole text in a fence."""
     text = escape_controls(text).strip("\n")
     for _ in range(_TRIES):
         tokens = _with_html().parse(text)
@@ -172,7 +174,7 @@ def _lines_with_html(tokens: Sequence[Token]) -> set[int]:
 
 
 def _closed(text: str, tokens: Sequence[Token]) -> str:
-    """A fence that runs to the end of the text must not run on into what follows it."""
+    """Close a fence that runs to the end of the text, so that it does not swallow what follows."""
     last = tokens[-1] if tokens else None
     if last is None or last.type != "fence" or last.map is None:
         return text
@@ -183,7 +185,7 @@ def _closed(text: str, tokens: Sequence[Token]) -> str:
 
 
 def code_fence(text: str, language: str = "") -> str:
-    """The text as a block of code, behind a fence that nothing in it closes."""
+    """Return the text as a code block whose fence nothing in it closes."""
     text = escape_controls(text).rstrip("\n")
     longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
     fence = "`" * max(3, longest + 1)
@@ -191,7 +193,7 @@ def code_fence(text: str, language: str = "") -> str:
 
 
 def ticked(text: str) -> str:
-    """One line as code in a sentence."""
+    """Return one line as inline code."""
     line = " ".join(escape_controls(text).split())
     longest = max((len(run) for run in re.findall(r"`+", line)), default=0)
     ticks = "`" * (longest + 1)
@@ -200,7 +202,7 @@ def ticked(text: str) -> str:
 
 
 def markdown(session: Document) -> str:
-    """The whole document."""
+    """Export as markdown."""
     parts = [
         f"# {_inline(title_of(session))}",
         "\n".join(f"- {name}: {_inline(v)}" for name, v in document_facts(session)),
@@ -211,7 +213,7 @@ def markdown(session: Document) -> str:
 
 
 def _inline(text: str) -> str:
-    """Words on one line in which nothing is markup."""
+    """Return text on one line without markup."""
     line = " ".join(as_markdown(" ".join(text.split())).split())
     return line if line and line[0] not in "#>-+*=~|" else ticked(text)
 
@@ -278,7 +280,7 @@ table { border-collapse: collapse; } td, th { border: 1px solid var(--line); pad
 
 
 def page(session: Document) -> str:
-    """The whole document."""
+    """Export as one HTML page."""
     title = _safe(title_of(session))
     known = "".join(f"<dt>{_safe(name)}</dt><dd>{_safe(value)}</dd>" for name, value in document_facts(session))
     body = "\n".join(_html_entry(entry) for entry in session.entries)
@@ -302,7 +304,7 @@ def page(session: Document) -> str:
 
 
 def _safe(text: str) -> str:
-    """Text as text, in an element or an attribute."""
+    """Escape text for an element or attribute."""
     return escape(escape_controls(text), quote=True)
 
 

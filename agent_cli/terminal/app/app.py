@@ -1,6 +1,6 @@
-"""The session's screen: one long-lived inline application on the main thread, the work on another.
+"""The inline application of a session: it draws on the main thread, the work runs on another.
 
-What is finished is written above and never touched again. The live region below it holds what is not: the end of an
+Finished lines are written above and never touched again. The live region below shows what is unfinished: the end of an
 answer, running calls, the plan, queued messages, the status, a question's bar, the input line, a menu, the toolbar.
 """
 
@@ -38,19 +38,19 @@ from agent_tools.cancel import CancelledError
 
 FRAME = 1 / 15
 SLICE = 0.008
-# So long after the prompt is drawn, what the first answer needs is loaded.
+# Seconds after the prompt is drawn until the renderer of the first answer is loaded.
 IDLE = 0.4
-# Lines of a message that are written above; the model has all of them.
+# Lines of a user message that are echoed; the model gets all of them.
 ECHO = 20
 
 
 def _warm() -> None:
-    """Load the renderer of answers beside the loop, so that no key waits for it."""
+    """Import the answer renderer in the background, so that no key waits for it."""
     threading.Thread(target=import_module, args=("agent_cli.terminal.render.live",), daemon=True).start()
 
 
 class TerminalApp:
-    """The screen. `run` has the terminal until the user leaves."""
+    """The screen. `run` owns the terminal until the user leaves."""
 
     def __init__(
         self,
@@ -93,17 +93,17 @@ class TerminalApp:
         )
         self.app.key_processor.after_key_press += self._after_key
 
-    # The thread that draws, from start to end.
+    # On the drawing thread, from start to end.
 
     def run(self, first: Callable[[], None] | None = None) -> None:
-        """Have the terminal until the user leaves. first: work to begin with."""
+        """Own the terminal until the user leaves. first: job to start with."""
         self.worker.start()
         if first is not None:
             self._work(first)
         try:
             self.app.run(pre_run=self._start)
         except EOFError:
-            pass  # no more keys: the user has left
+            pass  # end of input: the user has left
         finally:
             if self.look.title:
                 self.app.screen.write_raw(RESTORE_TITLE)
@@ -117,7 +117,7 @@ class TerminalApp:
             raise self.worker.failed
 
     def rest(self) -> list[str]:
-        """What was finished too late to be drawn."""
+        """Return lines that were finished too late to be drawn."""
         lines, self._lines = [*self._lines, *self.transcript.writer.take()], []
         return lines
 
@@ -128,26 +128,26 @@ class TerminalApp:
         self._extra = SAVE_TITLE + self._title() if self.look.title else ""
         self.draw_soon()
         self.app.loop.call_later(IDLE, _warm)
-        # Work that was begun before there was a loop counts its seconds from here on.
+        # The seconds of work that began before the loop are counted from here.
         self._second()
 
     def _style(self) -> BaseStyle:
         return style_of(self.look.theme)
 
     def wear(self, **changes: Any) -> None:
-        """Change the look, from any thread."""
+        """Change the appearance; from any thread."""
         self.look = self.look.but(**changes)
 
         def change() -> None:
             self.app.editing_mode = EditingMode.VI if self.look.vim else EditingMode.EMACS
-            # A search has left it in the mode for moving about.
+            # A search leaves vi in navigation mode.
             self.app.vi_state.reset()
             self.draw_soon()
 
         self.soon(change)
 
     def soon(self, run: Callable[[], object]) -> None:
-        """Run on the thread that draws, from any; not at all when the application is over."""
+        """Run on the drawing thread; from any thread. Dropped once the application is over."""
         loop = self.app.loop
         if loop is not None and not loop.is_closed():
             loop.call_soon_threadsafe(run)
@@ -160,16 +160,16 @@ class TerminalApp:
         self.soon(self.draw_soon)
 
     def draw_soon(self) -> None:
-        """Once per frame, however much comes; at once after a pause."""
+        """Schedule a redraw: once per frame, immediately after a pause."""
         if not self._frame_planned and self.app.loop is not None:
             self._frame_planned = True
             self.app.loop.call_later(max(0.0, self._frame_at + FRAME - self.clock()), self._tick)
 
     def _tick(self) -> None:
-        """Take what has come, for a moment, so that keys are never kept waiting, and draw."""
+        """Handle pending items for at most a slice of time, so that keys never wait, and draw."""
         loop = self.app.loop
         if loop is None:
-            return  # it is over
+            return  # the application is over
         if self.app.away:
             loop.call_later(0.05, self._tick)
             return
@@ -195,7 +195,7 @@ class TerminalApp:
             self.app.redraw()
 
     def _second(self) -> None:
-        """The status counts while there is work; one count at a time, however many messages follow each other."""
+        """Redraw the status every second while busy; a single timer, however many messages follow."""
         if self._count is not None:
             self._count.cancel()
         self._count = None
@@ -203,12 +203,12 @@ class TerminalApp:
             self.draw_soon()
             self._count = self.app.loop.call_later(1.0, self._second)
 
-    # What comes from the worker.
+    # Items from the worker.
 
     def _handle(self, item: Any) -> None:
         match item:
             case Printed(text=text):
-                # A command beside the turn does not tear the paragraph that is under way.
+                # Output of a command during the turn does not break the open paragraph.
                 self._write(text.removesuffix("\n").split("\n"), settle=False)
                 self.transcript.writer.printed()
             case UserEcho(text=text):
@@ -218,7 +218,7 @@ class TerminalApp:
             case JobFinished(leave=leave):
                 self._idle(leave)
             case MessageAdded(message=UserMessage(text=text)):
-                # What it mentions stands below it by now.
+                # What the question refers to is on the screen by now.
                 said = next((q for q in self.queued if text == q or text.startswith(f"{q}\n\n")), None)
                 if said is not None:
                     self.queued.remove(said)
@@ -233,7 +233,7 @@ class TerminalApp:
         self._lines += [*self.transcript.writer.take(), *lines]
 
     def echo(self, text: str, *, settle: bool = True) -> None:
-        """A message of the user's, as the model sees it from here on. settle: what is under way ends above it."""
+        """Echo a user message, as the model sees it. settle: first end what is in progress."""
         lines = text.split("\n")
         left = len(lines) - ECHO if len(lines) > ECHO + 1 else 0
         shown = [*lines[: len(lines) - left], *([f"... {left} more lines ..."] if left else [])]
@@ -246,16 +246,16 @@ class TerminalApp:
 
     @property
     def seconds(self) -> float:
-        """How long the work has been going on."""
+        """Seconds since the current work began."""
         return self.clock() - self._began
 
     def send_quietly(self, sequences: str) -> None:
-        """Send sequences that draw nothing with the next frame."""
+        """Send sequences that draw nothing, with the next frame."""
         self._extra += sequences
         self.draw_soon()
 
     def ring(self) -> None:
-        """Call the user, who may be looking elsewhere."""
+        """Ring the bell: the user may be looking elsewhere."""
         self.send_quietly((RING if self.look.notify else "") + self._title("? "))
 
     def _title(self, state: str = "") -> str:
@@ -270,12 +270,12 @@ class TerminalApp:
         self._second()
 
     def send(self, text: str) -> None:
-        """Begin with a message; the work is idle."""
+        """Start work with a message; the worker must be idle."""
         self.echo(text)
         self._work(lambda: self.session.send(text), "" if text.startswith("/") else text)
 
     def queue(self, text: str) -> None:
-        """Have a message wait for the next step, or for the end of the work."""
+        """Queue a message for the next step, or for the end of the work."""
         self.queued.append(text)
         self.session.queue(text)
 
@@ -300,28 +300,28 @@ class TerminalApp:
         self.session.keep(self.line.draft, self.queued)
 
     def interrupt(self) -> None:
-        """Stop the work; the conversation is kept."""
+        """Stop the work; the conversation stays."""
         self.stopping = True
         self.session.interrupt()
         self.questions.cancel()
         self.app.redraw()
 
     def aside(self, text: str) -> None:
-        """Run a command beside the turn, on a thread of its own, since it may ask."""
+        """Run a command during the turn, on its own thread, as it may ask."""
 
         def run() -> None:
             try:
                 self.session.aside(text)
             except ExitRequestedError:
                 self.leave_soon()
-            except BaseException as error:  # noqa: BLE001 - raised again on the main thread, where endings are worded
+            except BaseException as error:  # noqa: BLE001 - raised again on the main thread, which reports it
                 self.worker.fail(error)
                 self.leave_soon()
 
         threading.Thread(target=run, name="aside", daemon=True).start()
 
     def aside_of(self, text: str) -> bool:
-        """Run a line as a command beside the turn, where it is one that may be."""
+        """Run a line as a command during the turn; return False if it is not such a command."""
         if not text.startswith("/") or not self.session.may_aside(text.strip()):
             return False
         self.echo(text, settle=False)
@@ -329,8 +329,10 @@ class TerminalApp:
         return True
 
     def outside(self, run: Callable[[], Any]) -> Any:
-        """Run a program that needs the terminal (an editor, a pager); its result. From any thread but the one that
-        draws. Raises CancelledError where the application ends."""
+        """Run a program that needs the terminal (an editor, a pager) and return its result.
+
+        Not from the drawing thread. Raises CancelledError if the application ends.
+        """
         waiting = PendingReply()
 
         async def go() -> None:
@@ -346,7 +348,7 @@ class TerminalApp:
         return waiting.wait()
 
     def page(self, text: str) -> None:
-        """Show a long text in the pager, from the thread that draws."""
+        """Show a long text in the pager; from the drawing thread."""
 
         def show() -> None:
             with suppress(CancelledError):
@@ -355,7 +357,7 @@ class TerminalApp:
         threading.Thread(target=show, name="pager", daemon=True).start()
 
     def hint_for(self, text: str, seconds: float) -> None:
-        """A word above the line, for a while."""
+        """Show a hint above the input line for some seconds."""
         self.hint = text
         self.app.redraw()
 
@@ -368,7 +370,7 @@ class TerminalApp:
             self.app.loop.call_later(seconds, forget)
 
     def clear_hint(self) -> None:
-        """Remove that word with the next frame."""
+        """Remove the hint with the next frame."""
         self.hint = ""
 
     def leave(self) -> None:
@@ -377,11 +379,11 @@ class TerminalApp:
             self.app.exit()
 
     def leave_soon(self) -> None:
-        """As `leave`, from a signal handler."""
+        """Like `leave`, from a signal handler."""
         self.soon(self.leave)
 
     def refresh_menu(self) -> None:
-        """From any thread: there is more to choose from."""
+        """Refresh the menu after new completions arrived; from any thread."""
 
         def refresh() -> None:
             if self.line.menu or not self.busy:
@@ -391,7 +393,7 @@ class TerminalApp:
         self.soon(refresh)
 
     def say(self, text: str) -> None:
-        """A line, from the thread that draws."""
+        """Write lines; from the drawing thread."""
         self._write([row for line in text.split("\n") for row in self._by_words(line)])
         self.draw_soon()
 

@@ -1,4 +1,4 @@
-"""Images in a message: pasted by path, taken from the clipboard, or mentioned; a word stands for each in the line."""
+"""Images in a message: pasted by path, from the clipboard, or mentioned; each is shown as a placeholder in the line."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SUFFIXES = (".png", ".jpg", ".jpeg", ".gif", ".webp")
 _CHIP = re.compile(r"\[Image #(\d{1,9}) [^\]]*\]")
 _MENTION = re.compile(r"(?<![\w@`])@(\S+\.(?:png|jpe?g|gif|webp))(?![\w.])", re.IGNORECASE)
 _SECONDS, _MOST = 5.0, 20_000_000
-# What gives the clipboard's image as PNG on standard output, by where there is such a clipboard.
+# Commands that write the clipboard image as PNG to stdout, by the variable of the display they need.
 _CLIPBOARDS = (
     ("WAYLAND_DISPLAY", ["wl-paste", "--no-newline", "--type", "image/png"]),
     ("DISPLAY", ["xclip", "-selection", "clipboard", "-target", "image/png", "-out"]),
@@ -26,27 +26,27 @@ _MAC = ["osascript", "-e", "the clipboard as «class PNGf»"]
 
 
 class Pictures:
-    """The images of a session, by the number in their word."""
+    """The images of a session, by the number in their placeholder."""
 
     def __init__(self) -> None:
         self._kept: dict[int, Path] = {}
         self._folder: tempfile.TemporaryDirectory[str] | None = None
 
     def from_clipboard(self) -> str | None:
-        """The word for the image in the clipboard; None where there is none. It takes a program, so a moment."""
+        """Return the placeholder for the clipboard image; None if there is none. Runs a program, which is slow."""
         if self._folder is None:
             self._folder = tempfile.TemporaryDirectory(prefix="agent-", ignore_cleanup_errors=True)
         path = clipboard_image(Path(self._folder.name))
         return self.word(path) if path is not None else None
 
     def word(self, path: Path) -> str:
-        """What stands for an image in the line."""
+        """Return the placeholder for an image."""
         number = len(self._kept) + 1
         self._kept[number] = path
         return f"[Image #{number} {one_line(path.name).replace(']', '')}]"
 
     def pasted(self, text: str) -> str | None:
-        """The word for a pasted path of an image, as terminals give it when a file is dropped; None for other text."""
+        """Return the placeholder for a pasted image path, as terminals insert dropped files; None for other text."""
         if "\n" in text.strip() or len(text) > 4096:
             return None
         try:
@@ -59,8 +59,7 @@ class Pictures:
         return self.word(path)
 
     def within(self, text: str, *folders: Path) -> list[Path]:
-        """The images of a message: those that words stand for, and those mentioned as `@path` from one of the folders,
-        the first that has it."""
+        """Return the images of a message: by placeholder, and mentioned as `@path` in the first folder that has it."""
         found = [self._kept[int(n)] for n in _CHIP.findall(text) if int(n) in self._kept]
         for name in _MENTION.findall(text):
             paths = [path for folder in folders if _is_file(path := folder / os.path.expanduser(name))]
@@ -69,17 +68,17 @@ class Pictures:
 
 
 def _is_file(path: Path) -> bool:
-    """Whether a path that somebody has typed is that of a file; it may be none that can exist or be seen."""
+    """Return True if a typed path is a file; it may be a path that cannot exist or be read."""
     return os.path.isfile(path)  # noqa: PTH113 - the method raises then
 
 
 def clipboard_image(folder: Path) -> Path | None:
-    """The image in the clipboard as a file in `folder`; None where there is none, or no program to ask."""
+    """Save the clipboard image in `folder`; None if there is none, or no program to read it."""
     commands = [_MAC] if sys.platform == "darwin" else [c for name, c in _CLIPBOARDS if os.environ.get(name)]
     env = without_secrets(os.environ)
     for command in commands:
         try:
-            # AppleScript spells each byte with two digits.
+            # AppleScript prints each byte as two hex digits.
             done = run_child(command, seconds=_SECONDS, most=2 * _MOST + 100, env=env)
         except (OSError, TimeoutError, OverflowError):
             continue
@@ -92,6 +91,6 @@ def clipboard_image(folder: Path) -> Path | None:
 
 
 def _decoded(said: bytes) -> bytes:
-    """The bytes in AppleScript's spelling, «data PNGf8950…»."""
+    """Decode AppleScript's form of bytes, «data PNGf8950…»."""
     match = re.search(rb"PNGf([0-9A-F]+)", said)
     return bytes.fromhex(match[1].decode()) if match else b""

@@ -1,4 +1,4 @@
-"""What the line may go on with: a command after `/`, a file of the workspace after `@`."""
+"""Completions for the input line: commands after `/`, workspace files after `@`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,11 @@ _ARGUMENT = re.compile(r"/([\w:.-]+) ([^\s@]*)")
 
 
 class Completion(Value):
-    """One line of the menu. start: where in the text it is put in, up to the cursor. place: of an option to pick."""
+    """An entry of the menu.
+
+    start: where it is inserted, up to the cursor.
+    place: index of an option to pick.
+    """
 
     text: str
     help: str = ""
@@ -37,7 +41,7 @@ def complete(
     files: Callable[[], tuple[str, ...]],
     values: Callable[[str], Iterable[str]] = lambda command: (),
 ) -> list[Completion]:
-    """The choices for the text before the cursor; best first. values: what the argument of a command may be."""
+    """Return the completions for the text before the cursor, best first. values: arguments of a command."""
     if match := _COMMAND.fullmatch(before):
         typed = match[1].lower()
         names = [(name, text) for name, text in commands if typed in name.lower()]
@@ -54,7 +58,7 @@ def complete(
 
 
 def narrowed(typed: str, options: Iterable[tuple[str, str]]) -> list[Completion]:
-    """The options that have every typed word in what they are called or mean, in their order."""
+    """Return the options whose label or description contains every typed word, in their order."""
     words = typed.lower().split()
     return [
         Completion(one_line(label), one_line(text), 0, place)
@@ -64,8 +68,11 @@ def narrowed(typed: str, options: Iterable[tuple[str, str]]) -> list[Completion]
 
 
 def fuzzy_matches(typed: str, names: Iterable[str]) -> list[str]:
-    """The names that have the typed letters in this order: first where they begin the file's name, then where it has
-    them in one piece, then where the path has, then the rest; short ones first."""
+    """Return the names that contain the typed letters in order.
+
+    Best first: base name starts with them, base name contains them, path starts with or contains them, the rest; short
+    names first.
+    """
     if not typed:
         return sorted(names, key=lambda n: (n.count("/"), n))[:MOST]
     letters = re.compile(".*?".join(re.escape(c) for c in typed), re.IGNORECASE | re.DOTALL)
@@ -81,7 +88,7 @@ def fuzzy_matches(typed: str, names: Iterable[str]) -> list[str]:
 
 
 class FileNames:
-    """The files of the workspace that are not ignored, read in the background when first asked for, and again later."""
+    """Workspace files that are not ignored, listed in the background on first use and after `forget`."""
 
     def __init__(self, root: Path, ctx: ToolContext, ready: Callable[[], None]) -> None:
         self._root, self._ctx, self._ready = root, ctx, ready
@@ -89,14 +96,14 @@ class FileNames:
         self._reading = self._fresh = False
 
     def __call__(self) -> tuple[str, ...]:
-        """What is known by now."""
+        """Return the names known so far."""
         if not self._fresh and not self._reading:
             self._reading = True
             threading.Thread(target=self._read, daemon=True).start()
         return self._names
 
     def forget(self) -> None:
-        """The files may have changed; what is known serves until they are read again."""
+        """Mark the names as stale; they are used until they have been read again."""
         self._fresh = False
 
     def _read(self) -> None:

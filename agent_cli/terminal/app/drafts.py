@@ -1,6 +1,6 @@
-"""What is typed and not sent yet, kept beside the session so that a crash does not take it.
+"""Save unsent input beside the session, so that a crash does not lose it.
 
-A thread of its own writes it after a pause in the typing: the disk may be slow, and the keys must not wait.
+A thread writes it after a pause in the typing: the disk may be slow, and keys must not wait.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ PAUSE = 0.4
 
 
 class Drafts:
-    """Of one session. folder: where its log is."""
+    """The draft of one session. folder: directory of its log."""
 
     def __init__(self, folder: Path, session_id: str) -> None:
         self._folder = folder
@@ -25,15 +25,15 @@ class Drafts:
         self._thread: threading.Thread | None = None
 
     def recovered(self, *, resumed: bool) -> str:
-        """What an earlier process left unsent: this session's, or for a new one that of one that is gone.
+        """Return the draft an earlier process left: of this session, or for a new one of a crashed session.
 
-        Messages that were queued stand above the draft; nothing is sent by itself.
+        Queued messages come before the draft; nothing is sent automatically.
         """
         left: Draft = self._file.load() if resumed else take_orphan(self._folder)
         return "\n".join([*left.queue, left.text]).strip("\n")
 
     def keep(self, text: str, queue: Sequence[str]) -> None:
-        """What stands there now; at once, from the thread that draws."""
+        """Save the current input; returns at once, on the drawing thread."""
         now = text, tuple(queue)
         if now == self._now:
             return
@@ -44,7 +44,7 @@ class Drafts:
         self._changed.set()
 
     def close(self, *, left: bool) -> None:
-        """The session ends. left: by the user, so that nothing is missing; otherwise what stands there is kept."""
+        """End the session. left: the user left, so the draft is deleted; otherwise it is saved."""
         self._over.set()
         self._changed.set()
         if self._thread is not None:

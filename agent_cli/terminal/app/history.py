@@ -1,4 +1,4 @@
-"""What was typed in a project, over sessions: JSON lines, one string each, readable by the user alone."""
+"""Input history of a project, over sessions: JSON lines, one string each, readable only by the user."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _LARGEST = 64 << 20
 
 
 class ProjectHistory(History):
-    """The history of the input line. `path`: where it is kept, or None for this session only.
+    """The history of the input line. path: its file; None for this session only.
 
-    A message counts once, at its latest place. A file that cannot be read or written is as good as none.
+    Duplicates keep their latest position. A file that cannot be read or written is ignored.
     """
 
     def __init__(self, path: Path | None) -> None:
@@ -28,7 +28,7 @@ class ProjectHistory(History):
         self._path = path
 
     def load_history_strings(self) -> Iterable[str]:
-        """The newest first."""
+        """Return the entries, newest first."""
         found: dict[str, None] = {}
         for text in reversed(self._kept()):
             found.setdefault(text)
@@ -46,7 +46,7 @@ class ProjectHistory(History):
             self._path = None
 
     def add(self, text: str) -> None:
-        """Keep a message, unless it is the one before."""
+        """Add a message, unless it repeats the last one."""
         if text.strip() and self.get_strings()[-1:] != [text]:
             self.append_string(text)
 
@@ -70,7 +70,7 @@ class ProjectHistory(History):
         return texts
 
     def _shorten(self, texts: list[str]) -> None:
-        """Write the file anew with the latest messages only."""
+        """Rewrite the file with the latest messages only."""
         assert self._path is not None
         lines = (json.dumps(t, ensure_ascii=False).encode("utf-8", "replace") + b"\n" for t in texts)
         with suppress(OSError):

@@ -1,8 +1,8 @@
-"""The input line: the draft, what was typed before, folded pastes, the menu of completions, and replies that borrow it.
+"""The input line: draft, history, folded pastes, the completion menu, and replies to questions.
 
-The draft is never lost: a reply to a question puts it aside and brings it back.
+A reply to a question sets the draft aside and restores it, so the draft is never lost.
 
-Long pastes, folded to a word in the input line and unfolded when it is sent.
+Long pastes are folded to a placeholder in the line and unfolded when the message is sent.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ _FOLD = re.compile(r"\[Pasted #(\d{1,9}) (?:\d+ lines?|\d+ characters)\]")
 
 
 class Pastes:
-    """What was pasted in this session, by number."""
+    """The pasted texts of this session, by number."""
 
     def __init__(self) -> None:
         self._kept: dict[int, str] = {}
 
     def fold(self, text: str) -> str:
-        """What stands for a pasted text in the input: itself, where it is short."""
+        """Return a placeholder for a pasted text; the text itself if it is short."""
         text = text.replace("\r\n", "\n").replace("\r", "\n")
         lines = text.count("\n") + 1
         if lines <= LINES and len(text) <= CHARS:
@@ -40,18 +40,22 @@ class Pastes:
         return f"[Pasted #{number} {size}]"
 
     def unfold(self, text: str) -> str:
-        """The text with every paste that is still in it."""
+        """Replace the placeholders in a text with the pasted texts."""
         return _FOLD.sub(lambda match: self._kept.get(int(match[1]), match[0]), text)
 
 
 PROMPT = "> "
-# A longer message is kept in the history as it stood in the line, with its pastes folded.
+# A longer message is stored in the history with its pastes folded.
 LONGEST_KEPT = 20_000
 
 
 class InputLine:
-    """commands: names and help of what `/` may begin. files: names of what `@` may mention. values: what may follow the
-    name of a command."""
+    """The input line.
+
+    commands: returns names and help of slash commands.
+    files: returns names of files to mention.
+    values: returns the argument values of a command.
+    """
 
     def __init__(
         self,
@@ -74,7 +78,7 @@ class InputLine:
 
     @property
     def text(self) -> str:
-        """What would be sent: the draft with its pastes unfolded."""
+        """The message as it would be sent: the draft with its pastes unfolded."""
         return self.pastes.unfold(self.buffer.text)
 
     @property
@@ -84,11 +88,11 @@ class InputLine:
 
     @property
     def replying(self) -> bool:
-        """The line belongs to a question, and the draft is kept aside."""
+        """True while the line holds a reply to a question and the draft is set aside."""
         return self._aside is not None
 
     def borrow(self, label: str, text: str, options: tuple[Option, ...] = ()) -> None:
-        """Put the draft aside and take a reply in its place. options: the reply is one of these, from the menu."""
+        """Set the draft aside for a reply. options: the reply is picked from this menu."""
         if self._aside is None:
             self._aside = self.buffer.document
         self.label = label
@@ -98,23 +102,23 @@ class InputLine:
 
     @property
     def picking(self) -> bool:
-        """The reply is a choice from the menu."""
+        """True while the reply is picked from the menu."""
         return bool(self._options)
 
     @property
     def picked(self) -> int | None:
-        """The place of the option that the menu stands at; the first where none was gone to."""
+        """Index of the selected option; the first if none was selected."""
         return self.menu[max(self.chosen, 0)].place if self.menu else None
 
     def give_back(self) -> None:
-        """The draft, as it was."""
+        """Restore the draft."""
         if self._aside is not None:
             draft, self._aside = self._aside, None
             self.label, self._options = PROMPT, ()
             self._put(draft)
 
     def take(self) -> str:
-        """The message, which goes into the history; the line is empty then."""
+        """Return the message, add it to the history, and clear the line."""
         text, typed = self.text, self.buffer.text
         self.history.add(text if len(text) <= LONGEST_KEPT else typed)
         self.clear()
@@ -125,15 +129,15 @@ class InputLine:
         self.close_menu()
 
     def put_back(self, text: str) -> None:
-        """A message that was taken, to be changed."""
+        """Put a message back into the line for editing."""
         self._put(Document(text))
 
     def paste(self, text: str) -> None:
-        text = text.replace("\0", "")  # no name of a file and no argument of a program can have one
+        text = text.replace("\0", "")  # not valid in file names and program arguments
         self.buffer.insert_text(self.pictures.pasted(text) or self.pastes.fold(text))
 
     def newline_for_backslash(self) -> bool:
-        """A backslash before the cursor makes Enter a line end; False where there is none."""
+        """Replace a backslash before the cursor with a line break; False if there is none."""
         if not self.buffer.document.text_before_cursor.endswith("\\"):
             return False
         self.buffer.delete_before_cursor()
@@ -148,7 +152,7 @@ class InputLine:
         self.complete()
 
     def complete(self) -> None:
-        """The menu for what stands before the cursor."""
+        """Update the menu for the text before the cursor."""
         self.chosen = -1
         before = self.buffer.document.text_before_cursor
         if self.picking:
@@ -160,11 +164,11 @@ class InputLine:
         self.menu, self.chosen = [], -1
 
     def move(self, step: int) -> None:
-        """To another choice of the menu."""
+        """Move the selection in the menu."""
         self.chosen = (self.chosen + step) % len(self.menu) if self.chosen >= 0 or step > 0 else len(self.menu) - 1
 
     def accept(self) -> None:
-        """Put the choice into the line; the first where none was gone to."""
+        """Insert the selected completion; the first if none was selected."""
         choice = self.menu[max(self.chosen, 0)]
         document = self.buffer.document
         before, after = document.text_before_cursor[: choice.start] + choice.text, document.text_after_cursor

@@ -1,6 +1,6 @@
-"""What each key does. The meaning is in `Controls`; here it is only bound, and said when it holds.
+"""Key bindings and what they do: sending, queueing, unqueueing, interrupting, leaving.
 
-What the keys mean: sending, queueing, taking back, interrupting, leaving. Which key does what is in `keys`.
+`make_keys` binds keys under conditions; `Controls` implements them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from agent_tools.cancel import CancelledError
 
 
 def make_keys(controls: Controls) -> KeyBindings:
-    """The bindings of the application, before those that every line of prompt-toolkit has."""
+    """Return the application's bindings, which precede those of prompt-toolkit."""
     keys = KeyBindings()
     line = controls.line
     writing = ~is_searching
@@ -137,7 +137,7 @@ HELP = (
 
 
 class Controls:
-    """All of it is on the thread that draws."""
+    """The actions behind the keys. All run on the drawing thread."""
 
     def __init__(self, live: LiveScreen) -> None:
         self.live = live
@@ -145,7 +145,7 @@ class Controls:
         self._ctrl_c_at = self._escape_at = -TWICE
 
     def enter(self) -> None:
-        """Send the line: as a reply, as a message, or into the queue. An empty line says nothing."""
+        """Send the line: as a reply, as a message, or into the queue. An empty line does nothing."""
         live = self.live
         live.clear_hint()
         if self.line.replying:
@@ -161,7 +161,7 @@ class Controls:
         live.draw_soon()
 
     def show_more(self) -> None:
-        """The latest call in full; pressed again, the one before. What is longer than the screen goes to the pager."""
+        """Show the latest call in full, and one earlier with each further press; the pager takes long ones."""
         live = self.live
         entry = live.transcript.details.next()
         if entry is None:
@@ -179,7 +179,7 @@ class Controls:
             live.page("\n".join(line.plain for line in lines))
 
     def paste_image(self) -> None:
-        """The image in the clipboard, as a word in the line."""
+        """Insert the clipboard image as a placeholder."""
 
         def look() -> None:
             word = self.line.pictures.from_clipboard()
@@ -191,14 +191,14 @@ class Controls:
         threading.Thread(target=look, daemon=True).start()
 
     def edit_draft(self) -> None:
-        """The draft in the user's editor; sent only by Enter, and kept as it was where the editor fails."""
+        """Edit the draft in the user's editor; only Enter sends it, and it stays unchanged if the editor fails."""
         live, line = self.live, self.line
         text = line.buffer.text
 
         def edit() -> None:
             with suppress(CancelledError):
                 changed = live.outside(lambda: edited_text(text))
-                # What has been put into the line meanwhile, such as a question's answer, stays.
+                # Text inserted meanwhile, such as a reply to a question, stays.
                 if changed is None:
                     live.soon(lambda: live.hint_for(NO_EDITOR, 4.0))
                 elif changed != text:
@@ -208,7 +208,7 @@ class Controls:
             threading.Thread(target=edit, name="editor", daemon=True).start()
 
     def send_now(self) -> None:
-        """Interrupt, and begin anew with the draft and what is queued."""
+        """Interrupt, then send the draft and the queued messages."""
         live = self.live
         if not live.busy:
             self.enter()
@@ -218,7 +218,7 @@ class Controls:
                 live.interrupt()
 
     def take_back(self) -> bool:
-        """The last queued message, into the line again; False where there is none, or the line is for a reply."""
+        """Move the last queued message back into the line; False if there is none or a reply is being typed."""
         queued = self.live.queued
         if self.line.replying or not queued or not self.live.session.take_back(queued[-1]):
             return False
@@ -226,7 +226,7 @@ class Controls:
         return True
 
     def escape(self) -> None:
-        """Close the menu; go back from a reply; interrupt; twice on an empty line: choose where to go back to."""
+        """Close the menu; else leave a reply; else interrupt; twice on an empty line: open the rewind menu."""
         if self.line.menu and not self.line.picking:
             self.line.close_menu()
         elif self.line.replying:
@@ -241,7 +241,7 @@ class Controls:
                 self.live.send("/rewind")
 
     def ctrl_c(self) -> None:
-        """Back from a reply; interrupt; clear the draft; and pressed again at once: leave."""
+        """Leave a reply; else interrupt; else clear the draft; pressed twice: leave."""
         now = self.live.clock()
         again = now - self._ctrl_c_at <= TWICE
         self._ctrl_c_at = now

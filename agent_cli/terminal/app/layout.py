@@ -1,6 +1,6 @@
-"""Where the parts of the live region stand: what goes on above the input line, the menu and the toolbar below it.
+"""Layout of the live region: what is above the input line, and the menu and toolbar below it.
 
-What the live region shows, from top to bottom, never taller than the screen.
+From top to bottom, and never taller than the screen.
 """
 
 from __future__ import annotations
@@ -37,22 +37,25 @@ from agent_cli.terminal.render.writer import TAIL
 from agent_tools.text import UNSAFE, one_line
 
 _MARK = "\N{REPLACEMENT CHARACTER}"
-# The renderer spells the controls out itself.
+# Control characters are left to the renderer, which escapes them itself.
 _HIDDEN = re.compile(rf"(?![\x00-\x1f\x7f-\x9f])(?:{UNSAFE})")
 Lines = Callable[[], Sequence[Line]]
 
 
 @cache
 def style_of(theme: str) -> Style:
-    """The styles of the live part; the same object each time, which spares a redraw."""
+    """Return the styles of the live region; cached, as the same object spares a redraw."""
     return Style.from_dict(drawn(theme))
 
 
 def make_layout(
     line: InputLine, above: Lines, below: Lines, rows: Callable[[], int], frame: Callable[[], int]
 ) -> Layout:
-    """Three windows, none taller than what it shows. rows: the height of the terminal. frame: a number that changes
-    with each frame; what stands above and below is asked for once in each."""
+    """Lay out three windows, none taller than its content.
+
+    rows: returns the height of the terminal.
+    frame: returns the frame number; the content above and below is computed once per frame.
+    """
     search = SearchToolbar(forward_search_prompt="search: ", backward_search_prompt="search back: ")
 
     def prefix(number: int, wrap_count: int) -> StyleAndTextTuples:
@@ -74,7 +77,7 @@ def make_layout(
 
 
 class _Visible(Processor):
-    """Shows a mark for each character that would not be seen or turns the text around; there are as many as before."""
+    """Show a mark for each character that is invisible or changes the text direction; the length stays the same."""
 
     def apply_transformation(self, transformation_input: TransformationInput) -> Transformation:
         shown: StyleAndTextTuples = [
@@ -84,7 +87,7 @@ class _Visible(Processor):
 
 
 def _text(lines: Lines, frame: Callable[[], int]) -> Window:
-    """Rows that are clipped already. Without any, the window has no height."""
+    """Make a window of rows that are already clipped; without rows it has no height."""
     kept: tuple[int, StyleAndTextTuples, Dimension] = (-1, [], Dimension.exact(0))
 
     def looked() -> tuple[int, StyleAndTextTuples, Dimension]:
@@ -107,8 +110,10 @@ REPLYING = "? Enter sends · Esc goes back"
 
 
 def above(live: LiveScreen) -> list[Line]:
-    """Above the input line: what is unfinished, the plan, the queue, the status, a question's bar. Where there is no
-    room for all, what comes first is left out."""
+    """Return the rows above the input line: unfinished output, plan, queue, status, a question's bar.
+
+    If they do not fit, the first ones are dropped.
+    """
     size = live.app.screen.get_size()
     width, room = size.columns - 1, max(1, size.rows - 3 - min(INPUT, size.rows // 3))
     if size.columns != live.transcript.writer.console.width:
@@ -118,7 +123,7 @@ def above(live: LiveScreen) -> list[Line]:
         rows.append((("class:hint", clip(one_line(live.hint), width)),))
     if (ask := live.questions.ask) is not None:
         bar = folded(ask.bar if ask.dialog.own or not live.line.replying else REPLYING, width)
-        # Where there is no room for the words, the keys alone: what cannot be seen cannot be answered.
+        # If the words do not fit, show the keys alone: a question that cannot be seen cannot be answered.
         rows += [(("class:ask", row),) for row in (bar if len(bar) <= room else [ask.short[:width]])]
     if live.busy and len(rows) < room:
         rows.insert(0, _status(live, width))
@@ -133,7 +138,7 @@ def above(live: LiveScreen) -> list[Line]:
 
 
 def _tail(live: LiveScreen, room: int) -> list[str]:
-    """The end of the answer or the thought, then what runs; a blank row sets it off from the status."""
+    """Return the end of the answer or thought and the running calls, set off from the status by a blank row."""
     answer = live.transcript.writer.tail()[-TAIL:]
     rows = [*answer, *live.transcript.writer.running()]
     if not rows or room < 1:
@@ -149,7 +154,7 @@ def _status(live: LiveScreen, width: int) -> Line:
 
 
 def below_input(live: LiveScreen) -> list[Line]:
-    """Below the input line: the menu and the toolbar."""
+    """Return the rows below the input line: the menu and the toolbar."""
     width = live.app.screen.get_size().columns - 1
     own = live.session.status_line()
     bar = fragments(recolored(own, live.look.theme), width) if own else toolbar(live.session.toolbar(), width)

@@ -1,6 +1,6 @@
 """The screen below prompt-toolkit: an inline application whose every frame is one write.
 
-What is private to prompt-toolkit is used here and nowhere else: `_redraw`, `_on_resize`, `_handle_exception`,
+Private parts of prompt-toolkit are used only in this file: `_redraw`, `_on_resize`, `_handle_exception`,
 `_is_running`, `_running_in_terminal`, the renderer's `_last_screen`, `_cursor_pos` and `_bracketed_paste_enabled`.
 """
 
@@ -23,7 +23,7 @@ from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.utils import get_cwidth
 
 NEWLINE = Keys.F23
-# Alt-Enter, and Shift-Enter as the two protocols that tell it from Enter spell it.
+# Alt-Enter, and Shift-Enter in the two protocols that distinguish it from Enter.
 for _sequence in ("\x1b\r", "\x1b\n", "\x1b[13;2u", "\x1b[27;2;13~"):
     ANSI_SEQUENCES[_sequence] = NEWLINE
 
@@ -33,18 +33,20 @@ _FAST, _SLOW = 0.02, 1.0
 
 
 def reflows(env: Mapping[str, str]) -> bool:
-    """Whether the terminal wraps old lines anew when it gets narrower. In doubt not: a stale row is better than a lost
-    one."""
+    """Return True if the terminal rewraps old lines when it gets narrower.
+
+    If in doubt False: a stale row is better than a lost one.
+    """
     if env.get("XTERM_VERSION") or env.get("TERM", "").split("-")[0] == "linux":
         return False
     return any(env.get(name) for name in _REFLOWING) or env.get("TERM_PROGRAM") in _PROGRAMS
 
 
 class AtomicOutput(Vt100_Output):
-    """Escape sequences to a file descriptor, one write per frame, marked as one update (DEC 2026)."""
+    """Write escape sequences to a file descriptor, one write per frame, as a synchronized update (DEC 2026)."""
 
     def __init__(self, stdout: Any, get_size: Callable[[], Size], *, synchronized: bool = True) -> None:
-        # The cursor's place is never asked for: some terminals do not answer, and the answer mixes with the keys.
+        # Never query the cursor position: some terminals do not answer, and the answer mixes with the keys.
         super().__init__(stdout, get_size, term=os.environ.get("TERM"), enable_cpr=False)
         self._synchronized = synchronized
         self._depth = 0
@@ -53,9 +55,9 @@ class AtomicOutput(Vt100_Output):
 
     @contextmanager
     def frame(self, *, keep_paste: bool = False) -> Iterator[None]:
-        """What is written inside goes out as one write at the end of the outermost frame.
+        """Collect output and write it at once at the end of the outermost frame.
 
-        keep_paste: bracketed paste stays on, though the renderer is reset inside.
+        keep_paste: leave bracketed paste on, although the renderer is reset inside.
         """
         self._depth += 1
         before, self._keep_paste = self._keep_paste, self._keep_paste or keep_paste
@@ -77,7 +79,7 @@ class AtomicOutput(Vt100_Output):
         self.put(text.encode("utf-8", "replace"))
 
     def put(self, data: bytes) -> None:
-        """Write all of it; the terminal may be slow, or set to not block by a program that shares it."""
+        """Write all data; the terminal may be slow, or made non-blocking by a program that shares it."""
         number = self.fileno()
         while data:
             try:
@@ -87,10 +89,10 @@ class AtomicOutput(Vt100_Output):
             except OSError as error:
                 if error.errno != errno.EIO:
                     raise
-                return  # the terminal is gone; a hang-up follows
+                return  # the terminal is gone; SIGHUP follows
 
     def erase_down(self) -> None:
-        # In column 0 of the first row tmux takes `CSI J` for a cleared screen and scrolls it into its history.
+        # In column 0 of the first row, tmux treats `CSI J` as a cleared screen and scrolls it into its history.
         self.write_raw("\x1b[K\x1b[C\x1b[J\r")
 
     def enable_bracketed_paste(self) -> None:
@@ -103,7 +105,7 @@ class AtomicOutput(Vt100_Output):
 
 
 def terminal_size(number: int = 1) -> Size:
-    """The size of the terminal, or 24 x 80 where it does not say."""
+    """Return the terminal size; 24 x 80 if it is unknown."""
     try:
         columns, rows = os.get_terminal_size(number)
     except OSError:
@@ -112,7 +114,7 @@ def terminal_size(number: int = 1) -> Size:
 
 
 class InlineApp(Application[None]):
-    """A prompt-toolkit application that lives below the scrollback and can write lines above itself."""
+    """A prompt-toolkit application below the scrollback that can write lines above itself."""
 
     def __init__(self, output: AtomicOutput, *, reflow: bool, **more: Any) -> None:
         self._timeout = _SLOW
@@ -125,7 +127,7 @@ class InlineApp(Application[None]):
 
     @property
     def timeoutlen(self) -> float:
-        """Short after Escape, so that it interrupts at once; long for others, so that Ctrl-X Ctrl-E can be typed."""
+        """Short after Escape, so that it interrupts at once; longer otherwise, so that Ctrl-X Ctrl-E can be typed."""
         pending = self.key_processor.key_buffer
         return _FAST if pending and pending[-1].key == Keys.Escape else self._timeout
 
@@ -135,12 +137,14 @@ class InlineApp(Application[None]):
 
     @property
     def away(self) -> bool:
-        """Another program has the terminal (an editor), or nothing is drawn any more."""
+        """True while another program has the terminal (an editor), or nothing is drawn any more."""
         return self._running_in_terminal or not self._is_running
 
     def take_typed_ahead(self) -> None:
-        """Lines that were typed before the terminal was ours: it has made line feeds of their Enters, which are keys of
-        another meaning here. To be called before the application reads."""
+        """Read lines typed before the terminal was in raw mode; their Enters arrived as line feeds and are restored.
+
+        Call before the application reads.
+        """
         number = self.input.fileno()
         keys: list[KeyPress] = []
         parser = Vt100Parser(keys.append)
@@ -149,7 +153,7 @@ class InlineApp(Application[None]):
         self.key_processor.feed_multiple(keys)
 
     def commit(self, lines: Sequence[str], extra: str = "") -> None:
-        """Write finished lines above what is live, and draw that again below them.
+        """Write finished lines above the live region and redraw it below them.
 
         extra: sequences without width, such as the bell.
         """
@@ -163,7 +167,7 @@ class InlineApp(Application[None]):
             super()._redraw()
 
     def redraw(self) -> None:
-        """Draw what is live, where it changed."""
+        """Redraw the live region where it changed."""
         if not self.away:
             self._redraw()
 
@@ -183,12 +187,12 @@ class InlineApp(Application[None]):
         self._drawn = size
 
     def _kept(self) -> AbstractContextManager[None]:
-        """A frame in which the renderer may be reset without bracketed paste being switched off and on."""
+        """Open a frame in which a reset of the renderer does not toggle bracketed paste."""
         self.frame_number += 1
         return self.screen.frame(keep_paste=self.renderer._bracketed_paste_enabled)
 
     def _is_too_tall(self, size: Size) -> bool:
-        """The renderer itself never lets the height shrink."""
+        """Return True if the live region has to shrink; the renderer never does that itself."""
         last = self.renderer.last_rendered_screen
         if last is None or self.away or self.context is None:
             return False
@@ -196,7 +200,7 @@ class InlineApp(Application[None]):
         return last.height > wanted.preferred
 
     def _on_resize(self) -> None:
-        """Erase what was drawn for the old size, as the terminal shows it now, and draw it for the new one."""
+        """Erase the live region as the terminal shows it after a resize, and draw it for the new size."""
         if self.away:
             return
         size, before = self.screen.get_size(), self._drawn
@@ -212,13 +216,13 @@ class InlineApp(Application[None]):
             super()._redraw()
 
     def _handle_exception(self, loop: Any, context: dict[str, Any]) -> None:
-        """A mistake in a callback ends the application; whoever runs it words it."""
+        """End the application on an error in a callback; the caller of `run` reports it."""
         error = context.get("exception") or RuntimeError(context.get("message"))
         if self.is_running and not self.is_done:
             self.exit(exception=error)
 
     def _rows_above(self, columns: int | None) -> int:
-        """How many rows the cursor is below the first of ours; counted at a new width where the terminal reflows."""
+        """Return how many rows the cursor is below our first row, rewrapped to a new width if the terminal reflows."""
         cursor, screen = self.renderer._cursor_pos, self.renderer._last_screen
         if columns is None or screen is None:
             return cursor.y

@@ -1,4 +1,4 @@
-"""The live part of the screen as lines of styled text: status, plan, queue, toolbar. Pure functions of what is so."""
+"""Panels of the live region as styled text: status, plan, queue, toolbar. Pure functions of the current state."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from agent_tools.display import TodoItem
 from agent_tools.text import escape_controls, one_line
 
 STEPS, QUEUED, MENU, INPUT = 6, 4, 7, 8
-# Cells that what is being done gets before anything else.
+# Cells reserved for the current activity before anything else.
 WHAT = 24
 _MARKS = {"pending": "☐", "in_progress": "▸", "completed": "☑", "cancelled": "☒"}
 _STYLES = {"pending": "", "in_progress": "class:now", "completed": "class:dim", "cancelled": "class:dim"}
@@ -18,7 +18,7 @@ Line = tuple[Fragment, ...]
 
 
 def short_count(number: int) -> str:
-    """12, 1.2k, 34k, 1.2M."""
+    """Format a count: 12, 1.2k, 34k, 1.2M."""
     if number < 1_000:
         return str(number)
     for unit, size in (("k", 1_000), ("M", 1_000_000)):
@@ -28,7 +28,7 @@ def short_count(number: int) -> str:
 
 
 def short_duration(seconds: float) -> str:
-    """7s, 3m 07s, 1h 02m."""
+    """Format a duration: 7s, 3m 07s, 1h 02m."""
     whole = int(seconds)
     if whole < 60:
         return f"{whole}s"
@@ -38,11 +38,11 @@ def short_duration(seconds: float) -> str:
 
 
 def status_line(doing: str, seconds: float, sent: int, received: int, width: int, *, stopping: bool = False) -> Line:
-    """What is being done, for how long, tokens up and down, and how to stop it."""
+    """Return the status: the activity, its duration, tokens sent and received, and how to stop it."""
     what = one_line(doing or "working")
     end = "stopping" if stopping else "esc to interrupt"
     tokens = [f"↑ {short_count(sent)} ↓ {short_count(received)}"] if sent or received else []
-    # In a narrow window the words come first.
+    # In a narrow window the activity takes precedence.
     short = end.removesuffix(" to interrupt")
     for facts in (
         [short_duration(seconds), *tokens, end],
@@ -60,7 +60,7 @@ def status_line(doing: str, seconds: float, sent: int, received: int, width: int
 
 
 def todo_lines(items: Sequence[TodoItem], width: int, most: int = STEPS, *, paused: bool = False) -> list[Line]:
-    """The plan as a checklist; of a long one the part around the step that is under way."""
+    """Return the plan as a checklist; for a long plan the part around the current step."""
     if not items or most < 1:
         return []
     done = sum(item.status in ("completed", "cancelled") for item in items)
@@ -84,7 +84,7 @@ def todo_lines(items: Sequence[TodoItem], width: int, most: int = STEPS, *, paus
 
 
 def queue_lines(queued: Sequence[str], width: int, most: int = QUEUED) -> list[Line]:
-    """What was typed meanwhile and waits, the latest last; Up takes that one back."""
+    """Return the queued messages, the latest last; Up takes that one back."""
     if not queued or most < 1:
         return []
     shown = queued[-most:]
@@ -97,14 +97,14 @@ def queue_lines(queued: Sequence[str], width: int, most: int = QUEUED) -> list[L
 
 
 def fitted(text: str, width: int) -> str:
-    """The text in one row; an ellipsis shows that it goes on."""
+    """Shorten a text to one row, with an ellipsis if it was cut."""
     if cells(text) <= width:
         return text
     return clip(text, max(width - 1, 0)) + "…" if width > 0 else ""
 
 
 def folded(text: str, width: int) -> list[str]:
-    """A text in rows, broken at its middle dots where it is too long for one."""
+    """Split a text into rows at its middle dots if it is too long for one."""
     rows = [""]
     for part in one_line(text).split(" · "):
         longer = f"{rows[-1]} · {part}" if rows[-1] else part
@@ -116,7 +116,7 @@ def folded(text: str, width: int) -> list[str]:
 
 
 def toolbar(fields: Iterable[str], width: int) -> Line:
-    """The fields in one row; those on the right are left out first, and it never fills the last column."""
+    """Return the fields in one row; rightmost fields are dropped first, and the last column stays free."""
     text = ""
     for field in fields:
         longer = f"{text} · {escape_controls(field)}" if text else fitted(escape_controls(field), width - 1)

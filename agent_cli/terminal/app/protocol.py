@@ -1,4 +1,4 @@
-"""What the screen needs of a session, what its parts need of the screen, and how it looks."""
+"""Interfaces between the screen, its parts and the session; and the appearance."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from agent_tools.record import Value
 
 
 class Appearance(Value):
-    """How the screen looks and is typed in: see the settings under [terminal]."""
+    """Appearance and editing mode of the screen: see the settings under [terminal]."""
 
     theme: str = "dark"
     color: bool = True
@@ -25,46 +25,46 @@ LOOK = Appearance()
 
 
 class ScreenSession(Protocol):
-    """What the screen needs of a session. `send` runs on the worker's thread, the rest on the screen's."""
+    """What the screen needs from a session. `send` runs on the worker's thread, the rest on the drawing thread."""
 
     def send(self, text: str) -> None:
-        """A message, or a slash command, to its end."""
+        """Process a message or slash command to its end."""
 
     def knows(self, command: str) -> bool:
-        """Whether there is such a slash command."""
+        """Return True if a slash command exists."""
 
     def may_aside(self, text: str) -> bool:
-        """Whether a slash command may be given while a turn runs."""
+        """Return True if a slash command may run during a turn."""
 
     def aside(self, text: str) -> None:
-        """Run one. On a thread of its own."""
+        """Run a slash command during a turn; on its own thread."""
 
     def interrupt(self) -> None: ...
 
     def queue(self, text: str) -> None:
-        """Give a message to the running turn, for its next step, unless it is of a kind that waits for the end."""
+        """Pass a message to the running turn for its next step, unless its kind waits for the end of the turn."""
 
     def take_back(self, text: str) -> bool:
-        """Take it out again; False where the turn has it already."""
+        """Remove a queued message; False if the turn already has it."""
 
     def keep(self, draft: str, queued: Sequence[str]) -> None:
-        """What is typed and not sent yet, after each key: to be there again after a crash."""
+        """Save the unsent input, after each key, so that it survives a crash."""
 
     def plan(self) -> Sequence[TodoItem]: ...
 
     def plan_paused(self) -> bool:
-        """Whether the plan belongs to an earlier request and the running turn leaves it alone."""
+        """Return True if the plan is of an earlier request and not part of the running turn."""
 
     def toolbar(self) -> Iterable[str]: ...
 
     def status_line(self) -> str:
-        """What stands in the toolbar instead: a line with SGR sequences and no others; "" for the usual."""
+        """Return a custom toolbar line, which may contain only SGR sequences; "" for the default toolbar."""
 
     def next_mode(self) -> None: ...
 
 
 class LiveScreen(QuestionHost, Protocol):
-    """What the keys and the layout need of the screen. All of it is on the thread that draws."""
+    """What the keys and the layout need from the screen. All of it runs on the drawing thread."""
 
     session: ScreenSession
     questions: QuestionPanel
@@ -76,34 +76,34 @@ class LiveScreen(QuestionHost, Protocol):
 
     @property
     def seconds(self) -> float:
-        """How long the work has been going on."""
+        """Seconds since the current work began."""
 
     def draw_soon(self) -> None:
         """Draw with the next frame."""
 
     def soon(self, run: Callable[[], object]) -> None:
-        """Run on the thread that draws, from any."""
+        """Run on the drawing thread; from any thread."""
 
     def send(self, text: str) -> None:
-        """Begin with a message; the work is idle."""
+        """Start work with a message; the worker must be idle."""
 
     def queue(self, text: str) -> None:
-        """Have a message wait for the next step, or for the end of the work."""
+        """Queue a message for the next step, or for the end of the work."""
 
     def interrupt(self) -> None:
-        """Stop the work; the conversation is kept."""
+        """Stop the work; the conversation stays."""
 
     def outside(self, run: Callable[[], Any]) -> Any:
-        """Run a program that needs the terminal; its result. From any thread but the one that draws."""
+        """Run a program that needs the terminal and return its result; not from the drawing thread."""
 
     def page(self, text: str) -> None:
         """Show a long text in the pager."""
 
     def hint_for(self, text: str, seconds: float) -> None:
-        """Show a word above the line, for a while."""
+        """Show a hint above the input line for some seconds."""
 
     def clear_hint(self) -> None:
-        """Remove that word."""
+        """Remove the hint."""
 
     def leave(self) -> None:
         """End the session."""

@@ -1,4 +1,4 @@
-"""The open question on the screen: its keys, the guard against keys that were no answer, and replies in words."""
+"""The open question on the screen: its keys, the guard against accidental keys, and typed replies."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from agent_tools.text import one_line
 
 
 class OpenDialog:
-    """A dialog on its way from the thread that asks to the screen, and its answer on the way back."""
+    """A dialog sent from the asking thread to the screen, with its pending answer."""
 
     def __init__(self, dialog: Dialog) -> None:
         self.dialog = dialog
         self.waiting = PendingReply()
-        # By key: what was written in the editor and could not be used.
+        # By key: text from the editor that could not be used.
         self.drafts: dict[str, InEditor] = {}
 
     @property
     def bar(self) -> str:
-        """What the keys are."""
+        """Describe the keys."""
         dialog = self.dialog
         if isinstance(dialog.words, Pick):
             return "? type to narrow it down · up, down and Enter choose · Esc none"
@@ -42,13 +42,13 @@ class OpenDialog:
 
     @property
     def short(self) -> str:
-        """The bar where there is no room for it: the keys, yes and no first."""
+        """The bar for narrow windows: the keys alone, yes and no first."""
         keys = sorted((choice.key for choice in self.dialog.choices), key=lambda key: key not in "yn")
         return f"? [{'/'.join(keys) or 'Enter/Esc'}]"
 
 
 class QuestionHost(Protocol):
-    """What questions need of the screen."""
+    """What the question panel needs from the screen."""
 
     app: InlineApp
     transcript: Transcript
@@ -60,28 +60,28 @@ class QuestionHost(Protocol):
         """Show a line."""
 
     def ring(self) -> None:
-        """Call the user, who may be looking elsewhere."""
+        """Ring the bell: the user may be looking elsewhere."""
 
     def aside_of(self, text: str) -> bool:
-        """Run a line as a command beside the turn, where it is one that may be."""
+        """Run a line as a command during the turn; return False if it is not such a command."""
 
 
 class QuestionPanel:
-    """One is open at a time; others wait for their turn. All of it is on the thread that draws."""
+    """Shows one question at a time and queues the others. Runs on the drawing thread."""
 
     def __init__(self, screen: QuestionHost, clock: Callable[[], float]) -> None:
         self._screen, self._clock = screen, clock
         self._asked_at = self._key_at = 0.0
         self._answered = False
         self._words: TextInput | None = None
-        # The line when the question came, and by its label what was typed of an answer that was not sent.
+        # The line when the question appeared; and unsent replies, by label.
         self._before = ""
         self._unsent: dict[str, str] = {}
         self.ask: OpenDialog | None = None
         self._later: deque[OpenDialog] = deque()
 
     def put(self, ask: OpenDialog) -> None:
-        """Show a question. Where a free answer is asked for and nobody is typing, the line is for that."""
+        """Show a question. If it wants a typed answer and nobody is typing, the line takes the answer."""
         screen, dialog = self._screen, ask.dialog
         if screen.leaving and not dialog.own:
             ask.waiting.answer(Defer())
@@ -109,13 +109,13 @@ class QuestionPanel:
             self._take_words(dialog.words)
 
     def key_pressed(self) -> None:
-        """A key was handled. One that was an answer is no beginning of a sentence."""
+        """Note a key press. A key that answered does not count as typing."""
         if not self._answered:
             self._key_at = self._clock()
         self._answered = False
 
     def may_answer(self, key: str) -> bool:
-        """Whether a key is an answer: not while a sentence or a command is being typed."""
+        """Return True if a key is an answer: not while a sentence or command is being typed."""
         if self.ask is None or self._screen.line.replying or self.ask.dialog.by_key(key) is None:
             return False
         text = self._screen.line.buffer.text
@@ -125,7 +125,7 @@ class QuestionPanel:
         return now - self._asked_at >= guard and now - self._key_at >= guard
 
     def answer(self, key: str) -> None:
-        """What the key means."""
+        """Apply an answer key."""
         assert self.ask is not None
         self._answered = True
         choice = self.ask.dialog.by_key(key)
@@ -138,7 +138,7 @@ class QuestionPanel:
                 self._edit(self.ask, key, self.ask.drafts.get(key, act))
 
     def reply(self, text: str) -> None:
-        """The line was sent as a reply; where it says nothing, or was a command, the question stands."""
+        """Handle a sent reply. The question stays open if the reply was empty or a command."""
         line = self._screen.line
         if line.picking:
             if (place := line.picked) is not None:
@@ -155,7 +155,7 @@ class QuestionPanel:
                 self._give(answer)
 
     def back(self) -> None:
-        """Escape in a reply: to the question, or out of one that the user's own command has asked."""
+        """Handle Escape in a reply: return to the question, or cancel one of the user's own command."""
         if self.ask is not None and self.ask.dialog.own:
             self._give(None)
         else:
@@ -164,14 +164,14 @@ class QuestionPanel:
             self._screen.line.give_back()
 
     def cancel(self) -> None:
-        """The turn is interrupted: nobody answers any more."""
+        """Cancel all questions: the turn is interrupted."""
         while self.ask is not None:
             ask, self.ask = self.ask, self._later.popleft() if self._later else None
             self._screen.line.give_back()
             ask.waiting.cancel()
 
     def defer(self) -> bool:
-        """The user leaves: what a turn asks stays open for later. False where it asks nothing."""
+        """Leave a question of a turn open for later, as the user leaves; False if there is none."""
         if self.ask is None or self.ask.dialog.own:
             return False
         ask, self.ask = self.ask, None
@@ -202,7 +202,7 @@ class QuestionPanel:
             came = await run_in_terminal(lambda: edited_as(act.text, act.read))
             if came.problem:
                 self._screen.say(f"  {came.problem}")
-                # What was written is there when the editor is opened again.
+                # Offer the text again when the editor is reopened.
                 ask.drafts[key] = act.but(text=came.text)
             elif self.ask is ask and came.answer is not None:
                 self._give(came.answer)
@@ -211,7 +211,7 @@ class QuestionPanel:
 
 
 def _answer_line(answer: Any) -> str:
-    """An answer as a line for the scrollback."""
+    """Return an answer as a line for the scrollback."""
     match answer:
         case bool() | Rest():
             return "yes" if answer is True or answer == Rest(True) else "no"

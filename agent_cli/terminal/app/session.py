@@ -1,4 +1,4 @@
-"""The session in the application: the same commands, questions and turns as line by line, on two threads."""
+"""The session in the application: the same commands, questions and turns as the plain front end, on two threads."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ from agent_tools.display import TodoItem
 from agent_tools.sandbox.runner import SandboxRunner
 from agent_tools.secret_patterns import without_secrets
 
-# What Shift-Tab goes through.
+# Modes that Shift-Tab cycles through.
 MODES = ("default", "acceptEdits", "plan")
 
 
 class AppRepl(Repl):
-    """A session whose screen is the application."""
+    """A session with the application as its screen."""
 
     keys = HELP
     mode_key = "Shift-Tab"
@@ -59,7 +59,7 @@ class AppRepl(Repl):
     ) -> None:
         super().__init__(options, place, layers, screen, first=first)
         settings = self.layers.settings()
-        # Set once the application has the terminal: until then, what is said is printed.
+        # True once the application has the terminal; until then output is printed.
         self._drawing = False
         self._files: FileNames | None = None
         self._status: StatusLine | None = None
@@ -89,7 +89,7 @@ class AppRepl(Repl):
         return Transcript(console, kept, self.plan, verbose=self.options.verbose)
 
     def run(self, first: str) -> int:
-        """Greet, have the terminal until the user leaves, say how to come back."""
+        """Greet, run the application until the user leaves, and print how to resume."""
         self._greet()
         self._drawing = True
         outside = self._console
@@ -99,7 +99,7 @@ class AppRepl(Repl):
         if left := self._drafts().recovered(resumed=self.agent.restored is not None):
             self.live.line.put_back(left)
             self.keep(left, ())
-            self.say("  what was typed and not sent before is in the line again")
+            self.say("  your unsent input is in the line again")
         waits = self.agent.restored is not None and self.agent.restored.waiting is not None
         ended: list[int] = []
         try:
@@ -115,7 +115,7 @@ class AppRepl(Repl):
         return 128 + ended[0] if ended else 0
 
     def _drafts(self) -> Drafts:
-        """Of the session that there is now: it may be another one after /clear."""
+        """Return the drafts of the current session, which /clear may have changed."""
         session_id = self.agent.header.session_id
         if session_id not in self._kept:
             self._kept[session_id] = Drafts(self._folder, session_id)
@@ -123,7 +123,7 @@ class AppRepl(Repl):
 
     @contextmanager
     def _endings(self) -> Iterator[list[int]]:
-        """A hang-up or a termination leaves in order, so that the terminal is restored; the signals that came."""
+        """Leave in order on SIGHUP or SIGTERM, so that the terminal is restored; yield the signals received."""
         ended: list[int] = []
 
         def on_signal(number: int, frame: object) -> None:
@@ -147,7 +147,7 @@ class AppRepl(Repl):
         run()
 
     def show_event(self, event: Event) -> None:
-        """On the worker's thread: everything goes to the screen."""
+        """Send an event to the screen; on the worker's thread."""
         if not self._drawing:
             super().show_event(event)
             return
@@ -199,7 +199,7 @@ class AppRepl(Repl):
         if count_rows(text.split("\n"), size.columns) < size.rows or not self.live.outside(lambda: in_pager(text)):
             self.say(text)
 
-    # What the screen asks of a session.
+    # The `ScreenSession` interface.
 
     def send(self, text: str) -> None:
         try:
@@ -207,7 +207,7 @@ class AppRepl(Repl):
         except UsageError as mistake:
             self.say(str(mistake))
         except CancelledError:
-            pass  # a command that asked, and was interrupted
+            pass  # a command's question was interrupted
         if self._files is not None:
             self._files.forget()
 
@@ -240,7 +240,7 @@ class AppRepl(Repl):
         return True
 
     def _waits(self, text: str) -> bool:
-        """Whether it is for after the turn: a command, ours or the shell's, a note, or a message with images."""
+        """Return True if a line waits for the end of the turn: a command, shell command, note, or one with images."""
         command = text.startswith("/") and not text.startswith("//")
         workspace = self.agent.conversation.deps.context.workspace
         pictures = self.pictures.within(text, workspace.cwd, workspace.start)
@@ -275,7 +275,7 @@ class AppRepl(Repl):
         return [*fields, *([branch] if branch else []), *self._sandbox_field()]
 
     def _sandbox_field(self) -> list[str]:
-        """What the toolbar says of the sandbox, once a command has needed one."""
+        """Return the sandbox field of the toolbar, once a command has needed the sandbox."""
         confinement = self.agent.conversation.deps.context.supplied(SandboxRunner)
         if confinement is None or confinement.known is None:
             return []

@@ -1,9 +1,8 @@
-"""A command of the user's that writes the toolbar: facts of the session as JSON on its stdin, one line back.
+"""The user's status line command: it gets facts of the session as JSON on stdin and prints one line for the toolbar.
 
-The facts have the names that Claude Code gives them, so scripts written for it serve here.
-
-The branch that a folder is on, read from git's own files, and whether anything is changed there.
-What is known of a session from outside, as plain data: for status lines and reports.
+The facts have the names of Claude Code's status line, so its scripts work here.
+Also the git branch of a directory, read from git's own files, and whether anything is uncommitted;
+and the facts of a session as plain data, for status lines and reports.
 """
 
 from __future__ import annotations
@@ -32,9 +31,9 @@ _LONGEST = 1_000
 
 
 class StatusLine:
-    """Runs the command in the background, one run at a time, when the facts or the width have changed.
+    """Runs the command in the background, one run at a time, when the facts or the width change.
 
-    ready: called from another thread when there is a new line. A command that fails leaves the usual toolbar.
+    ready: called from another thread when there is a new line. If the command fails, the default toolbar stays.
     """
 
     def __init__(self, command: str, env: dict[str, str], cwd: str, ready: Callable[[], None]) -> None:
@@ -45,7 +44,7 @@ class StatusLine:
         self.text = ""
 
     def refresh(self, facts: dict[str, Any], columns: int) -> None:
-        """The current state, and the width of the terminal."""
+        """Pass the current facts and the terminal width."""
         now = json.dumps(facts), columns
         if now == self._now:
             return
@@ -73,7 +72,7 @@ class StatusLine:
                 ["/bin/sh", "-c", self._command],
                 seconds=SECONDS,
                 feed=facts.encode(),
-                # A program of the user's own: how much it needs is not ours to say.
+                # A program of the user's own: no memory limit is imposed.
                 memory=None,
                 stderr=DEVNULL,
                 cwd=self._cwd,
@@ -86,7 +85,7 @@ class StatusLine:
 
 
 def sanitize_status(text: str) -> str:
-    """The first line with its colours and without any other sequence."""
+    """Return the first line with its colours and without other escape sequences."""
     first = text.split("\n", 1)[0].rstrip("\r")[:_LONGEST]
     return "".join(part if _SGR.fullmatch(part) else escape_controls(part) for part in _SGR.split(first))
 
@@ -98,7 +97,7 @@ _FIRST = 0.4
 
 
 def branch_of(folder: Path) -> str:
-    """The branch, the beginning of the commit where there is none, or nothing outside of a repository."""
+    """Return the branch, the short commit if HEAD is detached, or "" outside a repository."""
     for place in (folder, *folder.parents):
         git = place / ".git"
         try:
@@ -115,10 +114,10 @@ def branch_of(folder: Path) -> str:
 
 
 class Branch:
-    """What the toolbar says: the branch, with a star where something is not committed.
+    """The branch for the toolbar, with a star if there are uncommitted changes.
 
-    has_changes: asks git, which takes a moment, so it is asked in the background: at the start, and when `look` says
-    that something may have changed. ready: called from that thread when the answer is another one.
+    has_changes: runs git, which takes a moment; called in the background at the start and after `look`.
+    ready: called from that thread when the result changes.
     """
 
     def __init__(self, folder: Path, has_changes: Callable[[], bool], ready: Callable[[], None]) -> None:
@@ -136,14 +135,14 @@ class Branch:
         return f"{self._name}*" if self._name and self._dirty else self._name
 
     def look(self) -> None:
-        """Something may have changed. On the thread that draws."""
+        """Check again, as something may have changed. On the drawing thread."""
         self._again = True
         if not self._busy:
             self._busy = True
             threading.Thread(target=self._ask, name="git status", daemon=True).start()
 
     def _ask(self) -> None:
-        # Not while the first prompt is being drawn.
+        # Wait until the first prompt is drawn.
         pause, self._pause = self._pause, 0.0
         time.sleep(pause)
         while self._again:
@@ -155,7 +154,7 @@ class Branch:
 
 
 def session_facts(agent: Agent, show: EventRenderer) -> dict[str, Any]:
-    """The facts under the names of Claude Code's status line; costs in dollars, sizes in tokens."""
+    """Return the facts with the names of Claude Code's status line; costs in dollars, sizes in tokens."""
     conversation = agent.conversation
     window = window_size(conversation)
     used = show.context_tokens

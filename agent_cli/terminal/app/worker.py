@@ -1,6 +1,6 @@
-"""The thread that works: one job at a time, every end reported to the screen.
+"""The worker thread, which runs one job at a time and reports each end to the screen.
 
-From the thread that works to the thread that draws: a bounded queue of items, and questions that wait for an answer.
+Also the bounded event queue from the worker to the drawing thread, and replies that the worker waits for.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _BASE = 64
 
 
 class EventQueue:
-    """`emit` from any thread, `take` from the one that made it. `wake` is called when there is news."""
+    """`emit` from any thread, `take` on the thread that made it. wake: called when there are new items."""
 
     def __init__(self, wake: Callable[[], None]) -> None:
         self._wake = wake
@@ -34,7 +34,7 @@ class EventQueue:
         self._taker = threading.get_ident()
 
     def emit(self, item: Any) -> None:
-        """Hand over an item; waits while too much is pending, unless it is the taker's own."""
+        """Add an item; block while too much is pending, except on the taker's own thread."""
         size = _BASE + len(getattr(item, "text", "") or "")
         with self._changed:
             while self._pending >= LIMIT and not self._closed and threading.get_ident() != self._taker:
@@ -48,7 +48,7 @@ class EventQueue:
             self._wake()
 
     def take(self) -> Any | None:
-        """The next item, pieces of the same text joined; None where there is none."""
+        """Return the next item, with adjacent deltas merged; None if there is none."""
         with self._changed:
             if not self._items:
                 return None
@@ -71,7 +71,7 @@ class EventQueue:
         return not self._items
 
     def close(self) -> None:
-        """Nobody draws any more: whoever waits goes on, and what is sent from now on is dropped."""
+        """Stop the queue: release blocked threads and drop further items."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
@@ -82,7 +82,7 @@ def _goes_on(item: ToolProgress, other: object) -> bool:
 
 
 class PendingReply:
-    """A question that one thread waits at and another answers. The first answer counts."""
+    """An answer that one thread waits for and another gives. The first answer counts."""
 
     def __init__(self) -> None:
         self._done = threading.Event()
@@ -100,7 +100,7 @@ class PendingReply:
             self._done.set()
 
     def wait(self) -> Any:
-        """The answer. Raises CancelledError."""
+        """Wait for the answer. Raises CancelledError."""
         self._done.wait()
         if self._cancelled:
             raise CancelledError
@@ -111,25 +111,25 @@ PATIENCE = 3.0
 
 
 class Printed(Value):
-    """Lines that are made of harmless text already."""
+    """Lines that are already escaped."""
 
     text: str
 
 
 class UserEcho(Value):
-    """A message of the user's that was not typed into the line."""
+    """A user message that was not typed into the line."""
 
     text: str
 
 
 class JobFinished(Value):
-    """A job is over. leave: so is the session."""
+    """The end of a job. leave: the session ends too."""
 
     leave: bool = False
 
 
 class Sink:
-    """A file whose text goes to the screen, whole lines at a time. foreign: the text has to be made harmless first."""
+    """A file whose text goes to the screen, line by line. foreign: escape the text first."""
 
     def __init__(self, bridge: EventQueue, *, foreign: bool = False) -> None:
         self._bridge, self._foreign = bridge, foreign
@@ -149,7 +149,7 @@ class Sink:
 
 
 class Worker:
-    """Runs jobs on a thread of its own. failed: what a job, or a command beside it, did not expect."""
+    """Runs jobs on its own thread. failed: unexpected error of a job or of a command during one."""
 
     def __init__(self, bridge: EventQueue) -> None:
         self._bridge = bridge
@@ -164,11 +164,11 @@ class Worker:
         self._jobs.put(job)
 
     def fail(self, error: BaseException) -> None:
-        """Note what a job, or a command beside it, did not expect."""
+        """Record an unexpected error."""
         self.failed = error
 
     def stop(self, meanwhile: Callable[[], None]) -> None:
-        """No more jobs; the last one gets a moment to end, and `meanwhile` is called over and over."""
+        """Accept no more jobs and give the last one a moment to end, calling `meanwhile` repeatedly."""
         self._jobs.put(None)
         end = time.monotonic() + PATIENCE
         while self._thread.is_alive() and time.monotonic() < end:
@@ -184,6 +184,6 @@ class Worker:
                 job()
             except ExitRequestedError:
                 leave = True
-            except BaseException as error:  # noqa: BLE001 - raised again on the main thread, where endings are worded
+            except BaseException as error:  # noqa: BLE001 - raised again on the main thread, which reports it
                 self.fail(error)
             self._bridge.emit(JobFinished(leave))

@@ -1,4 +1,4 @@
-"""The slash commands, by topic. Importing this package registers the commands of every file in it."""
+"""Slash commands, by topic. Importing this package registers the commands of every file in it."""
 
 from importlib import import_module
 from pkgutil import iter_modules

@@ -1,4 +1,4 @@
-"""Questions that are not part of the conversation."""
+"""Side questions that do not become part of the conversation."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def _btw(ctx: SlashContext, words: str) -> None:
         ctx.say("Say what you want to know: /btw QUESTION")
         return
     stop = conversation.side_cancel_token()
-    opened = deps.open_model(conversation.options.label)  # a connection of its own: a turn may be using the other
+    opened = deps.open_model(conversation.options.label)  # a separate connection: a turn may be using the other
     answer: list[str] = []
     steps = ask_side_question(
         opened, conversation.options, deps.state.window.view(conversation.live_history), words, stop

@@ -1,4 +1,4 @@
-"""/commit: find what the session changed, propose a message, show both, ask, and commit just that."""
+"""/commit: find what the session changed, propose a message, show both, ask, and commit only that."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _MOST_LISTED = 40
     "[--all] [-m MESSAGE] [PATH] [WORDS]",
 )
 def _commit(ctx: SlashContext, words: str) -> None:
-    """Raises UsageError, CancelledError; then nothing is committed."""
+    """Commit. Raises UsageError or CancelledError and then commits nothing."""
     if (starts := git_would_start(ctx.place, ctx.layers)) and not ctx.confirm(
         f"This project is not trusted. Let git run all the same, with {one_line(shorten(starts, 300))}?"
     ):
@@ -74,7 +74,7 @@ def _commit(ctx: SlashContext, words: str) -> None:
 
 
 def _did(ctx: SlashContext, asked: CommitWords) -> SessionChanges:
-    """What the session did, by the snapshots. Raises UsageError where that is not known and needed."""
+    """Return what the session changed, from the checkpoints. Raises UsageError if that is needed but unknown."""
     agent = ctx.agent
     why = ""
     if not agent.settings.undo.keep or not agent.settings.save_sessions:
@@ -92,7 +92,7 @@ def _did(ctx: SlashContext, asked: CommitWords) -> SessionChanges:
 
 
 def _settled(ctx: SlashContext, choice: CommitChoice) -> list[FileStatus]:
-    """The files to commit, those in question asked about. Raises UsageError."""
+    """Return the files to commit after asking about doubtful ones. Raises UsageError."""
     if unmerged := [c.path for c in choice.take if c.unmerged]:
         raise UsageError(f"Conflicts have to be settled first: {shorten(', '.join(unmerged), 200)}.")
     take = []
@@ -138,7 +138,7 @@ def _list(ctx: SlashContext, repo: Repository, take: Sequence[FileStatus], choic
 
 
 def _message(ctx: SlashContext, repo: Repository, take: Sequence[FileStatus], asked: CommitWords) -> str:
-    """The message to begin with: the user's, else the model's. Raises UsageError, CancelledError."""
+    """Return the initial message: the user's, else the model's. Raises UsageError, CancelledError."""
     agent = ctx.agent
     deps = agent.conversation.deps
     text = asked.message
@@ -161,7 +161,7 @@ def _message(ctx: SlashContext, repo: Repository, take: Sequence[FileStatus], as
 
 
 def _agreed(ctx: SlashContext, repo: Repository, take: Sequence[FileStatus], message: str) -> str | None:
-    """The message that the user agrees to, perhaps after they edited it; None where they would rather not."""
+    """Return the message the user accepts, edited or not; None if they decline."""
     options = [("yes", f"commit {counted(len(take), 'file')}"), ("edit", "the message first"), ("no", "")]
     while True:
         ctx.say("")
@@ -181,7 +181,7 @@ def _agreed(ctx: SlashContext, repo: Repository, take: Sequence[FileStatus], mes
 
 
 def _marks(repo: Repository, take: Sequence[FileStatus]) -> list[tuple[int, int, int] | None]:
-    """By what it is seen that a file was changed while the user looked."""
+    """Fingerprint the files, to detect changes while the user decides."""
     found: list[tuple[int, int, int] | None] = []
     for change in take:
         try:

@@ -1,6 +1,6 @@
-"""The model's view of the conversation: inspect, compact, uncompact and pin.
+"""The model's view of the conversation: show, compact, uncompact and pin.
 
-What the session used and cost: in all, by model, by turn.
+Also usage and cost of the session: total, by model, by turn.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from agent_cli.session.timeline import Spending
 
 with lazy_imports():
-    from agent_cli.session import timeline  # reads logs, which a start does not
+    from agent_cli.session import timeline  # reads logs, which is not needed at the start
 
 WIDTH = 50
 _CHOICES = 12
-# A mark for each part, so that the bar can be read without colours.
+# A letter for each part, so that the bar is readable without colours.
 _MARKS = {"system prompt": "S", "tools": "T", "memory": "M", "summary": "Z", "files read": "F", "conversation": "C"}
 
 
@@ -54,7 +54,7 @@ def _context(ctx: SlashContext, words: str) -> None:
 
 
 def context_lines(found: ContextUsage) -> list[str]:
-    """The bar and its parts, a line each."""
+    """Return the bar and its parts, one line each."""
     measured = f"{found.reported:,} of them counted by the provider" if found.reported else "estimated"
     if not found.size:
         lines = [f"context: {found.used:,} tokens ({measured}); this model's window is not known (context_window)"]
@@ -70,7 +70,7 @@ def context_lines(found: ContextUsage) -> list[str]:
 
 
 def bar(found: ContextUsage) -> str:
-    """The window in `WIDTH` letters; what is there has one at least, and `|` is where it is compacted."""
+    """Draw the window in `WIDTH` letters: at least one per part, `|` at the compaction limit."""
     size = max(found.size or 1, found.used)
     cells = "".join(_MARKS[name] * max(1, round(WIDTH * count / size)) for name, count in found.parts)[:WIDTH]
     cells = cells.ljust(WIDTH, ".")
@@ -146,7 +146,7 @@ def _cost(ctx: SlashContext, words: str) -> None:
 
 
 def _told(ctx: SlashContext) -> Spending | None:
-    """What the log says; None where there is none."""
+    """Return the usage in the log; None if there is no log."""
     if not ctx.agent.settings.save_sessions:
         return None
     store = SessionStore(state_folder(ctx.place.env), ctx.place.root)
@@ -157,7 +157,7 @@ def _told(ctx: SlashContext) -> Spending | None:
 
 
 def used(usage: Usage) -> str:
-    """Tokens, the share of input that came from the provider's cache, and dollars."""
+    """Format usage: tokens, the share of cached input, dollars."""
     cached = f" ({100 * usage.cache_read // usage.input}% from cache)" if usage.input and usage.cache_read else ""
     cost = f"${usage.cost:.4f}" if usage.reliable else "cost unknown (no price for this model)"
     if not usage.reliable and usage.cost:

@@ -1,7 +1,4 @@
-"""What the user's files have added: skills, types of sub-agents.
-
-What runs at named steps.
-"""
+"""List what the user's files add: skills, sub-agent types, hooks."""
 
 from __future__ import annotations
 

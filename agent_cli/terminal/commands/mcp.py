@@ -1,4 +1,4 @@
-"""`/mcp`: the servers of the session, and what a user may do with them."""
+"""`/mcp`: the MCP servers of the session, and what the user can do with them."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _mcp(ctx: SlashContext, words: str) -> None:
 
 
 def server_line(server: Any) -> str:
-    """A server in one line."""
+    """Describe a server in one line."""
     if server.status == "login":
         return f"{server.name} {server.reason.removeprefix('it ')}"
     parts = [counted(len(server.tools), "tool")] if server.status == "ready" else []
@@ -68,7 +68,7 @@ def _details(ctx: SlashContext, server: Any) -> None:
     ctx.say(f"  {server_line(server)}")
     ctx.say(f"  {server.found.scope}, {one_line(server.found.source)}: {server.found.line}")
     if server.log is not None and server.log.exists():
-        ctx.say(f"  what it said on its error output: {server.log}")
+        ctx.say(f"  its error output: {server.log}")
     for offer in server.tools.values():
         ctx.say(f"    {offer.full}  {shorten(offer.description, 100)}")
     for full, word in server.withheld.items():
@@ -80,7 +80,7 @@ def _details(ctx: SlashContext, server: Any) -> None:
 
 
 def _approve(ctx: SlashContext, server: Any) -> None:
-    """Ask about a server that may not start, or about tools that are withheld."""
+    """Ask about a server that may not start, or about withheld tools."""
     if server.status == "unapproved":
         ctx.say(f"  {server.found.line}")
         for what, given in server.found.given.items():

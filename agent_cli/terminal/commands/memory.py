@@ -1,4 +1,4 @@
-"""Project memory: seen, edited, and added to with `#`."""
+"""Project memory: show, edit, and add notes with `#`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TOLD = 16_000
 
 
 def take_note(ctx: SlashContext, note: str) -> None:
-    """Add a note to the project's memory, and tell the model at its next step."""
+    """Add a note to the project's memory and pass it to the model with its next step."""
     try:
         path = add_note(ctx.place.root, ctx.agent.settings.memory_files, note)
     except ToolError as error:
@@ -51,7 +51,7 @@ def _memory(ctx: SlashContext, words: str) -> None:
 
 
 def _now(ctx: SlashContext) -> Memory:
-    """The memory as it is now, which may be more than the session began with."""
+    """Return the current memory, which may have grown since the session began."""
     agent = ctx.agent
     if ctx.options.bare:
         return Memory()
@@ -65,7 +65,7 @@ def _nearby(ctx: SlashContext) -> tuple[MemoryFile, ...]:
 
 
 def _editable(ctx: SlashContext, files: tuple[MemoryFile, ...]) -> list[tuple[Path, str, str]]:
-    """The files that may be changed: path, name, what it is. The two that most people want are offered anew."""
+    """Return the editable files as (path, name, description), with the two most common ones offered if missing."""
     found = [(f.path, f.shown, f.why) for f in files]
     root, home, names = ctx.place.root, ctx.place.home, ctx.agent.settings.memory_files
     path = note_file(root, names)

@@ -1,4 +1,4 @@
-"""What holds in this session beside the settings: rules, folders, effort."""
+"""Session permissions beside the settings: rules, directories, effort."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _permissions(ctx: SlashContext, words: str) -> None:
         if not rules:
             ctx.say("  There are no rules. /permissions allow Bash(git status:*) adds one for this session.")
         return
-    # Searches hold on to the rules that keep files from being shown.
+    # Searches cache the rules that hide files.
     context.readable = policy.readable()
 
 
@@ -105,7 +105,7 @@ def _add_dir(ctx: SlashContext, words: str) -> None:
 
 
 def _remember(ctx: SlashContext, folder: Path) -> None:
-    """A turn that is suspended from now on is resumed with the folder."""
+    """Save the directory for turns that are suspended and resumed later."""
     agent = ctx.agent
     permissions = agent.settings.permissions
     folders = (*permissions.additional_directories, str(folder))

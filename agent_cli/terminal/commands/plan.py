@@ -1,4 +1,4 @@
-"""The plan, seen and changed by the user."""
+"""/todos and /plan: show and change the plan."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _todos(ctx: SlashContext, words: str) -> None:
     if words == "edit":
         shown = conversation.deps.context.plan
         text = ctx.edit(as_text(shown))
-        # What the model ticked off meanwhile stays: only what the user changed counts.
+        # Steps that the model completed meanwhile stay completed: only the user's edits count.
         if text is not None and (items := plan_from_text(text, shown)) != shown:
             if conversation.deps.context.plan == shown:
                 conversation.change_plan(items)
@@ -58,13 +58,13 @@ def _plan(ctx: SlashContext, words: str) -> None:
 
 
 def as_text(plan: tuple[TodoItem, ...]) -> str:
-    """The plan as lines to edit: `[ ] step`, with > for the one under way, x for what is done, - for what is not."""
+    """Return the plan as editable lines: `[ ] step`, with > in progress, x completed, - cancelled."""
     marks = {status: mark for mark, status in _MARKS.items()}
     return "".join(f"[{marks[item.status]}] {item.content}\n" for item in plan)
 
 
 def plan_from_text(text: str, plan: tuple[TodoItem, ...]) -> tuple[TodoItem, ...]:
-    """The plan that such lines say; a line without a mark is a step to do. plan: where known steps are found."""
+    """Parse edited plan lines; a line without a mark is a pending step. plan: the steps known so far."""
     known = {item.content: item for item in plan}
     items = []
     for line in text.splitlines():
@@ -75,7 +75,7 @@ def plan_from_text(text: str, plan: tuple[TodoItem, ...]) -> tuple[TodoItem, ...
 
 
 def changed_plan(plan: tuple[TodoItem, ...], words: str) -> tuple[TodoItem, ...]:
-    """The plan after `add TEXT`, `drop N`, `done N` or `first N` (N from 1). Raises ValueError with a sentence."""
+    """Apply `add TEXT`, `drop N`, `done N` or `first N` (N from 1) to the plan. Raises ValueError with a message."""
     verb, _, rest = words.partition(" ")
     rest = rest.strip()
     if verb == "add" and rest:

@@ -1,6 +1,6 @@
-"""The session itself: what there is, leaving, beginning anew.
+"""Commands about the session: help, exit, clear, jobs.
 
-Sessions as the user sees them: others to go on with, a copy of this one, its name, what it leaves behind.
+Also other sessions to resume, forks, the session's name, exports and the clipboard.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def _resume(ctx: SlashContext, words: str) -> None:
 
 
 def _choose(ctx: SlashContext, found: list[SessionSummary]) -> str:
-    """The ID of the session that the user picks; empty for none."""
+    """Return the ID of the session that the user picks; "" for none."""
     if not found:
         ctx.say("There is no other session in this project.")
         return ""
@@ -151,7 +151,7 @@ def _export(ctx: SlashContext, words: str) -> None:
 
 
 def _free(folder: Path, name: str) -> Path:
-    """A name that nothing has yet."""
+    """Return an unused file name."""
     numbers = ("", *(f"-{n}" for n in range(2, 1000)))
     names = (folder / f"{name}{n}.md" for n in numbers)
     return next((path for path in names if not path.exists()), folder / f"{name}.md")

@@ -1,7 +1,6 @@
-"""Which model answers, and what is permitted.
+"""Session settings: model, permission mode, theme, vi keys; and /config.
 
-How the session looks and is typed in, for as long as it lasts; the settings under [terminal] are for good.
-/config: the settings, what they mean, and a change of one of them in the user's own file.
+Changes of appearance last for the session; /config changes a setting in the user's own file.
 """
 
 from __future__ import annotations
@@ -88,7 +87,7 @@ def _config(ctx: SlashContext, words: str) -> None:
 
 
 def _all(settings: Settings) -> list[tuple[str, Any, Any]]:
-    """Every setting: its name, its value, and its annotation."""
+    """Return every setting as (name, value, annotation)."""
     rows: list[tuple[str, Any, Any]] = []
     every: dict[str, type] = {"": Settings, **tables()}
     for table, cls in every.items():
@@ -100,7 +99,7 @@ def _all(settings: Settings) -> list[tuple[str, Any, Any]]:
 
 
 def _options(hint: Any) -> list[str]:
-    """The values to choose from; none where any value will do."""
+    """Return the allowed values of a setting; none if any value is allowed."""
     bare = hint.__origin__
     if bare is bool:
         return ["true", "false"]
@@ -109,7 +108,7 @@ def _options(hint: Any) -> list[str]:
 
 
 def _read(text: str, hint: Any) -> Any:
-    """A value as it is typed: TOML where it is that, else the text itself; one item for a list."""
+    """Parse a typed value: as TOML if possible, else as the text itself; one item becomes a list."""
     try:
         value: Any = tomllib.loads(f"value = {text}")["value"]
     except ValueError:
@@ -134,7 +133,7 @@ def _change(ctx: SlashContext, key: str, value: Any) -> None:
 
 
 def _apply(ctx: SlashContext, key: str) -> bool:
-    """Have a setting count at once; False where it counts from the next start."""
+    """Apply a changed setting now; False if it takes effect at the next start."""
     settings = ctx.layers.settings()
     if key == "sandbox.auto_allow":
         ctx.agent.conversation.deps.policy.auto_allow(settings.sandbox.auto_allow)

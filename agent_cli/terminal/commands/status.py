@@ -1,4 +1,4 @@
-"""How the session stands, whether all is well, and a report for those who maintain this program."""
+"""/status, /doctor and /bug: the state of the session, checks, and a report for the maintainers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _status(ctx: SlashContext, words: str) -> None:
 
 
 def status(ctx: SlashContext) -> Iterator[tuple[str, str]]:
-    """The facts, a word and a line each."""
+    """Yield the facts as (name, text)."""
     agent, conversation = ctx.agent, ctx.agent.conversation
     context, options = conversation.deps.context, conversation.options
     model, trust, settings = agent.model, ctx.layers.trust, agent.settings
@@ -76,11 +76,11 @@ def _bug(ctx: SlashContext, words: str) -> None:
         ctx.say(f"The report cannot be written to {path}: {error.strerror or error}.")
         return
     ctx.say(f"The report is in {path}. Nothing was sent: read it, add what happened, and remove what is private.")
-    ctx.say(f"Send it to {tracker() or 'whoever gave you this program'}.")
+    ctx.say(f"Send it to {tracker() or 'the maintainers of your installation'}.")
 
 
 def report(ctx: SlashContext, words: str) -> str:
-    """What helps to find a mistake: versions, settings by name, the last error; no conversation, no keys."""
+    """Return a bug report: versions, settings by name, the last error; no conversation, no keys."""
     import platform  # a millisecond, before every prompt
 
     agent = ctx.agent
@@ -115,7 +115,7 @@ def report(ctx: SlashContext, words: str) -> str:
 
 
 def _value(settings: Settings, key: str) -> str:
-    """The value of a setting that can hold nothing private."""
+    """Return the value of a setting that cannot hold anything private."""
     if key not in _SHOWN_KEYS:
         return ""
     value: object = settings
@@ -125,12 +125,12 @@ def _value(settings: Settings, key: str) -> str:
 
 
 def without_password(text: str) -> str:
-    """The text without the name and password in an address."""
+    """Remove the credentials from URLs in a text."""
     return re.sub(r"(://)[^/\s@]+@", r"\1***@", text)
 
 
 def tracker() -> str:
-    """Where the package says that mistakes are reported; "" where it does not."""
+    """Return the issue tracker of the package; "" if it names none."""
     from importlib.metadata import PackageNotFoundError, metadata
 
     try:

@@ -1,4 +1,4 @@
-"""/undo, /redo, /rewind and /diff: say what would happen, ask, do it, and say what became of it."""
+"""/undo, /redo, /rewind and /diff: show what would happen, ask, do it, and report the result."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MOST_LISTED = 30
 
 @contextmanager
 def _work(ctx: SlashContext) -> Iterator[UndoManager]:
-    """The session's snapshots. Raises UsageError."""
+    """Yield the session's undo manager. Raises UsageError."""
     agent = ctx.agent
     try:
         yield undo_manager(agent.place, agent.settings, agent.header.session_id)
@@ -42,7 +42,7 @@ def _undo(ctx: SlashContext, words: str) -> None:
 
 
 def roll_back(ctx: SlashContext) -> None:
-    """Offer to take back what the turn that just ended has changed. Raises UsageError, CancelledError."""
+    """Offer to undo the changes of the turn that just ended. Raises UsageError, CancelledError."""
     with _work(ctx) as work:
         latest = work.latest()
         if latest is not None and not _undo_turns(ctx, work, [latest], offered=True):
@@ -67,7 +67,7 @@ def _rewind(ctx: SlashContext, words: str) -> None:
     conversation = ctx.agent.conversation
     said = [(n, m) for n, m in enumerate(conversation.history) if is_user_message(m)]
     if not said:
-        ctx.say("Nothing was said yet.")
+        ctx.say("There is no message to go back to yet.")
         return
     kept = True
     try:
@@ -88,13 +88,13 @@ def _rewind(ctx: SlashContext, words: str) -> None:
         return
     conversation.rewind(at)
     ctx.measure_context()
-    ctx.say(f"The conversation goes on from before: {shorten(' '.join(user_text(message.text).split()), 80)}")
-    # To be said again, or otherwise.
+    ctx.say(f"The conversation continues from before: {shorten(' '.join(user_text(message.text).split()), 80)}")
+    # Offer the message for editing.
     ctx.propose(user_text(message.text))
 
 
 def _rewind_files(ctx: SlashContext, at: int) -> bool:
-    """Put files back as they were at a message, where the user wants that; whether the conversation goes back too.
+    """Restore files as they were at a message if the user wants; return True if the conversation goes back too.
 
     Raises UsageError.
     """
@@ -136,9 +136,10 @@ def _diff(ctx: SlashContext, words: str) -> None:
 def _undo_turns(
     ctx: SlashContext, work: UndoManager, turns: Sequence[int], *, quiet: bool = False, offered: bool = False
 ) -> bool:
-    """Undo turns as far as the user agrees; False where they would rather not. quiet: the model need not know.
+    """Undo turns as far as the user agrees; False if they decline.
 
-    offered: they did not ask for it, so that it is a yes or a no.
+    quiet: do not notify the model.
+    offered: the user did not ask for it, so a plain yes-or-no question.
     """
     plan = work.plan(turns)
     if plan.empty and not plan.notes:
@@ -152,12 +153,12 @@ def _undo_turns(
     names = [os.path.relpath(i.path, ctx.place.root) for i in chosen if i.path not in failed]
     if names and not quiet:
         listed = ", ".join(names[:_MOST_LISTED])
-        ctx.agent.conversation.inbox.append(f"<undo>\nThe user took back your changes to: {listed}\n</undo>")
+        ctx.agent.conversation.inbox.append(f"<undo>\nThe user undid your changes to: {listed}\n</undo>")
     return True
 
 
 def _chosen(ctx: SlashContext, plan: Plan, *, offered: bool = False) -> list[Item] | None:
-    """Which files are put back: shown first; those that were changed since are asked about one by one."""
+    """Return the files to restore: list them, and ask about each that changed since."""
     root = str(ctx.place.root)
     ready, ask, lost = list(plan.of("ready")), plan.of("ask"), plan.of("lost")
     for line in describe_plan([*ready, *ask], root)[:_MOST_LISTED]:

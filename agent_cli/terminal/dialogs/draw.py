@@ -1,4 +1,4 @@
-"""A dialog as rows of text, the same for both front ends."""
+"""Render a dialog as rows of text, the same for both front ends."""
 
 from __future__ import annotations
 
@@ -22,15 +22,17 @@ from agent_cli.terminal.render.console import hanging, prose, styled
 from agent_cli.terminal.render.diff import display_lines
 from agent_tools.lookalikes import visible
 
-# The rows of a screen below the question: its keys, the input line, the toolbar.
+# Rows below the question: its keys, the input line, the toolbar.
 _BELOW = 6
-# Of a long command, where it is shown once more: its first rows and its last.
+# Rows of a long command shown at its repetition: first and last ones.
 _FIRST, _LAST = 4, 2
 
 
 def dialog_lines(dialog: Dialog, console: Console) -> Iterator[Text]:
-    """The title, the body and the details. Where that is more than a screen has, what is asked about stands once more
-    at its end, folded in the middle."""
+    """Yield title, body and details of a dialog.
+
+    If they exceed the screen, the subject is repeated at the end, shortened in the middle.
+    """
     title = dialog.title.but(text=f"? {dialog.title.text}")
     lines = [row for block in (title, *dialog.body, *dialog.details) for row in _block_lines(block, console)]
     yield from lines
@@ -60,12 +62,12 @@ def _block_lines(block: Block, console: Console) -> Iterator[Text]:
 
 
 def fact_lines(text: str, console: Console) -> Iterator[Text]:
-    """One fact, wrapped with an indent, so that what goes on in the next line cannot pass for one of its own."""
+    """Wrap a fact with an indent, so that its continuation cannot pass for a line of the program."""
     return hanging(styled(text, "dim"), console, "  ", "    ")
 
 
 def _folded(text: str, console: Console) -> Iterator[Text]:
-    """What is asked about, in a few rows."""
+    """Yield the subject of the question in a few rows."""
     rows = [
         row for line in f"? {text}".splitlines() for row in hanging(styled(visible(line), "ask"), console, "", "  ")
     ]

@@ -1,6 +1,6 @@
-"""What a user may change of a call before it runs: its main argument, or which parts of its change are made.
+"""Edit a call before it runs: its main argument, or which hunks of its change are made.
 
-A change taken in parts: a user chooses hunks of its diff, and the call is made to do just those.
+For a change in parts, the user selects hunks of the diff and the call is rewritten to make only those.
 """
 
 from __future__ import annotations
@@ -24,7 +24,11 @@ _NO_END = "\\"
 
 
 class Hunk(Value):
-    """One part of a change. first: where its old lines begin, from 0. patch: as it stands in the diff."""
+    """One hunk of a change.
+
+    first: index of its first old line, from 0.
+    patch: its text in the diff.
+    """
 
     path: str
     first: int
@@ -34,13 +38,13 @@ class Hunk(Value):
 
     @property
     def diff(self) -> Diff:
-        """It alone, as something to show."""
+        """The hunk alone, as a diff to show."""
         signs = [line[:1] for line in self.patch.split("\n")[1:]]
         return Diff(self.path, self.patch, signs.count("+"), signs.count("-"))
 
 
 def hunks_of(tool: str, preview: Display | None, workspace: Workspace, class_of: ClassOf = tool_class) -> list[Hunk]:
-    """The parts of a proposed change, where it has several that can be taken one by one; else none."""
+    """Return the hunks of a proposed change if it has several that can be applied separately; else none."""
     diffs = preview.files if isinstance(preview, Diffs) else (preview,) if isinstance(preview, Diff) else ()
     if not class_of(tool).in_parts or any(diff.created for diff in diffs):
         return []
@@ -56,7 +60,7 @@ def hunks_of(tool: str, preview: Display | None, workspace: Workspace, class_of:
 
 
 def only(kept: Sequence[Hunk], arguments: dict[str, Any], workspace: Workspace) -> dict[str, Any]:
-    """The arguments of a call that makes just these hunks. arguments: of the call that proposed them all."""
+    """Return the arguments of a call that makes only these hunks. arguments: of the call that proposed all."""
     if "content" in arguments:
         lines = _lines(kept[0].path, workspace) or []
         for hunk in sorted(kept, key=lambda h: -h.first):
@@ -68,7 +72,7 @@ def only(kept: Sequence[Hunk], arguments: dict[str, Any], workspace: Workspace) 
 
 
 def taken(kept: Sequence[Hunk], every: Sequence[Hunk], arguments: dict[str, Any], workspace: Workspace) -> Answer:
-    """The answer to a call of which a user takes these parts."""
+    """Return the answer for a call of which the user selected these hunks."""
     if not kept:
         return Reject("took none of the parts of this change")
     if len(kept) == len(every):
@@ -77,7 +81,7 @@ def taken(kept: Sequence[Hunk], every: Sequence[Hunk], arguments: dict[str, Any]
 
 
 def told_of(kept: Sequence[Hunk], every: Sequence[Hunk]) -> str:
-    """What the model reads about the choice: which parts were made, and those that were not, in full."""
+    """Describe the selection for the model: the number of applied hunks, and the rejected ones in full."""
     left = [hunk for hunk in every if hunk not in kept]
     shown = "\n".join(f"{hunk.path}\n{hunk.patch}" for hunk in left)
     return (
@@ -87,9 +91,9 @@ def told_of(kept: Sequence[Hunk], every: Sequence[Hunk]) -> str:
 
 
 def _lines(path: str, workspace: Workspace) -> list[str] | None:
-    """The file's lines with their ends; None where there is no text."""
+    """Return the file's lines with their ends; None if it is not text."""
     try:
-        # The path of a diff is a resolved one, and no link that came since is followed.
+        # The path of a diff is resolved; links created since are not followed.
         text = decode_text(workspace.read(workspace.cwd / path))
     except ToolError:
         return None
@@ -97,7 +101,7 @@ def _lines(path: str, workspace: Workspace) -> list[str] | None:
 
 
 def _parsed(diff: Diff, lines: list[str]) -> list[Hunk] | None:
-    """The hunks of a diff, with the file's own line ends; None where the file is not what it says."""
+    """Return the hunks of a diff with the file's own line ends; None if the file does not match the diff."""
     found: list[Hunk] = []
     for block in re.split(r"^(?=@@ -)", diff.patch, flags=re.M):
         head, _, body = block.rstrip("\n").partition("\n")
@@ -115,7 +119,7 @@ def _parsed(diff: Diff, lines: list[str]) -> list[Hunk] | None:
                 continue
             removed = line[:1] == "-"
             if len(line) > LINE:
-                return None  # the diff has cut it
+                return None  # the diff was truncated
             if line[:1] == "+":
                 new.append(line[1:] + _end_near(lines, at))
                 continue
@@ -128,7 +132,7 @@ def _parsed(diff: Diff, lines: list[str]) -> list[Hunk] | None:
 
 
 def _end_near(lines: list[str], at: int) -> str:
-    """How lines end there; a diff does not say it, and neither does a last line without an end."""
+    """Return the line end used near a line; neither a diff nor a last line without line end tells it."""
     near = next(
         (line for line in (*lines[at : at + 1], *reversed(lines[max(at - 2, 0) : at])) if line.endswith("\n")), ""
     )
@@ -136,7 +140,7 @@ def _end_near(lines: list[str], at: int) -> str:
 
 
 def _edit(kept: Sequence[Hunk], workspace: Workspace) -> dict[str, Any]:
-    """One edit of a file from the first hunk to the last, with as many lines around as make its place the only one."""
+    """Return one edit from the first to the last hunk, with enough context to make its old text unique."""
     lines = _lines(kept[0].path, workspace) or []
     first, end = min(h.first for h in kept), max(h.first + len(h.old) for h in kept)
     whole = "".join(lines)
@@ -150,13 +154,17 @@ def _edit(kept: Sequence[Hunk], workspace: Workspace) -> dict[str, Any]:
 
 
 def _once(part: str, whole: str) -> bool:
-    """Whether a part stands in one place only, overlapping ones counted."""
+    """Return True if a part occurs exactly once, counting overlaps."""
     return bool(part) and whole.find(part, whole.find(part) + 1) < 0
 
 
 class Changeable:
-    """Of one call. name: the argument that may be changed, "" where there is none. in_line: whether its text fits into
-    a line. hunks: the parts of its change, where they can be taken one by one."""
+    """The editable parts of a call.
+
+    name: argument that may be edited; "" if there is none.
+    in_line: its text fits into an input line.
+    hunks: parts of its change that can be applied separately.
+    """
 
     def __init__(
         self,
@@ -174,16 +182,16 @@ class Changeable:
         self._arguments, self._workspace = arguments, workspace
 
     def edited(self, text: str) -> EditedCall | None:
-        """The answer that puts this text in place of the argument; None where that says nothing or nothing new."""
+        """Return the answer with this text as the argument; None if it is empty or unchanged."""
         return EditedCall({**self._arguments, self.name: text}) if text.strip() and text != self.text else None
 
     def taken(self, kept: Sequence[Hunk]) -> Answer:
-        """The answer of a user who takes these of the hunks."""
+        """Return the answer of a user who selected these hunks."""
         assert self._workspace is not None
         return taken(kept, self.hunks, self._arguments, self._workspace)
 
 
 def changeable(request: ApprovalRequested, workspace: Workspace, class_of: ClassOf = tool_class) -> Changeable:
-    """Return what can be changed of the call that a question is about."""
+    """Return the editable parts of the call in an approval request."""
     hunks = hunks_of(request.tool, request.preview, workspace, class_of) if request.arguments else []
     return Changeable(request.tool, request.arguments, hunks, workspace, class_of)

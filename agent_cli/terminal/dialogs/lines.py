@@ -1,4 +1,4 @@
-"""Dialogs line by line: what is asked is written, then a line of input is read for what it means."""
+"""Dialogs in the plain front end: print the question, then interpret a line of input."""
 
 from __future__ import annotations
 
@@ -21,16 +21,18 @@ from agent_tools.text import number_in, one_line
 
 T = TypeVar("T")
 ReadLine = Callable[[str], str]
-# Runs a slash command that may be given at a question; False where the words are none.
+# Runs a slash command that is allowed at a question; False if the words are none.
 Aside = Callable[[str], bool]
 
 
 class LineDialogs(Dialogs):
-    """Blocks on lines of input. The end of the input, of a terminal or a pipe, leaves a question of a turn open, and
-    Ctrl-C interrupts the turn; to a question of the user's own command, both are no answer.
+    """Blocks on lines of input.
 
-    aside: runs the slash commands that may be given here (so the plan can be changed while a turn waits); the question
-    then stands again.
+    At the end of input a question of a turn stays open, and Ctrl-C interrupts the turn; for a question of the user's
+    own command both mean no answer.
+
+    aside: runs the slash commands allowed here, so the plan can be changed while a turn waits; then the question is
+    asked again.
     """
 
     def __init__(self, console: Console, read_line: ReadLine, aside: Aside = lambda words: False) -> None:
@@ -45,12 +47,12 @@ class LineDialogs(Dialogs):
         try:
             return self._with_interrupts(lambda: self._ask(dialog))
         except EOFError:
-            # The user has left; the question stays open, to be decided later.
+            # The user has left; the question stays open and can be decided later.
             return None if dialog.own else Defer()
         except KeyboardInterrupt:
             if not dialog.own:
                 raise CancelledError from None
-            self._console.print()  # behind the ^C that the terminal has shown
+            self._console.print()  # after the ^C that the terminal printed
             return None
 
     def _ask(self, dialog: Dialog) -> Any:
@@ -69,7 +71,7 @@ class LineDialogs(Dialogs):
                 return answer
 
     def _show(self, dialog: Dialog) -> str:
-        """Write what is asked, and let a line that is under way come to its end; the label of the line to read."""
+        """Print the question after any open line has ended; return the label of the line to read."""
         question, hint = dialog.prompt or dialog.question, ""
         offered = [f"{choice.key} {choice.label}" for choice in dialog.choices if choice.names]
         if isinstance(dialog.words, TextInput):
@@ -97,7 +99,7 @@ class LineDialogs(Dialogs):
             self._console.print(row)
 
     def _answer(self, dialog: Dialog, words: str, drafts: dict[str, InEditor]) -> Any:
-        """What a line means; None where it is too little. Raises ValueError with a sentence."""
+        """Interpret a line; None if it is incomplete. Raises ValueError with a message."""
         choice = dialog.by_name(words)
         if choice is None:
             return dialog.words.read(words) if isinstance(dialog.words, TextInput) else None
@@ -108,7 +110,7 @@ class LineDialogs(Dialogs):
                 asked = f"new {label.removesuffix('> ')} (nothing: leave it)> " if text else label
                 return read(self._words(asked, dialog))
             case InEditor() as act:
-                # What was written and could not be used is there when the editor is opened again.
+                # Offer unusable text again when the editor is reopened.
                 act = drafts.get(choice.key, act)
                 came = edited_as(act.text, act.read)
                 if came.problem:
@@ -117,7 +119,7 @@ class LineDialogs(Dialogs):
                 return came.answer
 
     def _pick(self, pick: Pick) -> int | None:
-        """The place of the option that a number or a part of its name stands for; None for none of them."""
+        """Return the index of the option that a number or part of its name selects; None for none."""
         for number, (label, text) in enumerate(pick.options, 1):
             self.say(f"  {number}. {one_line(label)}" + (f" - {one_line(text)}" if text else ""))
         names = [label.lower() for label, _ in pick.options]
@@ -130,18 +132,18 @@ class LineDialogs(Dialogs):
                 return found[0]
             self.say(f"{one_line(words)} fits {'several of them' if found else 'none of them'}.")
             if not os.isatty(0):
-                break  # the next line of a pipe is no answer to this
+                break  # the next line of a pipe does not answer this question
         return None
 
     def _words(self, label: str, dialog: Dialog) -> str:
-        """A line that is no command."""
+        """Read a line that is not a slash command."""
         while True:
             words = self._read_line(label).strip()
             if dialog.own or not (words.startswith("/") and self._aside(words)):
                 return words
 
     def _with_interrupts(self, run: Callable[[], T]) -> T:
-        """Run with Ctrl-C as KeyboardInterrupt, whatever the handler is while a turn runs."""
+        """Run with Ctrl-C raising KeyboardInterrupt, whatever handler a turn has installed."""
         before = signal.signal(signal.SIGINT, signal.default_int_handler)
         try:
             return run()

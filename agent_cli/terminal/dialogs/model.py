@@ -1,4 +1,4 @@
-"""What a question is, without a screen: what is asked, what is to be seen for it, and what each answer means.
+"""A dialog, independent of the screen: the question, what is shown with it, and the meaning of each answer.
 
 The application draws it with keys and a bar (`app/question_panel`), the plain front end with lines (`dialogs/lines`).
 """
@@ -11,16 +11,16 @@ from typing import Any
 from agent_tools.display import Display
 from agent_tools.record import Value
 
-# Keys are no answer while a sentence may be under way: so long after the question, and after the last key.
+# Seconds after the question and after the last key in which keys are not answers: the user may be typing a sentence.
 GUARD = 0.6
-# Every key that may answer a question: the application binds only these.
+# Keys that may answer a question; the application binds only these.
 KEYS = "yaAdehnruw123456789"
-# A choice: what it is called, and what it means.
+# A choice as (label, meaning).
 Option = tuple[str, str]
 
 
 class Prose(Value):
-    """Text that is read and not copied: wrapped by words on a terminal. more: the indentation of its further rows."""
+    """Text to read: wrapped by words on a terminal. more: indentation of its further rows."""
 
     text: str
     style: str = ""
@@ -28,7 +28,7 @@ class Prose(Value):
 
 
 class Verbatim(Value):
-    """Text that may be copied: never wrapped here."""
+    """Text to copy: never wrapped here."""
 
     text: str
     style: str = ""
@@ -41,13 +41,13 @@ class ShellCommand(Value):
 
 
 class DiffBlock(Value):
-    """A change of files, shown whole."""
+    """File changes, shown in full."""
 
     display: Display | None
 
 
 class Fact(Value):
-    """What was computed for the decision: one line, indented where it continues."""
+    """A computed fact for the decision: one line, indented where it continues."""
 
     text: str
 
@@ -70,8 +70,10 @@ class GiveAnswer(Value):
 class TextInput(Value):
     """Take a line of input.
 
-    read: what the line means; None where it says too little, ValueError with a sentence where it cannot be: then the
-    question stands. text: what the line begins with. hint: how it is offered beside the choices.
+    read: interprets the line; returns None if it says too little and raises ValueError with a message if it is
+        invalid; in both cases the question stays open.
+    text: initial text of the line.
+    hint: how it is offered next to the choices.
     """
 
     label: str
@@ -88,7 +90,7 @@ class InEditor(Value):
 
 
 class Pick(Value):
-    """Choose from a menu that what is typed narrows; the answer is the place of an option, or None."""
+    """Choose from a menu that typing narrows; the answer is the index of an option, or None."""
 
     label: str
     options: tuple[Option, ...]
@@ -98,10 +100,10 @@ Act = GiveAnswer | TextInput | InEditor
 
 
 class Choice(Value):
-    """One of the answers that are offered.
+    """One of the offered answers.
 
-    key: the key that gives it. names: the whole lines that do, "" among them where nothing typed means it; without
-    any, it is offered for keys only.
+    key: the key that gives it.
+    names: lines that give it, "" for an empty line; without names it is offered for keys only.
     """
 
     key: str
@@ -113,12 +115,16 @@ class Choice(Value):
 class Dialog(Value):
     """A question to the user.
 
-    title: what is asked. body: what the answer is about. details: what was computed beside that. question: the few
-    words behind which the choices stand; "" where the title says it. prompt: the same on the input line of the plain
-    front end, where it differs. words: what a line means that names no choice. typing: the input line is for `words`
-    from the start. repeated: what is shown once more, shortened, below a body longer than the screen. own: a command
-    of the user's asks, so that leaving answers None; other questions stay open then. guard: seconds without a key
-    before one is an answer.
+    title: the question.
+    body: what the answer is about.
+    details: computed facts about it.
+    question: short text before the choices; "" if the title is enough.
+    prompt: the same for the input line of the plain front end, if it differs.
+    words: interprets a line that names no choice.
+    typing: the input line is for `words` from the start.
+    repeated: text repeated, shortened, below a body longer than the screen.
+    own: a command of the user's asks, so leaving answers None; other questions then stay open.
+    guard: seconds without a key before a key counts as an answer.
     """
 
     title: Prose | Verbatim
@@ -134,19 +140,19 @@ class Dialog(Value):
     guard: float = GUARD
 
     def by_key(self, key: str) -> Choice | None:
-        """Return the choice that a key gives."""
+        """Return the choice for a key."""
         return next((choice for choice in self.choices if choice.key == key), None)
 
     def by_name(self, line: str) -> Choice | None:
-        """Return the choice that a line names, as it is spelled or in small letters."""
+        """Return the choice that a line names, as typed or in lower case."""
         found = (choice for words in (line, line.lower()) for choice in self.choices if words in choice.names)
         return next(found, None)
 
     @property
     def yes_or_no(self) -> bool:
-        """Whether that is all that can be said."""
+        """True if yes and no are the only answers."""
         return [choice.key for choice in self.choices] == ["y", "n"] and self.words is None
 
 
-# Shows a dialog and waits; the answer. Raises CancelledError where the turn is interrupted meanwhile.
+# Shows a dialog and returns the answer. Raises CancelledError if the turn is interrupted meanwhile.
 Put = Callable[[Dialog], Any]

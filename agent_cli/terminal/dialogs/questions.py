@@ -1,7 +1,7 @@
-"""Every question of the program as a dialog, and what the answers come to. No screen is known here.
+"""Build every question of the program as a dialog and interpret the answers, independent of the screen.
 
-The call that needs approval, whole or part by part; questions of the model; the plan; the review of what was done;
-what a command of the user's asks.
+Approval of a call, whole or by hunk; questions of the model; plans; reviews of finished work; and questions of the
+user's own commands.
 """
 
 from __future__ import annotations
@@ -44,38 +44,38 @@ from agent_tools.text import counted, number_in, one_line
 
 _YES, _NO = ("y", "yes"), ("n", "no", "")
 _VERBS = {"read": "reads", "write": "writes", "fetch": "fetches", "call": "calls"}
-# Grants of rules that say it themselves.
+# Descriptions of grants that only repeat their rule.
 _SAYS_NOTHING_MORE = ("just this command", "every change to", "every reading of")
 _NO_ALWAYS = "This call cannot be allowed for good. Answer y to allow it once."
-# Files of a review that are named one by one.
+# Number of files of a review that are listed.
 _NAMED = 30
 
 
 class ByHunk(Value):
-    """The answer that asks for the hunks of a change one by one."""
+    """The answer that asks to go through a change hunk by hunk."""
 
 
 class Rest(Value):
-    """The answer to a hunk and to all after it."""
+    """The answer for a hunk and all after it."""
 
     take: bool
 
 
 class Rewritten(Value):
-    """The plan as the user has edited it; it is put to them again."""
+    """The plan as edited by the user, to be presented again."""
 
     plan: dict[str, Any]
 
 
 def ask_approval(request: ApprovalRequested, put: Put, change: Changeable | None = None) -> Answer:
-    """Ask about a call. change: what of it the user may change."""
+    """Ask about a call. change: its editable parts."""
     change = change or Changeable("", {})
     answer: Answer | ByHunk = put(approval_dialog(request, change))
     return _ask_parts(change, put) if isinstance(answer, ByHunk) else answer
 
 
 def _ask_parts(change: Changeable, put: Put) -> Answer:
-    """Ask about each part of a change; what comes of that for the call."""
+    """Ask about each hunk of a change and return the answer for the call."""
     kept: list[Hunk] = []
     rest: Rest | None = None
     for number, hunk in enumerate(change.hunks, 1):
@@ -90,7 +90,7 @@ def _ask_parts(change: Changeable, put: Put) -> Answer:
 
 
 def ask_question(asked: QuestionAsked, put: Put, plan_ttl: int = 0) -> QuestionReply | Defer:
-    """Ask what the model, a plan or a review asks. plan_ttl: minutes that a plan may wait; 0 for ever."""
+    """Ask a question of the model, a plan or a review. plan_ttl: minutes until a plan expires; 0 for never."""
     if asked.kind == "questions":
         return _ask_each(asked.data["questions"], put)
     answer = put(review_dialog(asked.data) if asked.kind == "review" else plan_dialog(asked.data, ttl=plan_ttl))
@@ -111,7 +111,7 @@ def _ask_each(questions: Sequence[dict[str, Any]], put: Put) -> QuestionReply | 
 
 
 def approval_dialog(request: ApprovalRequested, change: Changeable) -> Dialog:
-    """What a call would do and why it is asked about. Nothing is shortened: what cannot be seen cannot be approved."""
+    """Return the approval dialog of a call. Nothing is shortened: what is not visible cannot be approved."""
     choices = [Choice("y", "yes", GiveAnswer(Approve()), _YES)]
     if request.always:
         session = Approve(rule=request.always)
@@ -145,7 +145,7 @@ def _rejection(words: str) -> Reject | None:
 
 
 def _spelled_rejection(words: str) -> Reject | None:
-    """As `_rejection`, where a line names no choice. Raises ValueError for one that is not offered for this call."""
+    """Like `_rejection`, for a line that names no choice. Raises ValueError for one not offered for this call."""
     if words.lower() in ("a", "always"):
         raise ValueError(_NO_ALWAYS)
     return _rejection(words)
@@ -176,7 +176,7 @@ def _facts(request: ApprovalRequested) -> Iterator[str]:
 
 
 def hunk_dialog(hunk: Hunk, number: int, of: int) -> Dialog:
-    """Whether one part of a change is made. The answer is True, False, or a `Rest`."""
+    """Return the question about one hunk of a change. The answer is True, False, or a `Rest`."""
     return Dialog(
         Verbatim(f"Part {number} of {of}", "ask"),
         (DiffBlock(hunk.diff),),
@@ -191,8 +191,10 @@ def hunk_dialog(hunk: Hunk, number: int, of: int) -> Dialog:
 
 
 def question_dialog(asked: dict[str, Any]) -> Dialog:
-    """One question of the model's: a menu with room for the user's own words, or the words alone. The answer is a
-    text."""
+    """Return the dialog for one question of the model: a menu with free text, or free text alone.
+
+    The answer is a text.
+    """
     options = asked.get("options", [])
     several = bool(asked.get("multiSelect")) or len(options) > 9
     numbered = [Choice(str(n), "", GiveAnswer(chosen(str(n), options))) for n in range(1, min(len(options), 9) + 1)]
@@ -202,7 +204,7 @@ def question_dialog(asked: dict[str, Any]) -> Dialog:
     body = []
     for number, option in enumerate(options, 1):
         more = f" - {option['description']}" if option.get("description") else ""
-        # Indented, so that what goes on in the next row cannot pass for an option.
+        # Indented, so that a continuation row cannot pass for an option.
         body.append(Prose(f"  {number}. {option['label']}{more}", more="   "))
     return Dialog(
         Prose(asked["question"], "ask"),
@@ -217,7 +219,7 @@ def question_dialog(asked: dict[str, Any]) -> Dialog:
 
 
 def chosen(words: str, options: list[dict[str, Any]]) -> str:
-    """Return the labels that numbers stand for; anything else is the user's own words."""
+    """Return the labels that numbers select; any other text is returned as typed."""
     numbers = [number_in(word) for word in words.replace(",", " ").split()]
     if numbers and all(1 <= n <= len(options) for n in numbers):
         return ", ".join(str(options[n - 1]["label"]) for n in numbers)
@@ -225,9 +227,9 @@ def chosen(words: str, options: list[dict[str, Any]]) -> str:
 
 
 def plan_dialog(data: dict[str, Any], edited: dict[str, Any] | None = None, ttl: int = 0) -> Dialog:
-    """A plan to approve, as it is or as the user has edited it. The answer is a reply, or the plan `Rewritten`.
+    """Return the dialog for a plan, original or edited. The answer is a reply, or `Rewritten` with an edited plan.
 
-    ttl: minutes that it may wait; 0 for ever.
+    ttl: minutes until it expires; 0 for never.
     """
 
     def verdict(words: str) -> QuestionReply:
@@ -263,7 +265,7 @@ def _revision(words: str) -> QuestionReply | None:
 
 
 def read_plan_verdict(words: str) -> QuestionReply:
-    """`y`, `y MODE`, `y` and words; `n` or nothing ends the work; any other sentence sends the plan back."""
+    """Parse `y`, `y MODE` or `y` with words; `n` or nothing ends the work; any other sentence revises the plan."""
     reply = _verdict(words)
     first, _, more = reply.text.partition(" ")
     if reply.verdict == "approve" and first in MODES:
@@ -272,7 +274,7 @@ def read_plan_verdict(words: str) -> QuestionReply:
 
 
 def _verdict(words: str) -> QuestionReply:
-    """`y` and perhaps words, or another yes; `n` or nothing ends the work; any other sentence is what to change."""
+    """Parse `y` with optional words, or another yes; `n` or nothing ends the work; any other sentence is a revision."""
     if assents(words):
         return QuestionReply("approve")
     head, _, rest = words.strip().partition(" ")
@@ -284,7 +286,7 @@ def _verdict(words: str) -> QuestionReply:
 
 
 def review_dialog(data: dict[str, Any]) -> Dialog:
-    """What was done, before the work continues. The answer is a reply."""
+    """Return the review dialog before the work continues. The answer is a reply."""
     title, *lines = review_lines(data)
     return Dialog(
         Prose(title),
@@ -304,7 +306,7 @@ def review_dialog(data: dict[str, Any]) -> Dialog:
 
 
 def review_lines(data: dict[str, Any]) -> list[str]:
-    """What was done since the last review, the title first."""
+    """Return the work since the last review as lines, the title first."""
     lines = [one_line(str(data.get("title", "")))]
     lines += [f"  done: {one_line(str(step))}" for step in data.get("steps", ())]
     files = data.get("files", ())
@@ -322,62 +324,65 @@ def review_lines(data: dict[str, Any]) -> list[str]:
 
 
 def review_diffs(data: dict[str, Any]) -> Diffs:
-    """What was changed since the last review."""
+    """Return the file changes since the last review."""
     return Diffs(tuple(from_json(Diff, plain) for plain in data.get("diffs", ())))
 
 
 def read_review(words: str) -> QuestionReply:
-    """`y` or `u` and perhaps words; `n` or nothing ends the work; any other sentence is what to change first."""
+    """Parse `y` or `u` with optional words; `n` or nothing ends the work; any other sentence is a change to make."""
     head, _, rest = words.strip().partition(" ")
-    # "undo the rename" is a sentence for the model; only the letter takes everything back.
+    # "undo the rename" is a sentence for the model; only the letter or the single word undoes everything.
     if head.lower() == "u" or words.strip().lower() == "undo":
         return QuestionReply("undo", rest.strip())
     return _verdict(words)
 
 
 def confirm_dialog(text: str, body: Sequence[Block] = (), question: str = "") -> Dialog:
-    """A yes or no for a command of the user's, or before there is a session."""
+    """Return a yes-or-no dialog for a command of the user's, or before the session starts."""
     choices = (Choice("y", "yes", GiveAnswer(True), _YES), Choice("n", "no", GiveAnswer(False), _NO))
     title = Prose(text, more="    ") if question else Prose(text, "ask")
     return Dialog(title, tuple(body), question=question, choices=choices, own=True)
 
 
 def pick_dialog(text: str, options: Sequence[Option]) -> Dialog:
-    """A choice for a command of the user's; the answer is the place of an option, or None."""
+    """Return a menu for a command of the user's; the answer is the index of an option, or None."""
     return Dialog(Prose(text, "ask"), words=Pick("> ", tuple(options)), own=True, guard=0.0)
 
 
 class Dialogs(ABC):
-    """What a slash command may ask. Each front end draws a dialog in `put`."""
+    """The dialogs that a slash command may use. Each front end draws them in `put`."""
 
     @abstractmethod
     def say(self, text: str) -> None:
-        """A line for the user."""
+        """Show a line."""
 
     @abstractmethod
     def put(self, dialog: Dialog) -> Any:
-        """Show a dialog and wait; the answer. Defer where the user leaves a question of a turn open, None where they
-        leave one of their own. Raises CancelledError where the turn is interrupted."""
+        """Show a dialog and return the answer.
+
+        Defer if the user leaves a question of a turn open, None if they leave one of their own.
+        Raises CancelledError if the turn is interrupted.
+        """
 
     def confirm(self, question: str) -> bool:
-        """Whether the user says yes; anything but `y` and `yes` is a no."""
+        """Ask for yes or no; anything but `y` and `yes` is a no."""
         return bool(self.put(confirm_dialog(question)))
 
     def choose(self, question: str, options: Sequence[Option]) -> int | None:
-        """The place of the option that the user picks, from 0; None for none of them."""
+        """Return the index of the option that the user picks; None for none."""
         place: int | None = self.put(pick_dialog(question, options)) if options else None
         return place
 
     def edit(self, text: str, suffix: str = ".md") -> str | None:
-        """The text as it comes out of the user's editor; None where that fails."""
+        """Return the text edited in the user's editor; None if the editor fails."""
         changed = edited_text(text, suffix)
         if changed is None:
             self.say(NO_EDITOR)
         return changed
 
-    def propose(self, text: str) -> None:  # noqa: B027 - in lines there is no input line to put it into
-        """Put a text into the input line, where there is one that is empty."""
+    def propose(self, text: str) -> None:  # noqa: B027 - the plain front end has no input line to fill
+        """Put a text into the input line if it is empty."""
 
     def page(self, text: str) -> None:
-        """Show a text that may be long."""
+        """Show a long text."""
         self.say(text)

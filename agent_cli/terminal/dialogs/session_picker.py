@@ -1,6 +1,6 @@
-"""The menu of sessions before one begins: an application of a few lines, which leaves nothing behind on the screen.
+"""The session menu before a session begins: a small application that leaves nothing on the screen.
 
-Choosing one of many sessions: the rows, what is typed to narrow them, and the choice by number, line by line.
+Also the rows of the menu, narrowing by typed words, and the choice by number in the plain front end.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ from agent_tools.lazy import lazy_imports
 from agent_tools.text import number_in, one_line
 
 with lazy_imports():
-    from agent_cli.session import search  # reads logs, which most choices do without
+    from agent_cli.session import search  # reads logs, which most choices do not need
 
 IN_LINES = 20
-# From so many letters on, what titles do not have is looked for in all that was said.
+# Words of this length are also searched in messages if no title has them.
 _SEARCHED = 3
 _ENDS = {"failed": "failed", "interrupted": "interrupted", "waiting": "waits for you", "open": "broke off"}
 
 
 class Narrowing:
-    """The sessions that fit what is typed; searches in texts are made once for each word."""
+    """Narrows sessions by typed words; message searches are cached by word."""
 
     def __init__(self, found: Sequence[SessionSummary]) -> None:
         self._all = list(found)
         self._said: dict[str, list[SessionSummary]] = {}
 
     def fits(self, text: str) -> list[SessionSummary]:
-        """Those whose title, branch or ID have all the words; where there is none, those in which they were said."""
+        """Return sessions with all words in title, branch or ID; if none, those with all words in their messages."""
         words = text.lower().split()
         titled = [g for g in self._all if all(w in f"{g.title} {g.branch} {g.session_id}".lower() for w in words)]
         if titled or not words or max(map(len, words)) < _SEARCHED:
@@ -54,7 +54,7 @@ class Narrowing:
 
 
 def row(g: SessionSummary, width: int, now: datetime) -> str:
-    """A session on one line: what it is about, how long ago, where, how large, what it cost."""
+    """Format a session on one line: title, age, branch, size, cost."""
     cost = f"${g.cost:.2f}" if g.cost else ""
     facts = f"{age(g.updated, now):>4}  {fitted(one_line(g.branch), 16).ljust(16)}  {size(g.size):>5}  {cost:>7}"
     end = f" ({_ENDS[g.ended]})" if g.ended in _ENDS else ""
@@ -63,7 +63,7 @@ def row(g: SessionSummary, width: int, now: datetime) -> str:
 
 
 def pick_in_lines(found: Sequence[SessionSummary]) -> SessionSummary | None:
-    """Numbered lines; a number chooses, words narrow, nothing chooses none."""
+    """Choose from numbered lines: a number chooses, words narrow, an empty line chooses none."""
     narrowing, shown = Narrowing(found), list(found)
     while True:
         now = datetime.now(UTC)
@@ -94,7 +94,7 @@ _HELP = "type to narrow · up, down · Enter resumes it · Esc leaves"
 
 
 class Picker:
-    """The sessions that fit what was typed, one of them chosen."""
+    """The sessions that match the typed words, with one selected."""
 
     def __init__(self, found: Sequence[SessionSummary]) -> None:
         self._narrowing = Narrowing(found)
@@ -105,7 +105,7 @@ class Picker:
         self._now = datetime.now(UTC)
 
     def run(self, source: Input | None = None, output: Output | None = None) -> SessionSummary | None:
-        """The user's choice; None for none."""
+        """Run the menu and return the user's choice; None for none."""
         app: Application[SessionSummary | None] = Application(
             layout=Layout(
                 HSplit(
@@ -179,7 +179,7 @@ class Picker:
 
 
 def pick_session(found: Sequence[SessionSummary]) -> SessionSummary | None:
-    """Let the user choose one at the terminal; None for none, or where no more keys come."""
+    """Let the user choose a session at the terminal; None for none or at the end of input."""
     try:
         return Picker(found).run()
     except EOFError:

@@ -1,8 +1,8 @@
-"""Lines with SGR sequences as the fragments that prompt-toolkit draws, clipped to a width in cells.
+"""Convert lines with SGR sequences to prompt-toolkit fragments, clipped to a width in cells.
 
-Text of Rich as lines: wrapped at words, and as the bytes that a terminal takes.
-Sequences that call the user: the title of the window, the bell and the notification (OSC 0, BEL, OSC 9).
-Text for the clipboard of the terminal that the user sits at, near or far: the sequence OSC 52.
+Convert Rich text to lines: wrapped at words, and as terminal output.
+Also the sequences for the window title, the bell and the notification (OSC 0, BEL, OSC 9), and for the clipboard of the
+user's terminal, local or remote (OSC 52).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _LEVELS = (0, 95, 135, 175, 215, 255)
 
 @lru_cache(2048)
 def fragments(line: str, width: int) -> tuple[Fragment, ...]:
-    """The line as styled text of at most `width` cells; tabs are four blanks."""
+    """Return a line as styled text of at most `width` cells; tabs become four blanks."""
     found: list[Fragment] = []
     state: dict[str, str] = {}
     position, left = 0, width
@@ -55,12 +55,12 @@ def _add(found: list[Fragment], text: str, state: dict[str, str], left: int) -> 
 
 
 def cells(text: str) -> int:
-    """How many cells a text takes as prompt-toolkit draws it: character by character."""
+    """Return how many cells a text takes as prompt-toolkit draws it: character by character."""
     return len(text) if text.isascii() else sum(get_cwidth(c) for c in text)
 
 
 def clip(text: str, width: int) -> str:
-    """The beginning of a text that fits into `width` cells."""
+    """Return the beginning of a text that fits into `width` cells."""
     if width <= 0:
         return ""
     if text.isascii() or len(text) * 2 <= width:
@@ -74,7 +74,7 @@ def clip(text: str, width: int) -> str:
 
 
 def wrapped(text: str, width: int) -> list[str]:
-    """A line of plain text in rows of at most `width` cells, cut where a terminal would."""
+    """Split a plain line into rows of at most `width` cells, as a terminal would."""
     rows = []
     while text:
         row = clip(text, max(width, 2)) or text[0]
@@ -84,7 +84,7 @@ def wrapped(text: str, width: int) -> list[str]:
 
 
 def count_rows(lines: Iterable[str], width: int) -> int:
-    """How many rows plain lines take on a terminal of that width."""
+    """Return how many rows plain lines take on a terminal of that width."""
     return sum(max(1, -(-cells(line) // max(width, 1))) for line in lines)
 
 
@@ -109,7 +109,7 @@ def _apply(state: dict[str, str], codes: list[int]) -> None:
 
 
 def _extended(state: dict[str, str], ground: str, codes: list[int]) -> None:
-    """A colour of the 256, or one of 16 million."""
+    """Parse a colour of the 256, or one of 16 million."""
     if codes[:1] == [5] and len(codes) > 1:
         state[ground] = f"{ground}:{_indexed(codes[1])}"
         del codes[:2]
@@ -134,9 +134,9 @@ _CONSOLE = Console(file=io.StringIO(), width=80, color_system=None, force_termin
 
 
 def wrap(text: Text, width: int) -> list[Text]:
-    """The text in lines of at most `width` cells; none for a text of blanks.
+    """Wrap a text into lines of at most `width` cells; a blank text has none.
 
-    Words that are longer are cut, but an address is left whole for the terminal to wrap: it can be clicked and copied.
+    Longer words are cut, but a URL stays whole for the terminal to wrap, so it can be clicked and copied.
     """
     if not text.plain.strip():
         return []
@@ -147,9 +147,9 @@ def wrap(text: Text, width: int) -> list[Text]:
 
 
 def to_ansi(text: Text, *, color: bool = True) -> str:
-    """One line with its styles as SGR sequences, and no other sequence in it: whatever the text has is spelled out.
+    """Return one line with its styles as SGR sequences; any other sequence in the text is escaped.
 
-    color: False keeps bold, italic and underline, as NO_COLOR has it.
+    color: False keeps bold, italic and underline, as NO_COLOR does.
     """
     out = []
     for segment in text.render(_CONSOLE, end=""):
@@ -164,7 +164,7 @@ def to_ansi(text: Text, *, color: bool = True) -> str:
 
 
 def _bare(style: Style, *, color: bool) -> Style:
-    """The style without a link, which would be a sequence of its own, and without colours unless they are wanted."""
+    """Return the style without a link, which is a sequence of its own, and without colours unless wanted."""
     if style.link:
         style = style.update_link(None)
     return style if color else style.without_color
@@ -172,25 +172,25 @@ def _bare(style: Style, *, color: bool) -> Style:
 
 SAVE_TITLE, RESTORE_TITLE = "\x1b[22;0t", "\x1b[23;0t"
 RING = "\a\x1b]9;agent waits for you\x1b\\"
-# Work that took so long has let the user look away.
+# Seconds of work after which the user may be looking elsewhere.
 LONG = 5.0
 
 
 def title(task: str, state: str = "") -> str:
-    """The sequence for a title. task: what is being done, in the user's words. state: a sign before it."""
+    """Return the title sequence. task: current task, in the user's words. state: a sign before it."""
     words = shorten(one_line(task), 60)
     name = f"agent: {words}" if words else "agent"
     return f"\x1b]0;{state}{name}\a"
 
 
-# What xterm takes, and with it nearly all others; some take more, none tells.
+# The limit of xterm, which nearly all terminals accept; none reports its own.
 LIMIT = 74_994
 
 
 def to_clipboard(text: str) -> str | None:
-    """The sequence that puts a text on the clipboard; None where it is more than terminals take.
+    """Return the sequence that puts a text on the clipboard; None if it is too long for terminals.
 
-    Nothing of the text is in the sequence but in Base64, so nothing in it can end the sequence or begin another.
+    The text is Base64 in the sequence, so nothing in it can end the sequence or begin another.
     """
     coded = b64encode(text.encode("utf-8", "replace")).decode("ascii")
     return f"\x1b]52;c;{coded}\x07" if len(coded) <= LIMIT else None

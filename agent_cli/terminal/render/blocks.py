@@ -1,9 +1,9 @@
-"""A stream of markdown cut into blocks, each handed out as soon as no later line can change it.
+"""Split a stream of markdown into blocks, each emitted as soon as no later line can change it.
 
-A line scanner: every line is looked at once, whatever the chunks are that it comes in, and what a block is depends on
-the lines alone. Code inside fences goes out line by line, a list item by item, a long table in portions. The rules are
-those of CommonMark and of GitHub's tables, kinder in three places where models are careless: a line two columns deeper
-than its item belongs to it, code in an item may stand further left, and a paragraph without end goes out in portions.
+A line scanner: each line is examined once, however the text is chunked, and blocks depend only on the lines. Code in
+fences is emitted line by line, a list item by item, a long table in portions. The rules are those of CommonMark and
+GitHub's tables, more lenient in three places where models are careless: a line two columns deeper than its item belongs
+to it, code in an item may be indented less, and a paragraph without end is emitted in portions.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Kind = Literal[
     "para", "heading", "hr", "item", "more", "quote", "table", "rows", "fence_open", "fence_line", "fence_close"
 ]
 
-# A paragraph of more lines, a table of more rows, goes out in portions.
+# Paragraph lines or table rows after which a portion is emitted.
 PORTION = 40
 TAIL_LINES, TAIL_CHARS = 12, 2_000
 
@@ -31,12 +31,14 @@ _DELIMITER = re.compile(r"[ \t]*:?-+:?[ \t]*")
 
 
 class Block(Value):
-    """A piece of markdown that is finished.
+    """A finished piece of markdown.
 
-    text: its source; of an item without the marker, of a line of code without the indentation of its fence, of the
-    later portions of a table ("rows") without the header. indent: the column that it is shown at, inside a list.
-    number: that of an item, None where it has none. info: the language of a fence. joined: it goes on with what was
-    handed out before it, so no blank line belongs between them.
+    text: its source; an item without its marker, a code line without the fence's indentation, later portions of a
+        table ("rows") without the header.
+    indent: column it is shown at, inside a list.
+    number: of an item; None if it has none.
+    info: language of a fence.
+    joined: it continues the previous block, without a blank line between them.
     """
 
     kind: Kind
@@ -48,7 +50,7 @@ class Block(Value):
 
 
 class _Fence(Value):
-    """An open fence: its character, how many, its indentation, and the column that the code is shown at."""
+    """An open fence: its character, length and indentation, and the column that the code is shown at."""
 
     mark: str
     length: int
@@ -57,7 +59,7 @@ class _Fence(Value):
 
 
 class BlockSplitter:
-    """Takes text as it comes, gives blocks. `finish` makes it ready for the next text."""
+    """Takes chunks of text and returns blocks. `finish` resets it for the next text."""
 
     def __init__(self) -> None:
         self._parts: list[str] = []
@@ -68,15 +70,15 @@ class BlockSplitter:
         self._open: Block | None = None
         self._lines: list[str] = []
         self._fence: _Fence | None = None
-        # Blank lines, which belong to an item only if it goes on behind them.
+        # Blank lines, which belong to an item only if it continues after them.
         self._blanks = 0
-        # The column of the open item's text, and from where on a line belongs to it; 0: no item is open.
+        # Column of the open item's text, and the column from which a line belongs to it; 0: no item is open.
         self._column = self._reach = 0
-        # The marker of the list that goes on if another item follows, and the number of its last item.
+        # Marker of the list that continues if another item follows, and the number of its last item.
         self._list, self._number = "", 0
 
     def feed(self, text: str) -> list[Block]:
-        """The blocks that `text` has finished."""
+        """Return the blocks that `text` has finished."""
         *lines, rest = text.split("\n")
         for line in lines:
             self._end_line(line)
@@ -85,7 +87,7 @@ class BlockSplitter:
         return self._take()
 
     def finish(self) -> list[Block]:
-        """The blocks that were still open: there is no more text."""
+        """Return the blocks still open at the end of the text."""
         if self._parts:
             self._end_line("")
         self._close()
@@ -95,10 +97,10 @@ class BlockSplitter:
         return self._take()
 
     def tail(self) -> list[Block]:
-        """What is not finished, as it stands: a bounded end of it, at most two blocks."""
+        """Return the unfinished end of the text, bounded, as at most two blocks."""
         partial = self._partial()
         if self._fence is not None:
-            # Marks alone may turn out to be the end of the code.
+            # Fence characters alone may turn out to close the fence.
             return [self._code(partial)] if partial.strip(f" \t{self._fence.mark}") else []
         blocks = []
         line = _spaced(partial)
@@ -107,7 +109,7 @@ class BlockSplitter:
             lines = self._lines[-TAIL_LINES:]
             if partial and not begins:
                 lines = [*lines, *[""] * self._blanks, self._without_indent(line)]
-            # What has lost its first line is shown without its marker.
+            # A block whose first line was cut is shown without its marker.
             cut = len(self._lines) > TAIL_LINES
             kind: Kind = "more" if cut and self._open.kind == "item" else self._open.kind
             if cut and kind == "table":
@@ -128,7 +130,7 @@ class BlockSplitter:
         return done
 
     def _partial(self) -> str:
-        """The end of the line that is not complete."""
+        """Return the end of the incomplete line."""
         kept: list[str] = []
         room = TAIL_CHARS
         for part in reversed(self._parts):
@@ -169,7 +171,7 @@ class BlockSplitter:
             self._close()
 
     def _in_text(self, line: str) -> None:
-        """A line that is not blank and not code."""
+        """Process a line that is neither blank nor code."""
         if self._column:
             if self._goes_on_in_item(line):
                 return
@@ -182,7 +184,7 @@ class BlockSplitter:
         self._begin(line)
 
     def _goes_on_in_item(self, line: str) -> bool:
-        """Take the line into the open item, if it is part of it."""
+        """Add the line to the open item if it belongs to it."""
         inside = _indent(line) >= self._reach
         if not inside and (self._open is None or self._ends_open(line)):
             return False
@@ -199,7 +201,7 @@ class BlockSplitter:
         return True
 
     def _goes_on(self, block: Block, line: str) -> bool:
-        """Take the line into an open paragraph, quote or table, if it is part of it."""
+        """Add the line to an open paragraph, quote or table if it belongs to it."""
         if block.kind == "para":
             if _UNDERLINE.match(line) and not block.joined:
                 self._lines.append(line)
@@ -215,7 +217,7 @@ class BlockSplitter:
             return False
         self._lines.append(line)
         if block.kind == "para" and len(self._lines) >= PORTION:
-            # The last line stays, because it may turn out to be the header of a table.
+            # The last line is held back: it may turn out to be the header of a table.
             last = self._lines.pop()
             self._close()
             self._open, self._lines = Block("para", joined=True), [last]
@@ -225,7 +227,7 @@ class BlockSplitter:
         return True
 
     def _ends_open(self, line: str) -> bool:
-        """Whether the line begins something else than the open block. Of two that could, code and rules come first."""
+        """Return True if the line begins a block other than the open one. Code and rules take precedence."""
         if self._open is not None and self._open.kind == "quote" and _QUOTE.match(line):
             return False
         if self._column:
@@ -237,11 +239,11 @@ class BlockSplitter:
         if _HEADING.match(line) or _QUOTE.match(line) or _RULE.match(line) or (fence and len(fence[1]) < 4):
             return True
         item = _ITEM.match(line)
-        # A number at the beginning of a line is a list only from 1 on, and an empty item none, inside a paragraph.
+        # Inside a paragraph, a number begins a list only if it is 1, and an empty item never does.
         return item is not None and item[2] in (None, "1") and bool(line[item.end() :].strip())
 
     def _begin(self, line: str) -> None:
-        """The first line of a block."""
+        """Process the first line of a block."""
         fence = _FENCE.match(line)
         item = None if _RULE.match(line) else _ITEM.match(line)
         if item:
@@ -270,7 +272,7 @@ class BlockSplitter:
             self._open_fence(fence, block.indent)
 
     def _item(self, match: re.Match[str], line: str) -> Block:
-        """The item that a line begins."""
+        """Return the item that a line begins."""
         rest = line[match.end() :]
         spaces = len(rest) - len(rest.lstrip(" "))
         column = match.end() + (spaces if 1 <= spaces <= 4 and rest.strip() else 1)
@@ -285,13 +287,13 @@ class BlockSplitter:
         self._done.append(Block("fence_open", match[0], column, info=match[3], joined=bool(column)))
 
     def _without_indent(self, line: str) -> str:
-        """A line of an item without the blanks that make it one; of anything else, as it is."""
+        """Remove the indentation of an item's line; other lines stay as they are."""
         if self._open is None or self._open.kind not in ("item", "more"):
             return line
         return line[min(_indent(line), self._open.indent) :]
 
     def _close(self) -> None:
-        """Hand out the open block."""
+        """Emit the open block."""
         if self._open is not None and self._lines:
             self._done.append(self._open.but(text="\n".join(self._lines)))
         self._open, self._lines = None, []
@@ -302,7 +304,7 @@ def _indent(line: str) -> int:
 
 
 def _spaced(line: str) -> str:
-    """The line with tabs at its beginning, and behind a marker there, as blanks: they would hide its columns."""
+    """Expand tabs at the beginning of a line and after a marker: they would hide its columns."""
     if "\t" not in line[:12]:
         return line
     head = re.match(r"[ \t]*(?:(?:[-+*]|\d{1,9}[.)])[ \t]+)?", line)
@@ -311,7 +313,7 @@ def _spaced(line: str) -> str:
 
 
 def _heads_table(header: str, line: str) -> bool:
-    """Whether `line` is the row of dashes that makes a table of the line before it: it has as many cells."""
+    """Return True if `line` is the delimiter row of a table with the line before it as header: equal cell counts."""
     if "|" not in header + line or set(line) - set("|:- \t"):
         return False
     cells, dashes = cells_of(header), cells_of(line)
@@ -319,6 +321,6 @@ def _heads_table(header: str, line: str) -> bool:
 
 
 def cells_of(line: str) -> list[str]:
-    """The cells of a line of a table; an escaped bar parts none."""
+    """Return the cells of a table row; an escaped bar does not separate cells."""
     bare = re.sub(r"\\.", "", line).strip()
     return bare.removeprefix("|").removesuffix("|").split("|")

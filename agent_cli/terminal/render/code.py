@@ -1,8 +1,8 @@
-"""Colours of code, line by line: a lexer that goes on where the line before left off.
+"""Highlight code line by line, with a lexer that resumes where the previous line ended.
 
-Pygments lexes whole texts. Most of its lexers are a table of states, so what must be kept from one line to the next is
-the stack of states; the cost stays that of lexing the whole once. A construct that one expression of a lexer matches
-over several lines may get wrong colours; the text is never changed.
+Pygments lexes whole texts. Most of its lexers are tables of states, so the stack of states is all that is carried from
+one line to the next, and the total cost is that of lexing the text once. A construct that one expression matches over
+several lines may get wrong colours; the text is never changed.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from pygments.lexers import find_lexer_class, get_all_lexers
 from pygments.token import Token, _TokenType
 from rich.text import Text
 
-# Longer lines are data; some expressions take a time that is the square of the length.
+# Longer lines are data, and some expressions take quadratic time.
 LONGEST = 500
-# Of the sixteen colours that every terminal has in a shade that fits its background.
+# Only the sixteen colours that every terminal shows in a shade that fits its background.
 COLOURS: dict[Any, str] = {
     Token.Comment: "dim",
     Token.Comment.Preproc: "magenta",
@@ -42,7 +42,7 @@ COLOURS: dict[Any, str] = {
     Token.Generic.Inserted: "green",
     Token.Generic.Subheading: "bold",
 }
-# What an ending means where several languages claim it and the first is not the one that is met.
+# The most common language of a suffix that several languages claim.
 _USUALLY = {"m": "objective-c", "pl": "perl", "pm": "perl", "sql": "sql", "v": "verilog"}
 _JSON = ("json", "json5", "jsonc", "jsonl", "jsonlines", "ndjson", "json-object", "jsonld", "json-ld")
 _JSON_TOKENS = re.compile(
@@ -60,7 +60,7 @@ Found = tuple[int, Any, str]
 
 
 class Highlighter:
-    """Colours the lines of one piece of code, in order. An unknown language, or none, leaves them as they are."""
+    """Colours the lines of one piece of code, in order. Lines of an unknown language stay as they are."""
 
     def __init__(self, language: str) -> None:
         self._lexer = None if language.lower() in _JSON else _lexer(language.lower())
@@ -69,16 +69,16 @@ class Highlighter:
 
     @classmethod
     def for_file(cls, path: str) -> Highlighter:
-        """One for the language that a file's name tells of."""
+        """Return a highlighter for the language of a file name."""
         return cls(_language_of(path.rpartition("/")[2]))
 
     @property
     def knows(self) -> bool:
-        """Whether there is anything to colour with."""
+        """True if there is a lexer."""
         return self._json or self._lexer is not None
 
     def line(self, line: str) -> Text:
-        """The next line, in colours."""
+        """Return the next line, coloured."""
         text = Text(line)
         if not self.knows or len(line) > LONGEST:
             return text
@@ -91,7 +91,7 @@ class Highlighter:
         return text
 
     def peek(self, line: str) -> Text:
-        """The next line as far as it has come, in colours; it is still the next one afterwards."""
+        """Colour an incomplete next line without advancing."""
         kept = list(self._stack)
         text = self.line(line)
         self._stack = kept
@@ -106,10 +106,10 @@ class Highlighter:
         return found
 
     def _go_on(self, lexer: RegexLexer, line: str) -> Iterator[Found]:
-        """The tokens of a line by the lexer's table of states, from the state that the line before ended in."""
+        """Yield the tokens of a line by the lexer's table, from the state in which the previous line ended."""
         table: dict[str, list[tuple[Callable[[str, int], re.Match[str] | None], Any, Any]]] = lexer._tokens
         stack, at = self._stack, 0
-        # States may change without a character being read; a table that does so for ever is left.
+        # A table may change states without reading a character; give up if it does so forever.
         steps = 20 * len(line) + 100
         while at < len(line) and steps > 0:
             steps -= 1
@@ -129,7 +129,7 @@ class Highlighter:
 
 
 def _move(stack: list[str], move: Any) -> None:
-    """Change the stack of states as a rule of a lexer says: names to push, a number of states to drop."""
+    """Apply a rule's state change to the stack: names to push, or a number of states to pop."""
     if isinstance(move, int):
         del stack[max(1, len(stack) + move) :]
         return
@@ -142,7 +142,7 @@ def _move(stack: list[str], move: Any) -> None:
 
 @lru_cache(maxsize=1)
 def _languages() -> dict[str, str]:
-    """The lexers of Pygments by alias; those that other packages bring are not looked for."""
+    """Return Pygments' lexers by alias, without those of other packages."""
     return {alias: name for name, aliases, _, _ in get_all_lexers(plugins=False) for alias in aliases}
 
 
@@ -155,7 +155,7 @@ def _lexer(alias: str) -> Any:
 
 @lru_cache(maxsize=256)
 def _language_of(name: str) -> str:
-    """The alias of the language whose pattern fits a file's name; of several, the longest pattern."""
+    """Return the alias of the language whose pattern fits a file name; the longest pattern wins."""
     if language := _USUALLY.get(name.rpartition(".")[2]):
         return language
     best = ("", "")
@@ -168,7 +168,7 @@ def _language_of(name: str) -> str:
 
 @lru_cache(maxsize=512)
 def _colour(kind: Any) -> str:
-    """The colour of a kind of token, or of the nearest kind that it belongs to."""
+    """Return the colour of a token type, or of its nearest parent that has one."""
     while kind is not None and kind not in COLOURS:
         kind = kind.parent
     return COLOURS.get(kind, "")

@@ -1,6 +1,6 @@
-"""The door to Rich: one console for a session, and the few styles that the plain front end has.
+"""Access to Rich: one console per session, and the few styles of the plain front end.
 
-Every text that was not written by this program passes `inert` before it is shown; Rich markup is never interpreted.
+Text not written by this program passes `escape_controls` before display; Rich markup is never interpreted.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ STYLES = {
 
 
 class _Console(Console):
-    """Rich's console, which leaves a reader that has gone to the one place that ends the program."""
+    """Rich's console; a broken pipe is left to the one place that ends the program."""
 
     def on_broken_pipe(self) -> None:
         raise BrokenPipeError
 
 
 def make_console(color: str, env: Mapping[str, str], *, plain: bool, file: Any = None) -> Console:
-    """A console on standard output, or on `file` for text that gets there in the end.
+    """Return a console on standard output, or on `file` for text that ends up there.
 
-    Colours only where it is a terminal that can, or the setting says "always". Without them a terminal still has bold
-    and underline; in plain mode, and in a pipe, there is nothing but text.
+    Colours only on a capable terminal, or if the setting is "always". Without colours a terminal still has bold and
+    underline; plain mode and pipes get text only.
     """
     terminal, wanted = has_styles(env, plain=plain), has_color(color, env, plain=plain)
     return _Console(
@@ -54,20 +54,20 @@ def make_console(color: str, env: Mapping[str, str], *, plain: bool, file: Any =
 
 
 def hanging(text: Text, console: Console, first: str, more: str) -> Iterator[Text]:
-    """A line wrapped by words, with what stands before its first row and before the others."""
+    """Wrap a line by words, with prefixes for its first row and for the others."""
     for number, row in enumerate(text.wrap(console, max(console.width - len(more), 20))):
         row.rstrip()
         yield Text(more if number else first).append_text(row)
 
 
 def by_words(line: str, console: Console, style: str = "", more: str = "") -> Iterator[Text]:
-    """A line of foreign text in rows that keep its indentation. more: what stands before all but the first, too."""
+    """Wrap a line of foreign text, keeping its indentation. more: additional indentation of all rows but the first."""
     indent = " " * (len(line) - len(line.lstrip(" ")))
     return hanging(styled(line.strip(" "), style), console, indent, indent + more)
 
 
 def prose(text: str, console: Console, style: str = "", more: str = "") -> Iterator[Text]:
-    """Foreign text that is read and not copied: on a terminal wrapped as in `by_words`."""
+    """Yield foreign text to be read; on a terminal wrapped as in `by_words`."""
     for line in text.split("\n"):
         if console.is_terminal:
             yield from by_words(line, console, style, more)
@@ -76,17 +76,17 @@ def prose(text: str, console: Console, style: str = "", more: str = "") -> Itera
 
 
 def print_prose(text: str, console: Console) -> None:
-    """Print such a text; its rows after the first are indented."""
+    """Print text with `prose`; rows after the first are indented."""
     for row in prose(text, console, more="  "):
         console.print(row)
 
 
 def shown_path(path: Path, home: Path | None) -> str:
-    """A folder as people write it."""
+    """Return a directory with ~ for the home directory."""
     inside = home is not None and path.is_relative_to(home) and path != home
     return f"~/{path.relative_to(home)}" if inside and home is not None else str(path)
 
 
 def styled(text: str, style: str = "") -> Text:
-    """A line of foreign text, made harmless."""
+    """Return a line of foreign text, escaped."""
     return Text(escape_controls(text), style=STYLES.get(style, ""))

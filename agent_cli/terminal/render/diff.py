@@ -1,8 +1,8 @@
-"""A change to a file as lines: numbered, marked with - and +, coloured as code, the words that differ underlined.
+"""Render a file change as lines: numbered, marked with - and +, highlighted as code, changed words underlined.
 
 The marks are always there, so colours never carry the meaning alone.
 
-Displays as lines: diffs, plans, command output. Pure functions from plain data to Rich text.
+Also other displays as lines: plans, command output. Pure functions from plain data to Rich text.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from agent_tools.record import Value
 from agent_tools.text import counted, escape_controls, shorten
 
 SHOWN = 60
-# Bounds for what is only decoration: lines that get colours, and tokens of a line that are compared.
+# Limits of decoration: number of coloured lines, and tokens of a line that are compared.
 _COLOURED, _COMPARED = 2_000, 150
 _CHANGED = "bold underline"
 _SIGNS = {"-": "red", "+": "green", "\\": "dim"}
@@ -29,7 +29,11 @@ Span = tuple[int, int]
 
 
 class DiffLine(Value):
-    """A line of a diff. sign: "-", "+", " ", "\\" for a note, "@" for a gap. changed: what its pair does not have."""
+    """A line of a diff.
+
+    sign: "-", "+", " ", "\\" for a note, "@" for a gap.
+    changed: spans that its counterpart does not have.
+    """
 
     sign: str
     number: int | None
@@ -38,7 +42,7 @@ class DiffLine(Value):
 
 
 def diff_lines(diff: Diff, *, whole: bool = False) -> Iterator[Text]:
-    """The heading and the lines of a diff, at most SHOWN of them unless `whole`."""
+    """Yield the heading and the lines of a diff, at most SHOWN of them unless `whole`."""
     verb = "new file" if diff.created else "change"
     yield styled(f"  {visible(diff.path)} ({verb}, +{diff.added} -{diff.removed})", "dim")
     lines = _parsed(diff.patch)
@@ -50,7 +54,7 @@ def diff_lines(diff: Diff, *, whole: bool = False) -> Iterator[Text]:
 
 
 def _parsed(patch: str) -> list[DiffLine]:
-    """The lines of a unified diff, with their numbers: in the old file for "-", else in the new one."""
+    """Parse a unified diff into numbered lines: by the old file for "-", else by the new one."""
     lines: list[DiffLine] = []
     old = new = 0
     for raw in patch.split("\n") if patch else ():
@@ -72,7 +76,7 @@ def _parsed(patch: str) -> list[DiffLine]:
 
 
 def _paired(lines: list[DiffLine]) -> list[DiffLine]:
-    """The lines, those that came in place of another and are like it with the words that differ."""
+    """Mark the changed words of lines that replace a similar one."""
     out = list(lines)
     start = 0
     while start < min(len(lines), _COLOURED):
@@ -90,18 +94,18 @@ def _paired(lines: list[DiffLine]) -> list[DiffLine]:
 
 
 def _end_of(sign: str, lines: list[DiffLine], at: int) -> int:
-    """Where the lines of one sign end; notes about a missing last newline do not end them."""
+    """Return the end of a run of lines with one sign; notes about a missing last newline do not end it."""
     while at < len(lines) and lines[at].sign in (sign, "\\"):
         at += 1
     return at
 
 
 def changed_words(old: str, new: str) -> tuple[tuple[Span, ...], tuple[Span, ...]]:
-    """Where two lines differ, in words and marks. Nothing where they have less than half in common."""
+    """Return the spans in which two lines differ, by words; none if they have less than half in common."""
     before, after = (re.findall(r"\w+|\s+|[^\w\s]", line) for line in (old, new))
     if old == new or max(len(before), len(after)) > _COMPARED:
         return (), ()
-    # Only where a change is shown.
+    # Lazy: needed only when a change is shown.
     from difflib import SequenceMatcher
 
     matcher = SequenceMatcher(None, before, after, autojunk=False)
@@ -123,7 +127,7 @@ def _drawn(lines: list[DiffLine], path: str, width: int) -> Iterator[Text]:
     old, new = Highlighter.for_file(path), Highlighter.for_file(path)
     for count, line in enumerate(lines):
         if line.sign == "@":
-            # What lies between was not read, so no lexer knows where it is.
+            # The skipped lines were not read, so the lexer state is unknown.
             old, new = Highlighter.for_file(path), Highlighter.for_file(path)
             yield Text(f"  {line.text}", "dim")
             continue
@@ -149,10 +153,10 @@ _STATES = {"in_progress": "bold", "completed": "dim", "cancelled": "dim"}
 
 
 def display_lines(display: Display | None, *, whole: bool = False, words: bool = False) -> Iterator[Text]:
-    """What a user sees of a result. `whole`: nothing is shortened, as an approval needs it; `words`: no symbols."""
+    """Yield the lines of a display. whole: shorten nothing, as for approvals. words: use no symbols."""
     match display:
         case Diff() | Diffs():
-            # The lexers and difflib: only where a change is shown.
+            # Lazy: lexers and difflib are needed only when a change is shown.
 
             for diff in display.files if isinstance(display, Diffs) else (display,):
                 yield from diff_lines(diff, whole=whole)
@@ -171,7 +175,7 @@ def display_lines(display: Display | None, *, whole: bool = False, words: bool =
 
 
 def short_result(display: Display | None) -> str:
-    """A result in a few words, where it has no more to show than that; else nothing."""
+    """Return a result in a few words if it has no more to show; else ""."""
     match display:
         case CommandOutput(exit_code=code, seconds=seconds, note=note):
             return note or f"exit code {code}, {seconds:.1f} s"

@@ -1,5 +1,5 @@
-"""Events as lines, for both front ends: answers as they are finished, one line per call with its result, output below
-it, and what a user can do about a failure. The writer puts the lines on the screen.
+"""Render events as lines, for both front ends: answers as they are finished, one line per call with its result, its
+output below, and advice about failures. The writer puts the lines on the screen.
 """
 
 from __future__ import annotations
@@ -45,18 +45,18 @@ from agent_tools.display import CommandOutput, Display, TodoItem, TodoView
 from agent_tools.text import shorten
 
 _BY_KIND = {
-    "auth": "Set another key in the environment or the keyring (agent doctor shows which is used), then say it again.",
+    "auth": "Set another key in the environment or the keyring (agent doctor shows which is used), then try again.",
     "rate_limit": "Wait a moment and try again, or switch to another model: /model NAME.",
     "overloaded": "Wait a moment and try again, or switch to another model: /model NAME.",
-    "network": "Check the connection and base_url (agent doctor tries it), then say it again.",
-    "refused": "Say it in other words, or switch to another model: /model NAME.",
-    "context_too_long": "/clear begins a new session; /model NAME takes a model with a larger window.",
+    "network": "Check the connection and base_url (agent doctor tries it), then try again.",
+    "refused": "Rephrase the request, or switch to another model: /model NAME.",
+    "context_too_long": "/clear starts a new session; /model NAME switches to a model with a larger window.",
 }
 _NO_MODEL = re.compile(r"no model named|does not exist|not found")
 _NO_MONEY = re.compile(r"quota|credit|billing|balance|money|spending", re.IGNORECASE)
 
 
-# By the reason for which a turn ended: what was limited, and the setting.
+# Limits by terminal reason: what was limited, and the setting.
 _LIMITS = {
     "max_rounds": ("model calls per turn", "max_rounds"),
     "max_duration": ("working time per turn", "max_seconds"),
@@ -69,7 +69,7 @@ _LIMITS = {
 
 
 def reached(reason: str) -> str:
-    """Which limit has ended a turn, and how to continue."""
+    """Return which limit ended a turn and how to continue."""
     if reason not in _LIMITS:
         return "Stopped: the model repeated itself. Say what to do instead to continue."
     what, setting = _LIMITS[reason]
@@ -78,7 +78,7 @@ def reached(reason: str) -> str:
 
 
 def advice(failure: Failure) -> str:
-    """One sentence, or nothing where there is none to give."""
+    """Return one sentence of advice about a failure; "" if there is none."""
     if failure.kind == "bad_request" and _NO_MODEL.search(failure.message):
         return "agent models lists what there is; /model NAME changes it here."
     if failure.kind in ("auth", "rate_limit", "bad_request") and _NO_MONEY.search(failure.message):
@@ -87,10 +87,10 @@ def advice(failure: Failure) -> str:
 
 
 class EventRenderer:
-    """A listener that has each event written, append-only.
+    """Listener that writes each event, append-only.
 
-    writer: how lines get to the screen; by default one by one to the console. plan: the plan as it now is, where a
-    panel shows it: it is written once then, at the end of the turn.
+    writer: puts lines on the screen; by default directly on the console.
+    plan: returns the current plan if a panel shows it; the plan is then written only at the end of the turn.
     """
 
     def __init__(
@@ -137,7 +137,7 @@ class EventRenderer:
                 self._finished(event)
             case ApprovalRequested(call_id=call_id, preview=preview, summary=summary):
                 self._out.settle()
-                # Asked again it is another call: the user has changed it.
+                # A second request for a call means that the user has changed it.
                 self._summaries[call_id] = summary
                 if preview is not None:
                     self._shown[call_id] = preview
@@ -149,7 +149,7 @@ class EventRenderer:
             case QuestionAsked():
                 self._out.settle()
             case QuestionAnswered(call_id=call_id, verdict="revise" | "cancel"):
-                # The call fails with the user's own words, which stand there already.
+                # The call fails with the user's own words, which are already shown.
                 self._summaries.pop(call_id, None)
             case PlanContinued():
                 self._say("  (the plan has open steps; continuing)", "dim")
@@ -171,7 +171,7 @@ class EventRenderer:
                 self._end(event)
 
     def _nested(self, agent: str, event: Event) -> None:
-        """Of a sub-agent: its calls and warnings, a line each."""
+        """Write the calls and warnings of a sub-agent, one line each."""
         match event:
             case ToolRequested(summary=summary):
                 self._say(f"  [{agent}] {summary}", "dim")
@@ -210,13 +210,13 @@ class EventRenderer:
         self._out.say(text, style)
 
     def _finished(self, event: ToolFinished) -> None:
-        """What came of a call: in its line where that is a few words and nothing was written since, else below it."""
+        """Write the result of a call: on its line if it is short and nothing was written since, else below."""
         call, display = event.call_id, event.display
         error = self._errors.pop(call, "")
         self._out.end_output(call)
         if self._plan is not None and isinstance(display, TodoView):
             self._planned, display = True, None
-        # What was just approved is not shown a second time, unless something came of it beside that.
+        # A change just approved is not shown again, unless the result differs from it.
         approved = self._shown.pop(call, None)
         brief = short_result(display)
         if self._summaries.get(call) and call not in self._started and (error or brief):
@@ -248,13 +248,13 @@ class EventRenderer:
             self._display(TodoView(tuple(self._plan())))
             self._planned = False
         if event.degraded or event.result == "MaxIterations":
-            # A summary that the model has written stands there already.
+            # A summary written by the model is already shown.
             if event.text != self._answered:
                 self._say(event.text, "ask")
             if not event.degraded:
                 self._say(reached(event.diagnostics.terminal_reason), "ask")
         elif event.diagnostics.terminal_reason == "interrupted":
-            # Behind the ^C that the terminal has shown.
+            # After the ^C that the terminal printed.
             self._say("")
             self._say("interrupted; say what to do instead, or continue", "ask")
         elif event.failure is not None:
@@ -272,7 +272,7 @@ class EventRenderer:
 
 
 def _verification(check: str) -> str:
-    """Which command verified the work, in a line. check: as `verified` of the turn has it; "" for none."""
+    """Return a line on which command verified the work. check: `verified` of the turn; "" if none did."""
     if not check:
         return "not verified: no test was run"
     return f"verified: {check}" if check.endswith("passed") else f"not verified: {check}"

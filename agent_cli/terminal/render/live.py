@@ -1,7 +1,7 @@
-"""Finished blocks of markdown as lines for a terminal, each rendered once, and the unfinished end as a few rows.
+"""Render finished markdown blocks as terminal lines, each once, and the unfinished end as a few rows.
 
-A line is text with SGR sequences that this program wrote and no others. Code is indented by two blanks and neither
-boxed nor wrapped, so that a copied line is the line; prose is wrapped at words. One blank line stands between blocks.
+A line is text with only SGR sequences that this program wrote. Code is indented by two blanks and neither boxed nor
+wrapped, so that a copied line is exact; prose is wrapped at words. Blocks are separated by one blank line.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ TAIL_ROWS = 5
 class BlockRenderer:
     """Renders the blocks of one answer, in order.
 
-    color: False leaves bold, italic and underline, and shows by signs what colours show otherwise.
+    color: False leaves bold, italic and underline, and uses signs where colours carry meaning.
     """
 
     def __init__(self, columns: int, *, color: bool = True) -> None:
@@ -34,11 +34,11 @@ class BlockRenderer:
         self._begun = False
 
     def resize(self, columns: int) -> None:
-        """What follows is wrapped for a terminal of so many columns, and never wider than can be read well."""
+        """Set the terminal width for what follows; lines are never wider than is readable."""
         self.width = max(1, min(columns - 1, WIDEST))
 
     def render(self, block: Block) -> list[str]:
-        """The lines of the block, with a blank one before them where one belongs. Each block is rendered once."""
+        """Return the lines of a block, after a blank line where one belongs. Call once per block."""
         lines = [to_ansi(line, color=self._color) for line in self._lines(block)]
         opens = block.kind == "fence_open"
         if self._begun and not block.joined and (lines or opens):
@@ -47,7 +47,7 @@ class BlockRenderer:
         return lines
 
     def tail(self, blocks: list[Block]) -> list[str]:
-        """The last rows of what is not finished, none wider than the terminal."""
+        """Return the last rows of unfinished blocks, none wider than the terminal."""
         lines: list[Text] = []
         for block in blocks:
             part = self._unfinished(block)
@@ -87,7 +87,7 @@ class BlockRenderer:
         return hung(" " * block.indent, lines) if block.indent and lines else lines
 
     def _rows(self, kind: str, text: str) -> list[Text]:
-        """A table, or more rows of the one before, in the columns that its first rows settled."""
+        """Render a table, or more rows of the previous one, in the column widths set by its first rows."""
         if kind == "table":
             head, self._table = text.split("\n")[:2], None
             text = "\n".join(text.split("\n")[2:])
@@ -112,7 +112,7 @@ class BlockRenderer:
 
 
 def _with_room(head: str, rows: str) -> str:
-    """A table whose header has a cell for every cell of its rows: those that have none would be left out."""
+    """Widen a table's header to the longest row: cells beyond the header would be dropped."""
     header, dashes = head.split("\n")
     missing = max(len(cells_of(row)) for row in rows.split("\n")) - len(cells_of(header))
     if missing > 0:
@@ -126,7 +126,7 @@ def _code(column: int, line: Text) -> Text:
 
 
 class MarkdownStream:
-    """Text of one answer as it comes, lines as they are finished."""
+    """Text of one answer in, finished lines out."""
 
     def __init__(self, columns: int, *, color: bool = True) -> None:
         self._splitter = BlockSplitter()
@@ -134,23 +134,23 @@ class MarkdownStream:
         self._tail: list[str] | None = []
 
     def feed(self, text: str) -> list[str]:
-        """The lines that `text` has finished; each is given once."""
+        """Return the lines that `text` has finished; each is returned once."""
         self._tail = None
         return self._render(self._splitter.feed(text))
 
     def finish(self) -> list[str]:
-        """The lines that were still open."""
+        """Return the lines that were still open."""
         self._tail = []
         return self._render(self._splitter.finish())
 
     def tail(self) -> list[str]:
-        """A few rows of what is not finished; computed anew only after more text has come."""
+        """Return a few rows of the unfinished end; cached until more text comes."""
         if self._tail is None:
             self._tail = self._renderer.tail(self._splitter.tail())
         return self._tail
 
     def resize(self, columns: int) -> None:
-        """The terminal has another width now."""
+        """Set a new terminal width."""
         self._renderer.resize(columns)
         self._tail = None
 

@@ -1,9 +1,9 @@
-"""Markdown as lines of text: parsed by markdown-it, wrapped by Rich.
+"""Render markdown as lines of text: parsed by markdown-it, wrapped by Rich.
 
-Nothing of the source is lost on the way: HTML stays as it is written, links show where they lead, images and reference
-definitions are text. There are no boxes, no backgrounds and no padding, so that what is copied is what was meant.
+Nothing of the source is lost: HTML stays as written, links show their target, images and reference definitions stay
+text. No boxes, backgrounds or padding, so that copied text is exact.
 
-Tables in columns of text: two blanks between them, a line below the header, cells wrapped where it gets narrow.
+Tables are columns of text: two blanks between them, a line below the header, cells wrapped if it gets narrow.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from agent_tools.text import escape_controls
 Align = Literal["left", "center", "right"]
 Row = list[Text]
 _GAP = 2
-# Where columns would get narrower, each row is shown as lines of its own.
+# If columns would get narrower, each row is shown as separate lines.
 _NARROWEST = 6
 
 
 class Table:
-    """The columns of one table. Their widths are settled by the rows that it is made with, and stay."""
+    """The columns of one table. Their widths are set by its first rows and stay."""
 
     def __init__(self, header: Row, aligns: list[Align], rows: list[Row], width: int, rule: str) -> None:
         self._header = [cell.copy() for cell in header]
@@ -44,19 +44,19 @@ class Table:
         self._widths = _fitted(natural, width - _GAP * (len(natural) - 1))
 
     def head(self) -> list[Text]:
-        """The header and the line below it."""
+        """Return the header and the line below it."""
         if not self._widths:
             return []
         below = Text((" " * _GAP).join(self._rule * w for w in self._widths), "dim")
         return [*self._row(self._header), below]
 
     def body(self, rows: list[Row]) -> list[Text]:
-        """Rows, below each other."""
+        """Return the lines of rows."""
         draw = self._row if self._widths else self._record
         return [line for row in rows for line in draw(self._within(row))]
 
     def _within(self, row: Row) -> Row:
-        """The row with as many cells as there are columns: the last one takes what a later row has beyond them."""
+        """Fit a row to the number of columns: the last column takes extra cells of a later row."""
         last = len(self._header) - 1
         return row if len(row) <= last + 1 else [*row[:last], Text(" ").join(cell for cell in row[last:] if cell)]
 
@@ -78,7 +78,7 @@ class Table:
         return lines
 
     def _record(self, row: Row) -> list[Text]:
-        """A row as lines: each cell behind the name of its column."""
+        """Render a row as lines: each cell after the name of its column."""
         lines = []
         for n, (name, cell) in enumerate(zip(self._header, row, strict=False)):
             pair = Text("- " if n == 0 else "  ").append_text(name).append(": ").append_text(cell)
@@ -87,7 +87,7 @@ class Table:
 
 
 def _fitted(natural: list[int], room: int) -> list[int]:
-    """Widths that fit: columns that need less than their share keep what they need. Empty where none would do."""
+    """Distribute the width: columns narrower than their share keep their width. Empty if nothing fits."""
     if sum(natural) <= room:
         return [max(w, 1) for w in natural]
     widths = list(natural)
@@ -103,7 +103,7 @@ def _fitted(natural: list[int], room: int) -> list[int]:
 
 
 def _aligned(line: Text, width: int, align: Align) -> Text:
-    """The line with blanks around it up to `width`."""
+    """Pad a line to `width`."""
     missing = max(0, width - line.cell_len)
     before = {"left": 0, "center": missing // 2, "right": missing}[align]
     return Text(" " * before).append_text(line).append(" " * (missing - before))
@@ -121,7 +121,7 @@ _HEADING = Style(bold=True, italic=True)
 
 
 class Signs(Value):
-    """The characters that stand for bullets, quotes and rules; and what encloses code where colours do not show it."""
+    """Characters for bullets, quotes and rules, and around code if colours do not show it."""
 
     bullet: str = "•"
     quote: str = "│"
@@ -133,22 +133,22 @@ PLAIN_SIGNS = Signs("-", ">", "-", "`")
 
 
 class Layout:
-    """Turns markdown into lines. Tokens are read from one iterator, each container up to the token that closes it."""
+    """Turns markdown into lines. Tokens come from one iterator; each container reads up to its closing token."""
 
     def __init__(self, signs: Signs) -> None:
         self._signs = signs
         self._source: list[str] = []
 
     def lines(self, source: str, width: int, *, item: bool = False) -> list[Text]:
-        """The lines of `source`, which must be harmless already; a word may be wider than `width` cells.
+        """Render `source`, which must be escaped already; a word may be wider than `width` cells.
 
-        item: it is what stands in an item of a list.
+        item: the source is the content of a list item.
         """
         self._source = source.split("\n")
         return self._flow(iter(_parser().parse(source)), max(width, _NARROWEST_TEXT), item=item)
 
     def table(self, source: str, width: int) -> tuple[Table, list[Row]] | None:
-        """The table that `source` is, with its rows; None if it is none."""
+        """Parse `source` as a table and return it with its rows; None if it is none."""
         tokens = iter(_parser().parse(source))
         first = next(tokens, None)
         if first is None or first.type != "table_open":
@@ -156,7 +156,7 @@ class Layout:
         return self._table(tokens, max(width, _NARROWEST_TEXT))
 
     def _flow(self, tokens: Iterator[Token], width: int, *, item: bool = False) -> list[Text]:
-        """What stands in a container, with a blank line between its parts; in a list only where the source has one."""
+        """Render a container, with blank lines between its parts; in a list only where the source has them."""
         lines: list[Text] = []
         for token in tokens:
             if token.nesting < 0:
@@ -205,7 +205,7 @@ class Layout:
         return lines
 
     def mark(self, number: int | None) -> str:
-        """What stands before an item of a list."""
+        """Return the marker of a list item."""
         return f"{self._signs.bullet} " if number is None else f"{number}. "
 
     def _table(self, tokens: Iterator[Token], width: int) -> tuple[Table, list[Row]]:
@@ -225,7 +225,7 @@ class Layout:
         return Table(header, aligns, body, width, self._signs.rule), body
 
     def _inline(self, tokens: Iterator[Token]) -> Text:
-        """The words of a paragraph, a heading or a cell; the token that closes it is read too."""
+        """Return the text of a paragraph, heading or cell, and consume its closing token."""
         text = Text()
         styles = [_PLAIN]
         links: list[tuple[int, str]] = []
@@ -251,7 +251,7 @@ class Layout:
                 case _ if token.nesting < 0:
                     styles.pop()
                 case _:
-                    # What an entity stands for was not in the source that was made harmless.
+                    # Entities expand to characters that escaping the source could not see.
                     text.append(escape_controls(token.content), styles[-1])
         next(tokens)
         return text
@@ -264,7 +264,7 @@ def _parser() -> MarkdownIt:
 
 
 def hung(mark: str, lines: list[Text]) -> list[Text]:
-    """Lines behind a mark, which stands before the first of them; the mark alone where there are none."""
+    """Prefix the first line with a mark and indent the others; the mark alone if there are none."""
     if not lines:
         return [Text(mark.rstrip())]
     rest = " " * len(mark)

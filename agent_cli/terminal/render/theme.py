@@ -1,7 +1,7 @@
-"""Themes: our own colours, translated on their way out.
+"""Colour themes, applied to our own output.
 
-Everything is written in the sixteen colours that a terminal has in a shade of its own. A theme maps their SGR codes
-(ECMA-48, 8.3.117) to others; it sees no text but ours, so there is one place for it in each front end.
+Everything is written in the sixteen colours that a terminal can redefine. A theme maps their SGR codes (ECMA-48,
+8.3.117) to others; it only sees output of this program, so each front end applies it in one place.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 _SGR = re.compile(r"\x1b\[([0-9;]*)m")
 _HUES = range(30, 38)
 Codes = dict[int, tuple[int, ...]]
-# Yellow and cyan are pale on white; on a bad screen nothing is dim, and colours are bold and bright.
+# Yellow and cyan are pale on white; "contrast" uses no dim and only bold bright colours.
 THEMES: dict[str, Codes] = {
     "dark": {},
     "light": {33: (35,), 36: (34,), 93: (35,), 96: (34,)},
@@ -30,12 +30,12 @@ _DRAWN = {
 
 
 def drawn(theme: str) -> dict[str, str]:
-    """The styles of the live part, by class."""
+    """Return the styles of the live region, by class."""
     return {"status": "bold", "now": "bold", "prompt": "bold", "chosen": "reverse", **_DRAWN[theme]}
 
 
 def recolored(text: str, theme: str) -> str:
-    """A text with SGR sequences of ours, in the colours of a theme."""
+    """Apply a theme to a text with our own SGR sequences."""
     return _SGR.sub(lambda match: _translated(match[1], theme), text) if THEMES[theme] else text
 
 
@@ -47,7 +47,7 @@ def _translated(codes: str, theme: str) -> str:
 
 
 class ThemedStream:
-    """A text file whose colours are those of a theme."""
+    """A text file that applies a theme."""
 
     def __init__(self, file: Any, theme: str) -> None:
         self._file = file

@@ -1,6 +1,6 @@
-"""Events as the application has them: their lines, what the turn is at, and how much it has used.
+"""Events for the application: their lines, the current activity of the turn, and its usage.
 
-What was shown in short, kept for who wants it in full: arguments, results and thoughts of the latest calls.
+Also the details of the latest calls for viewing in full: arguments, results and thoughts.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ from agent_cli.terminal.render.writer import LiveWriter
 from agent_tools.display import Diff, Diffs, Display, TodoItem
 from agent_tools.record import Value
 
-# Calls that are kept, and characters of a thought.
+# Number of calls stored, and characters of a thought.
 MOST, THOUGHT = 50, 100_000
 
 
 class Entry(Value):
-    """A call, or a thought, where `call_id` is empty."""
+    """A call, or a thought if `call_id` is empty."""
 
     call_id: str
     title: str
@@ -60,7 +60,7 @@ class Entry(Value):
     display: Display | None = None
 
     def lines(self) -> Iterator[Text]:
-        """All of it."""
+        """Yield all lines of the entry."""
         yield styled(f"● {self.title}", "tool")
         diff = isinstance(self.display, (Diff, Diffs))
         for name, value in self.arguments.items():
@@ -77,7 +77,7 @@ class Entry(Value):
 
 
 class Details:
-    """A listener; what it keeps is asked for one by one, the latest first."""
+    """Listener that stores the latest calls and returns them one by one, the latest first."""
 
     def __init__(self) -> None:
         self._kept: deque[Entry] = deque(maxlen=MOST)
@@ -111,7 +111,7 @@ class Details:
                 return
 
     def next(self) -> Entry | None:
-        """The latest entry, and with each further call the one before; None where there is no more."""
+        """Return the latest entry, with each further call an earlier one; None after the first."""
         if self._back >= len(self._kept):
             self._back = 0
             return None
@@ -123,10 +123,12 @@ _CHARS_PER_TOKEN = 4
 
 
 class Transcript(EventRenderer):
-    """A listener for the thread that draws.
+    """Listener for the drawing thread.
 
-    doing: what the turn is at, in words. turn: its usage; received: an estimate of the tokens that are streaming in.
-    plan: the plan as it now is, which the user may have changed.
+    doing: current activity, in words.
+    turn: usage of the turn.
+    received: tokens received, estimated while they stream in.
+    plan: returns the current plan, which the user may have changed.
     """
 
     def __init__(
@@ -141,7 +143,7 @@ class Transcript(EventRenderer):
         super().__init__(console, verbose=verbose, writer=self.writer, plan=plan)
         self.details = Details()
         self.doing = self._before_hook = ""
-        # When a failed call is tried again, on the monotonic clock.
+        # When a failed call is retried, on the monotonic clock.
         self.retry_at = 0.0
         self.turn = Usage()
         self._streamed = 0
@@ -183,11 +185,11 @@ class Transcript(EventRenderer):
             case Warned(wait=wait) if wait:
                 self.retry_at = time.monotonic() + wait
             case TurnFinished():
-                # A command that comes next sends and receives nothing of this.
+                # A later command sends and receives no tokens.
                 self.turn, self._streamed, self.doing = Usage(), 0, ""
 
     def status(self) -> str:
-        """What is being done, in words."""
+        """Return the current activity, in words."""
         left = self.retry_at - time.monotonic()
         return f"trying again in {left:.0f} s" if left > 0.5 else self.doing
 

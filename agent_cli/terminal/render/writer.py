@@ -1,7 +1,7 @@
-"""Lines on a console, each written once: an answer as its blocks are finished, thoughts in short, a line left open.
+"""Write lines to a console, each once: an answer as its blocks are finished, thoughts shortened, a line left open.
 
-Where the console is no terminal that can more, an answer is written as it comes, and words stand where symbols would.
-The writer of the application has its console in memory, and hands out what is finished and what is not.
+Without a capable terminal, an answer is written as it streams, and words replace symbols.
+The application's writer has an in-memory console and returns finished and unfinished lines separately.
 """
 
 from __future__ import annotations
@@ -24,16 +24,17 @@ with lazy_imports():
     from agent_cli.terminal.render import live
 
 _KEPT = 2_000
-# Lines of a running call's output.
+# Lines of a running call's output that are written.
 _OUTPUT = 20
-# Of its output the first and last lines stay in the scrollback of the application, and the live part shows the latest.
+# In the application, the first and last lines of output stay in the scrollback, and the live region shows the latest.
 HEAD, END, TAIL = 4, 8, 5
 
 
 class Writer:
-    """Append-only output. Whatever is under way, an answer, a thought or an open line, is ended by what comes next.
+    """Append-only output. An open answer, thought or line is ended by what comes next.
 
-    words: whether words stand instead of symbols. whole_thoughts: all of the reasoning, not only where it ends.
+    words: use words instead of symbols.
+    whole_thoughts: write all of the reasoning, not only its end.
     """
 
     def __init__(self, console: Console, *, whole_thoughts: bool = False) -> None:
@@ -45,11 +46,11 @@ class Writer:
         self._held = ""
         self._midline = False
         self._open: str | None = None
-        # By call: how many lines it has printed, and the last one, which is not complete.
+        # By call: number of lines printed, and the incomplete last line.
         self._printed: dict[str, tuple[int, str]] = {}
 
     def answer(self, text: str) -> None:
-        """A piece of an answer."""
+        """Write a piece of an answer."""
         if not text:
             return
         if self._thought or self._open is not None:
@@ -58,12 +59,12 @@ class Writer:
             self._raw(text)
             return
         if self._answer is None:
-            # The parser and the lexers: 40 ms that the prompt need not wait for.
+            # Lazy: the parser and the lexers take 40 ms that would delay the prompt.
             self._answer = live.MarkdownStream(self.console.width, color=not self.console.no_color)
         self._lines(self._answer.feed(text))
 
     def think(self, text: str) -> None:
-        """A piece of the reasoning."""
+        """Write a piece of the reasoning."""
         if not self._thought:
             self.settle()
         *lines, self._thought = (self._thought + text).split("\n") if self._whole_thoughts else [self._thought + text]
@@ -72,23 +73,23 @@ class Writer:
         self._thought = self._thought[-_KEPT:] or (" " if text else "")
 
     def say(self, text: str, style: str = "") -> None:
-        """A line of its own."""
+        """Write a separate line."""
         self.settle()
         self.put(styled(text, style))
 
     def put(self, line: Text) -> None:
-        """A line that is made of harmless text already."""
+        """Write a line that is already escaped."""
         self.console.print(line)
 
     def begin(self, key: str, text: str, style: str = "") -> None:
-        """A line that `end` may add to, as long as nothing else has been written."""
+        """Write a line that `end` may complete, as long as nothing else is written."""
         self.settle()
         self.console.print(styled(text, style), end="")
         self.console.file.flush()
         self._open = key
 
     def end(self, key: str, text: str, style: str = "") -> None:
-        """Complete the line that was begun under this key; where it is over, a line of its own."""
+        """Complete the line begun under this key; write a separate line if it has ended."""
         if self._open == key:
             self._open = None
             self.put(styled(f"{': ' if self.words else ' · '}{text}" if text else "", style))
@@ -96,17 +97,17 @@ class Writer:
             self.say(f"  {text}", style)
 
     def release(self, key: str) -> None:
-        """What follows stands below the line that was begun under this key."""
+        """End the line begun under this key, so that what follows is below it."""
         if self._open == key:
             self.settle()
 
     def release_all(self) -> None:
-        """The turn is over: nothing is under way any more, no call either."""
+        """End everything open, including calls: the turn is over."""
         self.settle()
         self._printed.clear()
 
     def output(self, key: str, text: str) -> None:
-        """What a running call prints: its first lines as they come; the result says how much there was."""
+        """Write the output of a running call: its first lines; the result reports how much there was."""
         count, partial = self._printed.get(key, (0, ""))
         *lines, partial = (partial + text).split("\n")
         for line in lines:
@@ -118,13 +119,13 @@ class Writer:
         self._printed[key] = count, partial[-4096:]
 
     def end_output(self, key: str) -> None:
-        """There is no more."""
+        """End the output of a call."""
         count, partial = self._printed.pop(key, (0, ""))
         if partial and count < _OUTPUT:
             self.say(f"  {partial}", "dim")
 
     def settle(self) -> None:
-        """End what is under way."""
+        """End what is open."""
         if self._open is not None:
             self._open = None
             self._raw("\n")
@@ -144,13 +145,13 @@ class Writer:
                 self.put(styled(f"  thinking: {shorten(last, max(20, min(self.console.width, 100) - 14))}", "dim"))
 
     def void(self, note: str) -> None:
-        """End an answer or a thought that broke off, with a note below it; nothing where none was shown."""
+        """End an interrupted answer or thought with a note below it; do nothing if none was shown."""
         if self._midline or self._answer is not None or self._thought:
             self.say(note, "ask")
 
     def _raw(self, text: str) -> None:
         text = self._held + text
-        # Half of a line end is not shown as a control character.
+        # Hold back a lone CR: it may be half of a line end.
         self._held = "\r" if text.endswith("\r") else ""
         shown = escape_controls(text.removesuffix("\r"))
         if shown:
@@ -165,14 +166,14 @@ class Writer:
 
 
 class _Output:
-    """What a running command has printed: its first lines, its last, and how many there were."""
+    """Output of a running command: its first and last lines and their number."""
 
     def __init__(self) -> None:
         self.head: list[str] = []
         self.end: deque[str] = deque(maxlen=END)
         self.count = 0
         self.partial = ""
-        # Of a flood only the latest is handed on, with a note of how much was not.
+        # If output is flooding, only the latest arrives, with a note of how much was dropped.
         self.flood = False
 
     def add(self, text: str) -> None:
@@ -190,7 +191,7 @@ class _Output:
             self.end.append(line)
 
     def close(self) -> list[str]:
-        """The lines to keep."""
+        """Return the lines to show."""
         if self.partial:
             self._line(self.partial)
         left = self.count - len(self.head) - len(self.end)
@@ -203,7 +204,7 @@ class _Output:
 
 
 class LiveWriter(Writer):
-    """A writer whose console is a text in memory. Lines that wait for their end are kept apart, so several can."""
+    """A writer with an in-memory console. Open lines are stored separately, so there can be several."""
 
     def __init__(self, console: Console, sink: io.StringIO, *, whole_thoughts: bool) -> None:
         super().__init__(console, whole_thoughts=whole_thoughts)
@@ -213,11 +214,11 @@ class LiveWriter(Writer):
         self.outputs: dict[str, _Output] = {}
 
     def spaced(self) -> None:
-        """There is a blank row above what comes next."""
+        """Note that the row above what comes next is blank."""
         self._kind = ""
 
     def gap(self) -> None:
-        """A blank row, where the row above is none."""
+        """Write a blank row unless the row above is blank."""
         if self._kind:
             self._sink.write("\n")
         self._kind = ""
@@ -229,15 +230,15 @@ class LiveWriter(Writer):
 
     @property
     def blank(self) -> bool:
-        """Whether the row above is blank."""
+        """True if the row above is blank."""
         return not self._kind
 
     def printed(self) -> None:
-        """Other lines have been written between."""
+        """Note that other lines have been written meanwhile."""
         self._kind = "line"
 
     def say(self, text: str, style: str = "") -> None:
-        """A note, wrapped by words; an empty one is for terminals that have shown a ^C."""
+        """Write a note, wrapped by words; an empty one (for terminals that printed ^C) is dropped."""
         self.settle()
         for line in text.split("\n") if text else ():
             for row in by_words(line, self.console, style):
@@ -248,7 +249,7 @@ class LiveWriter(Writer):
         super().put(line)
 
     def _of(self, kind: str) -> None:
-        """A blank row sets the words of an answer off from calls and notes."""
+        """Separate an answer from calls and notes by a blank row."""
         if self._kind and kind != self._kind:
             self._sink.write("\n")
         self._kind = kind
@@ -266,7 +267,7 @@ class LiveWriter(Writer):
             self.put(line.append_text(styled(f" · {text}" if text else "", style)))
 
     def release(self, key: str) -> None:
-        """Write a line that was begun: what follows stands below it."""
+        """Write an open line, so that what follows is below it."""
         if (line := self.begun.pop(key, None)) is not None:
             self.settle()
             self.put(line)
@@ -278,7 +279,7 @@ class LiveWriter(Writer):
         self.settle()
 
     def output(self, key: str, text: str) -> None:
-        """Kept until it ends; meanwhile the live part shows the latest lines."""
+        """Collect output until the call ends; meanwhile the live region shows the latest lines."""
         self.outputs.setdefault(key, _Output()).add(text)
 
     def end_output(self, key: str) -> None:
@@ -288,7 +289,7 @@ class LiveWriter(Writer):
                 self.put(styled(f"  {line}", "dim"))
 
     def take(self) -> list[str]:
-        """The finished lines, once."""
+        """Return the finished lines, once."""
         text = self._sink.getvalue()
         if not text:
             return []
@@ -297,7 +298,7 @@ class LiveWriter(Writer):
         return text.removesuffix("\n").split("\n")
 
     def tail(self) -> list[str]:
-        """What is not finished: the end of the answer, or of the thought."""
+        """Return the unfinished end of the answer or thought."""
         if self._answer is not None:
             return self._answer.tail()
         if self._thought.strip():
@@ -306,7 +307,7 @@ class LiveWriter(Writer):
         return []
 
     def running(self) -> list[str]:
-        """Lines of the live part: the calls that run, and the end of what the last of them prints."""
+        """Return the running calls and the latest output of the last one, for the live region."""
         lines = [f"\x1b[1m{text.plain}\x1b[0m" for text in self.begun.values()]
         for output in list(self.outputs.values())[-1:]:
             lines += [f"\x1b[2m  {escape_controls(line)}\x1b[0m" for line in output.tail()]
