@@ -247,7 +247,7 @@ class AgentSession:
 
         def begin() -> Generator[Event, None, TurnResult]:
             if waiting is None:
-                restore_suspended(self._agent, turn.but(grants=()), *self._callbacks.pair())
+                restore_suspended(self._agent, turn.replace(grants=()), *self._callbacks.pair())
                 conversation.pick_up()
             else:
                 claim_plan(project_store(self._agent.place).folder, self.session_id)
@@ -264,9 +264,9 @@ class AgentSession:
         if not self._agent.settings.save_sessions:
             raise UsageError("A session that is not saved cannot be copied: open it with save=True.")
         said = bool(self._agent.conversation.history)
-        options = self._options.but(resume=self.session_id if said else None, fork_session=said)
+        options = self._options.replace(resume=self.session_id if said else None, fork_session=said)
         callbacks = self._callbacks.anew()
-        copy = AgentSession(options.but(model=self.model), self._agent.place, callbacks, self._embedded)
+        copy = AgentSession(options.replace(model=self.model), self._agent.place, callbacks, self._embedded)
         copy._agent.conversation.deps.policy.mode = self._agent.conversation.deps.policy.mode
         return copy
 
@@ -372,7 +372,7 @@ class AgentSession:
             self._waiting = restored.waiting if restored is not None else self._replay.waiting()
             if self._waiting is not None:
                 # The grants of this process are already active.
-                restore_suspended(self._agent, self._waiting.but(grants=()), *self._callbacks.pair())
+                restore_suspended(self._agent, self._waiting.replace(grants=()), *self._callbacks.pair())
         self.result = result_of(ended, self.session_id, self.pending(), structured=self._agent.structured)
 
     def _restored(self) -> Restored | None:

@@ -135,7 +135,7 @@ class Stage:
         """Run the program once with `-p`."""
         self.arrived.clear()
         sample = measured(self.command("-p", *args, model=model), self.project, self.env, stdin)
-        return sample.but(first_request=self.arrived[0] - sample.started) if self.arrived else sample
+        return sample.replace(first_request=self.arrived[0] - sample.started) if self.arrived else sample
 
     def floor(self, model: str = OPENAI) -> Sample:
         """Run the floor once, with the program's first request as its own."""
@@ -144,7 +144,7 @@ class Stage:
         self.arrived.clear()
         argv = [sys.executable, str(FLOOR), str(self.server.port), _PATHS[model], str(self._bodies[model])]
         sample = measured(argv, self.project, self.env)
-        return sample.but(first_request=self.arrived[0] - sample.started) if self.arrived else sample
+        return sample.replace(first_request=self.arrived[0] - sample.started) if self.arrived else sample
 
     def _capture(self, model: str) -> None:
         answer, self.answer = self.answer, say("Hello.")

@@ -76,7 +76,7 @@ def merge_changes(changes: Sequence[RecordedChange], each: Sequence[Differences]
                 continue
             if not known.doubt and not doubt and known.after != old:
                 doubt = "was changed by someone else in between"
-            found[path] = known.but(after=new, doubt=known.doubt or doubt)
+            found[path] = known.replace(after=new, doubt=known.doubt or doubt)
     return {path: t for path, t in found.items() if t.doubt or t.before != t.after}
 
 
@@ -128,7 +128,7 @@ class _Reader:
             if os.path.join(start.base, path) in found:
                 continue
             runs = bool(state.mode & 0o100)
-            pair = (state.but(mode=old.of(path, runs)), state.but(mode=new.of(path, runs)))
+            pair = (state.replace(mode=old.of(path, runs)), state.replace(mode=new.of(path, runs)))
             if pair[0] != pair[1]:
                 found[os.path.join(start.base, path)] = pair
         return found

@@ -152,7 +152,7 @@ def _shrunk(record: Record, turns: set[int], calls: set[str]) -> Record | None:
         case Undone(turns=undone, part=part):
             # A redo refers to its undo by position, so no record may be removed.
             whose = {*undone, part} - {0}
-            return record if not whose or whose & turns else record.but(before=(), after=())
+            return record if not whose or whose & turns else record.replace(before=(), after=())
         case _:
             return record if record.turn in turns else None
 

@@ -236,7 +236,7 @@ class Recorder:
                     store.keep_whole(shots)
                 kept = tuple(_short(s) for s in shots)
                 record = Before(0, call, tool, self._redact(summary), kept, store.head(), _now(), tuple(unversioned))
-                record = record.but(turn=self._turn_number())
+                record = record.replace(turn=self._turn_number())
                 store.manifest.add(record)
                 self._open[call] = (record, whole)
             return self._untold(shots)
@@ -292,7 +292,7 @@ class Recorder:
             more = self.store.untracked_below(folder)
             short += [(folder, why)] if more is None else []
             files += more or []
-        return found.but(files=tuple(files), short=tuple(short))
+        return found.replace(files=tuple(files), short=tuple(short))
 
     def _all_named(self, named: Named) -> list[str]:
         """Return the named files, and the ignored ones that a `git clean` would delete."""
@@ -308,7 +308,7 @@ class Recorder:
             self._written = last.turn
             return self._written
         self._written = last.turn + 1 if last else 1
-        self.store.manifest.add(self._turn.but(turn=self._written, model=self._model()))
+        self.store.manifest.add(self._turn.replace(turn=self._written, model=self._model()))
         return self._written
 
     def _untold(self, shots: Iterable[Snapshot]) -> list[str]:
@@ -340,7 +340,7 @@ class Recorder:
 def _short(shot: Snapshot) -> Snapshot:
     if len(shot.skipped) <= _MOST_SKIPPED:
         return shot
-    return shot.but(skipped=dict(list(shot.skipped.items())[:_MOST_SKIPPED]))
+    return shot.replace(skipped=dict(list(shot.skipped.items())[:_MOST_SKIPPED]))
 
 
 def _now() -> str:

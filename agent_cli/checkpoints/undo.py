@@ -96,7 +96,7 @@ def _write(item: Item, contents: dict[str, bytes], temporary: str) -> None:
     want = item.want
     assert want is not None
     folder, name = os.path.split(item.path)
-    if item.now is not None and item.now.but(mode=want.mode) == want:
+    if item.now is not None and item.now.replace(mode=want.mode) == want:
         _set_mode(folder, name, want.mode)
         return
     if want.oid not in contents:
@@ -299,7 +299,7 @@ class UndoManager:
 
     def diffs_of(self, calls: Collection[str], root: str) -> list[Diff]:
         """Return the same for some calls of a running turn; paths inside `root` relative to it. Raises StoreError."""
-        return [d.but(path=d.path.removeprefix(f"{root}/")) for d in self._diffs(self._changes_by(calls))]
+        return [d.replace(path=d.path.removeprefix(f"{root}/")) for d in self._diffs(self._changes_by(calls))]
 
     def _diffs(self, changes: Sequence[RecordedChange]) -> list[Diff]:
         with self.store.locked():

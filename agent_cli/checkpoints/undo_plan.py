@@ -114,7 +114,7 @@ def _if_redoable(item: Item, most: int) -> Item:
     state = look_at_file("/", item.path) if item.kind == "ready" and item.now is not None else None
     if state is None or state.st_size <= most:
         return item
-    return item.but(kind="ask", why="too large for redo to restore")
+    return item.replace(kind="ask", why="too large for redo to restore")
 
 
 def _stands(t: FileChange) -> bool:

@@ -104,7 +104,7 @@ app.callback()(_run)
 @app.command(PROMPT, hidden=True)
 def send_prompt(ctx: typer.Context, words: list[str]) -> int:
     """Join the prompt of a run."""
-    return _start(ctx.obj.but(prompt=tuple(words)))
+    return _start(ctx.obj.replace(prompt=tuple(words)))
 
 
 def _start(options: RunOptions) -> int:

@@ -30,7 +30,7 @@ def run_in_worktree(options: RunOptions, go: Callable[[RunOptions], int]) -> int
         trusted = read_settings(options, place).trust.trusted
         options = _with_absolute_paths(options)
         worktree = enter_worktree(options.worktree or "", place, trusted)
-        options = options.but(worktree=worktree.name)
+        options = options.replace(worktree=worktree.name)
     try:
         if worktree is not None:
             print_notice(worktree.message)
@@ -53,7 +53,7 @@ def _with_absolute_paths(options: RunOptions) -> RunOptions:
         name: tuple(map(absolute, getattr(options, name))) for name in ("settings", "add_dir", "mcp_config", "image")
     }
     schema = options.json_schema and absolute(options.json_schema)
-    return options.but(json_schema=schema, **several)
+    return options.replace(json_schema=schema, **several)
 
 
 def _bring(worktree: Worktree, options: RunOptions, place: RunEnvironment) -> None:
@@ -81,10 +81,10 @@ def with_session(options: RunOptions) -> RunOptions | None:
     try:
         path = find_session(store, text, anywhere=options.fork_session)
     except SeveralSessionsError as several:
-        return _picked(options.but(prompt=prompt), several.found, str(several))
+        return _picked(options.replace(prompt=prompt), several.found, str(several))
     except SessionNotFoundError as error:
         raise UsageError(str(error)) from None
-    return options.but(resume=path.stem, prompt=prompt)
+    return options.replace(resume=path.stem, prompt=prompt)
 
 
 def _is_name(store: SessionStore, text: str) -> bool:
@@ -100,7 +100,7 @@ def _picked(options: RunOptions, found: list[SessionSummary], several: str) -> R
         chosen = session_picker.pick_in_lines(found)
     else:
         chosen = session_picker.pick_session(found)
-    return options.but(resume=chosen.session_id) if chosen is not None else None
+    return options.replace(resume=chosen.session_id) if chosen is not None else None
 
 
 def _named(g: SessionSummary) -> str:

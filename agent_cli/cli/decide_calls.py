@@ -84,7 +84,9 @@ def decide_calls(words: Sequence[str], decision: PendingDecision, options: RunOp
         return approver, asker
 
     agent = reopen(target.session_id, target.place, options, answering, lambda line: print_notice(f"agent: {line}"))
-    asked = headless_options(options, agent.settings).but(structured=agent.structured, fails=fails[-1], progress=True)
+    asked = headless_options(options, agent.settings).replace(
+        structured=agent.structured, fails=fails[-1], progress=True
+    )
     try:
         return _decide(agent, calls, decision, asked, shown)
     finally:
@@ -143,7 +145,7 @@ def _place_of(path: Path, place: RunEnvironment) -> RunEnvironment:
     root = root_of(path)
     if not root or path.parent == project_store(place).folder:
         return place
-    return place.but(cwd=Path(root), root=Path(root))
+    return place.replace(cwd=Path(root), root=Path(root))
 
 
 def _calls_and_words(target: Target, decision: PendingDecision) -> tuple[tuple[str, ...], PendingDecision]:
@@ -160,7 +162,7 @@ def _calls_and_words(target: Target, decision: PendingDecision) -> tuple[tuple[s
         short = project_store(target.place).short(target.session_id)
         commands = decide_commands(short, pending_of(restored))
         raise UsageError(f"There is no answer in this. Write for example: {'; '.join(commands) or 'agent answer TEXT'}")
-    return calls, decision.but(texts=texts)
+    return calls, decision.replace(texts=texts)
 
 
 def _decide(

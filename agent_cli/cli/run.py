@@ -68,7 +68,7 @@ def run_one_shot(options: RunOptions) -> int:
             "--on-ask suspend needs a saved session, from which the turn is continued later: leave out "
             "--no-session-persistence (the setting save_sessions), or use --on-ask deny."
         )
-    asked = headless_options(options, layers.settings()).but(fails=fails)
+    asked = headless_options(options, layers.settings()).replace(fails=fails)
     built: list[Agent] = []
 
     def begin() -> tuple[Conversation, RunReport]:

@@ -273,7 +273,7 @@ class _Layer:
             more = {n: getattr(entry, n) for n in ("why", "match", "not_match") if getattr(entry, n)}
             if self._voice != "own":
                 more["own"] = False
-            self._layers.rules.append(rule.but(**more) if more else rule)
+            self._layers.rules.append(rule.replace(**more) if more else rule)
 
 
 def _scope(hint: Any) -> SettingScope:

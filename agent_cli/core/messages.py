@@ -222,7 +222,7 @@ def _only_taken(message: Message, takes: frozenset[MediaKind]) -> Message:
         return message
     notes = [_not_sent(item) for item in message.media if item.kind not in takes]
     text = "\n".join([*filter(None, [message.text]), *notes])
-    return message.but(text=text, media=tuple(item for item in message.media if item.kind in takes))
+    return message.replace(text=text, media=tuple(item for item in message.media if item.kind in takes))
 
 
 def _not_sent(item: Media) -> str:

@@ -115,7 +115,7 @@ class Window:
 
 def _cut(message: Message, cuts: dict[str, str]) -> Message:
     if isinstance(message, ToolMessage) and message.call_id in cuts:
-        return message.but(text=cuts[message.call_id], media=())
+        return message.replace(text=cuts[message.call_id], media=())
     return message
 
 

@@ -112,7 +112,7 @@ class _Demo:
         agent = self._build()
         watch = Signals(agent.conversation.interrupt)
         with watch:
-            result = agent.conversation.say(TASK, EventRenderer(self._console))
+            result = agent.conversation.send(TASK, EventRenderer(self._console))
         if keep:
             self._say(f"The project is kept in {self._project}")
         if watch.caught or result.end.diagnostics.terminal_reason == "interrupted":
@@ -154,7 +154,7 @@ class _Demo:
         lines = LineDialogs(self._console, read_line)
         approver: Approver = (lambda request: ask_approval(request, lines.put)) if self._asks else deny
         agent = build_agent(RunOptions(bare=True), place, layers, model.listening_to(approver), self._say)
-        agent.conversation.deps = agent.conversation.deps.but(transport=model)
+        agent.conversation.deps = agent.conversation.deps.replace(transport=model)
         if SHELL.name not in agent.conversation.deps.tools:
             raise UsageError("The demo runs a command, and there is no bash on this machine.")
         return agent

@@ -223,12 +223,12 @@ def readable_layers(place: RunEnvironment) -> tuple[Layers, list[str]]:
     If an error is not in a line, the layers are tried without its file or variable.
     """
     mistakes: list[str] = []
-    own_only = place.but(root=place.home) if place.home else place.but(home=None)
+    own_only = place.replace(root=place.home) if place.home else place.replace(home=None)
     for env in (place.env, {}):
-        for where in (place, own_only, place.but(home=None), None):
+        for where in (place, own_only, place.replace(home=None), None):
             try:
                 found: list[str] = []
-                layers = read_settings(RunOptions(bare=where is None), (where or place).but(env=env), found)
+                layers = read_settings(RunOptions(bare=where is None), (where or place).replace(env=env), found)
             except UsageError as mistake:
                 if str(mistake) not in mistakes:
                     mistakes.append(str(mistake))

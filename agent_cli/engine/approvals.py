@@ -52,7 +52,7 @@ def ask_user(turn: Turn, item: PreparedCall) -> Generator[Event, None, tuple[Too
         name = item.tool.plan_argument
         known = {todo.content.strip(): todo for todo in getattr(item.args, name)}
         steps = tuple(known.get(step, TodoItem(step)) for step in edited["steps"])
-        item = item.but(args=item.args.but(**{name: steps}))
+        item = item.replace(args=item.args.replace(**{name: steps}))
     return result, item
 
 
@@ -71,7 +71,7 @@ def settle_suspended(
         return None
     turn.deps.state.held.pop(call_id, None)
     text = "\n\n".join(filter(None, [result.text, said.text]))
-    return result.but(text=text, is_error=said.is_error, suspend=None), said is CANCELLED
+    return result.replace(text=text, is_error=said.is_error, suspend=None), said is CANCELLED
 
 
 def validated_question(turn: Turn, name: str, suspend: Suspend) -> Suspend:
@@ -100,7 +100,7 @@ def _answer(
     adopt: make the steps of an approved plan the todo list.
     """
     asked = QuestionAsked(call_id, suspend.kind, suspend.data)
-    reply = yield from put_question(turn, asked.but(ran=ran) if ran else asked)
+    reply = yield from put_question(turn, asked.replace(ran=ran) if ran else asked)
     if isinstance(reply, Defer):
         return None, {}
     if reply.verdict == "cancel":
@@ -321,7 +321,7 @@ class ShownCalls:
         more = f" and {len(changed) - _NAMED} more" if len(changed) > _NAMED else ""
         ran = f", while this ran: {'; '.join(self._ran[-3:])}" if self._ran else ""
         names = ", ".join(changed[:_NAMED])
-        return request.but(facts=(*request.facts, f"changed since you were asked: {names}{more}{ran}"))
+        return request.replace(facts=(*request.facts, f"changed since you were asked: {names}{more}{ran}"))
 
     def holds(self, item: PreparedCall, request: ApprovalRequested) -> bool:
         """Return True if an approval of the request still holds for the call."""

@@ -19,7 +19,7 @@ def checkpoint(turn: Turn) -> Generator[Event, None, None]:
 def outer(turn: Turn, inner: Checkpoint) -> Checkpoint:
     """Return the checkpoint of a turn whose sub-agent made one: its own state, and what both have spent."""
     own = turn.spent
-    spent = own.but(
+    spent = own.replace(
         rounds=inner.spent.rounds,
         seconds=inner.spent.seconds,
         tool_calls=inner.spent.tool_calls,

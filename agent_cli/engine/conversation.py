@@ -114,7 +114,7 @@ class Conversation:
         notes: Iterable[str] = (),
     ) -> None:
         """notes: messages of the program to send before the user's next one."""
-        self.deps = deps.but(inbox=self._take_inbox)
+        self.deps = deps.replace(inbox=self._take_inbox)
         self.options = options
         self.history: list[Message] = list(history)
         self.record = record
@@ -134,7 +134,7 @@ class Conversation:
         self.broken_off = broken_off
         self._running = False
 
-    def say(self, text: str, show: Listener, media: tuple[Media, ...] = ()) -> TurnResult:
+    def send(self, text: str, show: Listener, media: tuple[Media, ...] = ()) -> TurnResult:
         """Run `send_events` to its end. Raises ToolError."""
         return consume(self.send_events(text, media), show)
 
@@ -180,7 +180,7 @@ class Conversation:
         self.deps.watch.turn(self.history, new=True, model=self.options.label)
         for words in added:
             self._add(UserMessage(words))
-        return (yield from self._run(self.options.but(overrides=given.lent) if given.lent else self.options))
+        return (yield from self._run(self.options.replace(overrides=given.lent) if given.lent else self.options))
 
     def _add_notes(self) -> None:
         """Add what happened since the last turn, such as a `!` command, before the message that may refer to it."""
@@ -226,7 +226,7 @@ class Conversation:
             if made.begun:
                 self.source = ""
             self.inbox += made.texts
-        return (yield from self._run(self.options.but(spent=spent, suspended_state=self.suspended_state)))
+        return (yield from self._run(self.options.replace(spent=spent, suspended_state=self.suspended_state)))
 
     def pick_up(self) -> None:
         """Repair the history of an interrupted turn so that `resume` can continue it."""

@@ -65,7 +65,7 @@ def execute_call(
             settled = yield from settle_suspended(turn, call.id, result)
         except CancelledError:
             text = "\n\n".join(filter(None, [result.text, NO_ANSWER]))
-            settled, interrupted = (result.but(text=text, is_error=True, suspend=None), False), True
+            settled, interrupted = (result.replace(text=text, is_error=True, suspend=None), False), True
             turn.deps.state.held.pop(call.id, None)
         if settled is None:
             return "input"
@@ -115,7 +115,7 @@ def _outcome(
             else:
                 result = yield from _run_steps(turn, call.id, outcome)
             if result.suspend is not None:
-                result = result.but(suspend=validated_question(turn, item.tool.name, result.suspend))
+                result = result.replace(suspend=validated_question(turn, item.tool.name, result.suspend))
     except ToolError as error:
         result = ToolResult(str(error), is_error=True)
     except CancelledError:

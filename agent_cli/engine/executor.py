@@ -213,7 +213,7 @@ class CallBatch:
             item = yield from self._asks.check(call)
             answer = answers.get(call.id)
             if isinstance(answer, EditedCall):
-                self.waiting[0] = call.but(arguments=answer.arguments, broken="")
+                self.waiting[0] = call.replace(arguments=answer.arguments, broken="")
                 self._edited[call.id] = answer
                 if answer.settled and not isinstance(item, str):
                     self._asks.preapproved[call.id] = item.effects

@@ -115,7 +115,7 @@ class RoundHooks:
             item = prepare_call(turn, said.changed, together=self._together)
             if isinstance(item, str):
                 return f"A hook changed the arguments of this call, and they cannot be used: {item}"
-        return item.but(decision=merge_decision(item.decision, said.result, turn.deps.policy.mode))
+        return item.replace(decision=merge_decision(item.decision, said.result, turn.deps.policy.mode))
 
     def permission(self, item: PreparedCall, request: ApprovalRequested) -> Generator[Event, None, Answer | None]:
         """Return the PermissionRequest hooks' answer to a question; None if they leave it to the user."""
@@ -186,10 +186,10 @@ def merge_decision(decision: Decision, result: HookResult, mode: str) -> Decisio
             said = f"needs approval according to a hook{why}, and the mode dontAsk denies that"
             return Decision(Level.DENY, said, "hook")
         if decision.level is Level.ASK:
-            return decision.but(reason=f"{decision.reason}, and a hook asks for approval{why}", final=True)
+            return decision.replace(reason=f"{decision.reason}, and a hook asks for approval{why}", final=True)
         return Decision(Level.ASK, f"needs approval according to a hook{why}", "hook", final=True)
     if result.verdict == "allow" and decision.level is Level.ASK and not decision.final:
-        return decision.but(level=Level.ALLOW, reason=f"is allowed by a hook{why}", by="hook", rule="")
+        return decision.replace(level=Level.ALLOW, reason=f"is allowed by a hook{why}", by="hook", rule="")
     return decision
 
 
@@ -271,7 +271,7 @@ def tool_input(turn: Turn, item: PreparedCall) -> dict[str, Any]:
 def with_input(item: PreparedCall, arguments: dict[str, Any]) -> ToolCall:
     """Return the call with other arguments for the tool that is really called."""
     whole = {**item.call.arguments, "arguments": arguments} if _stands_for_another(item) else arguments
-    return item.call.but(arguments=whole)
+    return item.call.replace(arguments=whole)
 
 
 def _stands_for_another(item: PreparedCall) -> bool:
@@ -419,7 +419,7 @@ def message_hooks(deps: TurnDeps, source: str, model: str, typed: str) -> Genera
     if deps.attended:
         yield Warned(message)
     denial = Denial("", "UserPromptSubmit", {"prompt": typed}, f"was blocked by a hook: {blocked}", "hook")
-    end = _nothing("stopped_by_hook").but(denials=(denial,))
+    end = _nothing("stopped_by_hook").replace(denials=(denial,))
     return Opening(started, Failed(end, failure=Failure("blocked", message), text=message))
 
 

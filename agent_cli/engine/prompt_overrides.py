@@ -74,7 +74,7 @@ def run_prompt_commands(deps: TurnDeps, prompt: ExpandedPrompt) -> Generator[Eve
     try:
         for place in range(1, len(pieces), 2):
             pieces[place] = yield from _permitted(deps, prompt.name, pieces[place], f"inline-{place}")
-        running = fill(prompt.but(pieces=tuple(pieces)), deps.context)
+        running = fill(prompt.replace(pieces=tuple(pieces)), deps.context)
         while True:
             next(running)
     except StopIteration as stop:

@@ -144,7 +144,7 @@ class ReviewGates:
         if reply.verdict == "undo":
             return (yield from self._revert(turn, reply))
         self._reset()
-        return reply if reply.verdict == "approve" else reply.but(text=f"said: {reply.text}")
+        return reply if reply.verdict == "approve" else reply.replace(text=f"said: {reply.text}")
 
     def _revert(self, turn: Turn, reply: QuestionReply) -> Generator[Event, None, QuestionReply]:
         """Undo the changes since the last review; return the reply with a description for the model."""
@@ -152,7 +152,7 @@ class ReviewGates:
         yield Warned(became)
         self._reset()
         said = f" They said: {reply.text}" if reply.text else ""
-        return reply.but(text=f"undid the changes. {became}{said} Read files again before you change them.")
+        return reply.replace(text=f"undid the changes. {became}{said} Read files again before you change them.")
 
     def _data(self, turn: Turn, title: str, steps: Sequence[str]) -> dict[str, Any]:
         # Without checkpoints only the changes that file tools reported are known.
@@ -194,7 +194,7 @@ def _diffs(result: ToolResult) -> tuple[Diff, ...]:
 def _joined(first: Diff, then: Diff) -> Diff:
     """Combine two consecutive changes to a file."""
     patch = _clipped(f"{first.patch.rstrip(chr(10))}\n{then.patch}", _PATCH)
-    return first.but(patch=patch, added=first.added + then.added, removed=first.removed + then.removed)
+    return first.replace(patch=patch, added=first.added + then.added, removed=first.removed + then.removed)
 
 
 def _bounded(diffs: Iterable[Diff]) -> Iterator[Diff]:
@@ -203,7 +203,7 @@ def _bounded(diffs: Iterable[Diff]) -> Iterator[Diff]:
     for diff in diffs:
         patch = _clipped(diff.patch, min(_PATCH, left))
         left = max(0, left - len(patch))
-        yield diff.but(patch=patch)
+        yield diff.replace(patch=patch)
 
 
 def _clipped(patch: str, most: int) -> str:

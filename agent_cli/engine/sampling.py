@@ -154,7 +154,7 @@ def build_request(turn: Turn, *, tool_choice: Literal["auto", "none"] = "auto") 
     request = request_of(turn.options, history, tool_choice)
     if not window.compactions:
         return request
-    return request.but(head=len(window.head), earlier=turn.hidden)
+    return request.replace(head=len(window.head), earlier=turn.hidden)
 
 
 def request_of(options: TurnOptions, history: Iterable[Message], tool_choice: Literal["auto", "none"]) -> Request:
@@ -184,7 +184,7 @@ def forget_thinking(history: Sequence[Message], keep: int) -> Sequence[Message]:
     starts = [i for i, m in enumerate(history) if isinstance(m, UserMessage)]
     border = starts[-keep] if len(starts) >= keep else 0
     return [
-        m.but(parts=tuple(p for p in m.parts if not isinstance(p, Thinking)))
+        m.replace(parts=tuple(p for p in m.parts if not isinstance(p, Thinking)))
         if i < border and isinstance(m, AssistantMessage) and len(m.parts) > 1
         else m
         for i, m in enumerate(history)
@@ -296,9 +296,9 @@ def with_valid_calls(message: AssistantMessage, known: set[str]) -> AssistantMes
                 call_id = f"{part.id or 'call'}-{number}"
             known.add(call_id)
             name = re.sub(r"[^A-Za-z0-9_-]", "_", part.name)[:64] or "unnamed"
-            part = part if (call_id, name) == (part.id, part.name) else part.but(id=call_id, name=name)
+            part = part if (call_id, name) == (part.id, part.name) else part.replace(id=call_id, name=name)
         parts.append(part)
-    return message.but(parts=tuple(parts))
+    return message.replace(parts=tuple(parts))
 
 
 def _first(turn: Turn, sent: float) -> Generator[Event, None, None]:

@@ -31,7 +31,7 @@ def run_nested(turn: Turn, item: PreparedCall) -> Generator[Event, None, ToolRes
     """Run (or resume) the sub-agent of a Task call. Raises ToolError for an unknown type, CancelledError."""
     kind = _type_of(turn, item.args.subagent_type)
     deps = nested_deps(turn, kind, item.call.id)
-    options = turn.options.but(
+    options = turn.options.replace(
         system=f"{kind.prompt}\n\n{parent_environment(turn.options.system)}",
         tools=tuple(s for s in turn.options.tools if s.name in deps.tools),
         spent=turn.budget.spent,
@@ -50,8 +50,8 @@ def run_nested(turn: Turn, item: PreparedCall) -> Generator[Event, None, ToolRes
         except ModelError as error:
             yield Warned(f"The sub-agent {kind.name} wants the model {kind.model}: {error.failure.message}")
         else:
-            deps = deps.but(transport=own.transport, price=own.price)
-            options = options.but(model=own.model, label=own.label, takes=own.takes, context_window=own.window)
+            deps = deps.replace(transport=own.transport, price=own.price)
+            options = options.replace(model=own.model, label=own.label, takes=own.takes, context_window=own.window)
     waits = turn.deps.state.nested[item.call.id]
     history = list(waits.history)
     deps.context.seen |= waits.seen
@@ -100,7 +100,7 @@ def nested_deps(turn: Turn, kind: AgentType, call_id: str) -> TurnDeps:
     context = parent.context.nested()
     policy = parent.policy.for_subagent(context.workspace, context.state(ShellState).exported)
     context.run_conditions = policy.run_conditions
-    return parent.but(
+    return parent.replace(
         transport=turn.transport,
         price=turn.price,
         tools=ToolTable(tools),

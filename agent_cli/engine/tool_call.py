@@ -45,7 +45,7 @@ def prepare_call(turn: Turn, call: ToolCall, *, together: bool) -> CheckedCall:
     context = turn.deps.context
     try:
         args = tool.read(call.arguments)
-        call = call.but(arguments=tool.canonical(call.arguments))
+        call = call.replace(arguments=tool.canonical(call.arguments))
         if together and tool.is_exclusive(args):
             return "This call must be alone in its round. Make it again by itself, once the other results are in."
         tool, args = tool.resolve_target(args, context)
@@ -89,11 +89,11 @@ def _question_unseen_url(turn: Turn, url: str, effects: tuple[Effect, ...], deci
         return decision
     said = "no message and no result named this address before"
     if decision.level is Level.ASK:
-        return decision.but(reason=f"{decision.reason}, and {said}")
+        return decision.replace(reason=f"{decision.reason}, and {said}")
     reason = f"is allowed by {decision.rule}, but {said}" if decision.rule else f"is allowed, but {said}"
     if policy.mode == "dontAsk":
-        return decision.but(level=Level.DENY, reason=f"{reason}, and the mode dontAsk denies it", by="mode")
-    return decision.but(level=Level.ASK, reason=reason, by="default")
+        return decision.replace(level=Level.DENY, reason=f"{reason}, and the mode dontAsk denies it", by="mode")
+    return decision.replace(level=Level.ASK, reason=reason, by="default")
 
 
 def askable_calls(batch: Sequence[CheckedCall]) -> list[PreparedCall]:

@@ -308,7 +308,7 @@ class Turn:
     def add_result(self, message: ToolMessage, last: bool) -> Generator[Event, None, None]:
         """Add a call's result; the last one of a round may carry a reminder of the plan, from its first sending on."""
         note = self._reminder() if last and self.deps.context.plan else ""
-        yield from self.add(message.but(text=message.text + note) if note else message)
+        yield from self.add(message.replace(text=message.text + note) if note else message)
 
     def _reminder(self) -> str:
         """Return the plan every few rounds after it was made, else ""."""
@@ -369,7 +369,7 @@ class Turn:
     @property
     def spent(self) -> Spent:
         """The sums that a resumed turn starts from."""
-        return self.budget.spent.but(
+        return self.budget.spent.replace(
             nudges=dict(self.nudges),
             usage=self.options.spent.usage + self.usage,
             model_ms=self.model_ms,
@@ -401,7 +401,7 @@ class Turn:
     def switch(self, other: ModelHandle) -> None:
         """Use another model for the rest of the turn."""
         self.transport, self.price = other.transport, other.price
-        self.options = self.options.but(
+        self.options = self.options.replace(
             label=other.label, model=other.model, takes=other.takes, context_window=other.window
         )
         self.deps.context.takes = other.takes

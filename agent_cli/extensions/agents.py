@@ -104,7 +104,7 @@ def find_agent_types(
                 continue  # a note for readers, which doctor reports
             try:
                 text = read_regular(path, LIMIT, within).decode("utf-8", "replace")
-                kind = read_agent_type(text, path, known, check_model).but(path=Path(path))
+                kind = read_agent_type(text, path, known, check_model).replace(path=Path(path))
             except OSError as error:
                 problems.append(f"{path}: this agent type is skipped: {error.strerror or error}")
             except AgentTypeError as error:

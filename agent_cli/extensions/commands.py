@@ -103,7 +103,7 @@ def shipped_commands() -> dict[str, Command]:
     """Return the built-in commands; the model does not see them."""
     folder = prompt_folder() / "commands"
     files = [(name, Path(path)) for name, path in markdown_files(str(folder))]
-    return {name: _read_head(name, path, None, []).but(by_model=False) for name, path in files}
+    return {name: _read_head(name, path, None, []).replace(by_model=False) for name, path in files}
 
 
 def search_folders(

@@ -246,7 +246,7 @@ class ReportReader:
         if where == path:
             return told
         where = where.removeprefix(f"{self._base}/")
-        return told.but(what=f"{told.what}, not used: {where} has that name and comes first", used=False)
+        return told.replace(what=f"{told.what}, not used: {where} has that name and comes first", used=False)
 
 
 def walk_folder(

@@ -69,7 +69,7 @@ class Tdd:
         self.state: TddState = from_json(TddState, kept) if kept else TddState()
         self._is_check = turn.checks.is_check
         self._root = turn.deps.context.workspace.root
-        turn.options = turn.options.but(plan_review="always")
+        turn.options = turn.options.replace(plan_review="always")
         turn.plan_approved = self.state.phase != "plan"
 
     def kept(self) -> Any:
@@ -132,7 +132,7 @@ class Tdd:
             if not _is_red(check):
                 code = check.exit_code
                 return f"\n\n[/tdd: exit code {code} does not mean failing tests. Run the tests so that they fail.]"
-            self.state = self.state.but(red=check, phase="review")
+            self.state = self.state.replace(red=check, phase="review")
             return "\n\n[/tdd: seen failing. The user reviews the tests before your next call runs.]"
         if phase == "code" and red is not None:
             if check.passed and check.command == red.command:
@@ -147,9 +147,9 @@ class Tdd:
         tests = [path for path in paths if re.search(_TEST, path)]
         if state.phase in ("tests", "review") and tests:
             # The tests seen failing were other ones.
-            self.state = state.but(tests=_more(state.tests, tests), phase="tests", red=None)
+            self.state = state.replace(tests=_more(state.tests, tests), phase="tests", red=None)
         elif state.phase in ("code", "commit") and paths:
-            self.state = state.but(phase="code", later=_more(state.later, tests))
+            self.state = state.replace(phase="code", later=_more(state.later, tests))
 
     def review(self) -> str:
         """Return the question for the user if they have to review the tests; else ""."""
@@ -198,7 +198,7 @@ class Tdd:
         return f"commits; `{state.red.command if state.red else ''}` was seen failing, then passing{later}"
 
     def _to(self, phase: Phase) -> None:
-        self.state = self.state.but(phase=phase)
+        self.state = self.state.replace(phase=phase)
 
     def _next(self) -> str:
         return self._filled(_NEXT.get(self.state.phase, ""))
@@ -224,8 +224,8 @@ def _asked(turn: Turn, decision: Decision, why: str) -> Decision:
     if decision.level is Level.DENY or mode == "bypassPermissions":
         return decision
     if mode == "dontAsk":
-        return decision.but(level=Level.DENY, reason=f"{why}, and the mode dontAsk denies it", by="mode", rule="")
-    return decision.but(level=Level.ASK, reason=why, by="default", rule="")
+        return decision.replace(level=Level.DENY, reason=f"{why}, and the mode dontAsk denies it", by="mode", rule="")
+    return decision.replace(level=Level.ASK, reason=why, by="default", rule="")
 
 
 def _more(before: tuple[str, ...], paths: Sequence[str]) -> tuple[str, ...]:

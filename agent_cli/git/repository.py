@@ -118,7 +118,7 @@ class Repository:
         found: dict[str, FileStatus] = {}
         for change in _changes(self._told(*words)):
             # Listed twice: its deletion is staged, and it exists again.
-            found[change.path] = change.but(staged=True, unstaged=True) if change.path in found else change
+            found[change.path] = change.replace(staged=True, unstaged=True) if change.path in found else change
         return list(found.values())
 
     def counts(self, changes: Sequence[FileStatus]) -> dict[str, tuple[int, int] | None]:

@@ -167,7 +167,7 @@ def run_headless(
     conversation, report = start()
 
     def turn(said: InputMessage) -> TurnStep:
-        return lambda show: conversation.say(said.text, show, (*attach(said.text), *said.media))
+        return lambda show: conversation.send(said.text, show, (*attach(said.text), *said.media))
 
     try:
         return run_turns(asked, conversation, report, map(turn, chain([first], inputs)))

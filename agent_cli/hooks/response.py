@@ -52,7 +52,7 @@ def read_answer(event: HookEvent, ran: HookRun, *, strict: bool) -> HookResponse
     if ran.code:
         how = f"was ended by signal {-ran.code}" if ran.code < 0 else f"exited with {ran.code}"
         answer = _failed(event, how, err, strict)
-        return answer.but(mistaken_block=ran.code == 1 and not strict and HOOK_EVENTS[event].blocks)
+        return answer.replace(mistaken_block=ran.code == 1 and not strict and HOOK_EVENTS[event].blocks)
     if len(ran.out) >= MOST:
         return _failed(event, f"printed more than {MOST:,} bytes", "", strict)
     return read_output(event, ran.out.decode("utf-8", "replace"), strict=strict)
@@ -77,9 +77,9 @@ def read_object(event: HookEvent, data: Mapping[str, Any], *, strict: bool) -> H
     result = found.result()
     message, quiet = found.text(data, "systemMessage"), found.flag(data, "suppressOutput", False)
     if found.wrong and strict and result.verdict != "deny" and HOOK_EVENTS[event].blocks:
-        result = result.but(verdict="deny", reason=f"its answer is not understood: {found.wrong[0]}")
+        result = result.replace(verdict="deny", reason=f"its answer is not understood: {found.wrong[0]}")
     elif found.wrong and result.verdict == "allow":
-        result = result.but(verdict="", reason="")
+        result = result.replace(verdict="", reason="")
     error = f"its answer is not understood: {'; '.join(found.wrong)}" if found.wrong else ""
     return HookResponse(result, error, message, quiet)
 

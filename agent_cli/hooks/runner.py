@@ -74,7 +74,7 @@ class Runner:
             reason = "the hooks change the input of this call again and again"
             return HookResult("deny", reason)
         found = combine_results(list(results.values()))
-        return found.but(changed=given["tool_input"] if changed else None)
+        return found.replace(changed=given["tool_input"] if changed else None)
 
     def _one(
         self, hook: Hook | PythonHook, event: HookEvent, given: dict[str, Any], cancel: CancelToken
@@ -93,7 +93,7 @@ class Runner:
         note = answer.error
         result = answer.result
         if result.verdict == "allow" and not hook.own:
-            result = result.but(verdict="", reason="")
+            result = result.replace(verdict="", reason="")
             note = note or "its allow was ignored: only hooks in your own settings may allow"
         outcome = "cancelled" if ran.cause in ("time-out", "interrupted") else "error" if answer.error else "success"
         if result.verdict == "deny" and not answer.error:

@@ -226,7 +226,7 @@ def substitute_env(server: McpServer, env: Mapping[str, str]) -> McpServer:
     for name in ("env", "headers"):
         changed[name] = {k: fill(v) for k, v in getattr(server, name).items()}
     changed["oauth"] = {k: fill(v) if isinstance(v, str) else v for k, v in server.oauth.items()}
-    return server.but(**changed)
+    return server.replace(**changed)
 
 
 class McpEditError(Exception):

@@ -297,7 +297,7 @@ class TokenAuth(httpx2.Auth):
             return None
         # Values missing in the answer stay as they were.
         merged = {**login.tokens, **_plain(tokens)}
-        newer = login.but(tokens=merged, expires=_end_of(tokens))
+        newer = login.replace(tokens=merged, expires=_end_of(tokens))
         # A logout meanwhile takes precedence.
         if self._logins.of(self._server) == login:
             with suppress(TokenStoreError):

@@ -80,7 +80,7 @@ class CommandReads:
         }
         if found:
             name, verdict = max(found.items(), key=lambda item: (item[1].level, item[1].final, bool(item[1].rule)))
-            yield verdict.but(text=part.text, reason=f"prints what is in {name}, which {verdict.reason}")
+            yield verdict.replace(text=part.text, reason=f"prints what is in {name}, which {verdict.reason}")
 
     def knows(self, part: SimpleCommand) -> bool:
         """Return True if a part only reads, as far as its words tell."""
@@ -122,9 +122,9 @@ class CommandReads:
                 ):
                     continue  # names, sizes and dates of secret files are not secret
                 told = f"{verdict.reason}: {path}" if verdict.level else verdict.reason
-                yield verdict.but(text=part.text, reason=told)
+                yield verdict.replace(text=part.text, reason=told)
                 if reading.what == "tree" and (found := self._tree(path, reading)):
-                    yield found.but(text=part.text)
+                    yield found.replace(text=part.text)
 
     def _tree(self, path: str, reading: FileRead) -> Verdict | None:
         """Return an ASK verdict if not everything below a directory may be read without a question."""

@@ -67,7 +67,7 @@ def may_be(spec: str, part: SimpleCommand) -> bool:
     if known == len(part.words) and not part.why:
         return False
     wanted, _ = _prefix(spec)
-    lead = part.but(words=part.words[:known], assigns=(), layers=())
+    lead = part.replace(words=part.words[:known], assigns=(), layers=())
     return not lead.words or any(
         words[: len(wanted)] == wanted[: len(words)] if wanted else True for words in _disguises(lead)
     )

@@ -50,4 +50,4 @@ def strictest(decisions: Iterable[Decision]) -> Decision:
     """Return the highest decision, the first among equals. It is final if any of them is."""
     every = list(decisions)
     found = max(every, key=lambda d: d.level)
-    return found if found.final or not any(d.final for d in every) else found.but(final=True)
+    return found if found.final or not any(d.final for d in every) else found.replace(final=True)

@@ -91,7 +91,7 @@ def _of(part: SimpleCommand) -> Iterator[Danger]:
     elif name == "dd":
         out = [w for w in rest if w.text.startswith("of=") and w.text != "of=/dev/null"]
         if out:
-            yield Danger(part, "overwrite", (name,), (out[-1].but(text=out[-1].text[3:]),))
+            yield Danger(part, "overwrite", (name,), (out[-1].replace(text=out[-1].text[3:]),))
 
 
 def _has(words: Iterable[Word], letters: str, *long: str) -> bool:
@@ -150,7 +150,7 @@ def _git(part: SimpleCommand, words: tuple[Word, ...]) -> Iterator[Danger]:
         valued = words[at].text in _GIT_VALUED
         if words[at].text == "-C" and at + 1 < len(words):
             folder = os.path.join(folder, words[at + 1].text)
-            part = part.but(cwds=None) if words[at + 1].why else part
+            part = part.replace(cwds=None) if words[at + 1].why else part
         at += 2 if valued else 1
     if at >= len(words):
         return

@@ -137,7 +137,7 @@ def is_about(rule: Rule, tool: str, effects: Sequence[Effect], cwd: Path, home: 
     Any part of a command line counts, also behind a wrapper or a path. A command with unknown words counts too, unless
     its known words rule it out.
     """
-    denying = rule.but(list="deny")
+    denying = rule.replace(list="deny")
     matcher = Matcher([denying], cwd, home)
     for effect in effects or [Effect("state")]:
         if effect.kind != "run":

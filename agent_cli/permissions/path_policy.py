@@ -97,7 +97,7 @@ def with_mode(verdict: Verdict, mode: str, effect_kind: str, workspace: Workspac
         return verdict
     if mode == "dontAsk":
         said = f"{verdict.reason}, and the mode dontAsk denies what no rule allows"
-        return _mode(verdict, Level.DENY, said).but(rule=verdict.rule)
+        return _mode(verdict, Level.DENY, said).replace(rule=verdict.rule)
     if verdict.final:
         return verdict
     if mode == "bypassPermissions":
@@ -109,7 +109,7 @@ def with_mode(verdict: Verdict, mode: str, effect_kind: str, workspace: Workspac
 
 def _mode(verdict: Verdict, level: Level, reason: str) -> Verdict:
     by: Decider = "mode"
-    return verdict.but(level=level, reason=reason, by=by, rule="")
+    return verdict.replace(level=level, reason=reason, by=by, rule="")
 
 
 # Rules for any of these tools also apply to what a search shows.

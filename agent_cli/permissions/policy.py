@@ -110,7 +110,7 @@ class Policy:
         rules = []
         for text in texts:
             with suppress(RuleError):
-                rules.append(read_rule("allow", text, source, self._workspace.root).but(own=own))
+                rules.append(read_rule("allow", text, source, self._workspace.root).replace(own=own))
         self._rules += rules
         return rules
 
@@ -129,7 +129,7 @@ class Policy:
     def auto_allow(self, allowed: bool) -> None:
         """Set whether sandboxed commands run without approval."""
         if self._confined is not None:
-            self._confined = self._confined.but(auto_allow=allowed)
+            self._confined = self._confined.replace(auto_allow=allowed)
 
     @property
     def runs_unasked(self) -> bool:
@@ -260,7 +260,7 @@ class Policy:
         if found.level is not Level.ASK or found.final or confined is None or not confined.auto_allow:
             return found
         if confined.holds() and judged.sandbox_safe(confined):
-            return found.but(level=Level.ALLOW, reason="runs in the sandbox, without a network", by="mode")
+            return found.replace(level=Level.ALLOW, reason="runs in the sandbox, without a network", by="mode")
         return found
 
     def _leaves_sandbox(self, judged: CommandEvaluator) -> str:

@@ -262,7 +262,7 @@ class Anthropic(HttpModelClient):
     def _options(self, request: Request) -> dict[str, Any]:
         """The part of the body that is neither system, tools nor messages, in a fixed order."""
         thinking = self._thinking(request)
-        budget = 0 if request.effort == "none" else self._budget(request.but(max_tokens=None))
+        budget = 0 if request.effort == "none" else self._budget(request.replace(max_tokens=None))
         most = request.max_tokens or max(MAX_TOKENS, budget + WORDS if thinking else 0)
         options: dict[str, Any] = {"model": request.model, "max_tokens": most, "stream": request.stream}
         if thinking:

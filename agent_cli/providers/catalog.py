@@ -98,11 +98,11 @@ def price(info: ModelInfo | None, usage: Usage) -> Usage:
     counted as plain input. Without any price the cost is 0.
     """
     if info is not None and info.local:
-        return usage.but(cost=0.0)
+        return usage.replace(cost=0.0)
     if usage.cost:
         return usage
     if info is None or not info.prices:
-        return usage.but(reliable=False)
+        return usage.replace(reliable=False)
     at = next((p for p in reversed(info.prices) if usage.input > p.above), info.prices[0])
     plain = max(0, usage.input - usage.cache_read - usage.cache_write)
     parts = (
@@ -115,7 +115,7 @@ def price(info: ModelInfo | None, usage: Usage) -> Usage:
     )
     cost = sum(count * (fallback if each is None else each) for count, each, fallback in parts)
     known = all(each is not None for count, each, _ in parts if count)
-    return usage.but(cost=cost, reliable=usage.reliable and known)
+    return usage.replace(cost=cost, reliable=usage.reliable and known)
 
 
 def known_models(search: str = "") -> list[ModelInfo]:
@@ -230,7 +230,7 @@ def _prices(data: dict[str, Any]) -> tuple[Prices, ...]:
     for size in sizes:
         tier = _tier(data, f"_above_{size}k_tokens", size * 1000)
         filled = {n: v for n in Prices._fields if (v := getattr(tier, n)) is not None}
-        tiers.append(tiers[-1].but(**filled))
+        tiers.append(tiers[-1].replace(**filled))
     return tuple(tiers)
 
 

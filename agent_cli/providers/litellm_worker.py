@@ -108,11 +108,11 @@ def classify(error: BaseException, model: str, idle: float, secrets: tuple[str, 
             status, body, lambda n: headers.get(n, ""), provider=provider, model=name, now=time.time()
         )
         if "ContextWindowExceededError" in classes:
-            found.failure = found.failure.but(kind="context_too_long", retryable=False)
+            found.failure = found.failure.replace(kind="context_too_long", retryable=False)
     message = found.failure.message
     for secret in filter(None, secrets):
         message = message.replace(secret, "***")
-    return ModelError(found.failure.but(message=message), found.retry_after)
+    return ModelError(found.failure.replace(message=message), found.retry_after)
 
 
 def _missing(provider: str, classes: set[str], said: str) -> str:

@@ -153,7 +153,7 @@ class ChatReader:
             if not call.announced:
                 yield from self._announce(call)
         end = stopped(self._raw, calls=bool(self._calls), provider=self._provider)
-        yield end.but(reason="refusal") if self._refused and end.reason == "end_turn" else end
+        yield end.replace(reason="refusal") if self._refused and end.reason == "end_turn" else end
 
     def _read_delta(self, delta: dict[str, Any]) -> Iterator[Chunk]:
         thinking = delta.get("reasoning_content") or delta.get("reasoning")

@@ -233,11 +233,13 @@ def build_agent(
     commands = LiveMapping(added.commands)
     conversation = Conversation(
         deps,
-        turn_options(settings, model, header, tool_specs(tools, context)).but(
+        turn_options(settings, model, header, tool_specs(tools, context)).replace(
             takes=takes,
             context_window=window_of(info, settings),
             # With a user present, questions of a resumed turn go to them; otherwise `--on-ask` decides.
-            saved=resume_payload(options.but(on_ask="suspend") if attended else options, place, settings, layers.trust),
+            saved=resume_payload(
+                options.replace(on_ask="suspend") if attended else options, place, settings, layers.trust
+            ),
         ),
         log.record if log is not None else _keep_nothing,
         restored.history if restored else (),
@@ -278,8 +280,10 @@ def switch_model(agent: Agent, name: str) -> None:
     """Continue the conversation with another model. Raises UsageError."""
     agent.chosen.change(name)
     conversation, model, info = agent.conversation, agent.model, agent.info
-    conversation.deps = conversation.deps.but(transport=open_client(model, agent.settings), price=pricing(model, info))
-    conversation.options = conversation.options.but(
+    conversation.deps = conversation.deps.replace(
+        transport=open_client(model, agent.settings), price=pricing(model, info)
+    )
+    conversation.options = conversation.options.replace(
         model=model.model,
         label=model.name,
         takes=input_modalities(info, agent.settings),

@@ -113,7 +113,7 @@ def _add_project(layers: Layers, options: RunOptions, place: RunEnvironment) -> 
         state = "untrusted"
     elif not layers.trust.brings and not layers.held:
         state = "plain"
-    layers.trust = layers.trust.but(state=state)
+    layers.trust = layers.trust.replace(state=state)
     if state != "plain":
         layers.ignored.append(untrusted_notice(layers))
 

@@ -174,7 +174,7 @@ class SessionServers:
         self._tools.replace({**self._tools, **{tool.name: tool for tool in listed}})
         self._publish()
         specs = tool_specs(listed, conversation.deps.context)
-        conversation.options = conversation.options.but(tools=(*conversation.options.tools, *specs))
+        conversation.options = conversation.options.replace(tools=(*conversation.options.tools, *specs))
 
     def report_changes(self) -> None:
         """Report changes of server states since the last call."""

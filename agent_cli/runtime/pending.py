@@ -168,7 +168,7 @@ def _reopen(
     attended: bool,
     embedded: Embedded,
 ) -> Agent:
-    chosen = options.but(
+    chosen = options.replace(
         resume=session_id,
         continue_=False,
         bare=bool(saved.get("bare", False)),
@@ -189,7 +189,7 @@ def _reopen(
         layers.rules += [rule for rule in today.rules if rule.list == "deny" and rule not in layers.rules]
     if saved:
         # The turn's own mode stays: the user is asked under the mode that the call was made in.
-        add_flags(layers, options.but(permission_mode=None), place)
+        add_flags(layers, options.replace(permission_mode=None), place)
     try:
         agent = build_agent(chosen, place, layers, approver, warn, asker=asker, attended=attended, embedded=embedded)
     except SessionInUseError as busy:
@@ -205,7 +205,7 @@ def _reopen(
 def restore_suspended(agent: Agent, waiting: WaitingTurn, approver: Approver, asker: Asker) -> None:
     """Restore the mode, the grants and the decisions of the turn that an agent is about to resume."""
     decided = RecordedApprover(waiting, approver, asker)
-    deps = agent.conversation.deps = agent.conversation.deps.but(
+    deps = agent.conversation.deps = agent.conversation.deps.replace(
         approver=decided.approve, asker=decided.answer, recorded=decided.recorded, rejected=decided.rejected
     )
     agent.conversation.suspended_state = waiting.kept
@@ -256,7 +256,7 @@ def saved_place(saved: Mapping[str, Any], place: RunEnvironment) -> RunEnvironme
     cwd = Path(saved["cwd"])
     if not os.path.isdir(cwd):  # noqa: PTH112 - the method raises where a parent is closed
         raise UsageError(f"The folder that this session ran in is gone: {cwd}")
-    return place.but(cwd=cwd, root=Path(saved["root"]))
+    return place.replace(cwd=cwd, root=Path(saved["root"]))
 
 
 def decide(agent: Agent, waiting: WaitingTurn, call_id: str, decision: str, *, text: str = "", mode: str = "") -> None:

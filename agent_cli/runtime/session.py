@@ -117,7 +117,7 @@ def make_header(
                 # Forked from another project's session: its environment is not true here.
                 changed |= {"cwd": str(place.cwd), "root": str(place.root), "branch": git_branch(place.root)}
                 changed["system"] = system_prompt(place, settings, model, memory)
-        return old.but(**changed)
+        return old.replace(**changed)
     names = tuple(t.name for t in tools if not isinstance(t, StructuredOutput))
     system = system_prompt(place, settings, model, memory)
     if restored is not None and not options.fork_session:

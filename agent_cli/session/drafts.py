@@ -115,7 +115,7 @@ def _all(folder: Path) -> list[Draft]:
         names = [e.name for e in os.scandir(folder) if e.name.endswith(".draft") and not e.name.startswith(".")]
     except OSError:
         return []
-    drafts = [_read(folder / name).but(session_id=name.removesuffix(".draft")) for name in names]
+    drafts = [_read(folder / name).replace(session_id=name.removesuffix(".draft")) for name in names]
     return [draft for draft in drafts if draft]
 
 

@@ -273,7 +273,7 @@ class SessionLog:
             self._add(Pinned(pin))
         for made in session.compactions:
             # The position counts from the end of the history, which has grown since.
-            self._add(made.event.but(kept=len(session.history) - made.upto, usage=Usage()))
+            self._add(made.event.replace(kept=len(session.history) - made.upto, usage=Usage()))
 
     def _add(self, value: Value) -> None:
         """Encode the next record and queue it for writing."""

@@ -98,16 +98,16 @@ class OpenTurn:
     def called(self, result: ToolMessage) -> None:
         """Count a finished call."""
         action = Action(result.name, "failed" if result.is_error else "done")
-        self._spent = self._spent.but(tool_calls=self._spent.tool_calls + 1, actions=(*self._spent.actions, action))
+        self._spent = self._spent.replace(tool_calls=self._spent.tool_calls + 1, actions=(*self._spent.actions, action))
 
     def used(self, model: str, usage: Usage) -> None:
         """Add the usage of a model call."""
         self.by_model = {**self.by_model, model: self.by_model.get(model, Usage()) + usage}
-        self._spent = self._spent.but(cost=self._spent.cost + usage.cost, usage=self._spent.usage + usage)
+        self._spent = self._spent.replace(cost=self._spent.cost + usage.cost, usage=self._spent.usage + usage)
 
     def entered(self, round_: int) -> None:
         """Begin a round; a sub-agent's rounds count on from its parent's."""
-        self._spent = self._spent.but(rounds=max(self._spent.rounds, round_))
+        self._spent = self._spent.replace(rounds=max(self._spent.rounds, round_))
 
     @property
     def spent(self) -> Spent:
@@ -115,7 +115,7 @@ class OpenTurn:
         if not (self._since and self._until):
             return self._spent
         seconds = max(0.0, _seconds(self._until) - _seconds(self._since))
-        return self._spent.but(seconds=self._spent.seconds + seconds)
+        return self._spent.replace(seconds=self._spent.seconds + seconds)
 
 
 def _seconds(time: str) -> float:
@@ -362,7 +362,7 @@ class ReplayState:
         )
         if not calls:
             return turn
-        return turn.but(
+        return turn.replace(
             requests=_without(self.requests, begun),
             questions=_without(self.questions, begun),
             decisions=_without(self.decisions, begun),

@@ -167,7 +167,7 @@ class _Turn:
 
     def _change(self, data: dict[str, Any], **fields: Any) -> None:
         if (told := self.calls.get(data["call_id"])) is not None:
-            self.calls[told.call_id] = told.but(**fields)
+            self.calls[told.call_id] = told.replace(**fields)
 
     def summary(self) -> TurnSummary:
         return TurnSummary(
@@ -290,7 +290,7 @@ def spending(data: bytes) -> Spending:
             used = _usage(event)
             models[event["model"]] = models.get(event["model"], Usage()) + used
             if turns:
-                turns[-1] = turns[-1].but(usage=turns[-1].usage + used)
+                turns[-1] = turns[-1].replace(usage=turns[-1].usage + used)
     return Spending(sum(models.values(), Usage()), models, tuple(turns))
 
 

@@ -209,7 +209,7 @@ class Repl(Dialogs):
             self.say(f"  @{one_line(name)} is not a file that can be attached; it is sent as plain text")
         media = attach_images(named, context.workspace, self.agent.model.name, context.takes, "")
         try:
-            self.run_interruptible(lambda: conversation.say(text, self.show_event, media))
+            self.run_interruptible(lambda: conversation.send(text, self.show_event, media))
         except ToolError as error:
             self.say(str(error))
         else:
@@ -349,7 +349,7 @@ class Repl(Dialogs):
         Raises UsageError and then changes nothing.
         """
         fresh = {"continue_": False, "resume": None, "session_id": None, "fork_session": False, "image": ()}
-        agent = self._build(self.options.but(**fresh | changes))
+        agent = self._build(self.options.replace(**fresh | changes))
         self.agent.close(why)
         self.agent = agent
         self._count_from_restored()

@@ -49,7 +49,7 @@ def test_work_is_undone_whatever_became_of_the_repository(repository: Path, kind
 
 def test_named_files_survive_the_repository_where_the_folder_is_not_looked_at(repository: Path) -> None:
     session = Session(repository)
-    session.where = session.where.but(home=str(repository))
+    session.where = session.where.replace(home=str(repository))
     session.recorder = Recorder(session.where, str, lambda: "m")
     session.run("rm -rf .git a.txt b.txt")
     assert session.said == [] and session.undo()[0] == []

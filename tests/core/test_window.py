@@ -47,7 +47,7 @@ def test_cuts_and_heads_add_up() -> None:
     window.apply(compacted(9, head=False, cuts={"c3": "[cut]"}), len(history))
     assert [m.text for m in window.view(history)][-1] == "[cut]"
     window.apply(compacted(4), len(history))
-    assert window.view(history) == [HEAD, *history[5:8], history[8].but(text="[cut]")]
+    assert window.view(history) == [HEAD, *history[5:8], history[8].replace(text="[cut]")]
     window.apply(compacted(2, cuts={"c3": "[shorter]"}), len(history))
     assert [m.text for m in window.view(history)] == ["<compacted>", "", "[shorter]"]
 

@@ -41,7 +41,7 @@ def held(world: World) -> World:
         reports.append(error)
         return "/crashes/1.txt"
 
-    world.deps = world.deps.but(report=report)
+    world.deps = world.deps.replace(report=report)
     result = world.turn()
     assert isinstance(result, Complete) and result.text == "Done."
     called = [c.id for m in world.history if isinstance(m, AssistantMessage) for c in m.calls]
@@ -97,7 +97,7 @@ def test_in_the_gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_in_whoever_is_asked(tmp_path: Path) -> None:
     world = story(tmp_path, RUN, [call("Bash", command="ls")])
-    world.deps = world.deps.but(approver=raising)
+    world.deps = world.deps.replace(approver=raising)
     assert "could not be asked about" in held(world).results[0].text
     assert not (tmp_path / "made").exists()
 

@@ -23,7 +23,7 @@ def test_what_begins_beside_a_turn_that_is_stopping_does_not_set_it_going_again(
             talk.interrupt()
             tokens.append(talk.side_cancel_token())
 
-    result = talk.say("go", ask)
+    result = talk.send("go", ask)
     assert result.end.diagnostics.terminal_reason == "interrupted"
     assert not tokens[0].cancelled
     # Between turns the interrupt is that of what runs beside them.

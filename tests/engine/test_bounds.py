@@ -132,7 +132,7 @@ def test_the_time_a_user_takes_does_not_count(root: Path) -> None:
         return Approve()
 
     world = World(root, [{"calls": [call("Bash", command="touch made")]}, {"text": "Ok."}], clock=lambda: now[0])
-    world.deps = world.deps.but(approver=slowly)
+    world.deps = world.deps.replace(approver=slowly)
     assert isinstance(world.turn(limits=Limits(seconds=50.0)), Complete)
     assert (root / "made").exists()
 
@@ -266,7 +266,7 @@ def test_what_changes_between_the_question_and_the_answer_is_asked_again(root: P
             (root / "a.txt").write_text("hello, changed meanwhile\n")
         return Approve()
 
-    world.deps = world.deps.but(approver=slow)
+    world.deps = world.deps.replace(approver=slow)
     assert isinstance(world.turn(), Complete)
     assert (root / "a.txt").read_text() == "hello, changed meanwhile\n"
     assert world.results[1].is_error

@@ -43,7 +43,7 @@ def world_with(root: Path, model: Narrow, files: int = 9, **deps: Any) -> World:
     for number in range(files):
         (root / f"f{number}.txt").write_text(f"file {number} has this line\n" * 110)
     world = World(root, [], **deps)
-    world.deps = world.deps.but(transport=model)
+    world.deps = world.deps.replace(transport=model)
     return world
 
 
@@ -127,7 +127,7 @@ def test_without_a_summary_of_a_model_the_program_writes_one(tmp_path: Path, sum
 
 def test_the_small_model_writes_the_summary_and_the_turn_pays(tmp_path: Path) -> None:
     tiny = Scripted([], small=[{"text": SUMMARY, "usage": {"input": 900, "output": 90}}] * 9)
-    opened = ModelHandle("tiny", "tiny", tiny, lambda usage: usage.but(cost=0.25), window=4_000)
+    opened = ModelHandle("tiny", "tiny", tiny, lambda usage: usage.replace(cost=0.25), window=4_000)
     model = Narrow(reading(*(f"f{n}.txt" for n in range(9))), SIZE)
     world = world_with(tmp_path, model, small=lambda: opened)
     result = world.turn("Read all nine.", context_window=SIZE)
@@ -271,7 +271,7 @@ def test_hooks_are_asked_before_and_may_say_what_to_mind(tmp_path: Path) -> None
 
     model = Narrow(reading(*(f"f{n}.txt" for n in range(9))), SIZE)
     world = world_with(tmp_path, model)
-    world.deps = world.deps.but(hooks=HookRegistry(functions=[PythonHook("PreCompact", hook)]))
+    world.deps = world.deps.replace(hooks=HookRegistry(functions=[PythonHook("PreCompact", hook)]))
     assert isinstance(world.turn("Read all nine.", context_window=SIZE), Complete)
     assert {d["trigger"] for d in asked} == {"auto"}
     assert len(asked) == len(model.asides) == len(world.of(Compacted))
@@ -284,7 +284,7 @@ def test_a_hook_may_keep_a_conversation_from_being_compacted(tmp_path: Path) -> 
     hooks = HookRegistry(
         functions=[PythonHook("PreCompact", lambda data: {"decision": "block", "reason": "not while I watch"})]
     )
-    world.deps = world.deps.but(hooks=hooks)
+    world.deps = world.deps.replace(hooks=hooks)
     result = world.turn("Read all nine.", context_window=SIZE)
     assert not world.of(Compacted)
     assert isinstance(result, Complete)
@@ -340,7 +340,7 @@ def test_the_hooks_of_the_start_run_again_behind_a_compaction(tmp_path: Path) ->
         seen.append(data["source"])
         return {"hookSpecificOutput": {"additionalContext": f"Start number {len(seen)}."}}
 
-    world.deps = world.deps.but(hooks=HookRegistry(functions=[PythonHook("SessionStart", hook, matcher="compact")]))
+    world.deps = world.deps.replace(hooks=HookRegistry(functions=[PythonHook("SessionStart", hook, matcher="compact")]))
     assert isinstance(world.turn("Read all nine.", context_window=SIZE, plan_nudges=0), Complete)
     summed_up = [event for event in world.of(Compacted) if event.head]
     assert summed_up and seen == ["compact"] * len(summed_up)

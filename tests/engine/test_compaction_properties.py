@@ -159,7 +159,7 @@ def test_whatever_is_compacted_the_conversation_goes_on(
         for number, (made, what) in enumerate(story):
             script[:] = made
             said = f"Do thing {number}. {KEPT if not number else ''}"
-            result = life.conversation.say(KEPT if not number else said, life.events.append)
+            result = life.conversation.send(KEPT if not number else said, life.events.append)
             # Nothing here is too large by itself, so no turn is lost.
             assert type(result).__name__ == "Complete", (result, model.refused)
             assert whole(model.requests[-1]).count(said.strip()[:10]) or not number

@@ -239,7 +239,7 @@ def test_a_question_about_a_protected_file_is_the_persons_alone(tmp_path: Path) 
     assert len(theirs.asked) == 1
     nobody = Hooked(tmp_path, BASH, answers=[Reject("no")])
     nobody.hook("PermissionRequest", behavior(behavior="allow"))
-    nobody.deps = nobody.deps.but(hooks=HookRegistry(functions=nobody._functions, asked=False))
+    nobody.deps = nobody.deps.replace(hooks=HookRegistry(functions=nobody._functions, asked=False))
     nobody.turn()
     assert len(nobody.asked) == 1
 
@@ -254,10 +254,10 @@ def test_the_person_is_called_when_a_question_waits(tmp_path: Path) -> None:
 def test_nobody_is_notified_of_what_is_decided_without_them(tmp_path: Path) -> None:
     ask = call("AskUserQuestion", questions=[{"question": "Which?"}])
     alone = Hooked(tmp_path, [{"calls": [ask]}, *BASH], answers=[Reject("nobody is there", by="default")])
-    alone.deps = alone.deps.but(asker=lambda asked: QuestionReply("answer", "Decide for yourself.", by="default"))
+    alone.deps = alone.deps.replace(asker=lambda asked: QuestionReply("answer", "Decide for yourself.", by="default"))
     alone.hook("Notification").turn()
     recorded = Hooked(tmp_path, BASH, answers=[Approve()], attended=True).hook("Notification")
-    recorded.deps = recorded.deps.but(recorded=lambda asked: True)
+    recorded.deps = recorded.deps.replace(recorded=lambda asked: True)
     recorded.turn()
     hooked = Hooked(tmp_path, BASH, attended=True).hook("Notification")
     hooked.hook("PermissionRequest", behavior(behavior="deny")).turn()
@@ -299,7 +299,7 @@ def test_a_stop_hook_that_is_content_lets_the_turn_end(tmp_path: Path) -> None:
 def test_sub_agents_have_a_stop_of_their_own_and_their_calls_are_hooked(tmp_path: Path) -> None:
     nested = [{"calls": [call("Bash", command="touch made")]}, {"text": "half"}, {"text": "whole"}]
     world = Hooked(tmp_path, [{"calls": [task()]}, {"text": "ok"}], allow=("Bash", "Task"))
-    world.deps = world.deps.but(transport=Split(world, nested))
+    world.deps = world.deps.replace(transport=Split(world, nested))
     world.hook("SubagentStop", {"decision": "block", "reason": "go on"}, None, matcher="general")
     world.hook("Stop").hook("PreToolUse", DENY, matcher="Bash").turn()
     events = [(g["hook_event_name"], g.get("agent_type")) for g in world.given]

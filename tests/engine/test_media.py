@@ -58,7 +58,7 @@ def test_a_result_shows_what_the_model_takes_and_names_the_rest(root: Path) -> N
 
 def test_another_model_gets_a_note_in_the_place_of_each(root: Path) -> None:
     world = World(root, [{"text": "Seen."}, {"text": "Not seen."}], tools=(Look(),))
-    world.history.append(UserMessage("", (IMAGE, IMAGE.but(name=""))))
+    world.history.append(UserMessage("", (IMAGE, IMAGE.replace(name=""))))
     world.turn("What is it?", takes=IMAGES)
     first = sent(world.model)[0]
     assert isinstance(first, UserMessage) and len(first.media) == 2

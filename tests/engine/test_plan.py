@@ -206,7 +206,7 @@ def test_always_reviews_the_first_plan_before_any_effect(root: Path) -> None:
     assert paused.end.diagnostics.terminal_reason == "await_user_input"
     assert [e.tool for e in world.of(ToolStarted)] == ["Read"]
     assert not (root / "b.txt").exists()
-    world.deps = world.deps.but(asker=answers(QuestionReply("approve")))
+    world.deps = world.deps.replace(asker=answers(QuestionReply("approve")))
     result = world.turn(None, plan_review="always")
     assert isinstance(result, Complete)
     assert (root / "b.txt").exists()
@@ -223,7 +223,7 @@ def test_a_question_of_the_model_waits_for_its_answer(root: Path) -> None:
     paused = world.turn()
     assert isinstance(paused, Suspended)
     assert paused.pending == ("call-1-2",)
-    world.deps = world.deps.but(asker=answers(QuestionReply("answer", "B, please")))
+    world.deps = world.deps.replace(asker=answers(QuestionReply("answer", "B, please")))
     assert isinstance(world.turn(None), Complete)
     assert len(world.of(ToolStarted)) == 1
 
@@ -262,5 +262,5 @@ def test_the_person_changes_the_plan_while_it_runs(root: Path) -> None:
             return ["<plan_change>the user changed the plan</plan_change>"]
         return []
 
-    world.deps = world.deps.but(inbox=take)
+    world.deps = world.deps.replace(inbox=take)
     assert isinstance(world.turn(), Complete)

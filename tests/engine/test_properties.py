@@ -164,7 +164,7 @@ class Process:
         try:
             if waiting is not None:
                 return waiting.spent, self.conversation.resume(_ignore, waiting.spent)
-            return None, self.conversation.say(text, _ignore)
+            return None, self.conversation.send(text, _ignore)
         except Crash:
             return None, None
         finally:

@@ -39,13 +39,13 @@ def test_a_prompt_is_blocked_or_added_to(tmp_path: Path) -> None:
 
     world = Hooked(tmp_path, [{"text": "a"}, {"text": "b"}]).function("UserPromptSubmit", guard)
     talk, events = conversation(world)
-    blocked = talk.say("my secret", events.append)
+    blocked = talk.send("my secret", events.append)
     assert isinstance(blocked, Failed) and blocked.failure is not None
     assert [(d.tool, d.by, d.reason) for d in blocked.end.denials] == [
         ("UserPromptSubmit", "hook", "was blocked by a hook: no secrets")
     ]
     assert talk.history == []
-    talk.say("hello", events.append)
+    talk.send("hello", events.append)
     assert words(talk) == [
         "hello",
         '<hook_context event="UserPromptSubmit">\nIt is Monday.\n</hook_context>',
@@ -55,7 +55,7 @@ def test_a_prompt_is_blocked_or_added_to(tmp_path: Path) -> None:
 def test_a_message_that_looks_like_one_of_ours_is_looked_at_too(tmp_path: Path) -> None:
     world = Hooked(tmp_path, []).function("UserPromptSubmit", lambda data: {"decision": "block", "reason": "no"})
     talk, events = conversation(world)
-    assert isinstance(talk.say("<plan_change> the secret", events.append), Failed)
+    assert isinstance(talk.send("<plan_change> the secret", events.append), Failed)
     assert talk.history == []
 
 
@@ -66,7 +66,7 @@ def test_what_is_typed_while_a_turn_runs_is_a_prompt_too(tmp_path: Path) -> None
     world = Hooked(tmp_path, [{"text": "a"}]).function("UserPromptSubmit", guard)
     talk, events = conversation(world)
     talk.inbox += ["a secret", "<plan_change>\nthe secret plan\n</plan_change>"]
-    talk.say("hello", events.append)
+    talk.send("hello", events.append)
     assert words(talk) == ["hello", "<plan_change>\nthe secret plan\n</plan_change>"]
     assert any(isinstance(e, Warned) and "no secrets" in e.text for e in events)
 
@@ -77,8 +77,8 @@ def test_a_session_starts_once_and_ends_if_it_began(tmp_path: Path) -> None:
     talk, events = conversation(world)
     talk.end("other")
     assert world.given == []
-    talk.say("one", events.append)
-    talk.say("two", events.append)
+    talk.send("one", events.append)
+    talk.send("two", events.append)
     talk.end("clear")
     told = [(g["hook_event_name"], g.get("source"), g.get("reason")) for g in world.given]
     assert told == [("SessionStart", "startup", None), ("SessionEnd", None, "clear")]
@@ -93,8 +93,8 @@ def test_what_a_session_start_says_outlives_a_message_that_is_not_sent(tmp_path:
     prompt = ExpandedPrompt("x", ("See ", "ls", "."), (), TurnOverrides())
     talk.expanders.append(lambda text: prompt if text == "/x" else text)
     with pytest.raises(ToolError, match="Bash is not offered"):
-        talk.say("/x", events.append)
-    talk.say("one", events.append)
+        talk.send("/x", events.append)
+    talk.send("one", events.append)
     assert words(talk) == ['<hook_context event="SessionStart">\nHello.\n</hook_context>', "one"]
 
 

@@ -140,7 +140,7 @@ def test_an_interruption_answers_every_call_once(tmp_path: Path) -> None:
 
 def test_a_question_of_a_tool_goes_to_the_small_model_and_is_paid_for(tmp_path: Path) -> None:
     small = Scripted([], small=[{"text": "A stone.", "expect": "What is it?", "usage": {"input": 7, "output": 3}}])
-    dear = ModelHandle("tiny", "tiny", small, lambda usage: usage.but(cost=0.25))
+    dear = ModelHandle("tiny", "tiny", small, lambda usage: usage.replace(cost=0.25))
     for names in (("curious",), ("curious", "b")):
         small.small = small.small or [{"text": "A stone.", "usage": {"input": 7, "output": 3}}]
         world = World(tmp_path, meeting(*names), tools=(*BUILTIN, Meet(len(names))), small=lambda: dear)

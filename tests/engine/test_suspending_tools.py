@@ -88,7 +88,7 @@ def test_it_waits_without_having_to_run_again(tmp_path: Path) -> None:
     assert result.end.diagnostics.terminal_reason == "await_user_input"
     assert asked[0].ran is not None and asked[0].ran.text == "Primed."
     (tmp_path / "wall").write_text("changed meanwhile\n")
-    there.deps = there.deps.but(asker=lambda a: QuestionReply("answer", "red"))
+    there.deps = there.deps.replace(asker=lambda a: QuestionReply("answer", "red"))
     assert isinstance(there.turn(None), Complete)
     assert results(there) == ["Primed.\n\nThe user answered: red", "There is no plan yet."]
     assert (tmp_path / "wall").read_text() == "changed meanwhile\n"
@@ -166,7 +166,7 @@ def test_a_sub_agents_tool_waits_too_and_puts_no_plan_to_the_user(tmp_path: Path
     more = {"mode": "bypassPermissions", "tools": (*BUILTIN, Paint(WHICH)), "asker": lambda asked: Defer()}
     there, _ = story(tmp_path, parent, [{"calls": [call("Paint")]}, {"text": "Painted."}], **more)
     assert isinstance(there.turn("go"), Suspended)
-    there.deps = there.deps.but(asker=lambda asked: QuestionReply("answer", "red"))
+    there.deps = there.deps.replace(asker=lambda asked: QuestionReply("answer", "red"))
     assert isinstance(there.turn(None), Complete)
     assert (tmp_path / "wall").read_text() == "primer\n"
     more |= {"tools": (*BUILTIN, Paint(PLAN)), "asker": lambda asked: pytest.fail("asked")}
@@ -181,7 +181,7 @@ def test_an_approved_call_that_waits_is_not_asked_about_again(tmp_path: Path) ->
         tools=(*BUILTIN, Paint(WHICH)), asker=lambda asked: Defer(),
     )  # fmt: skip
     assert isinstance(there.turn("paint"), Suspended)
-    there.deps = there.deps.but(asker=lambda asked: QuestionReply("answer", "red"))
+    there.deps = there.deps.replace(asker=lambda asked: QuestionReply("answer", "red"))
     assert isinstance(there.turn(None), Complete)
     assert len(there.asked) == 1
 

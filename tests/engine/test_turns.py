@@ -180,7 +180,7 @@ def test_a_model_that_calls_in_its_last_word_is_answered(root: Path) -> None:
 
 
 def test_the_cost_bound_ends_with_our_own_account(root: Path) -> None:
-    world = World(root, [{"calls": [READ], "usage": {"input": 1, "output": 1}}], price=lambda u: u.but(cost=2.0))
+    world = World(root, [{"calls": [READ], "usage": {"input": 1, "output": 1}}], price=lambda u: u.replace(cost=2.0))
     result = world.turn(limits=Limits(cost=1.0))
     assert isinstance(result, LimitReached)
     assert result.cap == "cost"
@@ -196,7 +196,7 @@ def test_waiting_for_a_person_is_not_working_time(root: Path) -> None:
         return Approve()
 
     world = World(root, [{"calls": [call("Bash", command="true")]}, {"text": "Done."}], clock=lambda: now[0])
-    world.deps = world.deps.but(approver=slow_person)
+    world.deps = world.deps.replace(approver=slow_person)
     result = world.turn(limits=Limits(seconds=10))
     assert isinstance(result, Complete)
     assert result.end.diagnostics.duration_ms == 0
@@ -310,7 +310,7 @@ class Breaking:
 
 def test_what_an_answer_that_broke_off_used_is_in_every_account(root: Path) -> None:
     world = World(root, [])
-    world.deps = world.deps.but(transport=Breaking())
+    world.deps = world.deps.replace(transport=Breaking())
     result = world.turn()
     assert isinstance(result, Failed)
     assert [e.usage for e in world.of(UsageAdded)] == [result.end.usage] == [Usage(1_000, 7)]

@@ -83,7 +83,7 @@ def test_a_message_typed_while_a_turn_runs_counts_as_well(work: Path, slug: Path
     talk = Conversation(world.deps, TurnOptions(model="scripted", label="scripted", system=""), records.append)
     talk.expanders.append(lambda text: with_files(text, world.deps.context))
     talk.inbox.append("and @slug.py")
-    talk.say("hello", lambda event: None)
+    talk.send("hello", lambda event: None)
     known = {str(slug): fingerprint(slug.read_bytes())}
     assert world.deps.context.seen == known and FilesSeen(known) in records
 

@@ -53,7 +53,7 @@ def test_what_an_answer_means(text: str, verdict: tuple[int | None, str]) -> Non
 def test_it_sends_the_model_on_until_the_condition_is_met_and_the_turn_pays(tmp_path: Path) -> None:
     world = World(tmp_path, [{"text": "Done."}, {"text": "Tested.", "expect": "The tests were not run."}])
     judge = Scripted([], small=[{"text": NO, "expect": "Did they test it?"}, {"text": '{"ok": true}'}])
-    world.deps = world.deps.but(hooks=table(tmp_path, judge, "Stop"))
+    world.deps = world.deps.replace(hooks=table(tmp_path, judge, "Stop"))
     result = world.turn()
     assert result.end.cost == 1.0
     assert [e.usage for e in world.of(UsageAdded) if e.aside] == [COSTS, COSTS]
@@ -74,7 +74,7 @@ def test_the_input_stands_where_the_condition_says(tmp_path: Path) -> None:
 @pytest.mark.parametrize("reply", [{"error": {"kind": "overloaded", "message": "Busy."}}, {"text": "Well."}])
 def test_a_failure_refuses_only_where_it_is_strict(tmp_path: Path, reply: dict[str, Any], strict: bool) -> None:
     world = World(tmp_path, [{"calls": [call("Bash", command="touch made")]}, {"text": "ok"}], allow=("Bash",))
-    world.deps = world.deps.but(hooks=table(tmp_path, Scripted([], small=[reply]), "PreToolUse", strict=strict))
+    world.deps = world.deps.replace(hooks=table(tmp_path, Scripted([], small=[reply]), "PreToolUse", strict=strict))
     world.turn()
     assert (tmp_path / "made").exists() is not strict
     [result] = [m for m in world.history if isinstance(m, ToolMessage)]

@@ -85,7 +85,7 @@ def test_headers_are_sent_and_a_refusal_is_a_sentence(tmp_path: Path) -> None:
         with company(tmp_path, web=declared, dead=McpServer(url="http://127.0.0.1:9/mcp")) as servers:
             assert {n: s.status for n, s in servers.all.items()} == {"web": "login", "dead": "failed"}
             assert all("\n" not in s.reason and s.reason for s in servers.all.values())
-        with company(tmp_path, web=declared.but(headers={"Authorization": "mine"})) as servers:
+        with company(tmp_path, web=declared.replace(headers={"Authorization": "mine"})) as servers:
             assert "does not accept the Authorization header" in servers.all["web"].reason
         http.shutdown()
     assert seen[0] == "for me"

@@ -66,7 +66,7 @@ def test_from_a_refusal_to_a_login_a_renewal_and_a_logout(tmp_path: Path, web: L
     renewed = logins.of(declared)
     assert renewed is not None
     assert renewed.tokens["access_token"] != login.tokens["access_token"]
-    logins.keep(declared, renewed.but(expires=1.0))
+    logins.keep(declared, renewed.replace(expires=1.0))
     web.shown.clear()
     with company(tmp_path, web=declared) as servers:
         server = servers.all["web"]
@@ -97,7 +97,7 @@ def test_many_requests_at_once_renew_a_login_once(tmp_path: Path, web: Locked) -
 
 def test_a_login_whose_renewal_is_refused_is_named(tmp_path: Path, web: Locked) -> None:
     declared = McpServer(url=web.url)
-    Logins(tmp_path / "logins").keep(declared, logged_in(declared).but(expires=1.0))
+    Logins(tmp_path / "logins").keep(declared, logged_in(declared).replace(expires=1.0))
     web.office.access.clear()
     web.office.refresh.clear()
     with company(tmp_path, web=declared) as servers:
@@ -107,7 +107,7 @@ def test_a_login_whose_renewal_is_refused_is_named(tmp_path: Path, web: Locked) 
 def test_who_logs_out_while_a_login_is_renewed_stays_logged_out(tmp_path: Path, web: Locked) -> None:
     declared = McpServer(url=web.url)
     logins = Logins(tmp_path / "logins")
-    logins.keep(declared, logged_in(declared).but(expires=1.0))
+    logins.keep(declared, logged_in(declared).replace(expires=1.0))
 
     def log_out(said: dict[str, Any]) -> dict[str, Any]:
         logins.forget(declared)
@@ -123,25 +123,25 @@ def test_tokens_that_cannot_be_taken_back_are_said_to_be(web: Locked) -> None:
     login = logged_in(McpServer(url=web.url))
     assert login.metadata is not None
     for nowhere in ("http://127.0.0.1:9/revoke", "http://elsewhere.example/revoke", f"{web.issuer}/nowhere"):
-        assert not revoke(login.but(metadata=login.metadata | {"revocation_endpoint": nowhere}))
-    assert revoke(login.but(metadata={k: v for k, v in login.metadata.items() if k != "revocation_endpoint"}))
-    assert revoke(login.but(metadata=None))
+        assert not revoke(login.replace(metadata=login.metadata | {"revocation_endpoint": nowhere}))
+    assert revoke(login.replace(metadata={k: v for k, v in login.metadata.items() if k != "revocation_endpoint"}))
+    assert revoke(login.replace(metadata=None))
 
 
 def test_another_address_or_client_does_not_get_the_token(tmp_path: Path, web: Locked) -> None:
     logins = Logins(tmp_path / "logins")
     declared = McpServer(url=web.url)
     logins.keep(declared, logged_in(declared))
-    assert logins.of(declared.but(url=f"{web.url}/other")) is None
-    assert logins.of(declared.but(oauth={"clientId": "mine"})) is None
-    assert logins.of(declared.but(headers={"authorization": "Bearer x"})) is None
+    assert logins.of(declared.replace(url=f"{web.url}/other")) is None
+    assert logins.of(declared.replace(oauth={"clientId": "mine"})) is None
+    assert logins.of(declared.replace(headers={"authorization": "Bearer x"})) is None
     with locked() as thief:
         with company(tmp_path, web=McpServer(url=thief.url)) as servers:
             assert servers.all["web"].status == "login"
         assert {token for _, token in thief.shown} == {""}
         # Not even where the file of the one is put in the place of the other's.
         (file,) = logins.folder.glob("*.json")
-        for other in (McpServer(url=thief.url), declared.but(oauth={"clientId": "mine"})):
+        for other in (McpServer(url=thief.url), declared.replace(oauth={"clientId": "mine"})):
             file = file.rename(logins._path(other))
             assert logins.of(other) is None
 
@@ -244,7 +244,7 @@ def test_a_client_registers_as_what_is_taken_and_renews_as_that(
     before = web.changes[METADATA]
     web.changes[METADATA] = lambda said: before(said) | {"token_endpoint_auth_methods_supported": methods}
     declared = McpServer(url=web.url)
-    Logins(tmp_path / "logins").keep(declared, logged_in(declared).but(expires=1.0))
+    Logins(tmp_path / "logins").keep(declared, logged_in(declared).replace(expires=1.0))
     (client,) = web.office.clients.values()
     assert client.token_endpoint_auth_method == (methods or ["none"])[0]
     with company(tmp_path, web=declared) as servers:

@@ -19,7 +19,7 @@ from tests.support.mcp.running import GOOD, PATIENCE, alive, ask, company, event
 
 
 def test_a_server_of_the_sdk_from_its_start_to_its_end(tmp_path: Path) -> None:
-    with company(tmp_path, good=GOOD.but(env={"WHO_ASKS": "${WHO} and ${NOBODY:-you}"})) as servers:
+    with company(tmp_path, good=GOOD.replace(env={"WHO_ASKS": "${WHO} and ${NOBODY:-you}"})) as servers:
         good = servers.all["good"]
         assert (good.status, good.about, servers.news()) == ("ready", "good 1", [])
         assert text_of(ask(good, "add", {"a": 1, "b": 2})) == "3"

@@ -132,7 +132,7 @@ def test_a_sub_agent_has_the_tools_of_servers_that_its_type_names(
         )
         nested = [*({"calls": [c]} for c in calls), {"text": "done"}]
         made, _ = story(tmp_path, [{"calls": [task("x")]}, {"text": "done"}], nested, tools=tools, allow=("mcp__raw",))
-        made.deps = made.deps.but(agents={"x": read_agent_type(f"---\nname: x\n{head}\n---\nBe.", "x.md")})
+        made.deps = made.deps.replace(agents={"x": read_agent_type(f"---\nname: x\n{head}\n---\nBe.", "x.md")})
         made.turn("go")
         added = [e.event for e in made.of(SubagentEvent) if isinstance(e.event, MessageAdded)]
         texts = [e.message.text for e in added if isinstance(e.message, ToolMessage)]

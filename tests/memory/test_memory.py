@@ -22,7 +22,7 @@ def put(path: Path, text: str | bytes) -> Path:
 def load(root: Path, cwd: str = ".", home: Path | None = None, config: str = "", **more: object) -> Memory:
     real = Path(os.path.realpath(root))
     sources = Sources(Path(os.path.realpath(root / cwd)), real, home=home, own=own_folders(home, config))
-    return load_memory(sources.but(**more))
+    return load_memory(sources.replace(**more))
 
 
 def names(memory: Memory) -> list[str]:

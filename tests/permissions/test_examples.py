@@ -14,7 +14,7 @@ from tests.support.scripts import script
 
 def wrong(kind: RuleList, text: str, root: Path, match: str = "", not_match: str = "") -> list[str]:
     examples = {"match": (match,) if match else (), "not_match": (not_match,) if not_match else ()}
-    rule = read_rule(kind, text, "rules.toml:7", root).but(**examples)
+    rule = read_rule(kind, text, "rules.toml:7", root).replace(**examples)
     return check_examples([rule], root / "src", root / "home")
 
 

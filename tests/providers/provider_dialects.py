@@ -59,7 +59,7 @@ class Dialect(Value):
                 return Reply(raw=b'{"template": "", "capabilities": ["tools", "thinking"]}')
             streamed = "stream" in received.path or received.body.get("stream") is True
             raw, form = self.form(reply, streamed, self.stops)
-            return reply.but(raw=raw, content_type=form)
+            return reply.replace(raw=raw, content_type=form)
 
         return answer
 
@@ -193,9 +193,9 @@ def _frame(kind: str, payload: dict[str, Any], *, exception: bool = False) -> by
 
 
 def claude(reply: Reply, streamed: bool, stops: dict[str, str]) -> tuple[bytes, str]:
-    reply = reply.but(stop=_word(reply, stops))
+    reply = reply.replace(stop=_word(reply, stops))
     if reply.stream_error:
-        reply = reply.but(text=reply.text or "x", error_type="overloaded_error")
+        reply = reply.replace(text=reply.text or "x", error_type="overloaded_error")
     if streamed:
         return b"".join(events(reply, "anthropic", "claude")), SSE
     return whole(reply, "anthropic", "claude"), "application/json"

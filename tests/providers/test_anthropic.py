@@ -20,7 +20,7 @@ MARK = {"type": "ephemeral"}
 
 def asked(wire: Anthropic, *messages: Message, **changes: Any) -> Answer:
     plain = Request(OLD, "Be brief.", messages or (UserMessage("hi"),), TOOLS)
-    return gathered(wire.stream(plain.but(**changes), CancelToken()))
+    return gathered(wire.stream(plain.replace(**changes), CancelToken()))
 
 
 def body_for(*messages: Message, **changes: Any) -> dict[str, Any]:
@@ -100,7 +100,7 @@ def test_ids_of_other_providers_are_made_acceptable_on_both_sides() -> None:
 
 def test_thinking_comes_with_its_signature_and_goes_back_as_it_came() -> None:
     reply = Reply(thinking="Let me see.", signature="sig==", redacted="opaque", text="ok", calls=(Call("Read", {}),))
-    with ModelServer([reply.but(split=2), Reply(text="done")]) as server:
+    with ModelServer([reply.replace(split=2), Reply(text="done")]) as server:
         wire = Anthropic(server.anthropic_url, "key")
         answer = asked(wire, thinking_tokens=2000)
         assert answer.parts[:2] == (Thinking("Let me see.", "sig=="), Thinking(data="opaque"))

@@ -155,7 +155,7 @@ def test_cached_input_is_priced_apart_from_plain_input() -> None:
 
 
 def test_a_part_without_a_price_makes_the_cost_unreliable() -> None:
-    info = PLAIN.but(prices=(Prices(input=1.0, output=10.0),))
+    info = PLAIN.replace(prices=(Prices(input=1.0, output=10.0),))
     assert price(info, Usage(input=100)).reliable
     cached = price(info, Usage(input=100, cache_read=60))
     assert not cached.reliable and cached.cost == pytest.approx(100.0)
@@ -163,7 +163,7 @@ def test_a_part_without_a_price_makes_the_cost_unreliable() -> None:
 
 def test_unknown_models_cost_nothing_unreliably() -> None:
     assert price(None, Usage(input=5)) == Usage(input=5, reliable=False)
-    assert price(PLAIN.but(prices=()), Usage(input=5)) == Usage(input=5, reliable=False)
+    assert price(PLAIN.replace(prices=()), Usage(input=5)) == Usage(input=5, reliable=False)
 
 
 def test_a_long_request_is_priced_as_a_whole_at_the_upper_tier() -> None:
@@ -184,5 +184,5 @@ def test_local_models_are_free_and_a_reported_cost_stands() -> None:
 
 def test_reasoning_is_priced_as_output_unless_it_has_its_own_price() -> None:
     assert price(PLAIN, Usage(output=10, reasoning=4)).cost == pytest.approx(100.0)
-    own = PLAIN.but(prices=(PLAIN.prices[0].but(reasoning=1.0),))
+    own = PLAIN.replace(prices=(PLAIN.prices[0].replace(reasoning=1.0),))
     assert price(own, Usage(output=10, reasoning=4)).cost == pytest.approx(64.0)

@@ -27,7 +27,7 @@ def seeing() -> Iterator[Message]:
     """A conversation that shows things: the user's image, and two calls of one round with an image and a PDF."""
     yield UserMessage("What is this?", (PIXEL,))
     yield AssistantMessage((ToolCall("c1", "Read", {"path": "two.png"}), ToolCall("c2", "Read", {"path": "paper.pdf"})))
-    yield ToolMessage("c1", "Read", "Image two.png", media=(PIXEL.but(data="dHdv", name="two.png"),))
+    yield ToolMessage("c1", "Read", "Image two.png", media=(PIXEL.replace(data="dHdv", name="two.png"),))
     yield ToolMessage("c2", "Read", "", media=(PAPER,))
     yield AssistantMessage((ToolCall("c3", "Read", {"path": "a"}),))
     yield ToolMessage("c3", "Read", "words")

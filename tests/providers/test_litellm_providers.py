@@ -171,7 +171,7 @@ def test_usage_counts_the_cache_and_the_reasoning(dialect: Dialect, stream: bool
     if dialect.name == "ollama_chat":
         told = Usage(input=1000, output=50)  # it counts neither
     elif dialect.name == "bedrock":
-        told = told.but(reasoning=0)  # it does not count it apart
+        told = told.replace(reasoning=0)  # it does not count it apart
     assert answer.usage == told
 
 
@@ -262,7 +262,7 @@ def test_a_word_that_means_failure_is_one(name: str, word: str, kind: str, strea
 
 @pytest.mark.parametrize("name", [d.name for d in DIALECTS if d.stops is CHAT_STOPS])
 def test_a_whole_answer_with_an_empty_word_for_its_end_has_ended(name: str) -> None:
-    dialect = BY_NAME[name].but(stops={"end_turn": "", "tool_use": ""})
+    dialect = BY_NAME[name].replace(stops={"end_turn": "", "tool_use": ""})
     assert ask(dialect, Reply(text="x"), stream=False).reason == "end_turn"
     assert ask(dialect, Reply(calls=TWO), stream=False).reason == "tool_use"
 

@@ -35,7 +35,7 @@ def answer_to(reply: Reply, *, provider: str = "openai", **changes: Any) -> Answ
 
 
 def asked(wire: OpenAIChat, **changes: Any) -> Answer:
-    return gathered(wire.stream(Request("m", "", (UserMessage("hi"),), TOOLS).but(**changes), CancelToken()))
+    return gathered(wire.stream(Request("m", "", (UserMessage("hi"),), TOOLS).replace(**changes), CancelToken()))
 
 
 def refusing(word: str, **reply: Any) -> Any:
@@ -183,7 +183,7 @@ def test_done_without_a_reason_is_an_end() -> None:
 def test_a_connection_that_breaks_after_the_reason_does_no_harm() -> None:
     reply = Reply(text="abc", hang_up="middle")
     reason = stream_of(delta(content="x"), delta("stop"), delta(), delta()).raw
-    assert answer_to(reply.but(raw=reason, content_type="text/event-stream", cut=len(reason or b"") // 2 + 60)).text
+    assert answer_to(reply.replace(raw=reason, content_type="text/event-stream", cut=len(reason or b"") // 2 + 60)).text
 
 
 def test_a_whole_answer_to_a_request_for_a_stream() -> None:

@@ -30,7 +30,7 @@ PATCH = ToolSpec(
 
 
 def asked(wire: OpenAIResponses, *messages: Message, model: str = "gpt-5.6", **changes: Any) -> Answer:
-    request = Request(model, "Be brief.", messages or (UserMessage("hi"),), TOOLS).but(**changes)
+    request = Request(model, "Be brief.", messages or (UserMessage("hi"),), TOOLS).replace(**changes)
     return gathered(wire.stream(request, CancelToken()))
 
 
@@ -299,7 +299,7 @@ def test_only_models_that_know_such_tools_are_offered_them(model: str, provider:
 
 
 def test_without_a_grammar_the_text_is_free() -> None:
-    body = body_of(tools=(PATCH.but(freeform=Freeform("patch")),))
+    body = body_of(tools=(PATCH.replace(freeform=Freeform("patch")),))
     assert body["tools"][0]["format"] == {"type": "text"}
 
 

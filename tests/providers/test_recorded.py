@@ -45,7 +45,7 @@ def test_there_are_recordings() -> None:
 def test_responses(path: Path, cut: int) -> None:
     expected, reply = recording(path)
     draft, failed = AnswerDraft(), None
-    with ModelServer([reply.but(cut=cut)]) as server:
+    with ModelServer([reply.replace(cut=cut)]) as server:
         wire = OpenAIResponses(server.openai_url, None)
         request = Request("gpt-5.6", "", (UserMessage("hi"),), (PATCH,), stream=path.suffix == ".sse")
         try:

@@ -120,7 +120,7 @@ def session(text: str) -> Document:
         SubagentEvent(text, "c2", ToolRequested("n1", "Read", {"file_path": text}, text)),
         Warned(text),
         answered(text),
-        ended(result="Failed", reason="failed").but(text=text),
+        ended(result="Failed", reason="failed").replace(text=text),
     ]
     header = Header(session_id(1), text, text, text, text, (), "0", text, text)
     return build_document(log_bytes(header, [*events, SessionNamed(text)]), session_id(1))

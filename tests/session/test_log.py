@@ -27,7 +27,7 @@ def test_images_are_read_back(tmp_path: Path) -> None:
     shown = [
         UserMessage("See.", (image,)),
         AssistantMessage((ToolCall("c1", "Read", {}),)),
-        ToolMessage("c1", "Read", "Image", media=(image, image.but(name=""))),
+        ToolMessage("c1", "Read", "Image", media=(image, image.replace(name=""))),
     ]
     log = SessionLog(tmp_path / "s-1.jsonl", quiet)
     log.create(HEADER)

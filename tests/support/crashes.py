@@ -149,7 +149,7 @@ def process(path: Path, marks: Path, replies: list[dict[str, Any]], dice: random
     if restored is not None and restored.waiting is not None:
         conversation.resume(lambda event: None, restored.waiting.spent)
     else:
-        conversation.say("go on", lambda event: None)
+        conversation.send("go on", lambda event: None)
     log.close()
 
 

@@ -32,5 +32,5 @@ class Hooked(World):
 
     def function(self, event: HookEvent, run: Callable[[dict[str, Any]], Said], **more: Any) -> Hooked:
         self._functions.append(PythonHook(event, run, **more))
-        self.deps = self.deps.but(hooks=HookRegistry(functions=self._functions))
+        self.deps = self.deps.replace(hooks=HookRegistry(functions=self._functions))
         return self

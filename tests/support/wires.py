@@ -154,7 +154,7 @@ def ask(wire: Wire, server: ModelServer, **changes: Any) -> Answer:
 
 def request(wire: Wire, *messages: Message, **changes: Any) -> Request:
     """A small request; `changes` are its fields."""
-    return Request(wire.model, "Be brief.", messages or (UserMessage("hi"),), TOOLS).but(**changes)
+    return Request(wire.model, "Be brief.", messages or (UserMessage("hi"),), TOOLS).replace(**changes)
 
 
 every_wire = pytest.mark.parametrize(

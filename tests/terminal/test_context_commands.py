@@ -145,5 +145,5 @@ def test_the_bar_shows_every_part_and_never_more_than_it_is_wide() -> None:
     parts = (("system prompt", 10), ("tools", 3_000), ("memory", 1), ("files read", 40_000), ("conversation", 9_000))
     found = ContextUsage(parts, 52_011, 100_000, 92_000, 0)
     assert bar(found) == "S" + "TT" + "M" + "F" * 20 + "CCCC" + "." * 18 + "|" + "..."
-    assert all(len(bar(found.but(size=size))) == WIDTH for size in (1, 20_000, 52_011, 10_000_000))
+    assert all(len(bar(found.replace(size=size))) == WIDTH for size in (1, 20_000, 52_011, 10_000_000))
     assert "48 %" in context_lines(found)[-2]

@@ -54,7 +54,7 @@ class Lines:
         return self._file.getvalue()
 
     def approve(self, always: str = "Bash(touch a)") -> Answer:
-        return ask_approval(REQUEST.but(always=always, keeps=bool(always)), self.dialogs.put, CHANGE)
+        return ask_approval(REQUEST.replace(always=always, keeps=bool(always)), self.dialogs.put, CHANGE)
 
     def reply(self, asked: QuestionAsked) -> QuestionReply | Defer:
         return ask_question(asked, self.dialogs.put)

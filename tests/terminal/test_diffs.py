@@ -41,7 +41,7 @@ def test_what_was_approved_is_not_shown_again_but_what_came_of_it_is() -> None:
     assert shown(ONE, ONE) == shown(TWO, TWO) == ""
     formatted = Diff("a.py", "@@ -1 +1 @@\n-a\n+B", 1, 1)
     assert "+B" in shown(ONE, formatted)
-    assert "+B" in shown(TWO, TWO.but(files=(formatted, TWO.files[1])))
+    assert "+B" in shown(TWO, TWO.replace(files=(formatted, TWO.files[1])))
 
 
 def styles_of(line: Text, word: str) -> set[str]:

@@ -88,7 +88,7 @@ def test_a_line_of_any_text(text: str) -> None:
 def displays(text: str) -> list[Display]:
     diff = Diff(text, f"@@ -1,2 +1,2 @@\n-{text}\n+{text}x\n {text}", 1, 1)
     return [
-        diff, diff.but(path=f"{text}.py", patch=text), Diffs((diff, diff)), Listing(text, (text,), 3),
+        diff, diff.replace(path=f"{text}.py", patch=text), Diffs((diff, diff)), Listing(text, (text,), 3),
         FileView(text, 1, 2, 3), CommandOutput(text, text, 1, 0.5, text), Note(text), Note(text * 30),
         TodoView((TodoItem(text), TodoItem("x", "in_progress", text))),
     ]  # fmt: skip

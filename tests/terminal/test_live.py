@@ -186,7 +186,7 @@ def test_a_failure_of_the_work_ends_the_application_and_is_raised() -> None:
 @pytest.mark.parametrize(("columns", "rows"), [(20, 6), (20, 24), (300, 60), (45, 12)])
 def test_the_live_part_fits_every_window(columns: int, rows: int) -> None:
     def story(stage: Stage) -> None:
-        asking(stage, approval_dialog(REQUEST, Changeable("Bash", {})).but(title=Verbatim("body")))
+        asking(stage, approval_dialog(REQUEST, Changeable("Bash", {})).replace(title=Verbatim("body")))
         stage.live.bridge.emit(TextDelta("wide 宽字符 " * 200))
         stage.press("a draft of many words " * 20)
         stage.settle()

@@ -138,7 +138,7 @@ def test_notes_are_wrapped_by_words() -> None:
 
 
 def test_a_call_that_the_person_changed_keeps_its_words() -> None:
-    again = REQUEST.but(summary="Run: touch b")
+    again = REQUEST.replace(summary="Run: touch b")
     assert isinstance(again, ApprovalRequested)
     events = [
         REQUEST,

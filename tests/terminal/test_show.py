@@ -125,9 +125,9 @@ def test_the_plan_is_a_checklist(mode: Mode, done: str, now: str) -> None:
 def test_a_hook_is_told_where_its_answer_is_not_told_otherwise() -> None:
     started = HookStarted("h", "Stop", "Stop", "./check")
     ran = HookFinished("Stop", "./check", 0, 1200, "h", "Stop")
-    refused = ran.but(event="PreToolUse", name="PreToolUse:Bash", outcome="blocked", note="no")
-    more = ran.but(outcome="blocked", exit_code=2, note="write tests\x1b[31m")
-    failed = ran.but(outcome="error", exit_code=1, note="exited with 1: oh")
+    refused = ran.replace(event="PreToolUse", name="PreToolUse:Bash", outcome="blocked", note="no")
+    more = ran.replace(outcome="blocked", exit_code=2, note="write tests\x1b[31m")
+    failed = ran.replace(outcome="error", exit_code=1, note="exited with 1: oh")
     assert Screen().see(started, ran, refused) == []
     assert Screen().see(more, failed) == [
         "  hook Stop `./check`: refused, 1.2 s: write tests\\x1b[31m",

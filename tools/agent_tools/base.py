@@ -118,7 +118,7 @@ class Tool(ABC, Generic[A]):
         Called once, before `effects`, so that `run` opens exactly the paths that were approved. Raises ToolError.
         """
         named = {name: text for name in self.paths if (text := getattr(args, name)) is not None}
-        return args.but(**{name: ctx.workspace.resolved(text) for name, text in named.items()}) if named else args
+        return args.replace(**{name: ctx.workspace.resolved(text) for name, text in named.items()}) if named else args
 
     @abstractmethod
     def effects(self, args: A, ctx: ToolContext) -> tuple[Effect, ...]:

@@ -201,14 +201,14 @@ class PlanProgress(Tool[PlanProgressArgs]):
             raise ToolError("There is no plan yet. Make one with TodoWrite first.")
         plan = list(ctx.plan)
         if args.plan_status == "completed":
-            plan = [t if t.status == "cancelled" else t.but(status="completed") for t in plan]
+            plan = [t if t.status == "cancelled" else t.replace(status="completed") for t in plan]
         if args.step_id:
             done = _find(plan, args.step_id)
-            plan[done] = plan[done].but(status="completed")
+            plan[done] = plan[done].replace(status="completed")
         if args.next_step:
             now = _find(plan, args.next_step)
-            plan = [t.but(status="pending") if t.status == "in_progress" else t for t in plan]
-            plan[now] = plan[now].but(status="in_progress")
+            plan = [t.replace(status="pending") if t.status == "in_progress" else t for t in plan]
+            plan[now] = plan[now].replace(status="in_progress")
         ctx.plan = tuple(plan)
         left = sum(t.status in ("pending", "in_progress") for t in plan)
         return ToolResult(f"Noted. {left} of {len(plan)} steps are open.", TodoView(ctx.plan))

@@ -78,7 +78,7 @@ class Value:
         shown = ", ".join(f"{n}={v!r}" for n, v in self.__dict__.items())
         return f"{type(self).__name__}({shown})"
 
-    def but(self: T, **changes: Any) -> T:
+    def replace(self: T, **changes: Any) -> T:
         """Return a copy with some fields replaced."""
         return type(self)(**{**self.__dict__, **changes})
 

@@ -62,7 +62,7 @@ class UseSkill(Tool[SkillArgs]):
             text = yield from fill(prompt, ctx)
         ctx.mark_mentions_read(text)
         said = f"The skill {_name(args)} says this; work by it now:\n\n{text}"
-        return ToolResult(said, Note(f"skill {_name(args)}"), lent=prompt.lent.but(model=""))
+        return ToolResult(said, Note(f"skill {_name(args)}"), lent=prompt.lent.replace(model=""))
 
     def _prompt(self, args: SkillArgs, ctx: ToolContext) -> ExpandedPrompt:
         skill = ctx.skills.get(_name(args))

@@ -40,7 +40,7 @@ def resume_session(session: Session = "", output_format: OutputFormat = "text", 
 
     options = RunOptions(print=True, output_format=output_format, verbose=verbose)
     agent = reopen(session_id, place, options, answering, lambda line: print_notice(f"agent: {line}"))
-    asked = headless_options(options, agent.settings).but(structured=agent.structured, fails=fails[-1])
+    asked = headless_options(options, agent.settings).replace(structured=agent.structured, fails=fails[-1])
     try:
         waiting = agent.restored.waiting if agent.restored else None
         if agent.restored is not None and waiting is not None and waiting.undecided:

@@ -89,7 +89,7 @@ def show_log(log: Path, turn: int | None, as_json: bool) -> int:
 
 def _plain(value: Any) -> Any:
     """Convert to plain data with every field and without type tags."""
-    plain = to_json(value.but(**{n: getattr(value, n) for n in value._fields}))
+    plain = to_json(value.replace(**{n: getattr(value, n) for n in value._fields}))
     return _untagged(plain)
 
 

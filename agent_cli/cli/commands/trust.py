@@ -70,7 +70,7 @@ def _place_of(folder: str) -> RunEnvironment:
     cwd = Path(os.path.realpath(os.path.expanduser(folder)))
     if not os.path.isdir(cwd):  # noqa: PTH112 - the method raises where a parent is closed
         raise UsageError(f"{one_line(folder)} is not a folder.")
-    return here.but(cwd=cwd, root=workspace_root(cwd, here.home))
+    return here.replace(cwd=cwd, root=workspace_root(cwd, here.home))
 
 
 def _revoke(place: RunEnvironment) -> int:

@@ -85,7 +85,7 @@ def compact_refused(turn: Turn, failure: Failure) -> Generator[Event, None, bool
         window.learnt = size = max(used * 9 // 10, 1)
     if turn.refusals < _TRIES and not (yield from compact(turn, "too_long", used, bare=turn.refusals > 1)):
         return True
-    raise ModelError(failure.but(message=f"{failure.message} {too_large(turn, size)}"))
+    raise ModelError(failure.replace(message=f"{failure.message} {too_large(turn, size)}"))
 
 
 def compact(

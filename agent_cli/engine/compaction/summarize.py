@@ -55,7 +55,7 @@ def summary_of(
     try:
         if turn.deps.small is None and whole:
             messages = drop_unsupported([*shown, UserMessage(ask)], turn.options.takes)
-            request = request_of(turn.options.but(prefill=""), messages, "none").but(aside=True)
+            request = request_of(turn.options.replace(prefill=""), messages, "none").replace(aside=True)
             try:
                 return truncate_to_tokens((yield from _written(turn, itself, request)), most, _CUT), True
             except ModelError as error:

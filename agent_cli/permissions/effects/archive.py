@@ -56,14 +56,14 @@ def _tar(words: Sequence[Word]) -> Iterator[Touch]:
                 letters += action
             elif valued and (equals or valued != "--one-top-level"):
                 letter = _TAR_FILES[valued]
-                given = word.but(text=value) if equals else queue.pop(0) if queue else Word("")
+                given = word.replace(text=value) if equals else queue.pop(0) if queue else Word("")
                 folder = given if letter == "C" else folder
                 archives += [given] if letter == "f" else []
                 yield from _tar_file(letter, given)
             elif action:
                 letters += action
             elif equals and not name.startswith("--ex"):
-                yield Touch("maybe", word.but(text=value))
+                yield Touch("maybe", word.replace(text=value))
         elif (text.startswith("-") and len(text) > 1) or first:
             cluster = text.removeprefix("-")
             old = not text.startswith("-")
@@ -74,7 +74,7 @@ def _tar(words: Sequence[Word]) -> Iterator[Touch]:
                     yield Touch("run", Word(f"-{letter}"))
                 if letter not in _TAR_VALUED:
                     continue
-                given = word.but(text=cluster) if cluster and not old else queue.pop(0) if queue else Word("")
+                given = word.replace(text=cluster) if cluster and not old else queue.pop(0) if queue else Word("")
                 cluster = cluster if old else ""
                 folder = given if letter == "C" else folder
                 archives += [given] if letter == "f" else []
@@ -92,7 +92,7 @@ def _tar(words: Sequence[Word]) -> Iterator[Touch]:
         yield Touch("into", folder)
         yield Touch("unpack", archives[0] if len(archives) == 1 else Word("-"), folder)
     elif writes:
-        below = [w if w.text.startswith("/") else w.but(text=os.path.join(folder.text, w.text)) for w in operands]
+        below = [w if w.text.startswith("/") else w.replace(text=os.path.join(folder.text, w.text)) for w in operands]
         yield from (Touch("tree", w) for w in below)
 
 
@@ -132,7 +132,7 @@ def _seven(words: Sequence[Word]) -> Iterator[Touch]:
     texts = [w.text for w in words]
     operands = [w for w in words[1:] if not w.text.startswith("-")]
     if texts[:1] in (["x"], ["e"]):
-        into = next((w.but(text=w.text[2:]) for w in words if w.text.startswith("-o")), Word("."))
+        into = next((w.replace(text=w.text[2:]) for w in words if w.text.startswith("-o")), Word("."))
         yield Touch("into", into)
         yield Touch("unpack", operands[0] if operands else Word("-"), into)
     elif texts[:1] in (["a"], ["u"], ["d"], ["rn"]):

@@ -65,7 +65,7 @@ def _from_input(touch: Touch, part: SimpleCommand) -> Touch:
     files = [r for r in part.redirects if r.kind == "read"]
     if touch.kind not in ("names", "unpack") or touch.word.text != "-" or len(files) != 1 or files[0].why:
         return touch
-    return touch.but(word=Word(files[0].target))
+    return touch.replace(word=Word(files[0].target))
 
 
 def _by_table(program: Program, words: Sequence[Word]) -> Iterator[Touch]:

@@ -104,7 +104,7 @@ def _options_of_git(sub: str, rest: list[Word]) -> Iterator[Touch]:
         if word.text == "--":
             return
         name, equals, value = word.text.partition("=")
-        given = word.but(text=value) if equals else rest[n + 1] if n + 1 < len(rest) else Word("")
+        given = word.replace(text=value) if equals else rest[n + 1] if n + 1 < len(rest) else Word("")
         long = name.startswith("--") and len(name) > 4
         if long and any(o.startswith(name) for o in GIT_RUNS):
             yield Touch("run", Word(name))
@@ -129,7 +129,7 @@ def _short(sub: str, word: Word, following: Word) -> Iterator[Touch]:
         if kind == "run":
             yield Touch("run", Word(f"-{letter}"))
         else:
-            yield Touch(kind, word.but(text=match[1]) if match[1] else following)
+            yield Touch(kind, word.replace(text=match[1]) if match[1] else following)
 
 
 def _sets_harmless(word: Word) -> bool:

@@ -66,7 +66,7 @@ def scan(program: Program, words: Sequence[Word]) -> tuple[list[tuple[str, Role,
         option = name if name in program.roles else _abbreviated(name, program)
         role = program.roles.get(option, program.unlisted)
         if equals:
-            given = word.but(text=value)
+            given = word.replace(text=value)
         elif role in ("act", "flag") or not queue:
             given = Word("")
         elif option in program.roles and option == name:
@@ -94,10 +94,10 @@ def _cluster(program: Program, word: Word, queue: list[Word]) -> Iterator[tuple[
             yield (
                 option,
                 role,
-                word.but(text=letters.removeprefix("=")) if letters else queue.pop(0) if queue else Word(""),
+                word.replace(text=letters.removeprefix("=")) if letters else queue.pop(0) if queue else Word(""),
             )
             return
         else:
             # Letters after it are options or its value; if there are none, the next word may be the value.
             later = queue[0] if queue and program.operands == "none" else Word("")
-            yield option, role, word.but(text=letters) if letters else later
+            yield option, role, word.replace(text=letters) if letters else later

@@ -50,7 +50,7 @@ def _go(words: Sequence[Word]) -> Iterator[Touch]:
 
 
 def _one_dash(word: Word) -> Word:
-    return word.but(text=word.text[1:]) if re.match(r"--\w", word.text) else word
+    return word.replace(text=word.text[1:]) if re.match(r"--\w", word.text) else word
 
 
 def _cargo(words: Sequence[Word]) -> Iterator[Touch]:
@@ -69,7 +69,7 @@ def _pytest(words: Sequence[Word]) -> Iterator[Touch]:
         if option in ("-o", "--override-ini") and value.text.startswith("log_"):
             continue
         if option.startswith("--cov-r") and ":" in value.text:
-            yield Touch("write", value.but(text=value.text.partition(":")[2]))
+            yield Touch("write", value.replace(text=value.text.partition(":")[2]))
             continue
         yield from option_effects([(option, role, value)])
 
@@ -155,7 +155,7 @@ def _sed(words: Sequence[Word]) -> Iterator[Touch]:
     if any(re.match(r"(?:-[nErsuz]*i|--i[a-z-]*=).*[/*]", w.text) for w in words):
         yield Touch("run", Word("-i"))  # the suffix decides where the backup goes
     # The value of -i is in the same word, so it is no cluster.
-    kept = [w.but(text="-n") if re.match(r"-[nErsuz]*i", w.text) else w for w in words]
+    kept = [w.replace(text="-n") if re.match(r"-[nErsuz]*i", w.text) else w for w in words]
     found, operands = scan(table, kept)
     scripts = [value for option, _, value in found if option in ("-e", "--expression")]
     if any(role == "run" for _, role, _ in found):
@@ -243,7 +243,7 @@ def _dd(words: Sequence[Word]) -> Iterator[Touch]:
     for word in words:
         key, _, value = word.text.partition("=")
         if key in ("of", "if"):
-            yield Touch("write" if key == "of" else "read", word.but(text=value))
+            yield Touch("write" if key == "of" else "read", word.replace(text=value))
 
 
 def _find(words: Sequence[Word]) -> Iterator[Touch]:
@@ -277,16 +277,16 @@ def _curl(words: Sequence[Word]) -> Iterator[Touch]:
         if option in ("-d", "--json", "-H", "--header", "-b", "--cookie") or option.startswith("--data"):
             at = given.find("@") if option == "--data-urlencode" else 0 if given.startswith("@") else -1
             if at >= 0 and option != "--data-raw":
-                yield Touch("read", value.but(text=given[at + 1 :]))
+                yield Touch("read", value.replace(text=given[at + 1 :]))
             elif option in ("-b", "--cookie") and "=" not in given:
                 yield Touch("read", value)
         elif option in ("-F", "--form") and (match := re.search(r"=[@<]\"?([^;\"]+)", given)):
-            yield Touch("read", value.but(text=match[1]))
+            yield Touch("read", value.replace(text=match[1]))
         elif option == "--url":
             operands.append(value)
     for url in operands:
         if url.text.casefold().startswith("file:"):
-            yield Touch("read", url.but(text=re.sub(r"^file:(?://[^/]*)?", "", url.text, flags=re.IGNORECASE)))
+            yield Touch("read", url.replace(text=re.sub(r"^file:(?://[^/]*)?", "", url.text, flags=re.IGNORECASE)))
 
 
 def _wget(words: Sequence[Word]) -> Iterator[Touch]:

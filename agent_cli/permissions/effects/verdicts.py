@@ -82,8 +82,8 @@ class EffectVerdicts:
             named = re.split(r"[=@:]", word.text)[-1]
             if word.why or not named:
                 continue
-            placed = part if part.cwds is not None else part.but(cwds=(str(self._around.workspace.cwd),))
-            for path in self._paths(placed, word.but(text=named)):
+            placed = part if part.cwds is not None else part.replace(cwds=(str(self._around.workspace.cwd),))
+            for path in self._paths(placed, word.replace(text=named)):
                 verdict = decide_path(self._matcher, self._around.workspace, Effect("read", os.path.realpath(path)))
                 if verdict.level is Level.DENY:
                     why = f"names {named}, whose reading {verdict.reason}"
@@ -134,7 +134,7 @@ class EffectVerdicts:
                 # Evaluated as a read-only program; but a rule for it does not cover files with secrets.
                 if kind == "read":
                     found = decide_path(self._matcher, self._around.workspace, Effect("read", os.path.realpath(path)))
-                    yield from [found.but(text=text, reason=f"{found.reason}: {path}")] if found.final else []
+                    yield from [found.replace(text=text, reason=f"{found.reason}: {path}")] if found.final else []
                 return
             reading = FileRead(path, "tree" if kind == "tree" else "content")
             for verdict in self._reads.of_reading(part, reading):
@@ -163,10 +163,10 @@ class EffectVerdicts:
         inside = self._around.workspace.inside(Path(at).parent if kind == "remove" else Path(at))
         reason = f"{verdict.reason}: {at}"
         if verdict.level is Level.DENY or verdict.final or (verdict.level is Level.ASK and not inside):
-            yield verdict.but(text=text, reason=reason)
+            yield verdict.replace(text=text, reason=reason)
         elif self._kept and (kind == "remove" or part.program in _WHOLE) and (below := self._below(at)):
             held_by = decide_path(self._matcher, self._around.workspace, Effect("write", below))
-            yield held_by.but(text=text, reason=f"{held_by.reason}: {below}")
+            yield held_by.replace(text=text, reason=f"{held_by.reason}: {below}")
 
     def _into(self, part: SimpleCommand, folder: str) -> Iterator[Verdict]:
         """Yield verdicts on a directory into which files with unknown names are written."""
@@ -177,7 +177,7 @@ class EffectVerdicts:
         verdict = decide_path(self._matcher, self._around.workspace, Effect("write", os.path.join(folder, "*")))
         inside = self._around.workspace.inside(Path(folder))
         if verdict.level is Level.DENY or verdict.final or (verdict.level is Level.ASK and not inside):
-            yield verdict.but(text=part.text, reason=f"{verdict.reason}: {folder}")
+            yield verdict.replace(text=part.text, reason=f"{verdict.reason}: {folder}")
         elif self._kept and (below := self._below(folder)):
             kept = decide_path(self._matcher, self._around.workspace, Effect("write", below))
             reason = f"may write any file below {folder}, which includes {below}"

@@ -82,8 +82,10 @@ def _script(script: Script, depth: int, scope: Scope) -> tuple[list[SimpleComman
     unclear = inside.unclear or ("" if script.exact or plain_parts(script.text, ()) else "runs another shell than bash")
     layers = (*part.layers, script.layer)
     odd = next((n for n in assigned_variables(part) if not PLAIN_VARIABLES.fullmatch(n)), "")
-    outer = part.but(words=(), layers=layers, why=part.why or (f"{odd}, set for all of its shell code" if odd else ""))
-    return [outer, *(p.but(layers=(*layers, *p.layers)) for p in inside.parts)], unclear
+    outer = part.replace(
+        words=(), layers=layers, why=part.why or (f"{odd}, set for all of its shell code" if odd else "")
+    )
+    return [outer, *(p.replace(layers=(*layers, *p.layers)) for p in inside.parts)], unclear
 
 
 def plain_parts(command: str, cwds: tuple[str, ...] | None) -> tuple[SimpleCommand, ...]:

@@ -124,7 +124,7 @@ class Walk:
             # After `time`, bash treats it as the end of options, the parser as a program.
             self.unclear = self.unclear or "has an unusual form"
         if words and words[0].text not in _NUMBERS_GO:
-            words = tuple(w.but(why=w.why or "a number that is not known") if w.number else w for w in words)
+            words = tuple(w.replace(why=w.why or "a number that is not known") if w.number else w for w in words)
         # Each assignment sees the previous ones; before a command they end with it.
         inner = scope.copy() if words else scope
         assigns = []
@@ -284,7 +284,7 @@ class Walk:
         if node.get("Value"):
             self._substitutions(node["Value"], scope)
             word = self._read(node["Value"], scope, assigned=True)
-        return name, word.but(text=f"{name}{'+' if node.get('Append') else ''}={word.text}")
+        return name, word.replace(text=f"{name}{'+' if node.get('Append') else ''}={word.text}")
 
     def _word(self, node: Node, scope: Scope) -> Word:
         self._substitutions(node, scope)

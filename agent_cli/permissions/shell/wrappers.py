@@ -82,10 +82,10 @@ def look_through(part: SimpleCommand) -> Iterator[SimpleCommand | Script]:
     """
     words = part.words
     if words and words[0].pattern:
-        part = part.but(why=part.why or "a pattern for a program's name")
+        part = part.replace(why=part.why or "a pattern for a program's name")
     if not words or words[0].why or words[0].pattern or len(part.layers) >= _DEEPEST:
         deep = "too many wrappers" if len(part.layers) >= _DEEPEST else ""
-        yield part.but(why=part.why or deep)
+        yield part.replace(why=part.why or deep)
         return
     name = os.path.basename(words[0].text)
     if name in WRAPPERS and not (name == "command" and part.texts[1:2] in (("-v",), ("-V",))):
@@ -98,11 +98,11 @@ def look_through(part: SimpleCommand) -> Iterator[SimpleCommand | Script]:
         yield part
         yield from _find(part)
     elif name in RUNNERS or (name == "git" and _runs_of_git(part)):
-        yield part.but(hides=f"{name}, which runs other commands,")
+        yield part.replace(hides=f"{name}, which runs other commands,")
         if name == "trap" and len(words) > 2 and not words[1].why and not words[1].text.startswith("-"):
             yield Script(part, words[1].text, Wrapper(words, "own", len(words)), exact=True)
     elif _computes(part):
-        yield part.but(why=part.why or "a subscript that may run commands")
+        yield part.replace(why=part.why or "a subscript that may run commands")
     else:
         yield part
 
@@ -135,12 +135,12 @@ def _unwrap(part: SimpleCommand, name: str) -> Iterator[SimpleCommand | Script]:
     why = why or next((w.why or "a pattern" for w in words[1:at] if w.why or w.pattern), "")
     if why or at >= len(words):
         # Without a command, or with one that cannot be located for certain, it is a part itself.
-        yield part.but(why=part.why or why or ("" if at == len(words) else f"too few words for {name}"))
+        yield part.replace(why=part.why or why or ("" if at == len(words) else f"too few words for {name}"))
         return
     layer = Wrapper(words, _kind(part, wrapper), at)
-    inner = part.but(words=words[at:], assigns=tuple(assigns), layers=(*part.layers, layer))
+    inner = part.replace(words=words[at:], assigns=tuple(assigns), layers=(*part.layers, layer))
     if name == "xargs":
-        inner = inner.but(words=_filled_in(words[1:at], inner.words))
+        inner = inner.replace(words=_filled_in(words[1:at], inner.words))
     yield from look_through(inner)
 
 
@@ -151,7 +151,7 @@ def _filled_in(options: tuple[Word, ...], words: tuple[Word, ...]) -> tuple[Word
     marks = [b for a, b in pairwise(texts) if a == "-I"] + [t[2:] for t in texts if t.startswith("-I") and t != "-I"]
     if not marks:
         return (*words, given)
-    return tuple(w.but(why=w.why or given.why) if any(m in w.text for m in marks) else w for w in words)
+    return tuple(w.replace(why=w.why or given.why) if any(m in w.text for m in marks) else w for w in words)
 
 
 def _joined(option: str, wrapper: _Wrapper) -> bool:
@@ -164,7 +164,7 @@ def _joined(option: str, wrapper: _Wrapper) -> bool:
 def _script_of(part: SimpleCommand, name: str) -> Script | SimpleCommand | None:
     """Return the shell code that `bash -c` runs; None if the shell runs a file, which is an ordinary program."""
     words, at, letters, odd = part.words, 1, "", name != "bash"
-    unknown = part.but(why=part.why or "shell code that is not known")
+    unknown = part.replace(why=part.why or "shell code that is not known")
     if part.texts[1:] in (("--version",), ("--help",)):
         return None
     while at < len(words) and words[at].text[:1] in "-+" and words[at].text not in ("-", "--"):
@@ -184,7 +184,7 @@ def _script_of(part: SimpleCommand, name: str) -> Script | SimpleCommand | None:
         return unknown
     if "c" not in letters:
         from_file = "s" not in letters and at < len(words) and not words[at].text.startswith(("/dev/", "/proc/"))
-        return None if from_file else part.but(why=part.why or "commands from its input")
+        return None if from_file else part.replace(why=part.why or "commands from its input")
     if at >= len(words) or words[at].why or words[at].pattern:
         return unknown
     layer = Wrapper(words, _kind(part, None), len(words))
@@ -193,7 +193,7 @@ def _script_of(part: SimpleCommand, name: str) -> Script | SimpleCommand | None:
 
 def _eval(part: SimpleCommand) -> Iterator[SimpleCommand | Script]:
     if any(w.why or w.pattern for w in part.words):
-        yield part.but(why=part.why or "shell code that is not known")
+        yield part.replace(why=part.why or "shell code that is not known")
     else:
         texts = part.texts[2:] if part.texts[1:2] == ("--",) else part.texts[1:]
         yield Script(part, " ".join(texts), Wrapper(part.words, "script", len(part.words)), exact=True)
@@ -234,7 +234,7 @@ def _find(part: SimpleCommand) -> Iterator[SimpleCommand | Script]:
             continue
         end = next((n for n in range(at + 1, len(words)) if words[n].text in (";", "+")), len(words))
         layer = Wrapper(words, "own", at + 1)
-        inner = tuple(w.but(why="what find finds") if "{}" in w.text else w for w in words[at + 1 : end])
+        inner = tuple(w.replace(why="what find finds") if "{}" in w.text else w for w in words[at + 1 : end])
         if inner:
-            yield from look_through(part.but(words=inner, redirects=(), layers=(*part.layers, layer)))
+            yield from look_through(part.replace(words=inner, redirects=(), layers=(*part.layers, layer)))
         at = end + 1

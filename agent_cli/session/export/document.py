@@ -174,7 +174,7 @@ class _Telling:
         """Add a call, or update it: the message that requests it comes first, its summary later."""
         key = self._open.get(call.call_id)
         if key is not None and not self.calls[key].outcome:
-            self.calls[key] = self.calls[key].but(summary=call.summary, tool=call.tool, arguments=call.arguments)
+            self.calls[key] = self.calls[key].replace(summary=call.summary, tool=call.tool, arguments=call.arguments)
             return
         # Ids may repeat: some providers restart counting in every answer.
         key = f"{call.call_id} {len(self.calls)}"
@@ -190,17 +190,17 @@ class _Telling:
         if key is not None:
             rejected = self.calls[key].decision == "reject"
             outcome = "rejected" if rejected else "failed" if is_error else "done"
-            self.calls[key] = self.calls[key].but(text=text, outcome=outcome)
+            self.calls[key] = self.calls[key].replace(text=text, outcome=outcome)
 
     def _change(self, call_id: str, **changes: Any) -> None:
         if (key := self._open.get(call_id)) is not None:
-            self.calls[key] = self.calls[key].but(**changes)
+            self.calls[key] = self.calls[key].replace(**changes)
 
     def end(self) -> tuple[Entry, ...]:
         return tuple(self._whole(e) if isinstance(e, str) else e for e in self.entries)
 
     def _whole(self, key: str) -> ToolEntry:
-        return self.calls[key].but(inner=tuple(self._whole(k) for k in self.inner.get(key, ()) if k != key))
+        return self.calls[key].replace(inner=tuple(self._whole(k) for k in self.inner.get(key, ()) if k != key))
 
 
 def build_document(data: bytes, name: str) -> Document:

@@ -136,7 +136,7 @@ class TerminalApp:
 
     def wear(self, **changes: Any) -> None:
         """Change the appearance; from any thread."""
-        self.look = self.look.but(**changes)
+        self.look = self.look.replace(**changes)
 
         def change() -> None:
             self.app.editing_mode = EditingMode.VI if self.look.vim else EditingMode.EMACS

@@ -203,7 +203,7 @@ class QuestionPanel:
             if came.problem:
                 self._screen.say(f"  {came.problem}")
                 # Offer the text again when the editor is reopened.
-                ask.drafts[key] = act.but(text=came.text)
+                ask.drafts[key] = act.replace(text=came.text)
             elif self.ask is ask and came.answer is not None:
                 self._give(came.answer)
 

@@ -57,9 +57,9 @@ class EventQueue:
             while parts and self._items and type(self._items[0][0]) is type(item):
                 parts.append(self._next().text)
             while isinstance(item, ToolProgress) and self._items and _goes_on(item, self._items[0][0]):
-                item = item.but(text=item.text + self._next().text)
+                item = item.replace(text=item.text + self._next().text)
             self._changed.notify_all()
-        return item.but(text="".join(parts)) if len(parts) > 1 else item
+        return item.replace(text="".join(parts)) if len(parts) > 1 else item
 
     def _next(self) -> Any:
         item, size = self._items.popleft()

@@ -69,7 +69,7 @@ def _effort(ctx: SlashContext, words: str) -> None:
         return
     if words:
         effort = None if words == "default" else cast(Effort, words)
-        conversation.options = conversation.options.but(effort=effort)
+        conversation.options = conversation.options.replace(effort=effort)
     info = ctx.agent.info
     unused = "" if info is None or info.reasoning or not words else "; the catalog says that this model does not reason"
     ctx.say(f"effort: {conversation.options.effort or 'the default of the model'}{unused}")
@@ -109,9 +109,9 @@ def _remember(ctx: SlashContext, folder: Path) -> None:
     agent = ctx.agent
     permissions = agent.settings.permissions
     folders = (*permissions.additional_directories, str(folder))
-    agent.settings = agent.settings.but(permissions=permissions.but(additional_directories=folders))
+    agent.settings = agent.settings.replace(permissions=permissions.replace(additional_directories=folders))
     saved = agent.conversation.options.saved
     if saved:
-        agent.conversation.options = agent.conversation.options.but(
+        agent.conversation.options = agent.conversation.options.replace(
             saved={**saved, "settings": to_json(agent.settings)}
         )

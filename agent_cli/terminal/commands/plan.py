@@ -70,7 +70,7 @@ def plan_from_text(text: str, plan: tuple[TodoItem, ...]) -> tuple[TodoItem, ...
     for line in text.splitlines():
         found = re.fullmatch(r"\s*(?:[-*]\s+)?(?:\[([ >x-])\])?\s*(\S.*?)\s*", line)
         if found is not None:
-            items.append(known.get(found[2], TodoItem(found[2])).but(status=_MARKS[found[1] or " "]))
+            items.append(known.get(found[2], TodoItem(found[2])).replace(status=_MARKS[found[1] or " "]))
     return tuple(items)
 
 
@@ -90,4 +90,4 @@ def changed_plan(plan: tuple[TodoItem, ...], words: str) -> tuple[TodoItem, ...]
         return others
     if verb == "first":
         return (plan[index], *others)
-    return (*plan[:index], plan[index].but(status="completed"), *plan[index + 1 :])
+    return (*plan[:index], plan[index].replace(status="completed"), *plan[index + 1 :])

@@ -128,7 +128,7 @@ def _diff(ctx: SlashContext, words: str) -> None:
             return
         root = str(ctx.place.root)
         near = tuple(
-            d.but(path=os.path.relpath(d.path, root) if d.path.startswith(f"{root}/") else d.path) for d in diffs
+            d.replace(path=os.path.relpath(d.path, root) if d.path.startswith(f"{root}/") else d.path) for d in diffs
         )
         ctx.show_display(Diffs(near))
 

@@ -33,7 +33,7 @@ def dialog_lines(dialog: Dialog, console: Console) -> Iterator[Text]:
 
     If they exceed the screen, the subject is repeated at the end, shortened in the middle.
     """
-    title = dialog.title.but(text=f"? {dialog.title.text}")
+    title = dialog.title.replace(text=f"? {dialog.title.text}")
     lines = [row for block in (title, *dialog.body, *dialog.details) for row in _block_lines(block, console)]
     yield from lines
     if not dialog.repeated:

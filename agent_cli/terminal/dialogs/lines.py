@@ -114,7 +114,7 @@ class LineDialogs(Dialogs):
                 act = drafts.get(choice.key, act)
                 came = edited_as(act.text, act.read)
                 if came.problem:
-                    drafts[choice.key] = act.but(text=came.text)
+                    drafts[choice.key] = act.replace(text=came.text)
                     raise ValueError(came.problem)
                 return came.answer
 

@@ -211,7 +211,7 @@ def question_dialog(asked: dict[str, Any]) -> Dialog:
         tuple(body),
         question="Your answer?",
         choices=(*numbered, Choice("r", label, own), Choice("n", "none", none)),
-        words=own.but(
+        words=own.replace(
             read=lambda words: chosen(words, options), hint="number, or your own words" if options else "your answer"
         ),
         typing=not options,
@@ -238,7 +238,7 @@ def plan_dialog(data: dict[str, Any], edited: dict[str, Any] | None = None, ttl:
             check_mode(reply.mode or "", os.environ)
         except UsageError as mistake:
             raise ValueError(str(mistake)) from None
-        return reply.but(plan=edited or {}) if reply.verdict == "approve" else reply
+        return reply.replace(plan=edited or {}) if reply.verdict == "approve" else reply
 
     def rewritten(text: str) -> Rewritten | None:
         return Rewritten(plan_from(text)) if text.strip() else None

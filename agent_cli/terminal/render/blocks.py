@@ -115,7 +115,7 @@ class BlockSplitter:
             if cut and kind == "table":
                 lines = self._lines[:2] + lines
             text = "\n".join(lines)
-            blocks.append(self._open.but(kind=kind, text=text[-TAIL_CHARS:]))
+            blocks.append(self._open.replace(kind=kind, text=text[-TAIL_CHARS:]))
         if partial.strip() and (begins or self._open is None):
             item = None if _RULE.match(line) else _ITEM.match(line)
             if item and not (self._column and _indent(line) >= self._reach):
@@ -205,7 +205,7 @@ class BlockSplitter:
         if block.kind == "para":
             if _UNDERLINE.match(line) and not block.joined:
                 self._lines.append(line)
-                self._open = block.but(kind="heading")
+                self._open = block.replace(kind="heading")
                 self._close()
                 return True
             if _heads_table(self._lines[-1], line):
@@ -265,7 +265,7 @@ class BlockSplitter:
         self._column = block.indent
         self._reach = min(block.indent, len(match[1]) + 2)
         self._blanks = 0
-        self._open, self._lines = block.but(text=""), [block.text]
+        self._open, self._lines = block.replace(text=""), [block.text]
         if fence := _FENCE.match(block.text):
             self._lines = [""]
             self._close()
@@ -295,7 +295,7 @@ class BlockSplitter:
     def _close(self) -> None:
         """Emit the open block."""
         if self._open is not None and self._lines:
-            self._done.append(self._open.but(text="\n".join(self._lines)))
+            self._done.append(self._open.replace(text="\n".join(self._lines)))
         self._open, self._lines = None, []
 
 

@@ -88,7 +88,7 @@ def _paired(lines: list[DiffLine]) -> list[DiffLine]:
         for a, b in zip(range(start, middle), range(middle, end), strict=False):
             if lines[a].sign == "-" and lines[b].sign == "+":
                 gone, come = changed_words(lines[a].text, lines[b].text)
-                out[a], out[b] = lines[a].but(changed=gone), lines[b].but(changed=come)
+                out[a], out[b] = lines[a].replace(changed=gone), lines[b].replace(changed=come)
         start = end
     return out
 

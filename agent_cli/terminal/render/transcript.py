@@ -107,7 +107,7 @@ class Details:
     def _change(self, call_id: str, **changes: Any) -> None:
         for place in range(len(self._kept) - 1, -1, -1):
             if self._kept[place].call_id == call_id:
-                self._kept[place] = self._kept[place].but(**changes)
+                self._kept[place] = self._kept[place].replace(**changes)
                 return
 
     def next(self) -> Entry | None:

@@ -135,15 +135,15 @@ class Model:
         if present := [words for words in line.unseen if words in new]:
             return self._problem(f"before {line.reply.text!r} the model should not see {present}: {new[-3000:]}")
         if line.strikes:
-            self.lines[0] = line.but(strikes=False)
+            self.lines[0] = line.replace(strikes=False)
             if self.strike() == "silence":
                 return Reply(stall="headers")
         if self._breaks:
             self._breaks -= 1
-            return line.reply.but(hang_up="middle")
+            return line.reply.replace(hang_up="middle")
         self.lines.pop(0)
         self._number += 1
-        return line.reply.but(id=f"reply-{self._number}")
+        return line.reply.replace(id=f"reply-{self._number}")
 
     def _problem(self, what: str) -> Reply:
         self.problems.append(what)

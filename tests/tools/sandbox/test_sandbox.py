@@ -63,7 +63,9 @@ def test_bubblewrap_that_does_not_work_is_not_taken(no_bubblewrap: None, landloc
     chosen = choose("auto", landlock.profile(), {"PATH": str(tool.parent)}, landlock=True)
     assert chosen.text().endswith("not bubblewrap: bwrap: No permissions to create new namespace")
     # A command could have put one there itself.
-    inside = choose("auto", landlock.profile().but(writable=(tool.parent,)), {"PATH": str(tool.parent)}, landlock=True)
+    inside = choose(
+        "auto", landlock.profile().replace(writable=(tool.parent,)), {"PATH": str(tool.parent)}, landlock=True
+    )
     assert inside.why == ("bubblewrap: it is not installed",)
 
 
@@ -132,7 +134,7 @@ def test_real_refusals_are_recognised(cage: Cage) -> None:
     assert told("exec 3<>/dev/tcp/198.51.100.1/80") and told("cat missing") == "" and told("exit 3") == ""
     assert told("unshare -Ur true").startswith("[the sandbox may have refused this")
     if cage.kind == "bubblewrap":
-        profile = cage.profile().but(writable=(cage.root / "gone",), protected=())
+        profile = cage.profile().replace(writable=(cage.root / "gone",), protected=())
         done = cage("true", profile=profile)
         assert sandbox_refusal(cage.kind, done.out, done.code, network=False).startswith(
             "[the sandbox could not be set up"

@@ -68,7 +68,7 @@ def test_the_temporary_directory_is_private_and_stays_for_the_session(cage: Cage
 
 
 def test_without_a_private_directory_each_command_has_an_empty_one(bubblewrap: Cage) -> None:
-    profile = bubblewrap.profile().but(temp=None)
+    profile = bubblewrap.profile().replace(temp=None)
     assert bubblewrap("echo 1 > /tmp/x && cat /tmp/x && stat -c %a /tmp", profile=profile).out == "1\n1777\n"
     assert bubblewrap("ls /tmp/x", profile=profile).code != 0
 

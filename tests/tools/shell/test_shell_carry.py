@@ -145,10 +145,10 @@ def test_keys_are_carried_but_not_written_down(bench: Bench) -> None:
     assert carried.variables == {"PLAIN": "seen"}
     (bench.root / "a").mkdir()
     bench.ctx.state(ShellState).reset()
-    restore_carried(bench.ctx, carried.but(cwd=str(bench.root / "a")))
+    restore_carried(bench.ctx, carried.replace(cwd=str(bench.root / "a")))
     assert bench("Bash", command="echo $PLAIN ${MY_TOKEN-unset}; pwd").text.startswith(f"seen unset\n{bench.root}/a\n")
     for elsewhere in ("/usr", str(bench.root / "gone")):
-        restore_carried(bench.ctx, carried.but(cwd=elsewhere))
+        restore_carried(bench.ctx, carried.replace(cwd=elsewhere))
         assert bench.ctx.workspace.cwd == bench.root / "a"
 
 

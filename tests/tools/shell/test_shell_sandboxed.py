@@ -80,7 +80,7 @@ def test_leaving_it_is_a_question_of_its_own(tmp_path: Path) -> None:
     world = World(tmp_path, replies, [], allow=("Bash(touch:*)",))
     world.deps.context.supply(bench.ctx.supplied(SandboxRunner))
     asked: list[ApprovalRequested] = []
-    world.deps = world.deps.but(approver=lambda request: asked.append(request) or deny())
+    world.deps = world.deps.replace(approver=lambda request: asked.append(request) or deny())
     assert isinstance(world.turn(), Complete)
     assert [OUTSIDE in r.reason for r in asked] == [True] and not (tmp_path / "made").exists()
 

@@ -189,9 +189,9 @@ def test_a_page_is_read_once_in_a_quarter_of_an_hour(web: Bench, monkeypatch: py
         assert len(server.seen) == 2
         assert found["before"] == f"{server.url('/')} (HTTP 200)\n[from the cache, read less than a minute ago]"
         key, kept = next(iter(web.ctx.state(PageCache).pages.items()))
-        web.ctx.state(PageCache).pages[key] = kept.but(at=kept.at - 5 * 60)
+        web.ctx.state(PageCache).pages[key] = kept.replace(at=kept.at - 5 * 60)
         assert "read 5 min ago" in fetch(web, server.url("/moved"))[0].text
-        web.ctx.state(PageCache).pages[key] = kept.but(at=kept.at - 15 * 60)
+        web.ctx.state(PageCache).pages[key] = kept.replace(at=kept.at - 15 * 60)
         assert "cache" not in fetch(web, server.url("/moved"))[0].text
         assert len(server.seen) == 4
 

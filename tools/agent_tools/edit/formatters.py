@@ -133,4 +133,4 @@ def _as_it_stands(change: Change, ctx: ToolContext) -> tuple[Change, list[str]]:
     told += lines[:_DIFF_LINES]
     if len(lines) > _DIFF_LINES:
         told.append(f"[{len(lines) - _DIFF_LINES} more lines of this diff not shown; Read the file to see it]")
-    return change.but(after=data, new=text.content), told
+    return change.replace(after=data, new=text.content), told

@@ -87,7 +87,9 @@ class MultiEdit(Tool[MultiEditArgs]):
             ResolvedPath(edit.file_path or args.file_path or "", path)
             for edit, path in zip(args.edits, _paths(args, ctx), strict=True)
         ]
-        return args.but(edits=tuple(edit.but(file_path=name) for edit, name in zip(args.edits, named, strict=True)))
+        return args.replace(
+            edits=tuple(edit.replace(file_path=name) for edit, name in zip(args.edits, named, strict=True))
+        )
 
     def effects(self, args: MultiEditArgs, ctx: ToolContext) -> tuple[Effect, ...]:
         paths = dict.fromkeys(str(path) for path in _paths(args, ctx))

@@ -95,7 +95,7 @@ class NotebookEdit(Tool[NotebookEditArgs]):
 def _diff(change: Change, label: str, ctx: ToolContext) -> Diff:
     """Return the change of the cell's source as a diff for the user."""
     diff = change.diff(ctx)
-    return diff.but(path=f"{diff.path}, cell {label}")
+    return diff.replace(path=f"{diff.path}, cell {label}")
 
 
 Kind = Literal["code", "markdown", "raw"]
@@ -142,7 +142,7 @@ def change_cell(
     note = changed.note
     if mode != "replace" and not notebook.has_ids and at + 1 < len(notebook.cells):
         note = f"{note} The cells after it have new numbers.".strip()
-    return changed.but(content=content[: outer.start] + outer.text + content[outer.end :], note=note)
+    return changed.replace(content=content[: outer.start] + outer.text + content[outer.end :], note=note)
 
 
 def _insert(cells: Pieces, notebook: Notebook, at: int, kind: Kind, source: str, style: Style) -> Changed:

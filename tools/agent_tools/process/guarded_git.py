@@ -131,7 +131,7 @@ class GitRun:
         self._settings = dict(settings or {})
         self.memory = memory
 
-    def but(self, settings: Mapping[str, str]) -> GitRun:
+    def with_settings(self, settings: Mapping[str, str]) -> GitRun:
         """Return a copy with more settings."""
         return GitRun(self.program, self.cwd, self.env, self._settings | dict(settings), self.memory)
 

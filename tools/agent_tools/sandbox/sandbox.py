@@ -118,7 +118,7 @@ def trial_profile() -> Profile:
 
 def _bare(profile: Profile) -> Profile:
     """Return the profile without protected paths, as a trial must not create placeholders in the workspace."""
-    return profile.but(protected=(), personal=())
+    return profile.replace(protected=(), personal=())
 
 
 def _true() -> str:

@@ -41,7 +41,7 @@ class Glob(Tool[GlobArgs]):
     parallel_safe = True
 
     def resolve_paths(self, args: GlobArgs, ctx: ToolContext) -> GlobArgs:
-        return args.but(path=ResolvedPath(args.path or "", _start(args, ctx)[0]))
+        return args.replace(path=ResolvedPath(args.path or "", _start(args, ctx)[0]))
 
     def effects(self, args: GlobArgs, ctx: ToolContext) -> tuple[Effect, ...]:
         return (Effect("read", str(_start(args, ctx)[0])),)

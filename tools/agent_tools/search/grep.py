@@ -89,7 +89,7 @@ class Grep(Tool[GrepArgs]):
     parallel_safe = True
 
     def resolve_paths(self, args: GrepArgs, ctx: ToolContext) -> GrepArgs:
-        return args.but(path=ResolvedPath(args.path or "", _start(args, ctx)))
+        return args.replace(path=ResolvedPath(args.path or "", _start(args, ctx)))
 
     def effects(self, args: GrepArgs, ctx: ToolContext) -> tuple[Effect, ...]:
         return (Effect("read", str(_start(args, ctx))),)

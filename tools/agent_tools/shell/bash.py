@@ -106,7 +106,7 @@ class Bash(Tool[BashArgs]):
                 result = yield from _waited_for(argv, args, seconds, ctx)
         except (OSError, ValueError) as error:
             raise _not_started(error, ctx) from None
-        return result.but(text=f"{result.text}\n{moved}") if moved else result
+        return result.replace(text=f"{result.text}\n{moved}") if moved else result
 
 
 def _waited_for(
@@ -135,7 +135,7 @@ def _waited_for(
                 ending: ExitInfo = stop.value
             finally:
                 running.close()
-            ending = ending.but(code=wrapped.code(ending.code))
+            ending = ending.replace(code=wrapped.code(ending.code))
         carried = carry_over(channel, base, apart, ctx) if channel and ending.cause == "exit" else []
     finally:
         kept.close()
