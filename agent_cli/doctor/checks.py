@@ -341,6 +341,7 @@ def _way(model: ResolvedModel) -> str:
         "openai": "the Chat Completions wire",
         "responses": "the Responses wire",
         "anthropic": "the Anthropic wire",
+        "gemini": "the Gemini wire",
         "litellm": "LiteLLM",
         "scripted": "a script",
     }

@@ -61,7 +61,7 @@ def find_key(
         if text := env.get(variable, "").strip():
             return Secret(text), f"environment {variable}"
     if key_command:
-        return Secret(_from_command(key_command, env)), "key_command"
+        return Secret(key_of_command(key_command, env)), "key_command"
     if keyring and (held := _from_keyring(provider.name)):
         return Secret(held), f"system keyring (agent, {provider.name})"
     return None, "none"
@@ -74,7 +74,8 @@ def missing_key(provider: Provider) -> MissingKeyError:
     return MissingKeyError(f"no key for {provider.name}: set {provider.keys[0]}, or key_command in your settings")
 
 
-def _from_command(command: str, env: Mapping[str, str]) -> str:
+def key_of_command(command: str, env: Mapping[str, str]) -> str:
+    """Return what the user's key command prints. Raises ModelSetupError where it fails."""
     try:
         done = child.run_child(
             ["/bin/sh", "-c", command], seconds=COMMAND_SECONDS, memory=None, env=dict(env), start_new_session=True

@@ -58,12 +58,17 @@ def probe_server(base_url: str, key: str = "") -> str | None:
             return None
         # A gateway takes its key in either form.
         own = {"Authorization": f"Bearer {key}", "x-api-key": key, "anthropic-version": "2023-06-01"} if key else {}
+        if url.path.endswith("/v1beta/models") and key:
+            own = {"x-goog-api-key": key}
         reply = client.send(url, {"Accept": "application/json", **own}, None, CancelToken())
         try:
-            models = json.loads(reply.read_all(1 << 20))["data"] if reply.status == 200 else []
+            found = json.loads(reply.read_all(1 << 20)) if reply.status == 200 else {"data": []}
         finally:
             reply.close()
-        names = [m["id"] for m in models if isinstance(m["id"], str)]
+        if "models" in found:  # in Gemini's API
+            names = [str(m["name"]).removeprefix("models/") for m in found["models"]]
+        else:
+            names = [m["id"] for m in found["data"] if isinstance(m["id"], str)]
     except (http_connection.HttpError, ModelError, ValueError, LookupError, TypeError, RecursionError):
         return None  # whatever listens there is not a model server
     return next((n for n in names if "embed" not in n.lower()), None)
@@ -95,7 +100,8 @@ def _with_keys(env: Mapping[str, str]) -> Iterator[tuple[Provider, str]]:
 def _models_url(provider: Provider, env: Mapping[str, str]) -> str:
     """Where a provider's API lists its models, without the last word."""
     url = base_url_of(provider, env).rstrip("/")
-    return url.removesuffix("/v1") + "/v1" if provider.wire == "anthropic" else url
+    version = {"anthropic": "/v1", "gemini": "/v1beta"}.get(provider.wire, "")
+    return url.removesuffix(version) + version
 
 
 def _default_of(provider: Provider) -> str:

@@ -46,7 +46,10 @@ _NO_MODEL = (
 )
 _LOADING = r"loading (the )?model|model is (still )?(being )?load(ed|ing)"
 _NO_KEY = r"(incorrect|invalid|missing|no|bad).{0,20}api.?key|api.?key not|authentication"
-_TRY_AGAIN = r"try again in (?:(\d{1,4})\s?m(?:in\w*)?\s?)?(\d{1,6}(?:\.\d{1,9})?)\s?(ms|s)"
+_TRY_AGAIN = r"(?:try again|retry) in (?:(\d{1,4})\s?m(?:in\w*)?\s?)?(\d{1,6}(?:\.\d{1,9})?)\s?(ms|s)"
+# A limit per minute, which Google words like an account without money.
+_LIMITED = r"RESOURCE_EXHAUSTED"
+_FOR_LONG = r"per.?day|limit: 0\b"
 _HTML = r"\s*(<!doctype html|<html)"
 _TITLE = r"(?s)<title[^>]*>(.*?)</title>"
 
@@ -73,6 +76,14 @@ _STATUS_OF = {
     "bio_policy": 400,
     "data_residency_mismatch": 400,
     "model_not_found": 404,
+    "INVALID_ARGUMENT": 400,
+    "FAILED_PRECONDITION": 400,
+    "UNAUTHENTICATED": 401,
+    "PERMISSION_DENIED": 403,
+    "NOT_FOUND": 404,
+    "RESOURCE_EXHAUSTED": 429,
+    "UNAVAILABLE": 503,
+    "DEADLINE_EXCEEDED": 504,
 }
 
 
@@ -90,7 +101,7 @@ def error_for_status(
     else:
         said, code = _said(text)
     wait = retry_after(header, status, now)
-    return _error(status, said, code, provider, model, _wait_in(status, said) if wait is None else wait)
+    return _error(status, said, code, provider, model, _wait_in(status, f"{code} {said}") if wait is None else wait)
 
 
 def refusal_in_stream(error: Any, *, provider: str, model: str) -> ModelError:
@@ -98,7 +109,7 @@ def refusal_in_stream(error: Any, *, provider: str, model: str) -> ModelError:
     said, code = _said_in(error if isinstance(error, dict) else {"error": error})
     number = error.get("code") if isinstance(error, dict) else None
     status = number if isinstance(number, int) and 400 <= number < 600 else _status_of(code)
-    return _error(status, said, code, provider, model, _wait_in(status, said))
+    return _error(status, said, code, provider, model, _wait_in(status, f"{code} {said}"))
 
 
 def _status_of(code: str) -> int:
@@ -113,7 +124,7 @@ def malformed(message: str) -> ModelError:
 
 
 def _error(status: int, said: str, code: str, provider: str, model: str, wait: float | None) -> ModelError:
-    kind, retryable, lead = _judged(status, f"{code} {said}")
+    kind, retryable, lead = _judged(status, f"{code} {said}", wait)
     if lead == "no model":
         lead = f"{provider} has no model named {model!r}"
     elif lead == "server error":
@@ -137,9 +148,10 @@ def _says(pattern: str, words: str) -> bool:
     return re.search(pattern, words, re.IGNORECASE) is not None
 
 
-def _judged(status: int, words: str) -> tuple[Kind, bool, str]:
+def _judged(status: int, words: str, wait: float | None) -> tuple[Kind, bool, str]:
     """Kind, whether trying again may help, and how the sentence begins."""
-    if status == 402 or (status in (400, 403, 429) and _says(_NO_MONEY, words)):
+    passing = status == 429 and wait is not None and _says(_LIMITED, words) and not _says(_FOR_LONG, words)
+    if status == 402 or (status in (400, 403, 429) and not passing and _says(_NO_MONEY, words)):
         return "rate_limit", False, "refuses because the account has no credit or quota left"
     if status == 429:
         return "rate_limit", True, "limits the rate of requests"
@@ -185,8 +197,22 @@ def _said_in(data: dict[str, Any]) -> tuple[str, str]:
     if isinstance(metadata, dict) and isinstance(metadata.get("raw"), str):
         inner, _ = _said(metadata["raw"])
         said = f"{said}: {inner}"
-    names = [error.get("code"), error.get("type"), error.get("param")]
+    names = [error.get("code"), error.get("type"), error.get("param"), error.get("status"), *_quotas(error)]
     return _clip(str(said)), " ".join(str(name) for name in names if name)
+
+
+def _quotas(error: dict[str, Any]) -> list[str]:
+    """The limits that Google says were reached, and the wait that it asks for, in words."""
+    names: list[str] = []
+    details = error.get("details")
+    for detail in details if isinstance(details, list) else ():
+        if not isinstance(detail, dict):
+            continue
+        if isinstance(violations := detail.get("violations"), list):
+            names += [str(v["quotaId"]) for v in violations if isinstance(v, dict) and v.get("quotaId")]
+        if isinstance(delay := detail.get("retryDelay"), str):
+            names.append(f"retry in {delay}")
+    return names
 
 
 def _words(value: Any) -> str:

@@ -214,6 +214,10 @@ class HttpModelClient(ABC):
         """Called with a refusal as bad request: what to change is remembered, and the result is what to tell a user
         (nothing, if that is not worth it). None: the request cannot be helped."""
 
+    def _endpoint(self, request: Request) -> str:
+        """Where a request goes."""
+        return self._url
+
     def _takes(self, request: Request, option: str) -> bool:
         return (request.model, option) not in self._rejected
 
@@ -228,7 +232,7 @@ class HttpModelClient(ABC):
             body = self._body(request)
             try:
                 reply = self._http.send(
-                    endpoint_url(self._url), self._headers, body, cancel, patient=not request.stream
+                    endpoint_url(self._endpoint(request)), self._headers, body, cancel, patient=not request.stream
                 )
             except HttpError as broken:
                 raise model_error(broken) from broken
@@ -300,7 +304,7 @@ class HttpModelClient(ABC):
 
     def _without_key(self, body: bytes) -> bytes:
         """What a provider said, in case it repeats the key: the sentence goes to logs and screens."""
-        for name in ("Authorization", "x-api-key"):
+        for name in ("Authorization", "x-api-key", "x-goog-api-key"):
             secret = self._headers.get(name, "").removeprefix("Bearer ")
             if len(secret) >= 8:
                 body = body.replace(secret.encode(), "…".encode())

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from agent_tools.record import Value
 
-Wire = Literal["openai", "responses", "anthropic", "litellm", "scripted"]
+Wire = Literal["openai", "responses", "anthropic", "gemini", "litellm", "scripted"]
 WireApi = Literal["auto", "responses", "chat"]
 
 
@@ -82,10 +82,13 @@ PROVIDERS: tuple[Provider, ...] = (
         "OPENROUTER_API_KEY",
         default="anthropic/claude-sonnet-4.6",
     ),
-    _via_litellm(
+    _direct(
         "gemini",
+        "https://generativelanguage.googleapis.com/v1beta",
         "GEMINI_API_KEY",
         "GOOGLE_API_KEY",
+        wire="gemini",
+        bases=("GEMINI_API_BASE", "GOOGLE_GEMINI_BASE_URL"),
         default="gemini-pro-latest",
         bare=("gemini-",),
     ),
@@ -169,7 +172,8 @@ PROVIDERS: tuple[Provider, ...] = (
     ),
     _local("llama_cpp", 8080, "LLAMA_CPP_API_BASE", litellm="llamafile"),
     _local("llamafile", 8080, "LLAMAFILE_API_BASE", keys=("LLAMAFILE_API_KEY",)),
-    _via_litellm("vertex_ai", needs_key=False),
+    # Gemini; the other models there, and credentials that are not read here, go through LiteLLM.
+    _direct("vertex_ai", "", wire="gemini", bases=("VERTEXAI_API_BASE", "GOOGLE_VERTEX_BASE_URL"), needs_key=False),
     _via_litellm("bedrock", needs_key=False),
     _via_litellm("sagemaker", needs_key=False),
     _via_litellm("azure", "AZURE_API_KEY", bases=("AZURE_API_BASE",), needs_key=False),
@@ -185,6 +189,7 @@ PROVIDERS: tuple[Provider, ...] = (
 )
 _BY_NAME = {p.name: p for p in PROVIDERS}
 _BY_NAME["cohere_chat"] = _BY_NAME["cohere"]
+_BY_NAME["vertex"] = _BY_NAME["vertex_ai"]
 # Where to look for a server on this machine, in this order.
 LOCAL_SERVERS = ("ollama", "lm_studio", "hosted_vllm", "llama_cpp")
 

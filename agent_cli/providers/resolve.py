@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from agent_cli.core.results import Failure
 from agent_cli.providers.base import ModelClient, ModelError
 from agent_cli.providers.catalog import catalog_entry, is_provider, lookup, newest_claude
 from agent_cli.providers.credentials import (
@@ -21,6 +22,7 @@ from agent_cli.providers.credentials import (
     NoModelError,
     Secret,
     find_key,
+    key_of_command,
     missing_key,
 )
 from agent_cli.providers.registry import (
@@ -37,10 +39,20 @@ from agent_tools.lazy import lazy_imports
 from agent_tools.record import Value
 
 if TYPE_CHECKING:
+    from agent_tools.cancel import CancelToken
     from agent_tools.net.http import Timeouts
 
 with lazy_imports():
-    from agent_cli.providers import anthropic, openai_chat, openai_either, openai_responses, retry, scripted
+    from agent_cli.providers import (
+        anthropic,
+        gemini,
+        google_auth,
+        openai_chat,
+        openai_either,
+        openai_responses,
+        retry,
+        scripted,
+    )
     from agent_cli.providers import litellm as providers_litellm
     from agent_tools.net import http
 
@@ -59,6 +71,8 @@ WireApiOf = Callable[[str], WireApi]
 
 SHORT_NAMES = {"sonnet": "claude-sonnet-5", "opus": "claude-opus-5", "haiku": "claude-haiku-4-5"}
 SCRIPTED = "scripted:"
+_VERTEX = "https://{host}/v1beta1/projects/{project}/locations/{location}/publishers/google"
+_EXPRESS = "https://aiplatform.googleapis.com/v1beta1/publishers/google"  # with an API key and no project
 # Models that OpenAI refuses on Chat Completions, alone or with tools.
 _WITH_RESPONSES = r"gpt-([5-9]|\d\d)|o[1-9](-|$)|codex-"
 
@@ -68,8 +82,8 @@ class ResolvedModel(Value, tag="Resolved"):
 
     model: what the provider calls it; for the scripted wire the path of the script. base_url: empty where the
     wire knows it. key_source: where the key came from, in words. bearer: the key is an OAuth token, not an
-    API key. litellm: how LiteLLM spells the model. either: the server may ask for OpenAI's other protocol. api_key
-    never shows in a repr.
+    API key; renew: makes another when it has expired. litellm: how LiteLLM spells the model. either: the server may ask
+    for OpenAI's other protocol. api_key never shows in a repr.
     """
 
     provider: str
@@ -79,6 +93,7 @@ class ResolvedModel(Value, tag="Resolved"):
     key_source: str
     api_key: Secret | None = None
     bearer: bool = False
+    renew: Callable[[CancelToken], str] | None = None
     litellm: str = ""
     either: bool = False
 
@@ -121,6 +136,15 @@ def resolve(
         if provider.needs_key and not elsewhere:
             raise missing_key(provider)
         source = "none needed" if provider.local else "none found"
+    if provider.name == "vertex_ai" and wire == "gemini":
+        found = _on_vertex(model, url, key, source, key_command, env)
+        if found is not None:
+            return found
+        if transport == "direct":
+            raise ModelSetupError(_NO_LOGIN)
+        wire = "litellm"
+    elif wire == "gemini" and not re.search(r"/v\d\w*$", url):
+        url = f"{url}/v1beta"
     compatible = provider.litellm == "openai" and provider.name != "openai"
     via_openai = provider.wire in ("openai", "responses") and (provider.local or elsewhere)
     return ResolvedModel(
@@ -173,6 +197,16 @@ def open_transport(
             first = resolved.wire == "responses"
             other = partial(_openai_wire, resolved, not first, key, limits, headers)
             wire = openai_either.EitherWire(wire, other, responses=first)
+    elif resolved.wire == "gemini":
+        wire = gemini.Gemini(
+            resolved.base_url,
+            key,
+            provider=resolved.provider,
+            headers=headers,
+            timeouts=limits,
+            bearer=resolved.bearer,
+            renew=resolved.renew,
+        )
     elif resolved.wire == "anthropic":
         wire = anthropic.Anthropic(resolved.base_url, key, headers=headers, timeouts=limits, bearer=resolved.bearer)
     else:
@@ -232,20 +266,86 @@ def _wire(provider: Provider, model: str, elsewhere: bool, transport: TransportC
     if transport == "litellm":
         return "litellm"
     if api != "auto":
-        if provider.wire == "anthropic":
-            raise ModelSetupError("anthropic speaks its own protocol: remove wire_api from [providers.anthropic]")
+        if provider.wire == "anthropic" or (provider.wire == "gemini" and not elsewhere):
+            name = provider.name
+            raise ModelSetupError(f"{name} speaks its own protocol: remove wire_api from [providers.{name}]")
         if not url:
             raise ModelSetupError(f"wire_api for {provider.name} needs its address: set base_url")
         return "responses" if api == "responses" else "openai"
-    if provider.wire == "litellm" and transport == "direct":
+    foreign = provider.name == "vertex_ai" and "gemini" not in model
+    if (provider.wire == "litellm" or foreign) and transport == "direct":
         raise ModelSetupError(f"{provider.name} is reached only through LiteLLM: set transport to auto")
     if provider.wire not in ("openai", "responses"):
-        return provider.wire
+        return "litellm" if foreign else provider.wire
     info = lookup(provider.name, model)
     needed = re.match(_WITH_RESPONSES, model) if provider.name == "openai" else None
     if needed or (info is not None and info.responses_only):
         return "responses"
     return "openai" if elsewhere else provider.wire
+
+
+def _on_vertex(
+    model: str, url: str, key: Secret | None, source: str, key_command: str | None, env: Mapping[str, str]
+) -> ResolvedModel | None:
+    """A Gemini on Vertex AI; None where there are no credentials that can be used without Google's libraries."""
+    project = _first(env, "VERTEXAI_PROJECT", "GOOGLE_CLOUD_PROJECT", "GCLOUD_PROJECT")
+    location = _first(env, "VERTEXAI_LOCATION", "GOOGLE_CLOUD_LOCATION", "CLOUD_ML_REGION") or "global"
+    renew: Callable[[CancelToken], str] | None = None
+    plain = key is not None and key.reveal().startswith(("AIza", "AQ."))
+    if key is None:
+        path = google_auth.find_credentials(env)
+        try:
+            credentials = google_auth.GoogleCredentials(path) if path else None
+        except ValueError:
+            credentials = None
+        if credentials is None:
+            return None
+        renew, source = credentials.token, f"application default credentials, {credentials.path}"
+        project = project or credentials.project
+    elif source == "key_command" and key_command and not plain:
+        renew = partial(_new_token, key_command, env)
+    if "/publishers/" not in url:
+        if project:
+            host = f"{location}-aiplatform.googleapis.com"
+            if location == "global":
+                host = "aiplatform.googleapis.com"
+            elif location in ("us", "eu"):
+                host = f"aiplatform.{location}.rep.googleapis.com"
+            usual = _VERTEX.format(host=host, project=project, location=location)
+        elif plain:
+            usual = _EXPRESS
+        else:
+            raise ModelSetupError("vertex_ai needs a project: set VERTEXAI_PROJECT")
+        url = url + usual.partition(".googleapis.com")[2] if url else usual
+    return ResolvedModel(
+        provider="vertex_ai",
+        model=model,
+        wire="gemini",
+        base_url=url,
+        key_source=source,
+        api_key=key,
+        bearer=not plain,
+        renew=renew,
+        litellm=f"vertex_ai/{model}",
+    )
+
+
+_NO_LOGIN = (
+    "vertex_ai has no credentials: run gcloud auth application-default login, or set GOOGLE_APPLICATION_CREDENTIALS, "
+    'or key_command = "gcloud auth print-access-token"'
+)
+
+
+def _first(env: Mapping[str, str], *names: str) -> str:
+    return next((value for name in names if (value := env.get(name, "").strip())), "")
+
+
+def _new_token(command: str, env: Mapping[str, str], cancel: CancelToken) -> str:
+    try:
+        return key_of_command(command, env)
+    except ModelSetupError as error:
+        text = str(error)
+        raise ModelError(Failure("auth", f"{text[:1].upper()}{text[1:]}.")) from None
 
 
 def _azure_url(url: str) -> str:

@@ -18,6 +18,7 @@ from zlib import crc32
 from agent_cli.providers.litellm import LiteLLM
 from agent_tools.net.http import Timeouts
 from agent_tools.record import Value
+from tests.support.gemini_events import gemini_events, gemini_whole
 from tests.support.model_replies import Reply, events, pieces, whole
 from tests.support.model_server import ModelServer, Received
 
@@ -76,46 +77,11 @@ def _word(reply: Reply, stops: dict[str, str]) -> str:
 
 
 def gemini(reply: Reply, streamed: bool, stops: dict[str, str]) -> tuple[bytes, str]:
-    usage = {
-        "promptTokenCount": reply.usage.input,
-        "candidatesTokenCount": reply.usage.output - reply.usage.reasoning,
-        "totalTokenCount": reply.usage.input + reply.usage.output,
-        "promptTokensDetails": [{"modality": "TEXT", "tokenCount": reply.usage.input}],
-    }
-    if reply.usage.reasoning:
-        usage["thoughtsTokenCount"] = reply.usage.reasoning
-    if reply.usage.cache_read:
-        usage["cachedContentTokenCount"] = reply.usage.cache_read
-        usage["cacheTokensDetails"] = [{"modality": "TEXT", "tokenCount": reply.usage.cache_read}]
-    rest = {"usageMetadata": usage, "modelVersion": "gemini-x", "responseId": reply.id}
-    word = _word(reply, stops)
-    if word == "BLOCKED":
-        blocked = {"promptFeedback": {"blockReason": "PROHIBITED_CONTENT"}, **rest}
-        return (_line(blocked, "\r\n\r\n"), SSE) if streamed else (json.dumps(blocked).encode(), "application/json")
-    parts: list[dict[str, Any]] = []
-    parts += [{"text": t, "thought": True} for t in pieces(reply.thinking, reply.split)]
-    parts += [{"text": t} for t in pieces(reply.text, reply.split)]
-    for number, call in enumerate(reply.calls):
-        part: dict[str, Any] = {"functionCall": {"name": call.name, "args": json.loads(call.json)}}
-        if reply.signature and number == 0:
-            part["thoughtSignature"] = reply.signature
-        parts.append(part)
     if not streamed:
-        joined = {"content": {"parts": parts, "role": "model"}, "finishReason": word, "index": 0}
-        if not parts:
-            joined = {"finishReason": word, "index": 0}
-        return json.dumps({"candidates": [joined], **rest}).encode(), "application/json"
-    sent: list[dict[str, Any]] = [
-        {"candidates": [{"content": {"parts": [p], "role": "model"}, "index": 0}], **rest} for p in parts
-    ]
-    if reply.stream_error:
-        sent.append({"error": {"code": 503, "message": reply.stream_error, "status": "UNAVAILABLE"}})
-    elif reply.terminated:
-        if reply.comments and sent:  # the end may stand on the last piece as well as alone behind it
-            sent[-1]["candidates"][0]["finishReason"] = word
-        else:
-            sent.append({"candidates": [{"finishReason": word, "index": 0}], **rest})
-    return b"".join(_line(e, "\r\n\r\n") for e in sent), SSE
+        return json.dumps(gemini_whole(reply, "gemini-x", stops)).encode(), "application/json"
+    # The end may stand on the last piece as well as alone behind it.
+    sent = gemini_events(reply, "gemini-x", stops, joined=reply.comments)
+    return b"".join(_line(event, "\r\n\r\n") for event in sent), SSE
 
 
 # Bedrock: the event stream of Converse, in binary frames with checksums.

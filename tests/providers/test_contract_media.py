@@ -48,6 +48,8 @@ def shown(value: Any) -> Iterator[tuple[str, str]]:
         url = inside.get("url") or inside.get("image_url") or inside["file_data"]
         head, _, data = url.partition(";base64,")
         yield head.removeprefix("data:"), data
+    elif isinstance(value, dict) and "inlineData" in value:
+        yield value["inlineData"]["mimeType"], value["inlineData"]["data"]
     elif isinstance(value, dict):
         yield from shown(list(value.values()))
 

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from agent_cli.core.results import Usage
 from agent_tools.record import Value
+from tests.support.gemini_events import gemini_events, gemini_whole
 from tests.support.response_events import response_events, response_whole
 
 
@@ -66,7 +67,7 @@ class Reply(Value):
         return self.stop or ("tool_use" if self.calls else "end_turn")
 
 
-Protocol = Literal["openai", "anthropic", "responses"]
+Protocol = Literal["openai", "anthropic", "responses", "gemini"]
 
 _OPENAI_REASONS = {
     "end_turn": "stop",
@@ -84,6 +85,10 @@ def pieces(text: str, size: int) -> list[str]:
 
 def refusal_body(reply: Reply, protocol: Protocol) -> bytes:
     """The body of an answer with an error status."""
+    if protocol == "gemini":
+        return json.dumps(
+            {"error": {"code": reply.status, "message": reply.error, "status": reply.error_type}}
+        ).encode()
     error: dict[str, Any] = {"type": reply.error_type or "invalid_request_error", "message": reply.error}
     if protocol != "anthropic":
         return json.dumps({"error": {**error, "code": reply.error_type or None, "param": None}}).encode()
@@ -92,10 +97,13 @@ def refusal_body(reply: Reply, protocol: Protocol) -> bytes:
 
 def events(reply: Reply, protocol: Protocol, model: str) -> Iterator[bytes]:
     """The answer as server-sent events."""
-    source = {"openai": _openai_events, "anthropic": _anthropic_events, "responses": response_events}[protocol]
+    source = {
+        "openai": _openai_events, "anthropic": _anthropic_events, "responses": response_events, "gemini": gemini_events,
+    }[protocol]  # fmt: skip
+    end = "\r\n\r\n" if protocol == "gemini" else "\n\n"
     for event in source(reply, reply.answers_as or model):
-        name = "" if protocol == "openai" else f"event: {event['type']}\n"
-        yield f"{name}data: {json.dumps(event, ensure_ascii=False)}\n\n".encode()
+        name = "" if protocol in ("openai", "gemini") else f"event: {event['type']}\n"
+        yield f"{name}data: {json.dumps(event, ensure_ascii=False)}{end}".encode()
         if reply.comments:
             yield b": keep-alive\n\n"
             if protocol == "anthropic":
@@ -106,7 +114,9 @@ def events(reply: Reply, protocol: Protocol, model: str) -> Iterator[bytes]:
 
 def whole(reply: Reply, protocol: Protocol, model: str) -> bytes:
     """The answer in one piece."""
-    build = {"openai": _openai_whole, "anthropic": _anthropic_whole, "responses": response_whole}[protocol]
+    build = {
+        "openai": _openai_whole, "anthropic": _anthropic_whole, "responses": response_whole, "gemini": gemini_whole,
+    }[protocol]  # fmt: skip
     return json.dumps(build(reply, reply.answers_as or model), ensure_ascii=False).encode()
 
 

@@ -1,4 +1,4 @@
-"""A model server on loopback, for tests: real HTTP, three protocols, answers from a list.
+"""A model server on loopback, for tests: real HTTP, four protocols, answers from a list.
 
     with ModelServer([Reply(text="hello"), Reply(calls=(Call("Read", {"path": "x"}),))]) as server:
         wire = OpenAIChat(server.openai_url, "key")          # or Anthropic(server.anthropic_url, "key")
@@ -22,6 +22,7 @@ from contextlib import suppress
 from typing import Any
 
 from agent_tools.record import Value
+from tests.support.gemini_events import gemini_violations
 from tests.support.loopback import end_listening
 from tests.support.model_replies import Call, Protocol, Reply, events, refusal_body, whole
 
@@ -43,7 +44,21 @@ class Received(Value):
     def protocol(self) -> Protocol:
         if self.path.endswith("/responses"):
             return "responses"
+        if "enerateContent" in self.path:
+            return "gemini"
         return "anthropic" if self.path.endswith("/messages") else "openai"
+
+    @property
+    def streamed(self) -> bool:
+        """Whether a stream is asked for."""
+        return ":stream" in self.path if self.protocol == "gemini" else bool(self.body.get("stream"))
+
+    @property
+    def model(self) -> str:
+        """The model that is asked."""
+        if self.protocol == "gemini":
+            return self.path.rpartition("/")[2].partition(":")[0]
+        return str(self.body.get("model", ""))
 
 
 Scripted = Reply | Callable[[Received], Reply]
@@ -55,6 +70,8 @@ def violations(received: Received) -> list[str]:
         return _anthropic_violations(received.body)
     if received.protocol == "responses":
         return _response_violations(received.body)
+    if received.protocol == "gemini":
+        return gemini_violations(received.body, received.model)
     if received.path == "/api/chat":  # Ollama's own protocol, whose calls have no ids
         return []
     found: list[str] = []
@@ -160,6 +177,11 @@ class ModelServer:
         return self.url
 
     @property
+    def gemini_url(self) -> str:
+        """Base URL for the Gemini API."""
+        return self.url + "/v1beta"
+
+    @property
     def bodies(self) -> list[dict[str, Any]]:
         """The decoded request bodies."""
         return [r.body for r in self.requests]
@@ -236,13 +258,12 @@ class ModelServer:
             return False
         if reply.stall == "headers":
             return self._fall_silent(sock)
-        streaming = bool(received.body.get("stream"))
-        model = str(received.body.get("model", ""))
+        model = received.model
         if reply.raw is not None:
             parts, form = [reply.raw], reply.content_type or "application/json"
         elif reply.status != 200:
             parts, form = [refusal_body(reply, received.protocol)], "application/json"
-        elif streaming:
+        elif received.streamed:
             parts, form = list(events(reply, received.protocol, model)), "text/event-stream"
         else:
             parts, form = [whole(reply, received.protocol, model)], "application/json"

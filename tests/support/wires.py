@@ -25,6 +25,7 @@ from agent_cli.providers.base import (
     ToolSpec,
     UsageChunk,
 )
+from agent_cli.providers.gemini import Gemini
 from agent_cli.providers.litellm import LiteLLM
 from agent_cli.providers.openai_chat import OpenAIChat
 from agent_cli.providers.openai_responses import OpenAIResponses
@@ -54,11 +55,17 @@ class Wire(Value):
     @property
     def history(self) -> str:
         """Where a request has the conversation."""
-        return "input" if self.protocol == "responses" else "messages"
+        return {"responses": "input", "gemini": "contents"}.get(self.protocol, "messages")
+
+    @property
+    def choice(self) -> str:
+        """Where a request says whether tools may be called."""
+        return "toolConfig" if self.protocol == "gemini" else "tool_choice"
 
     def open(self, server: ModelServer, timeouts: Timeouts | None = None) -> ModelClient:
         """A transport to the server."""
-        url = server.anthropic_url if self.protocol == "anthropic" else server.openai_url
+        urls = {"anthropic": server.anthropic_url, "gemini": server.gemini_url}
+        url = urls.get(self.protocol, server.openai_url)
         return self.make(url, "secret-key", timeouts or Timeouts())
 
 
@@ -66,6 +73,7 @@ WIRES = (
     Wire("openai", "openai", lambda url, key, limits: OpenAIChat(url, key, timeouts=limits)),
     Wire("responses", "responses", lambda url, key, limits: OpenAIResponses(url, key, timeouts=limits)),
     Wire("anthropic", "anthropic", lambda url, key, limits: Anthropic(url, key, timeouts=limits), "claude-sonnet-4-5"),
+    Wire("gemini", "gemini", lambda url, key, limits: Gemini(url, key, timeouts=limits), "gemini-3-pro-preview"),
     Wire(
         "litellm-openai",
         "openai",

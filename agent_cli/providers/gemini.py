@@ -1,0 +1,352 @@
+"""The wire for the Gemini API, at Google AI Studio and on Vertex AI.
+
+Every request carries the conversation, byte for byte the previous one plus a suffix. The model signs its thoughts; a
+signature goes back on the part that it came with, to the provider that made it. Newer models refuse a call without one,
+so a call that somebody else made gets the word that the API has for it. Options that are rejected are left out from
+then on.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+from urllib.parse import quote
+
+from agent_cli.core.messages import AssistantMessage, Message, Text, Thinking, ToolMessage, UserMessage
+from agent_cli.core.modes import Effort, thinking_budget
+from agent_cli.providers.base import Chunk, ModelError, Notice, Request, ToolSpec
+from agent_cli.providers.gemini_schema import gemini_schema
+from agent_cli.providers.gemini_stream import GeminiReader
+from agent_cli.providers.http_client import EncodedMessages, HttpModelClient, encoded
+from agent_tools.cancel import CancelToken
+from agent_tools.media import Media
+from agent_tools.net.http import HttpResponse, Timeouts
+
+# `skip_thought_signature_validator` in base64, for calls that were not made by this provider.
+UNSIGNED = "c2tpcF90aG91Z2h0X3NpZ25hdHVyZV92YWxpZGF0b3I="
+
+_WITHOUT_THOUGHTS = r"gemini-(1|2\.0)|gemma"
+_WITH_BUDGET = r"gemini-2\.5"
+_LEVELS = ("minimal", "low", "medium", "high")
+_WANTED: dict[Effort, int] = {"none": 0, "minimal": 0, "low": 1, "medium": 2}
+# Levels that a model lacks; what else it lacks it says itself.
+_LACKING = ((r"gemini-3-pro", ("minimal", "medium")), (r"-pro|gemini-(3\.[7-9]|[4-9])", ("minimal",)))
+# The smallest and the largest budget, and whether none is one.
+_BUDGETS = (("pro", (128, 32768, False)), ("lite", (512, 24576, True)), ("", (1, 24576, True)))
+_MIMES = ("image/png", "image/jpeg", "image/webp", "image/heic", "image/heif", "application/pdf")
+_IN_RESULTS = ("image/png", "image/jpeg", "image/webp", "application/pdf")
+
+# Role, parts, and what a result shows outside of its own part.
+_Form = tuple[str, list[bytes], list[bytes]]
+
+
+class Gemini(HttpModelClient):
+    """The API at `base_url`, which ends before `/models`.
+
+    api_key: sent as a key, or with `bearer` as a token. provider: the name in sentences, and whose signatures are sent
+    back. headers: sent with every request, in addition or instead. renew: makes a token in place of one that there is
+    not, or that has expired; raises ModelError.
+    """
+
+    def __init__(
+        self,
+        base_url: str,
+        api_key: str | None,
+        *,
+        provider: str = "gemini",
+        headers: Mapping[str, str] | None = None,
+        timeouts: Timeouts | None = None,
+        bearer: bool = False,
+        renew: Callable[[CancelToken], str] | None = None,
+    ) -> None:
+        key = (api_key or "").strip()
+        sent = {"Authorization": f"Bearer {key}"} if bearer else {"x-goog-api-key": key}
+        super().__init__(
+            base_url.rstrip("/"), {**(sent if key else {}), **(headers or {})}, provider, timeouts or Timeouts()
+        )
+        self._renew = renew
+        self._without_token = renew is not None and not key
+        self._modern = EncodedMessages(lambda m: self._form(m, modern=True))
+        self._older = EncodedMessages(lambda m: self._form(m, modern=False))
+        self._tools: tuple[tuple[ToolSpec, ...], bytes] = ((), b"")
+        self._unreadable: set[str] = set()
+        # Models that turned out to want signatures, and the budgets that a model named as its own.
+        self._strict: set[str] = set()
+        self._ranges: dict[str, tuple[int, int, bool]] = {}
+
+    def stream(self, request: Request, cancel: CancelToken) -> Iterator[Chunk]:
+        """See `ModelClient`."""
+        yield from self._lacks(request)
+        for step in self._signed_in(request, cancel):
+            if isinstance(step, HttpResponse):
+                reader = GeminiReader(self._provider, request.model)
+                # Nothing but the end of the stream says that no more usage comes.
+                yield from self._listen(reader, step, lambda event: False)
+            else:
+                yield step
+
+    def _lacks(self, request: Request) -> Iterator[Notice]:
+        if request.verbosity:
+            yield from self._once(f"{self._provider} takes no verbosity.")
+        if request.prefill:
+            yield from self._once(f"{self._provider} cannot continue a given beginning; the prefill was left out.")
+        if request.json_schema is not None and request.tools and not self._is_modern(request):
+            yield from self._once(f"{request.model} takes no JSON schema beside tools; the answer is checked after it.")
+        if (request.effort or request.thinking_tokens) and re.search(_WITHOUT_THOUGHTS, request.model):
+            if request.effort != "none":
+                yield from self._once(f"{request.model} does not think; the effort was left out.")
+        elif request.effort == "none" and (config := self._thinking(request)) and config.get("thinkingBudget") != 0:
+            least = config.get("thinkingLevel") or f"{config.get('thinkingBudget')} tokens"
+            yield from self._once(f"{request.model} always thinks; it is told to do so at its least ({least}).")
+
+    def _signed_in(self, request: Request, cancel: CancelToken) -> Iterator[Notice | HttpResponse]:
+        """Send the request, with a new token where there is none or the one there is has expired."""
+        if self._without_token:
+            self._sign_in(cancel)
+        try:
+            yield from self._send(request, cancel)
+        except ModelError as error:
+            if self._renew is None or error.status != 401:
+                raise
+            self._sign_in(cancel)
+            yield from self._send(request, cancel)
+
+    def _sign_in(self, cancel: CancelToken) -> None:
+        assert self._renew is not None
+        self._headers = {**self._headers, "Authorization": f"Bearer {self._renew(cancel)}"}
+        self._without_token = False
+
+    def _endpoint(self, request: Request) -> str:
+        model = request.model if request.model.startswith(("models/", "tunedModels/")) else f"models/{request.model}"
+        verb = "streamGenerateContent?alt=sse" if request.stream else "generateContent"
+        return f"{self._url}/{quote(model, safe='/@-._')}:{verb}"
+
+    def _is_modern(self, request: Request) -> bool:
+        """Whether the model is of Gemini 3 or later: with levels of thinking, and signatures that it wants back."""
+        old = re.search(f"{_WITHOUT_THOUGHTS}|{_WITH_BUDGET}", request.model)
+        return old is None or request.model in self._strict
+
+    def _thinking(self, request: Request) -> dict[str, Any] | None:
+        """How much to think, or None where nothing is asked for or nothing can be."""
+        if not self._takes(request, "thinking") or re.search(_WITHOUT_THOUGHTS, request.model):
+            return None
+        config: dict[str, Any] = {}
+        if request.thinking_tokens:
+            config["thinkingBudget"] = self._budget(request.model, request.thinking_tokens)
+        elif request.effort and not re.search(_WITH_BUDGET, request.model) and self._takes(request, "thinking levels"):
+            config["thinkingLevel"] = self._level(request, request.effort)
+        elif request.effort:
+            config["thinkingBudget"] = self._budget(request.model, thinking_budget(request.effort, None))
+        if request.reasoning_summary:
+            config["includeThoughts"] = True
+        return config or None
+
+    def _level(self, request: Request, effort: Effort) -> str:
+        lacking: tuple[str, ...] = next((w for pattern, w in _LACKING if re.search(pattern, request.model)), ())
+        taken = [at for at, name in enumerate(_LEVELS) if name not in lacking and self._takes(request, name)]
+        wanted = _WANTED.get(effort, 3)
+        return _LEVELS[min(taken, key=lambda at: (abs(at - wanted), -at))] if taken else "high"
+
+    def _budget(self, model: str, tokens: int) -> int:
+        usual = next(span for word, span in _BUDGETS if word in model)
+        least, most, can_be_off = self._ranges.get(model, usual)
+        return 0 if not tokens and can_be_off else max(least, min(tokens, most))
+
+    def _adapt(self, request: Request, error: ModelError) -> str | None:
+        words = error.failure.message.lower()
+        if re.search(r"thought.?signature", words):
+            return self._adapt_signatures(request, words)
+        if (config := self._thinking(request)) and re.search(r"think|budget", words):
+            return self._adapt_thinking(request, config, words)
+        sent = self._generation(request)
+        for option, name, advice in (
+            ("temperature", "temperature", "takes no temperature; it was left out"),
+            ("schema", "responseJsonSchema", "takes no JSON schema here; the answer is checked after it"),
+            ("mime type", "responseJsonSchema", "takes no JSON schema here; the answer is checked after it"),
+        ):
+            if option in words and name in sent:
+                self._rejected.add((request.model, name))
+                return f"{request.model} {advice}."
+        return None
+
+    def _adapt_signatures(self, request: Request, words: str) -> str | None:
+        if "missing" in words:
+            if self._is_modern(request):
+                return None
+            self._strict.add(request.model)
+            return ""
+        # Made with another key, or by a model of another kind.
+        parts = (p for m in request.messages if isinstance(m, AssistantMessage) for p in m.parts)
+        ours = {p.data for p in parts if isinstance(p, Thinking) and p.provider == self._provider and p.data}
+        if not ours - self._unreadable:
+            return None
+        self._unreadable |= ours
+        self._modern.forget()
+        self._older.forget()
+        return ""
+
+    def _adapt_thinking(self, request: Request, config: dict[str, Any], words: str) -> str:
+        model = request.model
+        level = config.get("thinkingLevel", "")
+        if level and re.search(r"think\w+.?level", words):
+            named = level in words
+            self._rejected.add((model, level if named else "thinking levels"))
+            if named and any(self._takes(request, name) for name in _LEVELS):
+                assert request.effort
+                if (other := self._level(request, request.effort)) != level:
+                    return f"{model} takes no thinking level {level}; it is {other}."
+            self._rejected.add((model, "thinking levels"))
+            return ""
+        if "thinkingBudget" in config and model not in self._ranges and "budget" in words:
+            usual = next(span for word, span in _BUDGETS if word in model)
+            if span := re.search(r"between (\d{1,7}) and (\d{1,7})", words):
+                self._ranges[model] = max(1, int(span[1])), int(span[2]), span[1] == "0"
+                return ""
+            if config["thinkingBudget"] == 0:
+                self._ranges[model] = max(128, usual[0]), usual[1], False
+                return f"{model} always thinks; it is told to do so at its least."
+        self._rejected.add((model, "thinking"))
+        return f"{model} cannot think as asked; that option was left out."
+
+    def _generation(self, request: Request) -> dict[str, Any]:
+        """How the answer is to be made, in a fixed order, without what the server rejected."""
+        options: dict[str, Any] = {}
+        if request.max_tokens:
+            options["maxOutputTokens"] = request.max_tokens
+        if request.temperature is not None:
+            options["temperature"] = request.temperature
+        if thinking := self._thinking(request):
+            options["thinkingConfig"] = thinking
+        schema = request.json_schema
+        if schema is not None and (not request.tools or self._is_modern(request)):
+            options["responseJsonSchema"] = gemini_schema(schema)
+        options = {k: v for k, v in options.items() if self._takes(request, k)}
+        return {**options, "responseMimeType": "application/json"} if "responseJsonSchema" in options else options
+
+    def _body(self, request: Request) -> bytes:
+        head: dict[str, Any] = {}
+        if options := self._generation(request):
+            head["generationConfig"] = options
+        if request.tools and request.tool_choice == "none":
+            head["toolConfig"] = {"functionCallingConfig": {"mode": "NONE"}}
+        if request.system.strip():
+            head["systemInstruction"] = {"parts": [{"text": request.system}]}
+        parts = [encoded(head)[:-1], b"," if head else b""]
+        if request.tools:
+            if self._tools[0] is not request.tools:
+                declared = {"functionDeclarations": [_tool(t) for t in request.tools]}
+                self._tools = (request.tools, encoded([declared]))
+            parts += (b'"tools":', self._tools[1], b",")
+        parts += (b'"contents":[', b",".join(self._contents(request)), b"]}")
+        return b"".join(parts)
+
+    def _contents(self, request: Request) -> Iterator[bytes]:
+        """The messages: neighbours of one side are one, and the results of an answer's calls are one, in their order.
+
+        What the words of a user or a result shows stand beside results would be taken for the model's own.
+        """
+        memory = self._modern if self._is_modern(request) else self._older
+        order: dict[str, int] = {}
+        results: list[tuple[int, bytes, list[bytes]]] = []
+        open_role = ""
+        open_parts: list[bytes] = []
+        for message, (role, parts, shown) in zip(request.messages, memory.of(request.messages), strict=True):
+            if isinstance(message, ToolMessage):
+                if open_parts:
+                    yield _content(open_role, open_parts)
+                    open_parts = []
+                results.append((order.get(message.call_id, len(order)), parts[0], shown))
+                continue
+            if results:
+                yield from _results(results)
+                results = []
+            if isinstance(message, AssistantMessage) and (calls := message.calls):
+                order = {call.id: place for place, call in enumerate(calls)}
+            if open_parts and role != open_role:
+                yield _content(open_role, open_parts)
+                open_parts = []
+            open_role = role
+            open_parts = [*open_parts, *parts]
+        if open_parts:
+            yield _content(open_role, open_parts)
+        if results:
+            yield from _results(results)
+
+    def _form(self, message: Message, *, modern: bool) -> _Form:
+        """A message in parts. `modern`: for a model of Gemini 3 or later."""
+        if isinstance(message, UserMessage):
+            parts = [encoded(_shown(item)) for item in message.media]
+            # Empty text is refused.
+            return "user", [*parts, *([_text(message.text or " ")] if message.text or not parts else [])], []
+        if isinstance(message, ToolMessage):
+            return self._result(message, modern)
+        return "model", self._answer(message, modern), []
+
+    def _result(self, message: ToolMessage, modern: bool) -> _Form:
+        inside = [item for item in message.media if modern and item.mime in _IN_RESULTS]
+        function: dict[str, Any] = {
+            "id": message.call_id, "name": message.name,
+            "response": {"error" if message.is_error else "output": message.text},
+        }  # fmt: skip
+        if inside:
+            function["parts"] = [{"inlineData": {"mimeType": item.mime, "data": item.data}} for item in inside]
+        shown: list[bytes] = []
+        for item in message.media:
+            if item not in inside:
+                name = item.name or item.kind
+                shown += (
+                    _text(f"[{name}, from the result of {message.name} call {message.call_id}]"),
+                    encoded(_shown(item)),
+                )
+        return "user", [encoded({"functionResponse": function})], shown
+
+    def _answer(self, message: AssistantMessage, modern: bool) -> list[bytes]:
+        parts: list[bytes] = []
+        signature, called = "", False
+        for part in message.parts:
+            if isinstance(part, Thinking):
+                if part.provider == self._provider and part.data and part.data not in self._unreadable:
+                    if signature:
+                        parts.append(encoded({"text": "", "thoughtSignature": signature}))
+                    signature = part.data
+                continue
+            if isinstance(part, Text):
+                if not part.text:
+                    continue
+                body: dict[str, Any] = {"text": part.text}
+            else:
+                body = {"functionCall": {"id": part.id, "name": part.name, "args": part.arguments}}
+                signature = signature or (UNSIGNED if modern and not called else "")
+                called = True
+            parts.append(encoded({**body, "thoughtSignature": signature} if signature else body))
+            signature = ""
+        if signature and parts:
+            parts.append(encoded({"text": "", "thoughtSignature": signature}))
+        return parts
+
+
+def _tool(tool: ToolSpec) -> dict[str, Any]:
+    plain = {"name": tool.name, "description": tool.description}
+    return {**plain, "parametersJsonSchema": gemini_schema(tool.schema)}
+
+
+def _content(role: str, parts: list[bytes]) -> bytes:
+    return b'{"role":"' + role.encode() + b'","parts":[' + b",".join(parts) + b"]}"
+
+
+def _results(results: list[tuple[int, bytes, list[bytes]]]) -> Iterator[bytes]:
+    ordered = sorted(results, key=lambda result: result[0])
+    yield _content("user", [part for _, part, _ in ordered])
+    if shown := [part for _, _, each in ordered for part in each]:
+        yield _content("user", shown)
+
+
+def _text(text: str) -> bytes:
+    return encoded({"text": text})
+
+
+def _shown(item: Media) -> dict[str, Any]:
+    if item.mime not in _MIMES:
+        return {"text": f"[{item.name or item.kind} not sent: Gemini takes no {item.mime}]"}
+    return {"inlineData": {"mimeType": item.mime, "data": item.data}}

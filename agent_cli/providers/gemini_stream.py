@@ -1,0 +1,120 @@
+"""Reading an answer of the Gemini API: JSON objects in, chunks out.
+
+Each event of a stream is an answer of its own with the next parts; a complete answer is read as one such event. The
+signature of a part comes before it as encrypted reasoning, so that it is stored where it belongs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from agent_cli.core.results import Failure, Usage
+from agent_cli.providers.base import (
+    Chunk,
+    MessageStop,
+    ModelError,
+    Started,
+    TextChunk,
+    ThinkingChunk,
+    ToolCallDelta,
+    ToolCallStart,
+    UsageChunk,
+    stopped,
+)
+from agent_cli.providers.errors import refusal_in_stream
+from agent_cli.providers.http_client import encoded
+
+_UNSPECIFIED = ("", "FINISH_REASON_UNSPECIFIED", "BLOCKED_REASON_UNSPECIFIED", "BLOCK_REASON_UNSPECIFIED")
+# The models now and then repeat the namespace in which the API shows them their functions.
+_NAMESPACE = re.compile(r"default_api[.:]")
+
+
+class GeminiReader:
+    """One answer. `provider`: who takes its signatures back."""
+
+    def __init__(self, provider: str, model: str) -> None:
+        self.finished = False
+        self._provider = provider
+        self._model = model
+        self._started = False
+        self._raw = ""
+        self._blocked = ""
+        self._calls = 0
+        self._signed = False
+
+    def read(self, event: dict[str, Any]) -> Iterator[Chunk]:
+        """The chunks of one JSON object. Raises ModelError for an error."""
+        if event.get("error"):
+            raise refusal_in_stream(event["error"], provider=self._provider, model=self._model)
+        if not self._started:
+            self._started = True
+            yield Started(str(event.get("responseId") or ""), str(event.get("modelVersion") or self._model))
+        for candidate in (event.get("candidates") or ())[:1]:
+            for part in (candidate.get("content") or {}).get("parts") or ():
+                yield from self._part(part)
+            self._end(str(candidate.get("finishReason") or ""))
+        if (block := str((event.get("promptFeedback") or {}).get("blockReason") or "")) not in _UNSPECIFIED:
+            self._blocked, self.finished = block, True
+        if report := event.get("usageMetadata"):
+            yield UsageChunk(gemini_usage(report))
+
+    def end(self) -> Iterator[Chunk]:
+        """The last chunk, after everything was read. Raises ModelError for an end that is none."""
+        if self._blocked:
+            yield MessageStop("refusal", self._blocked)
+            return
+        stop = stopped(self._raw, calls=bool(self._calls), provider=self._provider)
+        if stop.reason == "other":
+            raise ModelError(
+                Failure("overloaded", f"{self._provider} broke the answer off ({self._raw}).", retryable=True)
+            )
+        yield stop
+
+    def _end(self, word: str) -> None:
+        # Some servers repeat STOP with every event; the first other word is why it ended.
+        if word not in _UNSPECIFIED:
+            self.finished = True
+            if self._raw in ("", "STOP"):
+                self._raw = word
+
+    def _part(self, part: dict[str, Any]) -> Iterator[Chunk]:
+        signature, text, call = part.get("thoughtSignature"), part.get("text"), part.get("functionCall")
+        if part.get("thought"):
+            if text:
+                yield ThinkingChunk(text)
+            if signature:
+                yield ThinkingChunk(data=signature, provider=self._provider)
+            return
+        if signature:
+            yield ThinkingChunk(data=signature, provider=self._provider)
+        elif text and self._signed:
+            # A signature is for the words it came with and for no others.
+            yield ThinkingChunk(provider=self._provider)
+        if text:
+            yield TextChunk(text)
+            self._signed = bool(signature)
+        if call:
+            yield from self._call(call)
+
+    def _call(self, call: dict[str, Any]) -> Iterator[Chunk]:
+        index, self._calls, self._signed = self._calls, self._calls + 1, False
+        name = _NAMESPACE.sub("", str(call.get("name") or ""), count=1)
+        yield ToolCallStart(index, str(call.get("id") or f"call_{index}"), name)
+        if arguments := call.get("args"):
+            yield ToolCallDelta(index, encoded(arguments).decode())
+
+
+def gemini_usage(report: dict[str, Any]) -> Usage:
+    """Token counts in our terms: theirs leave the thoughts out of the answer."""
+    given = (report.get("promptTokenCount") or 0) + (report.get("toolUsePromptTokenCount") or 0)
+    made, thought = report.get("candidatesTokenCount") or 0, report.get("thoughtsTokenCount") or 0
+    # Some servers count the thoughts in; the sum tells.
+    inside = thought <= made and report.get("totalTokenCount") == given + made
+    return Usage(
+        input=given,
+        output=made if inside else made + thought,
+        reasoning=thought,
+        cache_read=report.get("cachedContentTokenCount") or 0,
+    )
