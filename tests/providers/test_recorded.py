@@ -8,6 +8,7 @@ from a cache and reasoned with; `error` is the failure that the answer is.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,19 +16,22 @@ import pytest
 
 from agent_cli.core.messages import Text, Thinking, ToolCall, UserMessage
 from agent_cli.engine.sampling import AnswerDraft
-from agent_cli.providers.base import ModelError, Request, ToolSpec
+from agent_cli.providers.base import ModelClient, ModelError, Request, ToolSpec
+from agent_cli.providers.gemini import Gemini
 from agent_cli.providers.openai_responses import OpenAIResponses
 from agent_tools.cancel import CancelToken
 from agent_tools.schema import Freeform
 from tests.support.model_server import ModelServer, Reply
 
-RESPONSES = sorted((Path(__file__).parent / "recorded" / "responses").iterdir())
+RECORDED = Path(__file__).parent / "recorded"
+RESPONSES = sorted((RECORDED / "responses").iterdir())
+GEMINI = sorted((RECORDED / "gemini").iterdir())
 PATCH = ToolSpec("Patch", "Changes files.", {"type": "object"}, Freeform("patch"))
 
 
 def recording(path: Path) -> tuple[dict[str, Any], Reply]:
     """What is expected, and the answer."""
-    text = path.read_text("utf-8")
+    text = path.read_bytes().decode()
     if path.suffix == ".json":
         held = json.loads(text)
         return held["expect"], Reply(raw=json.dumps(held["body"]).encode())
@@ -37,19 +41,29 @@ def recording(path: Path) -> tuple[dict[str, Any], Reply]:
 
 
 def test_there_are_recordings() -> None:
-    assert len(RESPONSES) >= 45
+    assert len(RESPONSES) >= 45 and len(GEMINI) >= 60
 
 
 @pytest.mark.parametrize("cut", [0, 7])
 @pytest.mark.parametrize("path", RESPONSES, ids=lambda path: path.name)
 def test_responses(path: Path, cut: int) -> None:
+    check(path, cut, "gpt-5.6", lambda server: OpenAIResponses(server.openai_url, None))
+
+
+@pytest.mark.parametrize("cut", [0, 7])
+@pytest.mark.parametrize("path", GEMINI, ids=lambda path: path.name)
+def test_gemini(path: Path, cut: int) -> None:
+    check(path, cut, "gemini-3-flash-preview", lambda server: Gemini(server.gemini_url, "k"))
+
+
+def check(path: Path, cut: int, model: str, make: Callable[[ModelServer], ModelClient]) -> None:
+    """Read an answer over a wire, and compare it with what is expected."""
     expected, reply = recording(path)
     draft, failed = AnswerDraft(), None
     with ModelServer([reply.replace(cut=cut)]) as server:
-        wire = OpenAIResponses(server.openai_url, None)
-        request = Request("gpt-5.6", "", (UserMessage("hi"),), (PATCH,), stream=path.suffix == ".sse")
+        request = Request(model, "", (UserMessage("hi"),), (PATCH,), stream=path.suffix == ".sse")
         try:
-            for chunk in wire.stream(request, CancelToken()):
+            for chunk in make(server).stream(request, CancelToken()):
                 draft.take(chunk)
         except ModelError as error:
             failed = error
