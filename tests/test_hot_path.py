@@ -20,13 +20,14 @@ HEAVY = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("model", ["openai/claude-x", "openai/gpt-5.6", "anthropic/claude-x"])
+@pytest.mark.parametrize("model", ["openai/claude-x", "openai/gpt-5.6", "anthropic/claude-x", "gemini/gemini-x"])
 def test_one_shot_imports_nothing_heavy(tmp_path: Path, model: str) -> None:
     (tmp_path / "a.txt").write_text("x\n")
     replies = [Reply(calls=(Call("Read", {"file_path": "a.txt"}), Call("LS", {"path": "."}))), Reply(text="Ok.")]
     with ModelServer(replies) as server:
-        keys = {"OPENAI_API_KEY": "k", "ANTHROPIC_API_KEY": "k"}
+        keys = {"OPENAI_API_KEY": "k", "ANTHROPIC_API_KEY": "k", "GEMINI_API_KEY": "k"}
         urls = {"OPENAI_BASE_URL": server.openai_url, "ANTHROPIC_BASE_URL": server.anthropic_url}
+        urls["GEMINI_API_BASE"] = server.gemini_url
         modules = loaded(tmp_path, "-p", "--model", model, "hi", **keys, **urls)
     assert not HEAVY & {name.partition(".")[0] for name in modules}
 
@@ -37,15 +38,18 @@ def test_one_shot_imports_nothing_heavy(tmp_path: Path, model: str) -> None:
         ("openai/m", {"openai_chat", "openai_stream", "openai_either"}),
         ("openai/gpt-5.6", {"openai_responses", "responses_stream", "openai_either"}),
         ("anthropic/claude-x", {"anthropic"}),
+        ("gemini/gemini-x", {"gemini", "gemini_schema", "gemini_stream"}),
     ],
 )
 def test_a_wire_loads_nothing_of_another(tmp_path: Path, model: str, own: set[str]) -> None:
     with ModelServer([Reply(text="Ok.")]) as server:
-        keys = {"OPENAI_API_KEY": "k", "ANTHROPIC_API_KEY": "k"}
+        keys = {"OPENAI_API_KEY": "k", "ANTHROPIC_API_KEY": "k", "GEMINI_API_KEY": "k"}
         urls = {"OPENAI_BASE_URL": server.openai_url, "ANTHROPIC_BASE_URL": server.anthropic_url}
+        urls["GEMINI_API_BASE"] = server.gemini_url
         modules = loaded(tmp_path, "-p", "--model", model, "hello", **keys, **urls)
     names = {name.rpartition(".")[2] for name in modules if name.startswith("agent_cli.providers.")}
     wires = {"openai_chat", "openai_stream", "openai_responses", "responses_stream", "openai_either", "anthropic"}
+    wires |= {"gemini", "gemini_schema", "gemini_stream", "google_auth", "litellm"}
     assert names & wires == own
 
 

@@ -69,7 +69,7 @@ class GoogleCredentials:
             said = json.loads(body)
             if status == 200 and isinstance(token := said["access_token"], str):
                 return token
-            why = str(said.get("error_description") or said.get("error"))[:200]
+            why = str(said.get("error_description") or said.get("error"))[:200].rstrip(".")
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
             why = f"HTTP {status}"
         if status >= 500 or status == 429:
@@ -92,7 +92,7 @@ class GoogleCredentials:
         claims = {"iss": data["client_email"], "scope": SCOPE, "aud": url, "iat": now, "exp": now + 3600}
         header = {"alg": "RS256", "typ": "JWT", "kid": str(data.get("private_key_id") or "")}
         text = b".".join(_packed(json.dumps(part).encode()) for part in (header, claims))
-        signed = text + b"." + _packed(_signature(text, data["private_key"]))
+        signed = text + b"." + _packed(_signature(text, str(data["private_key"])))
         return {"grant_type": "urn:ietf:params:oauth:grant-type:jwt-bearer", "assertion": signed.decode()}
 
 

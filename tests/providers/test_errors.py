@@ -176,3 +176,58 @@ def test_errors_inside_a_stream(error: Any, kind: str) -> None:
 )
 def test_how_long_to_wait(headers: dict[str, str], seconds: float | None) -> None:
     assert retry_after(lambda name: headers.get(name, ""), 429, NOW) == seconds
+
+
+def quota(quota_id: str, delay: str, limit: int = 10) -> dict[str, Any]:
+    """A refusal of the Gemini API for a limit that was reached."""
+    said = (
+        "You exceeded your current quota, please check your plan and billing details. * Quota exceeded for metric: "
+        f"generativelanguage.googleapis.com/generate_content_free_tier_requests, limit: {limit}\n"
+        f"Please retry in {delay}."
+    )
+    kind = "type.googleapis.com/google.rpc"
+    details = [
+        {"@type": f"{kind}.QuotaFailure", "violations": [{"quotaId": quota_id, "quotaValue": str(limit)}]},
+        {"@type": f"{kind}.RetryInfo", "retryDelay": delay},
+    ]
+    return {"error": {"code": 429, "message": said, "status": "RESOURCE_EXHAUSTED", "details": details}}
+
+
+@pytest.mark.parametrize(
+    ("quota_id", "delay", "limit", "retryable", "wait"),
+    [
+        ("GenerateRequestsPerMinutePerProjectPerModel-FreeTier", "34.07s", 10, True, 34.07),
+        ("GenerateContentInputTokensPerModelPerMinute", "7s", 250000, True, 7.0),
+        ("GenerateRequestsPerDayPerProjectPerModel-FreeTier", "20s", 10, False, 20.0),
+        ("GenerateRequestsPerMinutePerProjectPerModel-FreeTier", "20s", 0, False, 20.0),
+    ],
+)
+def test_a_limit_of_google_s_is_waited_for_unless_it_is_for_the_day(
+    quota_id: str, delay: str, limit: int, retryable: bool, wait: float
+) -> None:
+    error = refused(429, [quota(quota_id, delay, limit)])
+    assert (error.failure.kind, error.failure.retryable, error.retry_after) == ("rate_limit", retryable, wait)
+
+
+@pytest.mark.parametrize(
+    ("status", "error", "kind", "retryable"),
+    [
+        (429, {"message": "Resource exhausted. Please try again later.", "status": "RESOURCE_EXHAUSTED"},
+         "rate_limit", True),
+        (503, {"message": "The model is overloaded. Please try again later.", "status": "UNAVAILABLE"},
+         "overloaded", True),
+        (500, {"message": "An internal error has occurred.", "status": "INTERNAL"}, "overloaded", True),
+        (400, {"message": "API key not valid. Please pass a valid API key.", "status": "INVALID_ARGUMENT"},
+         "auth", False),
+        (403, {"message": "Your project has been denied access.", "status": "PERMISSION_DENIED"}, "auth", False),
+        (404, {"message": "models/big-1 is not found for API version v1beta, or is not supported for generateContent."},
+         "bad_request", False),
+        (400, {"message": "User location is not supported for the API use.", "status": "FAILED_PRECONDITION"},
+         "bad_request", False),
+    ],
+)  # fmt: skip
+def test_refusals_of_the_gemini_api(status: int, error: dict[str, Any], kind: str, retryable: bool) -> None:
+    failure = refused(status, {"error": {"code": status, **error}}).failure
+    assert (failure.kind, failure.retryable) == (kind, retryable)
+    if status == 404:
+        assert "has no model named 'big-1'" in failure.message

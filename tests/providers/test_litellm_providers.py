@@ -287,7 +287,7 @@ def test_gemini_in_the_real_program_reads_a_file_and_answers(work: Path) -> None
     dialect = BY_NAME["gemini"]
     look = Reply(text="I look.", calls=(Call("Read", {"file_path": "a.txt"}),), signature="c2ln", split=3)
     with dialect.server([look, Reply(text="It greets the world.", split=4)]) as server:
-        settings = json.dumps({"base_url": server.url + dialect.path})
+        settings = json.dumps({"base_url": server.url + dialect.path, "transport": "litellm"})
         args = ["-p", "--model", dialect.model, "--settings", settings, "What is a.txt?"]
         done = agent(args, work, {"GEMINI_API_KEY": "key-123"})
     assert (done.returncode, done.stdout) == (0, "It greets the world.\n"), done.stderr

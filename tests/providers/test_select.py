@@ -51,7 +51,8 @@ def nothing(url: str) -> str | None:
         ("deepseek-chat", "deepseek", "deepseek-chat", "openai"),
         ("grok-4.6", "xai", "grok-4.6", "openai"),
         ("xai/grok-4.20-multi-agent", "xai", "grok-4.20-multi-agent", "responses"),
-        ("gemini-2.5-pro", "gemini", "gemini-2.5-pro", "litellm"),
+        ("gemini-2.5-pro", "gemini", "gemini-2.5-pro", "gemini"),
+        ("vertex_ai/claude-opus-5", "vertex_ai", "claude-opus-5", "litellm"),
         ("bedrock/anthropic.claude-v2", "bedrock", "anthropic.claude-v2", "litellm"),
         ("anthropic.claude-3-haiku-20240307-v1:0", "bedrock", "anthropic.claude-3-haiku-20240307-v1:0", "litellm"),
         ("watsonx/ibm/granite", "watsonx", "ibm/granite", "litellm"),
@@ -122,8 +123,10 @@ def test_the_protocol_of_a_provider_is_a_setting() -> None:
         assert not found.either
     with pytest.raises(ModelSetupError, match="needs its address"):
         set_to("responses", "azure/d", {})
-    with pytest.raises(ModelSetupError, match="own protocol"):
-        set_to("chat", "anthropic/claude-x", KEYS)
+    for name in ("anthropic/claude-x", "gemini/gemini-2.5-pro"):
+        with pytest.raises(ModelSetupError, match="own protocol"):
+            set_to("chat", name, KEYS)
+    assert set_to("chat", "gemini/x", {"GEMINI_API_BASE": "http://box/v1"}).wire == "openai"
 
 
 def test_base_urls_come_from_the_environment() -> None:
@@ -131,6 +134,11 @@ def test_base_urls_come_from_the_environment() -> None:
     assert resolve("gpt-5", env={"OPENAI_API_BASE": "http://box/v1"}).base_url == "http://box/v1"
     assert resolve("sonnet", env={"ANTHROPIC_BASE_URL": "http://box"}).base_url == "http://box"
     assert resolve("claude-x", env=KEYS).base_url == "https://api.anthropic.com"
+    assert (
+        resolve("gemini-x", env={"GOOGLE_API_KEY": "k"}).base_url == "https://generativelanguage.googleapis.com/v1beta"
+    )
+    assert resolve("gemini-x", env={"GEMINI_API_BASE": "http://box/"}).base_url == "http://box/v1beta"
+    assert resolve("gemini-x", env={"GOOGLE_GEMINI_BASE_URL": "http://box/v1"}).base_url == "http://box/v1"
 
 
 @pytest.mark.parametrize(
@@ -158,7 +166,11 @@ def test_the_transport_can_be_forced() -> None:
     assert resolve("sonnet", transport="litellm", env=KEYS).litellm == f"anthropic/{newest_claude('sonnet')}"
     assert resolve("ollama/x", transport="litellm", env={}).litellm == "openai/x"
     with pytest.raises(ModelSetupError, match="only through LiteLLM"):
-        resolve("gemini/gemini-2.5-pro", transport="direct", env=KEYS)
+        resolve("bedrock/anthropic.claude-v2", transport="direct", env=KEYS)
+    with pytest.raises(ModelSetupError, match="only through LiteLLM"):
+        resolve("vertex_ai/claude-opus-5", transport="direct", env=KEYS)
+    through = resolve("gemini/gemini-2.5-pro", transport="litellm", env=KEYS)
+    assert (through.wire, through.litellm, through.base_url) == ("litellm", "gemini/gemini-2.5-pro", "")
 
 
 @pytest.mark.parametrize("name", ["cohere/command-a-03-2025", "cohere_chat/command-a-03-2025", "command-a-03-2025"])
