@@ -202,7 +202,7 @@ def _said_in(data: dict[str, Any]) -> tuple[str, str]:
 
 
 def _quotas(error: dict[str, Any]) -> list[str]:
-    """The limits that Google says were reached, and the wait that it asks for, in words."""
+    """Return the quotas that Google says were exceeded, and the wait that it asks for, in words."""
     names: list[str] = []
     details = error.get("details")
     for detail in details if isinstance(details, list) else ():

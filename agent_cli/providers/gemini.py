@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from itertools import groupby
 from typing import Any
 from urllib.parse import quote
 
@@ -37,7 +38,7 @@ _BUDGETS = (("pro", (128, 32768, False)), ("lite", (512, 24576, True)), ("", (1,
 _MIMES = ("image/png", "image/jpeg", "image/webp", "image/heic", "image/heif", "application/pdf")
 _IN_RESULTS = ("image/png", "image/jpeg", "image/webp", "application/pdf")
 
-# Role, parts, and what a result shows outside of its own part.
+# Role ("result" for that of a call), parts, and what a result shows outside of its own part.
 _Form = tuple[str, list[bytes], list[bytes]]
 
 
@@ -98,7 +99,7 @@ class Gemini(HttpModelClient):
                 yield from self._once(f"{request.model} does not think; the effort was left out.")
         elif request.effort == "none" and (config := self._thinking(request)) and config.get("thinkingBudget") != 0:
             least = config.get("thinkingLevel") or f"{config.get('thinkingBudget')} tokens"
-            yield from self._once(f"{request.model} always thinks; it is told to do so at its least ({least}).")
+            yield from self._once(f"{request.model} always thinks; it is set to its least ({least}).")
 
     def _signed_in(self, request: Request, cancel: CancelToken) -> Iterator[Notice | HttpResponse]:
         """Send the request, with a new token where there is none or the one there is has expired."""
@@ -123,12 +124,12 @@ class Gemini(HttpModelClient):
         return f"{self._url}/{quote(model, safe='/@-._')}:{verb}"
 
     def _is_modern(self, request: Request) -> bool:
-        """Whether the model is of Gemini 3 or later: with levels of thinking, and signatures that it wants back."""
+        """Return whether the model is Gemini 3 or later: it has thinking levels, and requires signatures."""
         old = re.search(f"{_WITHOUT_THOUGHTS}|{_WITH_BUDGET}", request.model)
         return old is None or request.model in self._strict
 
     def _thinking(self, request: Request) -> dict[str, Any] | None:
-        """How much to think, or None where nothing is asked for or nothing can be."""
+        """Return `thinkingConfig`, or None where nothing is asked for or the model does not think."""
         if not self._takes(request, "thinking") or re.search(_WITHOUT_THOUGHTS, request.model):
             return None
         config: dict[str, Any] = {}
@@ -205,12 +206,12 @@ class Gemini(HttpModelClient):
                 return ""
             if config["thinkingBudget"] == 0:
                 self._ranges[model] = max(128, usual[0]), usual[1], False
-                return f"{model} always thinks; it is told to do so at its least."
+                return f"{model} always thinks; it is set to its least."
         self._rejected.add((model, "thinking"))
         return f"{model} cannot think as asked; that option was left out."
 
     def _generation(self, request: Request) -> dict[str, Any]:
-        """How the answer is to be made, in a fixed order, without what the server rejected."""
+        """Return `generationConfig`, in a fixed order, without what the server rejected."""
         options: dict[str, Any] = {}
         if request.max_tokens:
             options["maxOutputTokens"] = request.max_tokens
@@ -242,39 +243,28 @@ class Gemini(HttpModelClient):
         return b"".join(parts)
 
     def _contents(self, request: Request) -> Iterator[bytes]:
-        """The messages: neighbours of one side are one, and the results of an answer's calls are one, in their order.
+        """Yield the messages as contents: neighbours of one role joined, and results in the order of the calls.
 
-        What the words of a user or a result shows stand beside results would be taken for the model's own.
+        Results have a content of their own: the API misreads one that has other parts as well.
         """
         memory = self._modern if self._is_modern(request) else self._older
+        forms = zip(request.messages, memory.of(request.messages), strict=True)
         order: dict[str, int] = {}
-        results: list[tuple[int, bytes, list[bytes]]] = []
-        open_role = ""
-        open_parts: list[bytes] = []
-        for message, (role, parts, shown) in zip(request.messages, memory.of(request.messages), strict=True):
-            if isinstance(message, ToolMessage):
-                if open_parts:
-                    yield _content(open_role, open_parts)
-                    open_parts = []
-                results.append((order.get(message.call_id, len(order)), parts[0], shown))
-                continue
-            if results:
-                yield from _results(results)
-                results = []
-            if isinstance(message, AssistantMessage) and (calls := message.calls):
+        for role, group in groupby(forms, key=lambda pair: pair[1][0]):
+            pairs = list(group)
+            if role == "result":
+                pairs.sort(key=lambda pair: order.get(_call_id(pair[0]), len(order)))
+                role = "user"
+            elif role == "model":
+                calls = (call for m, _ in pairs if isinstance(m, AssistantMessage) for call in m.calls)
                 order = {call.id: place for place, call in enumerate(calls)}
-            if open_parts and role != open_role:
-                yield _content(open_role, open_parts)
-                open_parts = []
-            open_role = role
-            open_parts = [*open_parts, *parts]
-        if open_parts:
-            yield _content(open_role, open_parts)
-        if results:
-            yield from _results(results)
+            own = [part for _, (_, parts, _) in pairs for part in parts]
+            for content in (own, [part for _, (_, _, shown) in pairs for part in shown]):
+                if content:
+                    yield b'{"role":"' + role.encode() + b'","parts":[' + b",".join(content) + b"]}"
 
     def _form(self, message: Message, *, modern: bool) -> _Form:
-        """A message in parts. `modern`: for a model of Gemini 3 or later."""
+        """Return a message in parts. `modern`: for Gemini 3 or later."""
         if isinstance(message, UserMessage):
             parts = [encoded(_shown(item)) for item in message.media]
             # Empty text is refused.
@@ -299,7 +289,7 @@ class Gemini(HttpModelClient):
                     _text(f"[{name}, from the result of {message.name} call {message.call_id}]"),
                     encoded(_shown(item)),
                 )
-        return "user", [encoded({"functionResponse": function})], shown
+        return "result", [encoded({"functionResponse": function})], shown
 
     def _answer(self, message: AssistantMessage, modern: bool) -> list[bytes]:
         parts: list[bytes] = []
@@ -331,15 +321,8 @@ def _tool(tool: ToolSpec) -> dict[str, Any]:
     return {**plain, "parametersJsonSchema": gemini_schema(tool.schema)}
 
 
-def _content(role: str, parts: list[bytes]) -> bytes:
-    return b'{"role":"' + role.encode() + b'","parts":[' + b",".join(parts) + b"]}"
-
-
-def _results(results: list[tuple[int, bytes, list[bytes]]]) -> Iterator[bytes]:
-    ordered = sorted(results, key=lambda result: result[0])
-    yield _content("user", [part for _, part, _ in ordered])
-    if shown := [part for _, _, each in ordered for part in each]:
-        yield _content("user", shown)
+def _call_id(message: Message) -> str:
+    return message.call_id if isinstance(message, ToolMessage) else ""
 
 
 def _text(text: str) -> bytes:

@@ -16,7 +16,7 @@ _TYPES = ((bool, "boolean"), (str, "string"), (int, "integer"), (float, "number"
 
 
 def gemini_schema(schema: dict[str, Any]) -> dict[str, Any]:
-    """A tool's schema in that subset; what it has no word for is left out or said in the description."""
+    """Return a tool's schema in that subset; what has no word there is left out or put into the description."""
     return {"type": "object", **_subset(schema)}
 
 
@@ -44,7 +44,7 @@ def _subset(schema: Any) -> dict[str, Any]:
 
 
 def _merged(schema: dict[str, Any]) -> dict[str, Any]:
-    """The schema with what its `allOf` asks for."""
+    """Return the schema with its `allOf` merged into it."""
     members = schema.get("allOf")
     if not isinstance(members, list):
         return schema
@@ -60,7 +60,7 @@ def _merged(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _valued(kept: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
-    """`kept` with the values it allows, its format and its required properties in words that are taken."""
+    """Return `kept` with its values, format and required properties in words that the API takes."""
     values = [schema["const"]] if "const" in schema else kept.pop("enum", None)
     if isinstance(values, list):
         kept.pop("enum", None)

@@ -45,7 +45,7 @@ class GeminiReader:
         self._signed = False
 
     def read(self, event: dict[str, Any]) -> Iterator[Chunk]:
-        """The chunks of one JSON object. Raises ModelError for an error."""
+        """Yield the chunks of one JSON object. Raises ModelError for an error."""
         if event.get("error"):
             raise refusal_in_stream(event["error"], provider=self._provider, model=self._model)
         if not self._started:
@@ -61,7 +61,7 @@ class GeminiReader:
             yield UsageChunk(gemini_usage(report))
 
     def end(self) -> Iterator[Chunk]:
-        """The last chunk, after everything was read. Raises ModelError for an end that is none."""
+        """Yield the last chunk, after everything was read. Raises ModelError for an end without a proper reason."""
         if self._blocked:
             yield MessageStop("refusal", self._blocked)
             return
@@ -107,7 +107,7 @@ class GeminiReader:
 
 
 def gemini_usage(report: dict[str, Any]) -> Usage:
-    """Token counts in our terms: theirs leave the thoughts out of the answer."""
+    """Return the token counts in our terms; theirs leave the thoughts out of the answer."""
     given = (report.get("promptTokenCount") or 0) + (report.get("toolUsePromptTokenCount") or 0)
     made, thought = report.get("candidatesTokenCount") or 0, report.get("thoughtsTokenCount") or 0
     # Some servers count the thoughts in; the sum tells.

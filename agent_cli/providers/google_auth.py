@@ -50,7 +50,7 @@ class GoogleCredentials:
         self._data: dict[str, Any] = data
 
     def token(self, cancel: CancelToken) -> str:
-        """A new access token. Raises ModelError, or CancelledError."""
+        """Request a new access token. Raises ModelError, or CancelledError."""
         url = str(self._data.get("token_uri") or TOKEN_URL)
         try:
             form = self._form(url)
@@ -97,7 +97,7 @@ class GoogleCredentials:
 
 
 def find_credentials(env: Mapping[str, str]) -> Path | None:
-    """Where application default credentials are, or None where there is no such file."""
+    """Return the file of the application default credentials, or None where there is none."""
     if named := env.get("GOOGLE_APPLICATION_CREDENTIALS", "").strip():
         return Path(named)
     folder = env.get("CLOUDSDK_CONFIG", "").strip() or (f"{home}/.config/gcloud" if (home := env.get("HOME")) else "")
@@ -110,7 +110,7 @@ def _packed(data: bytes) -> bytes:
 
 
 def _signature(text: bytes, pem: str) -> bytes:
-    """The signature of RS256. Raises ValueError or IndexError for a key that is none."""
+    """Sign with RS256. Raises ValueError or IndexError for a damaged key."""
     der = b64decode("".join(line for line in pem.splitlines() if "-----" not in line), validate=True)
     values = _sequence(_value(der, 0)[0])
     if "BEGIN RSA" not in pem:
@@ -126,7 +126,7 @@ def _signature(text: bytes, pem: str) -> bytes:
 
 
 def _value(der: bytes, at: int) -> tuple[bytes, int]:
-    """The content of the ASN.1 value that begins here, and where it ends."""
+    """Return the content of the ASN.1 value that begins here, and where it ends."""
     length, start = der[at + 1], at + 2
     if length & 0x80:
         count = length & 0x7F

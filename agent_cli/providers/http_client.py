@@ -215,7 +215,7 @@ class HttpModelClient(ABC):
         (nothing, if that is not worth it). None: the request cannot be helped."""
 
     def _endpoint(self, request: Request) -> str:
-        """Where a request goes."""
+        """Return the URL of a request."""
         return self._url
 
     def _takes(self, request: Request, option: str) -> bool:

@@ -287,7 +287,7 @@ def _wire(provider: Provider, model: str, elsewhere: bool, transport: TransportC
 def _on_vertex(
     model: str, url: str, key: Secret | None, source: str, key_command: str | None, env: Mapping[str, str]
 ) -> ResolvedModel | None:
-    """A Gemini on Vertex AI; None where there are no credentials that can be used without Google's libraries."""
+    """Resolve a Gemini model on Vertex AI; None without credentials that are usable without Google's libraries."""
     project = _first(env, "VERTEXAI_PROJECT", "GOOGLE_CLOUD_PROJECT", "GCLOUD_PROJECT")
     location = _first(env, "VERTEXAI_LOCATION", "GOOGLE_CLOUD_LOCATION", "CLOUD_ML_REGION") or "global"
     renew: Callable[[CancelToken], str] | None = None
@@ -315,7 +315,7 @@ def _on_vertex(
         elif plain:
             usual = _EXPRESS
         else:
-            raise ModelSetupError("vertex_ai needs a project: set VERTEXAI_PROJECT")
+            raise ModelSetupError("no project for vertex_ai: set VERTEXAI_PROJECT")
         url = url + usual.partition(".googleapis.com")[2] if url else usual
     return ResolvedModel(
         provider="vertex_ai",
@@ -331,7 +331,7 @@ def _on_vertex(
 
 
 _NO_LOGIN = (
-    "vertex_ai has no credentials: run gcloud auth application-default login, or set GOOGLE_APPLICATION_CREDENTIALS, "
+    "no credentials for vertex_ai: run gcloud auth application-default login, or set GOOGLE_APPLICATION_CREDENTIALS, "
     'or key_command = "gcloud auth print-access-token"'
 )
 
@@ -344,8 +344,7 @@ def _new_token(command: str, env: Mapping[str, str], cancel: CancelToken) -> str
     try:
         return key_of_command(command, env)
     except ModelSetupError as error:
-        text = str(error)
-        raise ModelError(Failure("auth", f"{text[:1].upper()}{text[1:]}.")) from None
+        raise ModelError(Failure("auth", f"{error}.")) from None
 
 
 def _azure_url(url: str) -> str:

@@ -11,6 +11,7 @@ import pytest
 from agent_cli.core.messages import AssistantMessage, Message, Text, Thinking, ToolCall, ToolMessage, UserMessage
 from agent_cli.providers.anthropic import Anthropic
 from agent_cli.providers.base import ModelClient, ModelError, Request
+from agent_cli.providers.discover import default_model
 from agent_cli.providers.gemini import UNSIGNED, Gemini
 from agent_cli.providers.gemini_schema import gemini_schema
 from agent_cli.providers.openai_chat import OpenAIChat
@@ -302,7 +303,9 @@ def test_thinking_that_a_model_refuses_is_as_near_as_it_takes(model: str, effort
     assert configs[1:] == [taken, taken] and configs[0] not in (None, taken)
 
 
-@pytest.mark.parametrize(("model", "says"), [("gemini-2.5-pro", "always thinks"), ("gemini-3.1-pro", "always thinks")])
+@pytest.mark.parametrize(
+    ("model", "says"), [("gemini-2.5-pro", "always thinks"), ("gemini-3.1-pro", "set to its least (low)")]
+)
 def test_that_thinking_cannot_be_turned_off_is_said_once(model: str, says: str) -> None:
     with ModelServer([Reply(text="x")] * 2) as server:
         wire = Gemini(server.gemini_url, "k")
@@ -350,3 +353,21 @@ def test_calls_without_ids_get_some_and_the_namespace_is_dropped() -> None:
     with ModelServer([Reply(calls=calls, signature="c2ln")]) as server:
         answer = asked(Gemini(server.gemini_url, "k"))
     assert [(call.id, call.name) for call in answer.calls] == [("call_0", "Read"), ("call_1", "Read")]
+
+
+def test_a_gateway_on_this_machine_is_asked_for_its_models() -> None:
+    listed = {"models": [{"name": "models/text-embedding-004"}, {"name": "models/gemini-x"}]}
+    with ModelServer([Reply(raw=json.dumps(listed).encode())]) as server:
+        env = {"GEMINI_API_KEY": "key-1", "GEMINI_API_BASE": server.url}
+        assert default_model(env) == "gemini/gemini-x"
+        (sent,) = server.requests
+    assert (sent.path, sent.headers["x-goog-api-key"]) == ("/v1beta/models", "key-1")
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_a_connection_serves_several_requests(stream: bool) -> None:
+    with ModelServer([Reply(text="a")] * 3) as server:
+        wire = Gemini(server.gemini_url, "k")
+        for _ in range(3):
+            asked(wire, stream=stream)
+        assert server.connections == 1

@@ -193,7 +193,7 @@ def test_a_key_command_that_fails_later_is_told_in_a_sentence(tmp_path: Path) ->
         env = {"VERTEXAI_PROJECT": "p", "VERTEXAI_API_BASE": server.url, "PATH": "/usr/bin:/bin"}
         found = on_vertex(env, key_command=command)
         assert found.renew is not None
-        with pytest.raises(ModelError, match=r"Key_command failed.*logged out") as caught:
+        with pytest.raises(ModelError, match=r"^key_command failed.*logged out") as caught:
             found.renew(CancelToken())
         server.replies.clear()
     assert caught.value.failure.kind == "auth"
