@@ -26,7 +26,7 @@ NEW, OLD = "gemini-3-flash-preview", "gemini-2.5-flash"
 
 
 def asked(wire: ModelClient, *messages: Message, model: str = NEW, **changes: Any) -> Answer:
-    request = Request(model, "Be brief.", messages or (UserMessage("hi"),), TOOLS).but(**changes)
+    request = Request(model, "Be brief.", messages or (UserMessage("hi"),), TOOLS).replace(**changes)
     return gathered(wire.stream(request, CancelToken()))
 
 
