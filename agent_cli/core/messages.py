@@ -32,7 +32,8 @@ class Thinking(Value, tag="Thinking"):
 
     signature: proves it to the provider that made it.
     data: the part that arrived encrypted.
-    provider: who made it on the Responses API; it is sent back to that provider only.
+    provider: who made it on the Responses or the Gemini API; it is sent back to that provider only. From Gemini, `data`
+        is the signature of the part that follows.
     """
 
     text: str = ""

@@ -195,8 +195,11 @@ class StreamJson:
 
     def _assistant(self, message: AssistantMessage) -> None:
         """Write one line per content block; the last one carries the usage."""
-        for number, part in enumerate(message.parts, 1):
-            last = number == len(message.parts)
+        # What is encrypted is not shown; without a summary nothing of it is left.
+        shown = [p for p in message.parts if not (isinstance(p, Thinking) and p.provider and not p.text)]
+        parts = shown or message.parts
+        for number, part in enumerate(parts, 1):
+            last = number == len(parts)
             body = {
                 "id": message.provider_id,
                 "type": "message",

@@ -115,3 +115,13 @@ def test_vertex_is_reached_with_the_token_of_a_key_command_which_is_made_anew(wo
     tokens = [request.headers["authorization"] for request in server.requests]
     assert tokens[0] == tokens[1] != tokens[2]
     assert server.requests[0].path.startswith("/v1beta1/projects/p/locations/global/publishers/google/models/gemini-3")
+
+
+def test_stream_json_has_no_empty_blocks_where_a_signature_stands(work: Path) -> None:
+    with ModelServer([LOOK.replace(thinking=""), Reply(text="It greets.", signature="ZW5k")]) as server:
+        args = ["-p", "--output-format", "stream-json", "--model", MODEL, "hi"]
+        done = agent(args, work, gemini(server))
+    messages = [m["message"] for m in map(json.loads, done.stdout.splitlines()) if m["type"] == "assistant"]
+    blocks = [block for message in messages for block in message["content"]]
+    assert [block["type"] for block in blocks] == ["text", "tool_use", "tool_use", "text"]
+    assert messages[-1]["stop_reason"] and messages[-1]["usage"]["output_tokens"]
