@@ -36,7 +36,9 @@ def git_to_read(root: Path, env: Mapping[str, str], use: Use, *, locks: bool = F
     run = checked_git(program, found.checkout, env, locks=locks)
     if use == "trusted":
         return run
-    return run.with_settings(_off(program, found.checkout, *(env.get(name, "") for name in ("HOME", "XDG_CONFIG_HOME"))))
+    return run.with_settings(
+        _off(program, found.checkout, *(env.get(name, "") for name in ("HOME", "XDG_CONFIG_HOME")))
+    )
 
 
 def usable(root: Path, use: Use) -> GitStanding:
