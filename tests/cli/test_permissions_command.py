@@ -80,4 +80,4 @@ def test_another_folder_can_be_named(project: Path, tmp_path: Path) -> None:
 def test_what_cannot_be_kept_is_a_mistake(project: Path) -> None:
     done = agent(["trust"], project, env={"AGENT_STATE_DIR": "/dev/null/x"})
     assert done.returncode == 2
-    assert "cannot be kept" in done.stderr
+    assert "cannot be saved" in done.stderr

@@ -195,7 +195,7 @@ def test_what_always_offers(root: Path, command: str, rule: str) -> None:
     ],
 )
 def test_what_it_grants_in_words(root: Path, rule: str, words: str) -> None:
-    assert Policy(Workspace(root)).granted(rule) == words
+    assert Policy(Workspace(root)).describe_grant(rule) == words
 
 
 @settings(max_examples=60, deadline=None)

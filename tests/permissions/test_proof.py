@@ -62,7 +62,7 @@ def watch(case: Case, root: Path, log: Path) -> list[tuple[str, str, bool]]:
     """The calls of the system that a command makes: name, arguments, and whether it went well."""
     gate: Policy = policy(case, root)
     command = spelled(case.command, root)
-    variables = {"PATH": PATH, "HOME": str(root.parent / "home"), **CALM, **dict(gate.terms(command).env)}
+    variables = {"PATH": PATH, "HOME": str(root.parent / "home"), **CALM, **dict(gate.run_conditions(command).env)}
     argv = ["strace", "-f", "-qq", "-s", "4096", "-e", f"trace={WATCHED}", "-o", str(log)]
     argv += ["/bin/bash", "--noprofile", "--norc", "-c", command]
     subprocess.run(

@@ -218,8 +218,8 @@ def test_commands_of_the_users_choice_run_outside(root: Path) -> None:
 
 
 def test_a_service_whose_socket_is_allowed_is_reached_inside(root: Path) -> None:
-    assert not gate(root, sockets=("/run/docker.sock",)).terms("docker ps").outside
-    assert gate(root, sockets=("/run/postgresql",)).terms("docker ps").outside
+    assert not gate(root, sockets=("/run/docker.sock",)).run_conditions("docker ps").outside
+    assert gate(root, sockets=("/run/postgresql",)).run_conditions("docker ps").outside
 
 
 def test_a_rule_that_allows_a_command_sends_it_outside_without_a_question(root: Path) -> None:

@@ -208,7 +208,7 @@ def test_a_yes_to_an_earlier_version_of_this_program_is_not_a_yes_to_this_one(re
 
 
 def test_a_folder_that_cannot_be_written_keeps_nothing(repository: Path) -> None:
-    assert "cannot be kept" in yes(repository, Path("/dev/null/state"))
+    assert "cannot be saved" in yes(repository, Path("/dev/null/state"))
 
 
 def test_a_change_of_the_programs_own_keeps_trust_and_makes_none(repository: Path, folder: Path) -> None:
@@ -333,7 +333,7 @@ def test_a_mistyped_setting_is_a_mistake(repository: Path) -> None:
     (repository.parent / "home/.agentrc").write_text('trusted = ["*"]\n')
     done = agent(["-p", "hi"], repository)
     assert done.returncode == 2
-    assert "The setting trusted: '*' is no path" in done.stderr
+    assert "The setting trusted: '*' is not a path" in done.stderr
 
 
 def test_the_environment_does_not_trust_for_ci(repository: Path) -> None:

@@ -341,7 +341,7 @@ def test_escape_twice_goes_back_to_before_a_message_with_it_in_the_line(work: Pa
         screen.type("files\r")
         screen.wait("Put them back?")
         screen.type("yes\r")
-        screen.wait("The conversation goes on from before")
+        screen.wait("The conversation continues from before")
         screen.until(lambda: screen.input_line() == "> change it, see @a.txt", "the message in the line")
         assert (work / "a.txt").read_text() == "hello world\n"
         screen.type("\x03")

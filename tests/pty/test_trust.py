@@ -66,7 +66,7 @@ def test_ctrl_c_is_a_no_and_long_lines_cannot_pass_for_others(work: Path, model:
         assert len(begun) == 2 and begun[1] == "  - commands: deploy"
         screen.type("\x03")
         screen.ready()
-        screen.wait("left out")
+        screen.wait("(append_system_prompt)")
         assert "\nagent 0" in screen.text()
         screen.leave()
 

@@ -116,7 +116,7 @@ def test_what_ripgrep_finds_elsewhere_is_not_shown(
     shown = [line for line in said.splitlines() if line.startswith("d/")]
     assert sorted(shown) == (lines if back else [])
     assert SECRET not in said
-    assert "[3 files left out: changed during the search]" in said
+    assert "[3 files skipped: changed during the search]" in said
 
 
 def test_a_match_that_is_only_elsewhere_is_not_told(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
