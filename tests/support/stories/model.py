@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
@@ -10,6 +11,9 @@ from typing import Any
 from agent_tools.record import Value
 from tests.support.model_replies import Call, Reply
 from tests.support.model_server import ModelServer, Received
+
+# Seconds that a request waits for the story to queue an answer.
+SLOW_STORY = 10.0
 
 COMPACTING = b"<compaction>"
 
@@ -72,6 +76,7 @@ class Model:
     def __init__(self) -> None:
         self.server = ModelServer([self._answer], repeat=True)
         self.lines: list[Line] = []
+        self._queued = threading.Condition()
         self.problems: list[str] = []
         self.summary = "# Goal\nGo on.\n# Next step\nAs before."
         self.compactions = 0
@@ -89,7 +94,9 @@ class Model:
 
     def will(self, *lines: Line) -> None:
         """Queue answers, one for each request."""
-        self.lines += lines
+        with self._queued:
+            self.lines += lines
+            self._queued.notify_all()
 
     def breaks_off(self, times: int = 1) -> None:
         """The connection drops in the middle of the next answer, which is given whole when it is asked for again."""
@@ -127,6 +134,9 @@ class Model:
             if words in text:
                 return answer(received)
         new = news(received.body)
+        # A quick program may ask before the story, which just saw an approval take effect, has said what comes next.
+        with self._queued:
+            self._queued.wait_for(lambda: bool(self.lines), SLOW_STORY)
         if not self.lines:
             return self._problem(f"nothing more was to be asked, but: {new[-1500:]}")
         line = self.lines[0]

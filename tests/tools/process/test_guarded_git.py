@@ -90,7 +90,7 @@ def test_filters_are_switched_off_by_name(root: Path) -> None:
     evil = program(root, "evil.sh")
     config(root, f'[filter "evil"]\n\tclean = {evil}\n\tsmudge = {evil}\n\tprocess = {evil}\n\trequired = true\n')
     run = checked_git(GIT, checkout(root), env(root))
-    off = run.replace(without_filters(run))
+    off = run.with_settings(without_filters(run))
     assert "a.txt" in off.run("status", "--porcelain").decode()
     assert "+two" in off.run("diff").decode()
     assert not marker(root).exists()
