@@ -1,6 +1,6 @@
 """Determine what a command line needs that the sandbox does not provide, so that it must run outside.
 
-Judged by program names and the files that operands name. Anything else fails inside the sandbox, and the model is told
+Judged by program names and the files that operands name. Anything else fails inside the sandbox, and the model learns
 how to ask.
 """
 

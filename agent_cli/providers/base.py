@@ -20,7 +20,7 @@ StopReason = Literal["end_turn", "tool_use", "max_tokens", "stop_sequence", "ref
 
 
 class ToolSpec(Value):
-    """A tool as the model is told of it. freeform: where the API has such tools, its input is plain text."""
+    """A tool as it is described to the model. freeform: where the API has such tools, its input is plain text."""
 
     name: str
     description: str

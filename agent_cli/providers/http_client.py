@@ -252,7 +252,7 @@ class HttpModelClient(ABC):
             except HttpError as broken:
                 reply.close()
                 raise model_error(broken) from broken
-            except BaseException:  # whatever it was, the connection must not stay open; it is told where it is caught
+            except BaseException:  # on any error the connection must not stay open; the catcher reports it
                 reply.close()
                 raise
             reply.close()

@@ -153,7 +153,7 @@ class ResponsesReader:
         if (item.heard and part != item.part) or (not item.heard and self._thinking):
             text = "\n\n" + text
         item.part, item.heard, self._thinking = part, True, True
-        # Reasoning in clear goes back to whoever made it; a summary does so with what it comes from.
+        # Reasoning in clear goes back to the provider that made it; a summary does so with what it comes from.
         return ThinkingChunk(text) if "summary" in kind else ThinkingChunk(text, provider=self._provider)
 
     def _refusal(self, event: dict[str, Any]) -> Iterator[Chunk]:

@@ -239,7 +239,7 @@ def _brought_up(
     started = time.monotonic()
     try:
         servers.wait(settings.mcp.start_timeout + 1)
-    except BaseException:  # also an interrupt: no server is left running; it is told where the command ends
+    except BaseException:  # also an interrupt: no server is left running; the error is reported where the command ends
         servers.close()
         raise
     return servers, servers.all[found.name], time.monotonic() - started

@@ -26,7 +26,7 @@ def take_note(ctx: SlashContext, note: str) -> None:
         ctx.say(str(error))
         return
     ctx.agent.conversation.inbox.append(f"<memory_note>\nThe user added to {path.name}: {note}\n</memory_note>")
-    ctx.say(f"Added to {_name(ctx, path)}; the model is told with the next message.")
+    ctx.say(f"Added to {_name(ctx, path)}; the model learns of it with the next message.")
 
 
 @slash("memory", "the memory files; change one in $EDITOR, or show all of their text", "[show | NUMBER]")
@@ -99,7 +99,7 @@ def _edit(ctx: SlashContext, path: Path) -> None:
     ctx.agent.conversation.inbox.append(
         f"<memory_change>\nThe user changed the memory file {name}. It now says:\n{shown}\n</memory_change>"
     )
-    ctx.say(f"{name} is written; the model is told with the next message.")
+    ctx.say(f"{name} is written; the model learns of it with the next message.")
 
 
 def _name(ctx: SlashContext, path: Path) -> str:
