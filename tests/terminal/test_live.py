@@ -17,8 +17,7 @@ def test_enter_sends_and_while_it_works_it_queues() -> None:
         stage.press("one\r")
         stage.until(lambda: stage.session.sent == ["one"])
         stage.press("two\rthree\rdraft")
-        stage.until(lambda: stage.live.queued == ["two", "three"])
-        assert stage.session.inbox == ["two", "three"]
+        stage.until(lambda: stage.live.queued == stage.session.inbox == ["two", "three"])
         stage.has("draft")
         # The turn takes the first at its next step.
         stage.session.inbox.remove("two")

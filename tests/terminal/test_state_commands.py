@@ -175,7 +175,7 @@ def test_memory_is_listed_shown_and_edited(work: Path) -> None:
     shown = session(work, "/memory show", "/memory 1", "/memory", "", "/memory 9", "go", EDITOR=str(editor))
     assert "Be kind.\\x1b[2J" in shown and "\x1b" not in shown
     assert (work / "AGENTS.md").read_bytes() == b"Be kind.\x1b[2J\r\nBe brief.\r\n"
-    assert "AGENTS.md is written; the model is told" in shown
+    assert "AGENTS.md is written; the model learns of it" in shown
     assert "There is no memory file 9" in shown
     assert any("The user changed the memory file AGENTS.md." in text and "Be brief." in text for text in sent(work))
 
