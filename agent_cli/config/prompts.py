@@ -1,10 +1,8 @@
-"""The prompt files and the environment block, which with the memory make up the system prompt."""
+"""The prompt files, and what is known of a folder without starting a program: its repository and branch."""
 
 from __future__ import annotations
 
 import os
-import sys
-import time
 from pathlib import Path
 
 from agent_tools.fs.safe_read import read_regular, read_text
@@ -26,22 +24,6 @@ def prompt_folder() -> Path:
     """Return the directory of the prompt files: a checkout's own, else that of the wheel."""
     live = _PACKAGE.parent / "prompts"
     return live if (live / "system.md").is_file() else _PACKAGE / "_prompts"
-
-
-def environment_block(cwd: Path, root: Path, model: str) -> str:
-    """Describe the environment for the model. Made once per session, so that the prefix stays cacheable."""
-    branch = git_branch(root)
-    git = f"yes, on {branch}" if branch else "yes" if os.path.exists(root / ".git") else "no"  # noqa: PTH110
-    lines = [
-        "# Environment",
-        f"Working directory: {cwd}",
-        f"Workspace: {root}",
-        f"Git repository: {git}",
-        f"Platform: {sys.platform}",
-        f"Date: {time.strftime('%Y-%m-%d')}",
-        f"Model: {model}",
-    ]
-    return "\n".join(lines)
 
 
 def git_branch(root: Path) -> str:

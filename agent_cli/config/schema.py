@@ -195,6 +195,11 @@ class Settings(Value, tag="Settings"):
     model: Annotated[str | None, "model as provider/model; empty: whatever is found"] = None
     small_model: Annotated[str | None, "model for small jobs; empty: the model"] = None
     fallback_models: Annotated[tuple[str, ...], "models to continue with when the model fails"] = ()
+    profile: Annotated[
+        Literal["auto", "default", "small"],
+        "what a model is given: small is for weak models and small windows (five tools, a short prompt); auto: by the "
+        "model's window",
+    ] = "auto"
     transport: Annotated[Literal["auto", "direct", "litellm"], "how models are reached"] = "auto"
     model_takes: Annotated[
         tuple[Literal["image", "pdf"], ...], "what a model is shown beside text where the catalog does not say"

@@ -42,18 +42,22 @@ from agent_cli.runtime.models import (
     lazy_model,
     open_client,
     pricing,
+    wants_small_profile,
     window_of,
 )
 from agent_cli.runtime.permissions import make_policy, rule_saver
+from agent_cli.runtime.repository_state import RepositoryState
 from agent_cli.runtime.session import (
     ATTENDED_PATIENCE,
     PATIENCE,
     changed_memory,
+    changed_presence,
     make_header,
     model_name,
     new_log,
     open_session,
 )
+from agent_cli.runtime.system_prompt import PromptFacts, system_prompt
 from agent_cli.runtime.tools import choose_tools, make_context, make_workspace, tool_specs
 from agent_cli.session.crash import write_report
 from agent_cli.session.log import SessionLog
@@ -166,14 +170,19 @@ def build_agent(
     chosen = ChosenModel(model_name(options, settings, restored), settings, place)
     model, info = chosen.resolved, chosen.info
     workspace = make_workspace(place, settings)
-    context = make_context(workspace, settings, place)
+    old = restored.header if restored is not None and not restored.rebuilt else None
+    small = old.small if old is not None else wants_small_profile(settings, window_of(info, settings))
+    context = make_context(workspace, settings, place, edit_unread=small)
     answered = attended or options.on_ask == "suspend"
     policy = make_policy(workspace, settings, layers, context, place.home, answered=answered)
     context.takes = takes = input_modalities(info, settings)
     attached = attach_images(options.image, workspace, model.name, takes)
+    repository = RepositoryState(place, layers) if old is None else None
     added = load_extensions(options, place, layers, settings, warn)
     added.install(context)
-    tools = list(choose_tools(settings, layers.rules, context, restored, added.tools, embedded.tools))
+    tools = choose_tools(
+        settings, layers.rules, context, restored, added.tools, embedded.tools, answered=answered, small=small
+    )
     guards = []
     if options.json_schema is not None:
         schema = _schema(options.json_schema)
@@ -186,7 +195,11 @@ def build_agent(
         context.nested_memory = NestedMemory(sources, memory)
         for cut in memory.cuts:
             warn(f"memory files together may have 64 KiB, and {cut}; see agent memory show")
-    header = make_header(options, place, settings, model, tools, restored, memory)
+    facts = PromptFacts(
+        place, model.name, small, answered, (lambda: (repository or RepositoryState(place, layers)).text())
+    )
+    system = lambda: system_prompt(facts, settings, memory)  # noqa: E731 - made only where it is needed
+    header = make_header(options, place, model, tools, restored, system, answered=answered, small=small)
     if log is not None and restored is not None and restored.rebuilt:
         log.put_header(header)
     log = log or new_log(settings, store, header, restored, warn)
@@ -233,7 +246,7 @@ def build_agent(
     commands = LiveMapping(added.commands)
     conversation = Conversation(
         deps,
-        turn_options(settings, model, header, tool_specs(tools, context)).replace(
+        turn_options(settings, model, header, tool_specs(tools, context, small=small)).replace(
             takes=takes,
             context_window=window_of(info, settings),
             # With a user present, questions of a resumed turn go to them; otherwise `--on-ask` decides.
@@ -245,7 +258,7 @@ def build_agent(
         restored.history if restored else (),
         expanders=[lambda text: expand_message(text, commands, context)],
         attached=attached,
-        notes=changed_memory(header, memory, restored),
+        notes=[*changed_memory(header, memory, restored), *changed_presence(header, restored, answered=answered)],
         plans=restored.plans if restored is not None else (),
         **_broken_off(restored),
     )

@@ -29,6 +29,8 @@ with lazy_imports():
 
 # A local model may read a long prompt for many minutes; if its server stops, the connection ends, too.
 LOCAL_IDLE_SECONDS = 1800.0
+# A window below this is for few tools and a short prompt only.
+SMALL_WINDOW = 16_000
 
 
 def choose_model(name: str | None, settings: Settings, place: RunEnvironment) -> ResolvedModel:
@@ -108,6 +110,13 @@ def window_of(info: ModelInfo | None, settings: Settings) -> int | None:
     """Return the context window in tokens: the catalog's, limited by the settings; None if unknown."""
     known = [size for size in (info.context_window if info else None, settings.context_window) if size]
     return min(known, default=None)
+
+
+def wants_small_profile(settings: Settings, window: int | None) -> bool:
+    """Return True if the model is to get few tools and a short prompt: by the setting, else by its window."""
+    if settings.profile != "auto":
+        return settings.profile == "small"
+    return window is not None and window < SMALL_WINDOW
 
 
 class _LazyClient:

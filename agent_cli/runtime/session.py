@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from agent_cli.config.prompts import environment_block, git_branch, prompt
+from agent_cli.config.prompts import git_branch
 from agent_cli.config.run_options import ASK_WHICH, RunOptions
 from agent_cli.config.schema import Settings
 from agent_cli.core.events import SessionNamed
@@ -29,6 +29,11 @@ from agent_tools.lazy import lazy_imports
 with lazy_imports():
     from agent_cli.session import search  # only to resume a named session
 
+_PRESENT = "The user is present from here on: you may ask where a wrong guess would be costly."
+_ABSENT = (
+    "Nobody can answer from here on: this runs unattended. Do not ask; take the sensible reading, say which one, and "
+    "finish the task. A call that needs approval is denied: continue without it and name it at the end."
+)
 # Seconds to wait for another process that has a session open, which may be about to end.
 PATIENCE = 5.0
 # The same where a user watches.
@@ -98,41 +103,46 @@ def _resolve_session(options: RunOptions, store: SessionStore) -> Path:
 def make_header(
     options: RunOptions,
     place: RunEnvironment,
-    settings: Settings,
     model: ResolvedModel,
     tools: list[Tool[Any]],
     restored: Restored | None,
-    memory: Memory,
+    system: Callable[[], str],
+    *,
+    answered: bool,
+    small: bool,
 ) -> Header:
-    """Return the session's fixed header; on resume the old prompt, so that the provider's cached prefix is reused."""
+    """Return the session's fixed header; on resume the old prompt, so that the provider's cached prefix is reused.
+
+    system: returns the system prompt; called where a new one is needed.
+    """
     session_id = _session_id(options.session_id)
     if restored is not None and not restored.rebuilt:
         old = restored.header
         changed = {}
         if options.system_prompt is not None or options.append_system_prompt is not None:
-            changed["system"] = system_prompt(place, settings, model, memory)
+            changed["system"] = system()
         if options.fork_session:
             changed |= {"session_id": session_id, "forked_from": old.session_id}
             if old.root != str(place.root):
                 # Forked from another project's session: its environment is not true here.
                 changed |= {"cwd": str(place.cwd), "root": str(place.root), "branch": git_branch(place.root)}
-                changed["system"] = system_prompt(place, settings, model, memory)
+                changed["system"] = system()
         return old.replace(**changed)
     names = tuple(t.name for t in tools if not isinstance(t, StructuredOutput))
-    system = system_prompt(place, settings, model, memory)
     if restored is not None and not options.fork_session:
         session_id = restored.header.session_id
-    branch = git_branch(place.root)
-    return Header(session_id, str(place.cwd), str(place.root), model.name, system, names, __version__, branch=branch)
-
-
-def system_prompt(place: RunEnvironment, settings: Settings, model: ResolvedModel, memory: Memory) -> str:
-    """Return the system prompt with the environment and the memory files."""
-    parts = [settings.system_prompt if settings.system_prompt is not None else prompt("system")]
-    parts.append(environment_block(place.cwd, place.root, model.name))
-    parts.append(memory.block())
-    parts.append(settings.append_system_prompt)
-    return "\n\n".join(p for p in parts if p)
+    return Header(
+        session_id,
+        str(place.cwd),
+        str(place.root),
+        model.name,
+        system(),
+        names,
+        __version__,
+        branch=git_branch(place.root),
+        answered=answered,
+        small=small,
+    )
 
 
 def changed_memory(header: Header, memory: Memory, restored: Restored | None) -> list[str]:
@@ -144,6 +154,19 @@ def changed_memory(header: Header, memory: Memory, restored: Restored | None) ->
         return []
     words = "The memory files changed since this session began. They now say:"
     return [f"<memory_change>\n{words}\n\n{block}\n</memory_change>"]
+
+
+def changed_presence(header: Header, restored: Restored | None, *, answered: bool) -> list[str]:
+    """Return a message for a resumed session if its user has come, or has gone."""
+    if restored is None or header.small:
+        return []
+    before = header.answered
+    for message in restored.history:
+        if isinstance(message, UserMessage) and "<session_change>" in message.text:
+            before = _PRESENT in message.text
+    if answered == before:
+        return []
+    return [f"<session_change>\n{_PRESENT if answered else _ABSENT}\n</session_change>"]
 
 
 def _session_id(chosen: str | None) -> str:

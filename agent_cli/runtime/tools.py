@@ -29,7 +29,12 @@ def make_workspace(place: RunEnvironment, settings: Settings) -> Workspace:
 
 
 def make_context(
-    workspace: Workspace, settings: Settings, place: RunEnvironment, *, require_read_first: bool = True
+    workspace: Workspace,
+    settings: Settings,
+    place: RunEnvironment,
+    *,
+    require_read_first: bool = True,
+    edit_unread: bool = False,
 ) -> ToolContext:
     known = {"shell_timeout": settings.shell.timeout, "env_pass": settings.shell.env_pass}
     known |= {"after_edit": settings.after_edit}
@@ -37,7 +42,12 @@ def make_context(
     sandbox = make_confinement(workspace, settings, place)
     supplied = [sandbox] if sandbox is not None else []
     return ToolContext(
-        workspace, env=dict(place.env), settings=known, require_read_first=require_read_first, supplied=supplied
+        workspace,
+        env=dict(place.env),
+        settings=known,
+        require_read_first=require_read_first,
+        edit_unread=edit_unread,
+        supplied=supplied,
     )
 
 
@@ -48,11 +58,16 @@ def choose_tools(
     restored: Restored | None,
     more: Sequence[Tool[Any]] = (),
     embedded: Sequence[Tool[Any]] = (),
+    *,
+    answered: bool = True,
+    small: bool = False,
 ) -> list[Tool[Any]]:
     """Choose the tools of a session, fixed at its first request. A tool that is denied as a whole is not offered.
 
     more: tools in addition to the built-in ones.
     embedded: tools of the embedding program, offered in every session.
+    answered: somebody can answer questions, now or later; if not, the tools that ask are left out.
+    small: the model is offered the few tools that have `small_arguments`.
 
     Raises UsageError for an unknown name.
     """
@@ -64,16 +79,42 @@ def choose_tools(
     if unknown := [n for n in named if n not in known]:
         raise UsageError(f"There is no tool named {unknown[0]}. The tools are: {', '.join(known)}.")
     own = [tool.name for tool in embedded]
-    if restored is not None and not restored.rebuilt:
-        return [known[n] for n in dict.fromkeys((*restored.header.tools, *own)) if n in known]
     denied = {r.tool for r in rules if r.list == "deny" and r.spec is None}
-    wanted = set(known) if settings.tools is None or "default" in settings.tools else {*settings.tools, *own}
-    return [t for t in known.values() if t.name in wanted - denied and t.available(context)]
+    wanted = set(settings.tools or ()) | set(own)
+    if settings.tools is None or "default" in settings.tools:
+        asking = answered or settings.permissions.mode == "plan"
+        dropped = {t.name for t in BUILTIN if (small and not t.small_arguments) or (_asks(t) and not asking)}
+        wanted |= known.keys() - dropped
+    chosen = [t for t in known.values() if t.name in wanted - denied and t.available(context)]
+    if restored is None or restored.rebuilt:
+        return chosen
+    # Fixed with the first request; but a session that began unattended may be resumed by its user.
+    late = [t.name for t in chosen if _asks(t) and answered and not restored.header.answered]
+    return [known[n] for n in dict.fromkeys((*restored.header.tools, *own, *late)) if n in known]
 
 
-def tool_specs(tools: list[Tool[Any]], context: ToolContext | None = None) -> tuple[ToolSpec, ...]:
-    """Return the tools as the model sees them; without a context, only what is true everywhere."""
-    return tuple(ToolSpec(t.name, _description(t, context), t.schema(), t.freeform) for t in tools)
+def _asks(tool: Tool[Any]) -> bool:
+    return tool.asks_user or tool.ends_plan_mode
+
+
+def tool_specs(
+    tools: list[Tool[Any]], context: ToolContext | None = None, *, small: bool = False
+) -> tuple[ToolSpec, ...]:
+    """Return the tools as the model sees them; without a context, only what is true everywhere.
+
+    small: with the short descriptions and few arguments for small models, where a tool has them.
+    """
+    return tuple(_small_spec(t) if small and t.small_arguments else _spec(t, context) for t in tools)
+
+
+def _spec(tool: Tool[Any], context: ToolContext | None) -> ToolSpec:
+    return ToolSpec(tool.name, _description(tool, context), tool.schema(), tool.freeform)
+
+
+def _small_spec(tool: Tool[Any]) -> ToolSpec:
+    schema = tool.schema()
+    offered = {name: schema["properties"][name] for name in tool.small_arguments}
+    return ToolSpec(tool.name, prompt(f"small/{tool.name}"), schema | {"properties": offered})
 
 
 def _description(tool: Tool[Any], context: ToolContext | None) -> str:

@@ -23,6 +23,8 @@ class Header(Value, tag="Header"):
     system: the whole system prompt, including the environment block.
     tools: tool names, fixed at the first request.
     branch: git branch checked out at the start.
+    answered: somebody could answer questions when it began.
+    small: the model is offered few tools, with short descriptions.
     """
 
     session_id: str
@@ -34,6 +36,8 @@ class Header(Value, tag="Header"):
     version: str
     forked_from: str = ""
     branch: str = ""
+    answered: bool = True
+    small: bool = False
 
 
 class Partial(Value, tag="Partial"):

@@ -52,12 +52,16 @@ def test_a_full_disk(work: Path, state: Path) -> None:
 def test_a_disk_that_fills_up_meanwhile(work: Path, state: Path) -> None:
     run(work, state)
     rest = fill(state)
-    rest.write_bytes(rest.read_bytes()[:-8_192])
+    # Room for the header of the session, and not for all of its records.
+    rest.write_bytes(rest.read_bytes()[:-12_288])
     [said] = warnings(run(work, state))
     assert "No space left on device" in said
     # What was saved can be gone on with: no record is torn.
     rest.unlink()
-    assert not warnings(run(work, state, "--continue"))
+    # How many of the script's answers were saved depends on their size.
+    model = f"scripted:{work.parent / 's.toml'}"
+    done = agent(["-p", "--model", model, "-c", "--", "go"], work, {"AGENT_STATE_DIR": str(state)})
+    assert done.returncode == 0 and not warnings(done.stderr)
     store = SessionStore(state, work)
     assert [store.load(i).bad for i in store.ids()] == [0, 0]
 

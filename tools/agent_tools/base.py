@@ -51,6 +51,8 @@ class Tool(ABC, Generic[A]):
     # Arguments of a sample call, to test hooks with.
     example: ClassVar[Mapping[str, Any]] = {}
 
+    # Arguments that small models are offered; () keeps the tool from them.
+    small_arguments: ClassVar[tuple[str, ...]] = ()
     # Its input in plain text, for models that are trained on it.
     freeform: ClassVar[Freeform | None] = None
 

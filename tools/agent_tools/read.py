@@ -42,6 +42,7 @@ class Read(Tool[ReadArgs]):
 
     name = "Read"
     Args = ReadArgs
+    small_arguments = ("file_path", "offset", "limit")
     paths = ("file_path",)
     example: ClassVar = {"file_path": "README.md"}
     file_argument = "file_path"

@@ -37,6 +37,7 @@ class Write(Tool[WriteArgs]):
 
     name = "Write"
     Args = WriteArgs
+    small_arguments = ("file_path", "content")
     paths = ("file_path",)
     example: ClassVar = {"file_path": "hello.txt", "content": "hello\n"}
     file_argument = "file_path"

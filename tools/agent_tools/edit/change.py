@@ -51,10 +51,11 @@ class Change(Value):
         return f" It now reads:\n{shown}" if shown else ""
 
 
-def current_text(path: Path, ctx: ToolContext, verb: str) -> tuple[bytes | None, TextFile]:
+def current_text(path: Path, ctx: ToolContext, verb: str, old: str = "") -> tuple[bytes | None, TextFile]:
     """Return the bytes and text of a file that is about to be changed; None and an empty text for a new file.
 
-    verb: what the call does, for messages.
+    verb: what the call does, for messages. old: the text to replace; where the context allows it, finding it exactly
+    once is enough to change a file that was not read.
     Raises ToolError if it is no text file, was not read in this conversation, or has changed since.
     """
     data = ctx.workspace.read_if_there(path)
@@ -66,6 +67,8 @@ def current_text(path: Path, ctx: ToolContext, verb: str) -> tuple[bytes | None,
         raise ToolError(f"{name} is {kind_of(data)}, not text, and cannot be changed with this tool.")
     if ctx.require_read_first:
         known = ctx.seen.get(str(path))
+        if known is None and ctx.edit_unread and old and text.content.count(old) == 1:
+            return data, text
         if known is None:
             raise ToolError(f"{name} exists and was not read in this conversation. Read it first, then {verb} it.")
         if known != fingerprint(data):

@@ -40,6 +40,7 @@ class Edit(Tool[EditArgs]):
 
     name = "Edit"
     Args = EditArgs
+    small_arguments = ("file_path", "old_string", "new_string")
     paths = ("file_path",)
     example: ClassVar = {"file_path": "hello.txt", "old_string": "hello", "new_string": "goodbye"}
     file_argument = "file_path"
@@ -77,7 +78,7 @@ class Edit(Tool[EditArgs]):
 
     def _change(self, args: EditArgs, ctx: ToolContext) -> tuple[Change, EditedText]:
         path = ctx.workspace.resolve(args.file_path)
-        before, text = edit_change.current_text(path, ctx, "edit")
+        before, text = edit_change.current_text(path, ctx, "edit", args.old_string)
         if before is None and args.old_string:
             raise not_found_error(path, ctx)
         edited = apply(text.content, args.old_string, args.new_string, args.replace_all, there=before is not None)

@@ -83,6 +83,7 @@ class Grep(Tool[GrepArgs]):
 
     name = "Grep"
     Args = GrepArgs
+    small_arguments = ("pattern", "path")
     repeatable = True
     searches_content = True
     rule_names = "path"

@@ -60,6 +60,7 @@ class Bash(Tool[BashArgs]):
 
     name = "Bash"
     Args = BashArgs
+    small_arguments = ("command",)
     example: ClassVar = {"command": "echo hello"}
     command_argument = "command"
     repeatable = True
