@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -87,7 +88,7 @@ def test_the_analysis_of_commands_is_not_loaded_before_the_first_command(tmp_pat
     assert not [m for m in ours if m.rpartition(".")[2].startswith(heavy)]
 
 
-def test_an_ordinary_repository_is_opened_without_starting_git(tmp_path: Path) -> None:
+def test_of_an_ordinary_repository_git_is_asked_for_its_status_and_log_only(tmp_path: Path) -> None:
     work, shim = tmp_path / "work", tmp_path / "bin/git"
     work.mkdir()
     for words in (
@@ -97,14 +98,17 @@ def test_an_ordinary_repository_is_opened_without_starting_git(tmp_path: Path) -
     ):
         subprocess.run(["git", *words], cwd=work, check=True)
     shim.parent.mkdir()
-    shim.write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/started\n')
+    shim.write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/started\nexec {shutil.which("git")} "$@"\n')
     shim.chmod(0o755)
     path = f"{shim.parent}:{os.environ['PATH']}"
     with ModelServer([Reply(text="Ok.")]) as server:
         env = {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": server.openai_url, "PATH": path}
         modules = loaded(work, "-p", "--model", "openai/x", "hello", **env)
     assert "agent_cli.permissions.git.standing" in modules
-    assert not (tmp_path / "started").exists()
+    started = (tmp_path / "started").read_text().splitlines()
+    # The first finds filters of the user's own, which are switched off in the others.
+    for line, words in zip(started, ("config --list", " --porcelain", " log "), strict=True):
+        assert words in line
 
 
 def test_a_server_that_is_remembered_and_not_used_loads_no_sdk(tmp_path: Path) -> None:

@@ -37,7 +37,7 @@ class RepositoryState:
         try:
             git = use.git_to_read(place.root, place.env, layers.trust.git_use)
             for words in (
-                ("status", "--porcelain", "--no-renames", "--untracked-files=normal", "--ignore-submodules=all"),
+                ("status", "--porcelain", "--no-renames", "--untracked-files=normal"),
                 ("log", f"-{_COMMITS}", "--no-show-signature", "--format=%h %s"),
             ):
                 self._running.append(git.start(*words))
