@@ -129,6 +129,8 @@ class _Seen:
             elif kind.composed:
                 self._acted = True
                 self._files |= {_name(call.arguments.get(key)) for key in _OWN_FILES} - {""}
+                # A patch names its files in its text.
+                self._commands += given if kind.freeform is not None else ""
 
     def _foreign(self, result: ToolMessage, call: ToolCall | None) -> bool:
         """Return True if the text of a result was written by somebody else."""

@@ -106,7 +106,7 @@ def matcher_matches(matcher: str, subject: str) -> bool:
     """
     if matcher in ("", "*"):
         return True
-    names = (subject, tool_name(subject), *tool_class(subject).other_names)
+    names = (subject, tool_name(subject), *tool_class(subject).other_names, *tool_class(subject).instead_of)
     if re.fullmatch(r"[\w |,-]*", matcher):
         return any(part.strip() in names for part in re.split(r"[|,]", matcher))
     found = _compiled(matcher)

@@ -181,7 +181,15 @@ def build_agent(
     added = load_extensions(options, place, layers, settings, warn)
     added.install(context)
     tools = choose_tools(
-        settings, layers.rules, context, restored, added.tools, embedded.tools, answered=answered, small=small
+        settings,
+        layers.rules,
+        context,
+        restored,
+        added.tools,
+        embedded.tools,
+        model=model.name,
+        answered=answered,
+        small=small,
     )
     guards = []
     if options.json_schema is not None:

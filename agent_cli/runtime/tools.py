@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -59,6 +60,7 @@ def choose_tools(
     more: Sequence[Tool[Any]] = (),
     embedded: Sequence[Tool[Any]] = (),
     *,
+    model: str = "",
     answered: bool = True,
     small: bool = False,
 ) -> list[Tool[Any]]:
@@ -66,6 +68,7 @@ def choose_tools(
 
     more: tools in addition to the built-in ones.
     embedded: tools of the embedding program, offered in every session.
+    model: its name; some tools are for models that are trained on them.
     answered: somebody can answer questions, now or later; if not, the tools that ask are left out.
     small: the model is offered the few tools that have `small_arguments`.
 
@@ -83,14 +86,25 @@ def choose_tools(
     wanted = set(settings.tools or ()) | set(own)
     if settings.tools is None or "default" in settings.tools:
         asking = answered or settings.permissions.mode == "plan"
-        dropped = {t.name for t in BUILTIN if (small and not t.small_arguments) or (_asks(t) and not asking)}
-        wanted |= known.keys() - dropped
+        wanted |= known.keys() - _not_for(model, denied, asking=asking, small=small)
     chosen = [t for t in known.values() if t.name in wanted - denied and t.available(context)]
     if restored is None or restored.rebuilt:
         return chosen
     # Fixed with the first request; but a session that began unattended may be resumed by its user.
     late = [t.name for t in chosen if _asks(t) and answered and not restored.header.answered]
     return [known[n] for n in dict.fromkeys((*restored.header.tools, *own, *late)) if n in known]
+
+
+def _not_for(model: str, denied: set[str], *, asking: bool, small: bool) -> set[str]:
+    """Return the names of the built-in tools that are not offered to a model unless the settings name them."""
+    names = set()
+    for tool in BUILTIN:
+        unknown = tool.trained_models and not re.search(tool.trained_models, model.lower())
+        if unknown or (small and not tool.small_arguments) or (_asks(tool) and not asking):
+            names.add(tool.name)
+        elif tool.name not in denied:
+            names |= set(tool.instead_of)
+    return names
 
 
 def _asks(tool: Tool[Any]) -> bool:

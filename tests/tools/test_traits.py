@@ -25,7 +25,7 @@ from tests.support.tool_bench import Bench
 def test_what_a_tool_says_of_itself_fits_together(tool: Tool[Any], bench: Bench) -> None:
     named = (tool.file_argument, tool.command_argument, tool.address_argument, tool.plan_argument, tool.editable)
     assert {name for name in named if name} | set(tool.paths) <= set(tool.Args._fields)
-    assert not (tool.shows_file or tool.changes_files) or tool.file_argument
+    assert not (tool.shows_file or tool.changes_files) or tool.file_argument or tool.freeform
     assert not tool.reopens or (tool.shows_file and tool.repeatable)
     assert not (tool.replaces_file or tool.in_parts) or tool.changes_files
     assert not tool.editable_in_line or tool.editable

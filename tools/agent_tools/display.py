@@ -15,6 +15,7 @@ class Diff(Value, tag="Diff"):
     added: int = 0
     removed: int = 0
     created: bool = False
+    deleted: bool = False
 
 
 class Diffs(Value, tag="Diffs"):

@@ -7,6 +7,7 @@ from typing import Any
 
 from agent_tools.ask_user import AskUserQuestion
 from agent_tools.base import Tool
+from agent_tools.edit.apply_patch import ApplyPatch
 from agent_tools.edit.edit import Edit
 from agent_tools.edit.multi_edit import MultiEdit
 from agent_tools.notebook.edit import NotebookEdit
@@ -48,6 +49,7 @@ BUILTIN: tuple[Tool[Any], ...] = (
     ExitPlanMode(),
     SlashCommand(),
     UseSkill(),
+    ApplyPatch(),
 )
 
 # Looks up the traits of a tool by name, for readers of recorded calls; see `tool_class`.

@@ -43,7 +43,7 @@ class DiffLine(Value):
 
 def diff_lines(diff: Diff, *, whole: bool = False) -> Iterator[Text]:
     """Yield the heading and the lines of a diff, at most SHOWN of them unless `whole`."""
-    verb = "new file" if diff.created else "change"
+    verb = "new file" if diff.created else "deleted" if diff.deleted else "change"
     yield styled(f"  {visible(diff.path)} ({verb}, +{diff.added} -{diff.removed})", "dim")
     lines = _parsed(diff.patch)
     shown = lines if whole else lines[:SHOWN]

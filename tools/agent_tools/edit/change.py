@@ -16,14 +16,14 @@ from agent_tools.record import Value
 class Change(Value):
     """A change to the file at a resolved path.
 
-    before, after: its bytes; before is None for a new file.
+    before, after: its bytes; before is None for a new file, after for one that is deleted.
     old, new: its decoded text.
     note: a remark for the model about how the place was found.
     """
 
     path: Path
     before: bytes | None
-    after: bytes
+    after: bytes | None
     old: str
     new: str
     note: str = ""
@@ -31,10 +31,14 @@ class Change(Value):
     def diff(self, ctx: ToolContext) -> Diff:
         """Return the change as a diff for the user."""
         patch, added, removed = unified(self.old, self.new)
-        return Diff(ctx.workspace.show(self.path), patch, added, removed, self.before is None)
+        return Diff(ctx.workspace.show(self.path), patch, added, removed, self.before is None, self.after is None)
 
     def make(self, ctx: ToolContext) -> None:
-        """Write the file and mark its content as known to the model. Raises ToolError; nothing is changed then."""
+        """Write or delete the file, and mark its content as known. Raises ToolError; nothing is changed then."""
+        if self.after is None:
+            ctx.workspace.remove(self.path, self.before or b"")
+            ctx.seen.pop(str(self.path), None)
+            return
         created = _missing_directories(self)
         try:
             ctx.workspace.replace(self.path, self.after, self.before)
@@ -124,9 +128,9 @@ def _put_back(begun: Sequence[Change], ctx: ToolContext, seen: dict[str, str]) -
         if change is begun[-1] and not _holds(change, ctx):
             continue
         try:
-            if change.before is None:
+            if change.before is None and change.after is not None:
                 ctx.workspace.remove(change.path, change.after)
-            else:
+            elif change.before is not None:
                 ctx.workspace.replace(change.path, change.before, change.after)
         except ToolError as error:
             left.insert(0, f"{ctx.workspace.spell(change.path)} ({str(error).rstrip('.')})")

@@ -44,7 +44,7 @@ def after_edit(changes: Sequence[Change], ctx: ToolContext) -> Generator[Progres
     table: dict[str, str] = ctx.settings.get("after_edit") or {}
     said: list[str] = []
     ran = False
-    for change in changes if table else ():
+    for change in (c for c in changes if c.after is not None) if table else ():
         for command in _commands(table, change, ctx, said):
             ran = True
             said += yield from _run(command, ctx)

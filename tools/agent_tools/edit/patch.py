@@ -1,0 +1,197 @@
+"""Read a patch in the format of apply_patch, and compute the new text of each file.
+
+    *** Begin Patch
+    *** Update File: src/a.py
+    @@ def total(prices):
+    -    return sum(prices[1:])
+    +    return sum(prices)
+    *** Add File: b.txt
+    +one line
+    *** Delete File: c.txt
+    *** End Patch
+
+Lines of a change begin with " " (context), "-" or "+". "@@ TEXT" names a line above the change. Sources: the grammar
+that OpenAI publishes for this tool. Text is found as Edit finds it (`matching`), in the order of the patch.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Literal
+
+from agent_tools.edit import matching
+from agent_tools.record import Value
+from agent_tools.results import ToolError
+from agent_tools.text import shorten
+
+_FILE = re.compile(r"\*\*\* (Add|Delete|Update) File: (.+)")
+_KINDS: dict[str, Literal["add", "delete", "update"]] = {"Add": "add", "Delete": "delete", "Update": "update"}
+_BEGIN, _END, _MOVE, _EOF = "*** Begin Patch", "*** End Patch", "*** Move to: ", "*** End of File"
+
+
+class PatchHunk(Value):
+    """One change of a file. anchors: lines above it. old, new: the lines before and after. at_end: it ends the file."""
+
+    anchors: tuple[str, ...]
+    old: tuple[str, ...]
+    new: tuple[str, ...]
+    at_end: bool = False
+
+
+class FilePatch(Value):
+    """What a patch does to one file. text: of a file that is added. move: its new path."""
+
+    kind: Literal["add", "delete", "update"]
+    path: str
+    text: str = ""
+    hunks: tuple[PatchHunk, ...] = ()
+    move: str = ""
+
+
+def parse_patch(text: str) -> tuple[FilePatch, ...]:
+    """Return the parts of a patch. Raises ToolError naming the line that cannot be read."""
+    lines = _bare(text)
+    found: list[FilePatch] = []
+    at = 0
+    while at < len(lines):
+        header = _FILE.fullmatch(lines[at].rstrip())
+        if header is None:
+            raise ToolError(
+                f"Line {at + 1} of the patch is not the header of a file: {shorten(lines[at], 80)!r}. Expected "
+                '"*** Update File: PATH", "*** Add File: PATH" or "*** Delete File: PATH".'
+            )
+        end = next((n for n in range(at + 1, len(lines)) if _FILE.fullmatch(lines[n].rstrip())), len(lines))
+        found.append(_file(_KINDS[header[1]], header[2].strip(), lines[at + 1 : end], at + 2))
+        at = end
+    if not found:
+        raise ToolError("The patch is empty: there is nothing to change.")
+    return tuple(found)
+
+
+def _bare(text: str) -> list[str]:
+    """Return the lines between the markers. Without them, those of the whole text; a fence or heredoc around is cut."""
+    lines = text.replace("\r\n", "\n").split("\n")
+    begin = next((n for n, line in enumerate(lines) if line.strip() == _BEGIN), -1)
+    end = next((n for n in range(len(lines) - 1, begin, -1) if lines[n].strip() == _END), len(lines))
+    if begin < 0 and not _FILE.fullmatch(lines[0].rstrip()):
+        raise ToolError(f'A patch begins with "{_BEGIN}" and ends with "{_END}".')
+    inner = lines[begin + 1 : end]
+    while inner and not inner[-1]:
+        inner.pop()
+    return inner
+
+
+def _file(kind: Literal["add", "delete", "update"], path: str, lines: list[str], first: int) -> FilePatch:
+    if kind == "delete":
+        if any(line.strip() for line in lines):
+            raise ToolError(f"Line {first} of the patch: nothing may follow the deletion of {path}.")
+        return FilePatch(kind, path)
+    if kind == "add":
+        if wrong := next((n for n, line in enumerate(lines, first) if line and not line.startswith("+")), 0):
+            raise ToolError(f'Line {wrong} of the patch: every line of the new file {path} must begin with "+".')
+        return FilePatch(kind, path, "".join(f"{line[1:]}\n" for line in lines))
+    move = ""
+    if lines and lines[0].startswith(_MOVE):
+        move, lines, first = lines[0].removeprefix(_MOVE).strip(), lines[1:], first + 1
+    hunks = tuple(_hunks(path, lines, first))
+    if not hunks and not move:
+        raise ToolError(f"The patch of {path} has no changes.")
+    return FilePatch(kind, path, hunks=hunks, move=move)
+
+
+def _hunks(path: str, lines: list[str], first: int) -> Iterator[PatchHunk]:
+    anchors: list[str] = []
+    old: list[str] = []
+    new: list[str] = []
+    for number, line in enumerate(lines, first):
+        if line.startswith("@@"):
+            if old or new:
+                yield PatchHunk(tuple(anchors), tuple(old), tuple(new))
+                anchors, old, new = [], [], []
+            # "@@ -1,2 +1,2 @@" of a unified diff says nothing that is used here.
+            text = re.sub(r"^@@ ?(-\d+(,\d+)? \+\d+(,\d+)? @@ ?)?", "", line).removesuffix(" @@")
+            anchors += [text] if text.strip() else []
+        elif line.rstrip() == _EOF:
+            yield PatchHunk(tuple(anchors), tuple(old), tuple(new), at_end=True)
+            anchors, old, new = [], [], []
+        elif not line or line[0] in " +-":
+            # An empty line is an empty line of context: some models drop its blank.
+            old += [line[1:]] if line[:1] != "+" else []
+            new += [line[1:]] if line[:1] != "-" else []
+        else:
+            raise ToolError(
+                f"Line {number} of the patch, in {path}, is {shorten(line, 80)!r}. "
+                'Each line must begin with " ", "+", "-" or "@@".'
+            )
+    if old or new:
+        yield PatchHunk(tuple(anchors), tuple(old), tuple(new))
+
+
+def apply_hunks(content: str, hunks: tuple[PatchHunk, ...]) -> tuple[str, tuple[str, ...]]:
+    """Return the text after the changes, and notes on what was ignored to find their places. Raises ToolError."""
+    # The last line is matched like the others.
+    closed = content if content.endswith("\n") or not content else f"{content}\n"
+    text, at, notes = closed, 0, []
+    for number, hunk in enumerate(hunks, 1):
+        try:
+            text, at, note = _apply(text, at, hunk)
+        except ToolError as error:
+            raise ToolError(f"change {number} of {len(hunks)}: {_in_terms_of_patches(str(error))}") from None
+        if note:
+            notes.append(_in_terms_of_patches(note))
+    if closed != content and text.endswith("\n"):
+        text = text[:-1]
+    if text == content:
+        raise ToolError("the changes leave the file as it is.")
+    return text, tuple(notes)
+
+
+def _in_terms_of_patches(words: str) -> str:
+    """Return a message about an edit, which has old and new texts, in the terms of a patch."""
+    words = re.sub(", or set replace_all to .*?(?= \\(|$)", ", or name a line above with @@", words)
+    words = words.replace("; nothing was changed", "").replace("new_string", "the new text")
+    return words.replace("old_string:", "the patch: ").replace("old_string", "the old text")
+
+
+def _apply(text: str, at: int, hunk: PatchHunk) -> tuple[str, int, str]:
+    """Apply one change behind `at`; return the text, the end of the change in it, and a note."""
+    for anchor in hunk.anchors:
+        at = _behind(text, at, anchor, hunk.old)
+    old, new = ("".join(f"{line}\n" for line in lines) for lines in (hunk.old, hunk.new))
+    if not old:
+        place = len(text) if hunk.at_end or not hunk.anchors else at
+        ending = "\r\n" if "\r\n" in text else "\n"
+        added = new.replace("\n", ending)
+        return text[:place] + added + text[place:], place + len(added), ""
+    if old == new:
+        # Context only: it moves the place for the next change.
+        found = text.find(old, at)
+        return text, found + len(old) if found >= 0 else at, ""
+    head, rest = text[:at], text[at:]
+    if hunk.at_end and rest.endswith(old):
+        head, rest = text[: len(text) - len(old)], old
+    elif hunk.anchors and rest.count(old) > 1:
+        # The anchor chooses: the first place below it.
+        first = rest.index(old) + len(old)
+        after = matching.replace(rest[:first], old, new)
+        return head + after.content + rest[first:], at + after.splices[-1].start + len(after.splices[-1].new), ""
+    # Lines that nothing matches stand for those above, so that messages have the line numbers of the file.
+    above = "\0\n" * head.count("\n")
+    after = matching.replace(above + rest, old, new)
+    last = after.splices[-1]
+    shift = len(head) - len(above)
+    return head + after.content[len(above) :], last.start + len(last.new) + shift, after.note
+
+
+def _behind(text: str, at: int, anchor: str, old: tuple[str, ...]) -> int:
+    """Return where the line after the anchor begins; where the anchor is the first line of the change, that line."""
+    for exact in (True, False):
+        place = at
+        for line in text[at:].splitlines(keepends=True):
+            bare = line.rstrip("\r\n")
+            if bare == anchor or (not exact and anchor.strip() and anchor.strip() in bare):
+                repeated = bool(old) and old[0].strip() == bare.strip()
+                return place if repeated else place + len(line)
+            place += len(line)
+    raise ToolError(f'there is no line {shorten(anchor, 120)!r} for "@@" below the preceding change.')
