@@ -40,8 +40,7 @@ from agent_cli.doctor.checks import (
 )
 from agent_cli.extensions.diagnostics import FileReport, ReportReader
 from agent_cli.extensions.plugins import installed, load_tools
-from agent_cli.headless.output import echo, put_json
-from agent_cli.headless.printing import wrapped_for
+from agent_cli.headless.printing import echo, put_json, wrapped_for
 from agent_cli.mcp.config import find_servers
 from agent_cli.mcp.credentials import Logins
 from agent_cli.mcp.state import FINE, server_state

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from agent_cli.core.place import UsageError
-from agent_cli.extensions.mentions import mentioned_images
+from agent_cli.extensions.template import mentioned_images
 from agent_tools.base import ToolContext, ToolError
 from agent_tools.fs.workspace import Workspace
 from agent_tools.lazy import lazy_imports

@@ -24,7 +24,7 @@ from agent_cli.core.results import Complete, Failed, Suspended, TurnResult, Usag
 from agent_cli.core.terminal import is_dumb
 from agent_cli.core.version import __version__
 from agent_cli.engine.compaction.controls import context_used
-from agent_cli.extensions.mentions import missing_files
+from agent_cli.extensions.template import missing_files
 from agent_cli.memory.notes import parse_note
 from agent_cli.runtime.attachments import attach_images
 from agent_cli.runtime.builder import Agent, build_agent, switch_model

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.extensions.mentions import missing_files, with_files
+from agent_cli.extensions.template import missing_files, with_files
 from agent_tools.base import ToolContext
 from agent_tools.fs.workspace import Workspace, fingerprint
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from agent_cli.extensions import mentions
-from agent_cli.extensions.mentions import with_files
+from agent_cli.extensions import template
+from agent_cli.extensions.template import with_files
 from tests.support.link_swaps import SECRET, Ground
 
 
@@ -22,12 +22,12 @@ def test_a_mentioned_file(way: str, ground: Ground, victim: str) -> None:
 def test_it_is_elsewhere_when_it_is_read(
     way: str, ground: Ground, victim: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    really = mentions._content
+    really = template._content
 
     def late(*given: object) -> tuple[str, str]:
         ground.swap(victim)
         return really(*given)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(mentions, "_content", late)
+    monkeypatch.setattr(template, "_content", late)
     shown = with_files("@d/a.txt", ground.ctx)
     assert SECRET not in shown and "changed after it was checked" in shown

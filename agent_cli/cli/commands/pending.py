@@ -11,7 +11,6 @@ from typing import Annotated, Any
 import typer
 
 from agent_cli.cli.parameters import AsJson
-from agent_cli.headless.output import echo, put_json
 from agent_cli.headless.pending import (
     decide_commands,
     headline,
@@ -19,6 +18,7 @@ from agent_cli.headless.pending import (
     pending_question_lines,
     shown_time,
 )
+from agent_cli.headless.printing import echo, put_json
 from agent_cli.runtime.environment import find_place
 from agent_cli.runtime.pending import opened_in, pending_sessions, project_store
 from agent_cli.session.search import root_of

@@ -19,8 +19,7 @@ from agent_cli.core.events import ApprovalRequested
 from agent_cli.core.modes import Mode
 from agent_cli.core.place import RunEnvironment, UsageError
 from agent_cli.core.rules import Rule, RuleError, RuleList, read_rule, split_rules
-from agent_cli.headless.output import echo, put_json, table
-from agent_cli.headless.printing import print_notice
+from agent_cli.headless.printing import echo, print_notice, put_json, table
 from agent_cli.permissions.decision import Decision, Level
 from agent_cli.permissions.explain import describe_rule
 from agent_cli.permissions.policy import Policy

@@ -16,8 +16,7 @@ import typer
 from agent_cli.cli.commands.show import log_of, show_log
 from agent_cli.cli.parameters import AsJson
 from agent_cli.core.place import UsageError
-from agent_cli.headless.output import echo, put_json, table
-from agent_cli.headless.printing import print_notice
+from agent_cli.headless.printing import echo, print_notice, put_json, table
 from agent_cli.runtime.environment import find_place
 from agent_cli.session.codec import read_log
 from agent_cli.session.export.formats import FORMATS, document, format_of, write_document

@@ -12,7 +12,7 @@ from agent_cli.cli.parameters import AsJson, Session
 from agent_cli.core.hooks import hook_line
 from agent_cli.core.place import UsageError
 from agent_cli.core.results import Usage
-from agent_cli.headless.output import echo, put_json
+from agent_cli.headless.printing import echo, put_json
 from agent_cli.runtime.environment import find_place
 from agent_cli.session.codec import read_log
 from agent_cli.session.records import SessionNotFoundError

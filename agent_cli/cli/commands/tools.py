@@ -16,8 +16,7 @@ from agent_cli.config.schema import Settings
 from agent_cli.core.messages import ToolCall
 from agent_cli.core.place import UsageError
 from agent_cli.extensions.loader import load_extensions
-from agent_cli.headless.output import echo, put_json
-from agent_cli.headless.printing import print_notice
+from agent_cli.headless.printing import echo, print_notice, put_json
 from agent_cli.headless.run import Signals
 from agent_cli.runtime.tools import tool_specs
 from agent_tools.registry import BUILTIN

@@ -11,7 +11,7 @@ from agent_cli.checkpoints.blame import blame_line
 from agent_cli.checkpoints.git_store import StoreError
 from agent_cli.config.run_options import RunOptions
 from agent_cli.core.place import UsageError
-from agent_cli.headless.output import echo
+from agent_cli.headless.printing import echo
 from agent_cli.runtime.checkpoints import undo_manager
 from agent_cli.runtime.environment import find_place, read_settings
 from agent_tools.fs.safe_read import read_regular
