@@ -45,15 +45,15 @@ DOORS = {
     "litellm": {"agent_cli/providers/litellm_worker.py"},
     "prompt_toolkit": {
         *(f"{_TERMINAL}/app/{name}.py" for name in (
-            "output", "history", "input_line", "layout", "keys", "app", "question_panel")),
+            "output", "input_line", "layout", "keys", "app", "question_panel")),
         f"{_TERMINAL}/dialogs/session_picker.py",
         f"{_TERMINAL}/render/ansi.py",
     },
     "rich": {
         f"{_TERMINAL}/startup.py",
-        *(f"{_TERMINAL}/dialogs/{name}.py" for name in ("draw", "lines")),
+        *(f"{_TERMINAL}/dialogs/{name}.py" for name in ("lines",)),
         *(f"{_TERMINAL}/render/{name}.py" for name in (
-            "console", "events", "diff", "code", "markdown", "live", "ansi", "writer", "transcript")),
+            "console", "events", "diff", "code", "markdown", "ansi", "writer", "transcript")),
     },
     "markdown_it": {f"{_TERMINAL}/render/markdown.py", "agent_cli/session/export/formats.py"},
     "pygments": {f"{_TERMINAL}/render/code.py"},

@@ -1,9 +1,10 @@
-"""Dispatch a run to its front end: one-shot, or the REPL."""
+"""Dispatch a run to its front end: one-shot, or a session in the terminal, drawn or line by line."""
 
 from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
 from typing import Any
 
 from agent_cli.cli import command_names
@@ -36,9 +37,11 @@ from agent_tools.text import one_line
 
 with lazy_imports():
     from agent_cli.cli import choose_session  # only for runs with a session or worktree to choose
+    from agent_cli.core import terminal
     from agent_cli.headless import pending
     from agent_cli.runtime import pending as runtime_pending  # only for sessions that wait
-    from agent_cli.terminal import commands, run
+    from agent_cli.terminal import commands, repl, startup
+    from agent_cli.terminal.app import session as app_session
 
 
 def start(options: RunOptions, typed: list[str]) -> int:
@@ -52,8 +55,31 @@ def start(options: RunOptions, typed: list[str]) -> int:
 
 def _go(options: RunOptions) -> int:
     if not options.print:
-        return run.run_repl(options)
+        return run_repl(options)
     return run_one_shot(options)
+
+
+def run_repl(options: RunOptions) -> int:
+    """Run a session until the user leaves; return the exit code. Raises UsageError before it begins."""
+    place = find_place(os.environ)
+    layers = read_settings(options, place)
+    front_end = _front_end(options, layers.settings(), os.environ)
+    screen = repl.LineScreen(options, layers.settings())
+    first = startup.is_first_start(place)
+    layers = startup.ask_before_start(options, place, layers, screen.console, first=first)
+    session = front_end(options, place, layers, screen, first=first)
+    try:
+        return session.run(" ".join(options.prompt))
+    finally:
+        session.agent.close("prompt_input_exit")
+
+
+def _front_end(options: RunOptions, settings: Settings, env: Mapping[str, str]) -> type[repl.Repl]:
+    """Return the application if a user is at a terminal that can draw it; else the plain front end."""
+    drawable = not terminal.is_dumb(env) and not env.get("CI") and sys.platform != "win32"
+    if options.plain or settings.terminal.plain or not drawable or not (os.isatty(0) and os.isatty(1)):
+        return repl.Repl
+    return app_session.AppRepl
 
 
 def run_one_shot(options: RunOptions) -> int:

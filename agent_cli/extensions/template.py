@@ -2,7 +2,8 @@
 
 A file is mentioned as `@path` or `@path:10-40`: only text files of the workspace that may be read without a question;
 anything else after an @ stays plain text. A path is relative to where commands run now, else to where the session
-began: that is where the user sits."""
+began: that is where the user sits.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """Output of a one-shot run and of commands: answers to standard output, progress and notices to standard error.
 
-Escaped on a terminal, unchanged in a pipe."""
+Escaped on a terminal, unchanged in a pipe.
+"""
 
 from __future__ import annotations
 

@@ -6,7 +6,8 @@ in natural language is evaluated by a model, which sees the same input and says 
 
 exit 0: standard output is the answer, as JSON, or as plain text if the event adds it to the context. exit 2: blocks,
 with standard error as the reason. Everything else is a failure of the hook, which blocks nothing unless it is strict.
-An answer is read strictly if it allows and leniently if it blocks: whatever else is wrong, a block in it is a block."""
+An answer is read strictly if it allows and leniently if it blocks: whatever else is wrong, a block in it is a block.
+"""
 
 from __future__ import annotations
 

@@ -25,7 +25,6 @@ from agent_cli.core.terminal import is_dumb
 from agent_cli.core.version import __version__
 from agent_cli.engine.compaction.controls import context_used
 from agent_cli.extensions.template import missing_files
-from agent_cli.memory.notes import parse_note
 from agent_cli.runtime.attachments import attach_images
 from agent_cli.runtime.builder import Agent, build_agent, switch_model
 from agent_cli.runtime.environment import check_mode
@@ -35,18 +34,17 @@ from agent_cli.session.pending_plans import claim_plan
 from agent_cli.session.store import SessionStore, state_folder
 from agent_cli.terminal import commands  # noqa: F401 - registers them
 from agent_cli.terminal.app.attachments import Pictures
-from agent_cli.terminal.commands.memory import take_note
+from agent_cli.terminal.commands.memory import parse_note, take_note
+from agent_cli.terminal.commands.session import is_bang, run_bang
 from agent_cli.terminal.commands.undo import roll_back
 from agent_cli.terminal.dialogs.edit_call import changeable
 from agent_cli.terminal.dialogs.lines import LineDialogs
 from agent_cli.terminal.dialogs.model import Dialog
 from agent_cli.terminal.dialogs.questions import Dialogs, ask_approval, ask_question
 from agent_cli.terminal.editor import read_line
-from agent_cli.terminal.render.console import make_console, print_prose, shown_path
+from agent_cli.terminal.render.console import ThemedStream, make_console, print_prose, shown_path
 from agent_cli.terminal.render.diff import display_lines
 from agent_cli.terminal.render.events import EventRenderer
-from agent_cli.terminal.render.theme import ThemedStream
-from agent_cli.terminal.shell_escape import is_bang, run_bang
 from agent_cli.terminal.slash import REGISTRY, ExitRequestedError, is_aside, run_slash
 from agent_cli.terminal.startup import greet_resumed, hints
 from agent_tools.base import ToolError
@@ -55,7 +53,7 @@ from agent_tools.lazy import lazy_imports
 from agent_tools.text import one_line
 
 with lazy_imports():
-    from agent_cli.terminal.render import live
+    from agent_cli.terminal.render import markdown
 
 
 def how_it_ended(result: TurnResult | None) -> Literal["well", "stopped", "badly"]:
@@ -320,7 +318,7 @@ class Repl(Dialogs):
             self.say(text)
             return
         # Lazy: the parser and the lexers would delay the prompt.
-        stream = live.MarkdownStream(self._console.width, color=not self._console.no_color)
+        stream = markdown.MarkdownStream(self._console.width, color=not self._console.no_color)
         self._console.file.write("\n".join([*stream.feed(text), *stream.finish()]) + "\n")
 
     def start_new_session(self) -> None:

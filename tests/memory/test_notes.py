@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_cli.memory.notes import add_note, parse_note, with_note
+from agent_cli.terminal.commands.memory import add_note, parse_note, with_note
 from agent_tools.base import ToolError
 
 NAMES = ("AGENTS.md", "CLAUDE.md")

@@ -14,8 +14,7 @@ from rich.console import Console
 
 from agent_cli.core.events import ApprovalRequested
 from agent_cli.terminal.app.app import TerminalApp
-from agent_cli.terminal.app.history import ProjectHistory
-from agent_cli.terminal.app.input_line import InputLine
+from agent_cli.terminal.app.input_line import InputLine, ProjectHistory
 from agent_cli.terminal.app.output import AtomicOutput
 from agent_cli.terminal.app.question_panel import OpenDialog
 from agent_cli.terminal.dialogs.model import Dialog

@@ -8,7 +8,7 @@ import os
 import pytest
 from rich.console import Console
 
-from agent_cli.terminal.dialogs.draw import dialog_lines
+from agent_cli.terminal.dialogs.lines import dialog_lines
 from agent_cli.terminal.dialogs.questions import question_dialog
 from agent_cli.terminal.render.console import make_console, styled
 

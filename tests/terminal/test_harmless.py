@@ -27,13 +27,12 @@ from agent_cli.core.events import (
     Warned,
 )
 from agent_cli.core.messages import ToolMessage
-from agent_cli.terminal.dialogs.draw import dialog_lines
-from agent_cli.terminal.dialogs.lines import LineDialogs
+from agent_cli.terminal.dialogs.lines import LineDialogs, dialog_lines
 from agent_cli.terminal.dialogs.questions import ask_approval, plan_dialog
 from agent_cli.terminal.render.ansi import to_ansi
 from agent_cli.terminal.render.diff import display_lines
 from agent_cli.terminal.render.events import EventRenderer
-from agent_cli.terminal.render.live import MarkdownStream
+from agent_cli.terminal.render.markdown import MarkdownStream
 from agent_tools.base import Effect
 from agent_tools.display import CommandOutput, Diff, Diffs, Display, FileView, Listing, Note, TodoItem, TodoView
 from agent_tools.text import UNSAFE, escape_controls, one_line

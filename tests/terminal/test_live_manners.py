@@ -21,9 +21,8 @@ from agent_cli.core.events import (
 )
 from agent_cli.core.results import Diagnostics, Usage
 from agent_cli.terminal.app.app import ECHO
-from agent_cli.terminal.app.completion import complete
-from agent_cli.terminal.app.layout import REPLYING
-from agent_cli.terminal.app.panels import status_line
+from agent_cli.terminal.app.input_line import complete
+from agent_cli.terminal.app.layout import REPLYING, status_line
 from agent_cli.terminal.app.worker import Printed
 from agent_cli.terminal.dialogs.questions import pick_dialog, question_dialog
 from agent_cli.terminal.render.ansi import cells

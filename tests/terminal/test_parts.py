@@ -12,11 +12,8 @@ from hypothesis import strategies as st
 
 from agent_cli.core.events import TextDelta, ToolProgress, Warned
 from agent_cli.terminal.app.attachments import Pictures
-from agent_cli.terminal.app.completion import complete, fuzzy_matches
-from agent_cli.terminal.app.history import MOST, ProjectHistory
-from agent_cli.terminal.app.input_line import Pastes
-from agent_cli.terminal.app.output import reflows
-from agent_cli.terminal.app.panels import (
+from agent_cli.terminal.app.input_line import MOST, Pastes, ProjectHistory, complete, fuzzy_matches
+from agent_cli.terminal.app.layout import (
     folded,
     queue_lines,
     short_count,
@@ -25,6 +22,7 @@ from agent_cli.terminal.app.panels import (
     todo_lines,
     toolbar,
 )
+from agent_cli.terminal.app.output import reflows
 from agent_cli.terminal.app.status_bar import StatusLine, branch_of
 from agent_cli.terminal.app.worker import LIMIT, EventQueue
 from agent_cli.terminal.render.ansi import cells, clip, fragments, wrapped

@@ -30,8 +30,7 @@ from agent_cli.terminal.app.question_panel import OpenDialog, QuestionPanel
 from agent_cli.terminal.app.worker import EventQueue, JobFinished, PendingReply, Printed, UserEcho, Worker
 from agent_cli.terminal.editor import in_pager
 from agent_cli.terminal.render.ansi import LONG, RESTORE_TITLE, RING, SAVE_TITLE, title
-from agent_cli.terminal.render.console import by_words
-from agent_cli.terminal.render.theme import recolored
+from agent_cli.terminal.render.console import by_words, recolored
 from agent_cli.terminal.render.transcript import Transcript
 from agent_cli.terminal.slash import ExitRequestedError
 from agent_tools.cancel import CancelledError
@@ -46,7 +45,7 @@ ECHO = 20
 
 def _warm() -> None:
     """Import the answer renderer in the background, so that no key waits for it."""
-    threading.Thread(target=import_module, args=("agent_cli.terminal.render.live",), daemon=True).start()
+    threading.Thread(target=import_module, args=("agent_cli.terminal.render.markdown",), daemon=True).start()
 
 
 class TerminalApp:

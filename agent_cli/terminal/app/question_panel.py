@@ -12,7 +12,7 @@ from agent_cli.core.approvals import Approve, Defer, EditedCall, QuestionReply, 
 from agent_cli.terminal.app.input_line import InputLine
 from agent_cli.terminal.app.output import InlineApp
 from agent_cli.terminal.app.worker import PendingReply
-from agent_cli.terminal.dialogs.draw import dialog_lines
+from agent_cli.terminal.dialogs.lines import dialog_lines
 from agent_cli.terminal.dialogs.model import GUARD, Dialog, GiveAnswer, InEditor, Pick, TextInput
 from agent_cli.terminal.dialogs.questions import ByHunk, Rest, Rewritten
 from agent_cli.terminal.editor import edited_as

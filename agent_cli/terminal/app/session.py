@@ -1,4 +1,8 @@
-"""The session in the application: the same commands, questions and turns as the plain front end, on two threads."""
+"""The session in the application: the same commands, questions and turns as the plain front end, on two threads.
+
+Unsent input is saved beside the session, so that a crash does not lose it. A thread writes it after a pause in the
+typing: the disk may be slow, and keys must not wait.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +10,10 @@ import io
 import os
 import signal
 import sys
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from pathlib import Path
 from typing import Any
 
 from agent_cli.config.layers import Layers
@@ -16,32 +22,79 @@ from agent_cli.core.events import Event, ToolFinished, TurnFinished, TurnStarted
 from agent_cli.core.place import RunEnvironment, UsageError
 from agent_cli.core.terminal import has_color
 from agent_cli.engine.compaction.controls import window_size
-from agent_cli.memory.notes import parse_note
 from agent_cli.runtime.environment import has_changes
+from agent_cli.session.drafts import Draft, DraftFile, take_orphan
 from agent_cli.terminal.app.app import TerminalApp
-from agent_cli.terminal.app.completion import FileNames
-from agent_cli.terminal.app.drafts import Drafts
-from agent_cli.terminal.app.history import ProjectHistory
-from agent_cli.terminal.app.input_line import InputLine
+from agent_cli.terminal.app.input_line import FileNames, InputLine, ProjectHistory
 from agent_cli.terminal.app.keys import HELP
+from agent_cli.terminal.app.layout import fitted, short_count
 from agent_cli.terminal.app.output import AtomicOutput, reflows, terminal_size
-from agent_cli.terminal.app.panels import fitted, short_count
 from agent_cli.terminal.app.protocol import Appearance
 from agent_cli.terminal.app.question_panel import OpenDialog
 from agent_cli.terminal.app.status_bar import Branch, StatusLine, session_facts
 from agent_cli.terminal.app.worker import Sink, UserEcho
+from agent_cli.terminal.commands.memory import parse_note
+from agent_cli.terminal.commands.session import is_bang
 from agent_cli.terminal.dialogs.model import Dialog
 from agent_cli.terminal.editor import NO_EDITOR, edited_text, in_pager
 from agent_cli.terminal.render.ansi import count_rows
 from agent_cli.terminal.render.console import make_console
 from agent_cli.terminal.render.transcript import Transcript
 from agent_cli.terminal.repl import LineScreen, Repl
-from agent_cli.terminal.shell_escape import is_bang
 from agent_cli.terminal.slash import REGISTRY, is_aside, run_slash
 from agent_tools.cancel import CancelledError
 from agent_tools.display import TodoItem
 from agent_tools.sandbox.runner import SandboxRunner
 from agent_tools.secret_patterns import without_secrets
+
+PAUSE = 0.4
+
+
+class Drafts:
+    """The draft of one session. folder: directory of its log."""
+
+    def __init__(self, folder: Path, session_id: str) -> None:
+        self._folder = folder
+        self._file = DraftFile(folder, session_id)
+        self._now: tuple[str, tuple[str, ...]] = ("", ())
+        self._changed, self._over = threading.Event(), threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def recovered(self, *, resumed: bool) -> str:
+        """Return the draft an earlier process left: of this session, or for a new one of a crashed session.
+
+        Queued messages come before the draft; nothing is sent automatically.
+        """
+        left: Draft = self._file.load() if resumed else take_orphan(self._folder)
+        return "\n".join([*left.queue, left.text]).strip("\n")
+
+    def keep(self, text: str, queue: Sequence[str]) -> None:
+        """Save the current input; returns at once, on the drawing thread."""
+        now = text, tuple(queue)
+        if now == self._now:
+            return
+        self._now = now
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="draft", daemon=True)
+            self._thread.start()
+        self._changed.set()
+
+    def close(self, *, left: bool) -> None:
+        """End the session. left: the user left, so the draft is deleted; otherwise it is saved."""
+        self._over.set()
+        self._changed.set()
+        if self._thread is not None:
+            self._thread.join(2.0)
+        if left:
+            self._file.clear()
+
+    def _run(self) -> None:
+        while not self._over.is_set():
+            self._changed.wait()
+            self._over.wait(PAUSE)
+            self._changed.clear()
+            self._file.save(*self._now)
+
 
 # Modes that Shift-Tab cycles through.
 MODES = ("default", "acceptEdits", "plan")

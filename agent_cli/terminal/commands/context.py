@@ -1,4 +1,4 @@
-"""The model's view of the conversation: show, compact, uncompact and pin.
+"""The model's view of the conversation: show, compact, uncompact and pin; questions that do not become part of it.
 
 Also usage and cost of the session: total, by model, by turn.
 """
@@ -18,9 +18,12 @@ from agent_cli.engine.compaction.controls import (
     role_label,
     uncompact,
 )
+from agent_cli.engine.helper_model import ask_side_question
+from agent_cli.providers.base import ModelError
 from agent_cli.session.codec import read_log
 from agent_cli.session.store import SessionStore, state_folder
 from agent_cli.terminal.slash import SlashContext, slash
+from agent_tools.cancel import CancelledError
 from agent_tools.lazy import lazy_imports
 from agent_tools.text import counted, shorten
 
@@ -164,3 +167,29 @@ def used(usage: Usage) -> str:
         cost = f"more than ${usage.cost:.4f} (a model without a known price took part)"
     about = " (estimated in part: an answer was interrupted)" if usage.estimated else ""
     return f"{usage.input:,} tokens in{cached}, {usage.output:,} out; {cost}{about}"
+
+
+@slash("btw", "ask beside the conversation; neither question nor answer is kept in it", "QUESTION", aside=True)
+def _btw(ctx: SlashContext, words: str) -> None:
+    conversation = ctx.agent.conversation
+    deps = conversation.deps
+    if not words or deps.open_model is None:
+        ctx.say("Say what you want to know: /btw QUESTION")
+        return
+    stop = conversation.side_cancel_token()
+    opened = deps.open_model(conversation.options.label)  # a separate connection: a turn may be using the other
+    answer: list[str] = []
+    steps = ask_side_question(
+        opened, conversation.options, deps.state.window.view(conversation.live_history), words, stop
+    )
+    try:
+        while True:
+            answer.append(next(steps))
+    except StopIteration as end:
+        ctx.add_usage(end.value)
+    except ModelError as error:
+        ctx.say(error.failure.message)
+        return
+    except CancelledError:
+        return
+    ctx.show_markdown("".join(answer).strip() or "(no answer)")

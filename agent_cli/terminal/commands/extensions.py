@@ -1,10 +1,13 @@
-"""List what the user's files add: skills, sub-agent types, hooks."""
+"""What is connected to the session: skills, sub-agent types, hooks, and MCP servers."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any
+
 from agent_cli.core.hooks import Hook
 from agent_cli.terminal.slash import SlashContext, slash
-from agent_tools.text import one_line, shorten
+from agent_tools.text import counted, one_line, shorten
 
 _WIDTH = 100
 
@@ -49,3 +52,96 @@ def _hooks(ctx: SlashContext, words: str) -> None:
 
 def _line(hook: Hook, standing: str) -> str:
     return f"  {hook.event} {hook.where or '*'}  {shorten(hook.command)}  ({hook.source}{standing})"
+
+
+VERBS = ("reconnect", "disable", "approve")
+_SECONDS = 2.0
+
+
+def _values(ctx: SlashContext) -> Iterable[str]:
+    names = list(ctx.agent.mcp.servers.all) if ctx.agent.mcp is not None else []
+    return [*names, *(f"{verb} {name}" for verb in VERBS for name in names)]
+
+
+@slash("mcp", "MCP servers; reconnect, disable or approve one", "[VERB] [NAME]", values=_values)
+def _mcp(ctx: SlashContext, words: str) -> None:
+    joined = ctx.agent.mcp
+    if joined is None:
+        ctx.say("There are no MCP servers here. See: agent mcp add --help")
+        return
+    verb, _, name = words.partition(" ")
+    if verb not in VERBS:
+        verb, name = "", words
+    name = name.strip()
+    servers = joined.servers.all
+    if name not in servers and (verb or name):
+        ctx.say(f"Say which server: {', '.join(servers)}." if not name else f"There is no server {shorten(name, 60)}.")
+        return
+    if not name:
+        joined.servers.begin()
+        for server in servers.values():
+            ctx.say(f"  {server_line(server)}")
+    elif verb == "reconnect":
+        servers[name].restart(_SECONDS)
+        servers[name].wait(_SECONDS)
+        ctx.say(f"  {server_line(servers[name])}")
+    elif verb == "disable":
+        servers[name].disable()
+        ctx.say(f"  {server_line(servers[name])}")
+    elif verb == "approve":
+        _approve(ctx, servers[name])
+    else:
+        _details(ctx, servers[name])
+    joined.report_changes()
+
+
+def server_line(server: Any) -> str:
+    """Describe a server in one line."""
+    if server.status == "login":
+        return f"{server.name} {server.reason.removeprefix('it ')}"
+    parts = [counted(len(server.tools), "tool")] if server.status == "ready" else []
+    if server.withheld:
+        parts.append(f"{len(server.withheld)} withheld")
+    if server.restarts:
+        parts.append(f"started again {counted(server.restarts, 'time')}")
+    if server.reason:
+        parts.append(shorten(one_line(server.reason), 200))
+    more = f" ({', '.join(parts)})" if parts else ""
+    return f"{server.name}: {server.status}{more}"
+
+
+def _details(ctx: SlashContext, server: Any) -> None:
+    ctx.say(f"  {server_line(server)}")
+    ctx.say(f"  {server.found.scope}, {one_line(server.found.source)}: {server.found.line}")
+    if server.log is not None and server.log.exists():
+        ctx.say(f"  its error output: {server.log}")
+    for offer in server.tools.values():
+        ctx.say(f"    {offer.full}  {shorten(offer.description, 100)}")
+    for full, word in server.withheld.items():
+        ctx.say(f"    {full}  ({word}, withheld)")
+    for uri, resource in list(server.resources.items())[:50]:
+        ctx.say(f"    @{server.name}:{one_line(uri)}  {shorten(str(resource.get('description') or ''), 100)}")
+    for prompt in server.prompts:
+        ctx.say(f"    /mcp__{server.name}__{one_line(prompt)}")
+
+
+def _approve(ctx: SlashContext, server: Any) -> None:
+    """Ask about a server that may not start, or about withheld tools."""
+    if server.status == "unapproved":
+        ctx.say(f"  {server.found.line}")
+        for what, given in server.found.given.items():
+            ctx.say(f"  {what}: {given}")
+        if ctx.confirm(f"Start the MCP server {server.name}?"):
+            if why := server.approve():
+                ctx.say(f"It holds for this session only: {why}.")
+            server.restart(_SECONDS)
+            server.wait(_SECONDS)
+            ctx.say(f"  {server_line(server)}")
+        return
+    if not server.withheld:
+        ctx.say(f"There is nothing to approve about {server.name}.")
+        return
+    for offer in server.held:
+        ctx.say(f"  {offer.full} ({server.withheld[offer.full]}): {shorten(offer.description, 600)}")
+    if ctx.confirm(f"Use these tools of {server.name} as they are now?") and (why := server.approve()):
+        ctx.say(f"It holds for this session only: {why}.")

@@ -1,6 +1,9 @@
-"""Commands about the session: help, exit, clear, jobs.
+"""Commands about the session: help, exit, clear, jobs, and commands of the user behind `!`.
 
 Also other sessions to resume, forks, the session's name, exports and the clipboard.
+
+A `!command` runs as in the shell tool, with the same working directory and exports, but without approval and sandbox,
+since the user typed it. It is passed to the model with the next message; `!!command` hides it.
 """
 
 from __future__ import annotations
@@ -9,7 +12,7 @@ import os
 from datetime import UTC, datetime
 from pathlib import Path
 
-from agent_cli.core.events import SessionNamed
+from agent_cli.core.events import SessionNamed, ToolFinished, ToolProgress, ToolRequested, ToolStarted
 from agent_cli.core.messages import AssistantMessage
 from agent_cli.core.place import UsageError
 from agent_cli.runtime.titles import sanitize_title
@@ -19,7 +22,10 @@ from agent_cli.session.summary import SessionSummary, glances
 from agent_cli.terminal.dialogs.session_picker import row
 from agent_cli.terminal.render.ansi import to_clipboard
 from agent_cli.terminal.slash import REGISTRY, ExitRequestedError, SlashContext, slash
+from agent_tools.base import Progress, ToolError, ToolResult
+from agent_tools.cancel import CancelledError, CancelToken
 from agent_tools.lazy import lazy_imports
+from agent_tools.registry import SHELL
 from agent_tools.shell.jobs import Jobs, clock_duration
 from agent_tools.text import counted, shorten
 
@@ -171,3 +177,42 @@ def _copy(ctx: SlashContext, words: str) -> None:
         ctx.say(f"Copied: {counted(len(text), 'character')}.")
     else:
         ctx.say("There is no terminal here whose clipboard could take it.")
+
+
+CALL = "!"
+
+
+def is_bang(text: str) -> bool:
+    return text.startswith("!") and text.strip("!").strip() != ""
+
+
+def run_bang(ctx: SlashContext, text: str) -> None:
+    """Run the command after the `!` and show it as a call."""
+    hidden = text.startswith("!!")
+    command = text.removeprefix("!!" if hidden else "!").strip()
+    conversation = ctx.agent.conversation
+    context = conversation.deps.context
+    context.cancel = CancelToken()
+    ctx.show_event(ToolRequested(CALL, SHELL.name, {"command": command}, f"! {command}"))
+    ctx.show_event(ToolStarted(CALL, SHELL.name))
+    try:
+        args = SHELL.read({"command": command, "dangerouslyDisableSandbox": True})
+        outcome = SHELL.run(args, context)
+        result = outcome if isinstance(outcome, ToolResult) else None
+        while result is None:
+            try:
+                step = next(outcome)  # type: ignore[arg-type]
+            except StopIteration as stop:
+                result = stop.value
+                break
+            if isinstance(step, Progress):
+                ctx.show_event(ToolProgress(CALL, step.text))
+    except ToolError as error:
+        result = ToolResult(str(error), is_error=True)
+    except CancelledError:
+        result = ToolResult("[interrupted by the user]", is_error=True)
+    ctx.show_event(ToolFinished(CALL, SHELL.name, result.is_error, 0, result.display))
+    if result.display is None:
+        ctx.say(f"  {result.text}")
+    if not hidden:
+        conversation.inbox.append(f"<user_command>\n$ {command}\n{result.text}\n</user_command>")

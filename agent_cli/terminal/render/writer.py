@@ -18,10 +18,10 @@ from agent_tools.lazy import lazy_imports
 from agent_tools.text import counted, escape_controls, shorten
 
 if TYPE_CHECKING:
-    from agent_cli.terminal.render.live import MarkdownStream
+    from agent_cli.terminal.render.markdown import MarkdownStream
 
 with lazy_imports():
-    from agent_cli.terminal.render import live
+    from agent_cli.terminal.render import markdown
 
 _KEPT = 2_000
 # Lines of a running call's output that are written.
@@ -60,7 +60,7 @@ class Writer:
             return
         if self._answer is None:
             # Lazy: the parser and the lexers take 40 ms that would delay the prompt.
-            self._answer = live.MarkdownStream(self.console.width, color=not self.console.no_color)
+            self._answer = markdown.MarkdownStream(self.console.width, color=not self.console.no_color)
         self._lines(self._answer.feed(text))
 
     def think(self, text: str) -> None:
