@@ -18,17 +18,19 @@ from agent_cli.core.events import Event, QuestionAsked
 from agent_cli.core.modes import MODES, Mode
 from agent_cli.core.place import RunEnvironment, UsageError
 from agent_cli.core.results import Suspended, TurnResult
-from agent_cli.embedding.callbacks import (
+from agent_cli.embedding.interface import (
     AnswerFunction,
     AnyTool,
     ApproveFunction,
     Callbacks,
     HookFunctions,
+    Pending,
+    Result,
     read_hooks,
     read_tools,
+    result_of,
     spell_json,
 )
-from agent_cli.embedding.result import Pending, Result, result_of
 from agent_cli.extensions.loader import Embedded
 from agent_cli.runtime.attachments import attach_mentioned
 from agent_cli.runtime.builder import BROKEN_OFF, Agent, build_agent

@@ -1,10 +1,26 @@
-"""`agent mcp login` and `logout`: the only place that opens a browser, and only on the user's request."""
+"""`agent mcp login` and `logout`: show the sign-in URL and wait for the browser's answer, with a time limit.
+
+The only place that opens a browser, and only on the user's request. Includes the listener for the redirect: an address
+on this machine that only accepts the answer to the pending login.
+"""
 
 from __future__ import annotations
 
+import errno
+import os
+import secrets
+import select
+import socket
 import sys
 import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import CancelledError, Future
 from contextlib import suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from queue import Empty, SimpleQueue
+from types import TracebackType
+from urllib.parse import parse_qs, urlsplit
 
 from agent_cli.config.schema import McpServer
 from agent_cli.core.place import RunEnvironment, UsageError
@@ -12,13 +28,209 @@ from agent_cli.headless.printing import echo, print_notice
 from agent_cli.mcp.approvals import may_start
 from agent_cli.mcp.catalog import McpRequestError
 from agent_cli.mcp.config import DeclaredServer, MissingVariableError, substitute_env
-from agent_cli.mcp.credentials import Logins, TokenStoreError, has_own_key, is_secure_url
+from agent_cli.mcp.credentials import Login, Logins, TokenStoreError, has_own_key, is_secure_url
+from agent_cli.mcp.server import Loop
 from agent_cli.runtime.mcp import approvals_of, logins_folder
 from agent_tools.lazy import lazy_imports
 from agent_tools.text import one_line
 
 with lazy_imports():
-    from agent_cli.mcp import login as mcp_login  # the listener, and the SDK
+    from agent_cli.mcp import oauth
+
+PATH = "/callback"
+_KEYS = ("code", "state", "iss", "error", "error_description")
+_LONGEST = 16_384
+_TAKEN = "The sign-in has returned to agent. You can close this page; the terminal shows the result."
+_STRANGE = "This is not the answer to the pending login; it was not used."
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Ignore a browser that closes the connection."""
+
+
+class _Server6(_Server):
+    address_family = socket.AF_INET6
+
+
+class Redirects:
+    """The redirect listener. port: 0 for any; a fixed one for clients registered with it. Raises OSError.
+
+    uri: redirect address for the authorization server. With a fixed port it says localhost, as manual registrations of
+        programs like this one usually do.
+    """
+
+    def __init__(self, port: int = 0) -> None:
+        self._answers: SimpleQueue[dict[str, str]] = SimpleQueue()
+        self._state = ""
+        self._guard = threading.Lock()
+        self._servers: list[_Server] = [_Server(("127.0.0.1", port), self._handler())]
+        if port:
+            # localhost may also mean ::1: listen there too, if the machine has it.
+            try:
+                self._servers.append(_Server6(("::1", port), self._handler()))
+            except OSError as error:
+                if error.errno == errno.EADDRINUSE:
+                    self._servers[0].server_close()
+                    raise
+        self.uri = f"http://{'localhost' if port else '127.0.0.1'}:{self._servers[0].server_port}{PATH}"
+        for server in self._servers:
+            threading.Thread(target=server.serve_forever, args=(0.1,), name="redirect", daemon=True).start()
+
+    def __enter__(self) -> Redirects:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        for server in self._servers:
+            server.shutdown()
+            server.server_close()
+
+    def expect(self, address: str) -> None:
+        """Accept the answer to this sign-in URL from now on."""
+        self._state = parse_qs(urlsplit(address).query).get("state", [""])[0]
+
+    def take(self, address: str) -> bool:
+        """Return True if a redirected or pasted URL is the expected answer; it is used once."""
+        try:
+            parts = urlsplit(address.strip())
+            said = {k: v[0] for k, v in parse_qs(parts.query).items() if k in _KEYS}
+        except ValueError:
+            return False
+        with self._guard:
+            if not self._state or parts.path != PATH or not {"code", "error"} & said.keys():
+                return False
+            if not secrets.compare_digest(said.get("state", "").encode(), self._state.encode()):
+                return False
+            self._state = ""
+        self._answers.put(said)
+        return True
+
+    def answer(self) -> dict[str, str] | None:
+        """Return the browser's answer; None if it has not come yet."""
+        try:
+            return self._answers.get_nowait()
+        except Empty:
+            return None
+
+    def _handler(self) -> type[BaseHTTPRequestHandler]:
+        take = self.take
+
+        class Handler(BaseHTTPRequestHandler):
+            timeout = 10
+            server_version = "agent"
+            sys_version = ""
+
+            def do_GET(self) -> None:
+                taken = len(self.path) <= _LONGEST and take(self.path)
+                text = (_TAKEN if taken else _STRANGE).encode()
+                self.send_response(200 if taken else 400)
+                for name, value in (
+                    ("Content-Type", "text/plain; charset=utf-8"), ("Content-Length", str(len(text))),
+                    ("Cache-Control", "no-store"), ("Referrer-Policy", "no-referrer"), ("Connection", "close"),
+                    ("X-Content-Type-Options", "nosniff"),
+                ):  # fmt: skip
+                    self.send_header(name, value)
+                self.end_headers()
+                self.wfile.write(text)
+
+            def log_message(self, *args: object) -> None:
+                """Log nothing: the URL contains the code."""
+
+        return Handler
+
+
+# Seconds that the user may take to sign in.
+LIMIT = 300.0
+_REVOCATION = 15.0
+_LOOK = 0.1
+_LINE = 65_536
+
+
+def log_in(
+    server: McpServer,
+    show: Callable[[str], None],
+    say: Callable[[str], None],
+    typed: int | None = None,
+    seconds: float = LIMIT,
+) -> Login:
+    """Log in to a server whose declaration has its variables substituted. Raises McpRequestError; Ctrl-C cancels it.
+
+    show: called with the URL that the user has to open.
+    say: called with messages.
+    typed: descriptor on which the user may paste the URL that a browser on another machine was redirected to.
+    """
+    loop = Loop()
+    try:
+        port = server.oauth.get("callbackPort", 0)
+        redirects = Redirects(port if isinstance(port, int) else 0)
+    except OSError as error:
+        raise McpRequestError(f"port {port} of oauth.callbackPort is not free ({error.strerror or error})") from None
+    with redirects:
+        address: Future[str] = Future()
+        answer: Future[dict[str, str]] = Future()
+        work = loop.submit(_authorize(server, redirects.uri, address, answer))
+        try:
+            end = time.monotonic() + seconds
+            shown = False
+            while not work.done():
+                if time.monotonic() > end:
+                    raise McpRequestError(f"nobody signed in within {seconds:.0f} s")
+                if not shown and address.done():
+                    shown = True
+                    redirects.expect(address.result())
+                    show(address.result())
+                if (came := redirects.answer()) is not None:
+                    answer.set_result(came)
+                if typed is not None and shown and not answer.done():
+                    typed = _read_pasted(typed, redirects, say)
+                else:
+                    time.sleep(_LOOK)
+            return _result(work)
+        finally:
+            loop.stop(1.0)
+
+
+async def _authorize(server: McpServer, uri: str, address: Future[str], answer: Future[dict[str, str]]) -> Login:
+    # Half a second of imports, on the loop's own thread.
+    return await oauth.authorize(server, uri, address.set_result, answer)
+
+
+def _result(work: Future[Login]) -> Login:
+    try:
+        return work.result()
+    except CancelledError:
+        raise McpRequestError("it was ended") from None
+
+
+def _read_pasted(typed: int, redirects: Redirects, say: Callable[[str], None]) -> int | None:
+    """Check briefly for a pasted line; return where to read the next one, None at the end of input."""
+    try:
+        if not select.select([typed], [], [], _LOOK)[0]:
+            return typed
+        line = os.read(typed, _LINE).decode("utf-8", "replace")
+    except (OSError, ValueError):
+        return None
+    if line.strip() and not redirects.take(line):
+        say("That is not the URL this sign-in was redirected to; it begins with " + redirects.uri)
+    return typed if line else None
+
+
+def revoke(login: Login) -> bool:
+    """Revoke the tokens of a login at the authorization server, with a time limit; False if that failed."""
+    loop = Loop()
+    try:
+        done: bool = loop.submit(_revoke(login)).result(_REVOCATION)
+    except TimeoutError:
+        done = False
+    finally:
+        loop.stop(1.0)
+    return done
+
+
+async def _revoke(login: Login) -> bool:
+    return await oauth.revoke(login)
 
 
 def log_in_to(found: DeclaredServer, place: RunEnvironment, *, browser: bool) -> int:
@@ -47,7 +259,7 @@ def log_in_to(found: DeclaredServer, place: RunEnvironment, *, browser: bool) ->
             )
 
     try:
-        Logins(logins_folder(place)).keep(server, mcp_login.log_in(server, show, print_notice, typed))
+        Logins(logins_folder(place)).keep(server, log_in(server, show, print_notice, typed))
     except McpRequestError as refused:
         print_notice(f"agent: The login to {name} did not come about: {one_line(str(refused))}.")
         return 1
@@ -69,7 +281,7 @@ def log_out_of(found: DeclaredServer, place: RunEnvironment) -> int:
         raise UsageError(f"The login to {name} is still there: {unkept}.") from None
     if there:
         logins.mark(server, wanted=True)
-    if login is not None and not mcp_login.revoke(login):
+    if login is not None and not revoke(login):
         print_notice("agent: The authorization server could not be told, and takes the tokens until they run out.")
     echo(f"Logged out of {name}." if there else f"You were not logged in to {name}.")
     return 0

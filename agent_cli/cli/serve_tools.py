@@ -1,19 +1,75 @@
 """`agent mcp serve`: our tools for another program, each call under the same permissions as in a one-shot run.
 
-Importing it imports the MCP SDK and the engine.
+Importing it imports the engine and the MCP SDK; it is the only user of the SDK's server.
 """
 
 from __future__ import annotations
 
+import logging
+import signal
 import threading
+from collections.abc import Callable, Sequence
 from typing import Any
+
+import anyio
+import mcp_types
+from mcp.server import Server
+from mcp.server.stdio import stdio_server
 
 from agent_cli.cli.run_call import ToolRun, alone, run_call
 from agent_cli.config.run_options import RunOptions
 from agent_cli.core.messages import ToolCall
-from agent_cli.mcp.serve import serve
+from agent_cli.core.version import __version__
 from agent_cli.runtime.tools import choose_tools, tool_specs
 from agent_tools.cancel import CancelToken
+
+Called = Callable[[str, dict[str, Any], CancelToken], Any]
+
+
+def serve(specs: Sequence[tuple[str, str, dict[str, Any]]], call: Called) -> None:
+    """Serve until the input ends or a signal comes.
+
+    specs: name, description and schema of each tool.
+    call: runs a tool and returns an object with `text`, `is_error` and `media`.
+    """
+    logging.getLogger("mcp").addHandler(logging.NullHandler())
+    logging.getLogger("mcp").propagate = False
+    tools = [mcp_types.Tool(name=n, description=d, input_schema=s) for n, d, s in specs]
+
+    async def on_list(ctx: Any, params: Any) -> mcp_types.ListToolsResult:
+        return mcp_types.ListToolsResult(tools=tools)
+
+    async def on_call(ctx: Any, params: Any) -> mcp_types.CallToolResult:
+        token = CancelToken()
+        try:
+            ran = await anyio.to_thread.run_sync(
+                lambda: call(params.name, dict(params.arguments or {}), token), abandon_on_cancel=True
+            )
+        except anyio.get_cancelled_exc_class():
+            token.cancel()
+            raise
+        content: list[Any] = [mcp_types.TextContent(type="text", text=ran.text)]
+        for media in ran.media:
+            if media.kind == "image":
+                content.append(mcp_types.ImageContent(type="image", data=media.data, mime_type=media.mime))
+        return mcp_types.CallToolResult(content=content, is_error=ran.is_error)
+
+    server: Server[Any] = Server("agent", version=__version__, on_list_tools=on_list, on_call_tool=on_call)
+
+    async def run() -> None:
+        async with anyio.create_task_group() as group:
+
+            async def until_signal() -> None:
+                with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+                    async for _ in signals:
+                        group.cancel_scope.cancel()
+
+            group.start_soon(until_signal)
+            async with stdio_server() as (read, write):
+                await server.run(read, write, server.create_initialization_options())
+            group.cancel_scope.cancel()
+
+    anyio.run(run)
 
 
 def serve_tools(options: RunOptions) -> int:

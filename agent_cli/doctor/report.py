@@ -41,9 +41,9 @@ from agent_cli.doctor.checks import (
 from agent_cli.extensions.diagnostics import FileReport, ReportReader
 from agent_cli.extensions.plugins import installed, load_tools
 from agent_cli.headless.printing import echo, put_json, wrapped_for
+from agent_cli.mcp.approvals import FINE, server_state
 from agent_cli.mcp.config import find_servers
 from agent_cli.mcp.credentials import Logins
-from agent_cli.mcp.state import FINE, server_state
 from agent_cli.memory.files import load_memory
 from agent_cli.providers.resolve import validate_name
 from agent_cli.runtime.environment import find_place, memory_sources, read_settings

@@ -3,6 +3,8 @@
 A project's server starts only if its declaration (command, arguments, environment, address) is the approved one. The
 tools of every server, except those of --mcp-config, are recorded when it first starts; a tool that is new or changed
 later is withheld until the user approves it.
+
+Also the state of a declared server, as far as known without starting it: disabled, not approved, wants a login.
 """
 
 from __future__ import annotations
@@ -14,8 +16,10 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
+from agent_cli.config.layers import Layers
 from agent_cli.mcp.catalog import data_fingerprint
-from agent_cli.mcp.config import DeclaredServer
+from agent_cli.mcp.config import DeclaredServer, MissingVariableError, substitute_env
+from agent_cli.mcp.credentials import Logins, wants_login
 from agent_tools.fs.private import write_whole
 from agent_tools.fs.safe_read import read_regular
 from agent_tools.record import DecodeError, Value, from_json, to_json
@@ -135,3 +139,26 @@ def changes_phrase(words: Mapping[str, str], most: int = 10) -> str:
     names: Iterable[str] = [f"{n} ({w})" for n, w in list(words.items())[:most]]
     more = f" and {len(words) - most} more" if len(words) > most else ""
     return ", ".join(names) + more
+
+
+# States that need no action of the user.
+FINE = ("may start", "logged in", "disabled")
+
+
+def server_state(
+    found: DeclaredServer, layers: Layers, approvals: Approvals, logins: Logins, env: Mapping[str, str]
+) -> str:
+    """Return the state in words. env: environment for the variables of the declaration."""
+    if found.name in layers.settings().mcp.disabled:
+        return "disabled"
+    return may_start(found, approvals, False) or _login_state(found, logins, env) or "may start"
+
+
+def _login_state(found: DeclaredServer, logins: Logins, env: Mapping[str, str]) -> str:
+    """Return the login state, as far as known without contacting the server; "" for nothing."""
+    try:
+        server = substitute_env(found.server, env)
+    except MissingVariableError:
+        return ""
+    words = {"wanted": wants_login(found.name, "it"), "there": "logged in"}
+    return words.get(logins.state(server), "")

@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Literal
 
 from agent_cli.mcp.config import DeclaredServer
-from agent_cli.mcp.loop import Loop
-from agent_cli.mcp.server import Server
+from agent_cli.mcp.server import Loop, Server
 from agent_cli.mcp.server_state import ServerSettings
 from agent_cli.mcp.tool_search import ToolSearch, UseTool
 from agent_cli.mcp.tools import McpTool

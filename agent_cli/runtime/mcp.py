@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 with lazy_imports():
     from agent_cli.mcp import approvals as mcp_approvals
-    from agent_cli.mcp import config, manager, resources, server_state
+    from agent_cli.mcp import config, manager, server_state, tools
     from agent_tools import secret_patterns
     from agent_tools.shell import env as shell_env  # with the shell
 
@@ -149,7 +149,7 @@ class SessionServers:
         self._tools.replace({**self._own_tools, **finders, **self.servers.tools()})
         prompts: dict[str, Any] = {}
         if any(server.prompts for server in self.servers.all.values()):
-            prompts.update(resources.prompts_of(self.servers.all))
+            prompts.update(tools.prompts_of(self.servers.all))
         # Without prompts nothing is copied: the built-in commands are read on first use.
         self._commands.replace({**self._own_commands, **prompts} if prompts else self._own_commands)
 
@@ -187,7 +187,7 @@ class SessionServers:
             return text
         conversation = self._conversation
         try:
-            expanded, media = resources.with_resources(text, self.servers.all, conversation.deps.context)
+            expanded, media = tools.with_resources(text, self.servers.all, conversation.deps.context)
         except CancelledError:
             raise ToolError("Interrupted; nothing was sent.") from None
         conversation.attached = (*conversation.attached, *media)

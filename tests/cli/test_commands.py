@@ -103,5 +103,5 @@ def test_declared_servers_are_listed_without_the_sdk(tmp_path: Path, args: list[
     (tmp_path / "home").mkdir()
     (tmp_path / "home" / ".agentrc").write_text('[mcp.servers.here]\ncommand = "true"\n')
     modules = loaded(tmp_path, *args, OPENAI_API_KEY="k")
-    assert "agent_cli.mcp.state" in modules
+    assert "agent_cli.mcp.approvals" in modules
     assert not {"mcp", "agent_cli.mcp.client"} & modules

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
+from agent_cli.cli.mcp_login import log_in, revoke
 from agent_cli.config.schema import McpServer
 from agent_cli.mcp.catalog import McpRequestError
 from agent_cli.mcp.credentials import Login, Logins, is_secure_url, key_of
-from agent_cli.mcp.login import log_in, revoke
 from tests.support.mcp.login_server import METADATA, RESOURCE, TOKEN, Locked, browse, locked
 from tests.support.mcp.running import PATIENCE, ask, company, text_of
 

@@ -14,7 +14,7 @@ import pytest
 from agent_cli.config.schema import McpServer
 from agent_cli.mcp import stdio
 from agent_cli.mcp.catalog import McpRequestError, offers_of
-from agent_cli.mcp.loop import Loop
+from agent_cli.mcp.server import Loop
 from tests.support.mcp.running import GOOD, PATIENCE, alive, ask, company, eventually, raw, text_of
 
 

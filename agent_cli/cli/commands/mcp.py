@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from agent_cli.cli.mcp_login import log_in_to, log_out_of
 from agent_cli.cli.parameters import AsJson, choice, takes
 from agent_cli.config.layers import Layers
 from agent_cli.config.run_options import RunOptions
 from agent_cli.config.schema import McpServer
 from agent_cli.core.place import RunEnvironment, UsageError
 from agent_cli.headless.printing import echo, print_notice, put_json, table
-from agent_cli.mcp.approvals import changed_tools
+from agent_cli.mcp.approvals import changed_tools, server_state
 from agent_cli.mcp.config import (
     FILE,
     DeclaredServer,
@@ -29,7 +28,6 @@ from agent_cli.mcp.config import (
     substitute_env,
 )
 from agent_cli.mcp.credentials import Logins, TokenStoreError, key_of
-from agent_cli.mcp.state import server_state
 from agent_cli.permissions.trust import fingerprints, grant_trust, keep_trust
 from agent_cli.runtime.environment import find_place, read_settings
 from agent_cli.runtime.mcp import approvals_of, logins_folder, make_setup
@@ -42,7 +40,10 @@ if TYPE_CHECKING:
     from agent_cli.mcp.server import Server
 
 with lazy_imports():
-    from agent_cli.cli import serve_tools  # the SDK and the engine
+    from agent_cli.cli import (
+        mcp_login,  # with an HTTP server for the redirect
+        serve_tools,  # the SDK and the engine
+    )
     from agent_cli.mcp import manager  # the SDK, half a second
 
 app = typer.Typer(no_args_is_help=True, add_completion=False)
@@ -316,14 +317,14 @@ def login_to_server(
 ) -> int:
     """Log in to a server by OAuth: sign in in the browser, within 5 minutes. The address is also printed."""
     place, layers, found = here(RunOptions(mcp_config=tuple(mcp_config or ())))
-    return log_in_to(find_server(name, found, layers), place, browser=browser)
+    return mcp_login.log_in_to(find_server(name, found, layers), place, browser=browser)
 
 
 @app.command("logout")
 def logout_of_server(name: Name, mcp_config: Config = None) -> int:
     """Forget the login to a server."""
     place, layers, found = here(RunOptions(mcp_config=tuple(mcp_config or ())))
-    return log_out_of(find_server(name, found, layers), place)
+    return mcp_login.log_out_of(find_server(name, found, layers), place)
 
 
 @app.command("serve")
