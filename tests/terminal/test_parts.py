@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from agent_cli.core.events import TextDelta, ToolProgress, Warned
 from agent_cli.terminal.app.attachments import Pictures
-from agent_cli.terminal.app.input_line import MOST, Pastes, ProjectHistory, complete, fuzzy_matches
+from agent_cli.terminal.app.input_line import MOST_REMEMBERED, Pastes, ProjectHistory, complete, fuzzy_matches
 from agent_cli.terminal.app.layout import (
     folded,
     queue_lines,
@@ -86,9 +86,12 @@ def test_history_keeps_each_message_once_and_survives_a_broken_file(tmp_path: Pa
         file.write(b"\xff broken\n{}\n")
     assert list(ProjectHistory(path).load_history_strings()) == ["one", "two\nlines"]
     assert path.stat().st_mode & 0o777 == 0o600
-    path.write_text("".join(f'"{n}"\n' for n in range(5 * MOST)))
-    assert list(ProjectHistory(path).load_history_strings())[:2] == [str(5 * MOST - 1), str(5 * MOST - 2)]
-    assert len(path.read_text().splitlines()) == MOST
+    path.write_text("".join(f'"{n}"\n' for n in range(5 * MOST_REMEMBERED)))
+    assert list(ProjectHistory(path).load_history_strings())[:2] == [
+        str(5 * MOST_REMEMBERED - 1),
+        str(5 * MOST_REMEMBERED - 2),
+    ]
+    assert len(path.read_text().splitlines()) == MOST_REMEMBERED
     assert list(ProjectHistory(tmp_path).load_history_strings()) == []
     ProjectHistory(tmp_path).add("a folder is no file")
 
