@@ -31,9 +31,8 @@ MAY_IMPORT: dict[str, str] = {
     "embedding": "core hooks extensions runtime headless",
     "doctor": "core config providers session memory checkpoints extensions mcp runtime headless",
     "terminal": "core config providers session memory checkpoints engine extensions git runtime doctor",
-    "demo": "core config providers runtime headless terminal",
     "cli": "core config providers session memory permissions checkpoints engine extensions mcp git runtime headless "
-    "terminal doctor demo",
+    "terminal doctor",
 }
 # What goes upwards all the same, each with its reason.
 UPWARDS = {

@@ -5,15 +5,28 @@ from __future__ import annotations
 import os
 
 _COMMANDS = os.path.join(__path__[0], "commands")
+# Commands in the file of a related one, with their help; every other command has a file of its name.
+SHARED = {
+    "answer": ("pending", 'Answer a question of the model, or say what to change in a plan; "yes" approves it.'),
+    "approve": ("pending", "Approve open calls; when the last one is decided, the turn continues as with -p."),
+    "memory": ("doctor", "The memory files (AGENTS.md, CLAUDE.md) that apply here."),
+    "reject": ("pending", "Refuse open calls, or send a plan back with --why; without words a plan is cancelled."),
+    "resume": ("pending", "Continue a turn that was interrupted, or whose calls are all decided, as with -p."),
+    "show": ("sessions", "Show what happened in a session: rounds, calls, decisions, durations, tokens, cost."),
+    "why": ("undo", "Say which turn, prompt and model wrote a line."),
+}
 
 
 def command_names() -> list[str]:
-    """Return the names of the commands, which are those of the files in `commands`."""
-    stems = (name[:-3] for name in os.listdir(_COMMANDS) if name.endswith(".py"))  # noqa: PTH208 - costs pathlib
-    return sorted(stem for stem in stems if stem.isidentifier() and not stem.startswith("_"))
+    """Return the names of the commands: those of the files in `commands`, and those that share one."""
+    stems = [name[:-3] for name in os.listdir(_COMMANDS) if name.endswith(".py")]  # noqa: PTH208 - costs pathlib
+    shared = [name for name, (file, _) in SHARED.items() if file in stems]
+    return sorted([*shared, *(stem for stem in stems if stem.isidentifier() and not stem.startswith("_"))])
 
 
 def command_help(name: str) -> str:
-    """Return the first line of a command's file, without importing it."""
+    """Return the help of a command, which is the first line of its file; nothing is imported."""
+    if name in SHARED:
+        return SHARED[name][1]
     with open(os.path.join(_COMMANDS, f"{name}.py"), encoding="utf-8") as file:
         return file.readline().strip().removeprefix('"""').removesuffix('"""')

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from agent_cli.cli import command_help, command_names, commands
+from agent_cli.cli import SHARED, command_help, command_names, commands
 from agent_cli.cli.parameters import options_of, parameters, signed
 from agent_cli.config.run_options import RunOptions, normalize_argv
 from agent_cli.core.version import __version__
@@ -56,7 +56,13 @@ class PromptGroup(TyperGroup):
 @cache
 def load_command(name: str) -> Any:
     """Load a command from its file, as Typer needs it."""
-    command = typer.main.get_command(import_module(f"{commands.__name__}.{name}").app)
+    file = SHARED[name][0] if name in SHARED else name
+    module = import_module(f"{commands.__name__}.{file}")
+    command: Any
+    if name in SHARED:
+        command = typer.main.get_group(module.shared).commands[name]
+    else:
+        command = typer.main.get_command(module.app)
     command.name = name
     command.help = command.help or command_help(name)
     return command

@@ -16,7 +16,7 @@ import mcp_types
 from mcp.server import Server
 from mcp.server.stdio import stdio_server
 
-from agent_cli.cli.run_call import ToolRun, alone, run_call
+from agent_cli.cli.commands.tools import ToolRun, alone, run_call
 from agent_cli.config.run_options import RunOptions
 from agent_cli.core.messages import ToolCall
 from agent_cli.core.version import __version__

@@ -1,4 +1,4 @@
-"""The commands of `agent`: one file each, found by its name, and imported only when its command is meant."""
+"""The commands of `agent`: found by the names of their files, and imported only when a command of the file is meant."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_the_first_line_of_a_file_is_the_help_of_its_command(name: str) -> None:
         (["--help"], {}, set()),
         (["mcp", "--help"], {}, {"mcp"}),
         (["permissions", "list", "--help"], {}, {"permissions"}),
-        (["why", "--help"], {}, {"why"}),
+        (["why", "--help"], {}, {"undo"}),
         ([], {"_AGENT_COMPLETE": "complete_bash", "COMP_WORDS": "agent ", "COMP_CWORD": "1"}, set()),
         ([], {"_AGENT_COMPLETE": "complete_bash", "COMP_WORDS": "agent --mo", "COMP_CWORD": "1"}, set()),
         ([], {"_AGENT_COMPLETE": "complete_bash", "COMP_WORDS": "agent mcp ", "COMP_CWORD": "2"}, {"mcp"}),

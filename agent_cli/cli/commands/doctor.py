@@ -1,16 +1,74 @@
-"""Say what is configured, found and missing."""
+"""Say what is configured, found and missing.
+
+Also `agent memory`, which says the same of the memory files.
+"""
 
 from __future__ import annotations
 
+import os
+from typing import Annotated
+
 import typer
 
-from agent_cli.cli.parameters import AsJsonObject
-from agent_cli.doctor.report import run_doctor
-from agent_cli.terminal.commands import REGISTRY
+from agent_cli.cli.parameters import AsJsonObject, takes
+from agent_cli.config.layers import Layers
+from agent_cli.config.run_options import RunOptions
+from agent_cli.core.place import RunEnvironment
+from agent_cli.headless.printing import echo, print_notice, put_json
+from agent_cli.memory.files import Memory, lines, load_memory, memory_data
+from agent_cli.runtime.environment import find_place, memory_sources, read_settings
+from agent_cli.runtime.permissions import make_policy
+from agent_cli.runtime.tools import make_context, make_workspace
+from agent_tools.lazy import lazy_imports
+from agent_tools.text import one_line
+
+with lazy_imports():  # neither is needed for the memory files
+    from agent_cli.doctor import report
+    from agent_cli.terminal import commands
 
 app = typer.Typer(add_completion=False)
+shared = typer.Typer()
+memory = typer.Typer(no_args_is_help=True)
+shared.add_typer(memory, name="memory")
 
 
 @app.command()
 def doctor(as_json: AsJsonObject = False) -> int:
-    return run_doctor(as_json=as_json, commands=REGISTRY)
+    return report.run_doctor(as_json=as_json, commands=commands.REGISTRY)
+
+
+@memory.callback()
+def _group() -> None:
+    # Without a callback, Typer does not make a group of a single command.
+    pass
+
+
+@memory.command("show")
+@takes("settings", "trust")
+def show_memory(
+    options: RunOptions,
+    as_json: AsJsonObject = False,
+    as_text: Annotated[bool, typer.Option("--text", help="The text that the model gets.")] = False,
+) -> int:
+    """Say which memory files are loaded, why, how large they are, and what was cut or left out."""
+    place = find_place(os.environ)
+    layers = read_settings(options, place)
+    for text in layers.ignored:
+        print_notice(f"agent: {one_line(text)}.")
+    found = memory_here(place, layers)
+    if as_text:
+        echo(found.block())
+    elif as_json:
+        put_json(memory_data(found))
+    else:
+        echo("\n".join(lines(found)))
+    return 0
+
+
+def memory_here(place: RunEnvironment, layers: Layers) -> Memory:
+    """Return the memory files that apply here. Raises UsageError for a missing directory in the settings."""
+    settings = layers.settings()
+    workspace = make_workspace(place, settings)
+    context = make_context(workspace, settings, place)
+    make_policy(workspace, settings, layers, context, place.home, answered=False)
+    return load_memory(memory_sources(place, settings, layers.trust, context.readable))

@@ -1,4 +1,7 @@
-"""List what waits for you in this project, and the commands that decide it."""
+"""List what waits for you in this project, and the commands that decide it.
+
+These commands are here too: approve, reject, answer, and resume, which continues an interrupted turn.
+"""
 
 from __future__ import annotations
 
@@ -6,31 +9,46 @@ import os
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from itertools import chain
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from agent_cli.cli.parameters import AsJson
+from agent_cli.cli.parameters import AsJson, Calls, EveryCall, OutputFormat, Session, Verbose
+from agent_cli.config.run_options import RunOptions
+from agent_cli.core.approvals import Approver, Asker
+from agent_cli.core.modes import MODES
+from agent_cli.core.place import UsageError
 from agent_cli.headless.pending import (
     decide_commands,
     headline,
     pending_plan_lines,
     pending_question_lines,
     shown_time,
+    tell_pending,
 )
-from agent_cli.headless.printing import echo, put_json
+from agent_cli.headless.printing import echo, print_notice, put_json
+from agent_cli.headless.result import SUSPENDED
 from agent_cli.runtime.environment import find_place
-from agent_cli.runtime.pending import opened_in, pending_sessions, project_store
+from agent_cli.runtime.pending import opened_in, pending_of, pending_sessions, project_store, reopen
+from agent_cli.session.records import SessionNotFoundError
 from agent_cli.session.search import root_of
 from agent_cli.session.store import SessionStore, state_folder
 from agent_cli.session.summary import age, project_folders
 from agent_cli.terminal.dialogs.questions import review_lines
+from agent_tools.lazy import lazy_imports
 from agent_tools.lookalikes import named_lookalikes, visible
 from agent_tools.text import escape_controls, one_line, shorten
+
+if TYPE_CHECKING:
+    from agent_cli.headless.run import FailOnQuestion
+
+with lazy_imports():
+    from agent_cli.cli import decide_calls, run  # the engine, which the list does not need
 
 _WORDS = 400
 
 app = typer.Typer(add_completion=False)
+shared = typer.Typer()
 
 
 @app.command()
@@ -118,3 +136,73 @@ def _details(item: dict[str, Any]) -> list[str]:
 
 def _shown(preview: dict[str, Any]) -> str:
     return str(preview.get("patch", preview.get("text", "")))
+
+
+@shared.command()
+def approve(
+    words: Calls = None,
+    every: EveryCall = False,
+    mode: Annotated[str, typer.Option("--mode", help="For a plan: the permission mode to continue in.")] = "",
+    text: Annotated[str, typer.Option("--with", help="For a plan or a review: words for the model.")] = "",
+    output_format: OutputFormat = "text",
+    verbose: Verbose = False,
+) -> int:
+    if mode and mode not in MODES:
+        raise typer.BadParameter(f"{mode} is none of {', '.join(MODES)}.")
+    options = RunOptions(print=True, output_format=output_format, verbose=verbose)
+    return decide_calls.decide_calls(
+        words or (), decide_calls.PendingDecision("approve", every=every, mode=mode, text=text), options
+    )
+
+
+@shared.command()
+def reject(
+    words: Calls = None,
+    every: EveryCall = False,
+    why: Annotated[str, typer.Option("--why", help="Words that go to the model.")] = "",
+    undo: Annotated[bool, typer.Option("--undo", help="At a review: undo what was changed.")] = False,
+    output_format: OutputFormat = "text",
+    verbose: Verbose = False,
+) -> int:
+    options = RunOptions(print=True, output_format=output_format, verbose=verbose)
+    return decide_calls.decide_calls(
+        words or (), decide_calls.PendingDecision("undo" if undo else "reject", every=every, text=why), options
+    )
+
+
+@shared.command()
+def answer(
+    words: Annotated[list[str], typer.Argument(help="[SESSION] [CALL] ANSWER...; the number of an option, or words.")],
+    output_format: OutputFormat = "text",
+    verbose: Verbose = False,
+) -> int:
+    options = RunOptions(print=True, output_format=output_format, verbose=verbose)
+    return decide_calls.decide_calls(words, decide_calls.PendingDecision("answer"), options)
+
+
+@shared.command("resume")
+def resume_session(session: Session = "", output_format: OutputFormat = "text", verbose: Verbose = False) -> int:
+    place = find_place(os.environ)
+    store = project_store(place)
+    try:
+        session_id = store.find(session) if session else store.latest()
+    except SessionNotFoundError as error:
+        raise UsageError(str(error)) from None
+    fails: list[FailOnQuestion | None] = []
+
+    def answering(on_ask: str) -> tuple[Approver, Asker]:
+        approver, asker, failing = run.headless_approver(on_ask)
+        fails.append(failing)
+        return approver, asker
+
+    options = RunOptions(print=True, output_format=output_format, verbose=verbose)
+    agent = reopen(session_id, place, options, answering, lambda line: print_notice(f"agent: {line}"))
+    asked = run.headless_options(options, agent.settings).replace(structured=agent.structured, fails=fails[-1])
+    try:
+        waiting = agent.restored.waiting if agent.restored else None
+        if agent.restored is not None and waiting is not None and waiting.undecided:
+            tell_pending(session_id, pending_of(agent.restored), store.folder)
+            return SUSPENDED
+        return decide_calls.resume_waiting(agent, asked)
+    finally:
+        agent.close()

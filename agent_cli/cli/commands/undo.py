@@ -1,4 +1,7 @@
-"""Take back what the last turn of a session changed, commands included."""
+"""Take back what the last turn of a session changed, commands included.
+
+Also `agent why`, which names the turn that wrote a line.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from typing import Annotated
 
 import typer
 
+from agent_cli.checkpoints.blame import blame_line
 from agent_cli.checkpoints.git_store import StoreError
 from agent_cli.checkpoints.undo import UndoManager
 from agent_cli.checkpoints.undo_plan import Item, Plan, describe_plan
@@ -20,9 +24,11 @@ from agent_cli.runtime.checkpoints import undo_manager
 from agent_cli.runtime.environment import find_place, read_settings
 from agent_cli.session.records import SessionNotFoundError
 from agent_cli.session.store import SessionStore, state_folder
-from agent_tools.text import counted, escape_controls
+from agent_tools.fs.safe_read import read_regular
+from agent_tools.text import counted, escape_controls, number_in
 
 app = typer.Typer(add_completion=False)
+shared = typer.Typer()
 
 
 @app.command("undo")
@@ -122,3 +128,35 @@ def _told(failed: dict[str, str], items: Sequence[Item], place: RunEnvironment, 
     for path, why in failed.items():
         print_notice(f"not put back: {escape_controls(os.path.relpath(path, place.root))}: {escape_controls(why)}")
     return 1 if failed else 0
+
+
+_LARGEST = 20_000_000
+
+
+@shared.command()
+def why(line: Annotated[str, typer.Argument(metavar="FILE:LINE", help="As in src/app.py:42.")]) -> int:
+    name, _, number = line.rpartition(":")
+    if not name or number_in(number) < 1:
+        raise UsageError("Say which line, as in: agent why src/app.py:42")
+    place = find_place(os.environ)
+    path = os.path.realpath(place.cwd / name)
+    try:
+        lines = read_regular(path, _LARGEST).decode("utf-8", "replace").splitlines(keepends=True)
+    except OSError as error:
+        raise UsageError(f"{escape_controls(name)} cannot be read: {error.strerror or error}.") from None
+    if int(number) > len(lines):
+        raise UsageError(f"{escape_controls(name)} has {len(lines)} lines.")
+    try:
+        store = undo_manager(place, read_settings(RunOptions(), place).settings(), "none").store
+        found = blame_line(store, path, int(number), lines)
+    except StoreError as error:
+        raise UsageError(f"The snapshots cannot be used: {error}.") from None
+    echo(f"{escape_controls(name)}:{number}: {escape_controls(lines[int(number) - 1].rstrip())}")
+    if found is None:
+        echo("No session that is kept wrote this line.")
+        return 1
+    turn, change = found.turn, found.change
+    echo(f"  written by {turn.model} in turn {turn.turn} of session {found.session[:8]}, {change.time}")
+    echo(f"  with: {escape_controls(change.summary)}")
+    echo(f"  asked: {escape_controls(turn.text)}")
+    return 0

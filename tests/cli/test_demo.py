@@ -135,7 +135,7 @@ def test_without_a_folder_for_temporary_files_it_says_so(work: Path) -> None:
 
 
 # As the program starts, but its words come at once, and not at the pace of a reader.
-AT_ONCE = "from agent_cli.demo import run; run.PAUSE = 0.0; from agent_cli.__main__ import main; main()"
+AT_ONCE = "from agent_cli.cli.commands import demo; demo.PAUSE = 0.0; from agent_cli.__main__ import main; main()"
 
 
 def on_a_terminal(
