@@ -33,7 +33,7 @@ OPENS = {
     ("agent_cli/session/export/formats.py", "write_document"): "a new file: O_EXCL",
     ("agent_cli/checkpoints/store.py", "_look"): "O_NONBLOCK, and looked at before it is read",
     ("agent_cli/checkpoints/undo.py", "_make"): "a new file: O_EXCL",
-    ("agent_cli/terminal/commands/status.py", "_bug"): "a new file: O_EXCL",
+    ("agent_cli/terminal/commands/session.py", "_bug"): "a new file: O_EXCL",
     ("agent_cli/terminal/app/attachments.py", "clipboard_image"): (
         "a new file with a name by chance in a folder of ours"
     ),

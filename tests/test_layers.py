@@ -56,7 +56,7 @@ DOORS = {
     },
     "markdown_it": {f"{_TERMINAL}/render/markdown.py", "agent_cli/session/export/formats.py"},
     "pygments": {f"{_TERMINAL}/render/code.py"},
-    "typer": {"agent_cli/cli/app.py", "agent_cli/cli/parameters.py",
+    "typer": {"agent_cli/cli/app.py",
               *(f"agent_cli/cli/commands/{p.name}" for p in (ROOT / "agent_cli/cli/commands").glob("[a-z]*.py"))},
     "pydantic": {"tools/agent_tools/schema.py", "agent_cli/config/parsing.py", "agent_cli/mcp/client.py",
                  "agent_cli/mcp/oauth.py"},

@@ -20,8 +20,7 @@ from agent_cli.core.events import (
 )
 from agent_cli.core.messages import ToolMessage
 from agent_cli.extensions.agents import read_agent_type
-from agent_cli.mcp.manager import Servers
-from agent_cli.mcp.tool_search import ToolSearch, UseTool
+from agent_cli.mcp.manager import Servers, ToolSearch, UseTool
 from agent_cli.mcp.tools import prompts_of, with_resources
 from agent_tools.base import ToolError
 from agent_tools.registry import BUILTIN

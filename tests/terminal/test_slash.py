@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agent_cli.terminal.commands.plan import as_text, changed_plan, plan_from_text
+from agent_cli.terminal.commands.context import as_text, changed_plan, plan_from_text
 from agent_cli.terminal.dialogs.questions import chosen, read_plan_verdict
 from agent_tools.display import TodoItem
 

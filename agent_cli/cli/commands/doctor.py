@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from agent_cli.cli.parameters import AsJsonObject, takes
+from agent_cli.cli.app import AsJsonObject, takes
 from agent_cli.config.layers import Layers
 from agent_cli.config.run_options import RunOptions
 from agent_cli.core.place import RunEnvironment

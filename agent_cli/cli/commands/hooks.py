@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from agent_cli.cli.parameters import AsJson, takes
+from agent_cli.cli.app import AsJson, takes
 from agent_cli.config.layers import Layers
 from agent_cli.config.run_options import RunOptions
 from agent_cli.core.events import HookFinished, Warned

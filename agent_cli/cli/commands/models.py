@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from agent_cli.cli.parameters import AsJson
+from agent_cli.cli.app import AsJson
 from agent_cli.config.run_options import RunOptions
 from agent_cli.config.schema import Settings
 from agent_cli.core.place import UsageError

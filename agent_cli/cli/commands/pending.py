@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from agent_cli.cli.parameters import AsJson, Calls, EveryCall, OutputFormat, Session, Verbose
+from agent_cli.cli.app import AsJson, Calls, EveryCall, OutputFormat, Session, Verbose
 from agent_cli.config.run_options import RunOptions
 from agent_cli.core.approvals import Approver, Asker
 from agent_cli.core.modes import MODES

@@ -13,7 +13,7 @@ from typing import Annotated, Any, cast, get_args
 
 import typer
 
-from agent_cli.cli.parameters import AsJson, AsJsonObject, takes
+from agent_cli.cli.app import AsJson, AsJsonObject, takes
 from agent_cli.config.run_options import RunOptions
 from agent_cli.core.events import ApprovalRequested
 from agent_cli.core.modes import Mode

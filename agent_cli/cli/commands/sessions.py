@@ -16,7 +16,7 @@ from typing import Annotated, Any
 
 import typer
 
-from agent_cli.cli.parameters import AsJson, Session
+from agent_cli.cli.app import AsJson, Session
 from agent_cli.core.hooks import hook_line
 from agent_cli.core.place import UsageError
 from agent_cli.core.results import Usage

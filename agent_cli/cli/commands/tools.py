@@ -14,7 +14,7 @@ from typing import Annotated, Any
 
 import typer
 
-from agent_cli.cli.parameters import takes
+from agent_cli.cli.app import takes
 from agent_cli.config.layers import Layers
 from agent_cli.config.run_options import RunOptions
 from agent_cli.config.schema import Settings

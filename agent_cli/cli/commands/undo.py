@@ -16,7 +16,7 @@ from agent_cli.checkpoints.blame import blame_line
 from agent_cli.checkpoints.git_store import StoreError
 from agent_cli.checkpoints.undo import UndoManager
 from agent_cli.checkpoints.undo_plan import Item, Plan, describe_plan
-from agent_cli.cli.parameters import Session
+from agent_cli.cli.app import Session
 from agent_cli.config.run_options import RunOptions
 from agent_cli.core.place import RunEnvironment, UsageError
 from agent_cli.headless.printing import echo, print_notice
