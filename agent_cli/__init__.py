@@ -8,7 +8,7 @@ from agent_cli.core.version import __version__ as __version__
 # The stable names, each with the module that has it.
 _PLACES = {
     "AgentSession": "agent_cli.sdk", "open_agent": "agent_cli.sdk",
-    "Result": "agent_cli.embedding.interface",
+    "Result": "agent_cli.embedding",
     "SessionInUseError": "agent_cli.runtime.session", "UsageError": "agent_cli.core.place",
     "Approve": "agent_cli.core.approvals", "Defer": "agent_cli.core.approvals",
     "EditedCall": "agent_cli.core.approvals",
@@ -100,7 +100,7 @@ if TYPE_CHECKING:
     )
     from agent_cli.core.place import UsageError
     from agent_cli.core.results import Denial, Diagnostics, Usage
-    from agent_cli.embedding.interface import Result
+    from agent_cli.embedding import Result
     from agent_cli.runtime.session import SessionInUseError
     from agent_cli.sdk import AgentSession, open_agent
     from agent_tools.base import Effect, Progress, Tool, ToolContext, ToolError, ToolResult

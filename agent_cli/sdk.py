@@ -18,7 +18,7 @@ from agent_cli.core.events import Event, QuestionAsked
 from agent_cli.core.modes import MODES, Mode
 from agent_cli.core.place import RunEnvironment, UsageError
 from agent_cli.core.results import Suspended, TurnResult
-from agent_cli.embedding.interface import (
+from agent_cli.embedding import (
     AnswerFunction,
     AnyTool,
     ApproveFunction,

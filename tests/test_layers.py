@@ -52,7 +52,7 @@ DOORS = {
         f"{_TERMINAL}/startup.py",
         *(f"{_TERMINAL}/dialogs/{name}.py" for name in ("lines",)),
         *(f"{_TERMINAL}/render/{name}.py" for name in (
-            "console", "events", "diff", "code", "markdown", "ansi", "writer", "transcript")),
+            "console", "events", "code", "markdown", "ansi", "writer", "transcript")),
     },
     "markdown_it": {f"{_TERMINAL}/render/markdown.py", "agent_cli/session/export/formats.py"},
     "pygments": {f"{_TERMINAL}/render/code.py"},

@@ -4,7 +4,51 @@
 runs.
 """
 
-from agent_cli.hooks.matching import PythonHook
-from agent_cli.hooks.registry import HookRegistry
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from agent_cli.core.events import Event
+from agent_cli.core.hook_events import HOOK_EVENTS, HookEvent
+from agent_cli.core.hooks import HookResult, RefreshFields
+from agent_cli.hooks.matching import HookSet, PythonHook
+from agent_tools.cancel import CancelToken
+from agent_tools.lazy import lazy_imports
+
+if TYPE_CHECKING:
+    from agent_cli.hooks.runner import Runner
+
+with lazy_imports():
+    from agent_cli.hooks import runner
 
 __all__ = ["HookRegistry", "PythonHook"]
+
+
+class HookRegistry(HookSet):
+    """The hooks of a conversation, ready to run; see `Hooks` for the methods."""
+
+    def wants(self, event: HookEvent, subject: str = "") -> bool:
+        if HOOK_EVENTS[event].needs_answerer and not self.asked:
+            return False
+        return bool(self.matching(event, subject))
+
+    def run(
+        self, event: HookEvent, data: Mapping[str, Any], cancel: CancelToken, again: RefreshFields | None = None
+    ) -> Generator[Event, None, HookResult]:
+        return (yield from self._runner.run(event, data, cancel, again))
+
+    def run_in_background(self, event: HookEvent, data: Mapping[str, Any]) -> None:
+        self._runner.run_in_background(event, data)
+
+    def drain(self) -> list[Event]:
+        return self._runner.drain() if "_runner" in self.__dict__ else []
+
+    def close(self) -> None:
+        if "_runner" in self.__dict__:
+            self._runner.close()
+
+    @cached_property
+    def _runner(self) -> Runner:
+        return runner.Runner(self)

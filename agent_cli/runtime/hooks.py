@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from agent_cli.hooks import HookRegistry, PythonHook
 
 with lazy_imports():
+    from agent_cli import hooks as agent_hooks
     from agent_cli.core import rules
-    from agent_cli.hooks import matching, registry
+    from agent_cli.hooks import matching
     from agent_cli.permissions import matcher
     from agent_cli.runtime import models
     from agent_tools.shell import env
@@ -106,7 +107,7 @@ def make_hooks(
         return by_name(name or settings.small_model or model() or settings.model or "")
 
     def table() -> HookRegistry:
-        return registry.HookRegistry(
+        return agent_hooks.HookRegistry(
             hooks,
             functions,
             session=matching.HookSession(session[0], str(session[1] or ""), place.root),

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.text import Text
 
 from agent_cli.core.events import ApprovalRequested, ToolFinished
-from agent_cli.terminal.render.diff import SHOWN, changed_words, diff_lines, display_lines
+from agent_cli.terminal.render.code import SHOWN, changed_words, diff_lines, display_lines
 from agent_cli.terminal.render.events import EventRenderer
 from agent_tools.display import Diff, Diffs, Display
 from agent_tools.edit.diff import unified

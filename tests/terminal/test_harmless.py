@@ -30,7 +30,7 @@ from agent_cli.core.messages import ToolMessage
 from agent_cli.terminal.dialogs.lines import LineDialogs, dialog_lines
 from agent_cli.terminal.dialogs.questions import ask_approval, plan_dialog
 from agent_cli.terminal.render.ansi import to_ansi
-from agent_cli.terminal.render.diff import display_lines
+from agent_cli.terminal.render.code import display_lines
 from agent_cli.terminal.render.events import EventRenderer
 from agent_cli.terminal.render.markdown import MarkdownStream
 from agent_tools.base import Effect

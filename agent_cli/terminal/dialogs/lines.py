@@ -28,8 +28,8 @@ from agent_cli.terminal.dialogs.model import (
 )
 from agent_cli.terminal.dialogs.questions import Dialogs
 from agent_cli.terminal.editor import edited_as, wait_until_quiet
+from agent_cli.terminal.render.code import display_lines
 from agent_cli.terminal.render.console import hanging, prose, styled
-from agent_cli.terminal.render.diff import display_lines
 from agent_tools.cancel import CancelledError
 from agent_tools.lookalikes import visible
 from agent_tools.text import number_in, one_line

@@ -39,7 +39,7 @@ from agent_cli.core.hooks import hook_line, should_display
 from agent_cli.core.messages import AssistantMessage, ToolMessage
 from agent_cli.core.results import Failure, Usage
 from agent_cli.core.window import compacted_line, compacting_line, uncompacted_line
-from agent_cli.terminal.render.diff import display_lines, short_result
+from agent_cli.terminal.render.code import display_lines, short_result
 from agent_cli.terminal.render.writer import Writer
 from agent_tools.display import CommandOutput, Display, TodoItem, TodoView
 from agent_tools.text import shorten

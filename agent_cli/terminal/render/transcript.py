@@ -39,8 +39,8 @@ from agent_cli.core.events import (
 )
 from agent_cli.core.messages import ToolMessage
 from agent_cli.core.results import Usage
+from agent_cli.terminal.render.code import display_lines
 from agent_cli.terminal.render.console import styled
-from agent_cli.terminal.render.diff import display_lines
 from agent_cli.terminal.render.events import EventRenderer
 from agent_cli.terminal.render.writer import LiveWriter
 from agent_tools.display import Diff, Diffs, Display, TodoItem

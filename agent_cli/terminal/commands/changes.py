@@ -1,0 +1,377 @@
+"""The changes of the session: /diff, /undo, /redo and /rewind, and /commit.
+
+Show what would happen, ask, do it, and report the result. A commit takes what the session changed, with a message that
+is proposed, and only that.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from agent_cli.checkpoints.git_store import StoreError
+from agent_cli.checkpoints.undo import UndoManager
+from agent_cli.checkpoints.undo_plan import Item, Plan, describe_plan
+from agent_cli.core.messages import is_user_message, user_text
+from agent_cli.core.place import UsageError
+from agent_cli.core.redact import Redactor
+from agent_cli.git.commit import (
+    CommitChoice,
+    CommitWords,
+    SessionChanges,
+    choose_files,
+    material,
+    plain_message,
+    propose,
+    read_words,
+    session_changes,
+    with_trailers,
+)
+from agent_cli.git.repository import FileStatus, Repository
+from agent_cli.providers.base import ModelError
+from agent_cli.runtime.checkpoints import undo_manager
+from agent_cli.runtime.environment import git_would_start
+from agent_cli.terminal.slash import SlashContext, slash
+from agent_tools.cancel import CancelToken
+from agent_tools.display import Diffs
+from agent_tools.text import counted, number_in, one_line, shorten
+
+_MOST_LISTED = 30
+
+
+@contextmanager
+def _work(ctx: SlashContext) -> Iterator[UndoManager]:
+    """Yield the session's undo manager. Raises UsageError."""
+    agent = ctx.agent
+    try:
+        yield undo_manager(agent.place, agent.settings, agent.header.session_id)
+    except StoreError as error:
+        raise UsageError(f"The snapshots cannot be used: {error}.") from None
+
+
+@slash("undo", "undo what the last turn changed, commands included")
+def _undo(ctx: SlashContext, words: str) -> None:
+    with _work(ctx) as work:
+        latest = work.latest()
+        if latest is None:
+            ctx.say("There is nothing to undo.")
+            return
+        text = work.story().turns[latest].text
+        ctx.say(f"The turn: {shorten(user_text(text), 80)}")
+        _undo_turns(ctx, work, [latest])
+
+
+def roll_back(ctx: SlashContext) -> None:
+    """Offer to undo the changes of the turn that just ended. Raises UsageError, CancelledError."""
+    with _work(ctx) as work:
+        latest = work.latest()
+        if latest is not None and not _undo_turns(ctx, work, [latest], offered=True):
+            ctx.say("  /undo undoes it later.")
+
+
+@slash("redo", "make again what the last undo took back")
+def _redo(ctx: SlashContext, words: str) -> None:
+    with _work(ctx) as work:
+        found = work.redo_plan()
+        if found is None:
+            ctx.say("There is nothing to redo.")
+            return
+        number, plan = found
+        chosen = _chosen(ctx, plan)
+        if chosen is not None:
+            _tell(ctx, chosen, work.redo(number, chosen), "made again")
+
+
+@slash("rewind", "go back to a message: the conversation, the files, or both")
+def _rewind(ctx: SlashContext, words: str) -> None:
+    conversation = ctx.agent.conversation
+    said = [(n, m) for n, m in enumerate(conversation.history) if is_user_message(m)]
+    if not said:
+        ctx.say("There is no message to go back to yet.")
+        return
+    kept = True
+    try:
+        with _work(ctx) as work:
+            changes = work.summed_since([n for n, _ in said])
+    except UsageError as error:
+        ctx.say(f"Only the conversation can go back. {error}")
+        kept, changes = False, [""] * len(said)
+    options = [
+        (shorten(" ".join(user_text(message.text).split()), 70), f"since then: {changed}" if changed else "")
+        for (_, message), changed in zip(reversed(said), reversed(changes), strict=True)
+    ]
+    picked = ctx.choose("Go back to before which message?", options)
+    if picked is None:
+        return
+    at, message = said[len(said) - 1 - picked]
+    if kept and not _rewind_files(ctx, at):
+        return
+    conversation.rewind(at)
+    ctx.measure_context()
+    ctx.say(f"The conversation continues from before: {shorten(' '.join(user_text(message.text).split()), 80)}")
+    # Offer the message for editing.
+    ctx.propose(user_text(message.text))
+
+
+def _rewind_files(ctx: SlashContext, at: int) -> bool:
+    """Restore files as they were at a message if the user wants; return True if the conversation goes back too.
+
+    Raises UsageError.
+    """
+    ways = [("conversation and files", ""), ("only the conversation", ""), ("only the files", "")]
+    way = ctx.choose("What is to go back?", ways)
+    if way is None:
+        return False
+    with _work(ctx) as work:
+        turns = work.from_message(at)
+        if way != 1 and turns and not _undo_turns(ctx, work, turns, quiet=way == 0):
+            return False
+    return way != 2
+
+
+@slash("diff", "what the session changed; in turn N; from turn N on; in the last turn", "[N|since N|last]", aside=True)
+def _diff(ctx: SlashContext, words: str) -> None:
+    with _work(ctx) as work:
+        turns = [s.turn.turn for s in work.steps() if not s.undone]
+        if words == "last":
+            turns = turns[-1:]
+        elif words.startswith("since ") and (first := number_in(words[6:].strip())):
+            turns = [n for n in turns if n >= first]
+        elif words:
+            if number_in(words) not in turns:
+                ctx.say(f"There is no such turn; those that changed something: {', '.join(map(str, turns)) or 'none'}.")
+                return
+            turns = [number_in(words)]
+        diffs = work.diffs(turns)
+        if not diffs:
+            ctx.say("Nothing was changed.")
+            return
+        root = str(ctx.place.root)
+        near = tuple(
+            d.replace(path=os.path.relpath(d.path, root) if d.path.startswith(f"{root}/") else d.path) for d in diffs
+        )
+        ctx.show_display(Diffs(near))
+
+
+def _undo_turns(
+    ctx: SlashContext, work: UndoManager, turns: Sequence[int], *, quiet: bool = False, offered: bool = False
+) -> bool:
+    """Undo turns as far as the user agrees; False if they decline.
+
+    quiet: do not notify the model.
+    offered: the user did not ask for it, so a plain yes-or-no question.
+    """
+    plan = work.plan(turns)
+    if plan.empty and not plan.notes:
+        ctx.say("No file is to be put back.")
+        return True
+    chosen = _chosen(ctx, plan, offered=offered)
+    if chosen is None:
+        return False
+    failed = work.undo(turns, chosen)
+    _tell(ctx, chosen, failed, "put back")
+    names = [os.path.relpath(i.path, ctx.place.root) for i in chosen if i.path not in failed]
+    if names and not quiet:
+        listed = ", ".join(names[:_MOST_LISTED])
+        ctx.agent.conversation.inbox.append(f"<undo>\nThe user undid your changes to: {listed}\n</undo>")
+    return True
+
+
+def _chosen(ctx: SlashContext, plan: Plan, *, offered: bool = False) -> list[Item] | None:
+    """Return the files to restore: list them, and ask about each that changed since."""
+    root = str(ctx.place.root)
+    ready, ask, lost = list(plan.of("ready")), plan.of("ask"), plan.of("lost")
+    for line in describe_plan([*ready, *ask], root)[:_MOST_LISTED]:
+        ctx.say(f"  {line}")
+    if len(ready) + len(ask) > _MOST_LISTED:
+        ctx.say(f"  and {len(ready) + len(ask) - _MOST_LISTED} more")
+    for line in describe_plan(lost, root)[:_MOST_LISTED]:
+        ctx.say(f"  cannot {line}")
+    for note in plan.notes:
+        ctx.say(f"  note: {note}")
+    if not ready and not ask:
+        ctx.say("No file can be put back.")
+        return []
+    if offered and not ctx.confirm("Roll back?"):
+        return None
+    if ready and not offered:
+        options = [("yes", f"put back {counted(len(ready), 'file')}"), ("choose", "file by file"), ("no", "")]
+        picked = ctx.choose("Put them back?", options)
+        if picked is None or picked == 2:
+            return None
+        if picked == 1:
+            ready = [i for i in ready if ctx.confirm(f"{describe_plan([i], root)[0]}?")]
+    return ready + [i for i in ask if ctx.confirm(f"{describe_plan([i], root)[0]}: all the same?")]
+
+
+def _tell(ctx: SlashContext, chosen: Sequence[Item], failed: dict[str, str], verb: str) -> None:
+    done = len(chosen) - len(failed)
+    if chosen:
+        ctx.say(f"{counted(done, 'file')} {verb}." + (" /redo reverts that." if verb == "put back" and done else ""))
+    for path, why in failed.items():
+        ctx.say(f"  not {verb}: {os.path.relpath(path, ctx.place.root)}: {why}")
+
+
+_MOST_IN_COMMIT = 40
+
+
+@slash(
+    "commit",
+    "commit what the session changed, with a message that you see first",
+    "[--all] [-m MESSAGE] [PATH] [WORDS]",
+)
+def _commit(ctx: SlashContext, words: str) -> None:
+    """Commit. Raises UsageError or CancelledError and then commits nothing."""
+    if (starts := git_would_start(ctx.place, ctx.layers)) and not ctx.confirm(
+        f"This project is not trusted. Let git run all the same, with {one_line(shorten(starts, 300))}?"
+    ):
+        return
+    context = ctx.agent.conversation.deps.context
+    if context.cancel.cancelled:
+        context.cancel = CancelToken()
+    repo = Repository(ctx.place.root, ctx.place.env)
+    repo.check()
+    changes = repo.changes()
+    asked = read_words(words, changes, repo.top, ctx.place.cwd)
+    choice = choose_files(changes, asked, _did(ctx, asked), repo)
+    take = _settled(ctx, choice)
+    if not take:
+        _say_why_nothing(ctx, asked, changes, choice)
+        return
+    marks = _marks(repo, take)
+    _list(ctx, repo, take, choice)
+    message = _message(ctx, repo, take, asked)
+    verdict = _agreed(ctx, repo, take, message)
+    if verdict is None:
+        ctx.say("Nothing was committed.")
+        return
+    if _marks(repo, take) != marks:
+        raise UsageError("Nothing was committed: the files changed since they were shown. /commit shows them again.")
+    if not asked.hooks:
+        ctx.say("  without the hooks that --no-verify skips")
+    name, subject = repo.commit(take, verdict, hooks=asked.hooks, cancel=context.cancel)
+    ctx.say(f"Committed {name}: {one_line(subject)}")
+    files = shorten(", ".join(c.path for c in take), 1_000)
+    ctx.agent.conversation.inbox.append(
+        f"<commit>\nThe user committed {files} as {name}: {one_line(subject)}\n</commit>"
+    )
+
+
+def _did(ctx: SlashContext, asked: CommitWords) -> SessionChanges:
+    """Return what the session changed, from the checkpoints. Raises UsageError if that is needed but unknown."""
+    agent = ctx.agent
+    why = ""
+    if not agent.settings.undo.keep or not agent.settings.save_sessions:
+        why = "nothing is kept of what the session changes"
+    else:
+        try:
+            return session_changes(undo_manager(agent.place, agent.settings, agent.header.session_id))
+        except (StoreError, UsageError) as error:
+            why = str(error).rstrip(".")
+    if asked.everything or asked.paths:
+        return SessionChanges()
+    raise UsageError(
+        f"What the session changed is not known ({why}): name the files, /commit PATH, or say /commit --all."
+    )
+
+
+def _settled(ctx: SlashContext, choice: CommitChoice) -> list[FileStatus]:
+    """Return the files to commit after asking about doubtful ones. Raises UsageError."""
+    if unmerged := [c.path for c in choice.take if c.unmerged]:
+        raise UsageError(f"Conflicts have to be settled first: {shorten(', '.join(unmerged), 200)}.")
+    take = []
+    for change in choice.take:
+        if change.in_part and not ctx.confirm(f"{change.path} is staged in part: commit all of it?"):
+            ctx.say(f"  left out, as it is staged: {one_line(change.path)}")
+        else:
+            take.append(change)
+    return take
+
+
+def _say_why_nothing(
+    ctx: SlashContext, asked: CommitWords, changes: Sequence[FileStatus], choice: CommitChoice
+) -> None:
+    if choice.take:
+        ctx.say("Nothing is left to commit.")
+    elif not changes:
+        ctx.say("Nothing to commit: no file differs from the last commit.")
+    elif asked.paths:
+        ctx.say(f"Nothing to commit: {one_line(', '.join(asked.paths))} does not differ from the last commit.")
+    else:
+        ctx.say(
+            f"Nothing to commit of this session. Changed otherwise: {counted(len(changes), 'file')}; /commit PATH or "
+            "/commit --all takes them."
+        )
+
+
+def _list(ctx: SlashContext, repo: Repository, take: Sequence[FileStatus], choice: CommitChoice) -> None:
+    counts = repo.counts(take)
+    ctx.say(f"{counted(len(take), 'file')} for {repo.branch or 'a commit on no branch (HEAD is detached)'}:")
+    for change in take[:_MOST_IN_COMMIT]:
+        lines = counts.get(change.path, (0, 0))
+        told = "no text" if lines is None else f"+{lines[0]} -{lines[1]}"
+        kind = "new, " if change.new else "" if os.path.lexists(repo.top / change.path) else "deleted, "
+        note = choice.notes.get(change.path)
+        ctx.say(f"  {one_line(change.path)} ({kind}{told})" + (f" - {note}" if note else ""))
+    if len(take) > _MOST_IN_COMMIT:
+        ctx.say(f"  and {len(take) - _MOST_IN_COMMIT} more")
+    if choice.staged:
+        ctx.say(f"  staged, not committed, stays staged: {shorten(one_line(', '.join(choice.staged)), 200)}")
+    if choice.outside:
+        ctx.say(f"  changed outside of this repository: {shorten(one_line(', '.join(choice.outside)), 200)}")
+
+
+def _message(ctx: SlashContext, repo: Repository, take: Sequence[FileStatus], asked: CommitWords) -> str:
+    """Return the initial message: the user's, else the model's. Raises UsageError, CancelledError."""
+    agent = ctx.agent
+    deps = agent.conversation.deps
+    text = asked.message
+    if not text:
+        shown = material(
+            repo, take, agent.conversation.live_history, asked.wish, deps.policy.readable(), Redactor(ctx.place.env)
+        )
+        try:
+            assert deps.open_model is not None
+            opened = deps.small() if deps.small else deps.open_model(agent.conversation.options.label)
+            text, usage = propose(opened, shown, deps.context.cancel)
+            ctx.add_usage(usage)
+        except ModelError as error:
+            ctx.say(f"The model proposes no message: {error.failure.message}")
+        else:
+            if not text:
+                ctx.say("The model proposed no message.")
+    trailers = agent.settings.commit_trailers
+    return with_trailers(text or plain_message(take), trailers, agent.conversation.options.label)
+
+
+def _agreed(ctx: SlashContext, repo: Repository, take: Sequence[FileStatus], message: str) -> str | None:
+    """Return the message the user accepts, edited or not; None if they decline."""
+    options = [("yes", f"commit {counted(len(take), 'file')}"), ("edit", "the message first"), ("no", "")]
+    while True:
+        ctx.say("")
+        for line in message.splitlines():
+            ctx.say(f"  {line}".rstrip())
+        ctx.say("")
+        picked = ctx.choose("Commit with this message?", options)
+        if picked == 0:
+            return message
+        if picked != 1:
+            return None
+        changed = ctx.edit(f"{message}\n", ".txt")
+        if changed is not None:
+            if not changed.strip():
+                return None
+            message = changed.strip()
+
+
+def _marks(repo: Repository, take: Sequence[FileStatus]) -> list[tuple[int, int, int] | None]:
+    """Fingerprint the files, to detect changes while the user decides."""
+    found: list[tuple[int, int, int] | None] = []
+    for change in take:
+        try:
+            state = (repo.top / change.path).lstat()
+            found.append((state.st_mtime_ns, state.st_size, state.st_mode))
+        except OSError:
+            found.append(None)
+    return found
