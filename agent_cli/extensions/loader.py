@@ -82,10 +82,14 @@ WORKFLOWS: Mapping[str, Callable[[Turn, Any], Workflow]] = LazyMapping({}, _ship
 
 
 class Embedded(Value):
-    """Additions of a program that embeds the agent: tools that are always offered, and Python hooks."""
+    """Additions of a program that embeds the agent: tools that are always offered, and Python hooks.
+
+    answers: it answers the model's questions.
+    """
 
     tools: tuple[Tool[Any], ...] = ()
     hooks: tuple[PythonHook, ...] = ()
+    answers: bool = False
 
 
 class Extensions:

@@ -161,7 +161,10 @@ def build_agent(
     attended: bool = False,
     embedded: Embedded = Embedded(),  # noqa: B008 - frozen
 ) -> Agent:
-    """Build an agent for one run. embedded: additions of the embedding program. Raises UsageError."""
+    """Build an agent for one run. Raises UsageError.
+
+    attended: a user is present. embedded: additions of the embedding program.
+    """
     settings = layers.settings()
     check_mode(settings.permissions.mode, place.env)
     servers = make_servers(options, place, layers, settings, warn)
@@ -174,6 +177,7 @@ def build_agent(
     small = old.small if old is not None else wants_small_profile(settings, window_of(info, settings))
     context = make_context(workspace, settings, place, edit_unread=small)
     answered = attended or options.on_ask == "suspend"
+    asks = answered or embedded.answers
     policy = make_policy(workspace, settings, layers, context, place.home, answered=answered)
     context.takes = takes = input_modalities(info, settings)
     attached = attach_images(options.image, workspace, model.name, takes)
@@ -188,7 +192,7 @@ def build_agent(
         added.tools,
         embedded.tools,
         model=model.name,
-        answered=answered,
+        answered=asks,
         small=small,
     )
     guards = []
@@ -204,10 +208,10 @@ def build_agent(
         for cut in memory.cuts:
             warn(f"memory files together may have 64 KiB, and {cut}; see agent memory show")
     facts = PromptFacts(
-        place, model.name, small, answered, (lambda: (repository or RepositoryState(place, layers)).text())
+        place, model.name, small, asks, (lambda: (repository or RepositoryState(place, layers)).text())
     )
     system = lambda: system_prompt(facts, settings, memory)  # noqa: E731 - made only where it is needed
-    header = make_header(options, place, model, tools, restored, system, answered=answered, small=small)
+    header = make_header(options, place, model, tools, restored, system, answered=asks, small=small)
     if log is not None and restored is not None and restored.rebuilt:
         log.put_header(header)
     log = log or new_log(settings, store, header, restored, warn)
@@ -266,7 +270,7 @@ def build_agent(
         restored.history if restored else (),
         expanders=[lambda text: expand_message(text, commands, context)],
         attached=attached,
-        notes=[*changed_memory(header, memory, restored), *changed_presence(header, restored, answered=answered)],
+        notes=[*changed_memory(header, memory, restored), *changed_presence(header, restored, answered=asks)],
         plans=restored.plans if restored is not None else (),
         **_broken_off(restored),
     )
