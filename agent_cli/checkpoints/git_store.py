@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from zlib import compress
 
-from agent_cli.permissions.git.standing import git_folders, look_at_repository
+from agent_cli.permissions.git_standing import git_folders, look_at_repository
 from agent_tools.fs.private import private_folder, write_whole
 from agent_tools.fs.safe_read import read_regular
 from agent_tools.process import guarded_git

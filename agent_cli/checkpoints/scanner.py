@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from agent_cli.checkpoints.git_store import MOST, SECONDS, Git, StoreError, TooManyFilesError
-from agent_cli.permissions.git.standing import git_folders
+from agent_cli.permissions.git_standing import git_folders
 from agent_tools.fs.ignore_files import find_obstacle
 from agent_tools.fs.private import write_whole
 from agent_tools.fs.safe_read import read_regular

@@ -30,7 +30,7 @@ from agent_cli.checkpoints.scanner import (
     stat_signature,
     user_index,
 )
-from agent_cli.permissions.git.standing import git_folders
+from agent_cli.permissions.git_standing import git_folders
 from agent_tools.fs.nofollow import open_directory
 from agent_tools.fs.private import private_folder, write_whole
 from agent_tools.fs.safe_read import open_regular, read_regular

@@ -9,7 +9,7 @@ from typing import Any
 from agent_cli.cli import command_names
 from agent_cli.config.run_options import RunOptions
 from agent_cli.config.schema import Settings
-from agent_cli.core.approvals import Approver, Asker, Defer, assents, defer
+from agent_cli.core.decisions import Approver, Asker, Defer, assents, defer
 from agent_cli.core.messages import pending_calls
 from agent_cli.core.place import RunEnvironment, UsageError
 from agent_cli.engine.conversation import Conversation

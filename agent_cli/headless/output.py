@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from agent_cli.core.output_errors import OutputError
+from agent_cli.core.place import OutputError
 from agent_tools.text import escape_controls
 
 

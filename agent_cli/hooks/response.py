@@ -12,8 +12,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from agent_cli.core.hook_events import HOOK_EVENTS, HookEvent, Verdict
-from agent_cli.core.hooks import HookResult
+from agent_cli.core.hooks import HOOK_EVENTS, HookEvent, HookResult, Verdict
 from agent_cli.hooks.handlers import MOST, HookRun
 from agent_tools.record import Value
 from agent_tools.text import sanitize_output, shorten

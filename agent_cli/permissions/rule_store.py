@@ -11,8 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from agent_cli.core.rules import split_rules
-from agent_cli.core.trust import Trust
+from agent_cli.core.rules import Trust, split_rules
 from agent_cli.permissions.trust import fingerprints, grant_trust, keep_trust
 from agent_tools.fs.private import write_whole
 from agent_tools.fs.safe_read import read_regular

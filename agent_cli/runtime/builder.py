@@ -12,12 +12,12 @@ from typing import Any
 from agent_cli.config.layers import Layers
 from agent_cli.config.run_options import RunOptions
 from agent_cli.config.schema import Settings
-from agent_cli.core.approvals import Approver, Asker, defer
+from agent_cli.core.decisions import Approver, Asker, defer
 from agent_cli.core.events import Event, SessionNamed
 from agent_cli.core.messages import pending_calls
 from agent_cli.core.place import RunEnvironment, UsageError
 from agent_cli.core.results import Limits
-from agent_cli.core.trust import Trust
+from agent_cli.core.rules import Trust
 from agent_cli.core.window import Window
 from agent_cli.engine.conversation import Conversation
 from agent_cli.engine.structured_output import StructuredOutput, answer_guard, read_schema

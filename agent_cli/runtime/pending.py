@@ -15,7 +15,7 @@ from typing import Any
 from agent_cli.config.layers import Layers
 from agent_cli.config.run_options import RunOptions
 from agent_cli.config.schema import Settings
-from agent_cli.core.approvals import Answer, Approve, Approver, Asker, Defer, QuestionReply, Reject
+from agent_cli.core.decisions import Answer, Approve, Approver, Asker, Defer, QuestionReply, Reject
 from agent_cli.core.events import ApprovalRequested, ApprovalResolved, QuestionAnswered, QuestionAsked
 from agent_cli.core.messages import call_ids
 from agent_cli.core.modes import MODES

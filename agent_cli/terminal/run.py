@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from agent_cli.config.run_options import RunOptions
 from agent_cli.config.schema import Settings
-from agent_cli.core.terminal import is_dumb
+from agent_cli.core.place import is_dumb
 from agent_cli.runtime.environment import find_place, read_settings
 from agent_cli.terminal.repl import LineScreen, Repl
 from agent_cli.terminal.startup import ask_before_start, is_first_start

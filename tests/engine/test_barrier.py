@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from agent_cli.core.approvals import Approve, Reject
+from agent_cli.core.decisions import Approve, Reject
 from agent_cli.core.events import ToolFinished, Warned
 from agent_cli.core.messages import AssistantMessage
 from agent_cli.core.results import Complete

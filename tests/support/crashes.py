@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from agent_cli.core.approvals import Answer, Approve, Defer
+from agent_cli.core.decisions import Answer, Approve, Defer
 from agent_cli.core.events import ApprovalRequested, Event
 from agent_cli.core.messages import AssistantMessage, Message, ToolMessage, UserMessage
 from agent_cli.core.results import Limits

@@ -13,8 +13,7 @@ from agent_cli.cli.parameters import AsJson, takes
 from agent_cli.config.layers import Layers
 from agent_cli.config.run_options import RunOptions
 from agent_cli.core.events import HookFinished, Warned
-from agent_cli.core.hook_events import HOOK_EVENTS, HookEventRow
-from agent_cli.core.hooks import Hook, HookResult, hook_line
+from agent_cli.core.hooks import HOOK_EVENTS, Hook, HookEventRow, HookResult, hook_line
 from agent_cli.core.place import RunEnvironment, UsageError
 from agent_cli.engine.conversation import consume
 from agent_cli.engine.hook_points import absolute

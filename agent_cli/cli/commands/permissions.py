@@ -15,13 +15,13 @@ import typer
 
 from agent_cli.cli.parameters import AsJson, AsJsonObject, takes
 from agent_cli.config.run_options import RunOptions
+from agent_cli.core.decisions import Decision, Level
 from agent_cli.core.events import ApprovalRequested
 from agent_cli.core.modes import Mode
 from agent_cli.core.place import RunEnvironment, UsageError
 from agent_cli.core.rules import Rule, RuleError, RuleList, read_rule, split_rules
 from agent_cli.headless.output import echo, put_json, table
 from agent_cli.headless.printing import print_notice
-from agent_cli.permissions.decision import Decision, Level
 from agent_cli.permissions.explain import describe_rule
 from agent_cli.permissions.policy import Policy
 from agent_cli.runtime.environment import find_place, read_settings

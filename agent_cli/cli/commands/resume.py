@@ -10,7 +10,7 @@ from agent_cli.cli.decide_calls import resume_waiting
 from agent_cli.cli.parameters import OutputFormat, Session, Verbose
 from agent_cli.cli.run import headless_approver, headless_options
 from agent_cli.config.run_options import RunOptions
-from agent_cli.core.approvals import Approver, Asker
+from agent_cli.core.decisions import Approver, Asker
 from agent_cli.core.place import UsageError
 from agent_cli.headless.pending import tell_pending
 from agent_cli.headless.printing import print_notice

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from rich.console import Console
 from rich.text import Text
 
-from agent_cli.core.approvals import Defer
+from agent_cli.core.decisions import Defer
 from agent_cli.terminal.dialogs.draw import dialog_lines, fact_lines
 from agent_cli.terminal.dialogs.model import Dialog, GiveAnswer, InEditor, Pick, TextInput
 from agent_cli.terminal.dialogs.questions import Dialogs
