@@ -31,7 +31,7 @@ with lazy_imports():
     from agent_cli.config import run_options
     from agent_cli.core import place, redact
     from agent_cli.headless import printing
-    from agent_cli.session import crash
+    from agent_cli.session import store
     from agent_tools import text as agent_tools_text
     from agent_tools.process import hardening
 
@@ -132,7 +132,7 @@ def _tell(error: Exception, debug: bool) -> int:
     elif code == 2 or isinstance(error, place.OutputError):
         text = f"agent: {error}"
     else:
-        report = crash.write_report(error, os.environ)
+        report = store.write_report(error, os.environ)
         where = f"; described in {report}" if report else ""
         text = f"agent: internal error: {type(error).__name__}: {error} (--debug shows where{where})"
     said = agent_tools_text.escape_controls(redact.Redactor(os.environ)(text))

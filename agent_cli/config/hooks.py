@@ -19,7 +19,7 @@ from agent_cli.config.parsing import nearest_key_hint
 from agent_cli.core.hooks import HOOK_EVENTS, SECONDS, Hook
 from agent_cli.core.rules import RuleError, read_rule
 from agent_tools.base import ToolError
-from agent_tools.fs.safe_read import NotRegularFileError, resolve_inside
+from agent_tools.fs.safe_files import NotRegularFileError, resolve_inside
 from agent_tools.net.urls import split_url
 from agent_tools.text import shorten
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from agent_tools.base import ToolContext, ToolError
 from agent_tools.fs.encoding import decode_text, fingerprint, split_lines
-from agent_tools.fs.nofollow import lstat_resolved
+from agent_tools.fs.files import lstat_resolved
 
 EACH = 30_000
 TOGETHER = 90_000

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from agent_cli.config.front_matter import read_allowed
+from agent_cli.config.prompts import read_allowed
 from agent_cli.extensions.mentions import mentioned_files
 from agent_tools.base import ToolContext
 from agent_tools.overrides import ExpandedPrompt, TurnOverrides

@@ -16,8 +16,7 @@ from pathlib import Path
 
 from agent_cli.mcp.catalog import data_fingerprint
 from agent_cli.mcp.config import DeclaredServer
-from agent_tools.fs.private import write_whole
-from agent_tools.fs.safe_read import read_regular
+from agent_tools.fs.safe_files import read_regular, write_whole
 from agent_tools.record import DecodeError, Value, from_json, to_json
 
 NAME = "mcp.json"

@@ -19,9 +19,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from agent_cli.config.front_matter import split_front_matter
+from agent_cli.config.prompts import split_front_matter
 from agent_cli.memory.imports import find_imports, find_rules, is_path, resolve_anchor
-from agent_tools.fs.safe_read import NotRegularFileError, read_start, resolve_inside
+from agent_tools.fs.safe_files import NotRegularFileError, read_start, resolve_inside
 from agent_tools.record import Value
 from agent_tools.text import counted, one_line
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from agent_tools.base import ToolError
 from agent_tools.fs.encoding import TextFile, decode_text, line_end
 from agent_tools.fs.files import read_file, replace_file
-from agent_tools.fs.safe_read import resolve_inside
+from agent_tools.fs.safe_files import resolve_inside
 
 HEADING = "## Notes"
 LIMIT = 1 << 20

@@ -22,7 +22,7 @@ from agent_cli.permissions.path_policy import Matcher, SearchFilter, decide_path
 from agent_cli.permissions.readonly_programs import FileRead, reads_of
 from agent_cli.permissions.shell.words import MEANINGFUL, SimpleCommand
 from agent_tools.base import Effect
-from agent_tools.fs.safe_read import read_start
+from agent_tools.fs.safe_files import read_start
 from agent_tools.fs.workspace import Workspace
 from agent_tools.process.guarded_git import GitError
 from agent_tools.shell.env import CALM

@@ -13,7 +13,7 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-from agent_tools.fs.safe_read import read_regular
+from agent_tools.fs.safe_files import read_regular
 from agent_tools.process.guarded_git import Checkout, GitError, GitRun, find_git, nowhere
 from agent_tools.record import Value
 

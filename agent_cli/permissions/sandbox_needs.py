@@ -15,11 +15,10 @@ from agent_cli.core.rules import read_rule, rule_for
 from agent_cli.permissions.command_rules import for_part
 from agent_cli.permissions.effects.verdicts import effects_of
 from agent_cli.permissions.shell.words import Analysis, SimpleCommand
-from agent_tools.fs.safe_read import read_regular
+from agent_tools.fs.safe_files import read_regular
 from agent_tools.fs.workspace import Workspace
 from agent_tools.sandbox.conditions import Confined
-from agent_tools.sandbox.domains import host_matches
-from agent_tools.sandbox.profile import Profile
+from agent_tools.sandbox.profile import Profile, host_matches
 
 _ALWAYS = frozenset(
     "curl wget http https xh ssh scp sftp rsync ftp nc ncat netcat socat telnet ping dig host nslookup whois "

@@ -23,8 +23,7 @@ from agent_cli.memory.imports import MOST, find_imports, leads_outside, resolve_
 from agent_cli.permissions.git_standing import look_at_repository
 from agent_tools.base import ToolError
 from agent_tools.fs.glob_patterns import compile_glob, split_base
-from agent_tools.fs.private import write_whole
-from agent_tools.fs.safe_read import NotRegularFileError, read_regular, read_start, resolve_inside
+from agent_tools.fs.safe_files import NotRegularFileError, read_regular, read_start, resolve_inside, write_whole
 from agent_tools.record import DecodeError, Value, from_json
 
 FILE_LIMIT = 4 << 20

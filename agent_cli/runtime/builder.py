@@ -45,7 +45,6 @@ from agent_cli.runtime.models import (
     wants_small_profile,
     window_of,
 )
-from agent_cli.runtime.permissions import make_policy, rule_saver
 from agent_cli.runtime.repository_state import RepositoryState
 from agent_cli.runtime.session import (
     ATTENDED_PATIENCE,
@@ -58,11 +57,10 @@ from agent_cli.runtime.session import (
     open_session,
 )
 from agent_cli.runtime.system_prompt import PromptFacts, system_prompt
-from agent_cli.runtime.tools import choose_tools, make_context, make_workspace, tool_specs
-from agent_cli.session.crash import write_report
+from agent_cli.runtime.tools import choose_tools, make_context, make_policy, make_workspace, rule_saver, tool_specs
 from agent_cli.session.log import SessionLog
 from agent_cli.session.records import Header, Restored
-from agent_cli.session.store import SessionStore, state_folder
+from agent_cli.session.store import SessionStore, state_folder, write_report
 from agent_tools.context import UserCommand
 from agent_tools.live_mapping import LiveMapping
 from agent_tools.record import to_json

@@ -23,7 +23,7 @@ from agent_cli.runtime.environment import find_place, read_settings
 from agent_cli.runtime.hooks import LazyHooks, active_hooks, make_hooks
 from agent_tools.base import ToolContext, ToolError
 from agent_tools.cancel import CancelToken
-from agent_tools.fs.safe_read import read_regular
+from agent_tools.fs.safe_files import read_regular
 from agent_tools.fs.workspace import Workspace
 from agent_tools.record import Value
 from agent_tools.registry import SHELL, find_tool, tool_class

@@ -15,8 +15,7 @@ from agent_cli.headless.output import echo, put_json
 from agent_cli.headless.printing import print_notice
 from agent_cli.memory.files import Memory, lines, load_memory, memory_data
 from agent_cli.runtime.environment import find_place, memory_sources, read_settings
-from agent_cli.runtime.permissions import make_policy
-from agent_cli.runtime.tools import make_context, make_workspace
+from agent_cli.runtime.tools import make_context, make_policy, make_workspace
 from agent_tools.text import one_line
 
 app = typer.Typer(no_args_is_help=True, add_completion=False)

@@ -26,7 +26,7 @@ from agent_cli.permissions.explain import describe_rule
 from agent_cli.permissions.policy import Policy
 from agent_cli.runtime.environment import find_place, read_settings
 from agent_cli.runtime.pending import project_store
-from agent_cli.session.codec import read_log
+from agent_cli.session.files import read_log
 from agent_cli.session.restore import records
 from agent_cli.session.store import SessionStore, state_folder
 from agent_tools.base import Effect, ToolContext, ToolError

@@ -19,8 +19,8 @@ from agent_cli.core.place import UsageError
 from agent_cli.headless.output import echo, put_json, table
 from agent_cli.headless.printing import print_notice
 from agent_cli.runtime.environment import find_place
-from agent_cli.session.codec import read_log
-from agent_cli.session.export.formats import FORMATS, document, format_of, write_document
+from agent_cli.session.export import FORMATS, document, format_of, write_document
+from agent_cli.session.files import read_log
 from agent_cli.session.log import SessionBusyError, SessionLog
 from agent_cli.session.pending_plans import claim_plan
 from agent_cli.session.records import SessionInfo, SessionNotFoundError

@@ -14,7 +14,7 @@ from agent_cli.core.place import UsageError
 from agent_cli.core.results import Usage
 from agent_cli.headless.output import echo, put_json
 from agent_cli.runtime.environment import find_place
-from agent_cli.session.codec import read_log
+from agent_cli.session.files import read_log
 from agent_cli.session.records import SessionNotFoundError
 from agent_cli.session.search import SeveralSessionsError, find_session, is_id_like, resolve_reference
 from agent_cli.session.store import SessionStore, state_folder

@@ -14,7 +14,7 @@ from agent_cli.core.place import UsageError
 from agent_cli.headless.output import echo
 from agent_cli.runtime.checkpoints import undo_manager
 from agent_cli.runtime.environment import find_place, read_settings
-from agent_tools.fs.safe_read import read_regular
+from agent_tools.fs.safe_files import read_regular
 from agent_tools.text import escape_controls, number_in
 
 _LARGEST = 20_000_000

@@ -10,8 +10,7 @@ from pathlib import Path
 
 from prompt_toolkit.history import History
 
-from agent_tools.fs.private import private_folder, write_whole
-from agent_tools.fs.safe_read import open_regular, read_regular
+from agent_tools.fs.safe_files import open_regular, private_folder, read_regular, write_whole
 
 MOST = 1_000
 _LARGEST = 64 << 20

@@ -18,7 +18,7 @@ from agent_cli.engine.compaction.controls import (
     role_label,
     uncompact,
 )
-from agent_cli.session.codec import read_log
+from agent_cli.session.files import read_log
 from agent_cli.session.store import SessionStore, state_folder
 from agent_cli.terminal.slash import SlashContext, slash
 from agent_tools.lazy import lazy_imports

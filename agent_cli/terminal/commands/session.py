@@ -24,8 +24,7 @@ from agent_tools.shell.jobs import Jobs, clock_duration
 from agent_tools.text import counted, shorten
 
 with lazy_imports():
-    from agent_cli.session import search
-    from agent_cli.session.export import formats
+    from agent_cli.session import export, search
 
 
 @slash("help", "this list", aside=True)
@@ -136,13 +135,13 @@ def _export(ctx: SlashContext, words: str) -> None:
         return
     path = ctx.place.cwd / os.path.expanduser(words) if words else _free(ctx.place.cwd, f"session-{log.stem[:8]}")
     try:
-        made = formats.document(log, formats.format_of(path.name) or "markdown")
+        made = export.document(log, export.format_of(path.name) or "markdown")
         try:
-            formats.write_document(path, made, replace=False)
+            export.write_document(path, made, replace=False)
         except FileExistsError:
             if not ctx.confirm(f"{path.name} exists already. Replace it?"):
                 return
-            formats.write_document(path, made, replace=True)
+            export.write_document(path, made, replace=True)
     except SessionNotFoundError as error:
         raise UsageError(str(error)) from None
     except OSError as error:

@@ -11,8 +11,8 @@ from typing import Any, Literal, get_args, get_origin
 
 from agent_cli.config.parsing import SettingsError
 from agent_cli.config.schema import Settings, tables
-from agent_cli.config.user_settings import save_setting
 from agent_cli.core.modes import MODES
+from agent_cli.runtime.saved_settings import save_setting
 from agent_cli.terminal.render.theme import THEMES
 from agent_cli.terminal.slash import SlashContext, slash
 from agent_tools.record import hints_of

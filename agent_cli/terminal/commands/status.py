@@ -14,7 +14,7 @@ from agent_cli.core.version import __version__
 from agent_cli.engine.compaction.controls import window_size
 from agent_cli.session.store import SessionStore, state_folder
 from agent_cli.terminal.slash import REGISTRY, SlashContext, slash
-from agent_tools.fs.private import private_folder
+from agent_tools.fs.safe_files import private_folder
 from agent_tools.lazy import lazy_imports
 from agent_tools.sandbox.runner import SandboxRunner
 from agent_tools.text import one_line
