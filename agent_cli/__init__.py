@@ -10,10 +10,10 @@ _PLACES = {
     "AgentSession": "agent_cli.sdk", "open_agent": "agent_cli.sdk",
     "Result": "agent_cli.embedding",
     "SessionInUseError": "agent_cli.runtime.session", "UsageError": "agent_cli.core.place",
-    "Approve": "agent_cli.core.approvals", "Defer": "agent_cli.core.approvals",
-    "EditedCall": "agent_cli.core.approvals",
-    "QuestionReply": "agent_cli.core.approvals",
-    "Reject": "agent_cli.core.approvals",
+    "Approve": "agent_cli.core.decisions", "Defer": "agent_cli.core.decisions",
+    "EditedCall": "agent_cli.core.decisions",
+    "QuestionReply": "agent_cli.core.decisions",
+    "Reject": "agent_cli.core.decisions",
     "AnswerRestarted": "agent_cli.core.events", "ApprovalRequested": "agent_cli.core.events",
     "ApprovalResolved": "agent_cli.core.events", "Compacted": "agent_cli.core.events",
     "Event": "agent_cli.core.events", "MessageAdded": "agent_cli.core.events", "PlanChanged": "agent_cli.core.events",
@@ -75,7 +75,7 @@ __all__ = (
 )
 
 if TYPE_CHECKING:
-    from agent_cli.core.approvals import Approve, Defer, EditedCall, QuestionReply, Reject
+    from agent_cli.core.decisions import Approve, Defer, EditedCall, QuestionReply, Reject
     from agent_cli.core.events import (
         AnswerRestarted,
         ApprovalRequested,

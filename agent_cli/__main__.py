@@ -29,9 +29,9 @@ with lazy_imports():
     from agent_cli import cli
     from agent_cli.cli import app, run
     from agent_cli.config import run_options
-    from agent_cli.core import output_errors, place, redact
+    from agent_cli.core import place, redact
     from agent_cli.headless import printing
-    from agent_cli.session import crash
+    from agent_cli.session import store
     from agent_tools import text as agent_tools_text
     from agent_tools.process import hardening
 
@@ -123,16 +123,16 @@ def _tell(error: Exception, debug: bool) -> int:
     What a file or a provider says may be in the message: it is made harmless, and secrets are taken out.
     """
     code = 2 if isinstance(error, place.UsageError) else 1
-    if isinstance(error, output_errors.OutputError):
+    if isinstance(error, place.OutputError):
         _discard_output()
     if debug:
         import traceback
 
         text = "".join(traceback.format_exception(error)).rstrip()
-    elif code == 2 or isinstance(error, output_errors.OutputError):
+    elif code == 2 or isinstance(error, place.OutputError):
         text = f"agent: {error}"
     else:
-        report = crash.write_report(error, os.environ)
+        report = store.write_report(error, os.environ)
         where = f"; described in {report}" if report else ""
         text = f"agent: internal error: {type(error).__name__}: {error} (--debug shows where{where})"
     said = agent_tools_text.escape_controls(redact.Redactor(os.environ)(text))

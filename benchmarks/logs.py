@@ -10,7 +10,7 @@ from statistics import median
 
 from agent_cli.core.events import Event, MessageAdded, ToolFinished, ToolRequested, ToolStarted
 from agent_cli.core.messages import AssistantMessage, Text, ToolCall, ToolMessage, UserMessage
-from agent_cli.session.codec import VERSION, encode_record
+from agent_cli.session.files import VERSION, encode_record
 from agent_cli.session.log import SessionLog
 from agent_cli.session.records import Header
 from agent_cli.session.restore import restore

@@ -13,11 +13,10 @@ from agent_cli.cli import command_names
 from agent_cli.config import run_options
 from agent_cli.config.layers import Layers
 from agent_cli.core import events
+from agent_cli.core.decisions import Level
 from agent_cli.core.rules import read_rule
 from agent_cli.headless import result
-from agent_cli.permissions import readonly_programs
-from agent_cli.permissions.decision import Level
-from agent_cli.permissions.git import reads
+from agent_cli.permissions import git_reads, readonly_programs
 from agent_cli.permissions.policy import Policy
 from agent_cli.providers.registry import PROVIDERS
 from agent_cli.providers.scripted import KEYS
@@ -166,7 +165,7 @@ def test_commands_are_judged_as_the_table_says(tmp_path: Path) -> None:
 def test_all_programs_that_only_read_are_named() -> None:
     told = set(re.findall(r"[\w:\[-]+", " ".join(re.findall("`([^`]+)`", judged()))))
     assert told >= readonly_programs.READERS | readonly_programs.BUILTINS
-    assert told >= reads._SUBCOMMANDS.keys() | {word for pair in reads._NESTED for word in pair}
+    assert told >= git_reads._SUBCOMMANDS.keys() | {word for pair in git_reads._NESTED for word in pair}
 
 
 def test_the_table_of_events_is_complete() -> None:

@@ -1,4 +1,4 @@
-"""Files are opened through `agent_tools.fs.safe_read` and `agent_tools.fs.files`.
+"""Files are opened through `agent_tools.fs.safe_files` and `agent_tools.fs.files`.
 
 Programs are started through `agent_tools.process.child`.
 
@@ -14,7 +14,7 @@ from pathlib import Path
 from tests.support.fork_server import ROOT
 from tests.support.program_files import MODULES
 
-FILE_DOORS = {f"tools/agent_tools/{name}.py" for name in ("fs/safe_read", "fs/files", "fs/nofollow")}
+FILE_DOORS = {f"tools/agent_tools/{name}.py" for name in ("fs/safe_files", "fs/files")}
 CHILD_DOOR = "tools/agent_tools/process/child.py"
 OPENING = {"open", "read_text", "read_bytes", "write_text", "write_bytes", "copyfile", "copy", "copy2", "copyfileobj"}
 # By file and function (* for all of a file): what is opened, and why that is no pipe, device or endless file.
@@ -28,9 +28,9 @@ OPENS = {
     ("agent_cli/engine/structured_output.py", "read_schema"): (
         "the user names it on the command line: `<(...)` is a pipe"
     ),
-    ("agent_cli/session/permissions.py", "sync_folder"): "a folder, which is only synced",
-    ("agent_cli/session/codec.py", "_make"): "a new file: O_EXCL",
-    ("agent_cli/session/export/formats.py", "write_document"): "a new file: O_EXCL",
+    ("agent_cli/session/files.py", "sync_folder"): "a folder, which is only synced",
+    ("agent_cli/session/files.py", "_make"): "a new file: O_EXCL",
+    ("agent_cli/session/export.py", "write_document"): "a new file: O_EXCL",
     ("agent_cli/checkpoints/store.py", "_look"): "O_NONBLOCK, and looked at before it is read",
     ("agent_cli/checkpoints/undo.py", "_make"): "a new file: O_EXCL",
     ("agent_cli/terminal/commands/session.py", "_bug"): "a new file: O_EXCL",
@@ -44,17 +44,18 @@ OPENS = {
     ("tools/agent_tools/generate.py", ""): "run by hand: writes schemas.json",
     ("tools/agent_tools/documents/images.py", "show_image"): "an image from memory",
     ("tools/agent_tools/process/hardening.py", "_hide_secrets"): "/proc/self",
-    ("tools/agent_tools/fs/private.py", "write_whole"): "a new file: O_EXCL",
     ("tools/agent_tools/shell/process.py", "end_strays"): "/proc",
     ("tools/agent_tools/sandbox/bwrap.py", "*"): "/dev/null",
-    ("tools/agent_tools/sandbox/placeholders.py", "*"): "folders; new files: O_EXCL",
-    ("tools/agent_tools/sandbox/inside.py", "*"): "/proc; in an empty directory of its own",
-    ("tools/agent_tools/sandbox/temp.py", "*"): "folders: O_DIRECTORY",
-    ("tools/agent_tools/sandbox/launch.py", "*"): "a descriptor that was handed over; O_PATH, which opens nothing",
-    ("tools/agent_tools/sandbox/mounts.py", "*"): "/proc",
+    ("tools/agent_tools/sandbox/mounts.py", "_hold"): "folders",
+    ("tools/agent_tools/sandbox/mounts.py", "_make"): "a new file: O_EXCL",
+    ("tools/agent_tools/sandbox/mounts.py", "sockets"): "/proc",
+    ("tools/agent_tools/sandbox/session.py", "__init__"): "a folder: O_DIRECTORY",
+    ("tools/agent_tools/sandbox/session.py", "_remove_if_left"): "a folder: O_DIRECTORY",
     ("tools/agent_tools/sandbox/session.py", "_view"): "/proc",
-    ("tools/agent_tools/sandbox/wrapped.py", "*"): "a file in memory",
-    ("tools/agent_tools/search/containment.py", "_open"): "O_NONBLOCK, and looked at before it is read",
+    ("tools/agent_tools/sandbox/conditions.py", "memory_file"): "a file in memory",
+    ("tools/agent_tools/sandbox/inside.py", "*"): "/proc; in an empty directory of its own",
+    ("tools/agent_tools/sandbox/launch.py", "*"): "a descriptor that was handed over; O_PATH, which opens nothing",
+    ("tools/agent_tools/search/ripgrep.py", "_open"): "O_NONBLOCK, and looked at before it is read",
     ("tools/agent_tools/shell/output_file.py", "__init__"): "a new file: O_EXCL",
     ("tools/agent_tools/shell/output_file.py", "_make"): "a new file: O_EXCL",
 }
@@ -74,8 +75,8 @@ STARTS = {
     ),
     ("tools/agent_tools/process/reaper.py", "_start"): "a shell that reads only what we write, and ends with us",
     ("tools/agent_tools/sandbox/sandbox.py", "_trial"): "runs `true`, with a clock",
-    ("tools/agent_tools/sandbox/space.py", "__init__"): "holds the namespace of a session and ends with it",
-    ("tools/agent_tools/sandbox/space.py", "_try"): "the trial of that namespace",
+    ("tools/agent_tools/sandbox/session.py", "__init__"): "holds the namespace of a session and ends with it",
+    ("tools/agent_tools/sandbox/session.py", "_try"): "the trial of that namespace",
     ("tools/agent_tools/sandbox/launch.py", "main"): "becomes the command of the user",
 }
 
@@ -137,7 +138,7 @@ def _key(file: str, name: str, listed: dict[tuple[str, str], str]) -> tuple[str,
 
 def test_files_are_opened_through_the_door() -> None:
     found = {_key(f, name, OPENS) for f, name, call in calls() if opens(call) and f not in FILE_DOORS}
-    assert found - OPENS.keys() == set(), "read_regular or open_regular of agent_tools.fs.safe_read opens files"
+    assert found - OPENS.keys() == set(), "read_regular or open_regular of agent_tools.fs.safe_files opens files"
     assert OPENS.keys() - found == set(), "exceptions that are no longer needed"
 
 

@@ -84,7 +84,7 @@ def test_the_analysis_of_commands_is_not_loaded_before_the_first_command(tmp_pat
         modules = loaded(tmp_path, "-p", "--model", "openai/x", *rules, "hi", **env)
     ours = [m for m in modules if m.startswith("agent_cli.permissions.")]
     assert "agent_cli.permissions.policy" in ours
-    heavy = ("shell", "analysis", "command", "readonly", "wrappers", "reads")
+    heavy = ("shell", "analysis", "command", "readonly", "words", "walker", "git_reads")
     assert not [m for m in ours if m.rpartition(".")[2].startswith(heavy)]
 
 
@@ -104,7 +104,7 @@ def test_of_an_ordinary_repository_git_is_asked_for_its_status_and_log_only(tmp_
     with ModelServer([Reply(text="Ok.")]) as server:
         env = {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": server.openai_url, "PATH": path}
         modules = loaded(work, "-p", "--model", "openai/x", "hello", **env)
-    assert "agent_cli.permissions.git.standing" in modules
+    assert "agent_cli.permissions.git_standing" in modules
     started = (tmp_path / "started").read_text().splitlines()
     # The first finds filters of the user's own, which are switched off in the others.
     for line, words in zip(started, ("config --list", " --porcelain", " log "), strict=True):

@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from zlib import compress
 
-from agent_cli.permissions.git.standing import git_folders, look_at_repository
-from agent_tools.fs.private import private_folder, write_whole
-from agent_tools.fs.safe_read import read_regular
+from agent_cli.permissions.git_standing import git_folders, look_at_repository
+from agent_tools.fs.safe_files import private_folder, read_regular, write_whole
 from agent_tools.process import guarded_git
 from agent_tools.process.child import StuckError, collect
 from agent_tools.process.guarded_git import GitError

@@ -12,8 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from agent_cli.checkpoints.scanner import LARGEST_STATE, Snapshot
-from agent_tools.fs.private import private_folder
-from agent_tools.fs.safe_read import open_regular, read_regular
+from agent_tools.fs.safe_files import open_regular, private_folder, read_regular
 from agent_tools.record import DecodeError, Value, from_json, to_json
 
 

@@ -15,8 +15,7 @@ from pathlib import Path
 from agent_cli.checkpoints.manifest import After, Before, Manifest, Record, RecordedTurn, Undone
 from agent_cli.checkpoints.scanner import LARGEST_STATE, Snapshot
 from agent_cli.checkpoints.store import Store
-from agent_tools.fs.private import write_whole
-from agent_tools.fs.safe_read import read_regular
+from agent_tools.fs.safe_files import read_regular, write_whole
 from agent_tools.record import to_json
 
 # How much a clock jump can add to an age; longer pauses count as this much.

@@ -25,8 +25,7 @@ from agent_cli.permissions.destructive import Danger, dangers
 from agent_cli.permissions.shell.analysis import analyse
 from agent_cli.permissions.shell.words import SimpleCommand, Word
 from agent_tools.base import Effect
-from agent_tools.fs.private import write_whole
-from agent_tools.fs.safe_read import read_regular
+from agent_tools.fs.safe_files import read_regular, write_whole
 from agent_tools.lazy import lazy_imports
 from agent_tools.record import Value
 from agent_tools.text import counted, shorten

@@ -18,10 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from agent_cli.checkpoints.git_store import MOST, SECONDS, Git, StoreError, TooManyFilesError
-from agent_cli.permissions.git.standing import git_folders
-from agent_tools.fs.ignore_files import find_obstacle
-from agent_tools.fs.private import write_whole
-from agent_tools.fs.safe_read import read_regular
+from agent_cli.permissions.git_standing import git_folders
+from agent_tools.fs.safe_files import find_obstacle, read_regular, write_whole
 from agent_tools.process.child import StuckError, collect
 from agent_tools.record import Value
 

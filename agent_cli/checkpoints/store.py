@@ -1,21 +1,26 @@
 """The snapshot store of one project: its folder, its lock, and the states of the session's folders.
 
 Single files are stored as a tree, too: each is opened once, without following links on the way.
+
+Temporary files that a killed undo leaves behind are recorded before they are created, and removed later. A restore
+holds the store's lock, and so does the removal of leftovers.
 """
 
 from __future__ import annotations
 
 import errno
+import fcntl
+import json
 import os
+import re
 import stat
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from zlib import crc32
 
 from agent_cli.checkpoints.git_store import Git, StoreError, find_snapshot_git, ignored_in, objects_of
-from agent_cli.checkpoints.leftovers import LOCK, remove_leftovers
 from agent_cli.checkpoints.manifest import Manifest
 from agent_cli.checkpoints.scanner import (
     MOST_BELOW,
@@ -30,11 +35,66 @@ from agent_cli.checkpoints.scanner import (
     stat_signature,
     user_index,
 )
-from agent_cli.permissions.git.standing import git_folders
-from agent_tools.fs.nofollow import open_directory
-from agent_tools.fs.private import private_folder, write_whole
-from agent_tools.fs.safe_read import open_regular, read_regular
+from agent_cli.permissions.git_standing import git_folders
+from agent_tools.fs.files import open_directory
+from agent_tools.fs.safe_files import open_regular, private_folder, read_regular, write_whole
 from agent_tools.record import Value
+
+_NOTE, LOCK = "restoring", "lock"
+_LARGEST = 64 << 20
+
+
+@contextmanager
+def temporary_name(store: Path, folders: Iterable[str]) -> Iterator[str]:
+    """Yield a name for temporary files in these folders; leftovers of that name are removed at the next start at the
+    latest.
+
+    store: the folder of the store.
+    """
+    name = f".agent-{os.urandom(8).hex()}.tmp"
+    note = {"name": name, "folders": sorted(set(folders))}
+    # On a full disk an undo is worth more than a record of it.
+    with suppress(OSError):
+        write_whole(store / _NOTE, json.dumps(note).encode("ascii"))
+    try:
+        yield name
+    finally:
+        with suppress(OSError):
+            (store / _NOTE).unlink()
+
+
+def remove_leftovers(store: Path) -> None:
+    """Remove the leftovers of a killed undo. Called under the store's lock."""
+    try:
+        note = json.loads(read_regular(store / _NOTE, _LARGEST))
+        name, folders = str(note["name"]), [str(f) for f in note["folders"]]
+    except FileNotFoundError:
+        return
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+        name, folders = "", []
+    if re.fullmatch(r"\.agent-[0-9a-f]{16}\.tmp", name):
+        for folder in folders:
+            with suppress(OSError, ValueError):
+                directory = open_directory(Path(folder))
+                try:
+                    os.unlink(name, dir_fd=directory)
+                finally:
+                    os.close(directory)
+    (store / _NOTE).unlink(missing_ok=True)
+
+
+def remove_at_start(store: Path) -> None:
+    """Remove leftovers at the start, unless another process uses the store."""
+    if not os.path.lexists(store / _NOTE):
+        return
+    with suppress(OSError):
+        descriptor = open_regular(store / LOCK, os.O_RDWR | os.O_CREAT)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            remove_leftovers(store)
+        finally:
+            os.close(descriptor)
+
 
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 

@@ -14,26 +14,28 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from agent_cli.checkpoints.file_state import (
+from agent_cli.checkpoints.git_store import StoreError
+from agent_cli.checkpoints.manifest import CheckpointHistory, RecordedChange, RecordedTurn, Undone, read_history
+from agent_cli.checkpoints.scanner import SizeLimits
+from agent_cli.checkpoints.store import Store, capture, temporary_name
+from agent_cli.checkpoints.undo_plan import (
     AmbiguousStateError,
     FileChange,
     FileState,
+    Item,
+    Plan,
     all_differences,
     current_state,
+    describe_plan,
+    make_plan,
     merge_changes,
+    summed,
     touched,
 )
-from agent_cli.checkpoints.git_store import StoreError
-from agent_cli.checkpoints.leftovers import temporary_name
-from agent_cli.checkpoints.manifest import CheckpointHistory, RecordedChange, RecordedTurn, Undone, read_history
-from agent_cli.checkpoints.scanner import SizeLimits
-from agent_cli.checkpoints.store import Store, capture
-from agent_cli.checkpoints.undo_plan import Item, Plan, describe_plan, make_plan, summed
 from agent_tools.display import Diff
 from agent_tools.edit.diff import unified
-from agent_tools.fs.files import remove_empty
-from agent_tools.fs.nofollow import is_at, open_directory
-from agent_tools.fs.safe_read import open_regular
+from agent_tools.fs.files import is_at, open_directory, remove_empty
+from agent_tools.fs.safe_files import open_regular
 from agent_tools.record import Value
 
 # How many contents are in memory at once.

@@ -10,9 +10,9 @@ from typing import Any
 from agent_cli.cli import command_names
 from agent_cli.config.run_options import RunOptions
 from agent_cli.config.schema import Settings
-from agent_cli.core.approvals import Approver, Asker, Defer, assents, defer
+from agent_cli.core.decisions import Approver, Asker, Defer, assents, defer
 from agent_cli.core.messages import pending_calls
-from agent_cli.core.place import RunEnvironment, UsageError
+from agent_cli.core.place import RunEnvironment, UsageError, is_dumb
 from agent_cli.engine.conversation import Conversation
 from agent_cli.extensions.commands import split_call
 from agent_cli.headless.printing import print_notice
@@ -37,7 +37,6 @@ from agent_tools.text import one_line
 
 with lazy_imports():
     from agent_cli.cli import choose_session  # only for runs with a session or worktree to choose
-    from agent_cli.core import terminal
     from agent_cli.headless import pending
     from agent_cli.runtime import pending as runtime_pending  # only for sessions that wait
     from agent_cli.terminal import commands, repl, startup
@@ -76,7 +75,7 @@ def run_repl(options: RunOptions) -> int:
 
 def _front_end(options: RunOptions, settings: Settings, env: Mapping[str, str]) -> type[repl.Repl]:
     """Return the application if a user is at a terminal that can draw it; else the plain front end."""
-    drawable = not terminal.is_dumb(env) and not env.get("CI") and sys.platform != "win32"
+    drawable = not is_dumb(env) and not env.get("CI") and sys.platform != "win32"
     if options.plain or settings.terminal.plain or not drawable or not (os.isatty(0) and os.isatty(1)):
         return repl.Repl
     return app_session.AppRepl

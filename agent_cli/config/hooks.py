@@ -16,11 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from agent_cli.config.parsing import nearest_key_hint
-from agent_cli.core.hook_events import HOOK_EVENTS
-from agent_cli.core.hooks import SECONDS, Hook
+from agent_cli.core.hooks import HOOK_EVENTS, SECONDS, Hook
 from agent_cli.core.rules import RuleError, read_rule
 from agent_tools.base import ToolError
-from agent_tools.fs.safe_read import NotRegularFileError, resolve_inside
+from agent_tools.fs.safe_files import NotRegularFileError, resolve_inside
 from agent_tools.net.urls import split_url
 from agent_tools.text import shorten
 

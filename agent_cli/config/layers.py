@@ -33,9 +33,8 @@ from agent_cli.config.schema import (
     tables,
 )
 from agent_cli.core.hooks import Hook
-from agent_cli.core.rules import Rule, RuleError, RuleList, read_rule
-from agent_cli.core.trust import Trust
-from agent_tools.fs.safe_read import NotRegularFileError, outside_notice, read_regular
+from agent_cli.core.rules import Rule, RuleError, RuleList, Trust, read_rule
+from agent_tools.fs.safe_files import NotRegularFileError, outside_notice, read_regular
 from agent_tools.lazy import lazy_imports
 from agent_tools.record import Value, hints_of
 

@@ -1,11 +1,134 @@
-"""The prompt files, and what is known of a folder without starting a program: its repository and branch."""
+"""Prompt files, their front matter, and what is known of a folder without starting a program: repository and branch.
+
+Front matter is YAML between two lines of `---`; this is the only user of PyYAML. Plain `key: value` lines, the usual
+case, are parsed without the library, which takes longer to import than all the files take to read. Text values are
+taken literally, although YAML parses `[file]` or `a: b` differently: that is how people write them.
+
+Also parses lists of tools in front matter: rules under `allowed-tools`, names under `tools`.
+"""
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
+from typing import Any
 
-from agent_tools.fs.safe_read import read_regular, read_text
+from agent_cli.core.rules import KNOWN_TOOLS, RuleError, read_rule, split_rules
+from agent_tools.fs.safe_files import read_regular, read_text
+
+TEXTS = frozenset(("name", "description", "argument-hint", "model"))
+LIMIT = 16_384
+# Characters that YAML does not treat as plain text.
+_WORDS = frozenset("true false yes no on off null".split())
+
+
+class FrontMatterError(ValueError):
+    """The front matter cannot be parsed; the message says where and why."""
+
+
+def split_front_matter(text: str) -> tuple[str, str]:
+    """Split a text into its front matter, "" if there is none, and the rest."""
+    text = text.replace("\r\n", "\n")
+    if text.startswith(("---", "\ufeff---")):
+        # No regular expressions, here and below: a start reads many files, and usually compiles no other.
+        lines = text.removeprefix("\ufeff").split("\n")
+        marks = (number for number, line in enumerate(lines) if line.rstrip(" \t") == "---")
+        if next(marks, None) == 0 and (end := next(marks, 0)):
+            return "".join(f"{line}\n" for line in lines[1:end]), "\n".join(lines[end + 1 :])
+    return "", text
+
+
+def read_front_matter(head: str) -> dict[str, Any]:
+    """Parse front matter into a table. Raises FrontMatterError."""
+    if len(head) > LIMIT:
+        raise FrontMatterError(f"the head has more than {LIMIT:,} characters")
+    quick = _read_plain(head)
+    return _read_yaml(head) if quick is None else quick
+
+
+def _read_plain(head: str) -> dict[str, Any] | None:
+    """Parse plain lines; None if there is anything else."""
+    table: dict[str, Any] = {}
+    for line in head.split("\n"):
+        if not line:
+            continue
+        key, _, rest = line.partition(":")
+        value = rest.strip(" ")
+        if not (_is_key(key) and value and rest[0] == " " and line.isprintable()) or key in table:
+            return None
+        if key.casefold() in _WORDS or (key in TEXTS and value[0] in "\"'|>&*!"):
+            return None
+        if key not in TEXTS:
+            if value in ("true", "false"):
+                table[key] = value == "true"
+                continue
+            marked = ": " in value or " #" in value or "\t#" in value or value.endswith(":")
+            if marked or not value[0].isalpha() or not value.isascii() or value.casefold() in _WORDS:
+                return None
+        table[key] = value
+    return table
+
+
+def _is_key(text: str) -> bool:
+    """Return True for a letter followed by letters, digits, _ and -."""
+    return text.isascii() and text[:1].isalpha() and text.replace("-", "_").isidentifier()
+
+
+def _read_yaml(head: str) -> dict[str, Any]:
+    import re
+
+    import yaml
+
+    # Text on one line is quoted; continuation lines are left to YAML.
+    texts = rf"^({'|'.join(TEXTS)}):[ \t]+(?![\"'|>&*!])(\S(?:.*\S)?)[ \t]*$(?!\n[ \t]+\S)"
+    quoted = re.sub(texts, lambda m: f"{m[1]}: {json.dumps(m[2], ensure_ascii=False)}", head, flags=re.MULTILINE)
+    try:
+        # The C loader, if PyYAML has it, takes a tenth of the time.
+        table = yaml.load(quoted, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    except yaml.MarkedYAMLError as error:
+        line = f"line {error.problem_mark.line + 2}: " if error.problem_mark else ""
+        raise FrontMatterError(f"{line}{error.problem or 'cannot be read'}") from None
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise FrontMatterError(" ".join(str(error).split())[:200] or "cannot be read") from None
+    if table is None:
+        return {}
+    if not isinstance(table, dict):
+        raise FrontMatterError("expected lines of the form key: value")
+    return {str(key): value for key, value in table.items()}
+
+
+def read_allowed(value: object) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the rules in a value of `allowed-tools`, and a message for each invalid one."""
+    rules: list[str] = []
+    notes: list[str] = []
+    try:
+        texts = listed_items(value)
+    except RuleError as error:
+        return (), (f"allowed-tools: {error}",)
+    for text in texts:
+        try:
+            rule = read_rule("allow", text, "", Path("/"))
+        except RuleError as error:
+            notes.append(f"allowed-tools: {error}")
+            continue
+        rules.append(rule.text)
+        if rule.tool not in KNOWN_TOOLS and not rule.tool.startswith("mcp__"):
+            notes.append(f"allowed-tools: {rule.text} names a tool that is not built in")
+    return tuple(rules), tuple(notes)
+
+
+def listed_items(value: object) -> list[str]:
+    """Return the items of a list, a text with commas or blanks, or a text in brackets. Raises RuleError."""
+    if value is None:
+        return []
+    if isinstance(value, str):
+        text = value.strip()
+        return split_rules(text[1:-1] if text.startswith("[") and text.endswith("]") else text)
+    if isinstance(value, list) and all(isinstance(item, str) for item in value):
+        return [rule for item in value for rule in split_rules(item)]
+    raise RuleError(f"{str(value)[:80]!r} is no list of tools")
+
 
 _PACKAGE = Path(__file__).resolve().parent.parent
 _GIT_LIMIT = 4096

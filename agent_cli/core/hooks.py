@@ -1,7 +1,11 @@
-"""Hooks as the engine sees them: their configuration, their results, and the implementation without any.
+"""Hooks as the engine sees them: their events, their configuration, their results, and the implementation without any.
 
 A hook is a command (or a function, for programs that embed the engine) that runs at a named step. The engine calls
 `wants` first; a step without hooks costs that call and nothing else.
+
+Each event is one row: matcher, effect of its answers, payload. A new event is a name in `HookEvent`, a row here, and
+the place in the engine that fires it. Matching, parsing of answers, validation of settings, `agent hooks` and the table
+in docs/hooks.md derive from the row.
 """
 
 from __future__ import annotations
@@ -10,10 +14,194 @@ from collections.abc import Callable, Generator, Mapping
 from typing import Any, Literal, Protocol
 
 from agent_cli.core.events import Event, HookFinished
-from agent_cli.core.hook_events import HOOK_EVENTS, HookEvent, Verdict
 from agent_tools.cancel import CancelToken
 from agent_tools.record import Value
 from agent_tools.text import escape_controls, shorten
+
+HookEvent = Literal[
+    "PreToolUse",
+    "PermissionRequest",
+    "PostToolUse",
+    "UserPromptSubmit",
+    "Stop",
+    "SubagentStop",
+    "PreCompact",
+    "SessionStart",
+    "SessionEnd",
+    "Notification",
+]
+Verdict = Literal["", "allow", "ask", "deny"]
+CALL_FIELDS = ("tool_name", "tool_input", "tool_use_id", "effects")
+
+
+class HookEventRow(Value):
+    """One hook event.
+
+    name: as settings and payloads spell it.
+    when: when it fires, for the documentation.
+    example: its own fields on standard input, with the values of `agent hooks test`; those of a call are not named.
+    matched: the field that a matcher is compared with; "" for an event without matchers.
+    subjects: the values of that field, where they are few.
+    verdicts: what an answer may decide, each as an imperative and as what `agent hooks test` prints; "deny" is a block.
+    verdict_key: where an answer has the verdict: `decision`, or under hookSpecificOutput `permissionDecision`, or
+        `decision.behavior`.
+    plain_text: plain words on standard output are context for the model.
+    adds_context: an answer may have additionalContext.
+    changes_input: an answer may have updatedInput.
+    sets_variables: the hook is given a file (CLAUDE_ENV_FILE) whose exports the session's commands get.
+    needs_answerer: it fires only where somebody is there to answer a question, now or later.
+    shows_refusal: the engine shows a refusal itself, so the line about the hook is left out.
+    before_message: it may run before the message of the turn that it belongs to.
+    """
+
+    name: HookEvent
+    when: str
+    example: dict[str, Any]
+    matched: str = ""
+    subjects: tuple[str, ...] = ()
+    verdicts: dict[Verdict, tuple[str, str]] = {}  # noqa: RUF012 - never changed
+    verdict_key: Literal["decision", "permissionDecision", "behavior"] = "decision"
+    plain_text: bool = False
+    adds_context: bool = False
+    changes_input: bool = False
+    sets_variables: bool = False
+    needs_answerer: bool = False
+    shows_refusal: bool = False
+    before_message: bool = False
+
+    @property
+    def about_call(self) -> bool:
+        """Return True if it is about a tool call, so that `if` rules may filter it."""
+        return self.matched == "tool_name"
+
+    @property
+    def blocks(self) -> bool:
+        """Return True if a hook may refuse."""
+        return "deny" in self.verdicts
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """The names of its own fields on standard input."""
+        return (*(CALL_FIELDS if self.about_call else ()), *self.example)
+
+
+_DONE = {"stop_hook_active": False, "last_assistant_message": "Done."}
+_ROWS = (
+    HookEventRow(
+        "PreToolUse",
+        "before a call",
+        {},
+        matched="tool_name",
+        verdicts={
+            "deny": ("refuse it", "the call would be refused"),
+            "ask": ("ask the user", "the user would be asked"),
+            "allow": ("allow it", "the call would be allowed, unless a rule or a protected file says otherwise"),
+        },
+        verdict_key="permissionDecision",
+        adds_context=True,
+        changes_input=True,
+        shows_refusal=True,
+        before_message=True,
+    ),
+    HookEventRow(
+        "PermissionRequest",
+        "the user is to be asked",
+        {"reason": "is not allowed by a rule"},
+        matched="tool_name",
+        verdicts={
+            "deny": ("answer no", "the question would be answered with no"),
+            "allow": ("answer yes", "the question would be answered with yes"),
+        },
+        verdict_key="behavior",
+        changes_input=True,
+        needs_answerer=True,
+        shows_refusal=True,
+    ),
+    HookEventRow(
+        "PostToolUse",
+        "a call succeeded",
+        {"tool_response": {"content": "hello\n", "success": True}, "duration_ms": 10},
+        matched="tool_name",
+        verdicts={"deny": ("tell the model what is wrong", "the model would be told")},
+        adds_context=True,
+    ),
+    HookEventRow(
+        "UserPromptSubmit",
+        "you sent a message",
+        {"prompt": "hello"},
+        verdicts={"deny": ("block it", "the message would not be sent")},
+        plain_text=True,
+        adds_context=True,
+        shows_refusal=True,
+        before_message=True,
+    ),
+    HookEventRow(
+        "Stop",
+        "the model is done",
+        {**_DONE, "background_tasks": []},
+        verdicts={"deny": ("make it continue", "the turn would continue")},
+    ),
+    HookEventRow(
+        "SubagentStop",
+        "a sub-agent is done",
+        {**_DONE, "agent_type": "general"},
+        matched="agent_type",
+        verdicts={"deny": ("make it continue", "the sub-agent would continue")},
+    ),
+    HookEventRow(
+        "PreCompact",
+        "before compaction",
+        {"trigger": "manual", "custom_instructions": ""},
+        matched="trigger",
+        subjects=("manual", "auto"),
+        verdicts={"deny": ("block it", "nothing would be compacted")},
+        plain_text=True,
+        adds_context=True,
+    ),
+    HookEventRow(
+        "SessionStart",
+        "before the first message",
+        {"source": "startup", "model": "openai/gpt-5"},
+        matched="source",
+        subjects=("startup", "resume", "clear", "compact"),
+        plain_text=True,
+        adds_context=True,
+        sets_variables=True,
+        before_message=True,
+    ),
+    HookEventRow(
+        "SessionEnd",
+        "the session ends",
+        {"reason": "other"},
+        matched="reason",
+        subjects=("clear", "prompt_input_exit", "other"),
+    ),
+    HookEventRow(
+        "Notification",
+        "a question waits for you",
+        {"notification_type": "permission_prompt", "message": "The agent needs your permission"},
+        matched="notification_type",
+        subjects=("permission_prompt", "elicitation_dialog"),
+    ),
+)
+HOOK_EVENTS: dict[str, HookEventRow] = {row.name: row for row in _ROWS}
+
+
+def events_table() -> str:
+    """Return the table of docs/hooks.md."""
+    lines = [
+        "| event | when | matcher | its own fields on standard input | what it can do |",
+        "|---|---|---|---|---|",
+    ]
+    for row in _ROWS:
+        matcher = ", ".join(f"`{s}`" for s in row.subjects) or row.matched.removesuffix("_name").replace("_", " ")
+        fields = " ".join(f"`{name}`" for name in row.fields)
+        can = [words for words, _ in row.verdicts.values()]
+        can += ["change the input"] * row.changes_input + ["add context"] * row.adds_context
+        can += ["set variables"] * row.sets_variables
+        lines.append(f"| `{row.name}` | {row.when} | {matcher} | {fields} | {', '.join(can)} |")
+    return "\n".join(lines) + "\n"
+
 
 SECONDS = 60.0
 

@@ -1,7 +1,8 @@
-"""The environment of a run, and the error for mistakes that its user can correct."""
+"""The environment of a run: its folders, its standard output and terminal, and the errors that its user can correct."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -25,3 +26,25 @@ class RunEnvironment(Value):
     root: Path
     home: Path | None
     env: Mapping[str, str]
+
+
+class OutputError(Exception):
+    """Standard output cannot be written: it is closed, or its disk is full. One sentence, exit code 1."""
+
+    def __init__(self, error: OSError) -> None:
+        super().__init__(f"cannot write to standard output: {error.strerror}")
+
+
+def is_dumb(env: Mapping[str, str]) -> bool:
+    """Return True if there is no terminal, or one without escape sequences."""
+    return env.get("TERM", "") in ("", "dumb", "unknown")
+
+
+def has_styles(env: Mapping[str, str], *, plain: bool = False) -> bool:
+    """Return True if standard output is a terminal with bold and underline, and plain mode is off."""
+    return os.isatty(1) and not is_dumb(env) and not plain
+
+
+def has_color(setting: str, env: Mapping[str, str], *, plain: bool = False) -> bool:
+    """Return True if colours are used: always, never, or (auto) with styles and without NO_COLOR."""
+    return setting == "always" or (setting == "auto" and has_styles(env, plain=plain) and not env.get("NO_COLOR"))

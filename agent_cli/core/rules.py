@@ -1,4 +1,4 @@
-"""Permission rules in Claude Code's grammar, as values. `permissions/matcher.py` matches them.
+"""Permission rules in Claude Code's grammar, and the trust in a repository, as values.
 
     Bash · Bash(npm run test) · Bash(git status:*) · Bash(git status *) · Bash(ls*)
     Read(glob) · Edit(glob) (every write) · WebFetch(domain:example.org) · WebSearch · mcp__server · mcp__server__tool
@@ -6,6 +6,8 @@
 
 Path globs are gitignore style: `//x` absolute, `~/x` home, `/x` from the folder of the settings file, else from the
 working directory; a pattern without a slash matches at any depth, and a folder covers what is in it.
+
+`permissions/path_policy.py` and `permissions/command_rules.py` match them.
 """
 
 from __future__ import annotations
@@ -146,3 +148,32 @@ def names_tool(names: Collection[str], tool: str) -> bool:
     """Return True if a name is the tool's, or its server's (`mcp__server`, `mcp__server__*`)."""
     servers = (n.removesuffix("__*") for n in names if n.startswith("mcp__"))
     return tool in names or any(s.count("__") == 1 and tool.startswith(f"{s}__") for s in servers)
+
+
+class Trust(Value):
+    """The trust state of one project.
+
+    state: "plain" brings nothing that would run or widen permissions; "untrusted" does and was not agreed to; "changed"
+        differs from what was agreed to.
+    by: who trusts it, in words.
+    brings: what would take effect besides settings, one phrase each.
+    changed: what differs from what was trusted.
+    outside: files outside the project that its memory may import.
+    """
+
+    root: str = ""
+    state: Literal["plain", "trusted", "untrusted", "changed"] = "plain"
+    by: str = ""
+    brings: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+    outside: tuple[str, ...] = ()
+
+    @property
+    def trusted(self) -> bool:
+        """Return True if the project's own files take full effect."""
+        return self.state == "trusted"
+
+    @property
+    def git_use(self) -> Literal["trusted", "plain", "unknown"]:
+        """How git may be used on it without a question: as on a trusted project, as on a plain one, or not at all."""
+        return self.state if self.state in ("trusted", "plain") else "unknown"

@@ -17,8 +17,7 @@ from agent_cli.checkpoints.prune import folder_size
 from agent_cli.config.layers import Layers
 from agent_cli.config.prompts import git_branch
 from agent_cli.config.schema import Settings
-from agent_cli.core.place import RunEnvironment, UsageError
-from agent_cli.core.terminal import has_color, has_styles
+from agent_cli.core.place import RunEnvironment, UsageError, has_color, has_styles
 from agent_cli.core.version import __version__
 from agent_cli.memory.files import Memory
 from agent_cli.providers.catalog import ModelInfo, lookup

@@ -48,8 +48,7 @@ from agent_cli.memory.files import load_memory
 from agent_cli.providers.resolve import validate_name
 from agent_cli.runtime.environment import find_place, memory_sources, read_settings
 from agent_cli.runtime.mcp import approvals_of, declares_servers, logins_folder
-from agent_cli.runtime.permissions import make_confinement, make_policy, sandbox_profile
-from agent_cli.runtime.tools import make_context, make_workspace
+from agent_cli.runtime.tools import make_confinement, make_context, make_policy, make_workspace, sandbox_profile
 from agent_tools.fs.workspace import Workspace
 from agent_tools.registry import BUILTIN
 from agent_tools.sandbox.sandbox import choose

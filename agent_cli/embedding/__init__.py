@@ -7,9 +7,9 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
-from agent_cli.core.approvals import Answer, Approve, Approver, Asker, Defer, EditedCall, QuestionReply, Reject, defer
+from agent_cli.core.decisions import Answer, Approve, Approver, Asker, Defer, EditedCall, QuestionReply, Reject, defer
 from agent_cli.core.events import ApprovalRequested, QuestionAsked
-from agent_cli.core.hook_events import HOOK_EVENTS
+from agent_cli.core.hooks import HOOK_EVENTS
 from agent_cli.core.place import UsageError
 from agent_cli.core.results import Complete, Denial, Diagnostics, Failed, LimitReached, Suspended, TurnResult, Usage
 from agent_cli.extensions.plugins import tool_problem

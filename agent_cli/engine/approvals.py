@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from agent_cli.core.approvals import Answer, Approve, Defer, QuestionReply, Reject
+from agent_cli.core.decisions import Answer, Approve, Defer, QuestionReply, Reject
 from agent_cli.core.events import ApprovalRequested, Event, QuestionAnswered, QuestionAsked
 from agent_cli.core.messages import ToolCall, UserMessage
 from agent_cli.core.results import Cap

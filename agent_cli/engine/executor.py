@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from typing import TYPE_CHECKING
 
-from agent_cli.core.approvals import Answer, Approve, Defer, EditedCall, Reject
+from agent_cli.core.decisions import Answer, Approve, Defer, EditedCall, Level, Reject
 from agent_cli.core.events import (
     ApprovalRequested,
     ApprovalResolved,
@@ -29,7 +29,6 @@ from agent_cli.engine.execute import execute_call, fail_call, refuse, skip
 from agent_cli.engine.tool_call import approval_request, askable_calls, prepare_call
 from agent_cli.engine.turn import Turn
 from agent_cli.engine.types import CheckedCall, PreparedCall
-from agent_cli.permissions.decision import Level
 from agent_tools.base import Finish, ToolError
 from agent_tools.cancel import CancelledError
 from agent_tools.lazy import lazy_imports

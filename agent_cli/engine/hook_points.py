@@ -14,16 +14,14 @@ from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
-from agent_cli.core.approvals import Answer, Approve, EditedCall, Reject
+from agent_cli.core.decisions import Answer, Approve, Decision, EditedCall, Level, Reject
 from agent_cli.core.events import ApprovalRequested, Event, UsageAdded, Warned
-from agent_cli.core.hook_events import HookEvent
-from agent_cli.core.hooks import HookResult, RefreshFields
+from agent_cli.core.hooks import HookEvent, HookResult, RefreshFields
 from agent_cli.core.messages import OF_PROGRAM, ToolCall
 from agent_cli.core.results import Denial, Diagnostics, Failed, Failure, TerminalReason, TurnEnd, TurnResult, Usage
 from agent_cli.engine.tool_call import prepare_call
 from agent_cli.engine.turn import Turn, TurnDeps
 from agent_cli.engine.types import CheckedCall, PreparedCall
-from agent_cli.permissions.decision import Decision, Level
 from agent_tools.base import Effect, ToolResult
 from agent_tools.cancel import CancelledError
 from agent_tools.display import CommandOutput

@@ -8,9 +8,9 @@ from threading import Event as Flag
 from threading import Thread
 from typing import Any
 
+from agent_cli.core.decisions import Level
 from agent_cli.engine.turn import Turn
 from agent_cli.engine.types import CheckedCall, PreparedCall
-from agent_cli.permissions.decision import Level
 from agent_tools.base import AskModel, Progress, ToolContext, ToolResult
 
 WORKERS = 4

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Generator
 
-from agent_cli.core.approvals import Approve, EditedCall, Reject
+from agent_cli.core.decisions import Approve, EditedCall, Level, Reject
 from agent_cli.core.events import ApprovalRequested, Event, ToolFinished, ToolRequested, Warned
 from agent_cli.engine.barrier import report_failure
 from agent_cli.engine.turn import Turn, TurnDeps
-from agent_cli.permissions.decision import Level
 from agent_cli.providers.base import ModelError
 from agent_tools.base import Effect, ToolError
 from agent_tools.cancel import CancelledError

@@ -10,14 +10,13 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from typing import Any
 
-from agent_cli.core.approvals import Defer, QuestionReply
+from agent_cli.core.decisions import Decision, Defer, QuestionReply
 from agent_cli.core.events import Event, QuestionAsked, Warned
 from agent_cli.core.messages import ToolCall, pending_calls
 from agent_cli.engine.approvals import get_answer, put_question
 from agent_cli.engine.checkpoints import checkpoint
 from agent_cli.engine.turn import Turn
 from agent_cli.engine.types import GateResult, PreparedCall
-from agent_cli.permissions.decision import Decision
 from agent_tools.base import Effect, ToolError, ToolResult
 from agent_tools.cancel import CancelledError
 from agent_tools.display import Diff, Diffs

@@ -24,7 +24,7 @@ from agent_cli.core.messages import (
     drop_unsupported,
 )
 from agent_cli.core.results import Failure, Usage
-from agent_cli.core.tokens import tokens_of_text
+from agent_cli.core.window import tokens_of_text
 from agent_cli.engine.barrier import report_failure
 from agent_cli.engine.turn import Turn
 from agent_cli.engine.types import TurnOptions

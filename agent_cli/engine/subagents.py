@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import Any
 
-from agent_cli.core.agent_type import AgentType
 from agent_cli.core.events import Checkpoint, Event, MessageAdded, SubagentEvent, TurnFinished, Warned
 from agent_cli.core.messages import UserMessage
+from agent_cli.core.modes import AgentType
 from agent_cli.core.results import Complete, Failed, LimitReached, Suspended, TurnResult
 from agent_cli.core.rules import names_tool
 from agent_cli.engine.checkpoints import outer

@@ -6,12 +6,12 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
+from agent_cli.core.decisions import Decision, Level
 from agent_cli.core.events import ApprovalRequested
 from agent_cli.core.messages import ToolCall
 from agent_cli.engine.known_urls import YoungFiles, is_known_url
 from agent_cli.engine.turn import Turn
 from agent_cli.engine.types import CheckedCall, PreparedCall
-from agent_cli.permissions.decision import Decision, Level
 from agent_tools.base import Effect, ToolError
 from agent_tools.fs.encoding import fingerprint
 from agent_tools.fs.files import open_file

@@ -8,8 +8,7 @@ from types import MappingProxyType
 from typing import Any, Protocol
 
 from agent_cli.config.prompts import prompt
-from agent_cli.core.agent_type import AgentType
-from agent_cli.core.approvals import Approver, Asker, defer
+from agent_cli.core.decisions import Approver, Asker, Decision, defer
 from agent_cli.core.events import ApprovalRequested, Event, MessageAdded, QuestionAsked, ToolFinished, Warned
 from agent_cli.core.hooks import NO_HOOKS, Hooks
 from agent_cli.core.messages import (
@@ -23,6 +22,7 @@ from agent_cli.core.messages import (
     has_media,
     was_cut,
 )
+from agent_cli.core.modes import AgentType
 from agent_cli.core.results import Diagnostics, Failure, Spent, TerminalReason, TurnEnd, TurnResult, Usage
 from agent_cli.core.rules import Rule
 from agent_cli.core.window import Window
@@ -30,7 +30,6 @@ from agent_cli.engine.limits import Budget, Repeats
 from agent_cli.engine.plan import goal_of, open_steps, reminder, unfinished
 from agent_cli.engine.types import ChangeObserver, GateResult, ModelHandle, PreparedCall, Price, TurnOptions, free
 from agent_cli.engine.verification import CheckTracker
-from agent_cli.permissions.decision import Decision
 from agent_cli.permissions.policy import Policy
 from agent_cli.providers.base import ModelClient, ModelError
 from agent_tools.base import Effect, Tool, ToolContext, ToolResult

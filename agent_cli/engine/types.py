@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
+from agent_cli.core.decisions import Decision, Level
 from agent_cli.core.messages import Message, ToolCall
 from agent_cli.core.modes import Effort, Verbosity
 from agent_cli.core.results import Limits, Spent, Usage
-from agent_cli.permissions.decision import Decision, Level
 from agent_cli.providers.base import ModelClient, ToolSpec
 from agent_tools.base import Effect, Tool
 from agent_tools.display import Diff

@@ -10,13 +10,18 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
-from agent_cli.config.front_matter import FrontMatterError, listed_items, read_front_matter, split_front_matter
-from agent_cli.config.prompts import prompt_folder
-from agent_cli.core.agent_type import AgentType
+from agent_cli.config.prompts import (
+    FrontMatterError,
+    listed_items,
+    prompt_folder,
+    read_front_matter,
+    split_front_matter,
+)
+from agent_cli.core.modes import AgentType
 from agent_cli.core.rules import RuleError
 from agent_cli.extensions.commands import key_words, markdown_files, search_folders
 from agent_cli.extensions.template import model_of
-from agent_tools.fs.safe_read import read_regular, read_text
+from agent_tools.fs.safe_files import read_regular, read_text
 from agent_tools.registry import tool_name
 
 FOLDERS = (".agent/agents", ".claude/agents")

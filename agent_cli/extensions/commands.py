@@ -13,12 +13,11 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from agent_cli.config.front_matter import FrontMatterError, read_front_matter, split_front_matter
-from agent_cli.config.prompts import prompt_folder
+from agent_cli.config.prompts import FrontMatterError, prompt_folder, read_front_matter, split_front_matter
 from agent_cli.extensions.template import expand_body, with_files
 from agent_tools.base import ToolContext, ToolError
 from agent_tools.context import UserCommand
-from agent_tools.fs.safe_read import NotRegularFileError, outside_notice, read_regular, read_start, resolve_inside
+from agent_tools.fs.safe_files import NotRegularFileError, outside_notice, read_regular, read_start, resolve_inside
 from agent_tools.overrides import ExpandedPrompt
 from agent_tools.record import Value
 

@@ -15,13 +15,13 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from agent_cli.config.front_matter import FrontMatterError, read_allowed, read_front_matter, split_front_matter
+from agent_cli.config.prompts import FrontMatterError, read_allowed, read_front_matter, split_front_matter
 from agent_cli.extensions.agents import AgentTypeError, read_agent_type
 from agent_cli.extensions.commands import LIMIT, is_unusable_name
 from agent_cli.extensions.skills import FILE, read_skill
 from agent_cli.extensions.skills import LIMIT as SKILL_LIMIT
 from agent_cli.extensions.template import command_pieces, model_of
-from agent_tools.fs.safe_read import read_regular, resolve_inside
+from agent_tools.fs.safe_files import read_regular, resolve_inside
 from agent_tools.record import Value
 from agent_tools.text import counted
 

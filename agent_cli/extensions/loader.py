@@ -25,7 +25,7 @@ from agent_tools.record import Value
 from agent_tools.registry import BUILTIN
 
 if TYPE_CHECKING:
-    from agent_cli.core.agent_type import AgentType
+    from agent_cli.core.modes import AgentType
     from agent_cli.engine.turn import Turn, Workflow
     from agent_cli.extensions.skills import Skill
     from agent_cli.hooks import PythonHook

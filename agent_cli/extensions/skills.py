@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from agent_cli.config.front_matter import FrontMatterError, read_front_matter, split_front_matter
+from agent_cli.config.prompts import FrontMatterError, read_front_matter, split_front_matter
 from agent_cli.extensions.commands import (
     MOST,
     entries_inside,
@@ -24,7 +24,7 @@ from agent_cli.extensions.commands import (
 )
 from agent_cli.extensions.template import expand_body
 from agent_tools.base import ToolContext, ToolError
-from agent_tools.fs.safe_read import read_start, resolve_inside
+from agent_tools.fs.safe_files import read_start, resolve_inside
 from agent_tools.overrides import ExpandedPrompt
 from agent_tools.record import Value
 

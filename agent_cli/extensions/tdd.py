@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+from agent_cli.core.decisions import Decision, Level
 from agent_cli.core.results import Check
 from agent_cli.engine.plan import is_question
 from agent_cli.engine.turn import Turn
 from agent_cli.engine.types import PreparedCall
-from agent_cli.permissions.decision import Decision, Level
 from agent_tools.base import Effect, ToolError, ToolResult
 from agent_tools.display import CommandOutput
 from agent_tools.record import Value, from_json, to_json

@@ -12,10 +12,10 @@ import stat
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from agent_cli.config.front_matter import read_allowed
+from agent_cli.config.prompts import read_allowed
 from agent_tools.base import ToolContext, ToolError
 from agent_tools.fs.encoding import decode_text, fingerprint, split_lines
-from agent_tools.fs.nofollow import lstat_resolved
+from agent_tools.fs.files import lstat_resolved
 from agent_tools.overrides import ExpandedPrompt, TurnOverrides
 
 EACH = 30_000

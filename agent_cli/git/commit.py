@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agent_cli.checkpoints.file_state import AmbiguousStateError, FileChange, current_state, touched
 from agent_cli.checkpoints.undo import UndoManager
+from agent_cli.checkpoints.undo_plan import AmbiguousStateError, FileChange, current_state, touched
 from agent_cli.config.prompts import prompt
 from agent_cli.core.messages import Message, UserMessage, is_user_message, user_text
 from agent_cli.core.place import UsageError

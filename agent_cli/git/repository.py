@@ -19,7 +19,7 @@ from typing import IO, TYPE_CHECKING
 
 from agent_cli.core.place import UsageError
 from agent_tools.cancel import CancelToken
-from agent_tools.fs.safe_read import read_regular
+from agent_tools.fs.safe_files import read_regular
 from agent_tools.process.child import StuckError, collect
 from agent_tools.process.guarded_git import LARGEST, Checkout, GitError, as_user, find_git
 from agent_tools.record import Value

@@ -15,12 +15,10 @@ from pathlib import Path
 
 from agent_cli.config.run_options import ASK_WHICH
 from agent_cli.core.place import RunEnvironment, UsageError
-from agent_cli.permissions.git.use import NotUsableError, Use, filters_off, git_to_read, usable
-from agent_cli.permissions.trust import TrustStore, fingerprints, grant_trust
-from agent_cli.permissions.trust_scan import GIT
+from agent_cli.permissions.git_use import NotUsableError, Use, filters_off, git_to_read, usable
+from agent_cli.permissions.trust import GIT, TrustStore, fingerprints, grant_trust
 from agent_cli.session.store import SessionStore, state_folder
-from agent_tools.fs.private import private_folder
-from agent_tools.fs.safe_read import open_regular, read_regular
+from agent_tools.fs.safe_files import open_regular, private_folder, read_regular
 from agent_tools.process.guarded_git import GitError
 from agent_tools.text import counted, one_line, shorten
 

@@ -27,7 +27,7 @@ from agent_cli.core.events import (
     unwrap,
 )
 from agent_cli.core.hooks import hook_line, should_display
-from agent_cli.core.output_errors import OutputError
+from agent_cli.core.place import OutputError
 from agent_cli.core.window import compacted_line
 from agent_tools.display import CommandOutput, Diff, Diffs
 from agent_tools.text import escape_controls

@@ -14,7 +14,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agent_cli.core.approvals import Answer, Defer, QuestionReply, Reject
+from agent_cli.core.decisions import Answer, Defer, QuestionReply, Reject
 from agent_cli.core.events import ApprovalRequested, Event, QuestionAsked
 from agent_cli.core.messages import media_of
 from agent_cli.core.results import Complete, Spent, Suspended, TurnResult, Usage

@@ -11,8 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from agent_cli.core.events import Event
-from agent_cli.core.hook_events import HOOK_EVENTS, HookEvent
-from agent_cli.core.hooks import HookResult, RefreshFields
+from agent_cli.core.hooks import HOOK_EVENTS, HookEvent, HookResult, RefreshFields
 from agent_cli.hooks.matching import HookSet, PythonHook
 from agent_tools.cancel import CancelToken
 from agent_tools.lazy import lazy_imports

@@ -23,8 +23,7 @@ from typing import Any, Literal
 
 from agent_cli.config.prompts import prompt
 from agent_cli.core.events import UsageAdded
-from agent_cli.core.hook_events import HOOK_EVENTS, HookEvent, Verdict
-from agent_cli.core.hooks import Hook, HookResult
+from agent_cli.core.hooks import HOOK_EVENTS, Hook, HookEvent, HookResult, Verdict
 from agent_cli.core.messages import UserMessage
 from agent_cli.engine.types import ModelHandle
 from agent_cli.providers.base import ModelError, PlainAnswer, Request

@@ -11,8 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from agent_cli.core.hook_events import HOOK_EVENTS, HookEvent
-from agent_cli.core.hooks import Hook
+from agent_cli.core.hooks import HOOK_EVENTS, Hook, HookEvent
 from agent_cli.core.results import Failure
 from agent_cli.engine.types import ModelHandle
 from agent_cli.providers.base import ModelError

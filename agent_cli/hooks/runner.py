@@ -15,8 +15,7 @@ from time import monotonic
 from typing import Any
 
 from agent_cli.core.events import Event, HookFinished, HookStarted, Warned
-from agent_cli.core.hook_events import HOOK_EVENTS, HookEvent, Verdict
-from agent_cli.core.hooks import Hook, HookResult, RefreshFields
+from agent_cli.core.hooks import HOOK_EVENTS, Hook, HookEvent, HookResult, RefreshFields, Verdict
 from agent_cli.hooks.handlers import (
     HookResponse,
     HookRun,

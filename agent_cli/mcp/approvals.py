@@ -20,8 +20,7 @@ from agent_cli.config.layers import Layers
 from agent_cli.mcp.catalog import data_fingerprint
 from agent_cli.mcp.config import DeclaredServer, MissingVariableError, substitute_env
 from agent_cli.mcp.credentials import Logins, wants_login
-from agent_tools.fs.private import write_whole
-from agent_tools.fs.safe_read import read_regular
+from agent_tools.fs.safe_files import read_regular, write_whole
 from agent_tools.record import DecodeError, Value, from_json, to_json
 
 NAME = "mcp.json"

@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from agent_cli.mcp.config import DeclaredServer
-from agent_tools.fs.private import write_whole
-from agent_tools.fs.safe_read import read_regular
+from agent_tools.fs.safe_files import read_regular, write_whole
 from agent_tools.record import Value, to_json
 from agent_tools.text import escape_controls, shorten
 

@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from agent_cli.config.schema import McpServer
-from agent_tools.fs.private import private_folder, write_whole
-from agent_tools.fs.safe_read import open_regular, read_regular
+from agent_tools.fs.safe_files import open_regular, private_folder, read_regular, write_whole
 from agent_tools.record import DecodeError, Value, from_json, to_json
 from agent_tools.text import shorten
 

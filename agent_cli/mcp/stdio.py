@@ -21,8 +21,7 @@ import mcp_types
 from anyio.abc import ByteReceiveStream, Process
 from mcp.shared.message import SessionMessage
 
-from agent_tools.fs.private import private_folder
-from agent_tools.fs.safe_read import open_regular
+from agent_tools.fs.safe_files import open_regular, private_folder
 from agent_tools.process.reaper import REAPER, marked
 from agent_tools.text import sanitize_output
 

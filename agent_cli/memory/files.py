@@ -6,7 +6,7 @@ then the `.local` ones. Duplicates, as a link or as the same text, are read once
 something below them is used (`nested.py`).
 
 A project's file is only text, and its imports have to be inside the project, links followed; files outside need the
-user's consent (`permissions/trust_scan.py`), and what looks like a secret is never imported. All sizes are
+user's consent (`permissions/trust.py`), and what looks like a secret is never imported. All sizes are
 limited, and whatever is cut or left out is reported.
 
 Also describes the loaded files, as text and as JSON data: why each applies, its size, and what was skipped.
@@ -19,9 +19,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from agent_cli.config.front_matter import split_front_matter
+from agent_cli.config.prompts import split_front_matter
 from agent_cli.memory.imports import find_imports, find_rules, is_path, resolve_anchor
-from agent_tools.fs.safe_read import NotRegularFileError, read_start, resolve_inside
+from agent_tools.fs.safe_files import NotRegularFileError, read_start, resolve_inside
 from agent_tools.record import Value
 from agent_tools.text import counted, one_line
 

@@ -14,10 +14,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from agent_cli.config.front_matter import FrontMatterError, read_front_matter, split_front_matter
+from agent_cli.config.prompts import FrontMatterError, read_front_matter, split_front_matter
 from agent_tools.base import ToolError
 from agent_tools.fs.glob_patterns import compile_glob
-from agent_tools.fs.safe_read import read_start, resolve_inside
+from agent_tools.fs.safe_files import read_start, resolve_inside
 
 MOST = 100
 # Compiled on first use: a text without an @ never needs it.

@@ -1,17 +1,28 @@
-"""Match rules against commands, by words: after quotes are removed and with wrappers looked through."""
+"""Match rules against commands, by words: after quotes are removed and with wrappers looked through.
+
+`is_about` uses the grammar of rules as a filter (for hooks and the like) rather than as a permission.
+
+Also checks the examples that rules carry when the rules are loaded. The example of a Bash rule is a command line, of a
+file rule a path, of a WebFetch rule a URL. An allow rule must cover the whole command line; an ask or deny rule only
+needs to cover a part of it.
+"""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from functools import lru_cache
+from pathlib import Path
 
 from agent_cli.core.rules import Rule, RuleList
+from agent_cli.permissions.path_policy import Matcher
 from agent_cli.permissions.shell.analysis import analyse
-from agent_cli.permissions.shell.scope import PLAIN_VARIABLES
-from agent_cli.permissions.shell.words import SimpleCommand, Word
+from agent_cli.permissions.shell.parser import too_long
+from agent_cli.permissions.shell.words import PLAIN_VARIABLES, SimpleCommand, Word
+from agent_tools.base import Effect
+from agent_tools.registry import tool_class
 
 _GIT_VALUED = frozenset(
     ("-C", "-c", "--git-dir", "--work-tree", "--namespace", "--exec-path", "--config-env", "--attr-source")
@@ -205,3 +216,67 @@ def _may_cover(spec: str, words: tuple[str, ...], pattern: str) -> bool:
         if word != expected:
             return False
     return False
+
+
+def check_examples(rules: Iterable[Rule], cwd: Path, home: Path) -> list[str]:
+    """Return a message, with file and line, for each example that does not match its rule."""
+    mistakes = []
+    for rule in rules:
+        if not rule.match and not rule.not_match:
+            continue
+        if rule.names not in ("command", "path", "domain"):
+            mistakes.append(f"{rule.source}: {rule.text} can have no examples; Bash, file and WebFetch rules can")
+            continue
+        for wanted, examples in ((True, rule.match), (False, rule.not_match)):
+            for example in examples:
+                if rule_covers(rule, example, cwd, home) is not wanted:
+                    what = "does not cover its example" if wanted else "covers what its not_match names"
+                    mistakes.append(f"{rule.source}: permissions.{rule.list}: {rule.text} {what}: {example!r}")
+    return mistakes
+
+
+def rule_covers(rule: Rule, example: str, cwd: Path, home: Path) -> bool:
+    """Return True if one rule, by itself, matches a command line, a path or a URL."""
+    matcher = Matcher([rule], cwd, home)
+    if rule.names == "domain":
+        return matcher.first(rule.list, rule.tool, Effect("fetch", example)) is not None
+    if rule.names == "path":
+        path = example.replace("~", str(home), 1) if example.startswith("~/") else example
+        effect = Effect("write" if tool_class(rule.tool).changes_files else "read", os.path.normpath(cwd / path))
+        return matcher.first(rule.list, rule.tool, effect) is not None
+    if matcher.for_command(rule.list, example) is not None:
+        return True
+    analysis = analyse(example, str(cwd), str(home))
+    found = [for_part([rule], rule.list, part) is not None for part in analysis.parts]
+    if rule.list == "allow":
+        return bool(found) and all(found) and not analysis.unclear
+    return any(found)
+
+
+def is_about(rule: Rule, tool: str, effects: Sequence[Effect], cwd: Path, home: Path) -> bool:
+    """Return True if a rule covers a call, matched as widely as a deny rule.
+
+    Any part of a command line counts, also behind a wrapper or a path. A command with unknown words counts too, unless
+    its known words rule it out.
+    """
+    denying = rule.replace(list="deny")
+    matcher = Matcher([denying], cwd, home)
+    for effect in effects or [Effect("state")]:
+        if effect.kind != "run":
+            if matcher.first("deny", tool, effect):
+                return True
+        elif rule.covers("run") and _is_about_command(denying, matcher, effect.target, cwd, home):
+            return True
+    return False
+
+
+def _is_about_command(rule: Rule, matcher: Matcher, command: str, cwd: Path, home: Path) -> bool:
+    if matcher.for_command("deny", command):
+        return True
+    if rule.spec is None:
+        return True
+    if too_long(command) or (found := analyse(command, str(cwd), str(home))).unclear:
+        return True
+    return any(
+        for_part([rule], "deny", part) or may_deny([rule], part) or may_be(rule.spec, part) for part in found.parts
+    )

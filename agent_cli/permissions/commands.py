@@ -10,31 +10,30 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from agent_cli.core.decisions import Level, Verdict
 from agent_cli.core.rules import PATH_TOOLS
-from agent_cli.permissions.command_reads import CommandReads, may_be_option
-from agent_cli.permissions.command_rules import for_part, may_deny, names_word
-from agent_cli.permissions.decision import Level, Verdict
-from agent_cli.permissions.destructive import Danger, dangers, unnamed
-from agent_cli.permissions.effects.table import PROGRAMS
-from agent_cli.permissions.effects.verdicts import EffectFinding, EffectVerdicts
-from agent_cli.permissions.git.reads import enters_submodules
-from agent_cli.permissions.git.standing import git_folders, look_at_repository
-from agent_cli.permissions.git.use import filters_off, started, submodule_programs
-from agent_cli.permissions.matcher import Matcher
-from agent_cli.permissions.network import needs_network, within_reach
-from agent_cli.permissions.path_policy import by_rule, decide_path
-from agent_cli.permissions.program_identity import (
+from agent_cli.permissions.command_reads import (
     CommandContext,
+    CommandReads,
     changes_commands,
+    may_be_option,
     program_changed,
     repository,
     tainted_variable,
 )
+from agent_cli.permissions.command_rules import for_part, may_deny, names_word
+from agent_cli.permissions.destructive import Danger, dangers, unnamed
+from agent_cli.permissions.effects.table import PROGRAMS
+from agent_cli.permissions.effects.verdicts import EffectFinding, EffectVerdicts
+from agent_cli.permissions.git_reads import enters_submodules
+from agent_cli.permissions.git_standing import git_folders, look_at_repository
+from agent_cli.permissions.git_use import filters_off, started, submodule_programs
+from agent_cli.permissions.path_policy import Matcher, by_rule, decide_path
 from agent_cli.permissions.readonly_programs import BUILTINS, READERS, reads_of
+from agent_cli.permissions.sandbox_needs import needs_network, within_reach
 from agent_cli.permissions.shell.analysis import analyse
 from agent_cli.permissions.shell.parser import too_long
-from agent_cli.permissions.shell.scope import PLAIN_VARIABLES
-from agent_cli.permissions.shell.words import Analysis, Redirect, SimpleCommand
+from agent_cli.permissions.shell.words import PLAIN_VARIABLES, Analysis, Redirect, SimpleCommand
 from agent_tools.base import Effect
 from agent_tools.lazy import lazy_imports
 from agent_tools.process.guarded_git import Checkout, GitError, hardening

@@ -16,16 +16,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from agent_cli.core.decisions import Decision, Level, Verdict
 from agent_cli.core.rules import Rule, rule_for
-from agent_cli.permissions.decision import Decision, Level, Verdict
 from agent_cli.permissions.destructive import dangers
-from agent_cli.permissions.git.use import Use
+from agent_cli.permissions.git_use import Use
 from agent_cli.permissions.impact import GitReader, losses
-from agent_cli.permissions.network import uses_network
-from agent_cli.permissions.paths import protected, secret
-from agent_cli.permissions.shell.analysis import analyse
+from agent_cli.permissions.path_policy import protected, secret
+from agent_cli.permissions.sandbox_needs import uses_network
+from agent_cli.permissions.shell.analysis import RUNNERS, WRAPPERS, analyse
 from agent_cli.permissions.shell.words import Analysis, SimpleCommand
-from agent_cli.permissions.shell.wrappers import RUNNERS, WRAPPERS
 from agent_tools.base import Effect
 from agent_tools.fs.workspace import Workspace
 from agent_tools.record import Value

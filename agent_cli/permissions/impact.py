@@ -18,7 +18,7 @@ from itertools import islice
 from pathlib import Path
 
 from agent_cli.permissions.destructive import Danger, dangers
-from agent_cli.permissions.git.use import NoRepositoryError, NotUsableError, Use, git_to_read
+from agent_cli.permissions.git_use import NoRepositoryError, NotUsableError, Use, git_to_read
 from agent_cli.permissions.shell.analysis import analyse
 from agent_cli.permissions.shell.words import Word
 from agent_tools.process.guarded_git import GitError, GitRun
@@ -41,7 +41,7 @@ class GitUnavailableError(OSError):
 
 
 class GitReader:
-    """Reads the repository at `root` within the remaining time. use: see `git.use`."""
+    """Reads the repository at `root` within the remaining time. use: see `git_use`."""
 
     def __init__(self, root: str, env: Mapping[str, str], use: Use, seconds: float = MOST_SECONDS) -> None:
         self._env = env

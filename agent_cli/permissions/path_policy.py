@@ -1,4 +1,8 @@
-"""Apply rules and modes to one file or URL that a call touches.
+"""Decide on one file or URL that a call touches, from the rules, the mode, and the paths that always need approval.
+
+Rules match paths by gitignore-style globs and URLs by host; for commands see `command_rules`. Always asked about are
+files that control this program, git, the shell or CI, and likely secrets. Their names are compared case-folded and
+without trailing dots and blanks, as some file systems do not distinguish them; the files need not exist.
 
 Also filters the files that a search may show: the same decision for thousands of files, few of which any rule mentions.
 """
@@ -6,18 +10,260 @@ Also filters the files that a search may show: the same decision for thousands o
 from __future__ import annotations
 
 import os
-from functools import lru_cache
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache, cached_property, lru_cache
 from pathlib import Path
+from typing import Literal
 
+from agent_cli.core.decisions import Level, Verdict
 from agent_cli.core.events import Decider
-from agent_cli.core.rules import Rule
-from agent_cli.permissions.decision import Level, Verdict
-from agent_cli.permissions.matcher import Matcher
-from agent_cli.permissions.paths import protected, secret
+from agent_cli.core.rules import Rule, RuleList
 from agent_tools.base import Effect
 from agent_tools.fs.workspace import Workspace
-from agent_tools.registry import BUILTIN
+from agent_tools.lazy import lazy_imports
+from agent_tools.net.urls import ascii_host
+from agent_tools.registry import BUILTIN, tool_name
 from agent_tools.sandbox.conditions import OUTSIDE
+
+with lazy_imports():
+    from agent_tools.fs import protected_names
+
+# "own": this program's settings and state, and .git, which no rule allows. "steering": files of other programs.
+Kind = Literal["", "own", "steering", "ci"]
+# Files and directories protected by location, with any name: the path, and the values of `protected`.
+Places = Sequence[tuple[Path, Kind, str]]
+_CI_FILES = frozenset(
+    (".gitlab-ci.yml", ".travis.yml", "jenkinsfile", "azure-pipelines.yml", "bitbucket-pipelines.yml")
+)
+_CI_FOLDERS = ((".github", "workflows"), (".github", "actions"), (".circleci",), (".buildkite",), (".gitlab",))
+_SECRET = (
+    r"\.env.*|\.?env\.local|.+\.env|id_(?:rsa|dsa|ecdsa|ed25519)\w*|.+\.(?:pem|key|p12|pfx|jks|keystore|kdbx|ppk)"
+    r"|credentials?(?:\.\w+)?|secrets?\.(?:json|ya?ml|toml|ini|env|txt)|\.netrc|_netrc|\.npmrc|\.pypirc|\.git-credentials"
+    r"|\.pgpass|\.my\.cnf|\.htpasswd|\.dockercfg|kubeconfig|service[-_]account.*\.json|client_secret.*\.json"
+    r"|application_default_credentials\.json|\.vault-token|\.boto|\.s3cfg|token(?:s)?\.(?:json|txt)"
+)
+_SECRET_FOLDERS = (".ssh", ".gnupg", ".aws", ".kube", ".docker", ".azure", ".password-store")
+_SHOWN = r".*\.(?:example|sample|template|dist|pub|md|rst)"
+
+
+@cache
+def _secret_names() -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """Compile on first use: a run without tools needs neither, and a search checks thousands of files."""
+    return re.compile(_SHOWN), re.compile(_SECRET)
+
+
+def _folded(path: Path) -> list[str]:
+    return [part.casefold().rstrip(". ") for part in path.parts]
+
+
+@cache
+def _tails() -> Mapping[str, Sequence[tuple[tuple[str, ...], Kind]]]:
+    """Return `protected_names` as case-folded components, by the first of them."""
+    found: dict[str, list[tuple[tuple[str, ...], Kind]]] = {}
+    own = {*protected_names.plain_names(protected_names.OWN), ".git"}
+    for name in dict.fromkeys(
+        protected_names.plain_names(
+            (*protected_names.OWN, *protected_names.PROJECT, *protected_names.PERSONAL, *protected_names.ANYWHERE)
+        )
+    ):
+        parts = tuple(name.casefold().split("/"))
+        found.setdefault(parts[0], []).append((parts, "own" if name in own else "steering"))
+    return found
+
+
+@cache
+def _of_machine() -> tuple[Path, ...]:
+    return tuple(map(Path, protected_names.plain_names(protected_names.SYSTEM)))
+
+
+def find_places(
+    roots: Sequence[Path], home: Path | None, env: Mapping[str, str], state: Path | None
+) -> tuple[tuple[Path, Kind, str], ...]:
+    """Return the places protected by location, in addition to the names that `protected` knows.
+
+    roots: directories of the workspace.
+    state: directory of this program's own state.
+    """
+    own = protected_names.plain_names(protected_names.OWN)
+    found: list[tuple[Path, Kind, str]] = []
+    if state is not None:
+        found.append((Path(os.path.realpath(state)), "own", "it is this program's own state"))
+    for path, name in protected_names.protected_places(roots, home, env):
+        kind: Kind = "own" if name in own else "steering"
+        found.append((path, kind, f"{name} leads to it"))
+    return tuple(found)
+
+
+def protected(path: Path, places: Places = (), roots: Sequence[Path] = ()) -> tuple[Kind, str]:
+    """Return why a write to this resolved path always needs approval, as a kind and in words; "" if it does not.
+
+    places: see `find_places`.
+    roots: directories of the workspace, which may be worktrees in our own state directory.
+    """
+    parts = _folded(path)
+    if not parts:
+        return "", ""
+    name, folders = parts[-1], parts[:-1]
+    if any(re.fullmatch(r"head|config|objects|refs", name) and f.endswith(".git") for f in folders[-1:]):
+        return "own", "it is inside .git" if folders[-1] == ".git" else "it is inside a git folder"
+    if name.startswith(".agentrc"):
+        return "own", "it holds this program's settings"
+    named = [found for n, part in enumerate(parts) for found in _tails().get(part, ()) if _starts(parts, n, found[0])]
+    if named:
+        tail, kind = min(named, key=lambda found: found[1] != "own")
+        inside = parts[-len(tail) :] != list(tail)
+        return kind, f"it is inside {'/'.join(tail)}" if inside else _what(tail, kind)
+    if name in _CI_FILES or any(_inside(folders, folder) for folder in _CI_FOLDERS):
+        return "ci", "it says what CI runs"
+    if any(path.is_relative_to(place) for place in _of_machine()):
+        return "steering", "it steers the programs of this machine"
+    for place, kind, what in places:
+        if path.is_relative_to(place) and not any(
+            root.is_relative_to(place) and path.is_relative_to(root) for root in roots
+        ):
+            return kind, what
+    return "", ""
+
+
+def holds_protected(folder: Path, home: Path | None) -> bool:
+    """Return True if a directory contains protected places of the home directory, as ~/.config does."""
+    if home is None or not (folder == home or folder.is_relative_to(home)):
+        return False
+    return any((home / name).is_relative_to(folder) for name in protected_names.plain_names(protected_names.PERSONAL))
+
+
+def _starts(parts: Sequence[str], at: int, tail: tuple[str, ...]) -> bool:
+    return tuple(parts[at : at + len(tail)]) == tail
+
+
+def _what(tail: tuple[str, ...], kind: Kind) -> str:
+    if tail == (".git",):
+        return "it is a repository's git folder"
+    return "it holds this program's settings" if kind == "own" else "it steers other programs"
+
+
+def _inside(folders: list[str], wanted: tuple[str, ...]) -> bool:
+    size = len(wanted)
+    return any(tuple(folders[n : n + size]) == wanted for n in range(len(folders)))
+
+
+def secret(path: Path) -> bool:
+    """Return True if a file's name suggests keys or passwords: .env, id_rsa, credentials.json."""
+    parts = _folded(path)
+    shown, hidden = _secret_names()
+    if not parts or shown.fullmatch(parts[-1]):
+        return False
+    return bool(hidden.fullmatch(parts[-1])) or any(f in _SECRET_FOLDERS for f in parts[:-1])
+
+
+class Matcher:
+    """Match a set of rules against single effects.
+
+    cwd, home: anchors of path globs.
+    find: returns the protected places; called once, for the first write.
+    """
+
+    def __init__(self, rules: Iterable[Rule], cwd: Path, home: Path, find: Callable[[], Places] = tuple) -> None:
+        self.rules = tuple(rules)
+        self._find = find
+        self._cwd = cwd
+        self._home = home
+
+    @cached_property
+    def places(self) -> Places:
+        return self._find()
+
+    def first(self, kind: RuleList, tool: str, effect: Effect) -> Rule | None:
+        """Return the first matching rule of a list. tool: "" for one that is not built in."""
+        return next(self.all(kind, tool, effect), None)
+
+    def all(self, kind: RuleList, tool: str, effect: Effect) -> Iterator[Rule]:
+        """Yield the matching rules of a list, for effects other than commands. tool: "" if it is not built in."""
+        return (r for r in self.rules if r.list == kind and self._matches(r, tool, effect))
+
+    def _matches(self, rule: Rule, tool: str, effect: Effect) -> bool:
+        if effect.kind == "run":
+            return False
+        named = rule.covers(effect.kind) or rule.tool in (tool, tool_name(tool)) or _is_server(rule.tool, tool)
+        if not named or rule.spec is None:
+            return named
+        if effect.kind in ("read", "write"):
+            return self._path_matches(rule, Path(effect.target))
+        if effect.kind == "fetch":
+            return _domain_matches(rule, effect.target)
+        return effect.kind in ("state", "prompt", "call") and effect.target in (rule.spec, rule.spec.removesuffix(":*"))
+
+    def _path_matches(self, rule: Rule, path: Path) -> bool:
+        base, pattern = anchored(rule.spec or "", Path(rule.base), self._cwd, self._home)
+        try:
+            relative = path.relative_to(base).as_posix()
+        except ValueError:
+            return False
+        return glob_regex(pattern).fullmatch(relative) is not None
+
+    def patterns(self, kinds: Iterable[RuleList], about: Callable[[Rule], bool]) -> list[re.Pattern[str]]:
+        """Return patterns over absolute resolved paths for the rules of these lists that satisfy `about`."""
+        found = []
+        for rule in self.rules:
+            if rule.list not in kinds or not about(rule):
+                continue
+            if rule.spec is None:
+                found.append(re.compile(""))
+            else:
+                base, pattern = anchored(rule.spec or "", Path(rule.base), self._cwd, self._home)
+                start = re.escape("" if base == Path("/") else str(base))
+                found.append(re.compile(rf"{start}/(?:{glob_regex(pattern).pattern})\Z", re.DOTALL))
+        return found
+
+    def for_command(self, kind: RuleList, command: str) -> Rule | None:
+        """Return the first rule that covers a whole command line: the bare tool or its exact text."""
+        about = (r for r in self.rules if r.list == kind and r.covers("run"))
+        return next((r for r in about if r.spec in (None, command.strip())), None)
+
+
+def _is_server(rule: str, tool: str) -> bool:
+    """Return True if a rule `mcp__server` covers a tool of that server."""
+    return rule.startswith("mcp__") and rule.count("__") == 1 and tool.startswith(f"{rule}__")
+
+
+def anchored(spec: str, base: Path, cwd: Path, home: Path) -> tuple[Path, str]:
+    """Split a path glob into its base directory and the remaining pattern."""
+    if spec.startswith("//"):
+        return Path("/"), spec[2:]
+    if spec.startswith("~/"):
+        return home, spec[2:]
+    if spec.startswith("/"):
+        return base, spec[1:]
+    spec = spec.removeprefix("./")
+    return cwd, spec if "/" in spec.rstrip("/") else f"**/{spec}"
+
+
+@lru_cache(maxsize=512)
+def glob_regex(pattern: str) -> re.Pattern[str]:
+    """Compile a gitignore-style glob into a regular expression over relative paths with `/`."""
+    out = []
+    for piece in re.findall(r"\*\*/|/\*\*$|\*\*|\*|\?|[^*?]+", pattern.rstrip("/")):
+        out.append(
+            {"**/": "(?:.*/)?", "/**": "/.*", "**": ".*", "*": "[^/]*", "?": "[^/]"}.get(piece) or re.escape(piece)
+        )
+    return re.compile("".join(out) + "(?:/.*)?", re.DOTALL)
+
+
+def _domain_matches(rule: Rule, url: str) -> bool:
+    """Return True if a rule covers the host of a URL, spelled as by `agent_tools.net.urls`.
+
+    WebFetch follows redirects between a host and its www., so a deny or ask rule for one covers both.
+    """
+    from urllib.parse import urlsplit
+
+    host = (urlsplit(url).hostname or "").rstrip(".")
+    try:
+        wanted = ascii_host((rule.spec or "").removeprefix("domain:")).strip("[]")
+    except UnicodeError:
+        return False
+    hosts = (host,) if rule.list == "allow" else (host, host.removeprefix("www."), f"www.{host}")
+    return any(h.endswith(wanted[1:]) if wanted.startswith("*.") else h == wanted for h in hosts)
 
 
 def by_rule(text: str, level: Level, rule: Rule, *, final: bool = False) -> Verdict:
@@ -42,7 +288,7 @@ def decide_path(matcher: Matcher, workspace: Workspace, effect: Effect, tool: st
     if rule := matcher.first("ask", tool, effect):
         return by_rule(target, Level.ASK, rule, final=True)
     if effect.kind == "read" and secret(Path(target)):
-        named = next((r for r in matcher.all("allow", tool, effect) if _names(r)), None)
+        named = next((r for r in matcher.all("allow", tool, effect) if _names_file(r)), None)
         if named is None:
             return Verdict(target, Level.ASK, "reads a file that looks like it holds secrets", final=True)
     if rule := matcher.first("allow", tool, effect):
@@ -55,7 +301,7 @@ def _opens(rule: Rule, kind: str) -> bool:
     return kind != "own" and rule.own and rule.spec is not None and not set("*?[") & set(rule.spec)
 
 
-def _names(rule: Rule) -> bool:
+def _names_file(rule: Rule) -> bool:
     """Return True if a rule restricts the file name to more than "any"."""
     return bool(rule.spec) and bool((rule.spec or "").rstrip("/").rpartition("/")[2].strip("*."))
 

@@ -13,12 +13,19 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from agent_cli.core.decisions import Decision, Level, Verdict, strictest
 from agent_cli.core.modes import Mode
 from agent_cli.core.rules import Rule, RuleError, RuleList, read_rule, rule_for, split_rules
-from agent_cli.permissions.decision import Decision, Level, Verdict, strictest
-from agent_cli.permissions.matcher import Matcher
-from agent_cli.permissions.path_policy import SearchFilter, decide_path, with_mode
-from agent_cli.permissions.paths import Places, find_places, protected, secret
+from agent_cli.permissions.path_policy import (
+    Matcher,
+    Places,
+    SearchFilter,
+    decide_path,
+    find_places,
+    protected,
+    secret,
+    with_mode,
+)
 from agent_tools.base import Effect
 from agent_tools.fs.workspace import Workspace
 from agent_tools.lazy import lazy_imports
@@ -26,16 +33,16 @@ from agent_tools.sandbox.conditions import Confined, RunConditions
 
 if TYPE_CHECKING:
     from agent_cli.permissions.commands import CommandEvaluator
-    from agent_cli.permissions.git.use import Use
+    from agent_cli.permissions.git_use import Use
 
 with lazy_imports():
-    from agent_cli.permissions import commands as permissions_commands
     from agent_cli.permissions import (
+        command_reads,  # with the shell analysis
         explain,  # only for a question
         impact,  # with the shell analysis
-        network,  # with the shell analysis
-        program_identity,
+        sandbox_needs,  # with the shell analysis
     )
+    from agent_cli.permissions import commands as permissions_commands
 
 SESSION = "this session"
 
@@ -155,7 +162,9 @@ class Policy:
         # A command that is allowed only because it is sandboxed gets no network.
         alone = confined is not None and confined.auto_allow and judged.sandbox_safe(confined)
         vouched = not alone or all(v.level is Level.ALLOW for v in verdicts)
-        return RunConditions(judged.hardening, vouched and network.names_network(judged.analysis), vouched, outside)
+        return RunConditions(
+            judged.hardening, vouched and sandbox_needs.names_network(judged.analysis), vouched, outside
+        )
 
     def only_reads(self, command: str) -> bool:
         """Return True if a command is known to change nothing, independent of rules."""
@@ -279,7 +288,7 @@ class Policy:
 
     def _judge(self, matcher: Matcher, command: str) -> CommandEvaluator:
         # Lazy: the shell analysis is loaded with the first command.
-        around = program_identity.CommandContext(
+        around = command_reads.CommandContext(
             self._workspace,
             self._home,
             self.mode,

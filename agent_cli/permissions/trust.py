@@ -3,6 +3,10 @@
 A new repository is untrusted. The user's approval is stored in one file of theirs, with a fingerprint of each file that
 would run or widen something; when one of them changes, the approval is void. Repositories nested in a trusted one are
 separate.
+
+A scan finds these files and describes them in words, and lists files outside the project that its memory would import.
+Nothing is run, links out of the repository are not followed, and nothing beyond the limits is read: a repository that
+exceeds them cannot be fingerprinted, so trust in it cannot be stored.
 """
 
 from __future__ import annotations
@@ -14,13 +18,246 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
-from agent_cli.core.trust import Trust
-from agent_cli.permissions.trust_scan import Scan
+from agent_cli.core.rules import Trust
+from agent_cli.memory.imports import MOST, find_imports, leads_outside, resolve_anchor
+from agent_cli.permissions.git_standing import look_at_repository
 from agent_tools.base import ToolError
 from agent_tools.fs.glob_patterns import compile_glob, split_base
-from agent_tools.fs.private import write_whole
-from agent_tools.fs.safe_read import read_regular
+from agent_tools.fs.safe_files import NotRegularFileError, read_regular, read_start, resolve_inside, write_whole
 from agent_tools.record import DecodeError, Value, from_json
+
+FILE_LIMIT = 4 << 20
+TOTAL_LIMIT = 32 << 20
+COUNT_LIMIT = 2000
+DEPTH_LIMIT = 12
+GIT = ".git/config"
+OUTSIDE = "imports from outside the project"
+_SETTINGS = (".agentrc", ".agentrc.local", ".mcp.json")
+# Directories of commands and the like, by their label.
+_GROUPS = {
+    "commands": (".agent/commands", ".claude/commands"),
+    "agents": (".agent/agents", ".claude/agents"),
+    "skills": (".agent/skills", ".claude/skills"),
+    "hook scripts": (".agent/hooks", ".claude/hooks"),
+}
+_SHOWN = 20
+_MEMORY = (
+    "AGENTS.md", ".agent/AGENTS.md", ".claude/AGENTS.md", "CLAUDE.md", ".agent/CLAUDE.md", ".claude/CLAUDE.md",
+    "AGENTS.local.md", "CLAUDE.local.md",
+)  # fmt: skip
+
+
+class Scan:
+    """The files of one repository that would take effect. complete: False if the limits were exceeded."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.complete = True
+        self.files: list[str] = []
+        self.leading_out: list[str] = []
+        self._seen: set[tuple[int, int]] = set()
+        self._looked_at = 0
+        self.git = look_at_repository(root).brings
+        self.outside = self._outside()
+        self.files += [name for name in _SETTINGS if os.path.lexists(root / name)]
+        self._walk(".agent", 0)
+        self.files = [name for name in self.files if not _is_memory(name)]
+        if self._leads_out(".claude"):
+            self.files.append(".claude")
+            return
+        settings = [e for e in self._names(".claude") if e.startswith("settings") and e.endswith(".json")]
+        for name in (*_SETTINGS, *(f".claude/{e}" for e in settings)):
+            self._leads_out(name)
+        self.files += [f".claude/{e}" for e in settings]
+        for folders in _GROUPS.values():
+            self._walk(folders[1], 0)
+
+    def _leads_out(self, path: str) -> bool:
+        """Return True if a link leads out of the repository; such a path is ignored."""
+        try:
+            resolve_inside(self.root / path, self.root)
+        except NotRegularFileError:
+            self.leading_out.append(path)
+            return True
+        except OSError:
+            pass
+        return False
+
+    def _outside(self) -> tuple[str, ...]:
+        """Return what its memory would import from outside."""
+        there = [name for name in _MEMORY if os.path.lexists(self.root / name)]
+        if not there:
+            return ()
+
+        return outside_imports(self.root, there)
+
+    def _walk(self, path: str, depth: int) -> None:
+        """Add a file, or everything below a directory. A link to a directory inside the repository counts as both."""
+        self._looked_at += 1
+        if depth > DEPTH_LIMIT or self._looked_at > COUNT_LIMIT:
+            self.complete = False
+            return
+        try:
+            link = stat.S_ISLNK(os.lstat(self.root / path).st_mode)
+            state = os.lstat(resolve_inside(self.root / path, self.root))
+        except (FileNotFoundError, NotADirectoryError):
+            state, link = None, os.path.lexists(self.root / path)
+        except NotRegularFileError:
+            state, link = None, True
+            self.leading_out.append(path)
+        except OSError:
+            state, link = None, True
+        folder = state is not None and stat.S_ISDIR(state.st_mode)
+        if link or (state is not None and not folder):
+            self.files.append(path)
+        if state is None or not folder or (state.st_dev, state.st_ino) in self._seen:
+            return
+        self._seen.add((state.st_dev, state.st_ino))
+        for name in self._names(path):
+            self._walk(f"{path}/{name}", depth + 1)
+
+    def _names(self, folder: str) -> list[str]:
+        """Return the sorted names in a directory of the repository, limited to the number that is ever examined."""
+        found = []
+        try:
+            with os.scandir(resolve_inside(self.root / folder, self.root)) as entries:
+                for entry in entries:
+                    found.append(entry.name)
+                    if len(found) > COUNT_LIMIT:
+                        break
+        except OSError:
+            pass
+        return sorted(found)
+
+    def brings(self) -> tuple[str, ...]:
+        """Return what would take effect besides the settings, a phrase each; () if nothing would."""
+        phrases = []
+        for word, folders in _GROUPS.items():
+            files = [f for f in self.files if f not in self.leading_out]
+            below = [f.removeprefix(f"{d}/") for f in files for d in folders if f.startswith(f"{d}/")]
+            # A skill is a directory; for the others only the file's stem matters.
+            names = [n.partition("/")[0] if word == "skills" else n.rpartition(".")[0] or n for n in below]
+            if names:
+                phrases.append(f"{word}: {_listed(names)}")
+        phrases += self._from_json()
+        grouped = tuple(f"{d}/" for folders in _GROUPS.values() for d in folders)
+        shown = (*grouped, *self.leading_out)
+        if others := [f for f in self.files if f.startswith(".agent/") and not f.startswith(shown)]:
+            phrases.append(f"files: {_listed(others)}")
+        if self.leading_out:
+            phrases.append(f"links that lead outside, which do not count: {_listed(self.leading_out)}")
+        if self.git:
+            phrases.append(f"git settings and files that may run programs or lead elsewhere: {_listed(list(self.git))}")
+        if self.outside:
+            phrases.append(f"memory from outside the project: {_listed(list(self.outside))}")
+        return tuple(phrases)
+
+    def _from_json(self) -> list[str]:
+        """Return phrases for the MCP servers and environment in JSON files; hooks are among the settings."""
+        phrases = []
+        for file in self.files:
+            if file == ".mcp.json":
+                wanted = {"mcpServers": "MCP servers"}
+            elif file.startswith(".claude/settings"):
+                wanted = {"env": "environment"}
+            else:
+                continue
+            table = _json(self.root / file, self.root)
+            if table is None:
+                phrases.append(f"{file}, which cannot be read")
+                continue
+            for key, word in wanted.items():
+                if value := table.get(key):
+                    names = [str(n) for n in value] if isinstance(value, dict | list) else [str(value)]
+                    phrases.append(f"{word} ({file}): {_listed(names)}")
+        return phrases
+
+    def fingerprints(self) -> dict[str, str]:
+        """Return each file's fingerprint, with one for git's configuration; may set `complete` to False."""
+        from hashlib import blake2b  # loads OpenSSL, which most runs do not need
+
+        found = {}
+        left = TOTAL_LIMIT
+        for file in self.files:
+            link = _target(self.root / file)
+            try:
+                data = read_regular(self.root / file, min(FILE_LIMIT, left), self.root)
+            except OSError as error:
+                found[file] = f"{link}unreadable: {error.strerror or error}"
+                # An unreadable file cannot take effect either, unless it is only too large here.
+                self.complete = self.complete and not str(error).startswith("has more")
+                continue
+            left -= len(data)
+            found[file] = link + blake2b(data, digest_size=16).hexdigest()
+        if self.git:
+            text = "\n".join(self.git).encode("utf-8", "surrogateescape")
+            found[GIT] = blake2b(text, digest_size=16).hexdigest()
+        if self.outside:
+            found[OUTSIDE] = blake2b(
+                "\n".join(self.outside).encode("utf-8", "surrogateescape"), digest_size=16
+            ).hexdigest()
+        return found
+
+
+def _is_memory(name: str) -> bool:
+    """Return True if a file is memory, which is text for the model: read without trust, and free to change."""
+    return name in (".agent/AGENTS.md", ".agent/CLAUDE.md") or (name.startswith(".agent/rules/") and name[-3:] == ".md")
+
+
+def _target(path: Path) -> str:
+    """Return the target of a link, for a fingerprint; "" if it is no link."""
+    try:
+        return f"link to {path.readlink()}: "
+    except OSError:
+        return ""
+
+
+def _json(path: Path, root: Path) -> dict[str, object] | None:
+    import json
+
+    try:
+        data = json.loads(read_regular(path, FILE_LIMIT, root))
+    except (OSError, ValueError, RecursionError):
+        return None
+    return data if isinstance(data, dict) else None
+
+
+def _listed(names: list[str]) -> str:
+    """Join names on one line; only the first of very many, with the number of the rest."""
+    every = list(dict.fromkeys(names))
+    more = f" and {len(every) - _SHOWN} more" if len(every) > _SHOWN else ""
+    return ", ".join(n if len(n) <= 200 else f"{n[:200]}... (cut)" for n in every[:_SHOWN]) + more
+
+
+_LIMIT = 64 * 1024
+_DEEPEST = 5
+
+
+def outside_imports(root: Path, names: Iterable[str]) -> tuple[str, ...]:
+    """Return the outside paths that these project files import, sorted; `~` stays as written."""
+    found: set[str] = set()
+    seen: set[Path] = set()
+    waiting = [(root / name, 0) for name in names]
+    while waiting and len(seen) < MOST:
+        path, depth = waiting.pop(0)
+        try:
+            real = resolve_inside(path, root)
+            if real in seen:
+                continue
+            seen.add(real)
+            data = read_start(real, _LIMIT)
+        except OSError:
+            continue
+        if b"@" not in data or b"\0" in data:
+            continue
+        for name in find_imports(data.decode("utf-8", "replace")):
+            place = resolve_anchor(name, path.parent)
+            if leads_outside(place, root):
+                found.add(place)
+            elif depth < _DEEPEST and Path(place).is_relative_to(root):
+                waiting.append((Path(place), depth + 1))
+    return tuple(sorted(found))
+
 
 NAME = "trust.json"
 LIMIT = 8 << 20

@@ -17,7 +17,7 @@ from typing import Any
 
 from agent_cli.core.results import Usage
 from agent_cli.providers.registry import find, provider_of_catalog
-from agent_tools.fs.safe_read import read_regular
+from agent_tools.fs.safe_files import read_regular
 from agent_tools.record import Value
 
 FILE = "model_prices_and_context_window_backup.json"

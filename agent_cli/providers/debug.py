@@ -12,7 +12,7 @@ from typing import Any
 from agent_cli.core.redact import Redactor
 from agent_cli.providers.base import Chunk, ModelClient, ModelError, Request, TextChunk, ThinkingChunk, ToolCallDelta
 from agent_tools.cancel import CancelToken
-from agent_tools.fs.safe_read import open_regular
+from agent_tools.fs.safe_files import open_regular
 from agent_tools.record import to_json
 
 

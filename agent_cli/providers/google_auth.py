@@ -20,7 +20,7 @@ from agent_cli.core.results import Failure
 from agent_cli.providers.base import ModelError
 from agent_cli.providers.http_client import endpoint_url, model_error
 from agent_tools.cancel import CancelToken
-from agent_tools.fs.safe_read import read_regular
+from agent_tools.fs.safe_files import read_regular
 from agent_tools.net.http import HttpClient, Timeouts
 from agent_tools.net.http_connection import HttpError
 

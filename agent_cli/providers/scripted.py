@@ -40,7 +40,7 @@ from agent_cli.providers.base import (
     UsageChunk,
 )
 from agent_tools.cancel import CancelToken
-from agent_tools.fs.safe_read import read_text
+from agent_tools.fs.safe_files import read_text
 
 _LARGEST = 64 << 20
 KEYS = {"thinking", "text", "calls", "expect", "usage", "stop", "pause", "error"}

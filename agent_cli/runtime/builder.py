@@ -12,12 +12,12 @@ from typing import Any
 from agent_cli.config.layers import Layers
 from agent_cli.config.run_options import RunOptions
 from agent_cli.config.schema import Settings
-from agent_cli.core.approvals import Approver, Asker, defer
+from agent_cli.core.decisions import Approver, Asker, defer
 from agent_cli.core.events import Event, SessionNamed
 from agent_cli.core.messages import pending_calls
 from agent_cli.core.place import RunEnvironment, UsageError
 from agent_cli.core.results import Limits
-from agent_cli.core.trust import Trust
+from agent_cli.core.rules import Trust
 from agent_cli.core.window import Window
 from agent_cli.engine.conversation import Conversation
 from agent_cli.engine.structured_output import StructuredOutput, answer_guard, read_schema
@@ -45,7 +45,6 @@ from agent_cli.runtime.models import (
     wants_small_profile,
     window_of,
 )
-from agent_cli.runtime.permissions import make_policy, rule_saver
 from agent_cli.runtime.repository_state import RepositoryState
 from agent_cli.runtime.session import (
     ATTENDED_PATIENCE,
@@ -58,11 +57,10 @@ from agent_cli.runtime.session import (
     open_session,
 )
 from agent_cli.runtime.system_prompt import PromptFacts, system_prompt
-from agent_cli.runtime.tools import choose_tools, make_context, make_workspace, tool_specs
-from agent_cli.session.crash import write_report
+from agent_cli.runtime.tools import choose_tools, make_context, make_policy, make_workspace, rule_saver, tool_specs
 from agent_cli.session.log import SessionLog
 from agent_cli.session.records import Header, Restored
-from agent_cli.session.store import SessionStore, state_folder
+from agent_cli.session.store import SessionStore, state_folder, write_report
 from agent_tools.context import UserCommand
 from agent_tools.live_mapping import LiveMapping
 from agent_tools.record import to_json
@@ -207,9 +205,7 @@ def build_agent(
         context.nested_memory = NestedMemory(sources, memory)
         for cut in memory.cuts:
             warn(f"memory files together may have 64 KiB, and {cut}; see agent memory show")
-    facts = PromptFacts(
-        place, model.name, small, asks, (lambda: (repository or RepositoryState(place, layers)).text())
-    )
+    facts = PromptFacts(place, model.name, small, asks, (lambda: (repository or RepositoryState(place, layers)).text()))
     system = lambda: system_prompt(facts, settings, memory)  # noqa: E731 - made only where it is needed
     header = make_header(options, place, model, tools, restored, system, answered=asks, small=small)
     if log is not None and restored is not None and restored.rebuilt:

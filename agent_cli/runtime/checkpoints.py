@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from agent_cli.checkpoints.undo import UndoManager
 
 with lazy_imports():
-    from agent_cli.checkpoints import git_store, leftovers, prune, scanner
+    from agent_cli.checkpoints import git_store, prune, scanner
     from agent_cli.checkpoints import recorder as checkpoints_recorder
     from agent_cli.checkpoints import store as checkpoints_store
     from agent_cli.checkpoints import undo as checkpoints_undo
@@ -105,7 +105,7 @@ def checkpoint_keeper(place: RunEnvironment, settings: Settings, session: str) -
     folder = kept_folder(place)
     # Check here: most starts have no leftovers and need not load the module.
     if os.path.lexists(folder / "restoring"):
-        leftovers.remove_at_start(folder)
+        checkpoints_store.remove_at_start(folder)
     return CheckpointKeeper(place, settings, session)
 
 

@@ -14,8 +14,7 @@ from agent_cli.config.prompts import workspace_root
 from agent_cli.config.run_options import RunOptions, flags
 from agent_cli.config.schema import Settings
 from agent_cli.core.place import RunEnvironment, UsageError
-from agent_cli.core.rules import RuleError, split_rules
-from agent_cli.core.trust import Trust
+from agent_cli.core.rules import RuleError, Trust, split_rules
 from agent_cli.memory.files import Sources, own_folders
 from agent_cli.permissions.trust import evaluate_trust, fingerprints, grant_trust
 from agent_cli.session.store import state_folder
@@ -23,10 +22,10 @@ from agent_tools.lazy import lazy_imports
 from agent_tools.text import shorten
 
 with lazy_imports():
-    from agent_cli.permissions import rule_examples  # few rules have examples
-    from agent_cli.permissions.git import (
-        standing,
-        use,  # only sessions on a terminal ask
+    from agent_cli.permissions import (
+        command_rules,  # few rules have examples
+        git_standing,
+        git_use,
     )
     from agent_tools.process import guarded_git
 
@@ -176,7 +175,7 @@ def _check_examples(layers: Layers, place: RunEnvironment) -> None:
     """Raise SettingsError for a rule that does not match its own examples."""
     if not any(rule.match or rule.not_match for rule in layers.rules):
         return
-    if mistakes := rule_examples.check_examples(layers.rules, place.cwd, place.home or place.cwd):
+    if mistakes := command_rules.check_examples(layers.rules, place.cwd, place.home or place.cwd):
         raise SettingsError("; ".join(mistakes))
 
 
@@ -253,9 +252,9 @@ def has_changes(place: RunEnvironment, layers: Layers) -> bool:
     moment.
     """
     try:
-        git = use.git_to_read(place.root, place.env, layers.trust.git_use)
+        git = git_use.git_to_read(place.root, place.env, layers.trust.git_use)
         return bool(git.run("status", "--porcelain", "--untracked-files=normal", seconds=5.0).strip())
-    except (use.NotUsableError, guarded_git.GitError):
+    except (git_use.NotUsableError, guarded_git.GitError):
         return False
 
 
@@ -263,7 +262,7 @@ def git_would_start(place: RunEnvironment, layers: Layers) -> str:
     """Describe what the user's own git would run of an untrusted project; "" for nothing."""
     if layers.trust.trusted:
         return ""
-    found = standing.look_at_repository(place.root)
+    found = git_standing.look_at_repository(place.root)
     if layers.trust.git_use == "unknown":
         return "the hooks and programs that it configures"
     return ", ".join((*found.brings, *(f"the hook {name}" for name in found.hooks)))

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 from agent_cli.config.layers import Layers
 from agent_cli.config.schema import Settings
 from agent_cli.core.events import Event
-from agent_cli.core.hook_events import HookEvent
-from agent_cli.core.hooks import NO_HOOKS, Hook, HookResult, Hooks, RefreshFields
+from agent_cli.core.hooks import NO_HOOKS, Hook, HookEvent, HookResult, Hooks, RefreshFields
 from agent_cli.core.place import RunEnvironment
 from agent_tools.base import Effect, ToolContext
 from agent_tools.cancel import CancelToken
@@ -25,7 +24,7 @@ with lazy_imports():
     from agent_cli import hooks as agent_hooks
     from agent_cli.core import rules
     from agent_cli.hooks import matching
-    from agent_cli.permissions import matcher
+    from agent_cli.permissions import command_rules
     from agent_cli.runtime import models
     from agent_tools.shell import env
 
@@ -97,7 +96,9 @@ def make_hooks(
 
     def about(rule: str, tool: str, effects: Sequence[Effect]) -> bool:
         root = context.workspace.root
-        return matcher.is_about(rules.read_rule("deny", rule, "", root), tool, effects, root, place.home or Path("/"))
+        return command_rules.is_about(
+            rules.read_rule("deny", rule, "", root), tool, effects, root, place.home or Path("/")
+        )
 
     @cache
     def by_name(name: str) -> ModelHandle:

@@ -15,7 +15,7 @@ from agent_cli.providers.resolve import ModelSetupError, ResolvedModel, open_tra
 from agent_cli.session.records import Header
 from agent_cli.session.store import state_folder
 from agent_tools.cancel import CancelToken
-from agent_tools.fs.private import private_folder
+from agent_tools.fs.safe_files import private_folder
 from agent_tools.lazy import lazy_imports
 from agent_tools.media import MediaKind
 

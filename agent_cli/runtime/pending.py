@@ -15,7 +15,7 @@ from typing import Any
 from agent_cli.config.layers import Layers
 from agent_cli.config.run_options import RunOptions
 from agent_cli.config.schema import Settings
-from agent_cli.core.approvals import Answer, Approve, Approver, Asker, Defer, QuestionReply, Reject
+from agent_cli.core.decisions import Answer, Approve, Approver, Asker, Defer, QuestionReply, Reject
 from agent_cli.core.events import ApprovalRequested, ApprovalResolved, QuestionAnswered, QuestionAsked
 from agent_cli.core.messages import call_ids
 from agent_cli.core.modes import MODES
@@ -28,7 +28,7 @@ from agent_cli.headless.pending import pending_items
 from agent_cli.runtime.builder import Agent, build_agent
 from agent_cli.runtime.environment import add_flags, check_mode, evaluate_project_trust, read_settings
 from agent_cli.runtime.session import SessionInUseError, open_session
-from agent_cli.session.lock import holder, is_open
+from agent_cli.session.files import holder, is_open
 from agent_cli.session.records import Restored, SessionNotFoundError, WaitingTurn
 from agent_cli.session.store import SessionStore, state_folder
 from agent_cli.session.summary import glances

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import subprocess
 
 with lazy_imports():
-    from agent_cli.permissions.git import use
+    from agent_cli.permissions import git_use
     from agent_tools.process import child, guarded_git
 
 # For git to answer, together: a large repository must not delay the first request.
@@ -35,13 +35,13 @@ class RepositoryState:
         if not (place.root / ".git").exists():
             return
         try:
-            git = use.git_to_read(place.root, place.env, layers.trust.git_use)
+            git = git_use.git_to_read(place.root, place.env, layers.trust.git_use)
             for words in (
                 ("status", "--porcelain", "--no-renames", "--untracked-files=normal"),
                 ("log", f"-{_COMMITS}", "--no-show-signature", "--format=%h %s"),
             ):
                 self._running.append(git.start(*words))
-        except (use.NotUsableError, guarded_git.GitError):
+        except (git_use.NotUsableError, guarded_git.GitError):
             self._stop()
 
     def text(self) -> str:

@@ -19,10 +19,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from agent_cli.session.lock import is_running
-from agent_cli.session.permissions import draft_file
-from agent_tools.fs.private import write_whole
-from agent_tools.fs.safe_read import read_regular
+from agent_cli.session.files import draft_file, is_running
+from agent_tools.fs.safe_files import read_regular, write_whole
 from agent_tools.record import DecodeError, Value, from_json, to_json
 
 _LARGEST = 64 << 20

@@ -1,14 +1,43 @@
-"""Rebuild from a log a history that every provider accepts, even if records are missing.
+"""Rebuild from a log a history that every provider accepts, even if records are missing; or only its last exchange.
 
 A call without a result gets one that reports the loss; a result without a call gets the call back from its log record;
 a turn without its message begins with a placeholder. The saved part of an unfinished answer becomes a message, as
 after an interruption.
+
+The last exchange is read from the end of the log, however long the log is.
 """
 
 from __future__ import annotations
 
-from agent_cli.core.messages import AssistantMessage, Message, Text, ToolCall, ToolMessage, UserMessage
+import os
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+
+from agent_cli.core.events import (
+    Event,
+    MessageAdded,
+    TextDelta,
+    ToolFinished,
+    ToolProgress,
+    ToolRequested,
+    ToolStarted,
+    events_by_tag,
+)
+from agent_cli.core.messages import (
+    AssistantMessage,
+    Message,
+    Text,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+    is_user_message,
+    user_text,
+)
+from agent_cli.session.files import LogLine, open_log, read
 from agent_cli.session.records import Partial
+from agent_tools.display import CommandOutput
+from agent_tools.record import DecodeError, Value, from_json
 
 LOST_RESULT = "The result of this call was lost: its record in the session file was damaged."
 LOST_MESSAGE = "(A message was lost here: its record in the session file was damaged.)"
@@ -99,3 +128,157 @@ class History:
         call = self._told_of.get(result.call_id) or ToolCall(result.call_id, result.name, {})
         self._answered.add(call.id)
         self._put(AssistantMessage((call,)))
+
+
+# Bytes of the log to read; steps and characters of an answer to show.
+TAIL = 4 << 20
+STEPS = 60
+CHARACTERS = 6_000
+
+_KINDS = events_by_tag(
+    "ApprovalResolved MessageAdded PlanContinued SubagentEvent ToolFinished ToolRequested ToolStarted "
+    "TurnFinished Warned"
+)
+
+
+class Exchange(Value):
+    """A user message and the events after it. skipped: number of earlier events that are not shown."""
+
+    question: str
+    events: tuple[Event, ...]
+    skipped: int = 0
+
+
+def last_exchange(log: Path, tail: int = TAIL) -> Exchange | None:
+    """Return the last exchange of a log; None if there is none, or it begins before the last `tail` bytes."""
+    try:
+        with open_log(log) as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size - tail))
+            lines = [line for line in read(file) if line is not None]
+    except OSError:
+        return None
+    if any(line.type == "Rewound" for line in lines):
+        if size > tail:
+            # A rewind counts messages from the beginning.
+            return last_exchange(log, size)
+        lines = _standing(lines)
+    start = next((n for n in range(len(lines) - 1, -1, -1) if _begins(lines, n)), None)
+    if start is None:
+        return None
+    # The program and hooks add text before and after a message.
+    texts = [lines[start].data["message"]["text"]]
+    for line in reversed(lines[:start]):
+        if _said_by(line) != "UserMessage":
+            break
+        texts.insert(0, line.data["message"]["text"])
+    question = next((text for text in texts if is_user_message(UserMessage(text))), texts[0])
+    return bounded_exchange(user_text(question), _events(lines[start + 1 :]))
+
+
+def _begins(lines: list[LogLine], number: int) -> bool:
+    """Return True if a turn begins at this line: a message with the start of a turn right after it."""
+    after = lines[number + 1] if number + 1 < len(lines) else None
+    return (after is None or after.type == "TurnStarted") and _said_by(lines[number]) == "UserMessage"
+
+
+def _said_by(line: LogLine) -> str:
+    """Return the type of the message in a line; "" if it is no message."""
+    return str(line.data["message"]["type"]) if line.type == "MessageAdded" else ""
+
+
+def _standing(lines: list[LogLine]) -> list[LogLine]:
+    """Drop the lines that the user rewound."""
+    standing: list[LogLine] = []
+    places: list[int] = []
+    cut_off = False
+    for line in lines:
+        if line.type == "Rewound":
+            messages = line.data["messages"]
+            del standing[places[messages] if messages < len(places) else len(standing) :]
+            del places[messages:]
+            cut_off = False
+            continue
+        if line.type == "Partial":
+            cut_off = True
+        elif line.type == "MessageAdded":
+            # The saved part of an interrupted answer counts as a message.
+            places += [len(standing)] * (2 if cut_off and _said_by(line) != "AssistantMessage" else 1)
+            cut_off = False
+        standing.append(line)
+    return standing
+
+
+def _events(lines: list[LogLine]) -> list[Event]:
+    """Return the events to show, including the saved part of interrupted answers."""
+    events: list[Event] = []
+    text = ""
+    for line in lines:
+        if line.type == "Partial":
+            with suppress(DecodeError):
+                piece = from_json(Partial, line.data)
+                text = text + piece.text if piece.start else piece.text
+        elif (event := _event(line)) is not None:
+            if isinstance(event, MessageAdded):
+                if not isinstance(event.message, AssistantMessage):
+                    events += _cut_off(text)
+                text = ""
+            events.append(event)
+    return events + _cut_off(text)
+
+
+def _cut_off(text: str) -> list[Event]:
+    return [MessageAdded(AssistantMessage((Text(text),), CUT))] if text.strip() else []
+
+
+def _event(line: LogLine) -> Event | None:
+    cls = _KINDS.get(line.type)
+    try:
+        event: Event | None = from_json(cls, line.data) if cls else None
+    except DecodeError:
+        return None
+    return event
+
+
+def exchange_of(history: Iterable[Message]) -> Exchange | None:
+    """Return the last exchange from messages alone, without the log: calls by name, without displays."""
+    messages = list(history)
+    start = next((n for n in range(len(messages) - 1, -1, -1) if is_user_message(messages[n])), None)
+    if start is None:
+        return None
+    events: list[Event] = []
+    for message in messages[start + 1 :]:
+        events.append(MessageAdded(message))
+        if isinstance(message, AssistantMessage):
+            events += [ToolRequested(c.id, c.name, c.arguments, c.name) for c in message.calls]
+        elif isinstance(message, ToolMessage):
+            events.append(ToolStarted(message.call_id, message.name))
+            events.append(ToolFinished(message.call_id, message.name, message.is_error, 0))
+    return bounded_exchange(user_text(messages[start].text), events)
+
+
+def bounded_exchange(question: str, events: list[Event]) -> Exchange:
+    """Limit an exchange to its end, with answers as streamed text."""
+    shown: list[Event] = []
+    for event in events:
+        if isinstance(event, MessageAdded):
+            if isinstance(event.message, AssistantMessage) and event.message.text.strip():
+                # What was between two answers may not be shown.
+                apart = "\n\n" if shown and isinstance(shown[-1], TextDelta) else ""
+                shown.append(TextDelta(apart + shortened(event.message.text)))
+            elif isinstance(event.message, ToolMessage):
+                shown.append(event)
+        else:
+            if isinstance(event, ToolFinished) and isinstance(event.display, CommandOutput) and event.display.output:
+                # Output of a command is not recorded separately.
+                shown.append(ToolProgress(event.call_id, event.display.output[:CHARACTERS].rstrip("\n") + "\n"))
+            shown.append(event)
+    return Exchange(question, tuple(shown[-STEPS:]), max(0, len(shown) - STEPS))
+
+
+def shortened(text: str) -> str:
+    """Return the end of a long answer, starting at a paragraph."""
+    if len(text) <= CHARACTERS:
+        return text
+    start = text.find("\n\n", len(text) - CHARACTERS)
+    return "…\n\n" + text[start + 2 if start >= 0 else len(text) - CHARACTERS :]

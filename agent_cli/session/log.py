@@ -38,12 +38,9 @@ from agent_cli.core.events import (
 from agent_cli.core.messages import UserMessage
 from agent_cli.core.redact import Redactor
 from agent_cli.core.results import Usage
-from agent_cli.session.codec import VERSION, encode_record, mend
-from agent_cli.session.lock import claim, holder, release
-from agent_cli.session.permissions import sync_folder
+from agent_cli.session.files import VERSION, claim, encode_record, holder, mend, release, sync_folder
 from agent_cli.session.records import Header, Mended, Partial, Restored
-from agent_tools.fs.private import private_folder
-from agent_tools.fs.safe_read import open_regular
+from agent_tools.fs.safe_files import open_regular, private_folder
 from agent_tools.record import Value, to_json
 
 SECONDS = 1.0

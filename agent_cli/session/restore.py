@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from agent_cli.core.events import Event
-from agent_cli.session.codec import VERSION, LogLine, in_order, read, read_bytes
+from agent_cli.session.files import VERSION, LogLine, in_order, read, read_bytes
 from agent_cli.session.records import Header, Mended, Partial, Restored, SessionNotFoundError
 from agent_cli.session.state import KINDS, ReplayState
 from agent_tools.record import DecodeError, from_json

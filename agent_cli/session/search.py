@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from agent_cli.core.messages import AssistantMessage, Message, ToolMessage, UserMessage, without_note
-from agent_cli.session.codec import decode_record, read_log
+from agent_cli.session.files import decode_record, read_log
 from agent_cli.session.records import SessionNotFoundError
 from agent_cli.session.store import SessionStore
 from agent_cli.session.summary import SessionSummary, glances, project_folders, session_files
-from agent_tools.fs.safe_read import read_start
+from agent_tools.fs.safe_files import read_start
 from agent_tools.record import DecodeError, from_json
 from agent_tools.text import counted, shorten
 

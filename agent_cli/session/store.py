@@ -1,28 +1,32 @@
-"""The sessions of a project on disk: find, list and load them."""
+"""The state folder: find, list and load the sessions of a project; write crash reports.
+
+A crash report holds the traceback of an unexpected exception in a file that only the user can read, without secrets.
+"""
 
 from __future__ import annotations
 
 import os
 import re
 import sys
+import time
 from binascii import crc32
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from agent_cli.core.events import MessageAdded
 from agent_cli.core.messages import ToolMessage, pending_calls
-from agent_cli.session.codec import open_log, read_log
+from agent_cli.core.redact import Redactor
+from agent_cli.core.version import __version__
+from agent_cli.session.files import draft_file, fresh_copy, kept_copies, open_log, owner_file, read_log
 from agent_cli.session.log import SessionBusyError, SessionLog
-from agent_cli.session.permissions import draft_file, fresh_copy, kept_copies, owner_file
 from agent_cli.session.records import Restored, SessionInfo, SessionNotFoundError
-from agent_tools.fs.safe_read import read_start
+from agent_tools.fs.safe_files import read_start, write_whole
 from agent_tools.lazy import lazy_imports
+from agent_tools.text import escape_controls
 
 with lazy_imports():
-    from agent_cli.session import (
-        restore,  # not needed by a new session
-        timeline,
-    )
+    from agent_cli.session import restore, timeline
 
 
 def state_folder(env: Mapping[str, str]) -> Path:
@@ -165,3 +169,37 @@ def close_stored_call(store: SessionStore, session_id: str, call_id: str, text: 
         if call.id == call_id:
             log.record(MessageAdded(ToolMessage(call.id, call.name, text, is_error=True)))
     log.close()
+
+
+_MOST = 20
+# A recursive traceback repeats itself, and a message may be a whole file.
+_LONGEST = 100_000
+
+
+def write_report(error: BaseException, env: Mapping[str, str]) -> str:
+    """Write an exception to `<state>/crashes/` and return the file's path, or "" if that failed. Never raises.
+
+    The traceback holds lines of code and the message, no values of variables; secrets are removed. Only the latest
+    reports are kept.
+    """
+    import traceback  # 5 ms, only for a bug
+
+    try:
+        folder = state_folder(env) / "crashes"
+        text = "".join(traceback.format_exception(error))
+        if len(text) > _LONGEST:
+            text = f"{text[: _LONGEST // 2]}\n[...]\n{text[-_LONGEST // 2 :]}"
+        path = folder / f"{time.strftime('%Y%m%d-%H%M%S')}-{os.urandom(2).hex()}.txt"
+        said = f"agent {__version__}, Python {'.'.join(map(str, sys.version_info[:3]))}\n\n{text}"
+        write_whole(path, escape_controls(Redactor(env)(said)).encode("utf-8", "replace"), sync=False)
+        _forget_old(folder)
+    except Exception:  # noqa: BLE001 - a report that fails must not hide what it is about
+        return ""
+    return str(path)
+
+
+def _forget_old(folder: Path) -> None:
+    reports = sorted(folder.glob("*.txt"), key=lambda path: path.stat().st_mtime_ns)
+    for old in reports[:-_MOST]:
+        with suppress(OSError):
+            old.unlink()

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from agent_cli.core.messages import of_program, user_text
-from agent_cli.session.codec import decode_record, read_log
+from agent_cli.session.files import decode_record, read_log
 from agent_cli.session.records import Header
 from agent_tools.record import DecodeError, Value, from_json
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from agent_cli.core.events import Compacted, HookFinished, SessionNamed, Uncompacted
-from agent_cli.core.hook_events import HOOK_EVENTS
+from agent_cli.core.hooks import HOOK_EVENTS
 from agent_cli.core.messages import of_program, user_text
 from agent_cli.core.results import Usage
 from agent_cli.core.window import compacted_line, uncompacted_line

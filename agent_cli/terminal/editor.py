@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import Any
 
 from agent_cli.terminal.dialogs.model import GUARD
-from agent_tools.fs.safe_read import read_regular
+from agent_tools.fs.safe_files import read_regular
 from agent_tools.record import Value
 from agent_tools.secret_patterns import without_secrets
 from agent_tools.text import escape_controls

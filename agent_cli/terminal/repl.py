@@ -16,12 +16,11 @@ from typing import Any, ClassVar, Literal, cast
 from agent_cli.config.layers import Layers
 from agent_cli.config.run_options import RunOptions
 from agent_cli.config.schema import Settings
-from agent_cli.core.approvals import Answer, Approver, Asker
+from agent_cli.core.decisions import Answer, Approver, Asker
 from agent_cli.core.events import ApprovalRequested, Event
 from agent_cli.core.modes import Mode
-from agent_cli.core.place import RunEnvironment, UsageError
+from agent_cli.core.place import RunEnvironment, UsageError, is_dumb
 from agent_cli.core.results import Complete, Failed, Suspended, TurnResult, Usage
-from agent_cli.core.terminal import is_dumb
 from agent_cli.core.version import __version__
 from agent_cli.engine.compaction.controls import context_used
 from agent_cli.extensions.template import missing_files

@@ -14,12 +14,12 @@ from rich.console import Console
 from agent_cli.config.layers import Layers
 from agent_cli.config.parsing import SettingsError
 from agent_cli.config.run_options import RunOptions
-from agent_cli.config.user_settings import save_setting
 from agent_cli.core.events import Warned
 from agent_cli.core.place import RunEnvironment
 from agent_cli.runtime.environment import project_files, read_settings, remember_trust
 from agent_cli.runtime.mcp import approvals_of, unapproved
-from agent_cli.session.last_exchange import exchange_of, last_exchange
+from agent_cli.runtime.saved_settings import save_setting
+from agent_cli.session.history import exchange_of, last_exchange
 from agent_cli.session.records import Restored
 from agent_cli.session.store import SessionStore, state_folder
 from agent_cli.terminal.dialogs.lines import LineDialogs

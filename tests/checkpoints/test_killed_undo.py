@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.checkpoints.leftovers import remove_leftovers
+from agent_cli.checkpoints.store import remove_leftovers
 from tests.support.program import agent, clean_env
 from tests.support.scripts import call, script
 

@@ -10,7 +10,7 @@ import pytest
 
 from agent_cli.cli.commands.sessions import read_time
 from agent_cli.core.place import UsageError
-from agent_cli.session.codec import decode_record, encode_record
+from agent_cli.session.files import decode_record, encode_record
 from agent_cli.session.store import SessionStore
 from tests.support.program import agent
 from tests.support.pty_session import Terminal

@@ -7,8 +7,8 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent_cli.config import front_matter
-from agent_cli.config.front_matter import FrontMatterError, read_front_matter, split_front_matter
+from agent_cli.config import prompts
+from agent_cli.config.prompts import FrontMatterError, read_front_matter, split_front_matter
 from tests.support.hypothesis_examples import examples
 
 KEYS = st.sampled_from(["tools", "x", "Key", "allowed-tools", "yes", "color"])
@@ -24,7 +24,7 @@ VALUES = st.one_of(
 @settings(max_examples=examples(200), deadline=None)
 def test_the_quick_reading_is_yamls_or_none(lines: list[tuple[str, str]]) -> None:
     head = "".join(f"{key}: {value}\n" for key, value in lines)
-    quick = front_matter._read_plain(head)
+    quick = prompts._read_plain(head)
     if quick is not None:
         assert quick == (yaml.safe_load(head) or {})
 

@@ -11,8 +11,14 @@ from hypothesis import strategies as st
 from agent_cli.core.events import Compacted, Pinned, Uncompacted
 from agent_cli.core.messages import AssistantMessage, Message, Text, ToolCall, ToolMessage, UserMessage
 from agent_cli.core.results import Usage
-from agent_cli.core.tokens import tokens_of, tokens_of_media, tokens_of_message, tokens_of_text, truncate_to_tokens
-from agent_cli.core.window import Window
+from agent_cli.core.window import (
+    Window,
+    tokens_of,
+    tokens_of_media,
+    tokens_of_message,
+    tokens_of_text,
+    truncate_to_tokens,
+)
 from agent_tools.media import Media
 
 HEAD = UserMessage("<compacted>")

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from agent_cli.core.approvals import Answer, Approve, Reject
+from agent_cli.core.decisions import Answer, Approve, Reject
 from agent_cli.core.events import ApprovalRequested
 from agent_cli.core.results import Complete
 from tests.support.scripts import call

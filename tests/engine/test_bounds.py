@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from agent_cli.core.approvals import Approve, Defer, QuestionReply, Reject
+from agent_cli.core.decisions import Approve, Defer, QuestionReply, Reject
 from agent_cli.core.events import ApprovalRequested, QuestionAsked, ToolStarted, TurnPaused, Warned
 from agent_cli.core.messages import AssistantMessage
 from agent_cli.core.results import Complete, LimitReached, Limits

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from agent_cli.core.approvals import Approve, Defer
+from agent_cli.core.decisions import Approve, Defer
 from agent_cli.core.events import Compacted, Compacting, MessageAdded, SubagentEvent, UsageAdded, Warned
 from agent_cli.core.messages import AssistantMessage, Text, ToolMessage, UserMessage
 from agent_cli.core.results import Complete, Failed, Suspended, Usage

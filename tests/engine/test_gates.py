@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from agent_cli.core.approvals import Approve, Defer, QuestionReply
+from agent_cli.core.decisions import Approve, Defer, QuestionReply
 from agent_cli.core.events import QuestionAsked, TurnPaused
 from agent_cli.core.messages import UserMessage
 from agent_cli.core.results import Complete, Failed, Suspended

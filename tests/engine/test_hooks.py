@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from agent_cli.core.approvals import Answer, Approve, Defer, QuestionReply, Reject
+from agent_cli.core.decisions import Answer, Approve, Defer, QuestionReply, Reject
 from agent_cli.core.events import (
     ApprovalRequested,
     ApprovalResolved,
@@ -17,7 +17,7 @@ from agent_cli.core.events import (
     ToolStarted,
     Warned,
 )
-from agent_cli.core.hook_events import HookEvent
+from agent_cli.core.hooks import HookEvent
 from agent_cli.core.messages import UserMessage
 from agent_cli.core.results import Complete, Failed, Suspended
 from agent_cli.hooks import HookRegistry
@@ -316,7 +316,7 @@ def test_sub_agents_have_a_stop_of_their_own_and_their_calls_are_hooked(tmp_path
 
 def test_a_suspended_call_is_hooked_again_when_it_goes_on(tmp_path: Path) -> None:
     """The hooks of that time may say otherwise; an approval holds for what was shown."""
-    from agent_cli.core.approvals import Defer
+    from agent_cli.core.decisions import Defer
 
     answers: list[Answer] = [Defer(), Approve()]
     world = Hooked(tmp_path, BASH, answers=answers).hook("PreToolUse", pre(updatedInput={"command": "touch other"}))

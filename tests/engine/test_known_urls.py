@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from agent_cli.core.approvals import Approve, Reject
+from agent_cli.core.decisions import Approve, Reject
 from agent_cli.core.messages import UserMessage
 from agent_cli.engine.known_urls import is_known_url
 from agent_tools.base import Effect, Tool, ToolContext, ToolResult

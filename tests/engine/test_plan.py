@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from agent_cli.config.prompts import prompt
-from agent_cli.core.approvals import Approve, Defer, QuestionReply
+from agent_cli.core.decisions import Approve, Defer, QuestionReply
 from agent_cli.core.events import PlanChanged, PlanContinued, QuestionAnswered, QuestionAsked, ToolStarted, TurnPaused
 from agent_cli.core.messages import UserMessage
 from agent_cli.core.results import Complete, Failed, Suspended

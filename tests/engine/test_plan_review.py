@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from agent_cli.core.approvals import Defer, QuestionReply
+from agent_cli.core.decisions import Defer, QuestionReply
 from agent_cli.core.events import QuestionAsked, TurnPaused
 from agent_cli.core.results import Complete, Suspended
 from tests.support.plans import DONE, HALF, OPEN, WRITE, answers, plan

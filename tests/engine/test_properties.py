@@ -13,7 +13,7 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agent_cli.core.approvals import Answer, Approve, Defer, QuestionReply, Reject
+from agent_cli.core.decisions import Answer, Approve, Defer, QuestionReply, Reject
 from agent_cli.core.events import ApprovalRequested, Event, QuestionAsked, TurnFinished
 from agent_cli.core.results import Limits, Spent, Suspended
 from agent_cli.engine.conversation import Conversation

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.core.approvals import Approve, Defer
+from agent_cli.core.decisions import Approve, Defer
 from agent_cli.core.events import SubagentEvent, ToolFinished, unwrap
 from agent_cli.core.messages import UserMessage
 from agent_cli.core.results import Complete, Suspended

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from agent_cli.core.approvals import Approve, Defer
+from agent_cli.core.decisions import Approve, Defer
 from agent_cli.core.events import MessageAdded, SubagentEvent, ToolStarted, unwrap
 from agent_cli.core.results import Complete, LimitReached, Limits, Suspended, Usage
 from tests.support.program import agent

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from agent_cli.core.approvals import Approve, Defer, QuestionReply
+from agent_cli.core.decisions import Approve, Defer, QuestionReply
 from agent_cli.core.events import QuestionAsked, ToolFinished, ToolRequested, ToolStarted
 from agent_cli.core.messages import ToolMessage
 from agent_cli.core.results import Complete, Failed, Suspended

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from agent_cli.core.approvals import Approve, QuestionReply
+from agent_cli.core.decisions import Approve, QuestionReply
 from agent_cli.core.events import QuestionAsked, TurnPaused, Warned
 from agent_cli.core.results import Complete, Suspended
 from agent_cli.extensions.tdd import _COMMIT, _TEST
@@ -170,7 +170,7 @@ def test_a_sub_agent_keeps_the_order_too(root: Path) -> None:
 
 
 def test_it_goes_on_after_a_pause_in_another_process(root: Path) -> None:
-    from agent_cli.core.approvals import Defer
+    from agent_cli.core.decisions import Defer
 
     story = world(root, [PLAN, RED, RUN, GREEN, RUN, {"text": "Good?"}], Person(Defer()))  # type: ignore[arg-type]
     assert isinstance(story.turn(overrides=LENT), Suspended)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.core.approvals import Approve, Defer, EditedCall, Reject
+from agent_cli.core.decisions import Approve, Defer, EditedCall, Reject
 from agent_cli.core.events import (
     ApprovalRequested,
     ApprovalResolved,

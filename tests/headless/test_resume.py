@@ -13,7 +13,7 @@ import pytest
 from agent_cli.cli import decide_calls
 from agent_cli.config.run_options import RunOptions
 from agent_cli.runtime.pending import reopen
-from agent_cli.session.codec import encode_record
+from agent_cli.session.files import encode_record
 from tests.support.fork_server import start
 from tests.support.program import agent, clean_env
 from tests.support.scripts import call, script

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.session.codec import decode_record, encode_record
+from agent_cli.session.files import decode_record, encode_record
 from tests.support.program import agent
 from tests.support.scripts import script
 from tests.support.suspended_runs import PLAN, WRITE, as_printed, pending, plan_run, printed

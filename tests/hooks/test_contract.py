@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from agent_cli.core.hook_events import HOOK_EVENTS, HookEvent
+from agent_cli.core.hooks import HOOK_EVENTS, HookEvent
 from tests.support.hook_scripts import Step, python, saying
 
 NOTHING = ("", "", (), None)

@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 
-from agent_cli.core.hook_events import HookEvent
-from agent_cli.core.hooks import Hook, HookResult
+from agent_cli.core.hooks import Hook, HookEvent, HookResult
 from agent_cli.engine.conversation import consume
 from agent_cli.hooks import HookRegistry
 from agent_tools.cancel import CancelledError, CancelToken

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from agent_cli.core.events import UsageAdded
-from agent_cli.core.hook_events import HookEvent
-from agent_cli.core.hooks import Hook
+from agent_cli.core.hooks import Hook, HookEvent
 from agent_cli.core.messages import ToolMessage
 from agent_cli.core.results import Usage
 from agent_cli.engine.conversation import consume

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from agent_cli.core.approvals import Approve, Defer, QuestionReply, Reject
+from agent_cli.core.decisions import Approve, Defer, QuestionReply, Reject
 from agent_cli.core.events import (
     ApprovalRequested,
     MessageAdded,

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from agent_cli.core.decisions import Level
 from agent_cli.core.rules import read_rule, split_rules
-from agent_cli.permissions.decision import Level
 from agent_cli.permissions.destructive import dangers
 from agent_cli.permissions.policy import Mode, Policy
 from agent_cli.permissions.shell.analysis import analyse

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from agent_cli.core.rules import RuleList, read_rule
-from agent_cli.permissions.rule_examples import check_examples
+from agent_cli.permissions.command_rules import check_examples
 from tests.support.program import agent
 from tests.support.scripts import script
 

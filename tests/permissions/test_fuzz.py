@@ -13,8 +13,8 @@ from random import Random
 
 import pytest
 
+from agent_cli.core.decisions import Level
 from agent_cli.core.rules import read_rule
-from agent_cli.permissions.decision import Level
 from agent_cli.permissions.policy import Policy
 from agent_cli.permissions.shell.analysis import analyse
 from agent_cli.permissions.shell.words import Analysis, SimpleCommand, Word

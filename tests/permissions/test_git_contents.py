@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from agent_cli.core.decisions import Decision, Level
 from agent_cli.core.rules import read_rule
-from agent_cli.permissions.decision import Decision, Level
-from agent_cli.permissions.git.use import Use
+from agent_cli.permissions.git_use import Use
 from agent_cli.permissions.policy import Policy
 from agent_tools.base import Effect
 from agent_tools.fs.workspace import Workspace
@@ -116,7 +116,7 @@ def test_what_cannot_be_computed_is_asked_about(root: Path, monkeypatch: pytest.
         found = decide(root, command, use=use, **denied)  # type: ignore[arg-type]
         assert found.level is Level.ASK, (use, command, found)
     monkeypatch.setattr("agent_cli.permissions.command_reads._GIT_SECONDS", 0.0)
-    monkeypatch.setattr("agent_cli.permissions.git.contents._MOST", 1)
+    monkeypatch.setattr("agent_cli.permissions.git_reads._MOST", 1)
     assert "not known" in decide(root, "git log -p").reason
 
 

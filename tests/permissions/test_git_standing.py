@@ -9,18 +9,19 @@ from random import Random
 
 import pytest
 
-from agent_cli.permissions.git import standing
-from agent_cli.permissions.git.keys import is_harmless_entry, may_start_in_reads
-from agent_cli.permissions.git.standing import (
+from agent_cli.permissions import git_standing
+from agent_cli.permissions.git_standing import (
     Entry,
     NotParsedError,
     git_folders,
+    is_harmless_entry,
     look_at_repository,
+    may_start_in_reads,
     obvious,
     parse_git_config,
     parsed_by_git,
 )
-from agent_cli.permissions.git.use import NotUsableError, git_to_read
+from agent_cli.permissions.git_use import NotUsableError, git_to_read
 from tests.support.hostile.git_configurations import HARMLESS, HIDDEN, HOSTILE
 from tests.support.program import clean_env
 from tests.support.repositories import git
@@ -121,7 +122,7 @@ def test_what_git_writes_itself_needs_no_git(tmp_path: Path, monkeypatch: pytest
     def never(data: bytes, root: Path) -> list[Entry]:
         raise AssertionError(data)
 
-    monkeypatch.setattr(standing, "parsed_by_git", never)
+    monkeypatch.setattr(git_standing, "parsed_by_git", never)
     assert look_at_repository(main).brings == look_at_repository(copy).brings == ()
 
 

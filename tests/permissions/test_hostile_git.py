@@ -13,9 +13,9 @@ import pytest
 
 from agent_cli.config.layers import Layers
 from agent_cli.core.place import RunEnvironment
-from agent_cli.core.trust import Trust
-from agent_cli.permissions.git.standing import look_at_repository
-from agent_cli.permissions.git.use import NotUsableError, git_to_read
+from agent_cli.core.rules import Trust
+from agent_cli.permissions.git_standing import look_at_repository
+from agent_cli.permissions.git_use import NotUsableError, git_to_read
 from agent_cli.runtime.environment import has_changes
 from agent_cli.terminal.app.status_bar import branch_of
 from agent_tools.process.guarded_git import GitError

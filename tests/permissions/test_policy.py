@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from agent_cli.core.decisions import Level
 from agent_cli.core.rules import RuleError, read_rule, split_rules
-from agent_cli.permissions.decision import Level
 from agent_cli.permissions.policy import Mode, Policy
 from agent_tools.base import Effect
 from agent_tools.fs.workspace import Workspace

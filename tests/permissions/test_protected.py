@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from agent_cli.core.decisions import Decision, Level
 from agent_cli.core.modes import Mode
 from agent_cli.core.rules import read_rule
-from agent_cli.permissions.decision import Decision, Level
 from agent_cli.permissions.policy import Policy
 from agent_tools.base import Effect
 from agent_tools.fs.protected_names import PERSONAL, PROJECT, plain_names

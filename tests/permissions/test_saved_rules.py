@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.core.trust import Trust
-from agent_cli.permissions.rule_store import NAME, add_rules, saver
+from agent_cli.core.rules import Trust
 from agent_cli.permissions.trust import evaluate_trust, fingerprints, grant_trust
+from agent_cli.runtime.saved_settings import NAME, add_rules, saver
 
 RULE = "Bash(npm test)"
 

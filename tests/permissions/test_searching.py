@@ -7,8 +7,8 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agent_cli.core.decisions import Level
 from agent_cli.core.rules import read_rule
-from agent_cli.permissions.decision import Level
 from agent_cli.permissions.policy import Policy
 from agent_tools.base import Effect
 from agent_tools.fs.workspace import Workspace

@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 from agent_cli.permissions.shell.analysis import analyse, parse_tree, plain_parts
 from agent_cli.permissions.shell.parser import find_shfmt, too_long
-from agent_cli.permissions.shell.scope import Scope
 from agent_cli.permissions.shell.walker import Walk
-from agent_cli.permissions.shell.words import SimpleCommand
+from agent_cli.permissions.shell.words import Scope, SimpleCommand
 from tests.support.call_counts import steps
 from tests.support.hypothesis_examples import examples
 

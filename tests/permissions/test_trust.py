@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.permissions import trust_scan
+from agent_cli.permissions import trust as trust_scan
 from agent_cli.permissions.trust import TrustStore, evaluate_trust, fingerprints, grant_trust, keep_trust, trusts_folder
 from tests.support.program import agent
 from tests.support.scripts import script

@@ -17,7 +17,7 @@ from agent_tools.cancel import CancelledError, CancelToken
 from agent_tools.net import connect
 from agent_tools.net.http import HttpClient, Timeouts
 from agent_tools.net.http_connection import HttpError
-from agent_tools.net.private_addresses import Guard
+from agent_tools.net.web_client import Guard
 from tests.support import model_server as scripted
 from tests.support.model_server import ModelServer
 from tests.support.stalled_ports import BODY, PROMPT, Door, body_of, cancelled_within, full_port, http

@@ -11,8 +11,7 @@ import pytest
 
 from agent_tools.fs import files
 from agent_tools.search import grep
-from agent_tools.search.containment import Steady
-from agent_tools.search.ripgrep import find_rg
+from agent_tools.search.ripgrep import Steady, find_rg
 from tests.support.link_swaps import NEW, OUTSIDE, READS, SECRET, WRITES, Ground
 from tests.support.program import agent
 from tests.support.scripts import call, script
@@ -142,7 +141,7 @@ def test_a_tree_at_rest_is_searched_once(ground: Ground, monkeypatch: pytest.Mon
     monkeypatch.setattr(grep, "run_rg", lambda *given, **more: ran.append(given) or really(*given, **more))  # type: ignore[func-returns-value]
     assert "d/a.txt" in ground.call("Grep", pattern="needle")
     assert len(ran) == 2, "made a moment ago, it is looked at twice"
-    monkeypatch.setattr("agent_tools.search.containment._LEEWAY", -(10**15))
+    monkeypatch.setattr("agent_tools.search.ripgrep._LEEWAY", -(10**15))
     assert "d/a.txt" in ground.call("Grep", pattern="needle")
     assert len(ran) == 3
 
@@ -152,7 +151,7 @@ def test_what_is_at_rest(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> Non
     top = os.open(ground.root, os.O_RDONLY)
     names = ["d/a.txt", "d/sub/b.txt", "link/a.txt", "d/none", "d/none/a", "d", "none/../d/a.txt"]
     assert Steady(top).files(names) == set()
-    monkeypatch.setattr("agent_tools.search.containment._LEEWAY", -(10**15))
+    monkeypatch.setattr("agent_tools.search.ripgrep._LEEWAY", -(10**15))
     assert Steady(top).files(names) == {"d/a.txt", "d/sub/b.txt"}
     os.close(top)
 

@@ -8,13 +8,12 @@ from pathlib import Path
 import pytest
 
 from agent_cli.checkpoints import undo
-from agent_cli.checkpoints.file_state import FileState
 from agent_cli.checkpoints.git_store import oid_of
 from agent_cli.checkpoints.recorder import Recorder
 from agent_cli.checkpoints.scanner import SizeLimits
 from agent_cli.checkpoints.store import Store, StoreConfig
 from agent_cli.checkpoints.undo import UndoManager, put_back
-from agent_cli.checkpoints.undo_plan import Item
+from agent_cli.checkpoints.undo_plan import FileState, Item
 from agent_cli.core.messages import UserMessage
 from agent_tools.base import Effect
 from tests.support.link_swaps import SECRET, Ground

@@ -14,8 +14,7 @@ from markdown_it import MarkdownIt
 
 from agent_cli.core.events import ApprovalResolved, SessionNamed, SubagentEvent, ToolFinished, ToolRequested, Warned
 from agent_cli.core.messages import ToolCall
-from agent_cli.session.export.document import Document, ToolEntry, build_document
-from agent_cli.session.export.formats import (
+from agent_cli.session.export import (
     POLICY,
     STYLE,
     as_html,
@@ -28,6 +27,7 @@ from agent_cli.session.export.formats import (
     ticked,
     write_document,
 )
+from agent_cli.session.export_document import Document, ToolEntry, build_document
 from agent_cli.session.records import Header
 from agent_cli.session.store import SessionStore
 from agent_tools.display import Diff, TodoItem, TodoView

@@ -19,7 +19,7 @@ from agent_cli.core.events import (
     TurnStarted,
 )
 from agent_cli.core.messages import ToolCall
-from agent_cli.session.last_exchange import CHARACTERS, STEPS, TAIL, exchange_of, last_exchange
+from agent_cli.session.history import CHARACTERS, STEPS, TAIL, exchange_of, last_exchange
 from agent_cli.session.records import SessionNotFoundError
 from agent_cli.session.restore import restore
 from agent_cli.session.search import SeveralSessionsError, contains_text, find_session

@@ -12,7 +12,7 @@ import pytest
 from agent_cli.core.events import MessageAdded, Rewound, ToolFinished
 from agent_cli.core.messages import AssistantMessage, ToolCall, ToolMessage, UserMessage
 from agent_cli.core.results import Usage
-from agent_cli.session.codec import decode_record, encode_record
+from agent_cli.session.files import decode_record, encode_record
 from agent_cli.session.log import SessionBusyError, SessionLog
 from agent_cli.session.records import Header, SessionNotFoundError
 from agent_cli.session.restore import restore

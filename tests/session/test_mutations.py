@@ -23,7 +23,7 @@ from agent_cli.core.events import (
 )
 from agent_cli.core.messages import AssistantMessage, Text, ToolCall, ToolMessage, UserMessage
 from agent_cli.core.results import Diagnostics, Usage
-from agent_cli.session.codec import read_bytes
+from agent_cli.session.files import read_bytes
 from agent_cli.session.log import SessionLog
 from agent_cli.session.records import Header, SessionNotFoundError
 from agent_cli.session.restore import restore

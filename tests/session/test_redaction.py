@@ -10,7 +10,7 @@ import pytest
 from agent_cli.core.events import MessageAdded
 from agent_cli.core.messages import AssistantMessage, Text, UserMessage
 from agent_cli.core.redact import HIDDEN, Redactor
-from agent_cli.session.codec import decode_record
+from agent_cli.session.files import decode_record
 from agent_cli.session.log import SessionLog
 from agent_cli.session.records import Header
 from tests.support.program import agent

@@ -14,9 +14,8 @@ from agent_cli.core.events import Event, MessageAdded, Rewound, TextDelta, TurnS
 from agent_cli.core.messages import AssistantMessage, Text, ToolCall, ToolMessage, UserMessage
 from agent_cli.core.redact import Redactor
 from agent_cli.core.results import Usage
-from agent_cli.session.codec import decode_record
-from agent_cli.session.history import CUT, LOST_MESSAGE, LOST_RESULT
-from agent_cli.session.last_exchange import last_exchange
+from agent_cli.session.files import decode_record
+from agent_cli.session.history import CUT, LOST_MESSAGE, LOST_RESULT, last_exchange
 from agent_cli.session.log import PartialWriter, SessionLog
 from agent_cli.session.records import Restored, SessionNotFoundError
 from agent_cli.session.restore import restore
@@ -165,7 +164,7 @@ def test_a_file_of_a_newer_version_is_left_alone(tmp_path: Path) -> None:
     for line in path.read_bytes().splitlines():
         record = decode_record(line)
         assert record is not None
-        from agent_cli.session.codec import encode_record
+        from agent_cli.session.files import encode_record
 
         newer.append(encode_record({**record, "v": 2}) + b"\n")
     with pytest.raises(SessionNotFoundError, match="newer version"):

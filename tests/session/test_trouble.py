@@ -12,8 +12,8 @@ import pytest
 
 from agent_cli.core.events import MessageAdded, TextDelta
 from agent_cli.core.messages import UserMessage
+from agent_cli.session.files import COPIES, kept_copies, owner_file
 from agent_cli.session.log import SessionBusyError, SessionLog
-from agent_cli.session.permissions import COPIES, kept_copies, owner_file
 from agent_cli.session.restore import restore
 from tests.support.file_faults import unprivileged
 from tests.support.fork_server import ROOT

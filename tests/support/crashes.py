@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from agent_cli.core.approvals import Answer, Approve, Defer
+from agent_cli.core.decisions import Answer, Approve, Defer
 from agent_cli.core.events import ApprovalRequested, Event
 from agent_cli.core.messages import AssistantMessage, Message, ToolMessage, UserMessage
 from agent_cli.core.results import Limits
@@ -25,7 +25,7 @@ from agent_cli.engine.types import TurnOptions
 from agent_cli.permissions.policy import Policy
 from agent_cli.providers.scripted import Scripted
 from agent_cli.runtime.builder import BROKEN_OFF
-from agent_cli.session.codec import LogLine, read_bytes
+from agent_cli.session.files import LogLine, read_bytes
 from agent_cli.session.log import SessionLog
 from agent_cli.session.records import Header, Restored, SessionNotFoundError
 from agent_cli.session.restore import restore

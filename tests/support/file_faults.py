@@ -24,7 +24,7 @@ from typing import Any
 import pytest
 
 from agent_tools.base import ToolError
-from agent_tools.fs.safe_read import read_start
+from agent_tools.fs.safe_files import read_start
 from tests.support.fork_server import ROOT
 from tests.support.tool_bench import Bench
 

@@ -44,7 +44,7 @@ _IMPORTED = (
     "agent_cli.doctor.report",
     "agent_cli.headless.run",
     "agent_cli.mcp.client",
-    "agent_cli.permissions.rule_store",
+    "agent_cli.runtime.saved_settings",
     "agent_cli.providers.scripted",
     "agent_cli.runtime.attachments",
     "agent_cli.terminal.app.session",

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from agent_cli.core.events import Event, HookFinished, Warned
-from agent_cli.core.hook_events import HookEvent
-from agent_cli.core.hooks import Hook, HookResult
+from agent_cli.core.hooks import Hook, HookEvent, HookResult
 from agent_cli.engine.conversation import consume
 from agent_cli.hooks import HookRegistry
 from agent_cli.hooks.matching import HookSession

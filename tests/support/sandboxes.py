@@ -15,11 +15,10 @@ from agent_tools.cancel import CancelToken
 from agent_tools.record import Value
 from agent_tools.sandbox import landlock
 from agent_tools.sandbox.bwrap import find_bwrap
-from agent_tools.sandbox.conditions import Confined, SandboxLimits
+from agent_tools.sandbox.conditions import Confined, Kind, SandboxLimits
 from agent_tools.sandbox.profile import Profile, make_profile
 from agent_tools.sandbox.runner import SandboxRunner
 from agent_tools.sandbox.sandbox import Sandbox, try_bubblewrap, try_landlock
-from agent_tools.sandbox.wrapped import Kind
 from agent_tools.shell.process import run_process
 from agent_tools.text import HeadTail
 from tests.support.tool_bench import Bench

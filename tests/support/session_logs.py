@@ -19,7 +19,7 @@ from agent_cli.core.events import (
 )
 from agent_cli.core.messages import AssistantMessage, Text, Thinking, ToolCall, ToolMessage, UserMessage
 from agent_cli.core.results import Diagnostics, Failure, Usage
-from agent_cli.session.codec import encode_record
+from agent_cli.session.files import encode_record
 from agent_cli.session.log import SessionLog
 from agent_cli.session.records import Header
 from agent_cli.session.store import SessionStore

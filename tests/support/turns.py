@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from agent_cli.core.approvals import Answer
+from agent_cli.core.decisions import Answer
 from agent_cli.core.events import ApprovalRequested, Event
 from agent_cli.core.messages import Message, ToolMessage, UserMessage
 from agent_cli.core.results import TurnResult

@@ -21,9 +21,8 @@ import pytest
 
 from agent_tools.base import ToolError
 from agent_tools.cancel import CancelToken
-from agent_tools.net.private_addresses import Guard
 from agent_tools.net.urls import split_url
-from agent_tools.net.web_client import WebClient, WebLimits, WebResponse
+from agent_tools.net.web_client import Guard, WebClient, WebLimits, WebResponse
 from tests.support.loopback import end_listening
 
 Page = bytes | Callable[[socket.socket], None]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from agent_cli.core.approvals import Answer, Approve, Defer, EditedCall, QuestionReply, Reject
+from agent_cli.core.decisions import Answer, Approve, Defer, EditedCall, QuestionReply, Reject
 from agent_cli.core.events import QuestionAsked
 from agent_cli.core.place import UsageError
 from agent_cli.terminal.dialogs import questions

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 from rich.text import Text
 
-from agent_cli.core.approvals import Reject
+from agent_cli.core.decisions import Reject
 from agent_cli.core.events import (
     ApprovalRequested,
     ApprovalResolved,

@@ -7,7 +7,7 @@ import re
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agent_cli.core.approvals import Approve
+from agent_cli.core.decisions import Approve
 from agent_cli.core.events import (
     ApprovalRequested,
     Event,

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import assume, event, given, settings
 from hypothesis import strategies as st
 
-from agent_cli.core.approvals import Approve, EditedCall, Reject
+from agent_cli.core.decisions import Approve, EditedCall, Reject
 from agent_cli.terminal.dialogs.edit_call import Hunk, hunks_of, taken
 from agent_tools.base import ToolContext
 from agent_tools.display import Diff, Diffs

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.core.approvals import Approve
+from agent_cli.core.decisions import Approve
 from agent_cli.extensions.commands import Command
 from agent_tools.base import ToolContext, ToolError
 from agent_tools.display import Note

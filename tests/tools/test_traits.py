@@ -70,7 +70,7 @@ def test_the_program_names_no_tool() -> None:
         if isinstance(node, ast.Constant) and node.value in names
     ]
     # The tag of a stored answer, which was there before and stays.
-    assert found == ["agent_cli/core/approvals.py: Edit"]
+    assert found == ["agent_cli/core/decisions.py: Edit"]
 
 
 class StampArgs(Value):

@@ -8,13 +8,12 @@ from typing import Annotated, ClassVar
 from agent_tools.base import Effect, Tool, ToolContext, ToolError, ToolResult
 from agent_tools.display import FileView, Note
 from agent_tools.documents.images import read_image, sniff
+from agent_tools.documents.notebook import parse_notebook, show_notebook
 from agent_tools.fs.encoding import MARKS, TextFile, decode_text, fingerprint, kind_of, line_end, split_lines
-from agent_tools.fs.files import UnusableFileError
-from agent_tools.fs.nofollow import lstat_resolved
+from agent_tools.fs.files import UnusableFileError, lstat_resolved
 from agent_tools.fs.paths import display_path, not_found_error
 from agent_tools.fs.workspace import LIMIT
 from agent_tools.lazy import lazy_imports
-from agent_tools.notebook.notebook import parse_notebook, show_notebook
 from agent_tools.record import Value
 from agent_tools.schema import FILE_NAMES
 from agent_tools.text import counted, cut_line, fit

@@ -7,11 +7,11 @@ from typing import Any
 
 from agent_tools.ask_user import AskUserQuestion
 from agent_tools.base import Tool
+from agent_tools.documents.notebook import NotebookRead
+from agent_tools.documents.notebook_edit import NotebookEdit
 from agent_tools.edit.apply_patch import ApplyPatch
 from agent_tools.edit.edit import Edit
 from agent_tools.edit.multi_edit import MultiEdit
-from agent_tools.notebook.edit import NotebookEdit
-from agent_tools.notebook.read import NotebookRead
 from agent_tools.plan import ExitPlanMode, PlanProgress, TodoRead, TodoWrite
 from agent_tools.read import Read
 from agent_tools.search.glob import Glob

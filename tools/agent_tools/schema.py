@@ -18,7 +18,7 @@ import json
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
-from agent_tools.fs.safe_read import read_text
+from agent_tools.fs.safe_files import read_text
 from agent_tools.record import DecodeError, Value, from_json, hints_of
 from agent_tools.results import ToolError
 

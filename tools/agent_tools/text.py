@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from io import BytesIO
 
-from agent_tools.fs.safe_read import open_stream
+from agent_tools.fs.safe_files import open_stream
 from agent_tools.shell.output_file import Scratch, SpillFile
 
 LINE = 2_000

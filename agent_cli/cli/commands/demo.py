@@ -22,7 +22,7 @@ import typer
 
 from agent_cli.config.layers import Layers
 from agent_cli.config.run_options import RunOptions
-from agent_cli.core.approvals import Answer, Approver, Reject
+from agent_cli.core.decisions import Answer, Approver, Reject
 from agent_cli.core.events import ApprovalRequested
 from agent_cli.core.place import RunEnvironment, UsageError
 from agent_cli.core.results import Complete, TurnResult

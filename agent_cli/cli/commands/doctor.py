@@ -17,8 +17,7 @@ from agent_cli.core.place import RunEnvironment
 from agent_cli.headless.printing import echo, print_notice, put_json
 from agent_cli.memory.files import Memory, lines, load_memory, memory_data
 from agent_cli.runtime.environment import find_place, memory_sources, read_settings
-from agent_cli.runtime.permissions import make_policy
-from agent_cli.runtime.tools import make_context, make_workspace
+from agent_cli.runtime.tools import make_context, make_policy, make_workspace
 from agent_tools.lazy import lazy_imports
 from agent_tools.text import one_line
 

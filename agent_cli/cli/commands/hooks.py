@@ -13,8 +13,7 @@ from agent_cli.cli.app import AsJson, takes
 from agent_cli.config.layers import Layers
 from agent_cli.config.run_options import RunOptions
 from agent_cli.core.events import HookFinished, Warned
-from agent_cli.core.hook_events import HOOK_EVENTS, HookEventRow
-from agent_cli.core.hooks import Hook, HookResult, hook_line
+from agent_cli.core.hooks import HOOK_EVENTS, Hook, HookEventRow, HookResult, hook_line
 from agent_cli.core.place import RunEnvironment, UsageError
 from agent_cli.engine.conversation import consume
 from agent_cli.engine.hook_points import absolute
@@ -23,7 +22,7 @@ from agent_cli.runtime.environment import find_place, read_settings
 from agent_cli.runtime.hooks import LazyHooks, active_hooks, make_hooks
 from agent_tools.base import ToolContext, ToolError
 from agent_tools.cancel import CancelToken
-from agent_tools.fs.safe_read import read_regular
+from agent_tools.fs.safe_files import read_regular
 from agent_tools.fs.workspace import Workspace
 from agent_tools.record import Value
 from agent_tools.registry import SHELL, find_tool, tool_class

@@ -15,7 +15,7 @@ import typer
 
 from agent_cli.cli.app import AsJson, Calls, EveryCall, OutputFormat, Session, Verbose
 from agent_cli.config.run_options import RunOptions
-from agent_cli.core.approvals import Approver, Asker
+from agent_cli.core.decisions import Approver, Asker
 from agent_cli.core.modes import MODES
 from agent_cli.core.place import UsageError
 from agent_cli.headless.pending import (

@@ -15,17 +15,17 @@ import typer
 
 from agent_cli.cli.app import AsJson, AsJsonObject, takes
 from agent_cli.config.run_options import RunOptions
+from agent_cli.core.decisions import Decision, Level
 from agent_cli.core.events import ApprovalRequested
 from agent_cli.core.modes import Mode
 from agent_cli.core.place import RunEnvironment, UsageError
 from agent_cli.core.rules import Rule, RuleError, RuleList, read_rule, split_rules
 from agent_cli.headless.printing import echo, print_notice, put_json, table
-from agent_cli.permissions.decision import Decision, Level
 from agent_cli.permissions.explain import describe_rule
 from agent_cli.permissions.policy import Policy
 from agent_cli.runtime.environment import find_place, read_settings
 from agent_cli.runtime.pending import project_store
-from agent_cli.session.codec import read_log
+from agent_cli.session.files import read_log
 from agent_cli.session.restore import records
 from agent_cli.session.store import SessionStore, state_folder
 from agent_tools.base import Effect, ToolContext, ToolError

@@ -22,7 +22,7 @@ from agent_cli.core.place import UsageError
 from agent_cli.core.results import Usage
 from agent_cli.headless.printing import echo, print_notice, put_json, table
 from agent_cli.runtime.environment import find_place
-from agent_cli.session.codec import read_log
+from agent_cli.session.files import read_log
 from agent_cli.session.log import SessionBusyError, SessionLog
 from agent_cli.session.pending_plans import claim_plan
 from agent_cli.session.records import SessionInfo, SessionNotFoundError
@@ -36,7 +36,7 @@ from agent_tools.record import Value, to_json
 from agent_tools.text import counted, shorten
 
 with lazy_imports():
-    from agent_cli.session.export import formats  # with the parser of markdown
+    from agent_cli.session import export  # with the parser of markdown
 
 app = typer.Typer(no_args_is_help=True, add_completion=False)
 shared = typer.Typer()
@@ -383,11 +383,11 @@ def export_session(
     force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
 ) -> int:  # fmt: skip
     """Write a session as markdown, as one HTML page, or as JSON."""
-    if kind and kind not in formats.FORMATS:
-        raise UsageError(f"--format: {kind} is none of {', '.join(formats.FORMATS)}.")
+    if kind and kind not in export.FORMATS:
+        raise UsageError(f"--format: {kind} is none of {', '.join(export.FORMATS)}.")
     log = log_of(session, every)
     try:
-        made = formats.document(log, kind or formats.format_of(output) or "markdown")
+        made = export.document(log, kind or export.format_of(output) or "markdown")
     except SessionNotFoundError as error:
         raise UsageError(str(error)) from None
     except OSError as error:
@@ -396,7 +396,7 @@ def export_session(
         echo(made)
         return 0
     try:
-        formats.write_document(Path(output), made, replace=force)
+        export.write_document(Path(output), made, replace=force)
     except FileExistsError:
         raise UsageError(f"{output} exists already; --force replaces it.") from None
     except OSError as error:

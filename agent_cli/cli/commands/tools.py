@@ -33,8 +33,7 @@ from agent_cli.permissions.policy import Policy
 from agent_cli.providers.scripted import Scripted
 from agent_cli.runtime.environment import check_mode, find_place, read_settings
 from agent_cli.runtime.hooks import make_hooks
-from agent_cli.runtime.permissions import make_policy
-from agent_cli.runtime.tools import make_context, make_workspace, tool_specs
+from agent_cli.runtime.tools import make_context, make_policy, make_workspace, tool_specs
 from agent_tools.base import ToolContext
 from agent_tools.cancel import CancelledError
 from agent_tools.media import Media

@@ -24,7 +24,7 @@ from agent_cli.runtime.checkpoints import undo_manager
 from agent_cli.runtime.environment import find_place, read_settings
 from agent_cli.session.records import SessionNotFoundError
 from agent_cli.session.store import SessionStore, state_folder
-from agent_tools.fs.safe_read import read_regular
+from agent_tools.fs.safe_files import read_regular
 from agent_tools.text import counted, escape_controls, number_in
 
 app = typer.Typer(add_completion=False)

@@ -14,6 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from agent_cli.core.decisions import Level
 from agent_cli.core.messages import (
     AssistantMessage,
     Message,
@@ -23,11 +24,10 @@ from agent_cli.core.messages import (
     is_user_message,
     without_note,
 )
-from agent_cli.core.tokens import tokens_of_text, truncate_to_tokens
+from agent_cli.core.window import tokens_of_text, truncate_to_tokens
 from agent_cli.engine.plan import format_plan
 from agent_cli.engine.tool_call import prepare_call
 from agent_cli.engine.turn import Turn
-from agent_cli.permissions.decision import Level
 from agent_tools.base import Tool, ToolError, ToolResult
 from agent_tools.cancel import CancelledError
 from agent_tools.media import Media

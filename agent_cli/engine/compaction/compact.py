@@ -13,7 +13,7 @@ from agent_cli.config.prompts import prompt
 from agent_cli.core.events import Compacted, Compacting, Event, Trigger, Warned
 from agent_cli.core.messages import Message, ToolMessage, UserMessage, is_user_message
 from agent_cli.core.results import Failure
-from agent_cli.core.tokens import tokens_of, tokens_of_message, tokens_of_text, truncate_to_tokens
+from agent_cli.core.window import tokens_of, tokens_of_message, tokens_of_text, truncate_to_tokens
 from agent_cli.engine.compaction.carry_over import CarryOver, build_carry_over, superseded
 from agent_cli.engine.compaction.measure import limit_of, overhead_tokens, scaled, used_tokens, window_tokens
 from agent_cli.engine.compaction.summarize import fits_whole, summary_of

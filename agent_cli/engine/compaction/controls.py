@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from agent_cli.core.events import MessageAdded, Pinned, Uncompacted
 from agent_cli.core.messages import AssistantMessage, Message, ToolMessage, UserMessage, is_user_message
-from agent_cli.core.tokens import tokens_of, tokens_of_message, tokens_of_text, tokens_of_tools
+from agent_cli.core.window import tokens_of, tokens_of_message, tokens_of_text, tokens_of_tools
 from agent_cli.engine.compaction.measure import limit_of, used_tokens, window_tokens
 from agent_cli.engine.conversation import Conversation, Listener, consume
 from agent_cli.engine.loop import run_turn

@@ -9,8 +9,7 @@ from collections.abc import Sequence
 
 from agent_cli.core.messages import Message, has_media
 from agent_cli.core.modes import WORDS, thinking_budget
-from agent_cli.core.tokens import tokens_of, tokens_of_text, tokens_of_tools
-from agent_cli.core.window import Window
+from agent_cli.core.window import Window, tokens_of, tokens_of_text, tokens_of_tools
 from agent_cli.engine.types import TurnOptions
 
 # Bounds for that ratio, and the value below which a report cannot be about the request we sent.

@@ -16,7 +16,7 @@ from agent_cli.core.messages import (
     user_text,
 )
 from agent_cli.core.results import Failure
-from agent_cli.core.tokens import tokens_of, tokens_of_text, truncate_to_tokens
+from agent_cli.core.window import tokens_of, tokens_of_text, truncate_to_tokens
 from agent_cli.engine.compaction.carry_over import file_named
 from agent_cli.engine.helper_model import complete_text
 from agent_cli.engine.plan import format_plan

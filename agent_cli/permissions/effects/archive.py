@@ -6,10 +6,10 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from agent_cli.permissions.effects.options import REMOTE, Touch, option_effects, scan
 from agent_cli.permissions.effects.table import PROGRAMS
+from agent_cli.permissions.options import REMOTE, Touch, option_effects, scan
 from agent_cli.permissions.shell.words import Word
-from agent_tools.fs.safe_read import read_regular
+from agent_tools.fs.safe_files import read_regular
 
 # Larger archives, or ones with more members, are not inspected.
 _MOST_BYTES = 16 << 20

@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
 
-from agent_cli.permissions.effects.options import REMOTE, Touch
 from agent_cli.permissions.effects.table import GIT_READS, GIT_RUNNERS, GIT_RUNS, GIT_WRITES
-from agent_cli.permissions.git.keys import is_harmless_entry
+from agent_cli.permissions.git_standing import is_harmless_entry
+from agent_cli.permissions.options import REMOTE, Touch
 from agent_cli.permissions.shell.words import Word
-from agent_tools.fs.safe_read import read_regular
+from agent_tools.fs.safe_files import read_regular
 
 # One-letter options with a value, also in the same word or a cluster, with their effect, by subcommand.
 _SHORT: Mapping[str, tuple[tuple[str, Literal["read", "write", "run"]], ...]] = {

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from agent_cli.permissions.effects.archive import PACKERS
 from agent_cli.permissions.effects.git import git_effects
-from agent_cli.permissions.effects.options import Touch, option_effects, scan
 from agent_cli.permissions.effects.table import PROGRAMS, Program
+from agent_cli.permissions.options import Touch, option_effects, scan
 from agent_cli.permissions.shell.words import Word
 
 # Values of make variables that are plain words or paths, with no meaning to a shell.

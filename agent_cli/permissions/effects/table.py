@@ -1,6 +1,6 @@
 """Table of common programs: what their operands and options read, write, remove or run.
 
-An allow rule for a program does not cover these effects; see `effects.command`.
+An allow rule for a program does not cover these effects; see `effects.verdicts`.
 """
 
 from __future__ import annotations

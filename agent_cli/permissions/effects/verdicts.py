@@ -1,34 +1,142 @@
-"""Verdicts on the file effects of programs in a command line, independent of the rules that allow the programs.
+"""Determine what a command would do to files and what else it would run, and the verdicts on that.
 
-A rule for a program does not cover files that rules deny, that are protected or outside the workspace, nor options that
-run something else, unless it names them.
+`effects.table` has the usual programs; those with a language of their own are in `effects.programs`. For a program in
+neither nothing is known. If several interpretations are possible, the one that does more counts.
+
+The verdicts are independent of the rules that allow the programs: a rule for a program does not cover files that rules
+deny, that are protected or outside the workspace, nor options that run something else, unless it names them.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
+from typing import Literal
 
+from agent_cli.core.decisions import Level, Verdict
 from agent_cli.core.events import Decider
 from agent_cli.core.rules import PATH_TOOLS
-from agent_cli.permissions.command_reads import CommandReads, pattern_matches
-from agent_cli.permissions.decision import Level, Verdict
+from agent_cli.permissions.command_reads import CommandContext, CommandReads, pattern_matches
 from agent_cli.permissions.effects.archive import members
-from agent_cli.permissions.effects.command import effects_of, is_known_program
 from agent_cli.permissions.effects.git import files_of_patch
-from agent_cli.permissions.effects.options import REMOTE, Touch
-from agent_cli.permissions.matcher import Matcher
-from agent_cli.permissions.path_policy import decide_path
-from agent_cli.permissions.paths import holds_protected, secret
-from agent_cli.permissions.program_identity import CommandContext
+from agent_cli.permissions.effects.programs import OWN
+from agent_cli.permissions.effects.table import PROGRAMS, Program
+from agent_cli.permissions.options import REMOTE, Touch, option_effects, scan
+from agent_cli.permissions.path_policy import Matcher, decide_path, holds_protected, secret
 from agent_cli.permissions.readonly_programs import BUILTINS, READERS, FileRead
 from agent_cli.permissions.shell.words import SimpleCommand, Word
 from agent_tools.base import Effect
 from agent_tools.record import Value
 from agent_tools.registry import tool_class
+
+# Commands that run the program in their arguments, and the number of words before its name.
+_STARTERS: Mapping[tuple[str, ...], int] = {
+    ("npx",): 1, ("bunx",): 1, ("uvx",): 1, ("pipx", "run"): 2, ("pnpm", "exec"): 2, ("pnpm", "dlx"): 2,
+    ("yarn", "run"): 2, ("yarn", "exec"): 2, ("yarn", "dlx"): 2, ("yarn",): 1, ("pnpm",): 1, ("bun", "x"): 2,
+    ("uv", "run"): 2, ("poetry", "run"): 2, ("pdm", "run"): 2, ("pipenv", "run"): 2, ("hatch", "run"): 2,
+    ("bundle", "exec"): 2, ("python", "-m"): 2, ("python3", "-m"): 2, ("busybox",): 1, ("toybox",): 1,
+}  # fmt: skip
+_GNU = frozenset(("gsed", "gtar", "gcp", "gmv", "grm", "gln", "ginstall", "gtee", "gsort", "gsplit", "gdd", "gmake"))
+
+
+def effects_of(part: SimpleCommand) -> tuple[Touch, ...]:
+    """Return what a simple command touches; nothing for an unknown program."""
+    if not part.words or part.words[0].why:
+        return ()
+    words = _started(part.words)
+    name = _name(words)
+    program = PROGRAMS.get(name)
+    if program is None:
+        return ()
+    own = OWN.get(name)
+    found = own(words[1:]) if own is not None else _by_table(program, words[1:])
+    return tuple(_from_input(touch, part) for touch in found)
+
+
+def is_known_program(part: SimpleCommand) -> bool:
+    """Return True if it is known what the program of a command touches."""
+    return bool(part.words) and not part.words[0].why and _name(_started(part.words)) in PROGRAMS
+
+
+def _name(words: Sequence[Word]) -> str:
+    name = os.path.basename(words[0].text)
+    return name[1:] if name in _GNU else name
+
+
+def _started(words: tuple[Word, ...]) -> tuple[Word, ...]:
+    """Return the command behind `npx`, `uv run`, `python -m` and the like; any other command unchanged."""
+    texts = (os.path.basename(words[0].text), *(w.text for w in words[1:3]))
+    size = _STARTERS.get(texts[:2]) or _STARTERS.get(texts[:1]) or 0
+    rest = words[size:]
+    # Skip options of the runner that have no value of their own.
+    while size and rest and rest[0].text.startswith("-"):
+        rest = rest[1:]
+    return rest if size and rest and not rest[0].why else words
+
+
+def _from_input(touch: Touch, part: SimpleCommand) -> Touch:
+    """Resolve a patch or archive read from a redirection to that file."""
+    files = [r for r in part.redirects if r.kind == "read"]
+    if touch.kind not in ("names", "unpack") or touch.word.text != "-" or len(files) != 1 or files[0].why:
+        return touch
+    return touch.replace(word=Word(files[0].target))
+
+
+def _by_table(program: Program, words: Sequence[Word]) -> Iterator[Touch]:
+    found, operands = scan(program, words)
+    yield from option_effects(found)
+    tree = "*" in program.tree or any(option in program.tree for option, _, _ in found)
+    read: Literal["tree", "read"] = "tree" if tree else "read"
+    into = [value for _, role, value in found if role == "into"]
+    if any(option in ("-d", "--directory") for option, _, _ in found) and program is PROGRAMS["install"]:
+        yield from (Touch("write", w) for w in operands)
+    whole = any(name.startswith(option) for option, _, _ in found for name in program.whole)
+    yield from _operands(program, operands, into, read, whole=whole)
+    if program.here and not into and not any(role == "write" for _, role, _ in found):
+        yield Touch("into", Word("."))
+
+
+def _operands(
+    program: Program, operands: list[Word], into: list[Word], read: Literal["tree", "read"], *, whole: bool
+) -> Iterator[Touch]:
+    kind = program.operands
+    if kind in ("copy", "move"):
+        target = [] if into or len(operands) < 2 else [operands[-1]]
+        sources = operands if into or len(operands) < 2 else operands[:-1]
+        for source in sources:
+            if not REMOTE.match(source.text):
+                yield Touch("tree" if kind == "move" else read, source)
+                if kind == "move":
+                    yield Touch("remove", source)
+        # A file copied into a directory keeps its own name there.
+        for place in target or into or [Word(".")]:
+            if not REMOTE.match(place.text):
+                yield Touch("write", place)
+                for source in sources:
+                    path = source.text.strip("/")
+                    name = path if whole else os.path.basename(path)
+                    if name in ("", ".", "..") or source.text.endswith("/"):
+                        yield Touch("into", place)  # its content, under unknown names
+                    yield Touch("write", Word(os.path.join(place.text, name), source.why or place.why, source.pattern))
+    elif kind == "first":
+        yield from (Touch("write" if n == 0 else read, w) for n, w in enumerate(operands))
+    elif kind == "second":
+        yield from (Touch("write" if n == 1 else read, w) for n, w in enumerate(operands))
+    elif kind == "skip":
+        yield from (Touch("write", w) for w in operands[1:])
+    elif kind == "rewrite":
+        for word in operands:
+            yield Touch("read", word)
+            yield Touch("write", word)
+    elif kind != "none":
+        plain: Literal["tree", "read", "write", "remove"] = (
+            "write" if kind == "write" else "remove" if kind == "remove" else read
+        )
+        yield from (Touch(plain, w) for w in operands)
+
 
 _NOWHERE = re.compile(r"-|/dev/(?:null|std(?:out|err|in)|fd/\d\d?|tty)?")
 _MOST_BELOW = 10_000

@@ -12,8 +12,16 @@ from collections.abc import Iterator
 from typing import Any
 
 from agent_cli.permissions.shell.parser import assigned, is_chain, nodes
-from agent_cli.permissions.shell.scope import MEANINGFUL, Scope
-from agent_cli.permissions.shell.words import Node, Redirect, SimpleCommand, Word, node_source, read_word
+from agent_cli.permissions.shell.words import (
+    MEANINGFUL,
+    Node,
+    Redirect,
+    Scope,
+    SimpleCommand,
+    Word,
+    node_source,
+    read_word,
+)
 
 MOST_PARTS = 400
 _MOST_STEPS = 2_000

@@ -25,8 +25,7 @@ from prompt_toolkit.history import History
 from agent_cli.terminal.app.attachments import Pictures
 from agent_cli.terminal.dialogs.model import Option
 from agent_tools.base import ToolContext
-from agent_tools.fs.private import private_folder, write_whole
-from agent_tools.fs.safe_read import open_regular, read_regular
+from agent_tools.fs.safe_files import open_regular, private_folder, read_regular, write_whole
 from agent_tools.process.child import run_child
 from agent_tools.record import Value
 from agent_tools.search.ripgrep import find_rg, walk_files

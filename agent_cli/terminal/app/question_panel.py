@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from prompt_toolkit.application.run_in_terminal import run_in_terminal
 
-from agent_cli.core.approvals import Approve, Defer, EditedCall, QuestionReply, Reject
+from agent_cli.core.decisions import Approve, Defer, EditedCall, QuestionReply, Reject
 from agent_cli.terminal.app.input_line import InputLine
 from agent_cli.terminal.app.output import InlineApp
 from agent_cli.terminal.app.worker import PendingReply

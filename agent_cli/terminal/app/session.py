@@ -19,8 +19,7 @@ from typing import Any
 from agent_cli.config.layers import Layers
 from agent_cli.config.run_options import RunOptions
 from agent_cli.core.events import Event, ToolFinished, TurnFinished, TurnStarted, unwrap
-from agent_cli.core.place import RunEnvironment, UsageError
-from agent_cli.core.terminal import has_color
+from agent_cli.core.place import RunEnvironment, UsageError, has_color
 from agent_cli.engine.compaction.controls import window_size
 from agent_cli.runtime.environment import has_changes
 from agent_cli.session.drafts import Draft, DraftFile, take_orphan

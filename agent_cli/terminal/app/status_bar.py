@@ -21,7 +21,7 @@ from agent_cli.core.version import __version__
 from agent_cli.engine.compaction.controls import window_size
 from agent_cli.runtime.builder import Agent
 from agent_cli.terminal.render.events import EventRenderer
-from agent_tools.fs.safe_read import read_regular
+from agent_tools.fs.safe_files import read_regular
 from agent_tools.process.child import run_child
 from agent_tools.text import escape_controls
 

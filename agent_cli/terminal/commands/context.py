@@ -21,7 +21,7 @@ from agent_cli.engine.compaction.controls import (
 )
 from agent_cli.engine.helper_model import ask_side_question
 from agent_cli.providers.base import ModelError
-from agent_cli.session.codec import read_log
+from agent_cli.session.files import read_log
 from agent_cli.session.store import SessionStore, state_folder
 from agent_cli.terminal.slash import SlashContext, slash
 from agent_tools.cancel import CancelledError

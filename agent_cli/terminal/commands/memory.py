@@ -16,7 +16,7 @@ from agent_cli.terminal.slash import SlashContext, slash
 from agent_tools.base import ToolError
 from agent_tools.fs.encoding import TextFile, decode_text, line_end
 from agent_tools.fs.files import read_file, replace_file
-from agent_tools.fs.safe_read import resolve_inside
+from agent_tools.fs.safe_files import resolve_inside
 from agent_tools.text import number_in, one_line
 
 HEADING = "## Notes"

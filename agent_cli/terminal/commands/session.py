@@ -33,7 +33,7 @@ from agent_cli.terminal.render.ansi import to_clipboard
 from agent_cli.terminal.slash import REGISTRY, ExitRequestedError, SlashContext, slash
 from agent_tools.base import Progress, ToolError, ToolResult
 from agent_tools.cancel import CancelledError, CancelToken
-from agent_tools.fs.private import private_folder
+from agent_tools.fs.safe_files import private_folder
 from agent_tools.lazy import lazy_imports
 from agent_tools.registry import SHELL
 from agent_tools.sandbox.runner import SandboxRunner
@@ -42,8 +42,7 @@ from agent_tools.text import counted, one_line, shorten
 
 with lazy_imports():
     from agent_cli.doctor import report as doctor_report  # 400 modules, for this command alone
-    from agent_cli.session import search
-    from agent_cli.session.export import formats
+    from agent_cli.session import export, search
 
 
 @slash("help", "this list", aside=True)
@@ -154,13 +153,13 @@ def _export(ctx: SlashContext, words: str) -> None:
         return
     path = ctx.place.cwd / os.path.expanduser(words) if words else _free(ctx.place.cwd, f"session-{log.stem[:8]}")
     try:
-        made = formats.document(log, formats.format_of(path.name) or "markdown")
+        made = export.document(log, export.format_of(path.name) or "markdown")
         try:
-            formats.write_document(path, made, replace=False)
+            export.write_document(path, made, replace=False)
         except FileExistsError:
             if not ctx.confirm(f"{path.name} exists already. Replace it?"):
                 return
-            formats.write_document(path, made, replace=True)
+            export.write_document(path, made, replace=True)
     except SessionNotFoundError as error:
         raise UsageError(str(error)) from None
     except OSError as error:

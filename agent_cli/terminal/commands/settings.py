@@ -13,9 +13,9 @@ from typing import Any, Literal, cast, get_args, get_origin
 
 from agent_cli.config.parsing import SettingsError
 from agent_cli.config.schema import Settings, tables
-from agent_cli.config.user_settings import save_setting
 from agent_cli.core.modes import MODES, Effort
 from agent_cli.core.rules import RuleError, RuleList
+from agent_cli.runtime.saved_settings import save_setting
 from agent_cli.terminal.render.console import THEMES
 from agent_cli.terminal.slash import SlashContext, slash
 from agent_tools.record import hints_of, to_json

@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from agent_cli.core.approvals import Answer, Approve, EditedCall, Reject
+from agent_cli.core.decisions import Answer, Approve, EditedCall, Reject
 from agent_cli.core.events import ApprovalRequested
 from agent_tools.base import ToolError
 from agent_tools.display import Diff, Diffs, Display

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from rich.console import Console
 from rich.text import Text
 
-from agent_cli.core.approvals import Defer
+from agent_cli.core.decisions import Defer
 from agent_cli.terminal.dialogs.model import (
     Block,
     Dialog,

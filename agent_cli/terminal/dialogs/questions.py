@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from agent_cli.core.approvals import Answer, Approve, Defer, QuestionReply, Reject, assents
+from agent_cli.core.decisions import Answer, Approve, Defer, QuestionReply, Reject, assents
 from agent_cli.core.events import ApprovalRequested, QuestionAsked
 from agent_cli.core.modes import MODES
 from agent_cli.core.place import UsageError

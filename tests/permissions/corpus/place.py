@@ -6,8 +6,8 @@ import os
 import subprocess
 from pathlib import Path
 
+from agent_cli.core.decisions import Decision
 from agent_cli.core.rules import read_rule
-from agent_cli.permissions.decision import Decision
 from agent_cli.permissions.policy import Policy
 from agent_tools.base import Effect
 from agent_tools.fs.workspace import Workspace

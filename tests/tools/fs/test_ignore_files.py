@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_tools.fs.ignore_files import LARGEST, find_obstacle, known_obstacle
+from agent_tools.fs.safe_files import LARGEST, find_obstacle, known_obstacle
 
 
 @pytest.fixture(autouse=True)

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from agent_tools.fs import nofollow
-from agent_tools.fs.nofollow import is_at, lstat_resolved, open_below, open_directory, state_below
+from agent_tools.fs import files
+from agent_tools.fs.files import is_at, lstat_resolved, open_below, open_directory, state_below
 
 
 @pytest.fixture(params=["openat2", "step by step"], autouse=True)
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     if request.param != "openat2":
-        monkeypatch.setattr(nofollow, "_caller", lambda: None)
+        monkeypatch.setattr(files, "_caller", lambda: None)
     return str(request.param)
 
 
@@ -40,7 +40,7 @@ def error_of(call: Callable[[], object]) -> int | None:
 
 def test_one_step_is_taken_where_the_kernel_has_it(tree: Path, way: str) -> None:
     flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
-    descriptor = nofollow._openat2(nofollow._CWD, str(tree), flags, nofollow._NO_SYMLINKS)
+    descriptor = files._openat2(files._CWD, str(tree), flags, files._NO_SYMLINKS)
     if way != "openat2":
         assert descriptor == -1
         return
@@ -48,7 +48,7 @@ def test_one_step_is_taken_where_the_kernel_has_it(tree: Path, way: str) -> None
         pytest.skip("there is no openat2")
     assert os.path.samestat(os.fstat(descriptor), tree.stat())
     os.close(descriptor)
-    assert nofollow._openat2(nofollow._CWD, str(tree / "link"), flags, nofollow._NO_SYMLINKS) == -1
+    assert files._openat2(files._CWD, str(tree / "link"), flags, files._NO_SYMLINKS) == -1
 
 
 def test_a_directory_is_opened(tree: Path) -> None:

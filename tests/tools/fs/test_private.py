@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_tools.fs.private import private_folder, write_whole
+from agent_tools.fs.safe_files import private_folder, write_whole
 from tests.support.file_faults import fill, mount_small, own_mounts
 
 

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent_tools.base import ToolError
-from agent_tools.net.private_addresses import Guard, kind_of_address
 from agent_tools.net.urls import domain_covers, same_site, split_url
+from agent_tools.net.web_client import Guard, kind_of_address
 
 
 @pytest.mark.parametrize(

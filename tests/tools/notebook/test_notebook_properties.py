@@ -10,9 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent_tools.base import ToolError
-from agent_tools.notebook.edit import change_cell
-from agent_tools.notebook.json_patch import Pieces
-from agent_tools.notebook.notebook import parse_notebook
+from agent_tools.documents.notebook import parse_notebook
+from agent_tools.documents.notebook_edit import Pieces, change_cell
 from tests.support.hypothesis_examples import examples
 from tests.support.nbformat_rules import mistakes
 from tests.support.sample_files import notebook

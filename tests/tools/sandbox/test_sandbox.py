@@ -16,10 +16,10 @@ import pytest
 from agent_tools.base import ToolError
 from agent_tools.sandbox import bwrap
 from agent_tools.sandbox import landlock as sandbox_landlock
+from agent_tools.sandbox.conditions import Kind
 from agent_tools.sandbox.denials import sandbox_refusal
 from agent_tools.sandbox.profile import Profile, git_directories, make_profile, secret_places
 from agent_tools.sandbox.sandbox import choose
-from agent_tools.sandbox.wrapped import Kind
 from tests.support.fork_server import ROOT
 from tests.support.sandboxes import Cage, missing, tree
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_tools.sandbox.domains import domain_entry, host_matches, parse_domain
+from agent_tools.sandbox.profile import domain_entry, host_matches, parse_domain
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from agent_tools.base import ToolError
-from agent_tools.fs.private import write_whole
+from agent_tools.fs.safe_files import write_whole
 from agent_tools.sandbox.profile import PROTECTED, UNMADE
 from agent_tools.sandbox.sandbox import Sandbox
 from tests.support.sandboxes import Cage, tree

@@ -16,7 +16,7 @@ from time import monotonic, sleep
 import pytest
 
 from agent_tools.sandbox.conditions import RunConditions, SandboxLimits
-from agent_tools.sandbox.temp import Folder, remove_left
+from agent_tools.sandbox.session import Folder, remove_left
 from agent_tools.shell.jobs import Jobs
 from tests.support.fork_server import ROOT
 from tests.support.loopback import SaysHello
@@ -163,7 +163,7 @@ def test_where_nothing_can_be_shared_commands_run_and_caches_work(
         "import socket, sys\ns = socket.socket(fileno=int(sys.argv[1]))\ns.recv(9999)\n"
         's.send(b\'{"error": "not allowed"}\')'
     )
-    monkeypatch.setattr("agent_tools.sandbox.space._INSIDE", broken)
+    monkeypatch.setattr("agent_tools.sandbox.session._INSIDE", broken)
     house = SandboxedBench(tmp_path, SandboxLimits())
     (house.home / ".cache").mkdir()
     assert "fine" in house("echo fine > ~/.cache/x && cat ~/.cache/x; ls /sys/class/net")

@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from agent_tools.sandbox.conditions import SandboxLimits
-from agent_tools.sandbox.session import SandboxSession
-from agent_tools.sandbox.space import Space
+from agent_tools.sandbox.session import SandboxSession, Space
 from tests.support.sandboxes import SandboxedBench
 
 TRIED = """

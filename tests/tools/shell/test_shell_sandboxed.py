@@ -86,7 +86,7 @@ def test_leaving_it_is_a_question_of_its_own(tmp_path: Path) -> None:
 
 
 def deny() -> Any:
-    from agent_cli.core.approvals import Reject
+    from agent_cli.core.decisions import Reject
 
     return Reject("no")
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from agent_cli.core.decisions import Level
 from agent_cli.core.rules import read_rule
-from agent_cli.permissions.decision import Level
 from agent_cli.permissions.policy import Policy
 from agent_tools.base import Effect
 from agent_tools.shell import output_file

@@ -15,7 +15,7 @@ from agent_tools.net.urls import split_url
 from agent_tools.net.web_client import WebResponse
 from agent_tools.web import cache as reading
 from agent_tools.web.cache import Page, PageCache, decode_page, read_page
-from agent_tools.web.html import to_markdown
+from agent_tools.web.html_worker import to_markdown
 from tests.support.stalled_ports import PROMPT, cancelled_within
 
 WORDS = "Plain words that are long enough to count as the content of a page. " * 4

@@ -8,8 +8,7 @@ import stat
 from pathlib import Path
 
 from agent_tools.base import ToolContext, ToolError
-from agent_tools.fs.files import failed, not_a_directory
-from agent_tools.fs.nofollow import lstat_resolved, open_directory
+from agent_tools.fs.files import failed, lstat_resolved, not_a_directory, open_directory
 from agent_tools.search.ripgrep import files_named
 from agent_tools.text import one_line, shorten
 

@@ -1,7 +1,7 @@
 """The directories of a conversation: resolve paths, check that they are inside, format them for display.
 
 A path is resolved through all its symbolic links once, before the call is approved; the resolved path is then opened
-without following links (see `nofollow.py`).
+without following links (see `files.py`).
 """
 
 from __future__ import annotations

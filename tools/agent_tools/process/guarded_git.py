@@ -16,7 +16,7 @@ import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from agent_tools.fs.ignore_files import find_obstacle, known_obstacle
+from agent_tools.fs.safe_files import find_obstacle, known_obstacle
 from agent_tools.process.child import MEMORY, StuckError, collect, start_child
 from agent_tools.record import Value
 

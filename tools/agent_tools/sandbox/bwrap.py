@@ -19,12 +19,10 @@ from types import MappingProxyType
 
 from agent_tools.record import Value
 from agent_tools.results import ToolError
-from agent_tools.sandbox.landlock import launcher
-from agent_tools.sandbox.mounts import MountPlan, mount_arguments, plan_mounts
-from agent_tools.sandbox.placeholders import Placeholders
+from agent_tools.sandbox.conditions import Wrapped, memory_file
+from agent_tools.sandbox.landlock import filter_program, launcher, supported
+from agent_tools.sandbox.mounts import MountPlan, Placeholders, mount_arguments, plan_mounts
 from agent_tools.sandbox.profile import Profile
-from agent_tools.sandbox.seccomp import filter_program, supported
-from agent_tools.sandbox.wrapped import Wrapped, memory_file
 
 _PLACES = ("/usr/bin", "/bin", "/usr/local/bin")
 _ALWAYS = (

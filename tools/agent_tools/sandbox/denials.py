@@ -6,15 +6,15 @@ import re
 from collections.abc import Callable, Sequence
 
 from agent_tools.fs.protected_names import OWN
+from agent_tools.sandbox.conditions import Kind
 from agent_tools.sandbox.launch import FAILED, MARK
-from agent_tools.sandbox.wrapped import Kind
 from agent_tools.text import one_line
 
 # Only the end is examined: programs report errors there, and a long log may contain anything.
 _LOOKED_AT = 4_000
 _WRITING = r"Read-only file system|\bEROFS\b"
 _PINNED = r"Device or resource busy|\bEBUSY\b"
-# The placeholder of a missing settings file is a directory (`placeholders`).
+# The placeholder of a missing settings file is a directory (`mounts`).
 _PLACEHOLDERS = "|".join(re.escape(name) for name in OWN if not name.endswith("/"))
 _PLACED = (
     rf"(?:[Ii]s a directory|\bEISDIR\b)[^\n]*(?:{_PLACEHOLDERS})\b"

@@ -2,20 +2,154 @@
 
 It needs no namespaces, so it works in most containers, but protects less: see `LIMITS`. Landlock can only grant access
 to whole trees; a path in a tree is excluded by granting its siblings one by one.
+
+The filter of system calls (seccomp, classic BPF) is also used in bubblewrap. It blocks ways around namespaces and
+Landlock: other interfaces of the kernel (io_uring, bpf, keyrings), new namespaces and mounts, input to a terminal,
+kinds of sockets that no namespace isolates.
 """
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import socket
+import struct
 import sys
 from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
+from agent_tools.sandbox.conditions import Wrapped, memory_file
 from agent_tools.sandbox.profile import Profile
-from agent_tools.sandbox.seccomp import filter_program
-from agent_tools.sandbox.wrapped import Wrapped, memory_file
+
+# Number on x86_64 and on aarch64; None if the architecture does not have the call.
+DENIED: dict[str, tuple[int | None, int | None]] = {
+    "acct": (163, 89),
+    "add_key": (248, 217),
+    "adjtimex": (159, 171),
+    "bpf": (321, 280),
+    "chroot": (161, 51),
+    "clock_adjtime": (305, 266),
+    "clock_settime": (227, 112),
+    "delete_module": (176, 106),
+    "fanotify_init": (300, 262),
+    "finit_module": (313, 273),
+    "fsconfig": (431, 431),
+    "fsmount": (432, 432),
+    "fsopen": (430, 430),
+    "fspick": (433, 433),
+    "init_module": (175, 105),
+    "io_uring_enter": (426, 426),
+    "io_uring_register": (427, 427),
+    "io_uring_setup": (425, 425),
+    "ioperm": (173, None),
+    "iopl": (172, None),
+    "kexec_file_load": (320, 294),
+    "kexec_load": (246, 104),
+    "keyctl": (250, 219),
+    "lookup_dcookie": (212, 18),
+    "mount": (165, 40),
+    "mount_setattr": (442, 442),
+    "move_mount": (429, 429),
+    "name_to_handle_at": (303, 264),
+    "open_by_handle_at": (304, 265),
+    "open_tree": (428, 428),
+    "open_tree_attr": (467, 467),
+    "perf_event_open": (298, 241),
+    "pivot_root": (155, 41),
+    "quotactl": (179, 60),
+    "quotactl_fd": (443, 443),
+    "reboot": (169, 142),
+    "request_key": (249, 218),
+    "setns": (308, 268),
+    "settimeofday": (164, 170),
+    "swapoff": (168, 225),
+    "swapon": (167, 224),
+    "syslog": (103, 116),
+    "umount2": (166, 39),
+    "userfaultfd": (323, 282),
+    "vhangup": (153, 58),
+}
+# Denied if other processes are visible.
+TRACING: dict[str, tuple[int | None, int | None]] = {
+    "kcmp": (312, 272),
+    "pidfd_getfd": (438, 438),
+    "process_vm_readv": (310, 270),
+    "process_vm_writev": (311, 271),
+    "ptrace": (101, 117),
+}
+ARGUMENTS: dict[str, tuple[int | None, int | None]] = {
+    "clone": (56, 220),
+    "clone3": (435, 435),
+    "connect": (42, 203),
+    "ioctl": (16, 29),
+    "socket": (41, 198),
+    "socketpair": (53, 199),
+    "unshare": (272, 97),
+}
+# AUDIT_ARCH_* of <linux/audit.h>.
+_ARCHITECTURES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
+_X32 = 0x40000000
+# CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET; NEWTIME is of unshare alone.
+_NAMESPACES, _NEWTIME = 0x7E020000, 0x80
+_TYPING = (0x5412, 0x541C)  # TIOCSTI, TIOCLINUX
+
+_LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
+_ALLOW, _ERROR, _KILL = 0x7FFF0000, 0x00050000, 0x80000000
+_NUMBER, _ARCH, _ARGUMENT = 0, 4, 16
+
+
+def supported() -> bool:
+    """Return True if there is a filter for this machine: 64-bit x86 or ARM."""
+    return os.uname().machine in _ARCHITECTURES and struct.calcsize("P") == 8 and sys.byteorder == "little"
+
+
+def filter_program(*, network: bool, contained: bool) -> bytes:
+    """Return the filter as an array of `struct sock_filter`.
+
+    contained: the command has its own network and process namespaces, so that internet sockets are harmless, and
+    tracing reaches only its own processes. Without it and `network`, only Unix sockets are allowed, and only as pairs.
+    """
+    column, arch = _ARCHITECTURES[os.uname().machine]
+    numbers = {name: pair[column] for name, pair in {**DENIED, **TRACING, **ARGUMENTS}.items()}
+    families = [socket.AF_UNIX]
+    if network or contained:
+        families += [socket.AF_INET, socket.AF_INET6, socket.AF_NETLINK]
+    refused = [*DENIED, *(() if contained else TRACING), *(() if contained or network else ("connect",))]
+    deny = _op(_RETURN, _ERROR | errno.EPERM)
+    # Programs of another architecture use other numbers for the same calls, so they must not run.
+    code = [_op(_LOAD, _ARCH), _op(_EQUAL, arch, 1, 0), _op(_RETURN, _KILL), _op(_LOAD, _NUMBER)]
+    if arch == _ARCHITECTURES["x86_64"][1]:
+        code += [_op(_AT_LEAST, _X32, 0, 1), deny]
+    for name in refused:
+        if (number := numbers[name]) is not None:
+            code += _when(number, [deny])
+    # clone3 has its flags in memory, which a filter cannot read; without it, libraries fall back to clone.
+    code += _when(numbers["clone3"], [_op(_RETURN, _ERROR | errno.ENOSYS)])
+    code += _when(numbers["clone"], _argument(0, [_op(_ANY_BIT, _NAMESPACES, 0, 1), deny]))
+    code += _when(numbers["unshare"], _argument(0, [_op(_ANY_BIT, _NAMESPACES | _NEWTIME, 0, 1), deny]))
+    code += _when(numbers["ioctl"], _argument(1, [op for k in _TYPING for op in (_op(_EQUAL, k, 0, 1), deny)]))
+    allow = _op(_RETURN, _ALLOW)
+    known = [op for family in families for op in (_op(_EQUAL, family, 0, 1), allow)]
+    for name in ("socket", "socketpair"):
+        code += _when(numbers[name], _argument(0, [*known, deny]))
+    return b"".join([*code, allow])
+
+
+def _op(code: int, value: int, then: int = 0, otherwise: int = 0) -> bytes:
+    return struct.pack("<HBBI", code, then, otherwise, value)
+
+
+def _when(number: int | None, block: list[bytes]) -> list[bytes]:
+    """Run `block`, which must end with a return, for one system call."""
+    return [] if number is None else [_op(_EQUAL, number, 0, len(block)), *block]
+
+
+def _argument(index: int, tests: list[bytes]) -> list[bytes]:
+    """Test the low half of an argument, which is all that the kernel uses of an int; then allow the call."""
+    return [_op(_LOAD, _ARGUMENT + 8 * index), *tests, _op(_RETURN, _ALLOW)]
+
 
 LAUNCHER = Path(__file__).with_name("launch.py")
 LIMITS = (

@@ -1,12 +1,19 @@
-"""The sandbox profile: what a command may read and write.
+"""The sandbox profile: what a command may read and write, and which hosts it may reach.
 
 Everything is readable except secrets and most of the home folder. The directories of the workspace are writable, except
 paths that run code or decide what may run: those are protected whether they exist or not. Git directories are writable
 as far as a commit needs it.
+
+Patterns of the setting `sandbox.domains`:
+    pypi.org            this host, on ports 80 and 443
+    *.npmjs.org         every name below npmjs.org, and not npmjs.org itself
+    git.example:8443    this host, on this port only
+    10.1.2.3, [::1]:80  an address; no pattern of names ever covers one
 """
 
 from __future__ import annotations
 
+import ipaddress
 import os
 import re
 import sys
@@ -16,9 +23,79 @@ from functools import lru_cache
 from pathlib import Path
 
 from agent_tools.fs import protected_names
-from agent_tools.fs.safe_read import read_regular
+from agent_tools.fs.safe_files import read_regular
+from agent_tools.net.urls import split_url
 from agent_tools.record import Value
-from agent_tools.sandbox.places import CACHES, NEEDED, SECRETS, SHOWN, SYSTEM_SECRETS
+from agent_tools.results import ToolError
+
+# The rest of the home folder is hidden: other projects, documents, histories, unknown files.
+SHOWN = tuple(
+    # Toolchains and their version managers.
+    ".cargo .rustup .elan .ghcup .stack .cabal .opam .juliaup .julia .nvm .fnm .volta .n .nodenv .bun .deno .npm-global"
+    " .npm-packages .yarn .pyenv .venv .venvs .virtualenvs .conda miniconda3 miniforge3 mambaforge anaconda3 micromamba"
+    " .rbenv .rvm .gem .bundle .local/bin .local/lib .local/pipx .local/share/mise .local/share/uv .local/share/pipx"
+    " .local/share/virtualenv .local/share/virtualenvs .local/share/fnm .local/share/pnpm .local/share/rtx"
+    " .local/share/cargo .local/share/rustup .local/share/go .local/share/gem .local/state/mise .mise .asdf .proto"
+    " .sdkman .jenv .jabba .m2 .ivy2 .sbt .gradle .dotnet .nuget .composer go .go .goenv sdk .gvm .swiftly .flutter"
+    " flutter .pub-cache .luarocks .mix .hex .kiex .zig .zvm .nimble .nix-profile .nix-defexpr .linuxbrew .conan"
+    " .conan2 .vcpkg .platformio .emsdk emsdk .wasmtime .wasmer .foundry Android/Sdk bin"
+    # Their configuration; credentials in it are hidden by the list below.
+    " .gitconfig .config/git .gitignore .gitignore_global .gitattributes .hgrc .config/hg .condarc .config/mise"
+    " .config/uv .config/pdm .config/black .config/ruff .config/flake8 .config/pylintrc .tool-versions .editorconfig"
+    " .config/nextest.toml .config/yamllint .config/shellcheckrc .shellcheckrc .config/bat .config/ripgreprc".split()
+)
+
+# Written by builds, of no value by themselves.
+CACHES = tuple(
+    ".cache .npm .pnpm-store .local/share/pnpm/store .yarn/berry/cache .bun/install/cache .deno .cargo/registry"
+    " .cargo/git go/pkg .go/pkg .local/share/go/pkg .m2/repository .m2/wrapper .gradle/caches .gradle/daemon"
+    " .gradle/native .gradle/wrapper .gradle/notifications .ivy2 .sbt .nuget/packages .composer/cache .bundle/cache"
+    " .conan2/p .stack .cabal/packages .pub-cache .julia/compiled .julia/scratchspaces .ccache .sccache .hex"
+    " .mix/archives .cpan .cpanm .terraform.d/plugin-cache .matplotlib .ipython .jupyter/runtime .pylint.d .node-gyp"
+    " .electron-gyp .local/share/jupyter/runtime .local/share/virtualenv .swiftpm .zig-cache"
+    " .platformio/.cache .vcpkg-cache".split()
+)
+
+# Caches that exist in the sandbox even if the home folder has none: programs fail without them.
+NEEDED = (".cache", ".npm")
+
+# Keys, tokens, passwords and histories. Most are hidden anyway, but not if the home folder is the workspace.
+SECRETS = tuple(
+    ".ssh .gnupg .aws .azure .kube .oci .bluemix .aliyun .tencentcloud .scw .linode-cli .vultr-cli.yaml .civo.json"
+    " .config/doctl .config/hcloud .config/scw .config/exoscale .config/gcloud .config/gh .config/glab-cli .config/hub"
+    " .config/op .config/rclone .config/heroku .config/netlify .config/configstore .config/vercel .config/stripe"
+    " .config/ngrok .config/cloudflared .config/wrangler .config/sops .config/age .config/keybase .config/helm"
+    " .config/containers .config/fly .config/railway .config/pypoetry .config/1Password .config/Bitwarden"
+    " .config/BraveSoftware .config/chromium .config/google-chrome .config/microsoft-edge .config/opera .config/vivaldi"
+    " .config/Slack .config/discord .config/Signal .config/git/credentials .config/github-copilot .config/hub"
+    " .config/composer/auth.json .config/msmtp .config/mutt .config/neomutt .config/isync .config/filezilla"
+    " .config/DBeaverData .config/JetBrains .config/solana .config/gspread .config/openstack .config/sourcegraph"
+    " .netrc .authinfo .authinfo.gpg .npmrc .yarnrc .yarnrc.yml .pypirc .pgpass .my.cnf .mylogin.cnf .s3cfg .boto"
+    " .vault-token .git-credentials .gitcookies .password-store .mozilla .thunderbird .1password .fly .ngrok2"
+    " .terraformrc .terraform.d/credentials.tfrc.json .docker/config.json .docker/contexts .cargo/credentials"
+    " .cargo/credentials.toml .gem/credentials .bundle/config .m2/settings.xml .m2/settings-security.xml"
+    " .gradle/gradle.properties .gradle/init.d .sbt/credentials .ivy2/.credentials .nuget/NuGet/NuGet.Config"
+    " .nuget/NuGet.Config .composer/auth.json .hex/hex.config .pub-cache/credentials.json .sentryclirc .databrickscfg"
+    " .snowsql .dbt/profiles.yml .kaggle .huggingface .cache/huggingface/token .cache/huggingface/stored_tokens"
+    " .jupyter/jupyter_server_config.json .streamlit/credentials.toml .wrangler .netlify .heroku .expo .cloudflared"
+    " .vagrant.d .chef .puppetlabs .ansible .circleci .travis .jenkins .minikube .lein/credentials.clj.gpg"
+    " .electrum .bitcoin .ethereum .solana .claude .claude.json .codex .gemini .kimi .qwen .cursor"
+    " .aider.conf.yml .config/opencode .local/share/opencode .copilot .continue .codeium .tabnine .config/zed"
+    " .local/share/keyrings .local/share/kwalletd .local/share/gh .local/share/gnupg .local/share/fly .bash_history"
+    " .zsh_history .local/share/fish/fish_history .python_history .psql_history .mysql_history .sqlite_history"
+    " .node_repl_history .irb_history .lesshst .viminfo .wget-hsts .config/rstudio .Rhistory .Xauthority .ICEauthority"
+    " .local/share/recently-used.xbel".split()
+)
+SYSTEM_SECRETS = tuple(
+    "/etc/shadow /etc/gshadow /etc/shadow- /etc/gshadow- /etc/security/opasswd /etc/sudoers /etc/sudoers.d"
+    " /etc/ssl/private /etc/pki/tls/private /etc/letsencrypt /etc/krb5.keytab /etc/wireguard /etc/openvpn"
+    " /etc/ipsec.secrets /etc/ppp/chap-secrets /etc/ppp/pap-secrets /etc/NetworkManager/system-connections"
+    " /etc/wpa_supplicant /etc/mysql/debian.cnf /etc/postfix/sasl_passwd /etc/msmtprc /etc/exim4/passwd.client"
+    " /etc/kubernetes /etc/rancher /etc/docker/key.json /etc/containers/auth.json /etc/boto.cfg /etc/cloudflared"
+    " /var/lib/kubelet /var/lib/docker /var/lib/containers /var/lib/cloud /var/lib/NetworkManager /var/lib/bluetooth"
+    " /var/spool/cron /var/mail /var/log/auth.log /var/backups".split()
+)
+
 
 # `commondir` decides where the others are read from. Folders in `worktrees` and `modules` have the same parts.
 PARTS = ("config", "config.worktree", "hooks", "info", "commondir")
@@ -246,3 +323,96 @@ def _real(path: Path) -> Path:
 def below(path: Path, places: Iterable[Path]) -> bool:
     """Return True if an absolute path is one of the places or inside one. Compares text, as there are hundreds."""
     return f"{path}/".startswith(tuple([f"{place}/" if len(f"{place}") > 1 else "/" for place in places]))
+
+
+USUAL_PORTS = (80, 443)
+_HOW = 'write a host, as in "pypi.org", "*.npmjs.org" or "git.example:8443"'
+
+
+class DomainPattern(Value):
+    """A parsed pattern.
+
+    port: 0 for the default ports.
+    subdomains: covers names below the host, not the host itself.
+    network: covered addresses, if it is not a host name.
+    """
+
+    host: str
+    port: int = 0
+    subdomains: bool = False
+    network: ipaddress.IPv4Network | ipaddress.IPv6Network | None = None
+
+    def covers(self, host: str, port: int) -> bool:
+        """Return True if a host, in the form of `spell_host`, may be reached on a port."""
+        if port != self.port if self.port else port not in USUAL_PORTS:
+            return False
+        if self.network is not None:
+            return is_address(host) and ipaddress.ip_address(host) in self.network
+        return host.endswith(f".{self.host}") if self.subdomains else host == self.host
+
+
+@lru_cache(maxsize=1024)
+def parse_domain(text: str) -> DomainPattern:
+    """Parse a pattern. Raises ValueError with a message for the user."""
+    if network := re.fullmatch(r"([0-9A-Fa-f.:]+/\d{1,3})(?::(\d{1,5}))?", text, re.ASCII):
+        number = _port(network[2], text)
+        try:
+            return DomainPattern(network[1], number, network=ipaddress.ip_network(network[1], False))
+        except ValueError:
+            raise ValueError(f'"{text}" is not a network: {_HOW}.') from None
+    if re.search(r"[/?#@\\]", text):
+        raise ValueError(f'"{text}" has a scheme, a path or a user name: {_HOW}.')
+    name, port = text.removeprefix("*."), ""
+    if name.startswith("[") or name.count(":") == 1:
+        name, _, port = name.rpartition(":") if re.search(r":\d{1,5}$", name, re.ASCII) else (name, "", "")
+    try:
+        host = spell_host(name)
+    except ValueError:
+        raise ValueError(f'"{text}" is not a domain: {_HOW}.') from None
+    subdomains = text.startswith("*.")
+    if subdomains and is_address(host):
+        raise ValueError(f'"{text}" has "*." in front of an address: {_HOW}.')
+    return DomainPattern(host, _port(port, text), subdomains)
+
+
+def _port(written: str | None, text: str) -> int:
+    if written and not 0 < int(written) < 65536:
+        raise ValueError(f'"{text}" has no valid port: {_HOW}.')
+    return int(written or 0)
+
+
+def host_matches(host: str, domains: Iterable[str], port: int = 443) -> bool:
+    """Return True if one of the patterns covers a host on a port; False for an invalid host.
+
+    Raises ValueError for an invalid pattern.
+    """
+    patterns = [parse_domain(text) for text in domains]
+    try:
+        spelled = spell_host(host)
+    except ValueError:
+        return False
+    return any(pattern.covers(spelled, port) for pattern in patterns)
+
+
+def domain_entry(host: str, port: int) -> str:
+    """Return the pattern that allows a host on a port."""
+    if port in USUAL_PORTS:
+        return host
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def spell_host(host: str) -> str:
+    """Return the canonical form of a host: lower case, punycode, no final dot or brackets. Raises ValueError."""
+    bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
+    # Reject other parts of a URL, so that no part of the text is ignored.
+    if not bare or re.search(r"[/?#@\[\]\s]", bare):
+        raise ValueError(host)
+    try:
+        return split_url(f"https://[{bare}]/" if ":" in bare else f"https://{bare}/").host
+    except ToolError:
+        raise ValueError(host) from None
+
+
+def is_address(host: str) -> bool:
+    """Return True if a host in canonical form is an IP address."""
+    return ":" in host or host.rpartition(".")[2].isdigit()

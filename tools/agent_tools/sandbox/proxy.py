@@ -16,9 +16,9 @@ from ipaddress import ip_address
 from time import monotonic
 
 from agent_tools.net.connect import ConnectError, Proxy, Route, dial, look_up, proxy_for
-from agent_tools.net.private_addresses import kind_of_address
 from agent_tools.net.relay import CONNECT_SECONDS, ConnectionServer, Filter, RefusedError, relay
-from agent_tools.sandbox.domains import domain_entry, host_matches, parse_domain, spell_host
+from agent_tools.net.web_client import kind_of_address
+from agent_tools.sandbox.profile import domain_entry, host_matches, parse_domain, spell_host
 from agent_tools.sandbox.proxy_http import (
     ProxyRequest,
     RequestBody,
@@ -131,7 +131,7 @@ def proxy_environment(port: int, env: Mapping[str, str] | None = None) -> dict[s
 class SandboxProxy(ConnectionServer):
     """Serves a listening socket as a proxy until it is closed.
 
-    domains: patterns as in `domains.py`; raises ValueError for an invalid one.
+    domains: patterns as in `profile.py`; raises ValueError for an invalid one.
     env: the user's environment, which may name a proxy to go through.
     on_refused: called with each rejected host, in the thread that rejects it.
     """

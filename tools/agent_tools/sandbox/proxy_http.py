@@ -15,7 +15,7 @@ from agent_tools.net.relay import PIECE, Filter, RefusedError
 from agent_tools.net.urls import Url, split_url
 from agent_tools.record import Value
 from agent_tools.results import ToolError
-from agent_tools.sandbox.domains import spell_host
+from agent_tools.sandbox.profile import spell_host
 
 HEAD_BYTES = 65536
 HEAD_SECONDS = 30.0

@@ -12,16 +12,14 @@ from agent_tools.lazy import lazy_imports
 from agent_tools.sandbox.conditions import SandboxLimits
 
 if TYPE_CHECKING:
+    from agent_tools.sandbox.conditions import Wrapped
     from agent_tools.sandbox.profile import Profile
     from agent_tools.sandbox.sandbox import Sandbox
-    from agent_tools.sandbox.session import SandboxSession
-    from agent_tools.sandbox.temp import Folder
-    from agent_tools.sandbox.wrapped import Wrapped
+    from agent_tools.sandbox.session import Folder, SandboxSession
 
 with lazy_imports():
     from agent_tools.sandbox import sandbox as sandbox_sandbox  # imports ctypes and subprocess
     from agent_tools.sandbox import session as sandbox_session
-    from agent_tools.sandbox import temp as sandbox_temp
 
 
 class SandboxRunner(ToolState):
@@ -75,7 +73,7 @@ class SandboxRunner(ToolState):
 
     def _place(self) -> Path:
         if self._folder is None:
-            self._folder = sandbox_temp.Folder()
+            self._folder = sandbox_session.Folder()
         return self._folder.path
 
     def _made(self, *, network: bool) -> Profile:

@@ -15,10 +15,10 @@ from typing import Literal
 
 from agent_tools.record import Value
 from agent_tools.results import ToolError
-from agent_tools.sandbox import bwrap, seccomp
+from agent_tools.sandbox import bwrap
 from agent_tools.sandbox import landlock as sandbox_landlock
+from agent_tools.sandbox.conditions import Kind, Wrapped
 from agent_tools.sandbox.profile import Profile
-from agent_tools.sandbox.wrapped import Kind, Wrapped
 from agent_tools.text import one_line
 
 Mode = Literal["auto", "require", "off"]
@@ -106,7 +106,7 @@ def try_bubblewrap(program: str, profile: Profile, shared: bwrap.Shared = bwrap.
 
 def try_landlock(profile: Profile) -> str:
     """Return why Landlock with seccomp does not work here; "" if it does."""
-    if not seccomp.supported():
+    if not sandbox_landlock.supported():
         return f"there is no filter of system calls for {os.uname().machine}"
     return _trial(lambda: sandbox_landlock.prepare_landlock([_true()], {}, _bare(profile)))
 

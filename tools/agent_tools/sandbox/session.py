@@ -1,30 +1,242 @@
-"""Resources that the commands of a session share in bubblewrap: network, caches, access to allowed hosts and ports.
+"""What the commands of a session share in bubblewrap: namespaces, caches, a temporary folder, hosts and ports.
 
-If the system allows no shared namespaces (`space_error` says why), each command has its own network, and only empty
-caches are writable.
+The process `inside.py` creates the namespaces (a private network, layers over caches) and sends descriptors here. It
+ends with this program in any case, because it waits for requests on a socket. If the system allows no shared namespaces
+(`space_error` says why), each command has its own network, and only empty caches are writable.
+
+The temporary folder is removed at the end; folders left by a crash are removed by the next session.
 """
 
 from __future__ import annotations
 
+import fcntl
+import json
 import os
+import shutil
 import socket
+import stat
+import subprocess
+import sys
+import tempfile
 import threading
-from collections.abc import Callable, Collection, Iterator, Mapping
+import weakref
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from threading import Lock
+from typing import TYPE_CHECKING, Any
 
 from agent_tools.net.relay import PortForward
 from agent_tools.sandbox.bwrap import Shared, SpaceEntry
 from agent_tools.sandbox.mounts import TEMPORARY, Mount, MountPlan
-from agent_tools.sandbox.places import NEEDED
+from agent_tools.sandbox.profile import NEEDED
 from agent_tools.sandbox.proxy import SandboxProxy, proxy_environment
-from agent_tools.sandbox.space import Space, SpaceError
+from agent_tools.text import one_line
 
 if TYPE_CHECKING:
     from agent_tools.sandbox.conditions import SandboxLimits
     from agent_tools.sandbox.profile import Profile
+
+_INSIDE = Path(__file__).with_name("inside.py")
+_PROGRAMS = ("/usr/bin/nsenter", "/bin/nsenter", "/usr/sbin/nsenter")
+_OPTIONS = {"user": "--user", "mnt": "--mount", "net": "--net"}
+_SECONDS = 10.0
+_LONGEST = 65_536
+_MOST_DESCRIPTORS = 4
+
+
+class SpaceError(Exception):
+    """The shared network and layers are unavailable; each command then has its own network."""
+
+
+class Space:
+    """Shared namespaces of a session. layers: directories whose writes go to a layer of the session.
+
+    Raises SpaceError if the system does not allow them.
+    """
+
+    def __init__(self, caches: Iterable[Path], folder: Path) -> None:
+        """caches: existing directories that get a layer, stored below `folder`."""
+        self._program = next((p for p in _PROGRAMS if os.access(p, os.X_OK)), shutil.which("nsenter"))
+        if self._program is None:
+            raise SpaceError("there is no nsenter (util-linux)")
+        self._lock = Lock()
+        self._orders, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._orders.settimeout(_SECONDS)
+        self._names: dict[str, int] = {}
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-I", "-S", str(_INSIDE), str(theirs.fileno())],
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                cwd="/",
+                start_new_session=True,
+            )
+        try:
+            answer, given = self._ask({"layers": dict(self._layers(caches, folder))})
+            self._names = dict(zip(answer["spaces"], given, strict=True))
+            self.layers = tuple(Path(place) for place in answer["layers"])
+            self._try()
+        except (OSError, KeyError, ValueError, subprocess.SubprocessError) as error:
+            self.close()
+            raise SpaceError(one_line(str(error))) from None
+
+    @staticmethod
+    def _layers(caches: Iterable[Path], folder: Path) -> Iterable[tuple[str, tuple[str, str]]]:
+        for number, cache in enumerate(caches):
+            upper, work = folder / f"{number}/files", folder / f"{number}/work"
+            for made in (upper, work):
+                made.mkdir(parents=True, mode=0o700)
+            yield str(cache), (str(upper), str(work))
+
+    def _try(self) -> None:
+        words, given = self.entry(network=False)
+        try:
+            done = subprocess.run([*words, "true"], pass_fds=given, capture_output=True, timeout=_SECONDS, check=False)
+        finally:
+            for descriptor in given:
+                os.close(descriptor)
+        if done.returncode:
+            raise OSError(done.stderr.decode("utf-8", "replace").strip() or "it cannot be entered")
+
+    def entry(self, *, network: bool, files: int | None = None) -> tuple[list[str], tuple[int, ...]]:
+        """Return the command line prefix for running inside, and the descriptors to inherit, which the caller closes.
+
+        network: keep the machine's network. files: descriptor of `guard`; without it, all files with the layers.
+        """
+        own = ("net",) * network + ("mnt",) * (files is not None)
+        kept = {name: os.dup(fd) for name, fd in self._names.items() if name not in own}
+        if files is not None:
+            kept["mnt"] = files
+        words = [f"{_OPTIONS[name]}=/proc/self/fd/{fd}" for name, fd in kept.items()]
+        return [str(self._program), *words, "--preserve-credentials", "--"], tuple(kept.values())
+
+    def make_view(self, plan: Iterable[tuple[str, Path, Path]]) -> int:
+        """Create a view of the files with these mounts of `mounts.py`; return its number. Raises OSError."""
+        number: int = self._ask({"view": _as_text(plan)})[0]["view"]
+        return number
+
+    def guard(self, view: int, plan: Iterable[tuple[str, Path, Path]]) -> int | None:
+        """Return a descriptor of the files with these mounts on a view, which the caller closes.
+
+        Return None if the view has lost a mount because its mount point was removed. Raises OSError.
+        """
+        return next(iter(self._ask({"guard": view, "mounts": _as_text(plan)})[1]), None)
+
+    def forget(self, view: int) -> None:
+        """Release a view. Raises OSError."""
+        self._ask({"forget": view})
+
+    def listen(self, port: int = 0) -> socket.socket:
+        """Return a listening socket on the inner loopback. Raises OSError if the port is in use."""
+        return socket.socket(fileno=self._one({"listen": port}))
+
+    def connect(self, port: int) -> socket.socket:
+        """Connect to a server inside. Raises OSError if there is none."""
+        return socket.socket(fileno=self._one({"connect": port}))
+
+    def ports(self) -> frozenset[int]:
+        """Return the ports with a listener inside. Raises OSError."""
+        return frozenset(self._ask({"ports": True})[0]["ports"])
+
+    def _one(self, order: dict[str, Any]) -> int:
+        return self._ask(order)[1][0]
+
+    def _ask(self, order: dict[str, Any]) -> tuple[dict[str, Any], list[int]]:
+        with self._lock:
+            data = json.dumps(order).encode()
+            if len(data) > _LONGEST:
+                raise OSError("too many mounts")
+            try:
+                self._orders.sendall(data)
+                data, given, _, _ = socket.recv_fds(self._orders, _LONGEST, _MOST_DESCRIPTORS)
+            except OSError:
+                # A late answer would be mistaken for that of the next request.
+                self._orders.close()
+                raise
+        for descriptor in given:
+            os.set_inheritable(descriptor, False)
+        if not data:
+            raise OSError("the process that makes it ended")
+        answer: dict[str, Any] = json.loads(data)
+        if "error" in answer:
+            raise OSError(answer["error"])
+        return answer, given
+
+    def close(self) -> None:
+        """End it. Processes still running inside keep their namespaces."""
+        self._orders.close()
+        for descriptor in self._names.values():
+            os.close(descriptor)
+        self._names = {}
+        try:
+            self._process.wait(_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+
+def _as_text(plan: Iterable[tuple[str, Path, Path]]) -> list[tuple[str, str, str]]:
+    return [(what, str(target), str(source)) for what, target, source in plan]
+
+
+_PREFIX = "agent-sandbox-"
+
+
+class Folder:
+    """A folder that is removed by `close`, when the program ends, or by the next program that creates one.
+
+    Its lock marks it as in use.
+    """
+
+    def __init__(self) -> None:
+        parent = Path(os.path.realpath(tempfile.gettempdir()))
+        remove_left(parent)
+        self.path = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))
+        self._lock = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        with suppress(OSError):
+            fcntl.flock(self._lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        # Also if the program ends without closing its sessions.
+        self.close = weakref.finalize(self, _end, self.path, self._lock)
+
+
+def _end(path: Path, lock: int) -> None:
+    _remove(path)
+    os.close(lock)
+
+
+def remove_left(parent: Path) -> None:
+    """Remove the folders of this user that are not locked."""
+    with suppress(OSError):
+        for entry in list(os.scandir(parent)):
+            if entry.name.startswith(_PREFIX):
+                with suppress(OSError):
+                    _remove_if_left(Path(entry.path))
+
+
+def _remove_if_left(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        if os.fstat(descriptor).st_uid == os.geteuid():
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _remove(path)
+    finally:
+        os.close(descriptor)
+
+
+def _remove(folder: Path) -> None:
+    """Remove a folder. Work directories of layers have mode 0 and must be made accessible first."""
+    for here, names, _ in os.walk(folder):
+        for name in names:
+            path = os.path.join(here, name)
+            with suppress(OSError):
+                if stat.S_ISDIR(os.lstat(path).st_mode):
+                    os.chmod(path, 0o700)  # noqa: PTH101 - names of any bytes
+    shutil.rmtree(folder, ignore_errors=True)
+
 
 # Seconds between checks for new servers of a background command.
 _GLANCE = 0.25

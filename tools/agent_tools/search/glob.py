@@ -10,8 +10,8 @@ from typing import Annotated, ClassVar
 
 from agent_tools.base import Effect, Tool, ToolContext, ToolError, ToolResult
 from agent_tools.display import Listing
+from agent_tools.fs.files import state_below
 from agent_tools.fs.glob_patterns import asks_for_hidden, compile_glob, split_base
-from agent_tools.fs.nofollow import state_below
 from agent_tools.fs.paths import demand_directory
 from agent_tools.fs.workspace import ResolvedPath
 from agent_tools.record import Value

@@ -19,11 +19,11 @@ from agent_tools.fs.paths import stat_or_error
 from agent_tools.fs.workspace import ResolvedPath
 from agent_tools.record import Value
 from agent_tools.schema import DIRECTORY_NAMES
-from agent_tools.search.containment import Steady
 from agent_tools.search.ripgrep import (
     GAP,
     WITHOUT,
     Hit,
+    Steady,
     find_rg,
     hit_line,
     ordered,
@@ -136,7 +136,7 @@ def _allowed(args: GrepArgs, hits: list[Hit], notes: list[str], top: Path, ctx: 
 def _confirmed(
     rg: str, args: GrepArgs, hits: list[Hit], notes: list[str], steady: Steady, ctx: ToolContext
 ) -> list[Hit]:
-    """Return the hits after verifying that those shown are in files of the tree; see `containment.py`.
+    """Return the hits after verifying that those shown are in files of the tree; see `ripgrep.py`.
 
     If a folder on the path of a file changed, the file is opened without following links and searched again.
     """

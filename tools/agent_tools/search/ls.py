@@ -10,9 +10,8 @@ from typing import Annotated, ClassVar
 
 from agent_tools.base import Effect, Tool, ToolContext, ToolResult
 from agent_tools.display import Listing
-from agent_tools.fs.files import failed
+from agent_tools.fs.files import failed, open_directory
 from agent_tools.fs.glob_patterns import compile_glob
-from agent_tools.fs.nofollow import open_directory
 from agent_tools.fs.paths import demand_directory, display_path
 from agent_tools.record import Value
 from agent_tools.schema import DIRECTORY_NAMES

@@ -14,9 +14,8 @@ from agent_tools.display import CommandOutput, Note
 from agent_tools.lazy import lazy_imports
 from agent_tools.overrides import ExpandedPrompt
 from agent_tools.record import Value
-from agent_tools.sandbox.conditions import OUTSIDE, RunConditions
+from agent_tools.sandbox.conditions import OUTSIDE, RunConditions, Wrapped, unconfined
 from agent_tools.sandbox.runner import SandboxRunner
-from agent_tools.sandbox.wrapped import Wrapped, unconfined
 from agent_tools.shell.env import EXCEPTIONS, command_env
 from agent_tools.shell.jobs import LEFT, Job, Jobs, exit_of, took
 from agent_tools.shell.state import MOST, Channel, ShellState, imposed, parse_exports

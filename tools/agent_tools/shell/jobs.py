@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from agent_tools.context import ToolContext, ToolState
 from agent_tools.lazy import lazy_imports
 from agent_tools.results import ToolError
-from agent_tools.sandbox.wrapped import Wrapped
+from agent_tools.sandbox.conditions import Wrapped
 from agent_tools.shell.output_file import Scratch
 from agent_tools.text import HeadTail, shorten
 

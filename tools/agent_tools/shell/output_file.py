@@ -11,7 +11,7 @@ import stat
 from contextlib import suppress
 from pathlib import Path
 
-from agent_tools.fs.safe_read import open_regular
+from agent_tools.fs.safe_files import open_regular
 
 MOST_PER_FILE = 200_000_000
 MOST_IN_ALL = 1_000_000_000

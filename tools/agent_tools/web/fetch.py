@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from agent_tools.web.cache import Page
 
 with lazy_imports():
-    from agent_tools.net import private_addresses, web_client
+    from agent_tools.net import web_client
     from agent_tools.web import cache
 
 SHOWN = 50_000
@@ -99,7 +99,7 @@ def web_limits(ctx: ToolContext) -> WebLimits:
 def _fetch(url: Url, ctx: ToolContext) -> Page | str:
     """Fetch the page; return a message if it redirects to another server. Raises ToolError or CancelledError."""
     allowed = (ctx.settings.get("web") or {}).get("allow_private") or ()
-    answer = web_client.WebClient(web_limits(ctx), ctx.env, private_addresses.Guard(allowed), ctx.cancel).get(url)
+    answer = web_client.WebClient(web_limits(ctx), ctx.env, web_client.Guard(allowed), ctx.cancel).get(url)
     if isinstance(answer, web_client.Moved):
         return (
             f"{url.text} redirects to another server, which was not followed (HTTP {answer.status}). "

@@ -1,8 +1,9 @@
-"""Choose the export format by file name and write the document.
+"""Export a session as markdown, HTML or JSON: choose the format by file name and write the document.
 
 Markdown: user messages quoted, answers as they are, code of calls in fences.
 JSON: one object, for programs.
 HTML: one page without scripts or external resources, light and dark, with collapsible calls.
+
 Untrusted markdown is sanitized: rendered as HTML, or kept as markdown with its HTML escaped.
 """
 
@@ -22,8 +23,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from agent_cli.core.redact import Redactor
-from agent_cli.session.codec import read_log
-from agent_cli.session.export.document import (
+from agent_cli.session.export_document import (
     AssistantEntry,
     Document,
     Entry,
@@ -41,8 +41,9 @@ from agent_cli.session.export.document import (
     steps,
     title_of,
 )
+from agent_cli.session.files import read_log
 from agent_tools.display import Diff
-from agent_tools.fs.private import write_whole
+from agent_tools.fs.safe_files import write_whole
 from agent_tools.record import Value
 from agent_tools.registry import tool_class
 from agent_tools.text import counted, escape_controls

@@ -1,9 +1,12 @@
-"""Encode and decode the lines of a session log, recover records from a damaged log, and repair it.
+"""The files of a session: private folders, the lock's holder, and the lines of the log.
+
+The lock itself is on the log; a small file beside it names the process that holds it, for others to read, and may be
+missing or stale.
 
 A record is one line of ASCII JSON whose last key is the CRC-32 of the rest. Almost all lines hold one valid record.
 Where one does not, valid records inside it are recovered (two joined, one behind a block of NULs, lines separated by
-something other than a line feed); the rest counts as a damaged piece.
-A repaired log holds the valid records unchanged and in order; the damaged file is kept beside it.
+something other than a line feed); the rest counts as a damaged piece. A repaired log holds the valid records unchanged
+and in order; the damaged file is kept beside it.
 """
 
 from __future__ import annotations
@@ -12,14 +15,118 @@ import io
 import json
 import os
 import re
+import time
 from binascii import crc32
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from agent_cli.session.permissions import fresh_copy, kept_copies, sync_folder
-from agent_tools.fs.safe_read import open_stream, read_regular
+from agent_tools.fs.safe_files import open_regular, open_stream, read_regular
+
+# Number of copies kept of a damaged session: the first is the oldest, the last is replaced by newer ones.
+COPIES = 3
+
+
+def owner_file(log: Path) -> Path:
+    return log.with_suffix(".owner")
+
+
+def draft_file(log: Path) -> Path:
+    return log.with_suffix(".draft")
+
+
+def fresh_copy(log: Path) -> Path:
+    """Return the path a repaired log is written to first; left behind if the process is killed meanwhile."""
+    return log.with_name(f"{log.stem}.mending")
+
+
+def kept_copies(log: Path) -> list[Path]:
+    """Return the paths for copies of a damaged log, existing or not."""
+    return [log.with_name(f"{log.stem}.damaged-{number}") for number in range(1, COPIES + 1)]
+
+
+def sync_folder(folder: Path) -> None:
+    """Make a created or renamed directory entry survive a power failure, as far as the file system can."""
+    with suppress(OSError):
+        fd = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+
+_LARGEST = 4096
+
+
+def claim(log: Path) -> None:
+    """Record that this process has the log open. A failed write is ignored."""
+    said = {"pid": os.getpid(), "host": os.uname().nodename, "terminal": _terminal(), "since": int(time.time())}
+    with suppress(OSError):
+        fd = open_regular(owner_file(log), os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        try:
+            os.write(fd, json.dumps(said).encode("ascii"))
+        finally:
+            os.close(fd)
+
+
+def release(log: Path) -> None:
+    """Remove the record; called while the lock is still held."""
+    with suppress(OSError):
+        owner_file(log).unlink()
+
+
+def holder(log: Path) -> str:
+    """Describe the process that has the log open; "" if it is unknown."""
+    try:
+        said = json.loads(read_regular(owner_file(log), _LARGEST))
+        pid, host, terminal = int(said["pid"]), str(said["host"]), str(said["terminal"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return ""
+    here = host == os.uname().nodename
+    if here and not is_running(pid):
+        return ""
+    place = [f"on {host}"] if not here else []
+    place += [f"in {terminal}"] if terminal else ["without a terminal"]
+    return f"process {pid} {', '.join(place)}"
+
+
+def is_open(log: Path) -> bool:
+    """Return True if a process has the log open, judged by the lock: the file beside the log may be stale."""
+    import fcntl
+
+    try:
+        fd = open_regular(log)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    finally:
+        os.close(fd)
+    return False
+
+
+def is_running(pid: int) -> bool:
+    """Return True if a process with this id exists on this machine, under any user."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):
+        return True
+    return True
+
+
+def _terminal() -> str:
+    for fd in (0, 1, 2):
+        with suppress(OSError):
+            return os.ttyname(fd)
+    return ""
+
 
 VERSION = 1
 # Largest log to read, in bytes: no conversation comes near it, and a file that is no log may be endless.

@@ -1,14 +1,22 @@
-"""Read files that a repository or another program may have put there: regular files only, up to a size.
+"""Read files that others may have put there, and write files atomically, in folders that only their owner can open.
 
-Opening a pipe blocks for ever, a device never ends, a slow file system delivers byte by byte; a test checks that the
-rest of the program reads through this module. Unlike `files.py` it follows links, as settings and notes are often
-linked; `inside` limits where they may lead.
+Only regular files are read, up to a size: opening a pipe blocks for ever, a device never ends, a slow file system
+delivers byte by byte. A test checks that the rest of the program reads through this module. Unlike `files.py` it
+follows links, as settings and notes are often linked; `inside` limits where they may lead.
+
+Also finds files on which git and ripgrep would hang or run out of memory: ignore and attribute files, and git's own.
+They may be pipes, devices or gigabytes long, and both programs open them wherever they find them. The search runs only
+once a program takes long; the obstacle found is then remembered, and nothing is started there while it exists.
 """
 
 from __future__ import annotations
 
 import os
 import stat
+import time
+from collections import deque
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from time import monotonic
 from typing import BinaryIO
@@ -165,3 +173,135 @@ def open_regular(path: Path | str, flags: int = os.O_RDONLY, mode: int = 0o600, 
 def _check(state: os.stat_result) -> None:
     if not stat.S_ISREG(state.st_mode):
         raise NotRegularFileError("is not a regular file")
+
+
+_NAMES = frozenset((".gitignore", ".gitattributes", ".ignore", ".rgignore"))
+_INSIDE = (".git/info/exclude", ".git/info/attributes")
+# Only pipes and devices are a problem among these; some may legitimately have any size.
+_GIT = (
+    ".git/HEAD", ".git/config", ".git/config.worktree", ".git/commondir", ".git/index", ".git/packed-refs",
+    ".git/shallow", ".git/objects/info/alternates",
+)  # fmt: skip
+_OWN = ("ignore", "attributes", "config")
+LARGEST = 64 << 20
+_SEARCH_SECONDS = 1.5
+# Folder to the obstacle found for it.
+_known: dict[str, str] = {}
+
+
+def known_obstacle(top: str) -> str:
+    """Describe the obstacle that was found at or below a folder and still exists; "" if there is none."""
+    path = _known.get(top, "")
+    if path and not (said := _problem(path)):
+        _known.pop(top, None)
+    return said if path else ""
+
+
+def find_obstacle(top: str) -> str:
+    """Describe the first obstacle that a program in the folder `top` would open; "" if none is found soon."""
+    until = time.monotonic() + _SEARCH_SECONDS
+    for path in _candidates(top):
+        if said := _problem(path):
+            _known[top] = path
+            return said
+        if time.monotonic() > until:
+            break
+    return ""
+
+
+def _upwards(folder: str) -> Iterator[str]:
+    yield folder
+    while (above := os.path.dirname(folder)) != folder:  # noqa: PTH120
+        yield (folder := above)
+
+
+def _in_folder(folder: str) -> Iterator[str]:
+    return (os.path.join(folder, name) for name in (*sorted(_NAMES), *_INSIDE, *_GIT))
+
+
+def _candidates(top: str) -> Iterator[str]:
+    for folder in _upwards(top):
+        yield from _in_folder(folder)
+    yield os.path.expanduser("~/.gitconfig")
+    own = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
+    yield from (os.path.join(own, "git", name) for name in _OWN)
+    # Nearest first.
+    left = deque([top])
+    while left:
+        folder = left.popleft()
+        try:
+            with os.scandir(folder) as entries:
+                for entry in entries:
+                    if entry.name in _NAMES:
+                        yield entry.path
+                    elif entry.name != ".git" and entry.is_dir(follow_symlinks=False):
+                        left.append(entry.path)
+        except OSError:
+            continue
+        # Yield something harmless, so that the time limit is checked in folders without such files.
+        yield folder
+
+
+def _problem(path: str) -> str:
+    try:
+        state = os.stat(path)  # noqa: PTH116
+    except (OSError, ValueError):
+        return ""
+    if stat.S_ISFIFO(state.st_mode):
+        what = "is a named pipe"
+    elif stat.S_ISCHR(state.st_mode) or stat.S_ISBLK(state.st_mode):
+        if state.st_rdev == os.stat(os.devnull).st_rdev:  # noqa: PTH116
+            return ""
+        what = "is a device"
+    elif stat.S_ISREG(state.st_mode) and state.st_size > LARGEST and not path.endswith(_GIT):
+        what = f"has {state.st_size:,} bytes"
+    else:
+        return ""
+    return f"{path} {what}, and git and ripgrep read it whole; remove it first"
+
+
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def private_folder(folder: Path) -> None:
+    """Create a folder and its missing parents, accessible to the owner only. Raises OSError."""
+    missing = []
+    # os.path, not Path: its methods raise in a folder without access.
+    while not os.path.isdir(folder):  # noqa: PTH112
+        missing.append(folder)
+        if folder.parent == folder:
+            break
+        folder = folder.parent
+    for each in reversed(missing):
+        with suppress(FileExistsError):
+            each.mkdir(mode=0o700)
+
+
+def write_whole(path: Path, data: bytes, mode: int = 0o600, *, keep: bool = False, sync: bool = True) -> None:
+    """Write a file atomically: at any time it has either the old or the new content. Raises OSError.
+
+    mode: permissions of the file.
+    keep: preserve the permissions of an existing file; `mode` is for a new one.
+    sync: flush to disk before returning.
+    """
+    private_folder(path.parent)
+    temporary = path.with_name(f".{path.name}.{os.urandom(4).hex()}")
+    try:
+        descriptor = os.open(temporary, _NEW, mode)
+        with os.fdopen(descriptor, "wb") as file:
+            if keep:
+                with suppress(FileNotFoundError):
+                    if stat.S_ISREG(before := path.stat().st_mode):
+                        os.fchmod(descriptor, stat.S_IMODE(before))
+            file.write(data)
+            if sync:
+                file.flush()
+                os.fsync(descriptor)
+        with suppress(OSError):
+            # A placeholder of the sandbox while a command runs: an empty directory.
+            path.rmdir()
+        os.rename(temporary, path)  # noqa: PTH104 - crash tests intercept os.rename
+    except OSError:
+        with suppress(OSError):
+            temporary.unlink()
+        raise

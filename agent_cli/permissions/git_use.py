@@ -8,9 +8,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Literal
 
-from agent_cli.permissions.git.keys import may_start_in_reads
-from agent_cli.permissions.git.standing import GitStanding, look_at_repository
-from agent_tools.fs.safe_read import read_regular
+from agent_cli.permissions.git_standing import GitStanding, look_at_repository, may_start_in_reads
+from agent_tools.fs.safe_files import read_regular
 from agent_tools.process.guarded_git import Checkout, GitError, GitRun, checked_git, find_git, without_filters
 
 # trusted: approved by the user. plain: nothing in it needed trust when the session began. unknown: neither.

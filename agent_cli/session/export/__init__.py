@@ -1,1 +1,0 @@
-"""Export a session as markdown, HTML or JSON."""
