@@ -21,7 +21,7 @@ from benchmarks.keys import keys
 from benchmarks.logs import sessions
 from benchmarks.measure import BenchmarkError
 from benchmarks.rendering import render
-from benchmarks.requests import prefix, size
+from benchmarks.requests import prefix, sent, size
 from benchmarks.rounds import rounds
 from benchmarks.searching import search
 from benchmarks.snapshots import snapshots
@@ -34,8 +34,8 @@ from benchmarks.working import results, stdin, step, stream
 
 Case = Callable[[Stage, int], Iterator[Row]]
 CASES: tuple[Case, ...] = (
-    version, hello, imports, prompt, step, stream, draw, keys, render, results, stdin, size, prefix, rounds, search,
-    bash, edit, decisions, files, hooked, configured, sessions, snapshots,
+    version, hello, imports, prompt, step, stream, draw, keys, render, results, stdin, size, sent, prefix, rounds,
+    search, bash, edit, decisions, files, hooked, configured, sessions, snapshots,
 )  # fmt: skip
 
 

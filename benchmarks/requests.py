@@ -10,12 +10,16 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
+from agent_cli.core.results import Usage
 from benchmarks.measure import expect
-from benchmarks.stage import OPENAI, PROMPT, PROTOCOLS, Stage, call_bash, history, say
+from benchmarks.stage import ANTHROPIC, LINES, OPENAI, PROMPT, PROTOCOLS, Stage, call_bash, history, say
 from benchmarks.table import Row
 from tests.support.model_server import Received
 
 ROUNDS = 6
+STEPS = 100
+# What the model counts as a token: providers are between three and four for such text.
+BYTES_PER_TOKEN = 3.5
 
 
 def size(stage: Stage, runs: int) -> Iterator[Row]:
@@ -51,6 +55,24 @@ def prefix(stage: Stage, runs: int) -> Iterator[Row]:
                 "prefix", f"kept as a prefix {what}, {protocol}", share * 100, "%", "100 %", share == 1, None, peers
             )
             peers = ""
+
+
+def sent(stage: Stage, runs: int) -> Iterator[Row]:
+    """What a hundred steps send whose results have two thousand lines each, to a model with a window of 200,000."""
+    answer = call_bash(STEPS, LINES)
+    stage.answer = lambda request: answer(request).replace(
+        usage=Usage(input=int(len(request.raw) / BYTES_PER_TOKEN), output=60)
+    )
+    asked = [PROMPT, "--allowedTools", "Bash"]
+    found = stage.requests(lambda: expect(stage.agent(*asked, model=ANTHROPIC), "All is done."))
+    megabytes = sum(len(request.raw) for request in found) / 1e6
+    largest = max(len(request.raw) for request in found) / 1000
+    peers = "Claude Code 23.5 MB, Codex 44.7-48.7"
+    note = f"{len(found)} requests, the largest {largest:.0f} KB, the last {len(found[-1].raw) / 1000:.0f} KB."
+    what = "100 steps of 2,000 lines, sent in all"
+    yield Row("sent", what, megabytes, "MB", "<= 15 MB", megabytes <= 15, None, peers, note)
+    breaks = sum(kept(a, b) < 1 for a, b in pairwise(found))
+    yield Row("sent", "  breaks of the prefix", breaks, "", "<= 4, else 100 %", breaks <= 4)
 
 
 def kept(one: Received, two: Received) -> float:

@@ -21,6 +21,7 @@ ROOT = Path(__file__).resolve().parent.parent
 FLOOR = Path(__file__).with_name("floor.py")
 PROMPT = "Say hello."
 OPENAI, RESPONSES, ANTHROPIC = "openai/gpt-4.1-mini", "openai/gpt-5.6", "anthropic/claude-sonnet-4-5"
+LINES = "seq -f 'line %g of the output of {n}, and some words' 2000"
 PROTOCOLS = (("OpenAI", OPENAI), ("Responses", RESPONSES), ("Anthropic", ANTHROPIC))
 _PATHS = {OPENAI: "/v1/chat/completions", RESPONSES: "/v1/responses", ANTHROPIC: "/v1/messages"}
 

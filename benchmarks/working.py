@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from benchmarks.measure import BenchmarkError, Sample, expect, interleaved, typical
-from benchmarks.stage import OPENAI, PROMPT, RESPONSES, Stage, call_bash, say
+from benchmarks.stage import LINES, OPENAI, PROMPT, RESPONSES, Stage, call_bash, say
 from benchmarks.table import Row
 
 STEPS = 20
 LONG_STEPS = 100
 CHUNKS = 20_000
-LINES = "seq -f 'line %g of the output of {n}, and some words' 2000"
 
 
 def step(stage: Stage, runs: int) -> Iterator[Row]:

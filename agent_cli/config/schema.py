@@ -152,6 +152,23 @@ class Undo(Value, tag="Undo"):
     days: Annotated[float, "days after which the snapshots of a session go", USER] = 14.0
 
 
+class ResultSettings(Value, tag="Results"):
+    """How much of a tool's result the model is shown, under [results]."""
+
+    short: Annotated[
+        int, "bytes of a result that are shown; of a longer one the beginning and the end; at most 1/8 of the window"
+    ] = 10_000
+    page: Annotated[int, "the same for a part of a file, a web page, a sub-agent's report"] = 25_000
+    max_mb: Annotated[
+        float, "megabytes on disk of the results of a session that were too long; the oldest go first", USER
+    ] = 200.0
+    clear: Annotated[bool, "take old results out of a long conversation, a line each stays"] = True
+    clear_at: Annotated[
+        tuple[float, ...],
+        "shares of the window (of 128,000 tokens at most) at which: first output and searches, then files too",
+    ] = (0.5, 0.75)
+
+
 class McpServer(Value, tag="McpServer"):
     """An MCP server: a command that speaks over its standard streams, or a URL. See docs/mcp.md."""
 
@@ -296,6 +313,7 @@ class Settings(Value, tag="Settings"):
         dict[str, ProviderSettings],
         'OpenAI\'s protocol for a provider: { NAME = { wire_api = "responses" or "chat" } }',
     ] = {}  # noqa: RUF012
+    results: Annotated[ResultSettings, "how much of a tool's result the model is shown"] = ResultSettings()
     mcp: Annotated[Mcp, "MCP servers"] = Mcp()
     terminal: Annotated[Terminal, "how a session looks and is typed in"] = Terminal()
 

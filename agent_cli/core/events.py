@@ -23,7 +23,8 @@ def decider_word(by: str) -> str:
 
 
 # Why a conversation is compacted: its window is full, the user asked, the provider refused it.
-Trigger = Literal["auto", "manual", "too_long"]
+# "clear": only old results were replaced, a line each.
+Trigger = Literal["auto", "manual", "too_long", "clear"]
 
 
 class TurnStarted(Value, tag="TurnStarted"):

@@ -208,6 +208,13 @@ def media_of(blocks: Iterable[Any]) -> tuple[Media, ...]:
     return tuple(found)
 
 
+def characters_of(message: Message) -> int:
+    """Return the characters of a message, of which there are nearly always more than tokens."""
+    if isinstance(message, AssistantMessage):
+        return len(message.text) + sum(len(str(call.arguments)) for call in message.calls)
+    return len(message.text) + sum(len(item.data) for item in message.media)
+
+
 def has_media(message: Message) -> bool:
     """Return True if a message contains media."""
     return not isinstance(message, AssistantMessage) and bool(message.media)

@@ -101,6 +101,11 @@ def _of_plain(value: Any) -> int:
     return tokens_of_text(json.dumps(value, ensure_ascii=False)) if value else 1
 
 
+# Windows above this size count as this size when old results are cleared: what a model is sent costs time and money
+# long before a large window is full.
+CLEARED_WINDOW = 128_000
+
+
 class Compaction(Value):
     """A compaction and its position.
 
@@ -133,6 +138,7 @@ class Window:
     report: None if none applies to the present view.
     factor: the provider's tokens per token of our own count.
     learnt: a size that a refusal has shown to be too large.
+    uncleared: the user has undone the last clearing of old results.
     """
 
     def __init__(
@@ -146,6 +152,7 @@ class Window:
         self.report = report
         self.factor = 1.0
         self.learnt: int | None = None
+        self.uncleared = False
 
     def apply(self, event: Compacted | Uncompacted | Pinned, length: int) -> None:
         """Apply an event to the window of a history with `length` messages."""
@@ -154,8 +161,9 @@ class Window:
             return
         if isinstance(event, Compacted):
             self.compactions.append(Compaction(length, max(0, length - event.kept), event))
+            self.uncleared = False
         elif self.compactions:
-            self.compactions.pop()
+            self.uncleared = self.compactions.pop().event.trigger == "clear"
         self.report = None
 
     def rewind_to(self, length: int) -> None:
@@ -180,10 +188,16 @@ class Window:
         """Return the messages that the model is shown."""
         if not self.compactions:
             return list(history)
-        cuts: dict[str, str] = {}
-        for compaction in self.compactions:
-            cuts |= compaction.event.cuts
+        cuts = self.cuts
         return [*self.head, *(_cut(message, cuts) for message in history[self.cutoff(history) :])]
+
+    @property
+    def cuts(self) -> dict[str, str]:
+        """The texts of shortened results, by call id."""
+        found: dict[str, str] = {}
+        for compaction in self.compactions:
+            found |= compaction.event.cuts
+        return found
 
     def hidden_answers(self, history: Sequence[Message]) -> int:
         """Return how many answers of a model are not shown any more."""
@@ -203,7 +217,12 @@ def _cut(message: Message, cuts: dict[str, str]) -> Message:
     return message
 
 
-_WHY = {"auto": "the window is nearly full", "manual": "you asked", "too_long": "the provider refused it as too long"}
+_WHY = {
+    "auto": "the window is nearly full",
+    "manual": "you asked",
+    "too_long": "the provider refused it as too long",
+    "clear": "old results fill the window",
+}
 
 
 def compacting_line(event: Compacting) -> str:
@@ -212,6 +231,11 @@ def compacting_line(event: Compacting) -> str:
 
 def compacted_line(event: Compacted) -> str:
     """Describe how much smaller the conversation is, what was removed, what stayed."""
+    if event.trigger == "clear":
+        return (
+            f"{counted(len(event.cuts), 'old result')} cleared: {event.tokens_before:,} tokens are now about "
+            f"{event.tokens_after:,}; all else stays"
+        )
     said = f"compacted: {event.tokens_before:,} tokens are now about {event.tokens_after:,}"
     if not event.head:
         return f"{said}; {counted(len(event.cuts), 'old result')} cut, all else stays"

@@ -89,7 +89,7 @@ def _run(turn: Turn, command: str) -> tuple[ExitInfo, str]:
         while True:
             next(running)
     except StopIteration as stop:
-        return stop.value, kept.text("run it with Bash to see all").strip("\n")
+        return stop.value, kept.text("run it to see all").strip("\n")
 
 
 def _how(ending: ExitInfo) -> str:

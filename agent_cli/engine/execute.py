@@ -23,10 +23,12 @@ from agent_cli.engine.subagents import run_nested
 from agent_cli.engine.tool_call import may_mutate
 from agent_cli.engine.turn import Turn
 from agent_cli.engine.types import PreparedCall
-from agent_tools.base import AskModel, AskUser, ToolError, ToolResult
+from agent_tools.base import AskModel, AskUser, ToolContext, ToolError, ToolResult
 from agent_tools.cancel import CancelledError
 from agent_tools.lazy import lazy_imports
+from agent_tools.result_limits import ResultSize
 from agent_tools.shell.state import carried_state
+from agent_tools.text import size_of
 
 if TYPE_CHECKING:
     from agent_cli.engine.parallel import PrefetchedCall
@@ -126,6 +128,7 @@ def _outcome(
     except Exception as error:  # noqa: BLE001 - a faulty tool must cost its call, not the turn; the model reads it
         said = yield from report_failure(turn.deps, f"the tool {call.name}", error)
         result = ToolResult(said, is_error=True)
+    result = fit_result(result, item.tool.result_size, context)
     if watched:
         yield from map(Warned, turn.deps.watch.after(call.id))
     turn.budget.called(failed=result.is_error)
@@ -133,6 +136,18 @@ def _outcome(
     if result.lent:
         yield from apply_overrides(turn, result.lent)
     return result, interrupted
+
+
+def fit_result(result: ToolResult, size: ResultSize, context: ToolContext) -> ToolResult:
+    """Return the result as the model is shown it: of a long one the beginning and the end, and the file with all."""
+    most = context.result_limits.most(size)
+    # The tool itself may have added a few notes to a result of the right size.
+    if size == "whole" or size_of(result.text) <= most * 5 // 4 + 500:
+        return result
+    buffer = context.result_buffer(size)
+    buffer.feed(result.text.encode("utf-8", "replace"))
+    buffer.close()
+    return result.replace(text=buffer.text("ask for less of it", failed=result.is_error))
 
 
 def _run_steps(turn: Turn, call_id: str, outcome: Any) -> Generator[Event, None, ToolResult]:

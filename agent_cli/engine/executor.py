@@ -220,7 +220,7 @@ class CallBatch:
             if call.id in preview_errors:
                 ended = yield from self._settle_call(preview_errors[call.id])
             elif isinstance(answer, Reject) and not isinstance(item, str):
-                text, last = rejection_text(answer), len(self.waiting) == 1
+                text, last = rejection_text(answer, requests[call.id].always), len(self.waiting) == 1
                 yield from refuse(self.turn, item, text, self._asks.note(call), by=answer.by, last=last)
                 self.waiting.pop(0)
                 continue
@@ -363,8 +363,17 @@ def _resolved(request: ApprovalRequested, answer: Answer) -> ApprovalResolved:
             return ApprovalResolved(request.call_id, "defer", "default", "", "", request.binding)
 
 
-def rejection_text(answer: Reject) -> str:
-    """Return the text that tells the model about a rejection by the user, a rule or a hook."""
+def rejection_text(answer: Reject, rule: str = "") -> str:
+    """Return the text that tells the model about a rejection by the user, a rule or a hook, or as nobody can answer.
+
+    rule: the rule that would allow the call; "" for none.
+    """
+    if answer.by == "default":
+        how = f"; the user can allow it by the rule {rule}" if rule else ""
+        return (
+            f"Permission was denied: the call {answer.reason}. Do not ask: continue without it, and say at the end "
+            f"that it was not done{how}."
+        )
     if answer.by != "person":
         return f"Permission was denied: the call {answer.reason}."
     if answer.reason:

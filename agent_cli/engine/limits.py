@@ -266,9 +266,9 @@ def _hash(value: Any) -> str:
 
 
 def _essence(result: ToolResult) -> Any:
-    """Return the result without parts that differ from run to run: durations, memory addresses."""
+    """Return the result without parts that differ from run to run: durations, addresses, the file with all of it."""
     if isinstance(result.display, CommandOutput):
         text = f"{result.display.exit_code} {result.display.output}"
     else:
         text = result.text
-    return re.sub(r"0x[0-9a-f]{6,}|\d+(?:\.\d+)? ?m?s\b", "", text), result.media
+    return re.sub(r"0x[0-9a-f]{6,}|/output-\d+\.txt|\d+(?:\.\d+)? ?m?s\b", "", text), result.media

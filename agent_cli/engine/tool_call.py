@@ -18,7 +18,7 @@ from agent_tools.fs.files import open_file
 
 _HASHED_BYTES = 64 << 20
 PLAN_FIRST = (
-    "Not run: the user approves a plan before anything is changed (plan_review). Write the plan with TodoWrite, and "
+    "Not run: the user approves a plan before anything is changed (plan_review). Write the plan as a todo list, and "
     "make this call again once it is approved."
 )
 READ_ONLY = (

@@ -18,6 +18,7 @@ from agent_cli.core.messages import (
     ToolMessage,
     UserMessage,
     call_ids,
+    characters_of,
     close_open_calls,
     has_media,
     was_cut,
@@ -38,6 +39,7 @@ from agent_tools.live_mapping import LiveMapping
 from agent_tools.overrides import TurnOverrides
 from agent_tools.record import Value
 from agent_tools.registry import tool_class
+from agent_tools.result_limits import ASSUMED_WINDOW
 from agent_tools.shell.state import ShellSnapshot
 
 OUT_OF_TIME = "ended at the time limit of this turn"
@@ -285,6 +287,7 @@ class Turn:
         self.gates = deps.gates
         deps.state.ids.update(call_ids(self.history))
         deps.context.takes = options.takes
+        self._limit_results()
         deps.context.workspace.offered = deps.tools.__contains__
         if deps.context.nested_memory is not None:
             deps.context.nested_memory.mark_sent(m.text for m in self.history if isinstance(m, UserMessage))
@@ -294,13 +297,15 @@ class Turn:
         self.refusals, self.refused_at = 0, -1
 
     def refresh_view(self) -> None:
-        """Recompute the view of the history."""
+        """Recompute the view of the history, and its size in characters."""
         self.view = self.deps.state.window.view(self.history)
+        self.characters = sum(map(characters_of, self.view))
         self.hidden = self.deps.state.window.hidden_answers(self.history)
 
     def add(self, message: Message) -> Generator[Event, None, None]:
         self.history.append(message)
         self.view.append(message)
+        self.characters += characters_of(message)
         self.has_media = self.has_media or has_media(message)
         yield MessageAdded(message)
 
@@ -404,6 +409,18 @@ class Turn:
             label=other.label, model=other.model, takes=other.takes, context_window=other.window
         )
         self.deps.context.takes = other.takes
+        self._limit_results()
+
+    @property
+    def window_size(self) -> int:
+        """The tokens that the model takes, as far as that is known."""
+        known = (self.options.context_window, self.deps.state.window.learnt)
+        return min((size for size in known if size), default=ASSUMED_WINDOW)
+
+    def _limit_results(self) -> None:
+        context = self.deps.context
+        if context.result_limits.window != self.window_size:
+            context.result_limits = context.result_limits.replace(window=self.window_size)
 
     def end(self, reason: TerminalReason) -> TurnEnd:
         """Return the part that every result of this turn has."""

@@ -34,6 +34,7 @@ class TurnOptions(Value):
     overrides: those that the user's message brings for this turn.
     saved: settings, rules and flags to record with the turn, for its resumption.
     suspended_state: state that was stored when the turn was suspended.
+    clear_at: shares of the window at which old results are cleared, in steps.
     read_only: of a sub-agent, while the user has not approved the plan of the parent turn.
     """
 
@@ -60,6 +61,7 @@ class TurnOptions(Value):
     plan_reminder: int = 3
     context_window: int | None = None
     compact_at: float = 0.92
+    clear_at: tuple[float, ...] = ()
     review: Literal["off", "step", "files"] = "off"
     overrides: TurnOverrides = TurnOverrides()
     after_turn: str = ""

@@ -33,7 +33,7 @@ _NO_TESTS = (
     r"\w+\s+(?:run\s+)?(?:build|clippy|vet|lint|all|compile)\b|cargo\s+check\b)"
 )
 _NEXT = {
-    "plan": "Propose the plan with TodoWrite (two or more steps); the user approves it.",
+    "plan": "Propose the plan as a todo list (two or more steps); the user approves it.",
     "tests": "Write the tests, run them by a command of their own, and see them fail.",
     "review": "Go on with the first call of the implementation; the user reviews the tests before it runs.",
     "code": "Make `{command}` pass; it is the command that was seen failing.",

@@ -117,7 +117,7 @@ def _content(name: str, lines: tuple[int, int] | None, room: int, ctx: ToolConte
         return f"[{error}]", ""
     text = decode_text(data)
     if text is None:
-        return "[not a text file; Read may show more of it]", ""
+        return "[not a text file; reading it may show more]", ""
     content = text.content
     if lines is not None:
         every = split_lines(content)
@@ -126,7 +126,10 @@ def _content(name: str, lines: tuple[int, int] | None, room: int, ctx: ToolConte
             content += f"[the file has {len(every):,} lines]"
     if len(content) <= room:
         return content.rstrip("\n"), "" if lines else fingerprint(data)
-    return f"{content[:room]}\n[cut here, after {room:,} of {len(content):,} characters; Read shows the rest]", ""
+    return (
+        f"{content[:room]}\n[cut here, after {room:,} of {len(content):,} characters; read the file for the rest]",
+        "",
+    )
 
 
 _PLACE = r"\$(ARGUMENTS\[\d\]|ARGUMENTS\b|[1-9](?!\d))"

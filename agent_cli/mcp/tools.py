@@ -27,7 +27,7 @@ from agent_tools.display import Note
 from agent_tools.documents.images import show_image, sniff
 from agent_tools.media import Media
 from agent_tools.record import Value
-from agent_tools.text import HeadTail, counted, escape_controls, one_line, shorten
+from agent_tools.text import HeadTail, counted, escape_controls, one_line, sanitize_output, shorten
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -164,7 +164,7 @@ def mcp_result(data: dict[str, Any], server: str, ctx: ToolContext) -> ToolResul
     if structured is not None and not any(parts) and not media:
         parts = [json.dumps(structured, ensure_ascii=False, indent=1)]
     failed = data.get("isError") is True
-    text = truncated_result("\n".join(p for p in parts if p), ctx)
+    text = sanitize_output("\n".join(p for p in parts if p)).rstrip("\n")
     if not text and not media:
         text = "(an error without a message)" if failed else "(no output)"
     display = Note(_size_of(text, media))
@@ -178,8 +178,9 @@ def _size_of(text: str, media: list[Media]) -> str:
 
 
 def truncated_result(text: str, ctx: ToolContext) -> str:
-    """Return a server's text escaped, and truncated in the middle if long, with the full text in a file."""
-    room = HeadTail(HEAD, TAIL, ctx.workspace.scratch)
+    """Return text for a user's message escaped, and truncated in the middle if long, with the full text in a file."""
+    search = ctx.workspace.advice("Grep Read", "; {} shows any part of it").lstrip()
+    room = HeadTail(HEAD, TAIL, ctx.workspace.scratch, search=search)
     room.feed(text.encode("utf-8", "replace"))
     room.close()
     return room.text("ask for less of it").rstrip("\n")

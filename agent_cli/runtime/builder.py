@@ -58,6 +58,7 @@ from agent_cli.runtime.session import (
 )
 from agent_cli.runtime.system_prompt import PromptFacts, system_prompt
 from agent_cli.runtime.tools import choose_tools, make_context, make_policy, make_workspace, rule_saver, tool_specs
+from agent_cli.session.files import results_folder
 from agent_cli.session.log import SessionLog
 from agent_cli.session.records import Header, Restored
 from agent_cli.session.store import SessionStore, state_folder, write_report
@@ -211,6 +212,10 @@ def build_agent(
     if log is not None and restored is not None and restored.rebuilt:
         log.put_header(header)
     log = log or new_log(settings, store, header, restored, warn)
+    if log is not None:
+        copies = tuple(results_folder(store.path(session_id)) for session_id in store.copied_from(header))
+        most = round(settings.results.max_mb * 1_000_000)
+        workspace.scratch.keep_in(results_folder(log.path), lambda: log.redact, most, copies)
     if restored is not None:
         context.seen |= restored.seen
         context.plan = restored.plan
@@ -324,9 +329,12 @@ def turn_options(settings: Settings, model: ResolvedModel, header: Header, specs
     if not 0 <= settings.compact_at <= 1:
         raise UsageError("compact_at is a share of the model's window: a number from 0 to 1, such as 0.92.")
     shared = {name: getattr(settings, name) for name in TurnOptions._fields if name in Settings._fields}
+    if not all(0 < share <= 1 for share in settings.results.clear_at):
+        raise UsageError("results.clear_at has shares of the model's window: numbers from 0 to 1, such as [0.5, 0.75].")
     limits = Limits(**{name: getattr(settings, f"max_{name}") for name in Limits._fields})
     own = {"model": model.model, "label": model.name, "system": header.system, "tools": specs, "limits": limits}
     own["cache_key"] = header.session_id
+    own["clear_at"] = settings.results.clear_at if settings.results.clear else ()
     return TurnOptions(**{**shared, **own})
 
 

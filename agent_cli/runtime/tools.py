@@ -25,6 +25,7 @@ from agent_tools.base import Tool, ToolContext
 from agent_tools.fs.workspace import Workspace
 from agent_tools.lazy import lazy_imports
 from agent_tools.registry import BUILTIN
+from agent_tools.result_limits import ResultLimits
 from agent_tools.sandbox.conditions import Confined, SandboxLimits
 from agent_tools.sandbox.runner import SandboxRunner
 from agent_tools.shell.state import ShellState
@@ -162,7 +163,7 @@ def make_context(
     known["web"] = {name: getattr(settings.web, name) for name in settings.web._fields}
     sandbox = make_confinement(workspace, settings, place)
     supplied = [sandbox] if sandbox is not None else []
-    return ToolContext(
+    context = ToolContext(
         workspace,
         env=dict(place.env),
         settings=known,
@@ -170,6 +171,8 @@ def make_context(
         edit_unread=edit_unread,
         supplied=supplied,
     )
+    context.result_limits = ResultLimits(settings.results.short, settings.results.page)
+    return context
 
 
 def choose_tools(

@@ -36,6 +36,25 @@ def draft_file(log: Path) -> Path:
     return log.with_suffix(".draft")
 
 
+def results_folder(log: Path) -> Path:
+    """Return the folder of the results that were too long to be shown."""
+    return log.with_suffix(".results")
+
+
+def results_files(log: Path) -> list[Path]:
+    """Return the folder and what it holds, if it exists."""
+    folder = results_folder(log)
+    try:
+        return [folder, *sorted(folder.iterdir())]
+    except OSError:
+        return []
+
+
+def results_size(log: Path) -> int:
+    """Return the bytes of the results on disk."""
+    return sum(os.lstat(path).st_size for path in results_files(log)[1:])
+
+
 def fresh_copy(log: Path) -> Path:
     """Return the path a repaired log is written to first; left behind if the process is killed meanwhile."""
     return log.with_name(f"{log.stem}.mending")

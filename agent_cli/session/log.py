@@ -111,15 +111,15 @@ class SessionLog:
     """Appends events from any thread.
 
     warn: called when the disk refuses a write, and when writing works again.
-    env: environment whose secret values are redacted.
+    env: environment whose secret values are redacted, by `redact`.
     """
 
     def __init__(self, path: Path, warn: Callable[[str], None], env: Mapping[str, str] | None = None) -> None:
         self.path = path
-        self._redact = Redactor(env or {})
+        self.redact = Redactor(env or {})
         self._warn = warn
         self._lock = _thread.RLock()
-        self._unfinished = PartialWriter(self._redact, self._save_unfinished)
+        self._unfinished = PartialWriter(self.redact, self._save_unfinished)
         self._fd = -1
         self._seq = 0
         self._parent = ""
@@ -286,7 +286,7 @@ class SessionLog:
                 "time": _now(),
                 "data": to_json(value),
             },
-            self._redact,
+            self.redact,
         )
         assert b"\n" not in line
         self._unwritten.append(line + b"\n")

@@ -18,9 +18,19 @@ from agent_cli.core.events import MessageAdded
 from agent_cli.core.messages import ToolMessage, pending_calls
 from agent_cli.core.redact import Redactor
 from agent_cli.core.version import __version__
-from agent_cli.session.files import draft_file, fresh_copy, kept_copies, open_log, owner_file, read_log
+from agent_cli.session.files import (
+    decode_record,
+    draft_file,
+    fresh_copy,
+    kept_copies,
+    open_log,
+    owner_file,
+    read_log,
+    results_files,
+    results_size,
+)
 from agent_cli.session.log import SessionBusyError, SessionLog
-from agent_cli.session.records import Restored, SessionInfo, SessionNotFoundError
+from agent_cli.session.records import Header, Restored, SessionInfo, SessionNotFoundError
 from agent_tools.fs.safe_files import read_start, write_whole
 from agent_tools.lazy import lazy_imports
 from agent_tools.text import escape_controls
@@ -44,6 +54,7 @@ def state_folder(env: Mapping[str, str]) -> Path:
 
 # No header is longer.
 _FIRST = 1 << 20
+_MOST_COPIES = 10
 
 
 class SessionStore:
@@ -91,10 +102,26 @@ class SessionStore:
         return not start.startswith(b'{"v":1,"seq":1,') or b',"crc":' in start or len(start) == _FIRST
 
     def files(self, session_id: str) -> list[Path]:
-        """Return all files of a session: the log first, then copies of a damaged log, the owner file and the draft."""
+        """Return all files of a session: the log first, then copies of a damaged log, the owner file, the draft, and
+        the folder of results before what it holds.
+        """
         path = self.path(session_id)
         beside = [*kept_copies(path), fresh_copy(path), owner_file(path), draft_file(path)]
-        return [path, *(each for each in beside if os.path.lexists(each))]
+        return [path, *(each for each in beside if os.path.lexists(each)), *results_files(path)]
+
+    def copied_from(self, header: Header) -> list[str]:
+        """Return the sessions that this one was forked from, the nearest first."""
+        found: list[str] = []
+        origin = header.forked_from
+        while origin and origin not in found and len(found) < _MOST_COPIES:
+            found.append(origin)
+            try:
+                first = read_start(self.path(origin), _FIRST).partition(b"\n")[0]
+            except OSError:
+                break
+            record = decode_record(first) or {}
+            origin = record.get("data", {}).get("forked_from", "")
+        return found
 
     def find(self, start: str) -> str:
         """Return the one session whose id begins with `start`. Raises SessionNotFoundError."""
@@ -127,11 +154,11 @@ class SessionStore:
                 session = restore.restore(data, session_id)
             except (SessionNotFoundError, OSError):
                 continue
-            yield info_of(session_id, session, data)
+            yield info_of(session_id, session, data, results_size(self.path(session_id)))
 
 
-def info_of(session_id: str, session: Restored, data: bytes) -> SessionInfo:
-    """Return the entry of a session in lists, for `--json`."""
+def info_of(session_id: str, session: Restored, data: bytes, beside: int = 0) -> SessionInfo:
+    """Return the entry of a session in lists, for `--json`. beside: bytes of its results on disk."""
     turns = timeline.build_timeline(data)
     calls = [c for t in turns for c in t.calls]
     return SessionInfo(
@@ -151,7 +178,7 @@ def info_of(session_id: str, session: Restored, data: bytes) -> SessionInfo:
         name=session.name,
         branch=session.header.branch,
         root=session.header.root,
-        size=len(data),
+        size=len(data) + beside,
     )
 
 

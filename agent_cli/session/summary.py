@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from agent_cli.core.messages import of_program, user_text
-from agent_cli.session.files import decode_record, read_log
+from agent_cli.session.files import decode_record, read_log, results_size
 from agent_cli.session.records import Header
 from agent_tools.record import DecodeError, Value, from_json
 
@@ -32,7 +32,7 @@ class SessionSummary(Value):
 
     first: first words of the user.
     ended: "done", "failed", "interrupted", "waiting", or "open" if the last turn has no end.
-    size: bytes of the log.
+    size: bytes of the log and of the results beside it.
     root, cwd: "" if the header is lost.
     """
 
@@ -65,7 +65,7 @@ def glance(path: Path) -> SessionSummary | None:
         data = read_log(path)
     except OSError:
         return None
-    found: dict[str, Any] = {"session_id": path.stem, "path": path, "size": len(data)}
+    found: dict[str, Any] = {"session_id": path.stem, "path": path, "size": len(data) + results_size(path)}
     messages, cost, reliable = 0, 0.0, True
     for line in data.split(b"\n"):
         head = _HEAD.match(line)

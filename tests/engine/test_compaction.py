@@ -171,13 +171,17 @@ def test_what_an_effort_may_think_is_left_free() -> None:
     assert limit(30_000, effort="max") == 20_000, "a small window is not given away"
 
 
-def test_a_result_that_is_larger_than_the_window_is_shortened(tmp_path: Path) -> None:
-    model = Narrow(reading("big.txt"), SIZE)
+def test_results_that_are_together_larger_than_the_window_are_shortened(tmp_path: Path) -> None:
+    def answer(number: int, request: Request) -> dict[str, Any]:
+        return {"calls": [call("Read", file_path=f"f{n}.txt") for n in range(9)]} if not number else {"text": "Done."}
+
+    model = Narrow(answer, SIZE)
     world = world_with(tmp_path, model)
-    (tmp_path / "big.txt").write_text("".join(f"line {n} of a large file\n" for n in range(3_000)))
-    assert isinstance(world.turn("Read it.", context_window=SIZE), Complete)
+    for number in range(9):
+        (tmp_path / f"f{number}.txt").write_text("".join(f"line {n} of a large file\n" for n in range(3_000)))
+    assert isinstance(world.turn("Read them.", context_window=SIZE), Complete)
     made = world.of(Compacted)
-    assert [len(e.cuts) for e in made] == [1]
+    assert [len(e.cuts) for e in made] == [9]
     assert "call again for a part of it" in whole(model.requests[-1])
     assert model.refused == 0
 

@@ -20,7 +20,7 @@ DATABASE = "postgres://app:correct-horse@db.example.com/app"
 
 def test_secrets_are_withheld_by_value_and_named_where_a_command_fails(work: Path) -> None:
     env = {"UPSTREAM": GITHUB, "DATABASE_URL": DATABASE, "PLAIN": "https://example.com/"}
-    look = bash("env > seen; echo correct-horse; false")
+    look = bash("env > seen; echo correct-horse; echo 401 Unauthorized; false")
     output_allowing_bash(work, [look, {"text": f"It is {DATABASE}."}], **env)
     seen = (work / "seen").read_text()
     assert "PLAIN=https://example.com/" in seen and GITHUB not in seen and "correct-horse" not in seen

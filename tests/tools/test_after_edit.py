@@ -131,7 +131,7 @@ def test_a_long_story_is_cut(bench: Bench) -> None:
     bench("Read", file_path="a.txt")
     said = bench("Edit", file_path="a.txt", old_string="one", new_string="two", replace_all=True).text
     assert len(said) < 12_000
-    assert "bytes cut here; run it with Bash to see all" in said and "more lines of this diff not shown" in said
+    assert "bytes cut here; run it to see all" in said and "more lines of this diff not shown" in said
 
 
 @pytest.mark.parametrize(

@@ -134,7 +134,7 @@ def test_the_working_directory_is_gone(bench: Bench) -> None:
     (bench.root / "s").rmdir()
     for tool, arguments in (("Glob", {"pattern": "*"}), ("Grep", {"pattern": "x"}), ("LS", {"path": "."})):
         worked, text = outcome(bench, tool, arguments)
-        assert not worked and "s is gone. Use absolute paths; Bash goes back to the root." in text
+        assert not worked and "s is gone. Use absolute paths. Bash goes back to the root." in text
     assert "does not exist, nor does its directory" in bench.fails("Read", file_path="a")
     assert f"no longer exists: this ran in {bench.root}]" in bench("Bash", command="pwd").text
 

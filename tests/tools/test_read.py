@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 
 from agent_tools.base import Effect
 from agent_tools.display import FileView
+from agent_tools.result_limits import ResultLimits
 from tests.support.tool_bench import TOOLS, Bench
 
 
@@ -22,12 +24,17 @@ def test_lines_come_numbered_and_the_file_counts_as_read(bench: Bench) -> None:
 
 
 def test_a_part_of_a_long_file_says_how_to_go_on(bench: Bench) -> None:
-    bench.file("long.txt", "".join(f"line {n}\n" for n in range(1, 5001)))
+    bench.file("long.txt", "".join(f"li {n}\n" for n in range(1, 5001)))
     text = bench("Read", file_path="long.txt").text
-    assert text.splitlines()[1999] == "  2000\tline 2000"
+    assert len(text) < 25_100 and re.search(r"\[lines 1-(\d+) of 5,000; continue with offset=\d+\]$", text)
+    bench.ctx.result_limits = ResultLimits(page=100_000)
+    text = bench("Read", file_path="long.txt").text
+    assert text.splitlines()[1999] == "  2000\tli 2000"
     assert text.endswith("[lines 1-2000 of 5,000; continue with offset=2001]")
+    bench.ctx.result_limits = ResultLimits(window=8_000)
+    assert len(bench("Read", file_path="long.txt").text) < 3_600
     part = bench("Read", file_path="long.txt", offset="4999", limit=1).text  # a number as text is understood
-    assert part == "  4999\tline 4999\n[lines 4999-4999 of 5,000; continue with offset=5000]"
+    assert part == "  4999\tli 4999\n[lines 4999-4999 of 5,000; continue with offset=5000]"
     assert "only 5,000 lines" in bench.fails("Read", file_path="long.txt", offset=6000)
 
 
@@ -36,7 +43,7 @@ def test_long_lines_and_long_texts_are_cut_with_a_note(bench: Bench) -> None:
     assert "… [8,000 more characters in this line]\n     2\tend" in bench("Read", file_path="min.js").text
     bench.file("wide.txt", ("y" * 1_500 + "\n") * 500)
     text = bench("Read", file_path="wide.txt").text
-    assert len(text) < 110_000 and "continue with offset=67" in text
+    assert len(text) < 25_100 and "continue with offset=17" in text
 
 
 @pytest.mark.parametrize(

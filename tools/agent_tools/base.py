@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Generic, Literal, TypeVar
 from agent_tools.context import ToolContext
 from agent_tools.display import Display
 from agent_tools.record import Value
+from agent_tools.result_limits import ResultSize
 from agent_tools.results import (
     AskModel,
     AskUser,
@@ -95,6 +96,8 @@ class Tool(ABC, Generic[A]):
     address_argument: ClassVar[str] = ""
 
     # Results.
+    # How much the model is shown: see `result_limits`. Tools with pages keep to them by themselves.
+    result_size: ClassVar[ResultSize] = "short"
     # Describe a state: the same call made later makes the earlier result stale.
     repeatable: ClassVar[bool] = False
     # Show lines of files that the call did not name.

@@ -15,7 +15,9 @@ from agent_tools.display import TodoItem
 from agent_tools.fs.workspace import Workspace
 from agent_tools.media import MediaKind
 from agent_tools.overrides import ExpandedPrompt
+from agent_tools.result_limits import ResultLimits, ResultSize
 from agent_tools.sandbox.conditions import RunConditions
+from agent_tools.text import HeadTail
 
 
 class UserCommand(Protocol):
@@ -92,6 +94,7 @@ class ToolContext:
     plan: the current todo list.
     readable: returns True if a search may show the file's content; None if it may show every file.
     takes: media that the model accepts besides text.
+    result_limits: how much of a result the model is shown.
     run_conditions: returns how an allowed command must run.
     commands, skills: the user's commands and skills that the model may use, by name.
     agents: types of sub-agents that are not built in.
@@ -120,6 +123,7 @@ class ToolContext:
         self.plan: tuple[TodoItem, ...] = ()
         self.readable: Callable[[Path | str], bool] | None = None
         self.takes: frozenset[MediaKind] = frozenset()
+        self.result_limits = ResultLimits()
         self.run_conditions: Callable[[str], RunConditions] = lambda command: RunConditions()
         self.commands: Mapping[str, UserCommand] = {}
         self.skills: Mapping[str, UserSkill] = {}
@@ -171,6 +175,11 @@ class ToolContext:
         """Return the note the first time in this conversation, "" afterwards."""
         mark = object()
         return note if self._sent_notes.setdefault(note, mark) is mark else ""
+
+    def result_buffer(self, size: ResultSize = "short") -> HeadTail:
+        """Return a buffer for a result that arrives in pieces; what is not shown of it is saved in a file."""
+        search = self.workspace.advice("Grep Read", "{} shows any part of it").strip()
+        return self.result_limits.buffer(size, self.workspace.scratch, f"; {search}" if search else "")
 
     def mark_mentions_read(self, text: str) -> dict[str, str]:
         """Mark the mentioned files whose whole block is in `text` as read; return their paths and fingerprints."""

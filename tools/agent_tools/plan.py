@@ -198,7 +198,8 @@ class PlanProgress(Tool[PlanProgressArgs]):
 
     def run(self, args: PlanProgressArgs, ctx: ToolContext) -> ToolResult:
         if not ctx.plan:
-            raise ToolError("There is no plan yet. Make one with TodoWrite first.")
+            make = ctx.workspace.advice("TodoWrite", "Make one with {} first.")
+            raise ToolError(f"There is no plan yet.{make}")
         plan = list(ctx.plan)
         if args.plan_status == "completed":
             plan = [t if t.status == "cancelled" else t.replace(status="completed") for t in plan]

@@ -23,7 +23,6 @@ with lazy_imports():
     from agent_tools.fs import large_files
 
 LINES = 2_000
-CHARACTERS = 100_000
 
 
 class ReadArgs(Value):
@@ -47,6 +46,7 @@ class Read(Tool[ReadArgs]):
     file_argument = "file_path"
     shows_file = True
     reopens = True
+    result_size = "page"
     repeatable = True
     rule_names = "path"
     rule_covers = ("read",)
@@ -106,7 +106,7 @@ def _part_of_text(text: TextFile, path: Path, first: int, limit: int, note: str,
         f"{n:>6}\t{cut_line(line.rstrip(chr(13) + chr(10)))}"
         for n, line in enumerate(lines[first - 1 : first - 1 + limit], first)
     ]
-    count = fit(shown, CHARACTERS)
+    count = fit(shown, ctx.result_limits.most("page"))
     last = first - 1 + count
     view = FileView(ctx.workspace.show(path), first, count, len(lines))
     if not lines:
@@ -132,7 +132,7 @@ def _part_of_large(path: Path, first: int, limit: int, ctx: ToolContext) -> Tool
     """Show numbered lines of a file that is not loaded. It does not count as read: it is too large to edit."""
     name = ctx.workspace.spell(path)
     try:
-        window = large_files.read_window(path, name, first, limit, CHARACTERS, ctx.cancel)
+        window = large_files.read_window(path, name, first, limit, ctx.result_limits.most("page"), ctx.cancel)
     except UnusableFileError as error:
         raise ctx.workspace.advised(error) from None
     if not window.lines:
@@ -161,7 +161,7 @@ def _nature(text: TextFile) -> list[str]:
     if text.encoding != "utf-8" or text.mark:
         sure = any(text.encoding == encoding for _, encoding in MARKS)
         how = " with byte order mark" if text.mark else "" if sure else " (a guess from its bytes)"
-        notes.append(f"encoding {text.encoding}{how}, kept by Edit and Write")
+        notes.append(f"encoding {text.encoding}{how}, kept by edits")
     if line_end(text.content) == "\r\n":
-        notes.append("lines end in CRLF, kept by Edit and Write")
+        notes.append("lines end in CRLF, kept by edits")
     return notes

@@ -31,6 +31,7 @@ class UseSkill(Tool[SkillArgs]):
     """Loads a skill. Its text needs no approval; commands that it runs and rules that it brings do."""
 
     name = "Skill"
+    result_size = "whole"
     Args = SkillArgs
     rule_names = "target"
 

@@ -26,6 +26,7 @@ class SlashCommand(Tool[SlashCommandArgs]):
     """Expands a command of the user, which the model then follows."""
 
     name = "SlashCommand"
+    result_size = "whole"
     Args = SlashCommandArgs
     of_conversation = True
     rule_names = "target"

@@ -26,6 +26,7 @@ class Task(Tool[TaskArgs]):
     """Runs a sub-agent. Each of its calls is checked by itself, so the Task call has no effect of its own."""
 
     name = "Task"
+    result_size = "page"
     Args = TaskArgs
     nested = True
     other_names = ("Agent",)

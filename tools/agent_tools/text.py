@@ -78,26 +78,43 @@ def cut_line(line: str, width: int = LINE, length: int = 0) -> str:
 
 
 def fit(lines: list[str], budget: int) -> int:
-    """Return how many of `lines`, from the first, fit into `budget` characters; at least one."""
+    """Return how many of `lines`, from the first, fit into `budget` bytes; at least one."""
     used = 0
     for count, line in enumerate(lines):
-        used += len(line) + 1
+        used += size_of(line) + 1
         if used > budget and count:
             return count
     return len(lines)
+
+
+def size_of(text: str) -> int:
+    """Return the bytes of `text` in UTF-8."""
+    return len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
 
 
 class HeadTail:
     """The start and end of a stream of bytes, in bounded memory.
 
     scratch: folder for a file with the whole stream if it is longer; None keeps only the two ends.
+    search: how the model can look into that file; "" if it cannot, so that the file is not named.
+    brief: bytes of the end that are shown of a result that is no failure; None: all of `tail`.
     """
 
-    def __init__(self, head: int = 10_000, tail: int = 20_000, scratch: Scratch | None = None) -> None:
+    def __init__(
+        self,
+        head: int = 10_000,
+        tail: int = 20_000,
+        scratch: Scratch | None = None,
+        *,
+        search: str = "",
+        brief: int | None = None,
+    ) -> None:
         self.total = 0
         self.spilled: SpillFile | None = None
         self._room = head
         self._keep = tail
+        self._search = search
+        self._brief = brief
         self._head = bytearray()
         self._tail = bytearray()
         self._scratch = scratch
@@ -152,22 +169,25 @@ class HeadTail:
         end = (self._head + self._tail if len(self._tail) < size else self._tail)[-size:]
         return sanitize_output(_whole(end).decode("utf-8", "replace"))
 
-    def text(self, hint: str) -> str:
+    def text(self, hint: str, *, failed: bool = True) -> str:
         """Return the kept text, decoded and sanitized, with a note if the middle is missing.
 
         hint: how to see all of it, if there is no file.
+        failed: show all that is kept of the end, where errors are.
         """
-        hint = self.spilled.hint if self.spilled is not None and self.spilled.size else hint
+        if self._search and self.spilled is not None and self.spilled.size:
+            hint = f"{self.spilled.where}{self._search}"
         if self.total and self._looks_binary():
             return f"[{self.total:,} bytes of binary output, not shown; {hint}]"
         cut = self.total - len(self._head) - self._keep
-        tail = self._tail[-self._keep :]
         if cut <= 0:
-            return sanitize_output((self._head + tail).decode("utf-8", "replace"))
+            return sanitize_output((self._head + self._tail[-self._keep :]).decode("utf-8", "replace"))
+        keep = self._keep if failed or self._brief is None else self._brief
+        tail = self._tail[len(self._tail) - keep :]
         # Cut at whole lines on both sides, if the lines are short enough.
         ahead, behind = self._head.rfind(b"\n") + 1, tail.find(b"\n") + 1
         first = self._head[:ahead] if ahead > self._room // 2 else self._head
-        last = tail[behind:] if 0 < behind < self._keep // 2 else tail
+        last = tail[behind:] if 0 < behind < keep // 2 else tail
         cut = self.total - len(first) - len(last)
         note = f"[… {cut:,} of {self.total:,} bytes cut here; {hint} …]"
         before, after = (sanitize_output(_whole(part).decode("utf-8", "replace")) for part in (first, last))

@@ -22,7 +22,7 @@ from agent_cli.core.place import UsageError
 from agent_cli.core.results import Usage
 from agent_cli.headless.printing import echo, print_notice, put_json, table
 from agent_cli.runtime.environment import find_place
-from agent_cli.session.files import read_log
+from agent_cli.session.files import read_log, results_size
 from agent_cli.session.log import SessionBusyError, SessionLog
 from agent_cli.session.pending_plans import claim_plan
 from agent_cli.session.records import SessionInfo, SessionNotFoundError
@@ -243,7 +243,7 @@ def _whole(g: SessionSummary, piece: str | None) -> dict[str, Any] | None:
     """Return every field of a session; None if it cannot be read."""
     try:
         data = read_log(g.path)
-        info = info_of(g.session_id, restore(data, g.session_id), data)
+        info = info_of(g.session_id, restore(data, g.session_id), data, results_size(g.path))
     except (SessionNotFoundError, OSError):
         return None
     found = {name: _untyped(getattr(info, name)) for name in SessionInfo._fields}
@@ -349,7 +349,7 @@ def _remove(g: SessionSummary) -> str:
     try:
         log.acquire()
         for path in reversed(store.files(g.session_id)):
-            path.unlink(missing_ok=True)
+            path.rmdir() if path.is_dir() and not path.is_symlink() else path.unlink(missing_ok=True)
         claim_plan(store.folder, g.session_id)
         # Without references the contents go with the next pruning of the checkpoints.
         snapshots = store.folder.parent.parent / "snapshots" / store.folder.name

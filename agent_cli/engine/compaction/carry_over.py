@@ -236,7 +236,7 @@ def _files(turn: Turn, gone: Sequence[Message], stay: Sequence[Message], room: i
         text = _read(turn, path)
         if text is None:
             continue
-        text = truncate_to_tokens(text, min(room, room * 2 // 3 + 200), f"{_CUT}; Read the file for the rest")
+        text = truncate_to_tokens(text, min(room, room * 2 // 3 + 200), f"{_CUT}; read the file for the rest")
         room -= tokens_of_text(text)
         found.append((turn.deps.context.workspace.spell(Path(path)), text))
     return found
@@ -247,7 +247,8 @@ def _wanted(turn: Turn, gone: Sequence[Message], stay: Sequence[Message]) -> lis
     failed = {m.call_id for m in turn.history if isinstance(m, ToolMessage) and m.is_error}
     shown = {path for m in stay if isinstance(m, UserMessage) for path in _mentioned(turn, m)}
     class_of = turn.deps.tool_class
-    calls = (call for m in stay if isinstance(m, AssistantMessage) for call in m.calls)
+    cuts = turn.deps.state.window.cuts
+    calls = (call for m in stay if isinstance(m, AssistantMessage) for call in m.calls if call.id not in cuts)
     shown |= {file_of(call, cwd, class_of) for call in calls if class_of(call.name).reopens}
     changed: dict[str, None] = {}
     read: dict[str, None] = {}

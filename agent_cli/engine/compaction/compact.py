@@ -1,8 +1,8 @@
 """Compaction: show the model less of a long conversation, so that it can continue.
 
-Cheap first: superseded results are cut to one line, if that frees enough. Otherwise a summary replaces all but the
-newest rounds, together with what is carried over verbatim (`carry_over`). The history itself is unchanged. Each
-compaction invalidates the provider's cached prefix once.
+Cheap first: old results are cleared in steps (`clear`), and superseded results are cut to one line, if that frees
+enough. Otherwise a summary replaces all but the newest rounds, together with what is carried over verbatim
+(`carry_over`). The history itself is unchanged. Each compaction invalidates the provider's cached prefix once.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from agent_cli.core.messages import Message, ToolMessage, UserMessage, is_user_m
 from agent_cli.core.results import Failure
 from agent_cli.core.window import tokens_of, tokens_of_message, tokens_of_text, truncate_to_tokens
 from agent_cli.engine.compaction.carry_over import CarryOver, build_carry_over, superseded
+from agent_cli.engine.compaction.clear import old_results
 from agent_cli.engine.compaction.measure import limit_of, overhead_tokens, scaled, used_tokens, window_tokens
 from agent_cli.engine.compaction.summarize import fits_whole, summary_of
 from agent_cli.engine.turn import Turn
@@ -60,11 +61,16 @@ def compact_if_full(turn: Turn) -> Generator[Event, None, None]:
     Raises CancelledError; ModelError if the request cannot be made to fit.
     """
     window, options = turn.deps.state.window, turn.options
+    used = used_tokens(window, options, turn.history)
+    if options.clear_at:
+        cuts, freed = old_results(turn, used)
+        if cuts:
+            yield from _apply(turn, _only_cuts(turn, "clear", cuts, used, freed))
+            used -= freed
     size = window_tokens(window, options)
-    if size is None:
+    if size is None or not options.compact_at:
         return
     limit = limit_of(size, options)
-    used = used_tokens(window, options, turn.history)
     if used < limit or _in_vain(turn, limit):
         return
     if not (yield from _cut_superseded(turn, used, limit)):
@@ -153,7 +159,7 @@ def _allowed(turn: Turn, trigger: Trigger, focus: str) -> Generator[Event, None,
 
 def _in_vain(turn: Turn, limit: int) -> bool:
     """Return True if the last compaction is so recent that another would free nothing more."""
-    made = turn.deps.state.window.compactions[-1:]
+    made = [c for c in turn.deps.state.window.compactions if c.event.trigger != "clear"][-1:]
     if not made:
         return False
     since = len(turn.history) - made[0].at
@@ -169,10 +175,12 @@ def _cut_superseded(turn: Turn, used: int, limit: int) -> Generator[Event, None,
     freed = scaled(window, sum(tokens_of_text(texts[call]) - tokens_of_text(line) for call, line in cuts.items()))
     if freed < limit * _FREES or used - freed > limit * _LEAVES:
         return False
-    yield from _apply(
-        turn, Compacted("auto", len(turn.history), 0, cuts=cuts, tokens_before=used, tokens_after=used - freed)
-    )
+    yield from _apply(turn, _only_cuts(turn, "auto", cuts, used, freed))
     return True
+
+
+def _only_cuts(turn: Turn, trigger: Trigger, cuts: dict[str, str], used: int, freed: int) -> Compacted:
+    return Compacted(trigger, len(turn.history), 0, cuts=cuts, tokens_before=used, tokens_after=used - freed)
 
 
 def _apply(turn: Turn, event: Compacted) -> Generator[Event, None, None]:

@@ -9,7 +9,8 @@ from collections.abc import Generator
 from typing import TYPE_CHECKING
 
 from agent_cli.core.events import Event
-from agent_cli.core.messages import AssistantMessage, Message
+from agent_cli.core.messages import characters_of
+from agent_cli.core.window import CLEARED_WINDOW
 from agent_tools.lazy import lazy_imports
 
 if TYPE_CHECKING:
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
 with lazy_imports():
     from agent_cli.engine.compaction import compact
 
+# The system prompt and the tools are not counted here.
+_MARGIN = 0.75
+# Characters per token, of which no conversation has as many.
+_DOUBTED = 12
 # A smaller window is always measured exactly: the prompt and the tools alone may fill much of it.
 _SMALL = 64_000
 
@@ -45,17 +50,19 @@ def compact_after_overflow(turn: Turn, failure: Failure) -> Generator[Event, Non
 
 def _may_be_near(turn: Turn) -> bool:
     """Return False if the window is certainly far from full: there are never many more tokens than characters."""
-    size, window = turn.options.context_window or turn.deps.state.window.learnt, turn.deps.state.window
-    if not size or not turn.options.compact_at:
+    options, window = turn.options, turn.deps.state.window
+    size = options.context_window or window.learnt
+    compacts = bool(size and options.compact_at)
+    if not compacts and not options.clear_at:
         return False
-    if size <= _SMALL:
+    if size and size <= _SMALL:
         return True
     told = window.report
-    since = turn.history[told.messages :] if told else turn.view
-    return (told.filled if told else 0) + sum(map(_characters, since)) > size // 2
-
-
-def _characters(message: Message) -> int:
-    if isinstance(message, AssistantMessage):
-        return len(message.text) + sum(len(str(call.arguments)) for call in message.calls)
-    return len(message.text) + sum(len(item.data) for item in message.media)
+    filled = turn.characters
+    # Some providers count only what is new to their cache, or nothing.
+    if told and told.filled * _DOUBTED > filled:
+        filled = told.filled + sum(map(characters_of, turn.history[told.messages :]))
+    limits = [size / 2] if compacts and size else []
+    if options.clear_at:
+        limits.append(min(turn.window_size, CLEARED_WINDOW) * min(options.clear_at) * _MARGIN)
+    return filled > min(limits)

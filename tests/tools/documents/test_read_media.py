@@ -123,7 +123,7 @@ def test_without_pillow_what_providers_take_is_sent_and_the_rest_explained(
     assert b64decode(seeing("Read", file_path="wide.png").media[0].data) == png(5000, 10)
     for name, data in others:
         seeing.file(name, data)
-        assert "Make such a copy with Bash" in seeing.fails("Read", file_path=name)
+        assert "Make such a copy with a command" in seeing.fails("Read", file_path=name)
 
 
 def test_bombs_and_damaged_images_are_refused(seeing: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -65,7 +65,7 @@ def test_a_missing_text_is_answered_with_the_nearest_lines(bench: Bench) -> None
         "  line 6, old_string has only part of it:\n"
         "    file:           return 22\n"
         "    old_string:     return 2\n"
-        "Copy the file's own text, whitespace included, or Read the place again."
+        "Copy the file's own text, whitespace included, or read the place again."
     )
 
 

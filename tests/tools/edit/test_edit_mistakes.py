@@ -148,7 +148,7 @@ def test_what_is_put_right_and_said(content: str, old: str, new: str, becomes: s
             PYTHON,
             "     4\tdef alpha(x):\n     5\t    if x:",
             "     4\tdef beta(x):",
-            ["line number that Read shows", "in new_string too", "Without them it matches line 4."],
+            ["line number as files are shown", "in new_string too", "Without them it matches line 4."],
             id="Read's line numbers",
         ),
         pytest.param(
@@ -183,7 +183,7 @@ def test_what_is_put_right_and_said(content: str, old: str, new: str, becomes: s
             "x" * 2_100 + "\n",
             "x" * 2_000 + " … [100 more characters in this line]",
             "y",
-            ["Read's note on a truncated line"],
+            ["the note on a truncated line"],
             id="Read's note on a truncated line",
         ),
         pytest.param(

@@ -45,7 +45,7 @@ def test_an_address_has_one_spelling(written: str, spelled: str) -> None:
         ("localhost:80", "complete"),
         ("ftp://example.org/", "only http and https"),
         ("javascript:alert(1)", "only http and https"),
-        ("file:///etc/passwd", "files are for Read"),
+        ("file:///etc/passwd", "a file is read by its path"),
         ("https:example.org", "only http and https"),
         ("http://", "no valid name"),
         ("http:///etc", "no valid name"),

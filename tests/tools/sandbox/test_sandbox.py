@@ -107,6 +107,13 @@ def test_macos_is_said_to_have_none(monkeypatch: pytest.MonkeyPatch) -> None:
         ("npm ERR! code ENOTFOUND", 1, False, "there is no network"),
         ("connect: Network is unreachable", 2, False, "there is no network"),
         ("curl: (6) Could not resolve host: example.org", 6, True, ""),
+        (
+            "<urlopen error [Errno 111] Connection refused>",
+            1,
+            False,
+            "may have refused this: there is no network in it",
+        ),
+        ("<urlopen error [Errno 111] Connection refused>", 1, True, ""),
         ("", -31, False, "a system call"),
         ("cat: x: Permission denied", 1, False, "may have refused this: a protected or hidden file, the network"),
         ("cat: x: Permission denied", 1, True, "may have refused this: a protected or hidden file, or a system call"),

@@ -65,8 +65,14 @@ def test_keys_are_withheld_and_a_failure_says_which(bench: Bench) -> None:
         p for p in (*plain, "KEPT_TOKEN") if f"{p}=" not in text
     ] == []
     assert "[withheld" not in text
-    failed = bench("Bash", command="false").text
-    assert "[withheld from commands because they look like secrets: AWS_SECRET_ACCESS_KEY, DB_PASSWORD" in failed
+    for harmless in ("false", "grep -r nothing .", "ls gone"):
+        assert "[withheld" not in bench("Bash", command=harmless).text
+    told = "[withheld from commands because they look like secrets: "
+    failed = bench("Bash", command="echo 'error: no API key found'; false").text
+    assert f"{told}AWS_SECRET_ACCESS_KEY, DB_PASSWORD" in failed
+    assert told not in bench("Bash", command="echo 'error: no API key found'; exit 2").text, "once is enough"
+    assert f"{told}GH_TOKEN;" in bench("Bash", command='false "$GH_TOKEN"').text
+    assert f"{told}NPM_AUTH;" in bench("Bash", command="echo NPM_AUTH is not set; false").text
 
 
 def test_a_timeout_ends_a_child_that_ignores_the_polite_signal(bench: Bench) -> None:

@@ -83,9 +83,15 @@ def test_a_page_cannot_end_its_fence(web: Bench) -> None:
 def test_a_long_page_is_cut_at_a_line_and_says_how_to_go_on(web: Bench) -> None:
     with WebServer({"/": page("a line of text\n" * 10_000, "text/plain")}) as server:
         found = parts(fetch(web, server.url("/"))[0])
-    assert 45_000 < len(found["text"]) <= 50_000
+    assert 22_500 < len(found["text"]) <= 25_000
     assert found["text"].endswith("a line of text")
-    assert re.fullmatch(r"\n\[truncated: [\d,]+ of 149,999 characters shown\. Ask with a prompt .*\]", found["after"])
+    told = r"\n\[truncated: [\d,]+ of 149,999 characters shown; all of it is in (/.*\.txt); Grep or Read shows .*\]"
+    saved = re.fullmatch(told, found["after"])
+    assert saved and len(Path(saved[1]).read_text()) > 149_999
+    web.ctx.workspace.offered = "WebFetch".__eq__
+    with WebServer({"/": page("a line of text\n" * 10_000, "text/plain")}) as server:
+        found = parts(fetch(web, server.url("/"))[0])
+    assert found["after"].endswith("characters shown. Ask with a prompt for what you need]")
 
 
 def test_what_was_not_read_is_told(web: Bench) -> None:

@@ -157,7 +157,7 @@ def show_image(data: bytes, image: Image, name: str) -> tuple[Media, str]:
         raise ToolError(f"{name} is a {image.name} image that is truncated or damaged. Create or fetch it again.")
     if image.width * image.height > MOST_PIXELS:
         raise ToolError(
-            f"{name} is too large to show ({image.size}). Make a smaller copy with Bash ({_COMMAND}) and Read that."
+            f"{name} is too large to show ({image.size}). Make a smaller copy by a command ({_COMMAND}), and read it."
         )
     fits = image.mime in _TAKEN and len(data) <= MOST_BYTES and max(image.width, image.height) <= MOST_SIDE
     good = fits and max(image.width, image.height) <= GOOD_SIDE
@@ -169,7 +169,7 @@ def show_image(data: bytes, image: Image, name: str) -> tuple[Media, str]:
         raise ToolError(
             f"{name} ({image.name}, {image.size}, {len(data):,} bytes) cannot be shown to a model, which accepts PNG, "
             f"JPEG, GIF or WebP of at most {MOST_BYTES:,} bytes and {MOST_SIDE:,} pixels a side. "
-            f"Make such a copy with Bash ({_COMMAND}) and Read that, or ask the user to install Pillow."
+            f"Make such a copy with a command ({_COMMAND}) and read that, or ask the user to install Pillow."
         ) from None
     # Decoders warn about defects that they tolerate; the user has no use for that.
     warnings.filterwarnings("ignore", module="PIL")
@@ -185,7 +185,7 @@ def show_image(data: bytes, image: Image, name: str) -> tuple[Media, str]:
     except Exception:  # noqa: BLE001 - a broken image raises whatever its decoder runs into
         raise ToolError(
             f"{name} is a {image.name} image that cannot be decoded; it may be damaged. Create or fetch it again, or "
-            "examine it with Bash."
+            "examine it with a command."
         ) from None
     new = sniff(smaller)
     assert new is not None

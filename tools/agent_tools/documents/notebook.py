@@ -69,7 +69,7 @@ def parse_notebook(content: str, name: str) -> Notebook:
     version = data.get("nbformat") if isinstance(data, dict) else None
     if version in (1, 2, 3):
         raise ToolError(
-            f"{name} is a notebook of version {version}, which is too old. Convert it in Bash: "
+            f"{name} is a notebook of version {version}, which is too old. Convert it with a command: "
             "jupyter nbconvert --to notebook --nbformat 4 --inplace FILE"
         )
     cells = data.get("cells") if version == 4 else None
@@ -104,7 +104,6 @@ def _language(metadata: Any) -> str:
     return ""
 
 
-CHARACTERS = 100_000
 # Characters of one output: in the whole notebook, and when one cell is requested.
 BRIEF = 4_000
 FULL = 50_000
@@ -131,7 +130,8 @@ def show_notebook(
     only: index of the only cell to show, at greater length.
     Raises ToolError for a line past the end.
     """
-    view = _View(BRIEF if only is None else FULL)
+    more = ctx.workspace.advice("NotebookRead", "; {} with its cell_id shows more").strip()
+    view = _View(BRIEF, more) if only is None else _View(FULL)
     if only is None:
         language = f", {notebook.language}" if notebook.language else ""
         view.lines.append(f"[notebook, {counted(len(notebook.cells), 'cell')}{language}]")
@@ -141,10 +141,11 @@ def show_notebook(
     if first > total:
         raise ToolError(f"{name} has only {total:,} lines as shown; offset {first} is past its end.")
     part = [cut_line(line) for line in view.lines[first - 1 : first - 1 + limit]]
-    last = first - 1 + fit(part, CHARACTERS)
+    last = first - 1 + fit(part, ctx.result_limits.most("page"))
     media, notes = _attach([p for p in view.pictures if first <= p.line <= last], ctx)
     if last < total:
-        how = f"continue with Read and offset={last + 1}" if only is None else "jq in Bash shows the rest"
+        rest = ctx.workspace.advice("Read", f"continue with {{}} and offset={last + 1}").strip() or "the rest is cut"
+        how = rest if only is None else "the command jq shows the rest"
         notes.insert(0, f"lines {first}-{last} of {total:,} as shown here; {how}")
     note = f"\n[{'; '.join(notes)}]" if notes else ""
     text = "\n".join(part[: last - first + 1]) + note
@@ -152,9 +153,13 @@ def show_notebook(
 
 
 class _View:
-    """The lines of a view, and the images that some of them represent. room: character limit of one output."""
+    """The lines of a view, and the images that some of them represent.
 
-    def __init__(self, room: int) -> None:
+    room: character limit of one output. more: how to see more of it.
+    """
+
+    def __init__(self, room: int, more: str = "") -> None:
+        self._more = more
         self.lines: list[str] = []
         self.pictures: list[_Picture] = []
         self._room = room
@@ -209,9 +214,8 @@ class _View:
         if cut <= 0:
             return self._text(sanitize_output(text))
         head = self._room * 3 // 4
-        hint = "; NotebookRead with its cell_id shows more" if self._room < FULL else ""
         self._text(sanitize_output(text[:head]))
-        self.lines.append(f"[… {cut:,} of {len(text):,} characters cut here{hint} …]")
+        self.lines.append(f"[… {cut:,} of {len(text):,} characters cut here{self._more} …]")
         return self._text(sanitize_output(text[head + cut :]))
 
     def _text(self, text: str) -> None:
@@ -231,7 +235,8 @@ def _attach(pictures: list[_Picture], ctx: ToolContext) -> tuple[tuple[Media, ..
         notes.append(said)
         media += [item] if item is not None else []
     if len(pictures) > IMAGES:
-        notes.append(f"{len(pictures) - IMAGES} more images not shown, NotebookRead with a cell_id shows a cell's")
+        more = ctx.workspace.advice("NotebookRead", ", {} with a cell_id shows a cell's").replace(" ,", ",")
+        notes.append(f"{len(pictures) - IMAGES} more images not shown{more}")
     return tuple(media), notes
 
 
@@ -276,6 +281,7 @@ class NotebookRead(Tool[NotebookReadArgs]):
     name = "NotebookRead"
     Args = NotebookReadArgs
     paths = ("notebook_path",)
+    result_size = "page"
     file_argument = "notebook_path"
     shows_file = True
     rule_names = "path"
@@ -298,7 +304,7 @@ class NotebookRead(Tool[NotebookReadArgs]):
         name = ctx.workspace.spell(path)
         text = decode_text(data)
         if text is None:
-            raise ToolError(f"{name} is not a notebook but a binary file. Use Read.")
+            raise ToolError(f"{name} is not a notebook but a binary file.{ctx.workspace.advice('Read', 'Use {}.')}")
         notebook = parse_notebook(text.content, name)
         only = None if args.cell_id is None else notebook.find(args.cell_id)
         result = show_notebook(notebook, name, ctx.workspace.show(path), ctx, 1, _LINES, only)

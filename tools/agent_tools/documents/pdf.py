@@ -27,7 +27,6 @@ MOST_BYTES = 20_000_000
 MOST_PAGES = 100
 PAGES = 20
 SECONDS = 20.0
-CHARACTERS = 100_000
 _ANSWER = 2_000_000
 
 
@@ -60,13 +59,13 @@ def show_pdf(data: bytes, name: str, offset: int | None, limit: int | None, ctx:
     first, most = max(1, offset or 1), limit or PAGES
     pages = read_pages(data, name, ctx.cancel, first, most)
     if not pages.texts:
-        raise ToolError(f"{name}: page {first} was not read within {SECONDS:.0f} seconds. Try `pdftotext` in Bash.")
-    text, count = paged(pages)
+        raise ToolError(f"{name}: page {first} was not read within {SECONDS:.0f} seconds. Try the command `pdftotext`.")
+    text, count = paged(pages, ctx.result_limits.most("page"))
     last = first + count - 1
     if pages.empty:
         raise ToolError(
             f"{name} has {counted(pages.total, 'page')}, and pages {first}-{last} have no text: they are probably "
-            "scanned. In Bash, `pdftoppm -r 80 -png` makes images of pages, and `ocrmypdf` adds the text."
+            "scanned. The command `pdftoppm -r 80 -png` makes images of pages, and `ocrmypdf` adds the text."
         )
     notes = [f"text of pages {first}-{last} of {pages.total}; pictures and layout are not shown"]
     if pages.late:
@@ -99,11 +98,11 @@ def read_pages(
     if error == "encrypted":
         raise ToolError(
             f"{name} is a PDF protected with a password. Ask the user for a copy without one, or for the password "
-            "(then `qpdf --password=… --decrypt` in Bash makes such a copy)."
+            "(then the command `qpdf --password=… --decrypt` makes such a copy)."
         )
     if total is None:
         why = f"it takes more than {seconds:.0f} seconds" if late else error or "it takes too much memory"
-        raise ToolError(f"{name} is a PDF that cannot be read ({why}). It may be damaged: try `pdftotext` in Bash.")
+        raise ToolError(f"{name} is a PDF that cannot be read ({why}). It may be damaged: try the command `pdftotext`.")
     if not total:
         raise ToolError(f"{name} is a PDF without pages.")
     if first > total:
@@ -111,10 +110,10 @@ def read_pages(
     return Pages(total, first, tuple(texts), late)
 
 
-def paged(pages: Pages, characters: int = CHARACTERS) -> tuple[str, int]:
-    """Join the pages, with a heading each, up to about `characters`; also return how many pages are included."""
+def paged(pages: Pages, most: int) -> tuple[str, int]:
+    """Join the pages, with a heading each, up to about `most` bytes; also return how many pages are included."""
     shown = [f"--- page {n} of {pages.total} ---\n{t}" for n, t in enumerate(pages.texts, pages.first)]
-    count = fit(shown, characters)
+    count = fit(shown, most)
     return "\n".join(shown[:count]), count
 
 
@@ -127,7 +126,7 @@ def _ask_worker(data: bytes, first: int, most: int, seconds: float, cancel: Canc
     cancel.check()
     library = find_spec("pypdf")
     if library is None or library.origin is None:
-        raise ToolError("PDFs cannot be read here: the package pypdf is not installed. Try `pdftotext` in Bash.")
+        raise ToolError("PDFs cannot be read here: the package pypdf is not installed. Try the command `pdftotext`.")
     process = reaper.REAPER.popen(
         # -P: modules next to the worker must not shadow modules of the same name in the library.
         [sys.executable, "-P", str(Path(__file__).with_name("pdf_worker.py")), str(first), str(most)],

@@ -51,7 +51,7 @@ def excerpt(old: str, new: str) -> str:
         out.append(f"{n + above + 1:>6}\t{cut_line(lines[n].rstrip(chr(13) + chr(10)), 300)}")
         previous = n
     if len(wanted) > SHOWN:
-        out.append(f"[{len(wanted) - SHOWN} more lines around changes not shown; Read the file to see them]")
+        out.append(f"[{len(wanted) - SHOWN} more lines around changes not shown; read the file to see them]")
     return "\n".join(out)
 
 

@@ -93,7 +93,7 @@ def apply(content: str, old: str, new: str, everywhere: bool, *, there: bool) ->
     if content:
         raise ToolError(
             "old_string is empty, which is only for new and empty files, and this file has content. "
-            "Give the text to replace, or use Write to replace the whole file."
+            "Give the text to replace, or write the whole file."
         )
     if there and not new:
         raise ToolError("old_string and new_string are both empty: there is nothing to change.")

@@ -100,7 +100,7 @@ def _run(command: str, ctx: ToolContext) -> Generator[Progress, None, list[str]]
             running.close()
     except (OSError, ValueError) as error:
         return [f"[{name} could not be started: {error}]"]
-    output = kept.text("run it with Bash to see all").strip("\n")
+    output = kept.text("run it to see all").strip("\n")
     how = _ending(ending)
     return list(filter(None, (f"[{name}{how}]" if how or output else "", output)))
 
@@ -132,5 +132,5 @@ def _as_it_stands(change: Change, ctx: ToolContext) -> tuple[Change, list[str]]:
     lines = [re.sub(rf"(?s)(.{{{_DIFF_WIDTH}}}).+", r"\1…", line) for line in patch.split("\n")]
     told += lines[:_DIFF_LINES]
     if len(lines) > _DIFF_LINES:
-        told.append(f"[{len(lines) - _DIFF_LINES} more lines of this diff not shown; Read the file to see it]")
+        told.append(f"[{len(lines) - _DIFF_LINES} more lines of this diff not shown; read the file to see it]")
     return change.replace(after=data, new=text.content), told

@@ -199,7 +199,7 @@ def no_match(lines: Lines, old: str, new: str) -> ToolError:
     if bare := _without_numbers(sought):
         fits = lines.fits("\n".join(bare))
         said.append(
-            "It seems to start each line with the line number that Read shows, which is not in the file: omit the "
+            "It seems to start each line with its line number as files are shown, which is not in the file: omit the "
             "numbers and the tab after them, in new_string too."
         )
         if fits:
@@ -217,12 +217,12 @@ def no_match(lines: Lines, old: str, new: str) -> ToolError:
     first, last, unlike = differences(raw, sought, at)
     place = f"line {first + 1}" if first == last else f"lines {first + 1}-{last + 1}"
     if not unlike:
-        said.append(f"It is most similar to part of {place}: give whole lines, as Read shows them.")
+        said.append(f"It is most similar to part of {place}: give whole lines.")
         return ToolError(" ".join(said))
     said.append(f"The most similar place is {place}. Differences:")
     more = [f"and {len(unlike) - _MOST_LINES} more lines"] if len(unlike) > _MOST_LINES else []
     told = "".join(f"\n  {text}" for text in [*unlike[:_MOST_LINES], *more])
-    return ToolError(f"{' '.join(said)}{told}\nCopy the file's own text, whitespace included, or Read the place again.")
+    return ToolError(f"{' '.join(said)}{told}\nCopy the file's own text, whitespace included, or read the place again.")
 
 
 def _without_numbers(sought: list[str]) -> list[str]:
@@ -241,9 +241,7 @@ def _habits(lines: Lines, old: str, new: str, sought: list[str]) -> list[str]:
     said = []
     known = set(lines.cores)
     if any(re.search(_CUT, line) for line in sought):
-        said.append(
-            "It has Read's note on a truncated line, which is not in the file: edit a shorter part of the line."
-        )
+        said.append("It has the note on a truncated line, which is not in the file: edit a shorter part of the line.")
     elif unknown := [s for s in map(str.strip, sought) if re.match(_LEFT_OUT, s) and core_of(s) not in known]:
         said.append(
             f"Its line {unknown[0][:60]!r} seems to be a placeholder for omitted text: give every line between in "

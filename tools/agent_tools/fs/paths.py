@@ -50,7 +50,10 @@ def not_found_error(path: Path, ctx: ToolContext) -> ToolError:
     workspace, spell = ctx.workspace, ctx.workspace.spell
     if path == workspace.cwd:
         where = one_line(str(path))
-        return ToolError(f"The working directory {where} is gone. Use absolute paths; Bash goes back to the root.")
+        back = workspace.advice("Bash", "{} goes back to the root.")
+        return ToolError(f"The working directory {where} is gone. Use absolute paths.{back}")
+    if workspace.scratch.holds(path):
+        return ToolError(f"{spell(path)} is no longer kept: there is a limit on disk. Make the call again.")
     parent = path.parent
     there = parent.is_dir()
     said = f"{spell(path)} does not exist"

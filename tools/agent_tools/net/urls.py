@@ -54,7 +54,7 @@ def split_url(text: str) -> Url:
         if scheme is None:
             raise _wrong(text, "it must be complete, like https://host/path")
         if scheme[1].lower() == "file":
-            raise _wrong(text, "only http and https can be fetched; files are for Read")
+            raise _wrong(text, "only http and https can be fetched; a file is read by its path")
         raise _wrong(text, "only http and https can be fetched, like https://host/path")
     if "@" in match[2]:
         raise _wrong(text, "it contains a user name or password, which are never sent; remove that part")

@@ -85,6 +85,9 @@ def sandbox_refusal(
         port = f" ({local[1]})" if local[1] else ""
         why = f"its loopback is its own; the user's setting sandbox.ports can allow a port of this machine{port}"
         return _told("may have refused", why)
+    if not network and re.search(_REFUSED, text):
+        why = "there is no network in it" if kind == "bubblewrap" else "connections may be closed in it"
+        return _told("may have refused", f"{why}, so nothing but the command's own servers can be reached")
     if code == -31 or re.search(_CALLS, text):
         return _told("refused", "a system call")
     if re.search(_RIGHTS, text):

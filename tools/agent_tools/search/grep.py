@@ -38,7 +38,6 @@ from agent_tools.search.ripgrep import (
 from agent_tools.text import counted, cut_line, fit, sanitize_output, shorten
 
 MOST = 250
-CHARACTERS = 30_000
 WIDTH = 500
 # Files open at a time.
 _AT_ONCE = 100
@@ -261,7 +260,7 @@ def _result(args: GrepArgs, hits: list[Hit], notes: list[str], top: Path, ctx: T
     for hit in _shown(args, hits):
         name = ctx.workspace.spell(top / path_of(hit[0]))
         shown.append(cut_line(hit_line(hit, name, args.output_mode, args.line_numbers), WIDTH + len(name) + 20))
-    shown = shown[: fit(shown, CHARACTERS)]
+    shown = shown[: fit(shown, ctx.result_limits.most("short"))]
     more = len(hits) - skipped - len(shown)
     what = "lines" if args.output_mode == "content" else "files"
     if args.output_mode == "count":

@@ -16,10 +16,10 @@ from agent_tools.overrides import ExpandedPrompt
 from agent_tools.record import Value
 from agent_tools.sandbox.conditions import OUTSIDE, RunConditions, Wrapped, unconfined
 from agent_tools.sandbox.runner import SandboxRunner
-from agent_tools.shell.env import EXCEPTIONS, command_env
+from agent_tools.shell.env import EXCEPTIONS, WITHHELD, command_env, needed_secrets
 from agent_tools.shell.jobs import LEFT, Job, Jobs, exit_of, took
 from agent_tools.shell.state import MOST, Channel, ShellState, imposed, parse_exports
-from agent_tools.text import HeadTail, one_line, shorten
+from agent_tools.text import one_line, shorten
 
 if TYPE_CHECKING:
     from agent_tools.shell.process import ExitInfo
@@ -114,7 +114,7 @@ def _waited_for(
 ) -> Generator[Progress, None, ToolResult]:
     # Imports subprocess, which a run without commands does not need.
     base, withheld = command_env(ctx)
-    kept = HeadTail(scratch=ctx.workspace.scratch)
+    kept = ctx.result_buffer()
     channel: Channel | None = None
     # Without a free descriptor, nothing carries over.
     with suppress(OSError):
@@ -141,13 +141,13 @@ def _waited_for(
         kept.close()
         if channel:
             channel.close()
-    output = kept.text(HINT).rstrip("\n")
-    note = _note(ending, seconds, ctx.cancel.reason)
     failed = ending.cause != "exit" or (ending.code != 0 and not _answered(args.command, ending.code))
+    output = kept.text(HINT, failed=failed).rstrip("\n")
+    note = _note(ending, seconds, ctx.cancel.reason)
     lines = [output or "(no output)", f"[{note}]", *carried]
     lines += _sandbox_notes(wrapped, output, ending, ctx, network=terms.network)
-    if failed and ending.cause == "exit" and withheld:
-        lines.append(f"[withheld from commands because they look like secrets: {', '.join(withheld)}; {EXCEPTIONS}]")
+    if failed and ending.cause == "exit" and (names := needed_secrets(args.command, output, withheld)):
+        lines += filter(None, [ctx.once(f"[{WITHHELD}: {', '.join(names)}; {EXCEPTIONS}]")])
     code = ending.code if ending.code >= 0 and ending.cause == "exit" else None
     display = CommandOutput(args.command, output, code, round(ending.seconds, 3), note)
     return ToolResult("\n".join(lines), display, failed)
@@ -160,9 +160,7 @@ def _in_background(
     terms = ctx.run_conditions(args.command)
     env = ctx.state(ShellState).applied(base) | terms.env
     wrapped = _confined(argv, args, env, ctx, terms)
-    job = ctx.state(Jobs).start(
-        argv, args.command, ctx.workspace.cwd, env, seconds, ctx, ctx.workspace.scratch, wrapped
-    )
+    job = ctx.state(Jobs).start(argv, args.command, ctx.workspace.cwd, env, seconds, ctx, wrapped)
     sandbox = ctx.supplied(SandboxRunner)
     if terms.vouched and wrapped.kind == "bubblewrap" and sandbox is not None:
         sandbox.show_ports(lambda: job.running)
@@ -175,7 +173,9 @@ def _in_background(
     if ended:
         said = f"{job.id} has already ended: {job.state}, {took(job.elapsed)}"
     else:
-        said = f"{job.id} runs in the background: BashOutput shows its output, KillShell stops it"
+        advice = ctx.workspace.advice
+        how = [advice("BashOutput", "{} shows its output"), advice("KillShell", "{} stops it")]
+        said = f"{job.id} runs in the background{':' if any(how) else ''}{','.join(filter(None, how))}"
     failed = ended and job.state != "exit code 0"
     ports = closed_ports(job, ctx)
     said = "\n".join(filter(None, (said, ports)))

@@ -7,6 +7,8 @@ standard input they do not wait either.
 
 from __future__ import annotations
 
+import re
+
 from agent_tools.context import ToolContext
 from agent_tools.secret_patterns import is_secret
 
@@ -16,6 +18,7 @@ STARTUP = frozenset(
     # A PWD with a link in it would make `cd ..` lead to another place than permissions assume.
     "PWD OLDPWD".split()
 )
+WITHHELD = "withheld from commands because they look like secrets"
 EXCEPTIONS = "the user can pass them with the setting shell.env_pass"
 _NO_EDITOR = "echo 'There is no editor here: give the message or content as an argument.' >&2; false"
 # Without a terminal, vim waits for ever. This makes it quit once it waits for a key; run as a script it does not wait.
@@ -46,6 +49,22 @@ CALM = {
     "VIMINIT": _VIM,
     "VISUAL": "false",
 }
+
+
+_ASKS = (
+    r"(?i)api[ _-]?keys?\b|\bcredentials?\b|access[ _-]?key|\btokens? (?:is |was |not |required|missing|expired)"
+    r"|authenticat|authoriz|unauthori[sz]ed|\b40[13]\b|forbidden|permission denied \(publickey|no password|log ?in\b"
+)
+_LOOKED_AT = 4_000
+
+
+def needed_secrets(command: str, output: str, withheld: list[str]) -> list[str]:
+    """Return the withheld variables whose absence may have made a command fail: it or its output names them, or says
+    that it lacks a key (then all of them).
+    """
+    text = output[-_LOOKED_AT:]
+    named = [name for name in withheld if name in command or name in text]
+    return named or (withheld if re.search(_ASKS, text) else [])
 
 
 def command_env(ctx: ToolContext) -> tuple[dict[str, str], list[str]]:

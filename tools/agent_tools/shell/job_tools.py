@@ -110,7 +110,7 @@ def _compiled(text: str | None) -> re.Pattern[str] | None:
 
 def _matching(kept: HeadTail, pattern: re.Pattern[str], ctx: ToolContext) -> HeadTail:
     """Return the lines of an output that match; of the whole output if it was spilled to a file."""
-    found = HeadTail(scratch=ctx.workspace.scratch)
+    found = ctx.result_buffer()
     for raw in kept.lines(_LONGEST_LINE):
         line = sanitize_output(raw.decode("utf-8", "replace"))
         if pattern.search(line.rstrip("\n")):

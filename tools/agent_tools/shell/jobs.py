@@ -16,7 +16,6 @@ from agent_tools.context import ToolContext, ToolState
 from agent_tools.lazy import lazy_imports
 from agent_tools.results import ToolError
 from agent_tools.sandbox.conditions import Wrapped
-from agent_tools.shell.output_file import Scratch
 from agent_tools.text import HeadTail, shorten
 
 if TYPE_CHECKING:
@@ -44,7 +43,7 @@ class Job:
     vouched: a user or a rule allowed it, so its servers are reachable from this machine.
     """
 
-    def __init__(self, number: int, command: str, owner: object, scratch: Scratch, seconds: float) -> None:
+    def __init__(self, number: int, command: str, owner: ToolContext, seconds: float) -> None:
         import threading
 
         self.id = f"b{number}"
@@ -55,11 +54,10 @@ class Job:
         self.vouched = True
         self._named_ports: set[int] = set()
         self.wrapped: Wrapped | None = None
-        self._scratch = scratch
         self._started = monotonic()
         self._seconds = seconds
         self._lock = threading.Lock()
-        self._kept = HeadTail(scratch=scratch)
+        self._kept = owner.result_buffer()
         self._stop = False
         self._news = threading.Event()
         self._ended = threading.Event()
@@ -132,7 +130,7 @@ class Job:
         """Return the unread output, and whether it is the last; mark it as read."""
         ended = not self.running
         with self._lock:
-            kept, self._kept = self._kept, HeadTail(scratch=self._scratch)
+            kept, self._kept = self._kept, self.owner.result_buffer()
             self._news.clear()
         # Also if it ended in between.
         if not self.running:
@@ -195,8 +193,7 @@ class Jobs(ToolState):
         cwd: Path,
         env: dict[str, str],
         seconds: float,
-        owner: object,
-        scratch: Scratch,
+        owner: ToolContext,
         wrapped: Wrapped | None = None,
     ) -> Job:
         """Start a command. wrapped: its sandbox, closed when it ends.
@@ -205,15 +202,14 @@ class Jobs(ToolState):
         """
         busy = [job.id for job in self._jobs.values() if job.running]
         if len(busy) >= MOST:
-            raise ToolError(
-                f"{MOST} background commands are already running ({', '.join(busy)}); stop one with KillShell first."
-            )
+            stop = owner.workspace.advice("KillShell", "Stop one with {} first.")
+            raise ToolError(f"{MOST} background commands are already running ({', '.join(busy)}).{stop}")
         if not self._count:
             # Needed only with background commands.
             import atexit
 
             atexit.register(self.close)
-        job = Job(self._count + 1, command, owner, scratch, seconds)
+        job = Job(self._count + 1, command, owner, seconds)
         if wrapped is None:
             running = process.RunningProcess(argv, cwd, env, job.feed)
         else:

@@ -1,32 +1,49 @@
-"""Files for command output that is too long for memory; Read and Grep can open them.
+"""Files with the whole of a result that was too long to be shown; Read and Grep can open them.
 
-They are in a private temporary folder, created when first needed and removed when the program ends. A folder left by a
+The files of a saved session are in a folder beside its log, without secrets, and are removed with it; when they exceed
+their limit, the oldest go first. Others are in a private temporary folder, removed when the program ends. One left by a
 killed program is removed by the next program that needs one: the lock of a dead program is released by the system.
 """
 
 from __future__ import annotations
 
+import _thread  # `threading` costs a one-shot run a millisecond
 import os
 import stat
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Protocol
 
-from agent_tools.fs.safe_files import open_regular
+from agent_tools.fs.safe_files import open_regular, private_folder
 
 MOST_PER_FILE = 200_000_000
 MOST_IN_ALL = 1_000_000_000
 _PREFIX = "agent-output-"
 _LOCK = "lock"
+_NAME = "output-{}.txt"
+# Secrets are looked for in pieces of this size.
+_PIECE = 1 << 16
+
+
+class Redacts(Protocol):
+    """Removes secrets from text. `settled` returns how much of a growing text can be written."""
+
+    def __call__(self, text: str) -> str: ...
+
+    def settled(self, text: str) -> int: ...
 
 
 class SpillFile:
     """One output, from its start. cut: there was more than the size limit or the disk allows."""
 
-    def __init__(self, path: Path, scratch: Scratch) -> None:
+    def __init__(self, path: Path, scratch: Scratch, redact: Redacts | None = None) -> None:
         self.path = path
         self.size = 0
         self.cut = False
         self._scratch = scratch
+        self._redact = redact
+        self._unread = bytearray()
         self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         free = os.fstatvfs(self._fd)
         # At most half of the free space: others need the disk too.
@@ -34,9 +51,23 @@ class SpillFile:
 
     def write(self, data: bytes | bytearray) -> None:
         """Append as much as there is room for. Never raises."""
+        if self._redact is None:
+            self._put(data)
+            return
+        self._unread += data
+        if len(self._unread) >= _PIECE:
+            self._put_redacted(self._redact, last=False)
+
+    def _put_redacted(self, redact: Redacts, *, last: bool) -> None:
+        text = self._unread.decode("utf-8", "surrogateescape")
+        end = len(text) if last else redact.settled(text)
+        self._put(redact(text[:end]).encode("utf-8", "surrogateescape"))
+        self._unread = bytearray(text[end:].encode("utf-8", "surrogateescape"))
+
+    def _put(self, data: bytes | bytearray) -> None:
         if self.cut or self._fd < 0:
             return
-        room = min(self._most - self.size, MOST_IN_ALL - self._scratch.used)
+        room = min(self._most - self.size, self._scratch.room(len(data), self))
         self.cut = len(data) > room
         view = memoryview(data)[: max(room, 0)]
         try:
@@ -49,46 +80,122 @@ class SpillFile:
 
     def close(self) -> None:
         if self._fd >= 0:
+            if self._redact is not None and self._unread:
+                self._put_redacted(self._redact, last=True)
             os.close(self._fd)
             self._fd = -1
 
     @property
-    def hint(self) -> str:
+    def where(self) -> str:
         """Return where the output is, for the note that replaces it."""
-        what = f"the first {self.size:,} bytes are" if self.cut else "all of it is"
-        return f"{what} in {self.path} while this program runs: Grep that, or Read it by offset and limit"
+        return f"{f'the first {self.size:,} bytes are' if self.cut else 'all of it is'} in {self.path}"
 
 
 class Scratch:
-    """The folder of output files, which tools may only read. folder: None until the first is created."""
+    """The folder of output files, which tools may only read. folder: None until it is needed.
+
+    Thread-safe.
+    """
 
     def __init__(self) -> None:
         self.folder: Path | None = None
+        self._also: tuple[Path, ...] = ()
+        self._redact: Callable[[], Redacts] | None = None
+        self._redactor: Redacts | None = None
+        self._most = MOST_IN_ALL
+        # Sizes of files of earlier runs, the oldest first; and the files of this one.
+        self._earlier: dict[Path, int] | None = None
         self._files: list[SpillFile] = []
+        self._number = 0
+        self._lasts = False
         self._lock = -1
         self._open = True
+        self._guard = _thread.RLock()
+
+    def keep_in(self, folder: Path, redact: Callable[[], Redacts], most: int, also: tuple[Path, ...] = ()) -> None:
+        """Keep the files of a saved session in `folder`, which is created when it is needed.
+
+        redact: makes what removes secrets. most: bytes of all files. also: folders of the sessions it is a copy of.
+        """
+        self.folder, self._also = Path(os.path.realpath(folder)), tuple(Path(os.path.realpath(f)) for f in also)
+        self._redact, self._most, self._lasts = redact, most, True
 
     @property
     def used(self) -> int:
-        return sum(file.size for file in self._files)
+        return sum(file.size for file in self._files) + sum((self._earlier or {}).values())
 
     def holds(self, real: Path) -> bool:
-        """Return True if a resolved path is in the folder."""
-        return self.folder is not None and real.is_relative_to(self.folder)
+        """Return True if a resolved path is in the folder, or in that of a session that this one is a copy of."""
+        return any(real.is_relative_to(f) for f in (self.folder, *self._also) if f is not None)
 
     def new(self) -> SpillFile | None:
         """Create a file for one output, which the caller closes; return None if that fails."""
-        if not self._open:
+        with self._guard:
+            if not self._open:
+                return None
+            try:
+                file = self._created()
+            except OSError:
+                return None
+            self._files.append(file)
+            return file
+
+    def save(self, text: str) -> Path | None:
+        """Save a text in a file of its own; return its path, or None if that fails or a part of it is missing."""
+        file = self.new()
+        if file is None:
             return None
-        try:
-            if self.folder is None:
-                self._make()
-            assert self.folder is not None
-            file = SpillFile(self.folder / f"output-{len(self._files) + 1}.txt", self)
-        except OSError:
-            return None
-        self._files.append(file)
-        return file
+        file.write(text.encode("utf-8", "replace"))
+        file.close()
+        return None if file.cut else file.path
+
+    def room(self, wanted: int, for_file: SpillFile) -> int:
+        """Return how many bytes there is room for; the oldest files of a saved session are removed for them."""
+        with self._guard:
+            if self._lasts:
+                for path in list(self._oldest(for_file)):
+                    if self.used + wanted <= self._most:
+                        break
+                    self._forget(path)
+            limit = self._most if self._lasts else MOST_IN_ALL
+            return limit - self.used
+
+    def _oldest(self, but: SpillFile) -> Iterator[Path]:
+        yield from list(self._earlier or {})
+        for file in self._files:
+            if file is not but:
+                yield file.path
+
+    def _forget(self, path: Path) -> None:
+        with suppress(OSError):
+            path.unlink()
+        if self._earlier is not None:
+            self._earlier.pop(path, None)
+        self._files = [file for file in self._files if file.path != path]
+
+    def _created(self) -> SpillFile:
+        if self._lasts and self._earlier is None:
+            self._find_earlier()
+        elif self.folder is None:
+            self._make()
+        assert self.folder is not None
+        if self._redact is not None and self._redactor is None:
+            self._redactor = self._redact()
+        self._number += 1
+        return SpillFile(self.folder / _NAME.format(self._number), self, self._redactor)
+
+    def _find_earlier(self) -> None:
+        """Create the folder of a session, or find what earlier runs left in it."""
+        assert self.folder is not None
+        private_folder(self.folder)
+        found: list[tuple[int, Path, int]] = []
+        with os.scandir(self.folder) as entries:
+            for entry in entries:
+                digits = entry.name.removeprefix("output-").removesuffix(".txt")
+                if digits.isascii() and digits.isdigit() and len(digits) < 10:
+                    found.append((int(digits), Path(entry.path), entry.stat(follow_symlinks=False).st_size))
+        self._earlier = {path: size for _, path, size in sorted(found)}
+        self._number = max((number for number, _, _ in found), default=0)
 
     def _make(self) -> None:
         # Needed only when a command has long output.
@@ -103,16 +210,17 @@ class Scratch:
         _remove_stale(self.folder.parent)
 
     def close(self) -> None:
-        """Remove all files; `new` returns None from now on."""
-        self._open = False
-        for file in self._files:
-            file.close()
-        if self.folder is not None:
-            _remove(self.folder)
-            self.folder = None
-        if self._lock >= 0:
-            os.close(self._lock)
-            self._lock = -1
+        """Close all files, and remove those of no saved session; `new` returns None from now on."""
+        with self._guard:
+            self._open = False
+            for file in self._files:
+                file.close()
+            if self.folder is not None and not self._lasts:
+                _remove(self.folder)
+                self.folder = None
+            if self._lock >= 0:
+                os.close(self._lock)
+                self._lock = -1
 
 
 def _remove(folder: Path) -> None:

@@ -11,7 +11,7 @@ from agent_tools.display import Note
 from agent_tools.lazy import lazy_imports
 from agent_tools.net.urls import Url, split_url
 from agent_tools.record import Value
-from agent_tools.text import fenced, shorten
+from agent_tools.text import fenced, shorten, size_of
 
 if TYPE_CHECKING:
     from agent_tools.net.web_client import WebLimits
@@ -21,7 +21,6 @@ with lazy_imports():
     from agent_tools.net import web_client
     from agent_tools.web import cache
 
-SHOWN = 50_000
 ASKED_ABOUT = 100_000
 # Values for settings of 0.
 _NO_LIMIT: dict[str, Any] = {"max_bytes": 1 << 40, "timeout": 86_400.0, "connect_timeout": 86_400.0}
@@ -46,6 +45,7 @@ class WebFetch(Tool[WebFetchArgs]):
     """Reads a web page."""
 
     name = "WebFetch"
+    result_size = "page"
     Args = WebFetchArgs
     example: ClassVar = {"url": "https://example.com/", "prompt": "What is this?"}
     address_argument = "url"
@@ -84,7 +84,7 @@ class WebFetch(Tool[WebFetchArgs]):
             else:
                 notes.append("a small model's answer from the page, not a quotation")
         said = f"[{'; '.join(notes)}]\n" if notes else ""
-        text = fenced(answer) if answer is not None else _shown(found, SHOWN)
+        text = fenced(answer) if answer is not None else _shown(found, ctx.result_limits.most("page"), ctx)
         return ToolResult(f"{head}\n{said}{text}", Note(f"{head}, {len(found.text):,} characters"), failed)
 
 
@@ -111,17 +111,20 @@ def _fetch(url: Url, ctx: ToolContext) -> Page | str:
     return page
 
 
-def _shown(page: Page, most: int) -> str:
-    """Format a page's title and text for a model, truncated to about `most` characters."""
+def _shown(page: Page, most: int, ctx: ToolContext | None = None) -> str:
+    """Format a page's title and text for a model, truncated to about `most` bytes. ctx: saves all of a long page."""
     title = f"Title: {page.title}\n\n" if page.title else ""
-    if len(page.text) <= most:
+    if (size := size_of(page.text)) <= most:
         return fenced(f"{title}{page.text or '(empty)'}")
+    most = most * len(page.text) // size
     end = page.text.rfind("\n", most * 9 // 10, most)
     kept = page.text[: end if end > 0 else most]
-    return (
-        f"{fenced(title + kept)}\n[truncated: {len(kept):,} of {len(page.text):,} characters shown. Ask with a prompt "
-        "for what you need, or save the page by curl in Bash and search in that]"
-    )
+    shown = f"{fenced(title + kept)}\n[truncated: {len(kept):,} of {len(page.text):,} characters shown"
+    if ctx is None:
+        return f"{shown}]"
+    search = ctx.workspace.advice("Grep Read", "{} shows any part of it")
+    path = ctx.workspace.scratch.save(fenced(title + page.text)) if search else None
+    return f"{shown}; all of it is in {path};{search}]" if path else f"{shown}. Ask with a prompt for what you need]"
 
 
 def _reason(status: int) -> str:

@@ -1,0 +1,174 @@
+"""Clearing old results: when, which, by what line, and what a model that asks again is given."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_cli.core.events import Compacted, MessageAdded, Uncompacted
+from agent_cli.core.messages import ToolMessage
+from agent_cli.core.results import Complete
+from agent_cli.core.window import Window
+from agent_cli.engine.compaction.clear import CLEARED
+from agent_cli.engine.types import TurnOptions
+from agent_cli.providers.base import Request
+from agent_cli.session.log import SessionLog
+from agent_cli.session.records import Header
+from agent_cli.session.restore import restore
+from agent_tools.registry import BUILTIN
+from tests.support.narrow_model import Narrow
+from tests.support.scripts import call
+from tests.support.turns import World
+
+SIZE = 40_000
+STEPS = (0.5, 0.75)
+
+
+def saying(*calls: dict[str, Any]) -> Any:
+    """Makes these calls, one a round, and says a word."""
+
+    def answer(number: int, request: Request) -> dict[str, Any]:
+        return {"calls": [calls[number]]} if number < len(calls) else {"text": "Done."}
+
+    return answer
+
+
+def printing(number: int, more: str = "") -> dict[str, Any]:
+    return call("Bash", command=f"seq -f 'line %g of {number}, and a few words' 200{more}")
+
+
+def world_with(root: Path, *calls: dict[str, Any], **options: Any) -> tuple[World, Narrow]:
+    model = Narrow(saying(*calls), 10 * SIZE, bytes_per_token=3.5)
+    world = World(root, [], allow=("Bash",))
+    world.deps = world.deps.replace(transport=model)
+    result = world.turn(**{"context_window": SIZE, "clear_at": STEPS, **options})
+    assert isinstance(result, Complete)
+    return world, model
+
+
+def results(request: Request) -> list[str]:
+    return [m.text for m in request.messages if isinstance(m, ToolMessage)]
+
+
+def breaks(model: Narrow) -> int:
+    pairs = zip(model.requests, model.requests[1:], strict=False)
+    return sum(b.messages[: len(a.messages)] != a.messages for a, b in pairs)
+
+
+def test_at_half_of_the_window_old_output_becomes_a_line_and_stays_in_a_file(tmp_path: Path) -> None:
+    world, model = world_with(tmp_path, *map(printing, range(16)))
+    made = world.of(Compacted)
+    assert made and all(m.trigger == "clear" and not m.head for m in made)
+    assert SIZE * 0.5 <= made[0].tokens_before < SIZE * 0.6
+    assert made[0].tokens_after < SIZE * 0.3
+    assert breaks(model) == len(made) <= 2
+    last = results(model.requests[-1])
+    assert last[0].startswith(f"{CLEARED}201 lines of Bash. All of it is in /") and len(last[0]) < 300
+    assert all(not text.startswith(CLEARED) for text in last[-3:])
+    found = re.search(r" in (/\S+);", last[0])
+    assert found
+    assert Path(found[1]).read_text().startswith("line 1 of 0")
+    assert world.deps.context.workspace.may_read(found[1])
+    assert len(world.history) == 1 + 2 * 16 + 1 and "line 1 of 0" in world.history[2].text, "the history has all"
+
+
+def test_the_prefix_is_not_broken_for_little(tmp_path: Path) -> None:
+    world, model = world_with(tmp_path, *map(printing, range(3)), context_window=8_000, compact_at=0)
+    assert not world.of(Compacted) and breaks(model) == 0
+
+
+@pytest.mark.parametrize("options", [{"clear_at": ()}, {"context_window": None}])
+def test_nothing_is_cleared_where_it_is_off_or_the_window_is_large(tmp_path: Path, options: dict[str, Any]) -> None:
+    world, model = world_with(tmp_path, *map(printing, range(12)), **options)
+    assert not world.of(Compacted) and breaks(model) == 0
+
+
+def test_a_window_that_nobody_knows_is_taken_for_128000(tmp_path: Path) -> None:
+    world, _ = world_with(tmp_path, *map(printing, range(40)), context_window=None)
+    assert [m.trigger for m in world.of(Compacted)] == ["clear"]
+    assert world.of(Compacted)[0].tokens_before >= 64_000
+
+
+def test_plans_failures_and_files_stay_at_first(tmp_path: Path) -> None:
+    for number in range(12):
+        (tmp_path / f"f{number}.txt").write_text(f"file {number} has this line\n" * 250)
+    todo = call("TodoWrite", todos=[{"content": "a step " * 200, "status": "in_progress"}])
+    first = [todo, call("Read", file_path="f0.txt"), printing(0, "; false")]
+    world, model = world_with(tmp_path, *first, *map(printing, range(1, 14)), plan_nudges=0, plan_reminder=0)
+    assert len(world.of(Compacted)) == 1
+    last = results(model.requests[-1])
+    assert not any(text.startswith(CLEARED) for text in last[:3]) and last[3].startswith(CLEARED)
+    # At three quarters, files and failures go as well.
+    reads = [call("Read", file_path=f"f{n}.txt") for n in range(12)]
+    world, model = world_with(tmp_path, *first, *reads, plan_nudges=0, plan_reminder=0)
+    assert [SIZE * 0.75 <= m.tokens_before < SIZE * 0.85 for m in world.of(Compacted)] == [True]
+    last = results(model.requests[-1])
+    assert not last[0].startswith(CLEARED)
+    assert last[1] == f"{CLEARED}250 lines of Read. Read the file again if you need it.]"
+    assert last[2].startswith(f"{CLEARED}201 lines of Bash. All of it is in /")
+
+
+def test_a_file_whose_text_was_cleared_is_shown_again(tmp_path: Path) -> None:
+    for number in range(12):
+        (tmp_path / f"f{number}.txt").write_text(f"file {number} has this line\n" * 300)
+    reads = [call("Read", file_path=f"f{n}.txt") for n in range(12)]
+    _, model = world_with(tmp_path, *reads[:3], reads[0], *reads, reads[0])
+    told = results(model.requests[-1])
+    assert told[3].startswith("Skipped: unchanged since round 1")
+    assert told[0].startswith(CLEARED)
+    assert "file 0 has this line" in told[-1]
+
+
+def test_a_resumed_session_is_shown_the_same(tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    log = SessionLog(path, lambda text: None)
+    log.create(Header("s", str(tmp_path), str(tmp_path), "m", "You are a test.", (), "1"))
+    world = World(tmp_path, [], allow=("Bash",))
+    model = Narrow(saying(*map(printing, range(16))), 10 * SIZE, bytes_per_token=3.5)
+    world.deps = world.deps.replace(transport=model)
+    world.turn(context_window=SIZE, clear_at=STEPS)
+    log.record(MessageAdded(world.history[0]))
+    for event in world.events:
+        log.record(event)
+    log.close()
+    restored = restore(path.read_bytes(), "s")
+    window = Window(restored.compactions, restored.pins, restored.report)
+    assert window.view(restored.history) == world.deps.state.window.view(world.history)
+    assert any(m.text.startswith(CLEARED) for m in window.view(restored.history))
+
+
+def test_what_the_user_takes_back_is_not_cleared_again_at_once(tmp_path: Path) -> None:
+    world, _ = world_with(tmp_path, *map(printing, range(12)))
+    window, count = world.deps.state.window, len(world.of(Compacted))
+    assert count == 1
+    window.apply(Uncompacted(20_000), len(world.history))
+    assert window.view(world.history) == world.history
+    world.turn("again", context_window=SIZE, clear_at=STEPS)
+    assert len(world.of(Compacted)) == 1
+
+
+def test_what_the_user_pinned_stays(tmp_path: Path) -> None:
+    world, _ = world_with(tmp_path, printing(0))
+    pinned = world.history[2].text
+    world.deps.state.window.pins.append(pinned)
+    model = Narrow(saying(*map(printing, range(1, 13))), 10 * SIZE, bytes_per_token=3.5)
+    world.deps = world.deps.replace(transport=model)
+    world.turn("go on", context_window=SIZE, clear_at=STEPS)
+    last = results(model.requests[-1])
+    assert last[0] == pinned and last[1].startswith(CLEARED)
+
+
+def test_without_a_tool_for_files_the_line_says_to_call_again(tmp_path: Path) -> None:
+    world = World(tmp_path, [], allow=("Bash",), tools=tuple(t for t in BUILTIN if t.name == "Bash"))
+    model = Narrow(saying(*map(printing, range(12))), 10 * SIZE, bytes_per_token=3.5)
+    world.deps = world.deps.replace(transport=model)
+    world.turn(context_window=SIZE, clear_at=STEPS)
+    assert results(model.requests[-1])[0] == f"{CLEARED}201 lines of Bash. Make the call again if you need them.]"
+    assert world.deps.context.workspace.scratch.folder is None
+
+
+def test_it_is_off_in_options_that_do_not_name_it() -> None:
+    assert TurnOptions("m", "m", "").clear_at == ()
