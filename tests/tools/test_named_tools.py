@@ -22,7 +22,7 @@ ASKING = {"advice", "UnusableFileError"}
 ALLOWED = {
     "agent_cli/mcp/manager.py": {"UseTool", "ToolSearch"},
     "agent_cli/extensions/agents.py": NAMES,
-    "tools/agent_tools/net/private_addresses.py": {"WebFetch"},
+    "tools/agent_tools/net/web_client.py": {"WebFetch"},
     "tools/agent_tools/web/fetch.py": {"WebFetch"},
     "tools/agent_tools/web/search.py": {"WebSearch"},
     "tools/agent_tools/search/ls.py": {"LS"},
