@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import tempfile
 from pathlib import Path
 from typing import Annotated
 
@@ -20,10 +21,9 @@ from agent_cli.evaluation.schedule import Evaluation
 from agent_cli.evaluation.tasks import read_tasks
 from agent_cli.headless.output import echo, put_json
 from agent_cli.headless.printing import print_notice
-from agent_cli.providers.discover import default_model
-from agent_cli.providers.resolve import SCRIPTED, ModelSetupError, resolve
+from agent_cli.providers.resolve import SCRIPTED
 from agent_cli.runtime.environment import find_place, in_container, read_settings
-from agent_cli.runtime.models import wire_api_of
+from agent_cli.runtime.models import ChosenModel
 from agent_cli.runtime.permissions import make_confinement, sandbox_profile
 from agent_tools.fs.workspace import Workspace
 from agent_tools.sandbox.runner import SandboxRunner
@@ -37,7 +37,7 @@ _UNASKED = {"sandbox": {"mode": "require", "auto_allow": True}}
 _LOSING = "rm rmdir mv git.checkout git.restore git.reset git.clean git.stash git.branch git.rebase git.commit"
 
 
-@app.command()
+@app.command(epilog="Exit codes: 0 all passed, 1 some did not, 2 usage or tasks, 130 interrupted.")
 @takes(
     "max_budget_usd", "max_turns", "allow_unknown_cost", "effort", "settings", "bare", "permission_mode",
     "allowed_tools", "disallowed_tools", "tools", "trust", "mcp_config", "strict_mcp_config",
@@ -69,12 +69,9 @@ def evaluate(
                           callback=choice(_FORMATS))
     ] = "text",
 ) -> int:  # fmt: skip
-    """Run a folder of tasks with one or more models, and compare what they got right.
-
-    Exit codes: 0 all passed, 1 some did not, 2 usage or tasks, 130 interrupted.
-    """
     tasks = read_tasks(Path(folder), only or ())
-    place = find_place(os.environ)
+    # Runs work elsewhere: settings of the project around this folder say nothing about them.
+    place = find_place(os.environ, tempfile.gettempdir())
     variants = _variants(model or [], compare or [], options, place)
     layers = read_settings(options, place)
     argv, sandbox = _unattended(options, layers, place)
@@ -113,31 +110,12 @@ def _variants(
     for name in dict.fromkeys(models) or [""]:
         for text in dict.fromkeys(compared) or [""]:
             settings = (*options.settings, *((text,) if text else ()))
-            chosen = _resolved(options.replace(model=name or None, settings=settings), place)
-            argv = ["--model", _absolute(chosen)]
-            if text:
-                argv += ["--settings", _absolute(text)]
-            found.append(Variant(model=chosen, settings=_label(text), argv=tuple(argv)))
+            asked = read_settings(options.replace(model=name or None, settings=settings), place).settings()
+            chosen = ChosenModel(asked.model, asked, place)
+            argv = ["--model", _absolute(name)] if name else []
+            argv += ["--settings", _absolute(text)] if text else []
+            found.append(Variant(model=name or chosen.label(), settings=_label(text), argv=tuple(argv)))
     return tuple(found)
-
-
-def _resolved(options: RunOptions, place: RunEnvironment) -> str:
-    """Return the model of a run as runs will name it. Raises UsageError if it cannot be called."""
-    settings = read_settings(options, place).settings()
-    try:
-        name = settings.model or default_model(place.env)
-        resolve(
-            name,
-            base_url=settings.base_url,
-            transport=settings.transport,
-            wire_api=wire_api_of(settings),
-            env=place.env,
-            key_command=settings.key_command,
-            keyring=settings.keyring,
-        )
-    except ModelSetupError as error:
-        raise UsageError(str(error)) from None
-    return name
 
 
 def _label(text: str) -> str:
