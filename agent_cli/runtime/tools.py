@@ -251,6 +251,17 @@ def _small_spec(tool: Tool[Any]) -> ToolSpec:
     return ToolSpec(tool.name, prompt(f"small/{tool.name}"), schema | {"properties": offered})
 
 
+def tool_definitions(names: Sequence[str]) -> list[dict[str, Any]]:
+    """Return the definitions of tools as OpenAI writes them; of tools that are not built in, only the names."""
+    known = {spec.name: spec for spec in tool_specs([tool for tool in BUILTIN if tool.name in names])}
+    found: list[dict[str, Any]] = []
+    for name in names:
+        spec = known.get(name)
+        more = {"description": spec.description, "parameters": spec.schema} if spec else {}
+        found.append({"type": "function", "function": {"name": name, **more}})
+    return found
+
+
 def _description(tool: Tool[Any], context: ToolContext | None) -> str:
     try:
         text = tool.description or prompt(f"tools/{tool.name}")
