@@ -28,7 +28,7 @@ MAY_IMPORT: dict[str, str] = {
     "git": "core config permissions checkpoints providers engine session",
     "runtime": "core config providers session memory permissions checkpoints engine hooks extensions mcp",
     "headless": "core session engine runtime",
-    "evaluation": "core headless",
+    "evaluation": "core session runtime headless",
     "embedding": "core hooks extensions runtime headless",
     "doctor": "core config providers session memory checkpoints extensions mcp runtime headless",
     "terminal": "core config providers session memory checkpoints engine extensions git runtime doctor",

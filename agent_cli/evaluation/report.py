@@ -21,17 +21,25 @@ def progress_line(run: TaskRun, count: int, total: int) -> str:
 
 
 def report_text(runs: Sequence[TaskRun]) -> str:
-    """Return the tables as text."""
-    several = len({run.label for run in runs}) > 1
-    names = ("TASK", *(("MODEL",) if several else ()), "RESULT", *_NUMBERS)
-    right = frozenset(range(len(names) - len(_NUMBERS), len(names)))
-    rows = [(_name(run), *((run.label,) if several else ()), run.verdict, *_figures([run])) for run in runs]
-    parts = ["\n".join(table(names, rows, right))]
+    """Return the tables as text. Where several models are compared, numbers stand for them in the table of runs."""
+    groups = _by_label(runs)
+    several = len(groups) > 1
+    numbers = {label: str(place) for place, label in enumerate(groups, 1)}
+    mark = ("#",) if several else ()
+    rows = [(_name(run), *((numbers[run.label],) if several else ()), run.verdict, *_figures([run])) for run in runs]
+    totals = [
+        (*((numbers[label],) if several else ()), label, _passed(some), *_figures(some))
+        for label, some in groups.items()
+    ]
+    parts = [_table(("TASK", *mark, "RESULT"), rows)]
     if wrong := [run for run in runs if run.reason]:
         parts.append("\n".join(_reason(run, several=several) for run in wrong))
-    totals = [(label, _passed(some), *_figures(some)) for label, some in _by_label(runs).items()]
-    parts.append("\n".join(table(("MODEL", "PASSED", *_NUMBERS), totals, frozenset(range(2, 2 + len(_NUMBERS))))))
-    return "\n\n".join(parts)
+    return "\n\n".join([*parts, _table((*mark, "MODEL", "PASSED"), totals)])
+
+
+def _table(names: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
+    right = frozenset(range(len(names), len(names) + len(_NUMBERS)))
+    return "\n".join(table((*names, *_NUMBERS), rows, right))
 
 
 def summaries(runs: Sequence[TaskRun]) -> list[dict[str, Any]]:
@@ -65,14 +73,14 @@ def _name(run: TaskRun) -> str:
 
 
 def _reason(run: TaskRun, *, several: bool) -> str:
-    who = f"{_name(run)}, {run.label}" if several else _name(run)
+    who = f"{_name(run)} with {run.label}" if several else _name(run)
     where = f"; kept in {run.kept}" if run.kept else ""
     return f"{who}: {run.reason}{where}"
 
 
 def _passed(runs: Sequence[TaskRun]) -> str:
     passed = sum(run.verdict == "passed" for run in runs)
-    return f"{passed}/{len(runs)} ({100 * passed // len(runs)} %)"
+    return f"{passed}/{len(runs)}"
 
 
 def _figures(runs: Sequence[TaskRun]) -> tuple[str, ...]:
@@ -82,12 +90,18 @@ def _figures(runs: Sequence[TaskRun]) -> tuple[str, ...]:
     cost = sum(report.cost for report in reports)
     return (
         str(sum(report.rounds for report in reports)),
-        f"{sum(report.input for report in reports):,}",
-        f"{sum(report.cached for report in reports):,}",
-        f"{sum(report.output for report in reports):,}",
+        _count(sum(report.input for report in reports)),
+        _count(sum(report.cached for report in reports)),
+        _count(sum(report.output for report in reports)),
         f"${cost:.4f}" if known and used else "?" if used else "-",
         _time(sum(run.seconds for run in runs)),
     )
+
+
+def _count(number: int) -> str:
+    if number < 10_000:
+        return f"{number:,}"
+    return f"{number / 1000:,.0f}k" if number < 10_000_000 else f"{number / 1_000_000:,.1f}M"
 
 
 def _time(seconds: float) -> str:

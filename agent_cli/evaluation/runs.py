@@ -17,6 +17,9 @@ from agent_cli.evaluation.processes import EvaluationStoppedError, ProcessEnd, P
 from agent_cli.evaluation.results import AgentReport, TaskRun, Verdict, read_report
 from agent_cli.evaluation.tasks import EvaluationTask
 from agent_cli.evaluation.worktrees import copy_base
+from agent_cli.runtime.tools import tool_definitions
+from agent_cli.session.export.formats import document
+from agent_cli.session.records import SessionNotFoundError
 from agent_tools.fs.private import write_whole
 from agent_tools.fs.safe_read import read_regular
 from agent_tools.record import Value
@@ -81,17 +84,21 @@ class TaskRunner:
         try:
             done = run.run()
             if self._terms.keep is not None and done.verdict != "passed" and planned.room.is_dir():
-                done = done.replace(kept=self._keep(planned))
+                done = done.replace(kept=self._keep(planned, self._terms.keep))
         finally:
             shutil.rmtree(planned.room, ignore_errors=True)
         return done
 
-    def _keep(self, planned: PlannedRun) -> str:
-        assert self._terms.keep is not None
-        target = self._terms.keep / planned.room.name
+    def _keep(self, planned: PlannedRun, folder: Path) -> str:
+        """Move the folder of a run to where it is kept, with its trajectory; return where that is."""
+        target = folder / planned.room.name
+        log = next(planned.room.glob("state/sessions/*/*.jsonl"), None)
         try:
+            if log is not None:
+                text = document(log, "atif", tool_definitions)
+                write_whole(planned.room / "result" / "trajectory.json", text.encode())
             shutil.move(planned.room, target)
-        except (OSError, shutil.Error):
+        except (OSError, shutil.Error, SessionNotFoundError):
             return ""
         return str(target)
 

@@ -52,7 +52,7 @@ def test_two_models_side_by_side(tasks: Path, models: tuple[str, str], evaluate:
     assert (writer["rounds"], writer["tool_calls"], writer["outcome"]) == (2, 1, "done")
     assert (writer["input_tokens"], writer["output_tokens"]) == (190, 25)
     assert [(m["runs"], m["passed"]) for m in json.loads(done.stdout)["models"]] == [(2, 1), (2, 1)]
-    assert sorted(line.split()[1] for line in done.stderr.splitlines()) == ["failed", "failed", "passed", "passed"]
+    assert sorted(line.split()[1] for line in done.stderr.splitlines()[1:]) == ["failed", "failed", "passed", "passed"]
 
 
 def test_the_tables_of_text(tasks: Path, models: tuple[str, str], evaluate: Evaluate) -> None:
@@ -62,7 +62,15 @@ def test_the_tables_of_text(tasks: Path, models: tuple[str, str], evaluate: Eval
     assert rows[1][:6] == ["answer", "passed", "1", "100", "0", "5"]
     assert rows[2][:2] == ["file", "failed"]
     assert "file: no b.txt" in done.stdout
-    assert rows[-1][1:8] == ["1/2", "(50", "%)", "2", "200", "0", "10"]
+    assert rows[-1][1:6] == ["1/2", "2", "200", "0", "10"]
+
+
+def test_the_tables_of_two_models(tasks: Path, models: tuple[str, str], evaluate: Evaluate) -> None:
+    done = evaluate(tasks, "--model", models[0], "--model", models[1], "--only", "file")
+    rows = [line.split() for line in done.stdout.splitlines()]
+    assert [row[:3] for row in rows[:3]] == [["TASK", "#", "RESULT"], ["file", "1", "failed"], ["file", "2", "passed"]]
+    assert f"file with {models[0]}: no b.txt" in done.stdout
+    assert [row[:3] for row in rows[-2:]] == [["1", models[0], "0/1"], ["2", models[1], "1/1"]]
 
 
 def test_all_passed_is_exit_code_0(tasks: Path, models: tuple[str, str], evaluate: Evaluate) -> None:
@@ -117,6 +125,7 @@ def test_what_failed_is_kept_and_nothing_else(
     assert (folder / "result" / "answer.txt").read_text() == "42"
     assert json.loads((folder / "result" / "transcript.jsonl").read_text().splitlines()[-1])["type"] == "result"
     assert (folder / "result" / "check.txt").read_text() == "no b.txt\n"
+    assert json.loads((folder / "result" / "trajectory.json").read_text())["steps"][-1]["message"] == "42"
     assert list(temp.iterdir()) == []
     assert agent(["sessions", "list", "--all-projects", "--json"], work).stdout.strip() in ("", "[]")
     again = evaluate(tasks, "--model", models[0], "--keep", kept)
@@ -209,12 +218,14 @@ def test_ctrl_c_ends_every_child_and_prints_what_ran(tasks: Path, models: tuple[
         text=True,
     )
     assert process.stderr is not None
+    assert process.stderr.readline().startswith("2 runs")
     assert "passed" in process.stderr.readline()
     assert soon(lambda: len(below(temp)) == 1, 30), "the second run has begun"
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert [line.split()[:3:2] for line in out.splitlines()[1:3]] == [["answer", "passed"], ["answer", "interrupted"]]
+    rows = [line.split()[:3] for line in out.splitlines()[1:3]]
+    assert rows == [["answer", "1", "passed"], ["answer", "2", "interrupted"]]
     assert "Interrupted after 2 runs." in err
     assert below(temp) == []
     assert list(temp.iterdir()) == []

@@ -74,7 +74,7 @@ def evaluate(
     place = find_place(os.environ, tempfile.gettempdir())
     variants = _variants(model or [], compare or [], options, place)
     layers = read_settings(options, place)
-    argv, sandbox = _unattended(options, layers, place)
+    argv, sandbox, how = _unattended(options, layers, place)
     terms = RunTerms(
         argv=(*_flags_of(options), *argv),
         env=os.environ,
@@ -84,6 +84,8 @@ def evaluate(
         keep=_folder_to_keep(keep),
     )
     evaluation = Evaluation(tasks, variants, repeat)
+    total = counted(len(tasks) * len(variants) * repeat, "run")
+    print_notice(f"{total} of {counted(len(tasks), 'task')}, {jobs} at a time; {how}.")
 
     def ended(run: TaskRun, count: int, total: int) -> None:
         print_notice(progress_line(run, count, total))
@@ -151,8 +153,8 @@ def _flags_of(options: RunOptions) -> list[str]:
     return argv
 
 
-def _unattended(options: RunOptions, layers: Layers, place: RunEnvironment) -> tuple[list[str], SandboxMaker]:
-    """Return the flags that let a model work without a user, and what makes the sandbox of a check.
+def _unattended(options: RunOptions, layers: Layers, place: RunEnvironment) -> tuple[list[str], SandboxMaker, str]:
+    """Return the flags that let a model work without a user, what makes the sandbox of a check, and how that is.
 
     Raises UsageError where commands would run with the user's rights, which only a mode on the command line can say.
     """
@@ -172,13 +174,17 @@ def _unattended(options: RunOptions, layers: Layers, place: RunEnvironment) -> t
     confined = found.kind == "bubblewrap"
     sandbox = confinement if confined else no_confinement
     if options.permission_mode is not None:
-        return [], sandbox
+        return [], sandbox, f"permission mode {options.permission_mode}"
     if confined:
         rules = [f"Bash({name.replace('.', ' ')}:*)" for name in _LOSING.split()]
         allowed = [f"--allowedTools={rule}" for rule in rules]
-        return ["--permission-mode=acceptEdits", f"--settings={json.dumps(_UNASKED)}", *allowed], sandbox
+        return (
+            ["--permission-mode=acceptEdits", f"--settings={json.dumps(_UNASKED)}", *allowed],
+            sandbox,
+            "commands run in the sandbox",
+        )
     if in_container(place.env):
-        return ["--permission-mode=bypassPermissions"], sandbox
+        return ["--permission-mode=bypassPermissions"], sandbox, "commands run without a sandbox, in this container"
     raise UsageError(
         "There is no sandbox for commands here (agent doctor says why): run this in a container, or let the models run "
         "any command with your rights: --permission-mode bypassPermissions."
