@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from agent_tools.fs.safe_read import open_stream
+
 from agent_tools.record import Value
 
 _LARGEST = 1 << 30

@@ -60,6 +60,7 @@ def make_policy(
             asked.outside,
             asked.domains,
             asked.sockets,
+            asked.auto_allow_destructive,
         )
     policy = Policy(
         workspace,

@@ -283,7 +283,8 @@ def test_in_the_sandbox_commands_run_unasked_and_stay_in_the_work_tree(
     outside = work.parent / "outside.txt"
     commands = [
         "echo made > b.txt",
-        "rm a.txt",
+        "rm a.txt; touch c.txt && git checkout -q -b other && git reset -q --hard",
+        "git rm -q a.txt; rm -rf c.txt; python3 -c 'print(1)' > d.txt",
         "git add -A && git commit -qm work",
         f"python3 -c \"open('{outside}', 'w')\"",
         "pkill -f nothing-of-this-name",

@@ -32,9 +32,8 @@ from agent_tools.text import counted
 
 app = typer.Typer(add_completion=False)
 _FORMATS = ("text", "json", "jsonl")
-# What a model may do besides editing: any command in the sandbox, those that lose work too, for it is a copy.
-_UNASKED = {"sandbox": {"mode": "require", "auto_allow": True}}
-_LOSING = "rm rmdir mv git.checkout git.restore git.reset git.clean git.stash git.branch git.rebase git.commit"
+# What a model may do besides editing: any command in the sandbox, those that destroy work too, for it is a copy.
+_UNASKED = {"sandbox": {"mode": "require", "auto_allow": True, "auto_allow_destructive": True}}
 
 
 @app.command(epilog="Exit codes: 0 all passed, 1 some did not, 2 usage or tasks, 130 interrupted.")
@@ -176,13 +175,8 @@ def _unattended(options: RunOptions, layers: Layers, place: RunEnvironment) -> t
     if options.permission_mode is not None:
         return [], sandbox, f"permission mode {options.permission_mode}"
     if confined:
-        rules = [f"Bash({name.replace('.', ' ')}:*)" for name in _LOSING.split()]
-        allowed = [f"--allowedTools={rule}" for rule in rules]
-        return (
-            ["--permission-mode=acceptEdits", f"--settings={json.dumps(_UNASKED)}", *allowed],
-            sandbox,
-            "commands run in the sandbox",
-        )
+        argv = ["--permission-mode=acceptEdits", f"--settings={json.dumps(_UNASKED)}"]
+        return argv, sandbox, "commands run in the sandbox"
     if in_container(place.env):
         return ["--permission-mode=bypassPermissions"], sandbox, "commands run without a sandbox, in this container"
     raise UsageError(
