@@ -21,12 +21,12 @@ class Work(Value):
     """What somebody does on a task: replacements and new files, an answer, a commit."""
 
     answer: str = "Done."
-    replace: tuple[tuple[str, str, str], ...] = ()
+    edit: tuple[tuple[str, str, str], ...] = ()
     write: tuple[tuple[str, str], ...] = ()
     commit: str = ""
 
     def do(self, folder: Path) -> None:
-        for name, old, new in self.replace:
+        for name, old, new in self.edit:
             text = (folder / name).read_text()
             assert old in text
             (folder / name).write_text(text.replace(old, new))
@@ -60,21 +60,26 @@ TIMEOUT = ("settings.ini", "timeout = 30", "timeout = 90")
 MEDIAN = ("stats.py", "ordered[middle] + ordered[middle]", "ordered[middle - 1] + ordered[middle]")
 
 RIGHT = {
-    "change-config": Work(replace=(TIMEOUT,)),
+    "change-config": Work(edit=(TIMEOUT,)),
     "create-file": Work(write=(("temperature.py", MODULE),)),
     "explain-function": Work(answer="It returns **156**: 145 pieces are 12.08 packs of 12, so 13 packs."),
     "find-definition": Work(answer="`planner/text/units.py:11`"),
-    "fix-bug": Work(replace=(MEDIAN,)),
-    "git-commit": Work(replace=(VERSION,), commit="Release 1.5.0"),
+    "fix-bug": Work(edit=(MEDIAN,)),
+    "git-commit": Work(edit=(VERSION,), commit="Release 1.5.0"),
     "list-files": Work(answer=PATHS),
-    "rename-function": Work(replace=RENAMED),
+    "rename-function": Work(edit=RENAMED),
     "run-tests": Work(answer="`test_parse_tenths` fails: it expected 350, and got 305."),
     "write-test": Work(write=(("test_slug.py", TESTS),)),
 }
 
+# Who commits the work unasked has done it all the same.
+COMMITTED = {name: RIGHT[name].replace(commit="Done") for name in ("change-config", "fix-bug", "rename-function")}
+
 WRONG = [
-    ("change-config", Work(replace=(("settings.ini", "timeout = ", "timeout = 90 ; was "),))),
-    ("change-config", Work(replace=(TIMEOUT, ("settings.ini", "; One of", "; Any of")))),
+    ("explain-function", Work(answer="156", edit=(("stock.py", "25", "24"),), commit="Oops")),
+    ("fix-bug", Work(edit=(MEDIAN, ("test_stats.py", "2.5", "3")), commit="Fix")),
+    ("change-config", Work(edit=(("settings.ini", "timeout = ", "timeout = 90 ; was "),))),
+    ("change-config", Work(edit=(TIMEOUT, ("settings.ini", "; One of", "; Any of")))),
     ("create-file", Work(write=(("temperature.py", MODULE.replace(", 1)", ")")),))),
     ("create-file", Work(write=(("temperature.py", "raise SystemExit(0)\n"),))),
     ("explain-function", Work(answer="It returns 145.")),
@@ -84,22 +89,22 @@ WRONG = [
     ("find-definition", Work(answer="planner/text/units.py:11", write=TOUCHED)),
     ("fix-bug", Work(write=(("stats.py", "def mean(v): return 3.0\ndef median(v): return 2.5\n"),))),
     ("fix-bug", Work(write=(("stats.py", "raise SystemExit(0)\n"),))),
-    ("fix-bug", Work(replace=(MEDIAN, ("test_stats.py", "2.5", "3")))),
-    ("git-commit", Work(replace=(VERSION,))),
-    ("git-commit", Work(replace=(VERSION,), commit="release")),
-    ("git-commit", Work(replace=(VERSION, ("README.md", "Clock", "Watch")), commit="Release 1.5.0")),
+    ("fix-bug", Work(edit=(MEDIAN, ("test_stats.py", "2.5", "3")))),
+    ("git-commit", Work(edit=(VERSION,))),
+    ("git-commit", Work(edit=(VERSION,), commit="release")),
+    ("git-commit", Work(edit=(VERSION, ("README.md", "Clock", "Watch")), commit="Release 1.5.0")),
     ("list-files", Work(answer=PATHS.replace("./deploy/production.yml", ""))),
     ("list-files", Work(answer=PATHS + "\n./config/gateway.yaml.bak")),
     ("list-files", Work(answer=PATHS, write=TOUCHED)),
-    ("rename-function", Work(replace=RENAMED[:1])),
-    ("rename-function", Work(replace=(*RENAMED, ("cart.py", "price * count", "price")))),
+    ("rename-function", Work(edit=RENAMED[:1])),
+    ("rename-function", Work(edit=(*RENAMED, ("cart.py", "price * count", "price")))),
     ("run-tests", Work(answer="All tests pass.")),
     ("run-tests", Work(answer="test_parse_tenths or test_parse_cents")),
-    ("run-tests", Work(answer="test_parse_tenths", replace=(("money.py", "int(part or 0)", "350"),))),
+    ("run-tests", Work(answer="test_parse_tenths", edit=(("money.py", "int(part or 0)", "350"),))),
     ("write-test", Work(write=(("test_slug.py", TESTS.replace('"a-b-c"', '"a b c"')),))),
     ("write-test", Work(write=(("test_slug.py", TESTS.replace('"a b c"', '"a-b-c"')),))),
     ("write-test", Work(write=(("test_slug.py", "import slug\n"),))),
-    ("write-test", Work(replace=(("slug.py", "title", "name"),), write=(("test_slug.py", TESTS),))),
+    ("write-test", Work(edit=(("slug.py", "title", "name"),), write=(("test_slug.py", TESTS),))),
 ]
 
 Check = Callable[[str, Work | None], subprocess.CompletedProcess[str]]
@@ -143,6 +148,12 @@ def test_the_check_fails_where_nothing_was_done(name: str, check: Check) -> None
 @pytest.mark.parametrize("name", RIGHT)
 def test_the_check_passes_for_a_right_solution(name: str, check: Check) -> None:
     done = check(name, RIGHT[name])
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("name", COMMITTED)
+def test_the_check_passes_where_the_work_was_committed(name: str, check: Check) -> None:
+    done = check(name, COMMITTED[name])
     assert (done.returncode, done.stderr) == (0, "")
 
 
