@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from agent_cli.cli.parameters import choice, takes
+from agent_cli.cli.app import choice, takes
 from agent_cli.config.layers import Layers
 from agent_cli.config.run_options import RunOptions, flags
 from agent_cli.core.place import RunEnvironment, UsageError
@@ -19,8 +19,7 @@ from agent_cli.evaluation.results import TaskRun, run_json
 from agent_cli.evaluation.runs import RunTerms, SandboxMaker, Variant
 from agent_cli.evaluation.schedule import Evaluation
 from agent_cli.evaluation.tasks import read_tasks
-from agent_cli.headless.output import echo, put_json
-from agent_cli.headless.printing import print_notice
+from agent_cli.headless.printing import echo, print_notice, put_json
 from agent_cli.providers.resolve import SCRIPTED
 from agent_cli.runtime.environment import find_place, in_container, read_settings
 from agent_cli.runtime.models import ChosenModel
