@@ -10,8 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
-from agent_tools.fs.safe_read import open_regular
-
+from agent_tools.fs.safe_files import open_regular
 from agent_tools.process.child import kill_group, start_child
 from agent_tools.record import Value
 

@@ -7,8 +7,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Literal
 
-from agent_tools.fs.safe_read import open_stream
-
+from agent_tools.fs.safe_files import open_stream
 from agent_tools.record import Value
 
 _LARGEST = 1 << 30

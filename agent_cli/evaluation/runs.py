@@ -13,9 +13,6 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from agent_tools.fs.private import write_whole
-from agent_tools.fs.safe_read import read_regular
-
 from agent_cli.evaluation.processes import EvaluationStoppedError, ProcessEnd, ProcessPool
 from agent_cli.evaluation.results import AgentReport, TaskRun, Verdict, read_report
 from agent_cli.evaluation.tasks import EvaluationTask
@@ -23,6 +20,7 @@ from agent_cli.evaluation.worktrees import copy_base
 from agent_cli.runtime.tools import tool_definitions
 from agent_cli.session.export import document
 from agent_cli.session.records import SessionNotFoundError
+from agent_tools.fs.safe_files import read_regular, write_whole
 from agent_tools.record import Value
 from agent_tools.results import ToolError
 from agent_tools.sandbox.runner import SandboxRunner

@@ -12,9 +12,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from agent_tools.fs.safe_read import read_text
-
 from agent_cli.core.place import UsageError
+from agent_tools.fs.safe_files import read_text
 from agent_tools.record import Value
 
 _LARGEST = 1 << 20

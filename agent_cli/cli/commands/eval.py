@@ -23,7 +23,7 @@ from agent_cli.headless.printing import echo, print_notice, put_json
 from agent_cli.providers.resolve import SCRIPTED
 from agent_cli.runtime.environment import find_place, in_container, read_settings
 from agent_cli.runtime.models import ChosenModel
-from agent_cli.runtime.permissions import make_confinement, sandbox_profile
+from agent_cli.runtime.tools import make_confinement, sandbox_profile
 from agent_tools.fs.workspace import Workspace
 from agent_tools.sandbox.runner import SandboxRunner
 from agent_tools.sandbox.sandbox import choose
