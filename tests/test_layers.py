@@ -28,11 +28,12 @@ MAY_IMPORT: dict[str, str] = {
     "git": "core config permissions checkpoints providers engine session",
     "runtime": "core config providers session memory permissions checkpoints engine hooks extensions mcp",
     "headless": "core session engine runtime",
+    "evaluation": "core session runtime headless",
     "embedding": "core hooks extensions runtime headless",
     "doctor": "core config providers session memory checkpoints extensions mcp runtime headless",
     "terminal": "core config providers session memory checkpoints engine extensions git runtime doctor",
     "cli": "core config providers session memory permissions checkpoints engine extensions mcp git runtime headless "
-    "terminal doctor",
+    "evaluation terminal doctor",
 }
 # What goes upwards all the same, each with its reason.
 UPWARDS = {

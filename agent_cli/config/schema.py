@@ -74,6 +74,9 @@ class SandboxSettings(Value, tag="Sandbox"):
         tighten("off", "auto", "require"),
     ] = "auto"
     auto_allow: Annotated[bool, "commands in the sandbox run without a question", USER] = False
+    auto_allow_destructive: Annotated[
+        bool, "with auto_allow, those that destroy files too: for work trees that are copies", USER
+    ] = False
     network: Annotated[bool, "commands in the sandbox may use the network", USER] = False
     domains: Annotated[
         tuple[str, ...], 'hosts that commands in the sandbox reach, e.g. "pypi.org", "*.npmjs.org", "host:8443"', USER

@@ -136,7 +136,8 @@ class CommandEvaluator:
 
     def not_left_to_sandbox(self, confined: Confined) -> str:
         """Return why a command line needs approval even in the sandbox; "" if it does not."""
-        if destroys := next((danger for danger in dangers(self.analysis) if danger.certain), None):
+        found = () if confined.auto_allow_destructive else dangers(self.analysis)
+        if destroys := next((danger for danger in found if danger.certain), None):
             return f"may destroy work, which the sandbox does not prevent: {destroys.part.text}"
         reaching = (part for part in self.analysis.parts if needs_network(part))
         if beyond := next((part for part in reaching if not within_reach(part, confined.domains)), None):

@@ -235,13 +235,14 @@ def _split_names(values: tuple[str, ...]) -> list[str]:
 
 def check_mode(mode: str, env: Mapping[str, str]) -> None:
     """Raise UsageError for a mode that is refused in this environment."""
-    if mode == "bypassPermissions" and hasattr(os, "geteuid") and os.geteuid() == 0 and not _contained(env):
+    if mode == "bypassPermissions" and hasattr(os, "geteuid") and os.geteuid() == 0 and not in_container(env):
         raise UsageError(
             "bypassPermissions is refused for root outside a container; set IS_SANDBOX=1 if this machine is a sandbox."
         )
 
 
-def _contained(env: Mapping[str, str]) -> bool:
+def in_container(env: Mapping[str, str]) -> bool:
+    """Return True if this machine is a container, or the user says that it is a sandbox."""
     return env.get("IS_SANDBOX") == "1" or bool(env.get("container")) or any(
         Path(p).exists() for p in ("/.dockerenv", "/run/.containerenv")
     )  # fmt: skip

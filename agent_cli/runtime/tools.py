@@ -61,6 +61,7 @@ def make_policy(
             asked.outside,
             asked.domains,
             asked.sockets,
+            asked.auto_allow_destructive,
         )
     policy = Policy(
         workspace,
@@ -252,6 +253,17 @@ def _small_spec(tool: Tool[Any]) -> ToolSpec:
     schema = tool.schema()
     offered = {name: schema["properties"][name] for name in tool.small_arguments}
     return ToolSpec(tool.name, prompt(f"small/{tool.name}"), schema | {"properties": offered})
+
+
+def tool_definitions(names: Sequence[str]) -> list[dict[str, Any]]:
+    """Return the definitions of tools as OpenAI writes them; of tools that are not built in, only the names."""
+    known = {spec.name: spec for spec in tool_specs([tool for tool in BUILTIN if tool.name in names])}
+    found: list[dict[str, Any]] = []
+    for name in names:
+        spec = known.get(name)
+        more = {"description": spec.description, "parameters": spec.schema} if spec else {}
+        found.append({"type": "function", "function": {"name": name, **more}})
+    return found
 
 
 def _description(tool: Tool[Any], context: ToolContext | None) -> str:

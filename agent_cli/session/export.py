@@ -2,6 +2,7 @@
 
 Markdown: user messages quoted, answers as they are, code of calls in fences.
 JSON: one object, for programs.
+ATIF: a trajectory for evaluation harnesses, see `export_atif`.
 HTML: one page without scripts or external resources, light and dark, with collapsible calls.
 
 Untrusted markdown is sanitized: rendered as HTML, or kept as markdown with its HTML escaped.
@@ -23,6 +24,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from agent_cli.core.redact import Redactor
+from agent_cli.session.export_atif import ToolDefinitions, atif
 from agent_cli.session.export_document import (
     AssistantEntry,
     Document,
@@ -48,7 +50,7 @@ from agent_tools.record import Value
 from agent_tools.registry import tool_class
 from agent_tools.text import counted, escape_controls
 
-FORMATS = ("markdown", "html", "json")
+FORMATS = ("markdown", "html", "json", "atif")
 _BY_ENDING = {".md": "markdown", ".markdown": "markdown", ".html": "html", ".htm": "html", ".json": "json"}
 ENDINGS = {"markdown": ".md", "html": ".html", "json": ".json"}
 
@@ -58,9 +60,14 @@ def format_of(name: str) -> str:
     return _BY_ENDING.get(Path(name).suffix.lower(), "")
 
 
-def document(log: Path, kind: str) -> str:
-    """Export a session's log, with secrets redacted once more. Raises SessionNotFoundError, OSError."""
-    return Redactor(os.environ)(_writer(kind)(build_document(read_log(log), log.stem)))
+def document(log: Path, kind: str, definitions: ToolDefinitions = lambda names: []) -> str:
+    """Export a session's log, with secrets redacted once more. Raises SessionNotFoundError, OSError.
+
+    definitions: of tools by name, for ATIF.
+    """
+    found = read_log(log)
+    made = atif(found, log.stem, definitions) if kind == "atif" else _writer(kind)(build_document(found, log.stem))
+    return Redactor(os.environ)(made)
 
 
 def _writer(kind: str) -> Callable[[Document], str]:

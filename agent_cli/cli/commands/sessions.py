@@ -22,6 +22,7 @@ from agent_cli.core.place import UsageError
 from agent_cli.core.results import Usage
 from agent_cli.headless.printing import echo, print_notice, put_json, table
 from agent_cli.runtime.environment import find_place
+from agent_cli.runtime.tools import tool_definitions
 from agent_cli.session.files import read_log, results_size
 from agent_cli.session.log import SessionBusyError, SessionLog
 from agent_cli.session.pending_plans import claim_plan
@@ -374,7 +375,7 @@ def export_session(
     session: One = "",
     kind: Annotated[
         str, typer.Option("--format", "-f", help="What to write; by default what FILE's name says, else markdown.",
-                          metavar="markdown|html|json")
+                          metavar="markdown|html|json|atif")
     ] = "",
     output: Annotated[
         str, typer.Option("--output", "-o", help="Where to; standard output by default.", metavar="FILE")
@@ -382,12 +383,12 @@ def export_session(
     every: Every = False,
     force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
 ) -> int:  # fmt: skip
-    """Write a session as markdown, as one HTML page, or as JSON."""
+    """Write a session as markdown, as one HTML page, as JSON, or as an ATIF trajectory."""
     if kind and kind not in export.FORMATS:
         raise UsageError(f"--format: {kind} is none of {', '.join(export.FORMATS)}.")
     log = log_of(session, every)
     try:
-        made = export.document(log, kind or export.format_of(output) or "markdown")
+        made = export.document(log, kind or export.format_of(output) or "markdown", tool_definitions)
     except SessionNotFoundError as error:
         raise UsageError(str(error)) from None
     except OSError as error:

@@ -53,6 +53,7 @@ class Confined(Value):
     holds: returns True if commands run in bubblewrap.
     profile: returns what they may access there.
     auto_allow: the user's setting.
+    auto_allow_destructive: the user's setting: what `auto_allow` means includes commands that destroy files.
     outside: rule patterns of commands that run outside.
     domains: reachable hosts.
     sockets: reachable services.
@@ -64,6 +65,7 @@ class Confined(Value):
     outside: tuple[str, ...] = ()
     domains: tuple[str, ...] = ()
     sockets: tuple[str, ...] = ()
+    auto_allow_destructive: bool = False
 
 
 Kind = Literal["bubblewrap", "landlock", "none"]

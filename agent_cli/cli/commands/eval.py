@@ -1,0 +1,198 @@
+"""Run a folder of tasks with one or more models, and compare what they got right."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from agent_cli.cli.app import choice, takes
+from agent_cli.config.layers import Layers
+from agent_cli.config.run_options import RunOptions, flags
+from agent_cli.core.place import RunEnvironment, UsageError
+from agent_cli.evaluation.report import progress_line, report_text, summaries
+from agent_cli.evaluation.results import TaskRun, run_json
+from agent_cli.evaluation.runs import RunTerms, SandboxMaker, Variant
+from agent_cli.evaluation.schedule import Evaluation
+from agent_cli.evaluation.tasks import read_tasks
+from agent_cli.headless.printing import echo, print_notice, put_json
+from agent_cli.providers.resolve import SCRIPTED
+from agent_cli.runtime.environment import find_place, in_container, read_settings
+from agent_cli.runtime.models import ChosenModel
+from agent_cli.runtime.tools import make_confinement, sandbox_profile
+from agent_tools.fs.workspace import Workspace
+from agent_tools.sandbox.runner import SandboxRunner
+from agent_tools.sandbox.sandbox import choose
+from agent_tools.text import counted
+
+app = typer.Typer(add_completion=False)
+_FORMATS = ("text", "json", "jsonl")
+# What a model may do besides editing: any command in the sandbox, those that destroy work too, for it is a copy.
+_UNASKED = {"sandbox": {"mode": "require", "auto_allow": True, "auto_allow_destructive": True}}
+
+
+@app.command(epilog="Exit codes: 0 all passed, 1 some did not, 2 usage or tasks, 130 interrupted.")
+@takes(
+    "max_budget_usd", "max_turns", "allow_unknown_cost", "effort", "settings", "bare", "permission_mode",
+    "allowed_tools", "disallowed_tools", "tools", "trust", "mcp_config", "strict_mcp_config",
+    "system_prompt", "append_system_prompt",
+)  # fmt: skip
+def evaluate(
+    options: RunOptions,
+    folder: Annotated[str, typer.Argument(help="A folder of tasks, or one task.", metavar="FOLDER")],
+    model: Annotated[
+        list[str] | None,
+        typer.Option("--model", "-m", help="Model as provider/model; several are compared.", metavar="MODEL"),
+    ] = None,
+    compare: Annotated[
+        list[str] | None,
+        typer.Option("--compare", help="Settings as a file, or as TOML or JSON text; several are compared.",
+                     metavar="FILE|JSON"),
+    ] = None,
+    only: Annotated[list[str] | None, typer.Option("--only", help="Only this task.", metavar="NAME")] = None,
+    jobs: Annotated[int, typer.Option("--jobs", "-j", help="Runs at a time.", min=1)] = 1,
+    repeat: Annotated[int, typer.Option("--repeat", help="Runs of each task with each model.", min=1)] = 1,
+    timeout: Annotated[
+        float | None, typer.Option("--timeout", help="Seconds for each run, instead of what the tasks say.", min=0.1)
+    ] = None,
+    keep: Annotated[
+        str, typer.Option("--keep", help="Where to keep work trees and transcripts of failed runs.", metavar="DIR")
+    ] = "",
+    output_format: Annotated[
+        str, typer.Option("--output-format", help="How the results are printed.", metavar="text|json|jsonl",
+                          callback=choice(_FORMATS))
+    ] = "text",
+) -> int:  # fmt: skip
+    tasks = read_tasks(Path(folder), only or ())
+    # Runs work elsewhere: settings of the project around this folder say nothing about them.
+    place = find_place(os.environ, tempfile.gettempdir())
+    variants = _variants(model or [], compare or [], options, place)
+    layers = read_settings(options, place)
+    argv, sandbox, how = _unattended(options, layers, place)
+    terms = RunTerms(
+        argv=(*_flags_of(options), *argv),
+        env=os.environ,
+        sandbox=sandbox,
+        timeout=timeout or 0.0,
+        budget=options.max_budget_usd is not None,
+        keep=_folder_to_keep(keep),
+    )
+    evaluation = Evaluation(tasks, variants, repeat)
+    total = counted(len(tasks) * len(variants) * repeat, "run")
+    print_notice(f"{total} of {counted(len(tasks), 'task')}, {jobs} at a time; {how}.")
+
+    def ended(run: TaskRun, count: int, total: int) -> None:
+        print_notice(progress_line(run, count, total))
+        if output_format == "jsonl":
+            echo(json.dumps(run_json(run)))
+
+    runs = evaluation.run(terms, jobs, ended)
+    if output_format == "json":
+        put_json({"runs": [run_json(run) for run in runs], "models": summaries(runs)})
+    elif output_format == "text" and runs:
+        print_notice("")
+        echo(report_text(runs))
+    if evaluation.caught:
+        print_notice(f"Interrupted after {counted(len(runs), 'run')}.")
+        return 128 + evaluation.caught
+    return 0 if all(run.verdict == "passed" for run in runs) else 1
+
+
+def _variants(
+    models: list[str], compared: list[str], options: RunOptions, place: RunEnvironment
+) -> tuple[Variant, ...]:
+    """Return each model under each of the settings. Raises UsageError for what no run could start with."""
+    found = []
+    for name in dict.fromkeys(models) or [""]:
+        for text in dict.fromkeys(compared) or [""]:
+            settings = (*options.settings, *((text,) if text else ()))
+            asked = read_settings(options.replace(model=name or None, settings=settings), place).settings()
+            chosen = ChosenModel(asked.model, asked, place)
+            argv = ["--model", _absolute(name)] if name else []
+            argv += ["--settings", _absolute(text)] if text else []
+            found.append(Variant(model=name or chosen.label(), settings=_label(text), argv=tuple(argv)))
+    return tuple(found)
+
+
+def _label(text: str) -> str:
+    """Return the name of compared settings: of their file, or the text itself."""
+    return Path(text).stem if _is_file(text) else " ".join(text.split())
+
+
+def _absolute(text: str) -> str:
+    """Return what names a file so that it is found from other folders, where runs work; other text as it is."""
+    start, path = (SCRIPTED, text.removeprefix(SCRIPTED)) if text.startswith(SCRIPTED) else ("", text)
+    return f"{start}{Path(path).expanduser().absolute()}" if _is_file(path) else text
+
+
+def _is_file(text: str) -> bool:
+    try:
+        return bool(text) and Path(text).expanduser().is_file()
+    except (OSError, RuntimeError, ValueError):  # no path at all
+        return False
+
+
+def _flags_of(options: RunOptions) -> list[str]:
+    """Return the options of each run as flags; files are named so that they are found from other folders."""
+    argv = []
+    for name, (flag, _) in flags().items():
+        value = getattr(options, name)
+        if value == getattr(RunOptions, name):
+            continue
+        if value is True:
+            argv.append(flag.names[0])
+            continue
+        for one in value if isinstance(value, tuple) else (value,):
+            argv.append(f"{flag.names[0]}={_absolute(one) if name in ('settings', 'mcp_config') else one}")
+    return argv
+
+
+def _unattended(options: RunOptions, layers: Layers, place: RunEnvironment) -> tuple[list[str], SandboxMaker, str]:
+    """Return the flags that let a model work without a user, what makes the sandbox of a check, and how that is.
+
+    Raises UsageError where commands would run with the user's rights, which only a mode on the command line can say.
+    """
+    settings = layers.settings()
+    workspace = Workspace(place.root, (), place.cwd)
+    mode = settings.sandbox.mode
+    found = choose(mode, sandbox_profile(workspace, settings, place), place.env, landlock=settings.sandbox.landlock)
+
+    def confinement(work: Path, readable: tuple[Path, ...]) -> SandboxRunner | None:
+        shown = (*settings.sandbox.readable, *map(str, readable))
+        inside = settings.replace(sandbox=settings.sandbox.replace(readable=shown))
+        return make_confinement(Workspace(work), inside, place.replace(cwd=work, root=work))
+
+    def no_confinement(work: Path, readable: tuple[Path, ...]) -> SandboxRunner | None:
+        return None
+
+    confined = found.kind == "bubblewrap"
+    sandbox = confinement if confined else no_confinement
+    if options.permission_mode is not None:
+        return [], sandbox, f"permission mode {options.permission_mode}"
+    if confined:
+        argv = ["--permission-mode=acceptEdits", f"--settings={json.dumps(_UNASKED)}"]
+        return argv, sandbox, "commands run in the sandbox"
+    if in_container(place.env):
+        return ["--permission-mode=bypassPermissions"], sandbox, "commands run without a sandbox, in this container"
+    raise UsageError(
+        "There is no sandbox for commands here (agent doctor says why): run this in a container, or let the models run "
+        "any command with your rights: --permission-mode bypassPermissions."
+    )
+
+
+def _folder_to_keep(name: str) -> Path | None:
+    """Make the folder of --keep. Raises UsageError if it cannot be written, or has something in it."""
+    if not name:
+        return None
+    folder = Path(name).expanduser().absolute()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if any(folder.iterdir()):
+            raise UsageError(f"--keep: {folder} is not empty.")
+    except OSError as error:
+        raise UsageError(f"--keep: {folder} cannot be used: {error.strerror or error}.") from None
+    return folder

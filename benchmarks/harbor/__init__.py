@@ -1,0 +1,1 @@
+"""An adapter for the Harbor evaluation harness; see README.md here."""

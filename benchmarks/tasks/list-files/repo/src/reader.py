@@ -1,0 +1,3 @@
+"""Reads the configuration."""
+
+PATH = "config/server.yaml"
