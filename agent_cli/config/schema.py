@@ -62,6 +62,9 @@ class Shell(Value, tag="Shell"):
     """How commands run, under [shell]."""
 
     timeout: Annotated[float, "seconds a command may take unless the call says otherwise"] = 120.0
+    on_timeout: Annotated[
+        Literal["background", "kill"], "what happens to it then: it goes on in the background, or is killed"
+    ] = "background"
     env_pass: Annotated[tuple[str, ...], "variables that commands are given although they look like secrets", USER] = ()
 
 

@@ -22,7 +22,7 @@ from agent_tools.shell.state import MOST, Channel, ShellState, imposed, parse_ex
 from agent_tools.text import HeadTail, one_line, shorten
 
 if TYPE_CHECKING:
-    from agent_tools.shell.process import ExitInfo
+    from agent_tools.shell.process import ExitInfo, RunningProcess
 
 with lazy_imports():
     from agent_tools.sandbox import denials
@@ -116,17 +116,32 @@ def _waited_for(
     base, withheld = command_env(ctx)
     kept = HeadTail(scratch=ctx.workspace.scratch)
     channel: Channel | None = None
+    job: Job | None = None
     # Without a free descriptor, nothing carries over.
     with suppress(OSError):
         channel = Channel()
     try:
         env = ctx.state(ShellState).applied(base) | (channel.env if channel else {})
         terms = ctx.run_conditions(args.command)
-        with _confined(argv, args, env | terms.env, ctx, terms) as wrapped:
+        wrapped = _confined(argv, args, env | terms.env, ctx, terms)
+
+        def hand_over(running: RunningProcess, started: float) -> bool:
+            nonlocal job
+            job = ctx.state(Jobs).adopt(running, args.command, started, ctx, ctx.workspace.scratch, wrapped)
+            return job is not None
+
+        try:
             apart = imposed(env, wrapped.env)
             inherited = (*((channel.fd,) if channel else ()), *wrapped.pass_fds)
             running = process.run_process(
-                wrapped.argv, ctx.workspace.cwd, wrapped.env, seconds, ctx.cancel, kept, inherited
+                wrapped.argv,
+                ctx.workspace.cwd,
+                wrapped.env,
+                seconds,
+                ctx.cancel,
+                kept,
+                inherited,
+                hand_over if may_continue(ctx) else None,
             )
             try:
                 while True:
@@ -136,13 +151,18 @@ def _waited_for(
             finally:
                 running.close()
             ending = ending.replace(code=wrapped.code(ending.code))
+        finally:
+            if job is None:
+                wrapped.close()
         carried = carry_over(channel, base, apart, ctx) if channel and ending.cause == "exit" else []
     finally:
         kept.close()
         if channel:
             channel.close()
     output = kept.text(HINT).rstrip("\n")
-    note = _note(ending, seconds, ctx.cancel.reason)
+    if job is not None:
+        return _continued(job, output, terms, ctx)
+    note = _note(ending, seconds, ctx)
     failed = ending.cause != "exit" or (ending.code != 0 and not _answered(args.command, ending.code))
     lines = [output or "(no output)", f"[{note}]", *carried]
     lines += _sandbox_notes(wrapped, output, ending, ctx, network=terms.network)
@@ -163,10 +183,7 @@ def _in_background(
     job = ctx.state(Jobs).start(
         argv, args.command, ctx.workspace.cwd, env, seconds, ctx, ctx.workspace.scratch, wrapped
     )
-    sandbox = ctx.supplied(SandboxRunner)
-    if terms.vouched and wrapped.kind == "bubblewrap" and sandbox is not None:
-        sandbox.show_ports(lambda: job.running)
-    job.vouched = terms.vouched or wrapped.kind != "bubblewrap"
+    _open_ports(job, terms, ctx)
     job.await_end(MOMENT)
     kept, ended = job.take()
     output = kept.text(HINT).rstrip("\n")
@@ -175,11 +192,40 @@ def _in_background(
     if ended:
         said = f"{job.id} has already ended: {job.state}, {took(job.elapsed)}"
     else:
-        said = f"{job.id} runs in the background: BashOutput shows its output, KillShell stops it"
+        said = f"{job.id} runs in the background{_handles(ctx)}"
     failed = ended and job.state != "exit code 0"
     ports = closed_ports(job, ctx)
     said = "\n".join(filter(None, (said, ports)))
     return ToolResult("\n".join(filter(None, (output, f"[{said}]"))), Note(said), failed)
+
+
+def _continued(job: Job, output: str, terms: RunConditions, ctx: ToolContext) -> ToolResult:
+    """Return the result of a command that reached its time limit and now runs in the background."""
+    _open_ports(job, terms, ctx)
+    said = f"still running after {took(job.elapsed)}, now in the background as {job.id}{_handles(ctx)}"
+    said = "\n".join(filter(None, (said, closed_ports(job, ctx))))
+    return ToolResult(f"{output or '(no output yet)'}\n[{said}]", Note(said))
+
+
+def _handles(ctx: ToolContext) -> str:
+    """Name the tools for a background command, as far as they are offered."""
+    uses = {"BashOutput": "shows its output", "KillShell": "stops it"}
+    named = ", ".join(f"{tool} {use}" for tool, use in uses.items() if ctx.workspace.offered(tool))
+    return f": {named}" if named else ""
+
+
+def _open_ports(job: Job, terms: RunConditions, ctx: ToolContext) -> None:
+    """Make the servers of a background command reachable from this machine, if a user or a rule allowed it."""
+    sandbox = ctx.supplied(SandboxRunner)
+    confined = job.wrapped is not None and job.wrapped.kind == "bubblewrap"
+    if terms.vouched and confined and sandbox is not None:
+        sandbox.show_ports(lambda: job.running)
+    job.vouched = terms.vouched or not confined
+
+
+def may_continue(ctx: ToolContext) -> bool:
+    """Return True if a command that reaches its time limit goes on in the background: the model can then look at it."""
+    return ctx.settings.get("shell_on_timeout") != "kill" and ctx.workspace.offered("BashOutput")
 
 
 def closed_ports(job: Job, ctx: ToolContext) -> str:
@@ -227,12 +273,16 @@ def _bash_on(path: str) -> str | None:
 
 def time_limit(args: BashArgs, ctx: ToolContext) -> float:
     """Return the time limit in seconds: the argument, or in the foreground the setting `shell.timeout`."""
-    usual = float(ctx.settings.get("shell_timeout") or SECONDS)
+    usual = _usual_limit(ctx)
     if args.timeout is None:
         return math.inf if args.run_in_background else usual
     if args.timeout <= 0:
         raise ToolError("timeout is in milliseconds and must be positive.")
     return args.timeout / 1000 if args.run_in_background else min(args.timeout / 1000, max(LONGEST, usual))
+
+
+def _usual_limit(ctx: ToolContext) -> float:
+    return float(ctx.settings.get("shell_timeout") or SECONDS)
 
 
 def ensure_directory(ctx: ToolContext) -> str:
@@ -273,13 +323,16 @@ def carry_over(channel: Channel, base: dict[str, str], apart: frozenset[str], ct
     return [*lines, f"[the next command starts in {one_line(str(ctx.workspace.cwd))} again: {why}]"]
 
 
-def _note(ending: ExitInfo, limit: float, reason: str) -> str:
+def _note(ending: ExitInfo, limit: float, ctx: ToolContext) -> str:
     if ending.cause == "time-out":
-        return (
-            f"timed out after {limit:g} s; the command and its children were killed. Give a longer timeout, or do less"
-        )
+        said = f"timed out after {limit:g} s; the command and its children were killed"
+        if may_continue(ctx) and (full := ctx.state(Jobs).full()):
+            return f"{said}, as {full}: stop one that is no longer needed"
+        longest = max(LONGEST, _usual_limit(ctx))
+        longer = f"Give a longer timeout (at most {longest * 1000:.0f} ms), or run" if limit < longest else "Run"
+        return f"{said}. {longer} a smaller part of it at a time"
     if ending.cause == "interrupted":
-        return f"{reason} after {took(ending.seconds)}; the command and its children were killed"
+        return f"{ctx.cancel.reason} after {took(ending.seconds)}; the command and its children were killed"
     said = f"{exit_of(ending)}, {took(ending.seconds)}"
     return f"{said}; {LEFT}" if ending.left else said
 

@@ -10,7 +10,7 @@ from typing import Annotated, ClassVar
 from agent_tools.base import Effect, Progress, Tool, ToolContext, ToolError, ToolResult
 from agent_tools.display import Note
 from agent_tools.record import Value
-from agent_tools.shell.bash import HINT, closed_ports, find_bash
+from agent_tools.shell.bash import HINT, LONGEST, closed_ports, find_bash
 from agent_tools.shell.jobs import Jobs, clock_duration
 from agent_tools.text import HeadTail, sanitize_output, shorten
 
@@ -26,6 +26,7 @@ class BashOutputArgs(Value):
 
     shell_id: Annotated[str, "The ID that Bash gave, as b1"]
     filter: Annotated[str | None, "Regex: drop other lines"] = None
+    timeout: Annotated[int | None, "Milliseconds to wait for its end (at most 600000); else 5 s for news"] = None
 
 
 class BashOutput(Tool[BashOutputArgs]):
@@ -47,8 +48,11 @@ class BashOutput(Tool[BashOutputArgs]):
     def run(self, args: BashOutputArgs, ctx: ToolContext) -> Generator[Progress, None, ToolResult]:
         pattern = _compiled(args.filter)
         job = ctx.state(Jobs).find(args.shell_id)
-        until = monotonic() + WAIT
-        while not job.await_news(0.05) and monotonic() < until:
+        if args.timeout is not None and args.timeout <= 0:
+            raise ToolError("timeout is in milliseconds and must be positive.")
+        until = monotonic() + (WAIT if args.timeout is None else min(args.timeout / 1000, LONGEST))
+        awaited = job.await_news if args.timeout is None else job.await_end
+        while not awaited(0.05) and monotonic() < until:
             ctx.cancel.check()
         kept, ended = job.take()
         output = (_matching(kept, pattern, ctx) if pattern else kept).text(HINT).rstrip("\n")

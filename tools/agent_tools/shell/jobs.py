@@ -6,6 +6,7 @@ They are stopped when the conversation closes or Python exits, and if the progra
 
 from __future__ import annotations
 
+import math
 import signal
 from collections.abc import Iterable
 from pathlib import Path
@@ -44,7 +45,16 @@ class Job:
     vouched: a user or a rule allowed it, so its servers are reachable from this machine.
     """
 
-    def __init__(self, number: int, command: str, owner: object, scratch: Scratch, seconds: float) -> None:
+    def __init__(
+        self,
+        number: int,
+        command: str,
+        owner: object,
+        scratch: Scratch,
+        seconds: float,
+        wrapped: Wrapped | None,
+        started: float | None = None,
+    ) -> None:
         import threading
 
         self.id = f"b{number}"
@@ -54,9 +64,9 @@ class Job:
         self.reported = False
         self.vouched = True
         self._named_ports: set[int] = set()
-        self.wrapped: Wrapped | None = None
+        self.wrapped = wrapped
         self._scratch = scratch
-        self._started = monotonic()
+        self._started = monotonic() if started is None else started
         self._seconds = seconds
         self._lock = threading.Lock()
         self._kept = HeadTail(scratch=scratch)
@@ -174,8 +184,11 @@ class Jobs(ToolState):
     """The background commands of a conversation, its sub-agents' included."""
 
     def __init__(self) -> None:
+        import threading
+
         self._jobs: dict[str, Job] = {}
         self._count = 0
+        self._lock = threading.Lock()
 
     def all(self) -> tuple[Job, ...]:
         """Return the running commands and the latest that ended, in order of their start."""
@@ -203,28 +216,54 @@ class Jobs(ToolState):
 
         Raises ToolError if too many are running, OSError if it cannot be started.
         """
+        with self._lock:
+            if full := self.full():
+                raise ToolError(f"{full}; stop one with KillShell first.")
+            job = Job(self._count + 1, command, owner, scratch, seconds, wrapped)
+            if wrapped is None:
+                running = process.RunningProcess(argv, cwd, env, job.feed)
+            else:
+                running = process.RunningProcess(wrapped.argv, cwd, wrapped.env, job.feed, wrapped.pass_fds)
+            self._add(job, running)
+        return job
+
+    def adopt(
+        self,
+        running: RunningProcess,
+        command: str,
+        started: float,
+        owner: object,
+        scratch: Scratch,
+        wrapped: Wrapped,
+    ) -> Job | None:
+        """Continue a command that was started in the foreground; return None if too many are running.
+
+        Its output so far has been read; it has no time limit any more. wrapped: closed when it ends.
+        """
+        with self._lock:
+            if self.full():
+                return None
+            job = Job(self._count + 1, command, owner, scratch, math.inf, wrapped, started)
+            running.redirect(job.feed)
+            self._add(job, running)
+        return job
+
+    def full(self) -> str:
+        """Return that too many commands are running, "" if there is room for one more."""
         busy = [job.id for job in self._jobs.values() if job.running]
-        if len(busy) >= MOST:
-            raise ToolError(
-                f"{MOST} background commands are already running ({', '.join(busy)}); stop one with KillShell first."
-            )
+        return f"{MOST} background commands are already running ({', '.join(busy)})" if len(busy) >= MOST else ""
+
+    def _add(self, job: Job, running: RunningProcess) -> None:
         if not self._count:
             # Needed only with background commands.
             import atexit
 
             atexit.register(self.close)
-        job = Job(self._count + 1, command, owner, scratch, seconds)
-        if wrapped is None:
-            running = process.RunningProcess(argv, cwd, env, job.feed)
-        else:
-            running = process.RunningProcess(wrapped.argv, cwd, wrapped.env, job.feed, wrapped.pass_fds)
-            job.wrapped = wrapped
         self._count += 1
         self._jobs[job.id] = job
         job.begin(running)
         for old in [j for j in self._jobs.values() if not j.running][:-REMEMBERED]:
             del self._jobs[old.id]
-        return job
 
     def notices(self, ctx: ToolContext, *, root: bool) -> list[str]:
         """Return a line for each unreported end of a command: of this context, and at the root of all others too."""

@@ -53,10 +53,13 @@ def run_process(
     cancel: CancelToken,
     kept: HeadTail,
     inherited: tuple[int, ...] = (),
+    hand_over: Callable[[RunningProcess, float], bool] | None = None,
 ) -> Generator[str, None, ExitInfo]:
     """Run `argv` to its end; yield output for the screen, and feed all of it to `kept`.
 
     inherited: descriptors to pass besides the standard three.
+    hand_over: called at the time-out with the process and the time of its start; returns True if it takes over the
+    process, which is then not ended.
     Closing the generator ends the process too. Raises OSError if it cannot be started.
     """
     started = monotonic()
@@ -68,10 +71,22 @@ def run_process(
 
     running = RunningProcess(argv, cwd, env, feed, inherited)
     forget = cancel.on_cancel(running.wake)
+    handed_over = False
     try:
-        while (cause := running.step(started + seconds, cancel.cancelled, TICK)) is None:
-            if text := screen.take():
+        cause: Cause | None = None
+        while cause is None:
+            if hand_over is not None and not cancel.cancelled and monotonic() >= started + seconds:
+                running.drain()
+                if handed_over := not running.exited() and hand_over(running, started):
+                    break
+                hand_over = None
+            cause = running.step(started + seconds, cancel.cancelled, TICK)
+            if cause is None and (text := screen.take()):
                 yield text
+        if cause is None:
+            if text := screen.take(all_of_it=True):
+                yield text
+            return ExitInfo(0, monotonic() - started, "time-out", left=True)
         running.drain()
         if text := screen.take(all_of_it=True):
             yield text
@@ -79,9 +94,10 @@ def run_process(
         return ExitInfo(code, monotonic() - started, cause, running.group_lives())
     finally:
         forget()
-        if running.process.returncode is None:
-            running.end()
-        running.close()
+        if not handed_over:
+            if running.process.returncode is None:
+                running.end()
+            running.close()
 
 
 class RunningProcess:
@@ -151,6 +167,10 @@ class RunningProcess:
     def wakes(self) -> bool:
         """Return True if the exit of the process ends a `read`."""
         return self._handle >= 0
+
+    def redirect(self, feed: Callable[[bytes], None]) -> None:
+        """Send the output from now on to another receiver."""
+        self._outputs = dict.fromkeys(self._outputs, feed)
 
     def exited(self) -> bool:
         """Return True if the process ended. It is not reaped yet, so that its group ID cannot be reused."""
