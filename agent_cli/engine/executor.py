@@ -78,6 +78,13 @@ class CallBatch:
 
     def run(self) -> Steps:
         """Give every call its result. Raises CancelledError after answering the interrupted call."""
+        try:
+            return (yield from self._run_all())
+        finally:
+            for begun in self._prefetched.values():
+                begun.abandon()
+
+    def _run_all(self) -> Steps:
         if self.waiting and (ended := (yield from self._resume_suspended())) is not None:
             return ended
         gates = self.turn.gates if self.turn.deps.depth == 0 else None

@@ -141,6 +141,10 @@ class Tool(ABC, Generic[A]):
     def summary(self, args: A, ctx: ToolContext) -> str:
         """Return the call in one line for the user, made from its arguments: "Run: pytest -q"."""
 
+    def may_run_in_parallel(self, args: A) -> bool:
+        """Return True if this call may run in parallel with others, provided that its commands only read."""
+        return self.parallel_safe
+
     def is_exclusive(self, args: A) -> bool:
         """Return True if the call must be the only one of its round."""
         return False

@@ -89,6 +89,9 @@ class Bash(Tool[BashArgs]):
             how += f" {OUTSIDE}"
         return f"Run{how}: {shorten(args.command, 200)}"
 
+    def may_run_in_parallel(self, args: BashArgs) -> bool:
+        return not args.run_in_background
+
     def run(self, args: BashArgs, ctx: ToolContext) -> Generator[Progress, None, ToolResult]:
         bash = find_bash(ctx)
         if bash is None:
@@ -127,7 +130,7 @@ def _waited_for(
 
         def hand_over(running: RunningProcess, started: float) -> bool:
             nonlocal job
-            job = ctx.state(Jobs).adopt(running, args.command, started, ctx, ctx.workspace.scratch, wrapped)
+            job = ctx.state(Jobs).adopt(running, args.command, started, ctx.owner, ctx.workspace.scratch, wrapped)
             return job is not None
 
         try:
@@ -181,7 +184,7 @@ def _in_background(
     env = ctx.state(ShellState).applied(base) | terms.env
     wrapped = _confined(argv, args, env, ctx, terms)
     job = ctx.state(Jobs).start(
-        argv, args.command, ctx.workspace.cwd, env, seconds, ctx, ctx.workspace.scratch, wrapped
+        argv, args.command, ctx.workspace.cwd, env, seconds, ctx.owner, ctx.workspace.scratch, wrapped
     )
     _open_ports(job, terms, ctx)
     job.await_end(MOMENT)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import stat
+import threading
 from contextlib import suppress
 from pathlib import Path
 
@@ -60,9 +61,10 @@ class SpillFile:
 
 
 class Scratch:
-    """The folder of output files, which tools may only read. folder: None until the first is created."""
+    """The folder of output files, which tools may only read. folder: None until the first is created. Thread-safe."""
 
     def __init__(self) -> None:
+        self._making = threading.Lock()
         self.folder: Path | None = None
         self._files: list[SpillFile] = []
         self._lock = -1
@@ -78,17 +80,18 @@ class Scratch:
 
     def new(self) -> SpillFile | None:
         """Create a file for one output, which the caller closes; return None if that fails."""
-        if not self._open:
-            return None
-        try:
-            if self.folder is None:
-                self._make()
-            assert self.folder is not None
-            file = SpillFile(self.folder / f"output-{len(self._files) + 1}.txt", self)
-        except OSError:
-            return None
-        self._files.append(file)
-        return file
+        with self._making:
+            if not self._open:
+                return None
+            try:
+                if self.folder is None:
+                    self._make()
+                assert self.folder is not None
+                file = SpillFile(self.folder / f"output-{len(self._files) + 1}.txt", self)
+            except OSError:
+                return None
+            self._files.append(file)
+            return file
 
     def _make(self) -> None:
         # Needed only when a command has long output.

@@ -14,16 +14,21 @@ import selectors
 import signal
 import socket
 import subprocess
+import threading
 from collections.abc import Callable, Generator
 from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
 from time import monotonic
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from agent_tools.cancel import CancelToken
 from agent_tools.process.reaper import REAPER, marked
 from agent_tools.record import Value
 from agent_tools.text import HeadTail, sanitize_output
+
+if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
 
 GRACE = 0.2
 TICK = 0.05
@@ -100,6 +105,21 @@ def run_process(
             running.close()
 
 
+@lru_cache(maxsize=1)
+def _starter() -> ThreadPoolExecutor:
+    # Needed only in other threads than the main one.
+    from concurrent.futures import ThreadPoolExecutor
+
+    return ThreadPoolExecutor(1, "starter")
+
+
+def _start_from_lasting_thread(start: Callable[[], subprocess.Popen[bytes]]) -> subprocess.Popen[bytes]:
+    """Start a process from a thread that lives as long as the program: a sandbox is killed when its thread ends."""
+    if threading.current_thread() is threading.main_thread():
+        return start()
+    return _starter().submit(start).result()
+
+
 class RunningProcess:
     """A started process with its output pipe, and a way to wake the thread that waits for them.
 
@@ -124,16 +144,18 @@ class RunningProcess:
         self.mark = os.urandom(8).hex()
         REAPER.expect(self.mark)
         try:
-            self.process = subprocess.Popen(
-                argv,
-                cwd=cwd,
-                env=marked(env, self.mark),
-                stdin=stdin,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT if feed_errors is None else subprocess.PIPE,
-                bufsize=0,
-                start_new_session=True,
-                pass_fds=inherited,
+            self.process = _start_from_lasting_thread(
+                lambda: subprocess.Popen(
+                    argv,
+                    cwd=cwd,
+                    env=marked(env, self.mark),
+                    stdin=stdin,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.STDOUT if feed_errors is None else subprocess.PIPE,
+                    bufsize=0,
+                    start_new_session=True,
+                    pass_fds=inherited,
+                )
             )
         except BaseException:  # leave no process behind; the caller reports the error
             REAPER.give_up(self.mark)
