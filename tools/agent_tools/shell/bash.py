@@ -205,9 +205,11 @@ def _in_background(
 def _continued(job: Job, output: str, terms: RunConditions, ctx: ToolContext) -> ToolResult:
     """Return the result of a command that reached its time limit and now runs in the background."""
     _open_ports(job, terms, ctx)
-    said = f"still running after {took(job.elapsed)}, now in the background as {job.id}{_handles(ctx)}"
-    said = "\n".join(filter(None, (said, closed_ports(job, ctx))))
-    return ToolResult(f"{output or '(no output yet)'}\n[{said}]", Note(said))
+    said = f"still running after {took(job.elapsed)}, now in the background as {job.id}"
+    ports = closed_ports(job, ctx)
+    shown = "\n".join(filter(None, (said, ports)))
+    told = "\n".join(filter(None, (f"{said}{_handles(ctx)}", ports)))
+    return ToolResult(f"{output or '(no output yet)'}\n[{told}]", Note(shown))
 
 
 def _handles(ctx: ToolContext) -> str:
