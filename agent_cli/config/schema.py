@@ -246,6 +246,7 @@ class Settings(Value, tag="Settings"):
 
     max_failures: Annotated[int, "rounds in a row without a successful call that end a turn; 0: no limit", TIGHTEN] = 5
     max_denials: Annotated[int, "refusals of the same call that end a turn; 0: no limit", TIGHTEN] = 3
+    max_parallel_subagents: Annotated[int, "read-only sub-agents of one answer that run at the same time"] = 1
 
     plan_review: Annotated[
         Literal["off", "plan", "always"],
@@ -270,9 +271,6 @@ class Settings(Value, tag="Settings"):
     hooks: Annotated[tuple[Hook, ...], "commands at named steps, as [[hooks]]: see hooks.md"] = ()
     hook_continues: Annotated[int, "how often Stop hooks may send a turn on", TIGHTEN] = 5
     disable_hooks: Annotated[bool, "run no hooks at all", USER] = False
-    max_parallel_subagents: Annotated[
-        int, "sub-agents of one answer that run at the same time, if their tools only read; 1: one after another"
-    ] = 1
     verify: Annotated[tuple[str, ...], "beginnings of commands that check the work, beside the known runners"] = ()
 
     retries: Annotated[int, "attempts after a failure of the provider that may pass"] = 5
