@@ -51,6 +51,7 @@ class BashArgs(Value):
     description: Annotated[str | None, "What it does, in 5-10 words"] = None
     timeout: Annotated[int | None, "Milliseconds (default 120000, at most 600000)"] = None
     run_in_background: Annotated[bool, "Return at once; see BashOutput"] = False
+    pty: Annotated[bool, "In the background with a terminal; type with BashInput"] = False
     dangerouslyDisableSandbox: Annotated[bool, "Only where the sandbox refused it"] = False  # noqa: N815 - a known name
 
 
@@ -84,13 +85,13 @@ class Bash(Tool[BashArgs]):
         return (Effect("run", args.command), *outside)
 
     def summary(self, args: BashArgs, ctx: ToolContext) -> str:
-        how = " in the background" if args.run_in_background else ""
+        how = " in a terminal" if args.pty else " in the background" if args.run_in_background else ""
         if args.dangerouslyDisableSandbox and ctx.supplied(SandboxRunner) is not None:
             how += f" {OUTSIDE}"
         return f"Run{how}: {shorten(args.command, 200)}"
 
     def may_run_in_parallel(self, args: BashArgs) -> bool:
-        return not args.run_in_background
+        return not args.run_in_background and not args.pty
 
     def run(self, args: BashArgs, ctx: ToolContext) -> Generator[Progress, None, ToolResult]:
         bash = find_bash(ctx)
@@ -103,7 +104,7 @@ class Bash(Tool[BashArgs]):
         ctx.cancel.check()
         moved = ensure_directory(ctx)
         try:
-            if args.run_in_background:
+            if args.run_in_background or args.pty:
                 result = yield from _in_background(argv, args, seconds, ctx)
             else:
                 result = yield from _waited_for(argv, args, seconds, ctx)
@@ -182,12 +183,29 @@ def _in_background(
     base, _ = command_env(ctx)
     terms = ctx.run_conditions(args.command)
     env = ctx.state(ShellState).applied(base) | terms.env
+    if args.pty:
+        env["TERM"] = "xterm"
+        argv = _with_terminal(argv, _sandbox_of(args, ctx, terms))
     wrapped = _confined(argv, args, env, ctx, terms)
-    job = ctx.state(Jobs).start(
-        argv, args.command, ctx.workspace.cwd, env, seconds, ctx.owner, ctx.workspace.scratch, wrapped
-    )
+    try:
+        job = ctx.state(Jobs).start(
+            argv,
+            args.command,
+            ctx.workspace.cwd,
+            env,
+            seconds,
+            ctx.owner,
+            ctx.workspace.scratch,
+            wrapped,
+            terminal=args.pty,
+        )
+    except BaseException:  # the caller reports the error
+        wrapped.close()
+        raise
     _open_ports(job, terms, ctx)
     job.await_end(MOMENT)
+    if args.pty:
+        job.settle(ctx.cancel)
     kept, ended = job.take()
     output = kept.text(HINT).rstrip("\n")
     if output:
@@ -195,7 +213,7 @@ def _in_background(
     if ended:
         said = f"{job.id} has already ended: {job.state}, {took(job.elapsed)}"
     else:
-        said = f"{job.id} runs in the background{_handles(ctx)}"
+        said = f"{job.id} runs in the background{_handles(job, ctx)}"
     failed = ended and job.state != "exit code 0"
     ports = closed_ports(job, ctx)
     said = "\n".join(filter(None, (said, ports)))
@@ -208,13 +226,14 @@ def _continued(job: Job, output: str, terms: RunConditions, ctx: ToolContext) ->
     said = f"still running after {took(job.elapsed)}, now in the background as {job.id}"
     ports = closed_ports(job, ctx)
     shown = "\n".join(filter(None, (said, ports)))
-    told = "\n".join(filter(None, (f"{said}{_handles(ctx)}", ports)))
+    told = "\n".join(filter(None, (f"{said}{_handles(job, ctx)}", ports)))
     return ToolResult(f"{output or '(no output yet)'}\n[{told}]", Note(shown))
 
 
-def _handles(ctx: ToolContext) -> str:
+def _handles(job: Job, ctx: ToolContext) -> str:
     """Name the tools for a background command, as far as they are offered."""
     uses = {"BashOutput": "shows its output", "KillShell": "stops it"}
+    uses |= {"BashInput": "types into it"} if job.terminal else {}
     named = ", ".join(f"{tool} {use}" for tool, use in uses.items() if ctx.workspace.offered(tool))
     return f": {named}" if named else ""
 
@@ -241,10 +260,28 @@ def closed_ports(job: Job, ctx: ToolContext) -> str:
 
 def _confined(argv: list[str], args: BashArgs, env: dict[str, str], ctx: ToolContext, terms: RunConditions) -> Wrapped:
     """Wrap the command for the sandbox, if it must run in one. Raises ToolError if it must not run."""
-    sandbox = ctx.supplied(SandboxRunner)
-    if sandbox is None or args.dangerouslyDisableSandbox or terms.outside:
+    sandbox = _sandbox_of(args, ctx, terms)
+    if sandbox is None:
         return unconfined(argv, env)
     return sandbox.prepare(argv, ctx.workspace.cwd, env, network=terms.network)
+
+
+def _sandbox_of(args: BashArgs, ctx: ToolContext, terms: RunConditions) -> SandboxRunner | None:
+    """Return the sandbox that the command must run in; None if there is none, or it was allowed to leave it."""
+    return None if args.dangerouslyDisableSandbox or terms.outside else ctx.supplied(SandboxRunner)
+
+
+# Opening a terminal makes it the controlling one of a session without one.
+_OPEN_TERMINAL = 'T=$(tty) && exec 0<>"$T" 1>&0 2>&0; exec "$@"'
+
+
+def _with_terminal(argv: list[str], sandbox: SandboxRunner | None) -> list[str]:
+    """Return a command line whose standard input becomes its controlling terminal, so that Ctrl-C reaches it."""
+    if sandbox is not None and sandbox.is_boundary:
+        # The command does not lead its session there, and cannot see the device.
+        setsid = next((path for path in ("/usr/bin/setsid", "/bin/setsid") if os.access(path, os.X_OK)), "")
+        return [setsid, "-c", "-w", *argv] if setsid else argv
+    return [argv[0], "--noprofile", "--norc", "-c", _OPEN_TERMINAL, "bash", *argv]
 
 
 def _answered(command: str, code: int) -> bool:

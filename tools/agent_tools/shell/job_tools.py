@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Generator
 from time import monotonic
@@ -69,6 +70,46 @@ class BashOutput(Tool[BashOutputArgs]):
         if ports := closed_ports(job, ctx):
             note += f"\n{ports}"
         return ToolResult(f"{output or nothing}\n[{note}]", Note(note))
+
+
+class BashInputArgs(Value):
+    """The arguments of BashInput."""
+
+    ALIASES: ClassVar = {"shell_id": ("bash_id", "task_id", "job_id", "id"), "text": ("input", "chars")}
+
+    shell_id: Annotated[str, "The ID that Bash gave, as b1"]
+    text: Annotated[str, "What to type; \\n is Enter, \\u0003 Ctrl-C"]
+
+
+class BashInput(Tool[BashInputArgs]):
+    """Types into the terminal of a background command. What is typed may do anything, so the user is asked about it."""
+
+    name = "BashInput"
+    Args = BashInputArgs
+    composed = True
+    types_input = True
+    rule_names = "target"
+
+    def available(self, ctx: ToolContext) -> bool:
+        return find_bash(ctx) is not None
+
+    def effects(self, args: BashInputArgs, ctx: ToolContext) -> tuple[Effect, ...]:
+        return (Effect("call", ctx.state(Jobs).find(args.shell_id).command),)
+
+    def summary(self, args: BashInputArgs, ctx: ToolContext) -> str:
+        return f"Type {json.dumps(args.text, ensure_ascii=False)} into {shorten(args.shell_id, 20)}"
+
+    def run(self, args: BashInputArgs, ctx: ToolContext) -> Generator[Progress, None, ToolResult]:
+        job = ctx.state(Jobs).find(args.shell_id)
+        known = job.unread
+        job.type(args.text)
+        job.settle(ctx.cancel, WAIT, known=known)
+        kept, ended = job.take()
+        output = kept.text(HINT).rstrip("\n")
+        if output:
+            yield Progress(f"{output}\n")
+        note = f"{job.id}: {job.state}" if ended else f"{job.id} runs, {clock_duration(job.elapsed)}"
+        return ToolResult(f"{output or '(nothing new)'}\n[{note}]", Note(note))
 
 
 class KillShellArgs(Value):

@@ -13,6 +13,7 @@ from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING
 
+from agent_tools.cancel import CancelToken
 from agent_tools.context import ToolContext, ToolState
 from agent_tools.lazy import lazy_imports
 from agent_tools.results import ToolError
@@ -31,6 +32,8 @@ MOST = 8
 # Ended commands that can still be read.
 REMEMBERED = 50
 _PATIENCE = 5.0
+# Seconds without output after which a program in a terminal is taken to wait for input.
+_PAUSE = 0.2
 LEFT = "something it started still runs in the background"
 _SIGNALS = {s.value: s.name for s in signal.Signals}
 # Longest command that is shown as a rule.
@@ -42,6 +45,7 @@ class Job:
 
     owner: the context that started it.
     reported: the model knows that it ended.
+    terminal: it has one to type into.
     vouched: a user or a rule allowed it, so its servers are reachable from this machine.
     """
 
@@ -63,6 +67,7 @@ class Job:
         self.ending: ExitInfo | None = None
         self.reported = False
         self.vouched = True
+        self.terminal = False
         self._named_ports: set[int] = set()
         self.wrapped = wrapped
         self._scratch = scratch
@@ -151,6 +156,22 @@ class Job:
         kept.close()
         return kept, ended
 
+    def type(self, text: str) -> None:
+        """Type into its terminal. Raises ToolError if it has none, or does not take it."""
+        if not self.terminal:
+            raise ToolError(f"{self.id} has no terminal to type into. Start it with pty=true.")
+        if not self.running:
+            raise ToolError(f"{self.id} has ended: {self.state}.")
+        # A terminal sends carriage returns for Enter.
+        if not self._process.type(text.replace("\n", "\r").encode("utf-8", "replace")):
+            raise ToolError(f"{self.id} does not read its input now. Look at its output, then try again.")
+
+    @property
+    def unread(self) -> int:
+        """Bytes of unread output."""
+        with self._lock:
+            return self._kept.total
+
     def last(self, size: int) -> str:
         """Return the end of the unread output."""
         with self._lock:
@@ -159,6 +180,18 @@ class Job:
     def await_news(self, seconds: float) -> bool:
         """Wait for output or the end; return whether there is any."""
         return self._news.wait(seconds)
+
+    def settle(self, cancel: CancelToken, seconds: float = 5.0, *, known: int = 0) -> None:
+        """Wait for output and until it pauses, or for the end. known: bytes of unread output before.
+
+        Raises CancelledError.
+        """
+        until = monotonic() + seconds
+        before = -1
+        while self.running and monotonic() < until and not (before == self.unread > known):
+            before = self.unread
+            self._ended.wait(_PAUSE)
+            cancel.check()
 
     def await_end(self, seconds: float) -> bool:
         """Wait for the end; return whether it has come."""
@@ -211,8 +244,10 @@ class Jobs(ToolState):
         owner: object,
         scratch: Scratch,
         wrapped: Wrapped | None = None,
+        *,
+        terminal: bool = False,
     ) -> Job:
-        """Start a command. wrapped: its sandbox, closed when it ends.
+        """Start a command. wrapped: its sandbox, closed when it ends. terminal: give it one of its own.
 
         Raises ToolError if too many are running, OSError if it cannot be started.
         """
@@ -220,10 +255,13 @@ class Jobs(ToolState):
             if full := self.full():
                 raise ToolError(f"{full}; stop one with KillShell first.")
             job = Job(self._count + 1, command, owner, scratch, seconds, wrapped)
+            job.terminal = terminal
             if wrapped is None:
-                running = process.RunningProcess(argv, cwd, env, job.feed)
+                running = process.RunningProcess(argv, cwd, env, job.feed, terminal=terminal)
             else:
-                running = process.RunningProcess(wrapped.argv, cwd, wrapped.env, job.feed, wrapped.pass_fds)
+                running = process.RunningProcess(
+                    wrapped.argv, cwd, wrapped.env, job.feed, wrapped.pass_fds, terminal=terminal
+                )
             self._add(job, running)
         return job
 

@@ -9,11 +9,14 @@ itself is killed, a watching shell does that.
 from __future__ import annotations
 
 import codecs
+import errno
 import os
+import select
 import selectors
 import signal
 import socket
 import subprocess
+import termios
 import threading
 from collections.abc import Callable, Generator
 from contextlib import suppress
@@ -31,6 +34,7 @@ if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
 
 GRACE = 0.2
+ROWS, COLUMNS = 24, 80
 TICK = 0.05
 Cause = Literal["exit", "time-out", "interrupted"]
 
@@ -120,12 +124,20 @@ def _start_from_lasting_thread(start: Callable[[], subprocess.Popen[bytes]]) -> 
     return _starter().submit(start).result()
 
 
+def _new_terminal() -> tuple[int, int]:
+    """Return our end and the process's end of a new terminal of usual size."""
+    ours, device = os.openpty()
+    termios.tcsetwinsize(device, (ROWS, COLUMNS))
+    return ours, device
+
+
 class RunningProcess:
     """A started process with its output pipe, and a way to wake the thread that waits for them.
 
     feed: receives the output.
     feed_errors: receives standard error, if it is to be separate.
     stdin: a descriptor to read from.
+    terminal: connect it to a terminal of its own, to be typed into with `type`.
     mark: value in the environment that identifies its descendants on Linux.
     Only `wake` is thread-safe.
     """
@@ -140,7 +152,11 @@ class RunningProcess:
         *,
         stdin: int = subprocess.DEVNULL,
         feed_errors: Callable[[bytes], None] | None = None,
+        terminal: bool = False,
     ) -> None:
+        # Our end of its terminal; -1 for none.
+        self._terminal, device = _new_terminal() if terminal else (-1, -1)
+        self._typing = threading.Lock()
         self.mark = os.urandom(8).hex()
         REAPER.expect(self.mark)
         try:
@@ -149,8 +165,8 @@ class RunningProcess:
                     argv,
                     cwd=cwd,
                     env=marked(env, self.mark),
-                    stdin=stdin,
-                    stdout=subprocess.PIPE,
+                    stdin=device if terminal else stdin,
+                    stdout=device if terminal else subprocess.PIPE,
                     stderr=subprocess.STDOUT if feed_errors is None else subprocess.PIPE,
                     bufsize=0,
                     start_new_session=True,
@@ -159,11 +175,16 @@ class RunningProcess:
             )
         except BaseException:  # leave no process behind; the caller reports the error
             REAPER.give_up(self.mark)
+            if terminal:
+                os.close(self._terminal)
             raise
+        finally:
+            if terminal:
+                os.close(device)
         REAPER.watch(self.process.pid, self.mark)
-        assert self.process.stdout is not None
         # Outputs that are still open, each with its receiver.
-        self._outputs = {self.process.stdout.fileno(): feed}
+        output = self._terminal if self.process.stdout is None else self.process.stdout.fileno()
+        self._outputs = {output: feed}
         if feed_errors is not None and self.process.stderr is not None:
             self._outputs[self.process.stderr.fileno()] = feed_errors
         self._bell, self._ear = socket.socketpair()
@@ -189,6 +210,21 @@ class RunningProcess:
     def wakes(self) -> bool:
         """Return True if the exit of the process ends a `read`."""
         return self._handle >= 0
+
+    def type(self, data: bytes) -> bool:
+        """Type into the terminal; return False if it does not take all of it, or is closed. Thread-safe."""
+        until = monotonic() + GRACE
+        with self._typing:
+            while data and self._terminal >= 0:
+                try:
+                    data = data[os.write(self._terminal, data) :]
+                except BlockingIOError:
+                    left = until - monotonic()
+                    if left <= 0 or not select.select((), (self._terminal,), (), left)[1]:
+                        return False
+                except OSError:
+                    return False
+            return not data
 
     def redirect(self, feed: Callable[[bytes], None]) -> None:
         """Send the output from now on to another receiver."""
@@ -231,6 +267,11 @@ class RunningProcess:
             data = os.read(output, 65_536)
         except BlockingIOError:
             return False
+        except OSError as error:
+            # A terminal that no process has open any more.
+            if error.errno != errno.EIO:
+                raise
+            data = b""
         if not data:
             self._watch.unregister(output)
             del self._outputs[output]
@@ -278,6 +319,10 @@ class RunningProcess:
         self._ear.close()
         if self._handle >= 0:
             os.close(self._handle)
+        with self._typing:
+            if self._terminal >= 0:
+                os.close(self._terminal)
+                self._terminal = -1
         for pipe in (self.process.stdout, self.process.stderr):
             if pipe is not None:
                 pipe.close()
