@@ -49,4 +49,29 @@ BUILTIN: tuple[Tool[Any], ...] = (
     ExitPlanMode(),
     SlashCommand(),
     UseSkill(),
+    ApplyPatch(),
     BashInput(),
+)
+
+# Looks up the traits of a tool by name, for readers of recorded calls; see `tool_class`.
+ClassOf = Callable[[str], type[Tool[Any]]]
+_BY_NAME: dict[str, Tool[Any]] = {name: tool for tool in BUILTIN for name in (tool.name, *tool.other_names)}
+# Commands that the program runs for the user or a saved prompt are shown and checked as calls of this tool.
+SHELL: Tool[Any] = next(tool for tool in BUILTIN if tool.command_argument)
+
+
+def find_tool(name: str) -> Tool[Any] | None:
+    """Return the built-in tool with this name or alias, or None."""
+    return _BY_NAME.get(name)
+
+
+def tool_name(name: str) -> str:
+    """Return the canonical name of a built-in tool; any other name is returned unchanged."""
+    tool = _BY_NAME.get(name)
+    return tool.name if tool is not None else name
+
+
+def tool_class(name: str) -> type[Tool[Any]]:
+    """Return the class of a built-in tool, for its traits; `Tool`, which has the defaults, for any other name."""
+    tool = _BY_NAME.get(name)
+    return type(tool) if tool is not None else Tool
