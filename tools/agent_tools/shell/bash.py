@@ -51,7 +51,7 @@ class BashArgs(Value):
     description: Annotated[str | None, "What it does, in 5-10 words"] = None
     timeout: Annotated[int | None, "Milliseconds (default 120000, at most 600000)"] = None
     run_in_background: Annotated[bool, "Return at once; see BashOutput"] = False
-    pty: Annotated[bool, "In the background with a terminal; type with BashInput"] = False
+    pty: Annotated[bool, "In a terminal; see BashInput"] = False
     dangerouslyDisableSandbox: Annotated[bool, "Only where the sandbox refused it"] = False  # noqa: N815 - a known name
 
 

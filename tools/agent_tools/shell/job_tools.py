@@ -25,9 +25,9 @@ class BashOutputArgs(Value):
 
     ALIASES: ClassVar = {"shell_id": ("bash_id", "task_id", "job_id", "id")}
 
-    shell_id: Annotated[str, "The ID that Bash gave, as b1"]
+    shell_id: Annotated[str, "As b1"]
     filter: Annotated[str | None, "Regex: drop other lines"] = None
-    timeout: Annotated[int | None, "Milliseconds to wait for its end (at most 600000); else 5 s for news"] = None
+    timeout: Annotated[int | None, "Milliseconds"] = None
 
 
 class BashOutput(Tool[BashOutputArgs]):
@@ -77,8 +77,8 @@ class BashInputArgs(Value):
 
     ALIASES: ClassVar = {"shell_id": ("bash_id", "task_id", "job_id", "id"), "text": ("input", "chars")}
 
-    shell_id: Annotated[str, "The ID that Bash gave, as b1"]
-    text: Annotated[str, "What to type; \\n is Enter, \\u0003 Ctrl-C"]
+    shell_id: Annotated[str, "As b1"]
+    text: Annotated[str, "\\n is Enter"]
 
 
 class BashInput(Tool[BashInputArgs]):
@@ -117,7 +117,7 @@ class KillShellArgs(Value):
 
     ALIASES: ClassVar = {"shell_id": ("bash_id", "task_id", "job_id", "id")}
 
-    shell_id: Annotated[str, "The ID that Bash gave, as b1"]
+    shell_id: Annotated[str, "As b1"]
 
 
 class KillShell(Tool[KillShellArgs]):
