@@ -62,6 +62,9 @@ class Shell(Value, tag="Shell"):
     """How commands run, under [shell]."""
 
     timeout: Annotated[float, "seconds a command may take unless the call says otherwise"] = 120.0
+    on_timeout: Annotated[
+        Literal["background", "kill"], "what happens to it then: it goes on in the background, or is killed"
+    ] = "background"
     env_pass: Annotated[tuple[str, ...], "variables that commands are given although they look like secrets", USER] = ()
 
 
@@ -263,6 +266,7 @@ class Settings(Value, tag="Settings"):
 
     max_failures: Annotated[int, "rounds in a row without a successful call that end a turn; 0: no limit", TIGHTEN] = 5
     max_denials: Annotated[int, "refusals of the same call that end a turn; 0: no limit", TIGHTEN] = 3
+    max_parallel_subagents: Annotated[int, "read-only sub-agents of one answer that run at the same time"] = 1
 
     plan_review: Annotated[
         Literal["off", "plan", "always"],

@@ -32,6 +32,7 @@ from agent_tools.text import size_of
 
 if TYPE_CHECKING:
     from agent_cli.engine.parallel import PrefetchedCall
+    from agent_cli.engine.parallel_subagents import ParallelSubagent
 
 with lazy_imports():
     from agent_cli.engine import hook_points
@@ -42,7 +43,7 @@ NO_ANSWER = "Interrupted by the user before they answered."
 
 
 def execute_call(
-    turn: Turn, item: PreparedCall, note: str, *, last: bool, begun: PrefetchedCall | None = None
+    turn: Turn, item: PreparedCall, note: str, *, last: bool, begun: PrefetchedCall | ParallelSubagent | None = None
 ) -> Generator[Event, None, ToolResult | Unfinished]:
     """Run the tool, or collect its prefetched result, and add the result to the history.
 
@@ -93,7 +94,7 @@ def execute_call(
 
 
 def _outcome(
-    turn: Turn, item: PreparedCall, begun: PrefetchedCall | None
+    turn: Turn, item: PreparedCall, begun: PrefetchedCall | ParallelSubagent | None
 ) -> Generator[Event, None, tuple[ToolResult | Suspended, bool]]:
     """Return the tool's result, and True if it was interrupted."""
     call, context = item.call, turn.deps.context
@@ -101,12 +102,13 @@ def _outcome(
     if watched:
         cwd = str(context.workspace.cwd)
         yield from map(Warned, turn.deps.watch.before(call.id, call.name, item.summary, item.effects, cwd))
-    yield ToolStarted(call.id, call.name)
+    if begun is None or not item.tool.nested:
+        yield ToolStarted(call.id, call.name)
     interrupted = False
     result: ToolResult
     try:
         if item.tool.nested:
-            nested = yield from run_nested(turn, item)
+            nested = yield from begun.outcome() if begun else run_nested(turn, item)
             if isinstance(nested, Suspended):
                 return nested, False
             result = nested

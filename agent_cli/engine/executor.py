@@ -36,9 +36,10 @@ from agent_tools.record import Value
 
 if TYPE_CHECKING:
     from agent_cli.engine.parallel import PrefetchedCall
+    from agent_cli.engine.parallel_subagents import ParallelSubagent
 
 with lazy_imports():
-    from agent_cli.engine import parallel
+    from agent_cli.engine import parallel, parallel_subagents
 
 OUT_OF_CALLS = "Not run: the limit of tool calls for this turn is reached."
 OVER = "Not run: a call before this one in the same answer was the last of the turn."
@@ -73,11 +74,18 @@ class CallBatch:
         self._asks = ApprovalRound(turn, together=len(calls) > 1)
         self._answered: dict[str, tuple[ApprovalRequested, Answer]] = {}
         self._approved = ShownCalls(turn)
-        self._prefetched: dict[str, PrefetchedCall] = {}
+        self._prefetched: dict[str, PrefetchedCall | ParallelSubagent] = {}
         self._noted = ""
 
     def run(self) -> Steps:
         """Give every call its result. Raises CancelledError after answering the interrupted call."""
+        try:
+            return (yield from self._run_all())
+        finally:
+            for begun in self._prefetched.values():
+                begun.abandon()
+
+    def _run_all(self) -> Steps:
         if self.waiting and (ended := (yield from self._resume_suspended())) is not None:
             return ended
         gates = self.turn.gates if self.turn.deps.depth == 0 else None
@@ -120,11 +128,25 @@ class CallBatch:
                 yield from self._prefetch(item)
             ended = yield from self._settle_call(item)
             if ended is not None:
-                return ended
+                return (yield from self._finish_group(ended)) if ended.suspended else ended
         return None
+
+    def _finish_group(self, ended: BatchOutcome) -> Generator[Event, None, BatchOutcome]:
+        """Settle the sub-agents that ran beside a suspended one, as far as they are not suspended too."""
+        suspended = [self.waiting.pop(0)]
+        while self.waiting and (begun := self._prefetched.get(self.waiting[0].id)):
+            again = yield from self._settle_call(begun.item)
+            if again is not None:
+                suspended.append(self.waiting.pop(0))
+        self.waiting[:0] = suspended
+        return ended
 
     def _prefetch(self, first: CheckedCall) -> Generator[Event, None, None]:
         """Start the next read-only calls in parallel; each still gets its result in order."""
+        nested = not isinstance(first, str) and first.tool.nested
+        if nested and self.turn.options.max_parallel_subagents < 2:
+            return
+        fits = parallel_subagents.may_join if nested else parallel.is_parallel_safe
         group: list[PreparedCall] = []
         known: list[ToolCall] = []
         item = first
@@ -134,12 +156,18 @@ class CallBatch:
                 item = yield from self._asks.check(call)
             # A call that repeats another of the group is answered from that one's result.
             same = any(k.name == call.name and k.arguments == call.arguments for k in known)
-            if same or isinstance(item, str) or not parallel.is_parallel_safe(self.turn, item):
+            if same or isinstance(item, str) or not fits(self.turn, item):
                 break
             group.append(item)
             known.append(call)
-        if len(group) > 1:
-            self._prefetched = parallel.start_parallel(self.turn, group)
+        if len(group) < 2:
+            return
+        if not nested:
+            self._prefetched = {**parallel.start_parallel(self.turn, group)}
+            return
+        for started in group:
+            yield from self._announce(started.call, started)
+        self._prefetched = {**parallel_subagents.start_subagents(self.turn, group)}
 
     def _decide_and_run(self) -> Generator[Event, None, BatchOutcome | None]:
         """Ask the user about the calls that need it, then run in order what is decided."""

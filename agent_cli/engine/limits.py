@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from zlib import crc32
 
 from agent_cli.core.messages import ToolCall
@@ -26,10 +26,21 @@ from agent_tools.display import CommandOutput
 class Budget:
     """Budget of a turn: checked before each round and call, updated with each round, call, cost, failure and
     refusal.
+
+    siblings: the budgets of turns that run at the same time; this one is added, and each counts what the others spend.
     """
 
-    def __init__(self, limits: Limits, clock: Callable[[], float], before: Spent | None = None) -> None:
+    def __init__(
+        self,
+        limits: Limits,
+        clock: Callable[[], float],
+        before: Spent | None = None,
+        siblings: list[Budget] | None = None,
+    ) -> None:
         spent = before or Spent()
+        self._before = spent
+        self._siblings = [] if siblings is None else siblings
+        self._siblings.append(self)
         self.limits = limits
         self.rounds = spent.rounds
         self.tool_calls = spent.tool_calls
@@ -48,13 +59,13 @@ class Budget:
         limits = self.limits
         if self._stopped:
             return self._stopped
-        if limits.rounds and self.rounds >= limits.rounds:
+        if limits.rounds and self.all_rounds >= limits.rounds:
             return "rounds"
         if self.out_of_time:
             return "duration"
         if self.calls_left == 0:
             return "tool_calls"
-        if limits.cost and self.cost >= limits.cost:
+        if limits.cost and self.cost + self._elsewhere("cost") >= limits.cost:
             return "cost"
         if limits.failures and self.failures >= limits.failures:
             return "failures"
@@ -93,7 +104,8 @@ class Budget:
 
     @property
     def calls_left(self) -> int | None:
-        return max(0, self.limits.tool_calls - self.tool_calls) if self.limits.tool_calls else None
+        used = self.tool_calls + round(self._elsewhere("tool_calls"))
+        return max(0, self.limits.tool_calls - used) if self.limits.tool_calls else None
 
     @property
     def seconds(self) -> float:
@@ -107,17 +119,34 @@ class Budget:
 
     @property
     def rounds_left(self) -> int | None:
-        return max(0, self.limits.rounds - self.rounds) if self.limits.rounds else None
+        return max(0, self.limits.rounds - self.all_rounds) if self.limits.rounds else None
+
+    @property
+    def all_rounds(self) -> int:
+        """Rounds so far, those of turns that run at the same time included."""
+        return self.rounds + round(self._elsewhere("rounds"))
+
+    def _elsewhere(self, what: Literal["rounds", "tool_calls", "cost"]) -> float:
+        """Return how much of something the siblings have used since they began."""
+        others = [other for other in self._siblings if other is not self]
+        return float(sum(getattr(other, what) - getattr(other._before, what) for other in others))
 
     @property
     def spent(self) -> Spent:
         """The sums that the limits apply to."""
-        return Spent(self.rounds, self.seconds, self.tool_calls, self.cost, self.failures, dict(self._denials))
+        calls, cost = self.tool_calls + round(self._elsewhere("tool_calls")), self.cost + self._elsewhere("cost")
+        return Spent(self.all_rounds, self.seconds, calls, cost, self.failures, dict(self._denials))
 
     def adopt(self, spent: Spent) -> None:
         """Adopt the sums of a nested turn, which started from our own."""
         self.rounds, self.tool_calls, self.cost = spent.rounds, spent.tool_calls, spent.cost
         self._waited = self._clock() - self._started - spent.seconds
+
+    def add(self, spent: Spent, before: Spent) -> None:
+        """Add what a nested turn has used that ran beside others. before: the sums that it started from."""
+        self.rounds += spent.rounds - before.rounds
+        self.tool_calls += spent.tool_calls - before.tool_calls
+        self.cost += spent.cost - before.cost
 
     @contextmanager
     def waiting(self) -> Iterator[None]:

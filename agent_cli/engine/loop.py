@@ -187,7 +187,7 @@ def _rounds(turn: Turn) -> Run:
         if cap:
             return (yield from _out_of_budget(turn, cap))
         turn.budget.rounds += 1
-        yield RoundStarted(turn.budget.rounds)
+        yield RoundStarted(turn.budget.all_rounds)
         answer = yield from _ask(turn)
         if answer.calls:
             turn.cut_text = ""

@@ -1,4 +1,8 @@
-"""Run read-only calls in parallel before their turn comes; results and events keep the order of the calls."""
+"""Run read-only calls in parallel before their turn comes; results and events keep the order of the calls.
+
+Files are read, pages fetched, and commands run that only read and leave the directory of the next one as it is. Each
+has a context of its own, so nothing that one learns or changes reaches another.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +15,14 @@ from typing import Any
 from agent_cli.core.decisions import Level
 from agent_cli.engine.turn import Turn
 from agent_cli.engine.types import CheckedCall, PreparedCall
-from agent_tools.base import AskModel, Progress, ToolContext, ToolResult
+from agent_tools.base import AskModel, Effect, Progress, ToolContext, ToolResult
+from agent_tools.cancel import CancelledError
 
 WORKERS = 4
+# Parts of a call's progress that wait to be shown; the oldest are dropped.
+_SHOWN = 200
+# Seconds that an interrupted command has to end and hand in its output.
+_GRACE = 2.0
 
 
 class PrefetchedCall:
@@ -27,12 +36,13 @@ class PrefetchedCall:
         self.item = item
         self.signature = signature
         self._shared = context
-        self._own = context.nested()
+        self._own = context.for_call()
+        self._forget = context.cancel.on_cancel(lambda: self._own.cancel.cancel(context.cancel.reason))
         self._before = dict(context.seen)
         self._own.seen = dict(context.seen)
         self._own.plan = context.plan
         self._done = Flag()
-        self._steps: list[Progress] = []
+        self._steps: deque[Progress] = deque(maxlen=_SHOWN)
         self._rest: Generator[Any, Any, ToolResult] | None = None
         self._ask: AskModel | None = None
         self._end: ToolResult | Exception | None = None
@@ -40,12 +50,18 @@ class PrefetchedCall:
     def work(self) -> None:
         """Run the call in the current thread."""
         try:
+            self._own.cancel.check()
             outcome = self.item.tool.run(self.item.args, self._own)
             self._end = outcome if isinstance(outcome, ToolResult) else self._advance(outcome)
         except Exception as error:  # noqa: BLE001 - raised again where the call's turn comes
             self._end = error
         finally:
             self._done.set()
+            self._forget()
+
+    def abandon(self) -> None:
+        """End the call; nobody waits for its result."""
+        self._own.cancel.cancel()
 
     def _advance(self, steps: Generator[Any, Any, ToolResult]) -> ToolResult | None:
         while True:
@@ -62,8 +78,13 @@ class PrefetchedCall:
     def outcome(self) -> Generator[Any, Any, ToolResult]:
         """Yield, return or raise what the tool did. Raises CancelledError while waiting."""
         while not self._done.wait(0.05):
-            self._shared.cancel.check()
-        yield from self._steps
+            yield from self._new_steps()
+            if self._shared.cancel.cancelled:
+                # A command hands in the output it had.
+                if self.item.tool.command_argument and self._done.wait(_GRACE):
+                    break
+                raise CancelledError
+        yield from self._new_steps()
         try:
             if self._rest is not None:
                 return (yield from _continue_steps(self._rest, (yield self._ask)))
@@ -74,6 +95,10 @@ class PrefetchedCall:
         finally:
             learned = {p: mark for p, mark in self._own.seen.items() if self._before.get(p) != mark}
             self._shared.seen.update(learned)
+
+    def _new_steps(self) -> Generator[Progress, None, None]:
+        while self._steps:
+            yield self._steps.popleft()
 
 
 def _continue_steps(steps: Generator[Any, Any, ToolResult], answer: Any) -> Generator[Any, Any, ToolResult]:
@@ -90,11 +115,15 @@ def is_parallel_safe(turn: Turn, item: CheckedCall) -> bool:
     """Return True if the call only reads, is allowed without a question, and is not a known repeat."""
     return (
         not isinstance(item, str)
-        and item.tool.parallel_safe
+        and item.tool.may_run_in_parallel(item.args)
         and item.decision.level is Level.ALLOW
-        and all(effect.kind in ("read", "fetch") for effect in item.effects)
+        and all(_is_read(turn, effect) for effect in item.effects)
         and turn.repeats.unchanged(item) is None
     )
+
+
+def _is_read(turn: Turn, effect: Effect) -> bool:
+    return effect.kind in ("read", "fetch") or (effect.kind == "run" and turn.deps.policy.is_pure_read(effect.target))
 
 
 def start_parallel(turn: Turn, items: Sequence[PreparedCall]) -> dict[str, PrefetchedCall]:

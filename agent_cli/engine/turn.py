@@ -182,6 +182,7 @@ class TurnDeps(Value):
     inbox: messages typed while the turn runs, read at each round boundary.
     guards: called when the model stops calling tools; a text they return goes to the model, and the turn continues.
     fallbacks: models to try when this one fails, opened on demand.
+    siblings: budgets of the sub-agents that run at the same time as this one; None if none does.
     small: opens the small model, which answers the questions of tools; None: use the turn's own model.
     open_model: opens another model by name.
     verify: commands that check the work, in addition to the known ones.
@@ -213,6 +214,7 @@ class TurnDeps(Value):
     inbox: Callable[[], list[str]] = list
     guards: Sequence[Guard] = ()
     fallbacks: Sequence[Callable[[], ModelHandle]] = ()
+    siblings: list[Budget] | None = None
     small: Callable[[], ModelHandle] | None = None
     open_model: Callable[[str], ModelHandle] | None = None
     verify: Sequence[str] = ()
@@ -254,7 +256,7 @@ class Turn:
         self.history: list[Message] = list(history)
         self.deps = deps
         self.options = options
-        self.budget = Budget(options.limits, deps.clock, options.spent)
+        self.budget = Budget(options.limits, deps.clock, options.spent, deps.siblings)
         # Used by this part of the turn; `end` adds the earlier parts.
         self.usage = Usage()
         self.model_ms = options.spent.model_ms

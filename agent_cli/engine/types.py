@@ -68,6 +68,7 @@ class TurnOptions(Value):
     after_turn_tries: int = 3
     after_turn_timeout: float = 600.0
     hook_continues: int = 5
+    max_parallel_subagents: int = 1
     saved: dict[str, Any] = {}  # noqa: RUF012 - never changed
     suspended_state: dict[str, Any] = {}  # noqa: RUF012 - never changed
 

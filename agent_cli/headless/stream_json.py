@@ -64,7 +64,8 @@ class StreamJson:
         self._model = model
         self._partial = partial
         self._hook_events = hook_events
-        self._usage = Usage()
+        # By Task call; None for the conversation itself.
+        self._usage: dict[str | None, Usage] = {}
         self.progress = False
         self._requested: set[str] = set()
         self._results: dict[str, ToolMessage] = {}
@@ -96,7 +97,7 @@ class StreamJson:
             case AnswerRestarted() if self._partial:
                 self._system("answer_restarted", parent_tool_use_id=self._parent)
             case UsageAdded(usage=usage, aside=False):
-                self._usage = usage
+                self._usage[self._parent] = usage
             case Compacting():
                 self._system("status", status="compacting")
             case Compacted() as compacted:
@@ -198,6 +199,7 @@ class StreamJson:
         # What is encrypted is not shown; without a summary nothing of it is left.
         shown = [p for p in message.parts if not (isinstance(p, Thinking) and p.provider and not p.text)]
         parts = shown or message.parts
+        used = self._usage.pop(self._parent, Usage())
         for number, part in enumerate(parts, 1):
             last = number == len(parts)
             body = {
@@ -207,10 +209,9 @@ class StreamJson:
                 "model": message.model or self._model,
                 "content": [_block(part)],
                 "stop_reason": message.stop_reason if last else None,
-                "usage": usage_object(self._usage if last else Usage()),
+                "usage": usage_object(used if last else Usage()),
             }
             self.line({"type": "assistant", "message": body, "parent_tool_use_id": self._parent})
-        self._usage = Usage()
 
     def _result(self, event: ToolFinished) -> None:
         message = self._results.pop(event.call_id, None)

@@ -160,6 +160,19 @@ class CommandEvaluator:
         return Verdict(danger.part.text, Level.ASK, told, final=True)
 
     @property
+    def moves(self) -> bool:
+        """True if a `cd` may end in another directory than the current one."""
+        here = str(self._around.workspace.cwd)
+        return any(
+            part.texts[:1] == ("cd",)
+            and (
+                part.cwds is None
+                or {os.path.normpath(os.path.join(c, _target(part) or "..")) for c in part.cwds} - {here}
+            )
+            for part in self.analysis.parts
+        )
+
+    @property
     def hardening(self) -> dict[str, str]:
         """Return the variables that a command line of read-only programs must run with.
 

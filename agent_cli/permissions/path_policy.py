@@ -23,7 +23,7 @@ from agent_tools.base import Effect
 from agent_tools.fs.workspace import Workspace
 from agent_tools.lazy import lazy_imports
 from agent_tools.net.urls import ascii_host
-from agent_tools.registry import BUILTIN, tool_name
+from agent_tools.registry import BUILTIN, tool_class, tool_name
 from agent_tools.sandbox.conditions import OUTSIDE
 
 with lazy_imports():
@@ -293,7 +293,7 @@ def decide_path(matcher: Matcher, workspace: Workspace, effect: Effect, tool: st
             return Verdict(target, Level.ASK, "reads a file that looks like it holds secrets", final=True)
     if rule := matcher.first("allow", tool, effect):
         return by_rule(target, Level.ALLOW, rule)
-    return _by_itself(workspace, effect)
+    return _by_itself(workspace, effect, tool)
 
 
 def _opens(rule: Rule, kind: str) -> bool:
@@ -306,14 +306,17 @@ def _names_file(rule: Rule) -> bool:
     return bool(rule.spec) and bool((rule.spec or "").rstrip("/").rpartition("/")[2].strip("*."))
 
 
-def _by_itself(workspace: Workspace, effect: Effect) -> Verdict:
+def _by_itself(workspace: Workspace, effect: Effect, tool: str) -> Verdict:
     target = effect.target
     if effect.kind == "state":
         return Verdict(target, Level.ALLOW, "changes nothing outside the conversation")
     if effect.kind == "prompt":
         return Verdict(target, Level.ASK, f"uses the saved prompt {target}")
     if effect.kind == "call":
-        reason = f"runs {OUTSIDE}" if target == OUTSIDE else "calls another program's tool"
+        if tool_class(tool).types_input:
+            reason = "types into a program, which may do anything with it"
+        else:
+            reason = f"runs {OUTSIDE}" if target == OUTSIDE else "calls another program's tool"
         return Verdict(target, Level.ASK, reason)
     if effect.kind == "fetch":
         return Verdict(target, Level.ASK, f"sends a request to {target}")

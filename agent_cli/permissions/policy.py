@@ -172,6 +172,12 @@ class Policy:
         judged.verdicts()
         return judged.reads_only
 
+    def is_pure_read(self, command: str) -> bool:
+        """Return True if a command is known to change nothing, the directory of the next command included."""
+        judged = self._judge(Matcher((), self._start, Path(self._home or "/")), command)
+        judged.verdicts()
+        return judged.reads_only and not judged.moves
+
     def facts(self, tool: str, effects: tuple[Effect, ...], decision: Decision) -> tuple[str, ...]:
         """Return the facts to show with an approval request; () if nobody will read them."""
         if not self.answered:

@@ -159,8 +159,9 @@ def make_context(
     require_read_first: bool = True,
     edit_unread: bool = False,
 ) -> ToolContext:
-    known = {"shell_timeout": settings.shell.timeout, "env_pass": settings.shell.env_pass}
-    known |= {"after_edit": settings.after_edit}
+    shell = settings.shell
+    known: dict[str, Any] = {"shell_timeout": shell.timeout, "shell_on_timeout": shell.on_timeout}
+    known |= {"env_pass": shell.env_pass, "after_edit": settings.after_edit}
     known["web"] = {name: getattr(settings.web, name) for name in settings.web._fields}
     sandbox = make_confinement(workspace, settings, place)
     supplied = [sandbox] if sandbox is not None else []

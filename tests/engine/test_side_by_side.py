@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any
 
 from agent_cli.core.events import ToolFinished, ToolProgress, ToolStarted, UsageAdded, Warned
-from agent_cli.core.results import Complete, Failed, Usage
+from agent_cli.core.results import Complete, Failed, Limits, Usage
 from agent_cli.engine.types import ModelHandle
 from agent_cli.providers.scripted import Scripted
 from agent_tools.base import AskModel, Effect, Progress, Tool, ToolContext, ToolError, ToolResult
@@ -16,6 +17,7 @@ from agent_tools.record import Value
 from agent_tools.registry import BUILTIN
 from tests.support.scripts import call
 from tests.support.turns import World
+from tests.support.waiting import soon
 
 
 class MeetArgs(Value):
@@ -118,8 +120,6 @@ def test_denied_and_unknown_calls_among_them_run_nothing(tmp_path: Path) -> None
 
 
 def test_no_more_calls_are_begun_than_the_budget_has(tmp_path: Path) -> None:
-    from agent_cli.core.results import Limits
-
     meet = Meet(2)
     world = World(tmp_path, meeting("a", "b", "c"), tools=(*BUILTIN, meet))
     world.turn(limits=Limits(tool_calls=2))
@@ -160,3 +160,116 @@ def test_a_small_model_that_fails_costs_the_answer_and_not_the_turn(tmp_path: Pa
     assert isinstance(world.turn(), Complete)
     assert world.results[0].text == "curious heard: None"
     assert "Busy." in world.of(Warned)[0].text
+
+
+class Pipes:
+    """Named pipes that are written in reverse order, so that their readers have to run at the same time."""
+
+    def __init__(self, root: Path, *names: str) -> None:
+        for name in names:
+            os.mkfifo(root / name)
+        self._paths = [root / name for name in reversed(names)]
+        threading.Thread(target=self._write, daemon=True).start()
+
+    def _write(self) -> None:
+        opened = [path.open("w") for path in self._paths]
+        for file, path in zip(opened, self._paths, strict=True):
+            with file:
+                file.write(f"from {path.name}\n")
+
+
+def run(command: str, **more: Any) -> dict[str, Any]:
+    return call("Bash", command=command, timeout=60_000, **more)
+
+
+def test_commands_that_only_read_run_side_by_side_with_an_output_each(tmp_path: Path) -> None:
+    Pipes(tmp_path, "a", "b", "c")
+    world = World(
+        tmp_path, [{"calls": [run("cat a"), run("cat b | head -n 1"), run("cat c; ls nowhere")]}, {"text": "Ok."}]
+    )
+    assert isinstance(world.turn(), Complete)
+    assert [m.text.split("\n")[0] for m in world.results] == ["from a", "from b", "from c"]
+    assert [m.is_error for m in world.results] == [False, False, True]
+    assert [e.call_id[-1] for e in world.of(ToolFinished)] == ["1", "2", "3"]
+
+
+def test_reads_and_commands_share_a_group(tmp_path: Path) -> None:
+    Pipes(tmp_path, "a", "b")
+    (tmp_path / "x").write_text("hello\n")
+    calls = [run("cat a"), call("Read", file_path="x"), run("cat b")]
+    world = World(tmp_path, [{"calls": calls}, {"text": "Ok."}])
+    world.turn()
+    assert "from a" in world.results[0].text and "hello" in world.results[1].text and "from b" in world.results[2].text
+
+
+def test_a_cd_before_others_carries_over_to_them(tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "x").write_text("inner\n")
+    calls = [
+        run("pwd"),
+        run(f"cd {tmp_path} && pwd"),
+        run("cd sub && pwd"),
+        run("cat x"),
+        run("export A=1"),
+        run("pwd; echo $A"),
+    ]
+    world = World(tmp_path, [{"calls": calls}, {"text": "Ok."}], allow=("Bash",))
+    world.turn()
+    said = [m.text.split("\n")[0] for m in world.results]
+    assert said == [str(tmp_path), str(tmp_path), f"{tmp_path}/sub", "inner", "(no output)", f"{tmp_path}/sub"]
+    assert world.results[-1].text.split("\n")[1] == "1"
+
+
+def test_a_command_that_writes_ends_the_group(tmp_path: Path) -> None:
+    calls = [run("ls"), run("echo x > made"), run("ls"), run("cat made")]
+    world = World(tmp_path, [{"calls": calls}, {"text": "Ok."}], allow=("Bash",))
+    world.turn()
+    assert "made" not in world.results[0].text and "made" in world.results[2].text and "x\n" in world.results[3].text
+
+
+def test_an_interruption_ends_all_commands_and_keeps_the_output_of_the_first(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "never")
+    world = World(tmp_path, [{"calls": [run(f"echo begun {n}; cat never") for n in "ab"]}, {"text": "never"}])
+    cancel = world.deps.context.cancel
+
+    def stop() -> None:
+        # A reader of a pipe that is opened for writing: both commands wait there.
+        with (tmp_path / "never").open("w"):
+            cancel.cancel()
+
+    threading.Thread(target=stop, daemon=True).start()
+    result = world.turn()
+    assert isinstance(result, Failed) and len(world.results) == 2
+    assert "begun a" in world.results[0].text and "interrupted by the user" in world.results[0].text
+    assert soon(lambda: not readers(tmp_path / "never")), "no command is left"
+
+
+def readers(pipe: Path) -> bool:
+    """Whether a process has the pipe open for reading."""
+    try:
+        os.close(os.open(pipe, os.O_WRONLY | os.O_NONBLOCK))
+    except OSError:
+        return False
+    return True
+
+
+def test_commands_are_not_begun_beyond_the_budget(tmp_path: Path) -> None:
+    Pipes(tmp_path, "a", "b")
+    world = World(tmp_path, [{"calls": [run("cat a"), run("cat b"), run("cat c")]}, {"text": "Ok."}])
+    world.turn(limits=Limits(tool_calls=2))
+    assert "from b" in world.results[1].text and "limit of tool calls" in world.results[2].text
+
+
+def test_a_command_past_its_time_goes_on_after_its_thread_has_ended(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "slow")
+    calls = [call("Bash", command="cat slow", timeout=200), run("pwd")]
+    look = {"calls": [call("BashOutput", shell_id="b1", timeout=60_000)], "expect": "now in the background as b1"}
+    world = World(tmp_path, [{"calls": calls}, look, {"text": "Ok.", "expect": "late\n[b1: exit code 0"}])
+
+    def write() -> None:
+        assert soon(lambda: len(world.of(ToolFinished)) >= 2)
+        (tmp_path / "slow").write_text("late\n")
+
+    threading.Thread(target=write, daemon=True).start()
+    assert isinstance(world.turn(), Complete)
+    world.deps.context.close()

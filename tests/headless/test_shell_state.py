@@ -5,10 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import pytest
-
 from tests.support.program import agent, output_allowing_bash
-from tests.support.scripts import bash
+from tests.support.scripts import bash, call
 from tests.support.session_logs import log_of
 from tests.support.waiting import gone, soon
 
@@ -61,7 +59,26 @@ def test_keys_are_passed_on_where_the_settings_of_the_person_say_so(work: Path) 
     assert (work / "seen").read_text() == "none none\n", "a repository cannot pass keys on"
 
 
-@pytest.mark.parametrize("timeout", ["0.3"])
-def test_the_time_limit_is_a_setting(work: Path, timeout: str) -> None:
-    output_allowing_bash(work, [bash("sleep 30"), {"text": "Ok."}], AGENT_SHELL_TIMEOUT=timeout)
-    assert "timed out after 0.3 s" in log_of(work)
+def test_a_command_past_its_time_goes_on_while_the_run_lasts(work: Path) -> None:
+    command = "echo $$ > job; echo begun; until [ -e go ]; do sleep 0.01; done; echo done; sleep 60"
+    look = {"calls": [call("BashOutput", shell_id="b1")]}
+    told = "now in the background as b1"
+    replies = [bash(command), {**bash("touch go"), "expect": told}, look, {"text": "Ok.", "expect": "done\n[b1 runs, "}]
+    output_allowing_bash(work, replies, AGENT_SHELL_TIMEOUT="0.5")
+    assert "BashOutput shows its output, KillShell stops it" in log_of(work)
+    assert soon(lambda: gone(int((work / "job").read_text()))), "it ends with the run"
+
+
+def test_a_command_past_its_time_is_killed_where_nobody_could_look_at_it(work: Path) -> None:
+    replies = [bash("sleep 30"), {"text": "Ok."}]
+    output_allowing_bash(work, replies, "--tools", "Bash", AGENT_SHELL_TIMEOUT="0.3")
+    assert "timed out after 0.3 s; the command and its children were killed" in log_of(work)
+    assert "KillShell" not in log_of(work) and "BashOutput" not in log_of(work)
+
+
+def test_a_command_past_its_time_is_killed_if_the_settings_say_so(work: Path) -> None:
+    replies = [bash("sleep 30"), {"text": "Ok."}]
+    (work.parent / "home").mkdir(exist_ok=True)
+    (work.parent / "home" / ".agentrc").write_text('[shell]\non_timeout = "kill"\n')
+    output_allowing_bash(work, replies, AGENT_SHELL_TIMEOUT="0.3")
+    assert "timed out after 0.3 s; the command and its children were killed" in log_of(work)

@@ -203,3 +203,20 @@ def test_bad_rules_are_refused(root: Path, text: str) -> None:
 def test_lists_are_split_outside_of_parentheses() -> None:
     text = "Bash(git log:*), Edit Bash(npm run build, x) Read(~/a b/**)"
     assert split_rules(text) == ["Bash(git log:*)", "Edit", "Bash(npm run build, x)", "Read(~/a b/**)"]
+
+
+@pytest.mark.parametrize(
+    ("command", "pure"),
+    [
+        ("ls -la", True), ("git log -3", True), ("cat a | head -n 2 && wc -l b", True), ("X=1; echo $X", True),
+        ("set -e; ls", True), ("cd . && ls", True), ("cd {root} && ls", True), ("cd {root}/sub/.. && ls", True),
+        ("cd sub && ls", False), ("(cd sub; ls)", False), ("cd && ls", False), ("cd -", False), ("cd $X", False),
+        ("cd sub; cd ..", False), ("builtin cd sub", False), ("command cd sub && ls", False), ("pushd sub", False),
+        ("export A=1", False), ("PATH=/x", False), ("set -a; A=1", False), ("declare -x A=1", False),
+        ("source f", False), ("eval ls", True), ("echo x > f", False), ("rm f", False), ("make", False),
+        ("python3 -c 1", False), ("curl http://x", False), ("ls &", True), ("umask 0", False), ("trap ls EXIT", False),
+    ],
+)  # fmt: skip
+def test_which_commands_may_run_beside_others(tmp_path: Path, command: str, pure: bool) -> None:
+    (tmp_path / "sub").mkdir()
+    assert policy(tmp_path).is_pure_read(command.format(root=tmp_path)) is pure

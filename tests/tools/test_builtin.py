@@ -18,7 +18,7 @@ NAMES = [tool.name for tool in BUILTIN]
 # A new one goes behind them: what is before it in a request stays as it is, and so cached.
 ORDER = (
     "Read Write Edit MultiEdit Glob Grep LS Bash BashOutput KillShell NotebookRead NotebookEdit WebFetch WebSearch "
-    "TodoWrite TodoRead PlanProgress AskUserQuestion Task ExitPlanMode SlashCommand Skill"
+    "TodoWrite TodoRead PlanProgress AskUserQuestion Task ExitPlanMode SlashCommand Skill apply_patch BashInput"
 ).split()
 
 

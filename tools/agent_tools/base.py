@@ -92,6 +92,8 @@ class Tool(ABC, Generic[A]):
     replaces_file: ClassVar[bool] = False
     # Argument that holds a command line.
     command_argument: ClassVar[str] = ""
+    # Types into a running program, which may do anything with it.
+    types_input: ClassVar[bool] = False
     # Argument that holds a URL to open; the user is asked about a URL that only the model has mentioned.
     address_argument: ClassVar[str] = ""
 
@@ -143,6 +145,10 @@ class Tool(ABC, Generic[A]):
     @abstractmethod
     def summary(self, args: A, ctx: ToolContext) -> str:
         """Return the call in one line for the user, made from its arguments: "Run: pytest -q"."""
+
+    def may_run_in_parallel(self, args: A) -> bool:
+        """Return True if this call may run in parallel with others, provided that its commands only read."""
+        return self.parallel_safe
 
     def is_exclusive(self, args: A) -> bool:
         """Return True if the call must be the only one of its round."""

@@ -131,6 +131,7 @@ class ToolContext:
         self.nested_memory: FolderMemory | None = None
         self.mentioned: dict[str, tuple[str, str]] = {}
         self._parent: ToolContext | None = None
+        self._owner: ToolContext | None = None
         self._states: dict[type[ToolState], Any] = {}
         # All states in order of creation, those of sub-agents included.
         self._to_close: list[ToolState] = []
@@ -165,11 +166,23 @@ class ToolContext:
         child.seen, child.plan, child.mentioned = {}, (), {}
         child.workspace = self.workspace.copy()
         child.nested_memory = self.nested_memory.nested() if self.nested_memory is not None else None
-        child._parent = self
+        child._parent, child._owner = self, None
         child._states = {kind: state.nested() for kind, state in self._states.items()}
         for state in child._states.values():
             self._close_later(state)
         return child
+
+    def for_call(self) -> ToolContext:
+        """Return a nested context for one call in another thread, which can be cancelled by itself."""
+        child = self.nested()
+        child._owner = self.owner
+        child.cancel = CancelToken()
+        return child
+
+    @property
+    def owner(self) -> ToolContext:
+        """The context of the conversation or sub-agent that this one belongs to."""
+        return self._owner or self
 
     def once(self, note: str) -> str:
         """Return the note the first time in this conversation, "" afterwards."""

@@ -18,7 +18,7 @@ from agent_tools.search.glob import Glob
 from agent_tools.search.grep import Grep
 from agent_tools.search.ls import LS
 from agent_tools.shell.bash import Bash
-from agent_tools.shell.job_tools import BashOutput, KillShell
+from agent_tools.shell.job_tools import BashInput, BashOutput, KillShell
 from agent_tools.skill import UseSkill
 from agent_tools.slash_command import SlashCommand
 from agent_tools.task import Task
@@ -50,6 +50,7 @@ BUILTIN: tuple[Tool[Any], ...] = (
     SlashCommand(),
     UseSkill(),
     ApplyPatch(),
+    BashInput(),
 )
 
 # Looks up the traits of a tool by name, for readers of recorded calls; see `tool_class`.

@@ -40,6 +40,7 @@ from agent_tools.display import Diff, Diffs
 from agent_tools.lookalikes import named_lookalikes, visible
 from agent_tools.plan import plan_for_editor, plan_from, plan_text
 from agent_tools.record import Value, from_json
+from agent_tools.registry import tool_class
 from agent_tools.text import counted, number_in, one_line
 
 _YES, _NO = ("y", "yes"), ("n", "no", "")
@@ -158,7 +159,8 @@ def _what_happens(request: ApprovalRequested) -> Iterator[Block]:
             yield ShellCommand(effect.target)
     for effect in request.effects:
         if effect.kind in _VERBS and not (effect.kind == "read" and effect.target in written):
-            yield Verbatim(f"  {_VERBS[effect.kind]} {visible(effect.target)}", "dim")
+            verb = "types into" if tool_class(request.tool).types_input else _VERBS[effect.kind]
+            yield Verbatim(f"  {verb} {visible(effect.target)}", "dim")
     yield DiffBlock(request.preview)
 
 

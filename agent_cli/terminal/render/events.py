@@ -56,6 +56,9 @@ _NO_MODEL = re.compile(r"no model named|does not exist|not found")
 _NO_MONEY = re.compile(r"quota|credit|billing|balance|money|spending", re.IGNORECASE)
 
 
+# Length of a sub-agent's name with its task.
+_NAME = 32
+
 # Limits by terminal reason: what was limited, and the setting.
 _LIMITS = {
     "max_rounds": ("model calls per turn", "max_rounds"),
@@ -153,8 +156,8 @@ class EventRenderer:
                 self._summaries.pop(call_id, None)
             case PlanContinued():
                 self._say("  (the plan has open steps; continuing)", "dim")
-            case SubagentEvent(agent=agent, event=inner):
-                self._nested(agent, unwrap(inner))
+            case SubagentEvent(agent=agent, call_id=call_id, event=inner):
+                self._nested(self._named(agent, call_id), unwrap(inner))
             case UsageAdded(usage=usage, aside=aside):
                 self.usage += usage
                 if usage.input and not aside:
@@ -169,6 +172,12 @@ class EventRenderer:
                 self._say(f"warning: {text}", "ask")
             case TurnFinished():
                 self._end(event)
+
+    def _named(self, agent: str, call_id: str) -> str:
+        """Return the name of a sub-agent for its lines: with its task where several run at the same time."""
+        if len(self._started) < 2:
+            return agent
+        return shorten(self._summaries.get(call_id, agent).removeprefix("Sub-agent "), _NAME)
 
     def _nested(self, agent: str, event: Event) -> None:
         """Write the calls and warnings of a sub-agent, one line each."""

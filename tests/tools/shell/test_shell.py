@@ -75,6 +75,12 @@ def test_keys_are_withheld_and_a_failure_says_which(bench: Bench) -> None:
     assert f"{told}NPM_AUTH;" in bench("Bash", command="echo NPM_AUTH is not set; false").text
 
 
+@pytest.fixture
+def killed_at_timeout(bench: Bench) -> None:
+    bench.ctx.settings["shell_on_timeout"] = "kill"
+
+
+@pytest.mark.usefixtures("killed_at_timeout")
 def test_a_timeout_ends_a_child_that_ignores_the_polite_signal(bench: Bench) -> None:
     command = "trap '' TERM; (trap '' TERM; echo $BASHPID > child; exec sleep 60) & echo begun; sleep 60"
     began = time.monotonic()
@@ -85,6 +91,7 @@ def test_a_timeout_ends_a_child_that_ignores_the_polite_signal(bench: Bench) -> 
     assert soon(lambda: gone(int((bench.root / "child").read_text())))
 
 
+@pytest.mark.usefixtures("killed_at_timeout")
 @pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="NOT TESTED: there is no /proc here")
 def test_a_timeout_ends_a_daemon_that_left_the_group(bench: Bench) -> None:
     daemon = "setsid bash -c 'trap \"\" TERM; echo $$ > daemon; exec sleep 60' >/dev/null 2>&1 &"
@@ -140,9 +147,13 @@ def test_no_descriptor_is_left_open(bench: Bench) -> None:
 
     bench("Bash", command="true")
     before = count()
-    for _ in range(5):
+    for number in range(1, 6):
         bench("Bash", command="echo x; exit 1")
+        bench.ctx.settings["shell_on_timeout"] = "kill"
         bench("Bash", command="sleep 5", timeout=1)
+        bench.ctx.settings["shell_on_timeout"] = "background"
+        bench("Bash", command="sleep 5", timeout=1)
+        bench("KillShell", shell_id=f"b{number}")
         bench("Read", file_path="/etc/passwd")
     assert count() == before
 
@@ -213,7 +224,13 @@ def test_a_working_directory_that_is_gone_is_said_to_be(bench: Bench) -> None:
     assert "no longer exists" in bench.fails("Bash", command="true")
 
 
+@pytest.mark.usefixtures("killed_at_timeout")
 def test_the_time_limit_comes_from_the_call_or_the_settings(bench: Bench) -> None:
     bench.ctx.settings["shell_timeout"] = 0.2
-    assert "timed out after 0.2 s" in bench("Bash", command="sleep 30").text
+    text = bench("Bash", command="sleep 30").text
+    assert (
+        "timed out after 0.2 s; the command and its children were killed. Give a longer timeout (at most 600000" in text
+    )
+    bench.ctx.settings["shell_timeout"] = 601
+    assert "must be positive" in bench.fails("Bash", command="true", timeout=-1)
     assert "must be positive" in bench.fails("Bash", command="true", timeout=0)

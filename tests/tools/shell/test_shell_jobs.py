@@ -241,3 +241,54 @@ def test_nothing_outlives_the_program_however_it_ends(bench: Bench, how: str) ->
     program.stdout.close()
     for name in ("shell", "child", "stray"):
         assert soon(lambda name=name: gone(int((bench.root / name).read_text()))), name  # type: ignore[misc]
+
+
+def test_a_command_past_its_time_goes_on_and_its_output_is_read_on(bench: Bench) -> None:
+    result = bench("Bash", command="echo begun; " + GATE + "echo done; exit 3", timeout=300)
+    assert not result.is_error and result.text.startswith("begun\n[still running after ")
+    assert "now in the background as b1: BashOutput shows its output, KillShell stops it]" in result.text
+    assert "".join(bench.progress) == "begun\n" and isinstance(result.display, Note)
+    bench.file("go")
+    said = bench("BashOutput", shell_id="b1", timeout=60_000).text
+    assert "begun" not in said and said.startswith("done\n[b1: exit code 3, after ")
+    assert "must be positive" in bench.fails("BashOutput", shell_id="b1", timeout=0)
+
+
+def test_a_command_that_goes_on_is_stopped_with_its_children(bench: Bench) -> None:
+    bench("Bash", command="sleep 60 & echo $! > child; wait", timeout=300)
+    assert "[b1 was stopped" in bench("KillShell", shell_id="b1").text
+    assert soon(lambda: gone(int((bench.root / "child").read_text())))
+
+
+def test_a_command_that_goes_on_ends_with_the_conversation(bench: Bench) -> None:
+    bench("Bash", command="echo $$ > shell; exec sleep 60", timeout=300)
+    bench.ctx.close()
+    assert soon(lambda: gone(int((bench.root / "shell").read_text())))
+
+
+def test_what_carries_over_comes_from_later_commands_only(bench: Bench) -> None:
+    (bench.root / "sub").mkdir()
+    bench("Bash", command="cd sub; export A=1; " + GATE, timeout=300)
+    bench.file("sub/go")
+    assert bench.ctx.state(Jobs).find("b1").await_end(20)
+    assert bench("Bash", command="pwd; echo ${A-none}").text.startswith(f"{bench.root}\nnone\n")
+
+
+def test_no_more_commands_go_on_than_may_run_at_once(bench: Bench) -> None:
+    for _ in range(MOST):
+        start(bench, "sleep 60")
+    text = bench("Bash", command="echo $$ > shell; sleep 60", timeout=300).text
+    assert "timed out after 0.3 s; the command and its children were killed, as 8 background commands are" in text
+    assert soon(lambda: gone(int((bench.root / "shell").read_text())))
+
+
+def test_an_interrupted_command_is_ended_also_at_its_time_limit(bench: Bench) -> None:
+    args = bench.args("Bash", {"command": "echo begun; sleep 60", "timeout": 200})
+    running = bash.Bash().run(args, bench.ctx)
+    next(running)
+    limit = time.monotonic() + 0.3
+    bench.ctx.cancel.cancel()
+    assert soon(lambda: time.monotonic() > limit)
+    with pytest.raises(StopIteration) as stop:
+        next(running)
+    assert "interrupted by the user" in stop.value.value.text and not bench.ctx.state(Jobs).all()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -58,6 +59,9 @@ def test_exit_codes_signals_and_time_outs_are_told(bench: Bench) -> None:
     confine(bench)
     assert "exit code 3" in bench("Bash", command="exit 3").text
     assert "SIGKILL" in bench("Bash", command="kill -9 $$").text
+    assert "now in the background as b1" in bench("Bash", command="sleep 60", timeout=300).text
+    assert "[b1 was stopped" in bench("KillShell", shell_id="b1").text
+    bench.ctx.settings["shell_on_timeout"] = "kill"
     assert "timed out" in bench("Bash", command="sleep 60", timeout=300).text
 
 
@@ -106,3 +110,28 @@ def test_the_setting_may_be_one_word(work: Path) -> None:
     assert done.returncode == 0, done.stderr
     bad = agent(["-p", "--model", model, "--settings", 'sandbox = "maybe"', "go"], work)
     assert bad.returncode == 2 and "sandbox.mode" in bad.stderr
+
+
+def test_a_command_lives_on_when_the_thread_that_started_it_has_ended(bench: Bench) -> None:
+    confine(bench)
+    results: list[str] = []
+    command = "echo begun; until [ -e go ]; do sleep 0.01; done; echo done"
+    thread = Thread(target=lambda: results.append(bench("Bash", command=command, timeout=1_000).text))
+    thread.start()
+    thread.join(60)
+    assert "now in the background as b1" in results[0]
+    bench.file("go")
+    text = bench("BashOutput", shell_id="b1", timeout=60_000).text
+    assert "done\n[b1: exit code 0" in results[0] + text
+    bench.ctx.close()
+
+
+def test_commands_that_only_read_run_side_by_side_in_the_sandbox(bench: Bench) -> None:
+    confine(bench)
+    for name in "ab":
+        bench.file(f"{name}.txt", f"in {name}\n")
+    calls = [call("Bash", command=f"cat {name}.txt; ls") for name in "abab"]
+    world = World(bench.root, [{"calls": calls[:2]}, {"calls": [calls[1], calls[0]]}, {"text": "Ok."}])
+    world.deps.context.supply(bench.ctx.supplied(SandboxRunner))
+    assert isinstance(world.turn(), Complete)
+    assert [m.text.split("\n")[0] for m in world.results] == ["in a", "in b", "in b", "in a"]

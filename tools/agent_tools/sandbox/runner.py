@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -44,6 +45,8 @@ class SandboxRunner(ToolState):
         self._session: SandboxSession | None = None
         self._first: Profile | None = None
         self._told = False
+        # Commands may be prepared in several threads; the first of them makes what they share.
+        self._preparing = threading.RLock()
 
     @property
     def sandbox(self) -> Sandbox:
@@ -100,12 +103,14 @@ class SandboxRunner(ToolState):
 
     def prepare(self, argv: list[str], cwd: Path, env: dict[str, str], *, network: bool) -> Wrapped:
         """Wrap a command; close the result afterwards. Raises ToolError if it must not run."""
-        session = self.session
-        profile = self._made(network=network)
+        with self._preparing:
+            session = self.session
+            profile = self._made(network=network)
+            sandbox = self.sandbox
         if session is None:
-            return self.sandbox.prepare(argv, cwd, env, profile)
+            return sandbox.prepare(argv, cwd, env, profile)
         env = env | session.environment(network=profile.network)
-        return self.sandbox.prepare(argv, cwd, env, profile, session.shared(network=profile.network))
+        return sandbox.prepare(argv, cwd, env, profile, session.shared(network=profile.network))
 
     def hides(self, path: str) -> bool:
         """Return True if a path exists but is invisible to commands."""

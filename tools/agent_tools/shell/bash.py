@@ -22,7 +22,7 @@ from agent_tools.shell.state import MOST, Channel, ShellState, imposed, parse_ex
 from agent_tools.text import one_line, shorten
 
 if TYPE_CHECKING:
-    from agent_tools.shell.process import ExitInfo
+    from agent_tools.shell.process import ExitInfo, RunningProcess
 
 with lazy_imports():
     from agent_tools.sandbox import denials
@@ -51,6 +51,7 @@ class BashArgs(Value):
     description: Annotated[str | None, "What it does, in 5-10 words"] = None
     timeout: Annotated[int | None, "Milliseconds (default 120000, at most 600000)"] = None
     run_in_background: Annotated[bool, "Return at once; see BashOutput"] = False
+    pty: Annotated[bool, "In a terminal; see BashInput"] = False
     dangerouslyDisableSandbox: Annotated[bool, "Only where the sandbox refused it"] = False  # noqa: N815 - a known name
 
 
@@ -84,10 +85,13 @@ class Bash(Tool[BashArgs]):
         return (Effect("run", args.command), *outside)
 
     def summary(self, args: BashArgs, ctx: ToolContext) -> str:
-        how = " in the background" if args.run_in_background else ""
+        how = " in a terminal" if args.pty else " in the background" if args.run_in_background else ""
         if args.dangerouslyDisableSandbox and ctx.supplied(SandboxRunner) is not None:
             how += f" {OUTSIDE}"
         return f"Run{how}: {shorten(args.command, 200)}"
+
+    def may_run_in_parallel(self, args: BashArgs) -> bool:
+        return not args.run_in_background and not args.pty
 
     def run(self, args: BashArgs, ctx: ToolContext) -> Generator[Progress, None, ToolResult]:
         bash = find_bash(ctx)
@@ -100,7 +104,7 @@ class Bash(Tool[BashArgs]):
         ctx.cancel.check()
         moved = ensure_directory(ctx)
         try:
-            if args.run_in_background:
+            if args.run_in_background or args.pty:
                 result = yield from _in_background(argv, args, seconds, ctx)
             else:
                 result = yield from _waited_for(argv, args, seconds, ctx)
@@ -116,17 +120,32 @@ def _waited_for(
     base, withheld = command_env(ctx)
     kept = ctx.result_buffer()
     channel: Channel | None = None
+    job: Job | None = None
     # Without a free descriptor, nothing carries over.
     with suppress(OSError):
         channel = Channel()
     try:
         env = ctx.state(ShellState).applied(base) | (channel.env if channel else {})
         terms = ctx.run_conditions(args.command)
-        with _confined(argv, args, env | terms.env, ctx, terms) as wrapped:
+        wrapped = _confined(argv, args, env | terms.env, ctx, terms)
+
+        def hand_over(running: RunningProcess, started: float) -> bool:
+            nonlocal job
+            job = ctx.state(Jobs).adopt(running, args.command, started, ctx.owner, wrapped)
+            return job is not None
+
+        try:
             apart = imposed(env, wrapped.env)
             inherited = (*((channel.fd,) if channel else ()), *wrapped.pass_fds)
             running = process.run_process(
-                wrapped.argv, ctx.workspace.cwd, wrapped.env, seconds, ctx.cancel, kept, inherited
+                wrapped.argv,
+                ctx.workspace.cwd,
+                wrapped.env,
+                seconds,
+                ctx.cancel,
+                kept,
+                inherited,
+                hand_over if may_continue(ctx) else None,
             )
             try:
                 while True:
@@ -136,14 +155,19 @@ def _waited_for(
             finally:
                 running.close()
             ending = ending.replace(code=wrapped.code(ending.code))
+        finally:
+            if job is None:
+                wrapped.close()
         carried = carry_over(channel, base, apart, ctx) if channel and ending.cause == "exit" else []
     finally:
         kept.close()
         if channel:
             channel.close()
+    if job is not None:
+        return _continued(job, kept.text(HINT).rstrip("\n"), terms, ctx)
     failed = ending.cause != "exit" or (ending.code != 0 and not _answered(args.command, ending.code))
     output = kept.text(HINT, failed=failed).rstrip("\n")
-    note = _note(ending, seconds, ctx.cancel.reason)
+    note = _note(ending, seconds, ctx)
     lines = [output or "(no output)", f"[{note}]", *carried]
     lines += _sandbox_notes(wrapped, output, ending, ctx, network=terms.network)
     if failed and ending.cause == "exit" and (names := needed_secrets(args.command, output, withheld)):
@@ -159,13 +183,28 @@ def _in_background(
     base, _ = command_env(ctx)
     terms = ctx.run_conditions(args.command)
     env = ctx.state(ShellState).applied(base) | terms.env
+    if args.pty:
+        env["TERM"] = "xterm"
+        argv = _with_terminal(argv, _sandbox_of(args, ctx, terms))
     wrapped = _confined(argv, args, env, ctx, terms)
-    job = ctx.state(Jobs).start(argv, args.command, ctx.workspace.cwd, env, seconds, ctx, wrapped)
-    sandbox = ctx.supplied(SandboxRunner)
-    if terms.vouched and wrapped.kind == "bubblewrap" and sandbox is not None:
-        sandbox.show_ports(lambda: job.running)
-    job.vouched = terms.vouched or wrapped.kind != "bubblewrap"
+    try:
+        job = ctx.state(Jobs).start(
+            argv,
+            args.command,
+            ctx.workspace.cwd,
+            env,
+            seconds,
+            ctx.owner,
+            wrapped,
+            terminal=args.pty,
+        )
+    except BaseException:  # the caller reports the error
+        wrapped.close()
+        raise
+    _open_ports(job, terms, ctx)
     job.await_end(MOMENT)
+    if args.pty:
+        job.settle(ctx.cancel)
     kept, ended = job.take()
     output = kept.text(HINT).rstrip("\n")
     if output:
@@ -173,13 +212,43 @@ def _in_background(
     if ended:
         said = f"{job.id} has already ended: {job.state}, {took(job.elapsed)}"
     else:
-        advice = ctx.workspace.advice
-        how = [advice("BashOutput", "{} shows its output"), advice("KillShell", "{} stops it")]
-        said = f"{job.id} runs in the background{':' if any(how) else ''}{','.join(filter(None, how))}"
+        said = f"{job.id} runs in the background{_handles(job, ctx)}"
     failed = ended and job.state != "exit code 0"
     ports = closed_ports(job, ctx)
     said = "\n".join(filter(None, (said, ports)))
     return ToolResult("\n".join(filter(None, (output, f"[{said}]"))), Note(said), failed)
+
+
+def _continued(job: Job, output: str, terms: RunConditions, ctx: ToolContext) -> ToolResult:
+    """Return the result of a command that reached its time limit and now runs in the background."""
+    _open_ports(job, terms, ctx)
+    said = f"still running after {took(job.elapsed)}, now in the background as {job.id}"
+    ports = closed_ports(job, ctx)
+    shown = "\n".join(filter(None, (said, ports)))
+    told = "\n".join(filter(None, (f"{said}{_handles(job, ctx)}", ports)))
+    return ToolResult(f"{output or '(no output yet)'}\n[{told}]", Note(shown))
+
+
+def _handles(job: Job, ctx: ToolContext) -> str:
+    """Name the tools for a background command, as far as they are offered."""
+    uses = {"BashOutput": "shows its output", "KillShell": "stops it"}
+    uses |= {"BashInput": "types into it"} if job.terminal else {}
+    named = ", ".join(f"{tool} {use}" for tool, use in uses.items() if ctx.workspace.offered(tool))
+    return f": {named}" if named else ""
+
+
+def _open_ports(job: Job, terms: RunConditions, ctx: ToolContext) -> None:
+    """Make the servers of a background command reachable from this machine, if a user or a rule allowed it."""
+    sandbox = ctx.supplied(SandboxRunner)
+    confined = job.wrapped is not None and job.wrapped.kind == "bubblewrap"
+    if terms.vouched and confined and sandbox is not None:
+        sandbox.show_ports(lambda: job.running)
+    job.vouched = terms.vouched or not confined
+
+
+def may_continue(ctx: ToolContext) -> bool:
+    """Return True if a command that reaches its time limit goes on in the background: the model can then look at it."""
+    return ctx.settings.get("shell_on_timeout") != "kill" and ctx.workspace.offered("BashOutput")
 
 
 def closed_ports(job: Job, ctx: ToolContext) -> str:
@@ -190,10 +259,28 @@ def closed_ports(job: Job, ctx: ToolContext) -> str:
 
 def _confined(argv: list[str], args: BashArgs, env: dict[str, str], ctx: ToolContext, terms: RunConditions) -> Wrapped:
     """Wrap the command for the sandbox, if it must run in one. Raises ToolError if it must not run."""
-    sandbox = ctx.supplied(SandboxRunner)
-    if sandbox is None or args.dangerouslyDisableSandbox or terms.outside:
+    sandbox = _sandbox_of(args, ctx, terms)
+    if sandbox is None:
         return unconfined(argv, env)
     return sandbox.prepare(argv, ctx.workspace.cwd, env, network=terms.network)
+
+
+def _sandbox_of(args: BashArgs, ctx: ToolContext, terms: RunConditions) -> SandboxRunner | None:
+    """Return the sandbox that the command must run in; None if there is none, or it was allowed to leave it."""
+    return None if args.dangerouslyDisableSandbox or terms.outside else ctx.supplied(SandboxRunner)
+
+
+# Opening a terminal makes it the controlling one of a session without one.
+_OPEN_TERMINAL = 'T=$(tty) && exec 0<>"$T" 1>&0 2>&0; exec "$@"'
+
+
+def _with_terminal(argv: list[str], sandbox: SandboxRunner | None) -> list[str]:
+    """Return a command line whose standard input becomes its controlling terminal, so that Ctrl-C reaches it."""
+    if sandbox is not None and sandbox.is_boundary:
+        # The command does not lead its session there, and cannot see the device.
+        setsid = next((path for path in ("/usr/bin/setsid", "/bin/setsid") if os.access(path, os.X_OK)), "")
+        return [setsid, "-c", "-w", *argv] if setsid else argv
+    return [argv[0], "--noprofile", "--norc", "-c", _OPEN_TERMINAL, "bash", *argv]
 
 
 def _answered(command: str, code: int) -> bool:
@@ -227,12 +314,16 @@ def _bash_on(path: str) -> str | None:
 
 def time_limit(args: BashArgs, ctx: ToolContext) -> float:
     """Return the time limit in seconds: the argument, or in the foreground the setting `shell.timeout`."""
-    usual = float(ctx.settings.get("shell_timeout") or SECONDS)
+    usual = _usual_limit(ctx)
     if args.timeout is None:
         return math.inf if args.run_in_background else usual
     if args.timeout <= 0:
         raise ToolError("timeout is in milliseconds and must be positive.")
     return args.timeout / 1000 if args.run_in_background else min(args.timeout / 1000, max(LONGEST, usual))
+
+
+def _usual_limit(ctx: ToolContext) -> float:
+    return float(ctx.settings.get("shell_timeout") or SECONDS)
 
 
 def ensure_directory(ctx: ToolContext) -> str:
@@ -273,13 +364,16 @@ def carry_over(channel: Channel, base: dict[str, str], apart: frozenset[str], ct
     return [*lines, f"[the next command starts in {one_line(str(ctx.workspace.cwd))} again: {why}]"]
 
 
-def _note(ending: ExitInfo, limit: float, reason: str) -> str:
+def _note(ending: ExitInfo, limit: float, ctx: ToolContext) -> str:
     if ending.cause == "time-out":
-        return (
-            f"timed out after {limit:g} s; the command and its children were killed. Give a longer timeout, or do less"
-        )
+        said = f"timed out after {limit:g} s; the command and its children were killed"
+        if may_continue(ctx) and (full := ctx.state(Jobs).full()):
+            return f"{said}, as {full}: stop one that is no longer needed"
+        longest = max(LONGEST, _usual_limit(ctx))
+        longer = f"Give a longer timeout (at most {longest * 1000:.0f} ms), or run" if limit < longest else "Run"
+        return f"{said}. {longer} a smaller part of it at a time"
     if ending.cause == "interrupted":
-        return f"{reason} after {took(ending.seconds)}; the command and its children were killed"
+        return f"{ctx.cancel.reason} after {took(ending.seconds)}; the command and its children were killed"
     said = f"{exit_of(ending)}, {took(ending.seconds)}"
     return f"{said}; {LEFT}" if ending.left else said
 

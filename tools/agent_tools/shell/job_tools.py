@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Generator
 from time import monotonic
@@ -10,7 +11,7 @@ from typing import Annotated, ClassVar
 from agent_tools.base import Effect, Progress, Tool, ToolContext, ToolError, ToolResult
 from agent_tools.display import Note
 from agent_tools.record import Value
-from agent_tools.shell.bash import HINT, closed_ports, find_bash
+from agent_tools.shell.bash import HINT, LONGEST, closed_ports, find_bash
 from agent_tools.shell.jobs import Jobs, clock_duration
 from agent_tools.text import HeadTail, sanitize_output, shorten
 
@@ -24,8 +25,9 @@ class BashOutputArgs(Value):
 
     ALIASES: ClassVar = {"shell_id": ("bash_id", "task_id", "job_id", "id")}
 
-    shell_id: Annotated[str, "The ID that Bash gave, as b1"]
+    shell_id: Annotated[str, "As b1"]
     filter: Annotated[str | None, "Regex: drop other lines"] = None
+    timeout: Annotated[int | None, "Milliseconds"] = None
 
 
 class BashOutput(Tool[BashOutputArgs]):
@@ -47,8 +49,11 @@ class BashOutput(Tool[BashOutputArgs]):
     def run(self, args: BashOutputArgs, ctx: ToolContext) -> Generator[Progress, None, ToolResult]:
         pattern = _compiled(args.filter)
         job = ctx.state(Jobs).find(args.shell_id)
-        until = monotonic() + WAIT
-        while not job.await_news(0.05) and monotonic() < until:
+        if args.timeout is not None and args.timeout <= 0:
+            raise ToolError("timeout is in milliseconds and must be positive.")
+        until = monotonic() + (WAIT if args.timeout is None else min(args.timeout / 1000, LONGEST))
+        awaited = job.await_news if args.timeout is None else job.await_end
+        while not awaited(0.05) and monotonic() < until:
             ctx.cancel.check()
         kept, ended = job.take()
         output = (_matching(kept, pattern, ctx) if pattern else kept).text(HINT).rstrip("\n")
@@ -67,12 +72,52 @@ class BashOutput(Tool[BashOutputArgs]):
         return ToolResult(f"{output or nothing}\n[{note}]", Note(note))
 
 
+class BashInputArgs(Value):
+    """The arguments of BashInput."""
+
+    ALIASES: ClassVar = {"shell_id": ("bash_id", "task_id", "job_id", "id"), "text": ("input", "chars")}
+
+    shell_id: Annotated[str, "As b1"]
+    text: Annotated[str, "\\n is Enter"]
+
+
+class BashInput(Tool[BashInputArgs]):
+    """Types into the terminal of a background command. What is typed may do anything, so the user is asked about it."""
+
+    name = "BashInput"
+    Args = BashInputArgs
+    composed = True
+    types_input = True
+    rule_names = "target"
+
+    def available(self, ctx: ToolContext) -> bool:
+        return find_bash(ctx) is not None
+
+    def effects(self, args: BashInputArgs, ctx: ToolContext) -> tuple[Effect, ...]:
+        return (Effect("call", ctx.state(Jobs).find(args.shell_id).command),)
+
+    def summary(self, args: BashInputArgs, ctx: ToolContext) -> str:
+        return f"Type {json.dumps(args.text, ensure_ascii=False)} into {shorten(args.shell_id, 20)}"
+
+    def run(self, args: BashInputArgs, ctx: ToolContext) -> Generator[Progress, None, ToolResult]:
+        job = ctx.state(Jobs).find(args.shell_id)
+        known = job.unread
+        job.type(args.text)
+        job.settle(ctx.cancel, WAIT, known=known)
+        kept, ended = job.take()
+        output = kept.text(HINT).rstrip("\n")
+        if output:
+            yield Progress(f"{output}\n")
+        note = f"{job.id}: {job.state}" if ended else f"{job.id} runs, {clock_duration(job.elapsed)}"
+        return ToolResult(f"{output or '(nothing new)'}\n[{note}]", Note(note))
+
+
 class KillShellArgs(Value):
     """The arguments of KillShell."""
 
     ALIASES: ClassVar = {"shell_id": ("bash_id", "task_id", "job_id", "id")}
 
-    shell_id: Annotated[str, "The ID that Bash gave, as b1"]
+    shell_id: Annotated[str, "As b1"]
 
 
 class KillShell(Tool[KillShellArgs]):

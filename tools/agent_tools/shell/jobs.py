@@ -6,12 +6,14 @@ They are stopped when the conversation closes or Python exits, and if the progra
 
 from __future__ import annotations
 
+import math
 import signal
 from collections.abc import Iterable
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING
 
+from agent_tools.cancel import CancelToken
 from agent_tools.context import ToolContext, ToolState
 from agent_tools.lazy import lazy_imports
 from agent_tools.results import ToolError
@@ -29,6 +31,8 @@ MOST = 8
 # Ended commands that can still be read.
 REMEMBERED = 50
 _PATIENCE = 5.0
+# Seconds without output after which a program in a terminal is taken to wait for input.
+_PAUSE = 0.2
 LEFT = "something it started still runs in the background"
 _SIGNALS = {s.value: s.name for s in signal.Signals}
 # Longest command that is shown as a rule.
@@ -40,10 +44,19 @@ class Job:
 
     owner: the context that started it.
     reported: the model knows that it ended.
+    terminal: it has one to type into.
     vouched: a user or a rule allowed it, so its servers are reachable from this machine.
     """
 
-    def __init__(self, number: int, command: str, owner: ToolContext, seconds: float) -> None:
+    def __init__(
+        self,
+        number: int,
+        command: str,
+        owner: ToolContext,
+        seconds: float,
+        wrapped: Wrapped | None = None,
+        started: float | None = None,
+    ) -> None:
         import threading
 
         self.id = f"b{number}"
@@ -52,9 +65,10 @@ class Job:
         self.ending: ExitInfo | None = None
         self.reported = False
         self.vouched = True
+        self.terminal = False
         self._named_ports: set[int] = set()
-        self.wrapped: Wrapped | None = None
-        self._started = monotonic()
+        self.wrapped = wrapped
+        self._started = monotonic() if started is None else started
         self._seconds = seconds
         self._lock = threading.Lock()
         self._kept = owner.result_buffer()
@@ -139,6 +153,22 @@ class Job:
         kept.close()
         return kept, ended
 
+    def type(self, text: str) -> None:
+        """Type into its terminal. Raises ToolError if it has none, or does not take it."""
+        if not self.terminal:
+            raise ToolError(f"{self.id} has no terminal to type into. Start it with pty=true.")
+        if not self.running:
+            raise ToolError(f"{self.id} has ended: {self.state}.")
+        # A terminal sends carriage returns for Enter.
+        if not self._process.type(text.replace("\n", "\r").encode("utf-8", "replace")):
+            raise ToolError(f"{self.id} does not read its input now. Look at its output, then try again.")
+
+    @property
+    def unread(self) -> int:
+        """Bytes of unread output."""
+        with self._lock:
+            return self._kept.total
+
     def last(self, size: int) -> str:
         """Return the end of the unread output."""
         with self._lock:
@@ -147,6 +177,18 @@ class Job:
     def await_news(self, seconds: float) -> bool:
         """Wait for output or the end; return whether there is any."""
         return self._news.wait(seconds)
+
+    def settle(self, cancel: CancelToken, seconds: float = 5.0, *, known: int = 0) -> None:
+        """Wait for output and until it pauses, or for the end. known: bytes of unread output before.
+
+        Raises CancelledError.
+        """
+        until = monotonic() + seconds
+        before = -1
+        while self.running and monotonic() < until and not (before == self.unread > known):
+            before = self.unread
+            self._ended.wait(_PAUSE)
+            cancel.check()
 
     def await_end(self, seconds: float) -> bool:
         """Wait for the end; return whether it has come."""
@@ -172,8 +214,11 @@ class Jobs(ToolState):
     """The background commands of a conversation, its sub-agents' included."""
 
     def __init__(self) -> None:
+        import threading
+
         self._jobs: dict[str, Job] = {}
         self._count = 0
+        self._lock = threading.Lock()
 
     def all(self) -> tuple[Job, ...]:
         """Return the running commands and the latest that ended, in order of their start."""
@@ -195,32 +240,63 @@ class Jobs(ToolState):
         seconds: float,
         owner: ToolContext,
         wrapped: Wrapped | None = None,
+        *,
+        terminal: bool = False,
     ) -> Job:
-        """Start a command. wrapped: its sandbox, closed when it ends.
+        """Start a command. wrapped: its sandbox, closed when it ends. terminal: give it one of its own.
 
         Raises ToolError if too many are running, OSError if it cannot be started.
         """
+        with self._lock:
+            if full := self.full():
+                raise ToolError(f"{full}.{owner.workspace.advice('KillShell', 'Stop one with {} first.')}")
+            job = Job(self._count + 1, command, owner, seconds, wrapped)
+            job.terminal = terminal
+            if wrapped is None:
+                running = process.RunningProcess(argv, cwd, env, job.feed, terminal=terminal)
+            else:
+                running = process.RunningProcess(
+                    wrapped.argv, cwd, wrapped.env, job.feed, wrapped.pass_fds, terminal=terminal
+                )
+            self._add(job, running)
+        return job
+
+    def adopt(
+        self,
+        running: RunningProcess,
+        command: str,
+        started: float,
+        owner: ToolContext,
+        wrapped: Wrapped,
+    ) -> Job | None:
+        """Continue a command that was started in the foreground; return None if too many are running.
+
+        Its output so far has been read; it has no time limit any more. wrapped: closed when it ends.
+        """
+        with self._lock:
+            if self.full():
+                return None
+            job = Job(self._count + 1, command, owner, math.inf, wrapped, started)
+            running.redirect(job.feed)
+            self._add(job, running)
+        return job
+
+    def full(self) -> str:
+        """Return that too many commands are running, "" if there is room for one more."""
         busy = [job.id for job in self._jobs.values() if job.running]
-        if len(busy) >= MOST:
-            stop = owner.workspace.advice("KillShell", "Stop one with {} first.")
-            raise ToolError(f"{MOST} background commands are already running ({', '.join(busy)}).{stop}")
+        return f"{MOST} background commands are already running ({', '.join(busy)})" if len(busy) >= MOST else ""
+
+    def _add(self, job: Job, running: RunningProcess) -> None:
         if not self._count:
             # Needed only with background commands.
             import atexit
 
             atexit.register(self.close)
-        job = Job(self._count + 1, command, owner, seconds)
-        if wrapped is None:
-            running = process.RunningProcess(argv, cwd, env, job.feed)
-        else:
-            running = process.RunningProcess(wrapped.argv, cwd, wrapped.env, job.feed, wrapped.pass_fds)
-            job.wrapped = wrapped
         self._count += 1
         self._jobs[job.id] = job
         job.begin(running)
         for old in [j for j in self._jobs.values() if not j.running][:-REMEMBERED]:
             del self._jobs[old.id]
-        return job
 
     def notices(self, ctx: ToolContext, *, root: bool) -> list[str]:
         """Return a line for each unreported end of a command: of this context, and at the root of all others too."""

@@ -9,23 +9,32 @@ itself is killed, a watching shell does that.
 from __future__ import annotations
 
 import codecs
+import errno
 import os
+import select
 import selectors
 import signal
 import socket
 import subprocess
+import termios
+import threading
 from collections.abc import Callable, Generator
 from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
 from time import monotonic
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from agent_tools.cancel import CancelToken
 from agent_tools.process.reaper import REAPER, marked
 from agent_tools.record import Value
 from agent_tools.text import HeadTail, sanitize_output
 
+if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
+
 GRACE = 0.2
+ROWS, COLUMNS = 24, 80
 TICK = 0.05
 Cause = Literal["exit", "time-out", "interrupted"]
 
@@ -53,10 +62,13 @@ def run_process(
     cancel: CancelToken,
     kept: HeadTail,
     inherited: tuple[int, ...] = (),
+    hand_over: Callable[[RunningProcess, float], bool] | None = None,
 ) -> Generator[str, None, ExitInfo]:
     """Run `argv` to its end; yield output for the screen, and feed all of it to `kept`.
 
     inherited: descriptors to pass besides the standard three.
+    hand_over: called at the time-out with the process and the time of its start; returns True if it takes over the
+    process, which is then not ended.
     Closing the generator ends the process too. Raises OSError if it cannot be started.
     """
     started = monotonic()
@@ -68,10 +80,22 @@ def run_process(
 
     running = RunningProcess(argv, cwd, env, feed, inherited)
     forget = cancel.on_cancel(running.wake)
+    handed_over = False
     try:
-        while (cause := running.step(started + seconds, cancel.cancelled, TICK)) is None:
-            if text := screen.take():
+        cause: Cause | None = None
+        while cause is None:
+            if hand_over is not None and not cancel.cancelled and monotonic() >= started + seconds:
+                running.drain()
+                if handed_over := not running.exited() and hand_over(running, started):
+                    break
+                hand_over = None
+            cause = running.step(started + seconds, cancel.cancelled, TICK)
+            if cause is None and (text := screen.take()):
                 yield text
+        if cause is None:
+            if text := screen.take(all_of_it=True):
+                yield text
+            return ExitInfo(0, monotonic() - started, "time-out", left=True)
         running.drain()
         if text := screen.take(all_of_it=True):
             yield text
@@ -79,9 +103,32 @@ def run_process(
         return ExitInfo(code, monotonic() - started, cause, running.group_lives())
     finally:
         forget()
-        if running.process.returncode is None:
-            running.end()
-        running.close()
+        if not handed_over:
+            if running.process.returncode is None:
+                running.end()
+            running.close()
+
+
+@lru_cache(maxsize=1)
+def _starter() -> ThreadPoolExecutor:
+    # Needed only in other threads than the main one.
+    from concurrent.futures import ThreadPoolExecutor
+
+    return ThreadPoolExecutor(1, "starter")
+
+
+def _start_from_lasting_thread(start: Callable[[], subprocess.Popen[bytes]]) -> subprocess.Popen[bytes]:
+    """Start a process from a thread that lives as long as the program: a sandbox is killed when its thread ends."""
+    if threading.current_thread() is threading.main_thread():
+        return start()
+    return _starter().submit(start).result()
+
+
+def _new_terminal() -> tuple[int, int]:
+    """Return our end and the process's end of a new terminal of usual size."""
+    ours, device = os.openpty()
+    termios.tcsetwinsize(device, (ROWS, COLUMNS))
+    return ours, device
 
 
 class RunningProcess:
@@ -90,6 +137,7 @@ class RunningProcess:
     feed: receives the output.
     feed_errors: receives standard error, if it is to be separate.
     stdin: a descriptor to read from.
+    terminal: connect it to a terminal of its own, to be typed into with `type`.
     mark: value in the environment that identifies its descendants on Linux.
     Only `wake` is thread-safe.
     """
@@ -104,28 +152,39 @@ class RunningProcess:
         *,
         stdin: int = subprocess.DEVNULL,
         feed_errors: Callable[[bytes], None] | None = None,
+        terminal: bool = False,
     ) -> None:
+        # Our end of its terminal; -1 for none.
+        self._terminal, device = _new_terminal() if terminal else (-1, -1)
+        self._typing = threading.Lock()
         self.mark = os.urandom(8).hex()
         REAPER.expect(self.mark)
         try:
-            self.process = subprocess.Popen(
-                argv,
-                cwd=cwd,
-                env=marked(env, self.mark),
-                stdin=stdin,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT if feed_errors is None else subprocess.PIPE,
-                bufsize=0,
-                start_new_session=True,
-                pass_fds=inherited,
+            self.process = _start_from_lasting_thread(
+                lambda: subprocess.Popen(
+                    argv,
+                    cwd=cwd,
+                    env=marked(env, self.mark),
+                    stdin=device if terminal else stdin,
+                    stdout=device if terminal else subprocess.PIPE,
+                    stderr=subprocess.STDOUT if feed_errors is None else subprocess.PIPE,
+                    bufsize=0,
+                    start_new_session=True,
+                    pass_fds=inherited,
+                )
             )
         except BaseException:  # leave no process behind; the caller reports the error
             REAPER.give_up(self.mark)
+            if terminal:
+                os.close(self._terminal)
             raise
+        finally:
+            if terminal:
+                os.close(device)
         REAPER.watch(self.process.pid, self.mark)
-        assert self.process.stdout is not None
         # Outputs that are still open, each with its receiver.
-        self._outputs = {self.process.stdout.fileno(): feed}
+        output = self._terminal if self.process.stdout is None else self.process.stdout.fileno()
+        self._outputs = {output: feed}
         if feed_errors is not None and self.process.stderr is not None:
             self._outputs[self.process.stderr.fileno()] = feed_errors
         self._bell, self._ear = socket.socketpair()
@@ -151,6 +210,25 @@ class RunningProcess:
     def wakes(self) -> bool:
         """Return True if the exit of the process ends a `read`."""
         return self._handle >= 0
+
+    def type(self, data: bytes) -> bool:
+        """Type into the terminal; return False if it does not take all of it, or is closed. Thread-safe."""
+        until = monotonic() + GRACE
+        with self._typing:
+            while data and self._terminal >= 0:
+                try:
+                    data = data[os.write(self._terminal, data) :]
+                except BlockingIOError:
+                    left = until - monotonic()
+                    if left <= 0 or not select.select((), (self._terminal,), (), left)[1]:
+                        return False
+                except OSError:
+                    return False
+            return not data
+
+    def redirect(self, feed: Callable[[bytes], None]) -> None:
+        """Send the output from now on to another receiver."""
+        self._outputs = dict.fromkeys(self._outputs, feed)
 
     def exited(self) -> bool:
         """Return True if the process ended. It is not reaped yet, so that its group ID cannot be reused."""
@@ -189,6 +267,11 @@ class RunningProcess:
             data = os.read(output, 65_536)
         except BlockingIOError:
             return False
+        except OSError as error:
+            # A terminal that no process has open any more.
+            if error.errno != errno.EIO:
+                raise
+            data = b""
         if not data:
             self._watch.unregister(output)
             del self._outputs[output]
@@ -236,6 +319,10 @@ class RunningProcess:
         self._ear.close()
         if self._handle >= 0:
             os.close(self._handle)
+        with self._typing:
+            if self._terminal >= 0:
+                os.close(self._terminal)
+                self._terminal = -1
         for pipe in (self.process.stdout, self.process.stderr):
             if pipe is not None:
                 pipe.close()

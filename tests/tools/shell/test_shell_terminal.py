@@ -1,0 +1,110 @@
+"""Commands with a terminal of their own: what they see, typed input, Ctrl-C, and that none is left behind."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from agent_tools.display import Note
+from agent_tools.sandbox.profile import Profile, make_profile
+from agent_tools.sandbox.runner import SandboxRunner
+from agent_tools.shell.jobs import Jobs
+from tests.support.tool_bench import Bench
+from tests.support.waiting import gone, soon
+
+
+@pytest.fixture(autouse=True, params=["plain", "sandboxed"])
+def closed(request: pytest.FixtureRequest, bench: Bench) -> Iterator[None]:
+    if request.param == "sandboxed":
+
+        def profile(temp: Path, network: bool) -> Profile:
+            return make_profile([bench.root], None, temp=temp, network=network)
+
+        bench.ctx.supply(SandboxRunner("auto", profile, dict(bench.ctx.env)))
+        if not bench.ctx.supplied(SandboxRunner).holds:
+            pytest.skip(f"NO SANDBOX WORKS HERE: {bench.ctx.supplied(SandboxRunner).sandbox.text()}")
+    yield
+    bench.ctx.close()
+
+
+def typed(bench: Bench, text: str, until: str) -> str:
+    """Type, and look until a text is there; all that was said."""
+    said = bench("BashInput", shell_id="b1", text=text).text
+
+    def seen() -> bool:
+        nonlocal said
+        if until not in said:
+            said += bench("BashOutput", shell_id="b1").text
+        return until in said
+
+    assert soon(seen), said
+    return said
+
+
+def test_a_command_sees_a_terminal_of_usual_size(bench: Bench) -> None:
+    result = bench(
+        "Bash", command="tty >/dev/null && echo yes; stty size; echo $TERM; printf '\\033[1mx\\033[0m'", pty=True
+    )
+    text = result.text
+    if "yes" not in text:
+        text += bench("BashOutput", shell_id="b1", timeout=60_000).text
+    assert "yes\n24 80\nxterm\nx" in text and "\x1b" not in text and "\r" not in text
+
+
+def test_a_prompt_is_answered(bench: Bench) -> None:
+    result = bench("Bash", command="read -p 'Name? ' name </dev/tty; echo \"Hello $name.\"; exit 3", pty=True)
+    assert result.text.startswith("Name?") and "BashInput types into it]" in result.text
+    assert isinstance(result.display, Note)
+    said = typed(bench, "Ann\n", "exit code 3")
+    assert "Hello Ann." in said
+    assert "b1 has ended: exit code 3" in bench.fails("BashInput", shell_id="b1", text="x")
+
+
+def test_a_repl_is_driven(bench: Bench) -> None:
+    bench("Bash", command=f"{sys.executable} -q -i -c 'print(\"ready\")'", pty=True)
+    assert "42" in typed(bench, "6 * 7\n", "42")
+    assert "exit code 0" in typed(bench, "exit()\n", "exit code 0")
+
+
+def test_control_c_reaches_it(bench: Bench) -> None:
+    bench("Bash", command="trap 'echo caught; exit 5' INT; echo ready; while :; do sleep 0.05; done", pty=True)
+    assert "caught" in typed(bench, "\x03", "exit code 5")
+
+
+def test_it_ends_with_the_conversation_and_on_request(bench: Bench) -> None:
+    for number in (1, 2):
+        bench("Bash", command=f"echo $$ > pid{number}; sleep 60 & cat", pty=True)
+    assert "b1 was stopped" in bench("KillShell", shell_id="b1").text
+    jobs = [bench.ctx.state(Jobs).find(f"b{n}") for n in (1, 2)]
+    assert not jobs[0].running and jobs[1].running
+    bench.ctx.close()
+    assert soon(lambda: all(gone(job.pid) for job in jobs))
+
+
+def test_only_what_has_a_terminal_takes_input(bench: Bench) -> None:
+    bench("Bash", command="sleep 60", run_in_background=True)
+    assert "b1 has no terminal to type into. Start it with pty=true." in bench.fails(
+        "BashInput", shell_id="b1", text="x"
+    )
+    assert "No background command has the ID" in bench.fails("BashInput", shell_id="b9", text="x")
+
+
+def test_what_nobody_reads_is_not_waited_for(bench: Bench) -> None:
+    bench("Bash", command="stty -icanon -echo; echo ready; sleep 60", pty=True)
+    assert "does not read its input" in bench.fails("BashInput", shell_id="b1", text="x" * 1_000_000)
+
+
+def test_no_descriptor_is_left_open(bench: Bench) -> None:
+    def count() -> int:
+        return len(list(Path("/dev/fd").iterdir()))
+
+    bench("Bash", command="echo x", pty=True)
+    assert bench.ctx.state(Jobs).find("b1").await_end(20)
+    before = count()
+    for number in range(2, 5):
+        bench("Bash", command="echo x", pty=True)
+        bench("KillShell", shell_id=f"b{number}")
+    assert count() == before
