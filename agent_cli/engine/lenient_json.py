@@ -26,6 +26,7 @@ _BLANK = re.compile(r"[ \t\r\n\ufeff\u00a0]*")
 _NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][-+]?\d+)?(?![\w.])")
 _WORD = re.compile(r"[A-Za-z_$][\w$-]*")
 _HEX = re.compile(r"[0-9a-fA-F]{4}")
+_CLOSERS = re.compile(r"[}\]][}\]\s]*+\Z")
 _FENCE = re.compile(r"(`{3,}|~{3,})[\w+-]*[ \t]*\r?\n?")
 
 
@@ -74,7 +75,7 @@ def read_values(text: str) -> tuple[list[Any], tuple[str, ...]]:
     while place < len(bare):
         if found and bare[place] in ",;":
             place = reader.blank(place + 1)
-        elif found and not bare[place:].strip("}] \t\r\n"):
+        elif found and _CLOSERS.match(bare, place):
             reader.repairs["extra"] = None
             break
         else:

@@ -307,7 +307,7 @@ def _with_written_calls(
     """Return the message with the calls that its held text is; show that text if it is an answer."""
     calls: list[ToolCall] = []
     if not message.calls and not turn.was_cut:
-        for written in text_calls.read_answer(held.passed, held.held):
+        for written in text_calls.read_written_calls(held.passed, held.held):
             meant = foreign_calls.resolve_call(written.name, written.arguments, turn.deps.tools)
             if meant is None:
                 calls.clear()

@@ -47,8 +47,8 @@ _KEY_AND_VALUE = re.compile(
     r"\s*<arg_key>(.*?)</arg_key>\s*<arg_value>(.*?)</arg_value>(?=\s*(?:\Z|<arg_key>))", re.DOTALL
 )
 _HARMONY = re.compile(
-    r"(?:<\|start\|>)?(?:assistant)?(?:<\|channel\|>)?(?:commentary|analysis)?\s*to=([\w.:-]+)\s*"
-    r"(?:<\|channel\|>(?:commentary|analysis))?\s*(?:<\|constrain\|>)?\s*(?:json|code)?\s*(?:<\|message\|>)?\s*(?=\{)"
+    r"(?:<\|start\|>)?(?:assistant)?(?:<\|channel\|>)?(?:commentary|analysis)?\s*+to=([\w.:-]++)\s*+"
+    r"(?:<\|channel\|>(?:commentary|analysis))?\s*+(?:<\|constrain\|>)?\s*+(?:json|code)?\s*+(?:<\|message\|>)?\s*+(?=\{)"
 )
 _HARMONY_THOUGHT = re.compile(r"\s*(?:<\|start\|>assistant)?<\|channel\|>analysis<\|message\|>.*?<\|end\|>", re.DOTALL)
 # The name stands before the arguments: Kimi, DeepSeek, Mistral.
@@ -60,7 +60,7 @@ _NAME_FIRST = re.compile(
 )
 _NAME_FIRST_END = re.compile(rf"\s*(?:```)?\s*(?:<\|tool_call_end\|>|<{_BAR}tool{_GAP}call{_GAP}end{_BAR}>)?")
 _QUOTED_FRAME = re.compile(r"^[ \t]*(?:`{3,}|~{3,})[\w+-]*[ \t]*$|</?tool_call>", re.MULTILINE)
-_FENCED = re.compile(r"(`{3,}|~{3,})[\w+-]*[ \t]*\n?(.*?)(?:\n?[ \t]*\1[ \t]*(?=\n|\Z)|\Z)", re.DOTALL)
+_FENCED = re.compile(r"(`{3,}|~{3,})[\w+-]*[ \t]*\n?(.*?)(?:\1[ \t]*+(?=\n|\Z)|\Z)", re.DOTALL)
 _ANNOUNCES = re.compile(
     r"\b(?:I['\u2019]ll|I will|I need to|I(?: a|['\u2019])m going to|let me|let['\u2019]?s|let us)\b", re.IGNORECASE
 )
@@ -84,7 +84,7 @@ class WrittenCall(Value):
     untyped: bool = False
 
 
-def read_answer(lead: str, text: str) -> list[WrittenCall]:
+def read_written_calls(lead: str, text: str) -> list[WrittenCall]:
     """Return the calls that an answer consists of; none if it is anything else. lead: the text before them."""
     if thought := _HARMONY_THOUGHT.match(text):
         text = text[thought.end() :]
