@@ -321,8 +321,10 @@ def _with_written_calls(
             yield TextDelta(shown)
         return message
     yield Noted("The model wrote its calls as text; they were read from it.")
+    # What a provider signed or encrypted for the text that it precedes would be wrong before a call.
+    thoughts = [p for p in message.parts if isinstance(p, Thinking) and not (p.provider and p.data)]
     lead = [Text(held.passed.rstrip())] if held.passed.strip() else []
-    return message.replace(parts=(*(p for p in message.parts if isinstance(p, Thinking)), *lead, *calls))
+    return message.replace(parts=(*thoughts, *lead, *calls))
 
 
 def _pay(turn: Turn, draft: AnswerDraft, *, broken: bool) -> Usage | None:

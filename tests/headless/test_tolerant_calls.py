@@ -154,6 +154,7 @@ def test_tools_of_other_programs_that_read(work: Path, name: str, arguments: dic
         ("create_file", {"filePath": "b.txt", "content": "x\n"}, "x\n"),
         ("replace", {"file_path": "b.txt", "old_string": "one", "new_string": "two", "instruction": "swap"}, "two\n"),
         ("edit_file", {"path": "b.txt", "old_str": "one", "new_str": "two"}, "two\n"),
+        ("edit", {"file": "b.txt", "old": "one", "new": "two"}, "two\n"),
         ("edit_file", {"path": "b.txt", "edits": [{"oldText": "one", "newText": "two"}]}, "two\n"),
         (
             "str_replace_editor",
