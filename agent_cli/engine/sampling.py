@@ -295,10 +295,16 @@ def sample(turn: Turn, request: Request) -> Generator[Event, None, AssistantMess
         turn.deps.state.window.reported(paid, len(turn.history) + (message is not None))
     if message is None:
         return AssistantMessage((), turn.stop_reason)
-    turn.cut_in_call = turn.was_cut and held is not None and bool(held.held)
+    turn.cut_in_call = turn.was_cut and held is not None and _begins_call(turn, held.held)
     if held is not None and held.held:
         message = yield from _with_written_calls(turn, message, held)
     return with_valid_calls(message, turn.deps.state.ids, turn.deps.tools)
+
+
+def _begins_call(turn: Turn, text: str) -> bool:
+    """Return True if a text that was cut begins with a call of a tool on offer."""
+    name = text_calls.first_name(text) if text else ""
+    return bool(name) and foreign_calls.resolve_call(name, {}, turn.deps.tools) is not None
 
 
 def _with_written_calls(
@@ -314,7 +320,9 @@ def _with_written_calls(
                 break
             schema = turn.deps.tools[meant.tool].schema() if written.untyped else {}
             arguments = text_calls.typed(meant.arguments, schema)
-            calls.append(ToolCall("", meant.tool, arguments, repaired=(repairs.WRITTEN,)))
+            # Nine letters and digits, as Mistral wants it.
+            call_id = f"call{len(turn.deps.state.ids) + len(calls):05d}"
+            calls.append(ToolCall(call_id, meant.tool, arguments, repaired=(repairs.WRITTEN,)))
     # A file with a call in it that the model shows is no call of the model.
     if not calls or text_calls.is_quoted(held.held, turn.history):
         if shown := held.release():

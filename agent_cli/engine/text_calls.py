@@ -59,6 +59,11 @@ _NAME_FIRST = re.compile(
     r"|\[TOOL_CALLS\]([\w.:-]+)(?:\[CALL_ID\]\w+)?(?:\[ARGS\])?\s*(?=\{))"
 )
 _NAME_FIRST_END = re.compile(rf"\s*(?:```)?\s*(?:<\|tool_call_end\|>|<{_BAR}tool{_GAP}call{_GAP}end{_BAR}>)?")
+_FIRST_NAME = re.compile(
+    r"(?:[\"'](?:name|tool|function|tool_name)[\"']\s*:\s*[\"']|<function=|invoke name=\"|<tool_call>\s*|\[TOOL_CALLS\]"
+    r"|call_begin\|>\s*|sep\uff5c>|to=)([\w.:-]+)"
+)
+_BEGINNING = 500
 _QUOTED_FRAME = re.compile(r"^[ \t]*(?:`{3,}|~{3,})[\w+-]*[ \t]*$|</?tool_call>", re.MULTILINE)
 _FENCED = re.compile(r"(`{3,}|~{3,})[\w+-]*[ \t]*\n?(.*?)(?:\1[ \t]*+(?=\n|\Z)|\Z)", re.DOTALL)
 _ANNOUNCES = re.compile(
@@ -127,6 +132,12 @@ def _typed(text: Any, schema: Any) -> Any:
     except LenientJsonError:
         return text
     return value if reader.blank(end) == len(text) and not reader.repairs.keys() & {"closers", UNCLOSED} else text
+
+
+def first_name(text: str) -> str:
+    """Return the name of the tool in the beginning of a call that was cut; "" if there is none."""
+    found = _FIRST_NAME.search(text[:_BEGINNING])
+    return found[1] if found else ""
 
 
 class _NotCallError(Exception):

@@ -84,7 +84,7 @@ def _unreadable(turn: Turn, tool: Tool[Any], raw: str) -> str:
     except lenient_json.LenientJsonError as error:
         why = f": {error}"
     return (
-        f"The arguments are not valid JSON{why}. Send one JSON object; inside a string, write "
+        f"The arguments are not a JSON object{why}. Send one JSON object; inside a string, write "
         '\\" for a quote, \\\\ for a backslash and \\n for a line break.'
     )
 

@@ -90,7 +90,7 @@ def test_an_answer_that_is_a_call_is_run_as_one(work: Path, shape: str) -> None:
     assert (work / "made.txt").read_text() == "made\n", done.stdout
     # The next request has it as a call with its result, and nothing of it as text.
     _, asked, result = server.bodies[1]["messages"][-3:]
-    assert [c["function"]["name"] for c in asked["tool_calls"]] == ["Bash"]
+    assert [(c["function"]["name"], len(c["id"])) for c in asked["tool_calls"]] == [("Bash", 9)]
     assert "made.txt" not in (asked["content"] or "") and "written as text" in result["content"]
     notes = [x["content"] for x in lines(done) if x.get("subtype") == "informational"]
     assert notes == ["The model wrote its calls as text; they were read from it."]
@@ -203,6 +203,14 @@ def test_a_call_in_text_that_is_cut_is_asked_for_in_parts(work: Path) -> None:
     assert not (work / "b.txt").exists()
     assert "cut at 7 tokens in the middle of a call" in server.bodies[1]["messages"][-1]["content"]
     assert done.stdout == "I gave up.\n"
+
+
+def test_a_json_answer_that_is_cut_is_continued(work: Path) -> None:
+    half = '{"name": "some-package", "version": "1.0", "arg'
+    with ModelServer([Reply(text=half, stop="max_tokens"), Reply(text='uments": {}}')]) as server:
+        done = run(work, server)
+    assert "Continue exactly where it stopped" in server.bodies[1]["messages"][-1]["content"]
+    assert done.stdout == f'{half}uments": {{}}}}\n'
 
 
 def test_the_summary_of_a_turn_at_its_limit_makes_no_calls(work: Path) -> None:
