@@ -313,7 +313,8 @@ def _with_written_calls(
     """Return the message with the calls that its held text is; show that text if it is an answer."""
     calls: list[ToolCall] = []
     if not message.calls and not turn.was_cut:
-        for written in text_calls.read_written_calls(held.passed, held.held):
+        found = text_calls.read_written_calls(held.passed, held.held)
+        for written in () if text_calls.is_quoted(found, turn.history) else found:
             meant = foreign_calls.resolve_call(written.name, written.arguments, turn.deps.tools)
             if meant is None:
                 calls.clear()
@@ -323,8 +324,7 @@ def _with_written_calls(
             # Nine letters and digits, as Mistral wants it.
             call_id = f"call{len(turn.deps.state.ids) + len(calls):05d}"
             calls.append(ToolCall(call_id, meant.tool, arguments, repaired=(repairs.WRITTEN,)))
-    # A file with a call in it that the model shows is no call of the model.
-    if not calls or text_calls.is_quoted(held.held, turn.history):
+    if not calls:
         if shown := held.release():
             yield TextDelta(shown)
         return message

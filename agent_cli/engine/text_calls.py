@@ -82,11 +82,13 @@ class WrittenCall(Value):
     """A call as it was written, its name not resolved yet.
 
     untyped: its values are texts, whatever type they should have.
+    source: the text that it was read from.
     """
 
     name: str
     arguments: dict[str, Any]
     untyped: bool = False
+    source: str = ""
 
 
 def read_written_calls(lead: str, text: str) -> list[WrittenCall]:
@@ -110,10 +112,14 @@ def _announces(lead: str, *, marked: bool) -> bool:
     return marked or _ANNOUNCES.search(lead) is not None
 
 
-def is_quoted(text: str, history: Iterable[Message]) -> bool:
-    """Return True if a message or a result of the conversation contains the text, whatever its white space."""
-    bare = "".join(_QUOTED_FRAME.sub("", text).split())
-    return any(bare in "".join(m.text.split()) for m in history if not isinstance(m, AssistantMessage))
+def is_quoted(calls: Iterable[WrittenCall], history: Iterable[Message]) -> bool:
+    """Return True if a message or a result of the conversation contains one of the calls, whatever its white space.
+
+    The model shows such a call, or writes it into a file in a form that cannot be told apart from calls.
+    """
+    sources = ["".join(_QUOTED_FRAME.sub("", call.source).split()) for call in calls]
+    texts = ("".join(m.text.split()) for m in history if not isinstance(m, AssistantMessage))
+    return any(source in text for text in texts for source in sources)
 
 
 def typed(arguments: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
@@ -153,8 +159,9 @@ def _calls(text: str) -> Iterator[WrittenCall]:
             continue
         for pattern, read in _SHAPES:
             if (found := pattern.match(text, place)) is not None:
-                calls, place = read(text, found)
-                yield from calls
+                calls, end = read(text, found)
+                yield from (call if call.source else call.replace(source=text[place:end]) for call in calls)
+                place = end
                 break
         else:
             raise _NotCallError
@@ -170,7 +177,7 @@ def _tagged(text: str, found: re.Match[str]) -> _Read:
     name, _, rest = body.partition("<arg_key>")
     if re.fullmatch(r"[\w.:-]+", name.strip()):
         values = _pairs(_KEY_AND_VALUE, f"<arg_key>{rest}" if rest else "")
-        return [WrittenCall(name.strip(), {k.strip(): v for k, v in values}, untyped=True)], found.end()
+        return [_untyped(name, values)], found.end()
     return _of_json(body), found.end()
 
 
@@ -178,21 +185,21 @@ def _function(text: str, found: re.Match[str]) -> _Read:
     name, body = found[1], found[2]
     if body.lstrip().startswith("{"):
         return [_call(name, read_objects(body).objects)], found.end()
-    values = {key: _without_frame(value) for key, value in _pairs(_PARAMETER, body)}
-    return [WrittenCall(name, values, untyped=True)], found.end()
+    return [_untyped(name, ((key, _without_frame(value)) for key, value in _pairs(_PARAMETER, body)))], found.end()
 
 
 def _invoke(text: str, found: re.Match[str]) -> _Read:
-    values: dict[str, Any] = {}
+    values: list[tuple[str, Any]] = []
     place = 0
     body = found[2].rstrip()
     while place < len(body):
         if (one := _NAMED_PARAMETER.match(body, place)) is None:
             raise _NotCallError
         # DSML says which values are no strings.
-        values[one[1]] = read_values(one[3])[0][0] if 'string="false"' in one[2] and one[3].strip() else one[3]
+        plain = 'string="false"' in one[2] and one[3].strip()
+        values.append((one[1], read_values(one[3])[0][0] if plain else one[3]))
         place = one.end()
-    return [WrittenCall(found[1], values, untyped=True)], found.end()
+    return [_untyped(found[1], values)], found.end()
 
 
 def _harmony(text: str, found: re.Match[str]) -> _Read:
@@ -304,6 +311,16 @@ def _pairs(pattern: re.Pattern[str], body: str) -> Iterator[tuple[str, str]]:
             raise _NotCallError
         yield found[1], found[2]
         place = found.end()
+
+
+def _untyped(name: str, pairs: Iterable[tuple[str, Any]]) -> WrittenCall:
+    """Return a call with these arguments. A name that comes twice may stem from text inside a value."""
+    values: dict[str, Any] = {}
+    for key, value in pairs:
+        if key.strip() in values:
+            raise _NotCallError
+        values[key.strip()] = value
+    return WrittenCall(name.strip(), values, untyped=True)
 
 
 def _without_frame(value: str) -> str:
