@@ -8,7 +8,7 @@ from agent_cli.core.messages import AssistantMessage, Message, ToolCall
 
 # Before the name that a call had in place of the tool's.
 NAMED = "name:"
-# The call was written as text.
+# The call was written as text. A model cannot help that, and a small one repeats what it reads about it: not said.
 WRITTEN = "text"
 # The call is one of several that came as one.
 SPLIT = "split"
@@ -54,9 +54,7 @@ def _call(history: Sequence[Message], call_id: str) -> ToolCall | None:
 def _sentences(kinds: Sequence[str], tool: str) -> list[str]:
     found = []
     for kind in kinds:
-        if kind == WRITTEN:
-            found.append("This call was written as text and was read from it. Make calls through the tools interface.")
-        elif kind == SPLIT:
+        if kind == SPLIT:
             found.append("Several argument objects came as one call: each was run as a call of its own.")
         elif kind.startswith(NAMED):
             found.append(f"There is no tool named {kind.removeprefix(NAMED)!r}: {tool} was called.")

@@ -81,6 +81,13 @@ def test_what_was_repaired_is_said_once_for_each_kind(work: Path) -> None:
     assert "single" in third and "comma" not in third
 
 
+def test_nor_again_when_the_session_goes_on(work: Path) -> None:
+    for number in (1, 2):
+        with ModelServer([Reply(calls=(Call("bash", {"command": f"echo {number}"}),)), Done]) as server:
+            run(work, server, *(["-c"] if number == 2 else []))
+    assert ["Bash was called" in said for said in results(server)] == [True, False]
+
+
 def test_two_objects_are_two_calls(work: Path) -> None:
     both = '{"command": "echo 1 >> made.txt"}{"command": "echo 2 >> made.txt"}'
     with ModelServer([Reply(calls=(Call("Bash", both),)), Done]) as server:
