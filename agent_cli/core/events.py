@@ -334,6 +334,12 @@ class Warned(Value, tag="Warned"):
     wait: float = 0.0
 
 
+class Noted(Value, tag="Noted"):
+    """What the program made of an answer that was not as it should be, for the user to know."""
+
+    text: str
+
+
 class TurnFinished(Value, tag="TurnFinished"):
     """The turn ended. usage: of this part of the turn; earlier: of its parts before a suspension."""
 
@@ -383,6 +389,7 @@ Event = (
     | SubagentEvent
     | SessionNamed
     | Warned
+    | Noted
     | TurnFinished
 )
 UNLOGGED = (TextDelta, ThinkingDelta, FirstChunk, AnswerRestarted, ToolProgress, Compacting, HookStarted)

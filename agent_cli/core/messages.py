@@ -47,12 +47,14 @@ class ToolCall(Value, tag="ToolCall"):
 
     id: the provider's.
     broken: the raw text of arguments that are not a JSON object; `arguments` is empty then.
+    repaired: what was wrong with the call as the model wrote it; see engine/repairs.py.
     """
 
     id: str
     name: str
     arguments: dict[str, Any]
     broken: str = ""
+    repaired: tuple[str, ...] = ()
 
 
 Part = Text | Thinking | ToolCall

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Literal
 from agent_cli.config.prompts import prompt
 from agent_cli.core.events import (
     Event,
+    Noted,
     PlanChanged,
     PlanContinued,
     RoundStarted,
@@ -62,6 +63,7 @@ with lazy_imports():
         approvals,
         executor,  # with all that calls need; many an answer makes none
         hook_points,
+        intentions,
     )
 
 _SHOWN = 30
@@ -127,6 +129,13 @@ CONTINUE_CUT = (
 STUCK = (
     "<reminder>\nNo call of the last {count} rounds succeeded. Try another approach, or say plainly what blocks you.\n"
     "</reminder>"
+)
+ANNOUNCED = "<reminder>\nYou said what you would do but made no call. Make the call now, or answer.\n</reminder>"
+# One of these is in an answer that announces what the model will do.
+_FUTURE = ("will ", "ll ", "going to ", "et me ", "et's ", "et\u2019s ", "need to ")
+CUT_CALL = (
+    "<reminder>\n{cut} in the middle of a call, which was not run. Make a shorter call: write a file in parts, the "
+    "beginning with one call, the rest with further ones.\n</reminder>"
 )
 # How many times an answer that was cut at the token limit is continued.
 CONTINUATIONS = 3
@@ -278,13 +287,26 @@ def _objection(turn: Turn, answer: AssistantMessage) -> Generator[Event, None, s
     # After a refusal the answer stands: a user or a rule has just rejected the model's approach.
     if not (turn.actions and turn.actions[-1].outcome == "refused"):
         more = yield from _plan_nudge(turn, answer, prompt("plan_continue"))
-        if more := more or _failing_check(turn):
+        if more := more or _failing_check(turn) or (yield from _unmade_call(turn, answer)):
             return more
     if more := next((text for guard in turn.deps.guards if (text := guard(turn, answer))), None):
         return more
     if gates is not None and (more := (yield from gates.before_end(turn))):
         return more
     return (yield from _closing(turn, answer))
+
+
+def _unmade_call(turn: Turn, answer: AssistantMessage) -> Generator[Event, None, str | None]:
+    """Ask, once, for the call that the answer announces but does not make."""
+    if turn.nudges.get("announced") or not turn.options.tools or turn.deps.policy.mode == "plan":
+        return None
+    if not any(word in answer.text for word in _FUTURE):
+        return None
+    if not intentions.is_announcement(answer.text, goal_of(turn.history)):
+        return None
+    turn.nudges["announced"] = 1
+    yield Noted("The model said what it would do but made no call; asking for it.")
+    return ANNOUNCED
 
 
 def _complete(
@@ -340,6 +362,8 @@ def _continuation(turn: Turn, answer: AssistantMessage) -> str | None:
     if not turn.was_cut or not answer.text or turn.nudges.get("cut", 0) >= CONTINUATIONS:
         return None
     turn.nudges["cut"] = turn.nudges.get("cut", 0) + 1
+    if turn.cut_in_call:
+        return CUT_CALL.format(cut=turn.cut)
     turn.cut_text += answer.text
     return CONTINUE_CUT
 

@@ -9,10 +9,19 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
-from agent_cli.core.events import AnswerRestarted, Event, FirstChunk, TextDelta, ThinkingDelta, UsageAdded, Warned
+from agent_cli.core.events import (
+    AnswerRestarted,
+    Event,
+    FirstChunk,
+    Noted,
+    TextDelta,
+    ThinkingDelta,
+    UsageAdded,
+    Warned,
+)
 from agent_cli.core.messages import (
     AssistantMessage,
     Message,
@@ -26,6 +35,7 @@ from agent_cli.core.messages import (
 from agent_cli.core.results import Failure, Usage
 from agent_cli.core.window import tokens_of_text
 from agent_cli.engine.barrier import report_failure
+from agent_cli.engine.held_text import HeldText
 from agent_cli.engine.turn import Turn
 from agent_cli.engine.types import TurnOptions
 from agent_cli.providers.base import (
@@ -42,11 +52,14 @@ from agent_cli.providers.base import (
     ToolCallStart,
     UsageChunk,
 )
+from agent_tools.base import Tool
 from agent_tools.cancel import CancelledError
 from agent_tools.lazy import lazy_imports
 
 with lazy_imports():
+    from agent_cli.engine import lenient_json, repairs, text_calls  # only for calls that are not as they should be
     from agent_cli.engine.compaction import measure  # only for answers that break off
+    from agent_tools import foreign_calls
 
 # Nesting limit for the arguments of a call; all later processing of them recurses.
 MOST_NESTED = 100
@@ -105,8 +118,8 @@ class AnswerDraft:
         else:
             self._parts.append(chunk.block())
 
-    def message(self, stop_reason: str, *, with_calls: bool = True) -> AssistantMessage | None:
-        """Return the message so far, or None if it is empty."""
+    def message(self, stop_reason: str, *, with_calls: bool = True, cut: bool = False) -> AssistantMessage | None:
+        """Return the message so far, or None if it is empty. cut: it ended at its token limit."""
         parts: list[Part] = []
         for part in self._parts:
             if isinstance(part, _Words):
@@ -115,7 +128,7 @@ class AnswerDraft:
             elif isinstance(part, Thinking):
                 parts.append(part)
             elif with_calls:
-                parts.append(_call(*self._calls[part]))
+                parts += _calls(*self._calls[part], cut=cut)
         if not with_calls:
             parts = [p for p in parts if isinstance(p, Text)]
         if not parts:
@@ -123,16 +136,28 @@ class AnswerDraft:
         return AssistantMessage(tuple(parts), stop_reason, self.started.id, self.started.model)
 
 
-def _call(call_id: str, name: str, fragments: list[str]) -> ToolCall:
+def _calls(call_id: str, name: str, fragments: list[str], *, cut: bool) -> list[ToolCall]:
+    """Return the call with these arguments; several if they are several objects."""
     raw = "".join(fragments)
+    inner = raw
     try:
         arguments = json.loads(raw) if raw.strip() else {}
         if isinstance(arguments, str):
+            inner = arguments
             arguments = json.loads(arguments)  # some servers encode them twice
     except (ValueError, RecursionError):
-        return ToolCall(call_id, name, {}, broken=raw)
-    fine = isinstance(arguments, dict) and _depth_within(arguments, MOST_NESTED)
-    return ToolCall(call_id, name, arguments) if fine else ToolCall(call_id, name, {}, broken=raw)
+        arguments = None
+    if isinstance(arguments, dict) and _depth_within(arguments, MOST_NESTED):
+        return [ToolCall(call_id, name, arguments)]
+    try:
+        read = lenient_json.read_objects(inner)
+    except lenient_json.LenientJsonError:
+        return [ToolCall(call_id, name, {}, broken=raw)]
+    # What breaks off in an answer that was cut is not the whole call.
+    if cut and {"closers", repairs.UNCLOSED}.intersection(read.repairs):
+        return [ToolCall(call_id, name, {}, broken=raw)]
+    kinds = (*((repairs.SPLIT,) if len(read.objects) > 1 else ()), *read.repairs)
+    return [ToolCall(call_id, name, each, repaired=kinds) for each in read.objects]
 
 
 def _depth_within(value: Any, most: int) -> bool:
@@ -201,6 +226,7 @@ def sample(turn: Turn, request: Request) -> Generator[Event, None, AssistantMess
     draft = AnswerDraft()
     take = draft.take
     first = True
+    held = HeldText() if request.tools and request.tool_choice == "auto" else None
     failed: ModelError | CancelledError | None = None
     turn.in_model_call = True
     try:
@@ -210,7 +236,10 @@ def sample(turn: Turn, request: Request) -> Generator[Event, None, AssistantMess
                 if first:
                     first = False
                     yield from _first(turn, sent)
-                yield TextDelta(chunk.text)
+                if held is None:
+                    yield TextDelta(chunk.text)
+                elif shown := held.feed(chunk.text):
+                    yield TextDelta(shown)
                 continue
             if isinstance(chunk, Notice):
                 yield Warned(chunk.text, chunk.wait)
@@ -220,9 +249,12 @@ def sample(turn: Turn, request: Request) -> Generator[Event, None, AssistantMess
                     yield UsageAdded(draft.started.model or request.model, paid, aside=True)
                 draft = AnswerDraft()
                 take = draft.take
+                held = held and HeldText()
                 yield AnswerRestarted()
                 continue
             take(chunk)
+            if held is not None and isinstance(chunk, ToolCallStart) and (shown := held.release()):
+                yield TextDelta(shown)
             if first and not isinstance(chunk, (Started, UsageChunk)):
                 first = False
                 yield from _first(turn, sent)
@@ -247,6 +279,8 @@ def sample(turn: Turn, request: Request) -> Generator[Event, None, AssistantMess
     if paid is not None:
         yield UsageAdded(draft.started.model or request.model, paid)
     if failed is not None:
+        if held is not None and (shown := held.release()):
+            yield TextDelta(shown)
         partial = draft.message("interrupted" if isinstance(failed, CancelledError) else "error", with_calls=False)
         if partial is not None:
             yield from turn.add(partial)
@@ -255,10 +289,50 @@ def sample(turn: Turn, request: Request) -> Generator[Event, None, AssistantMess
     turn.in_model_call = False
     turn.stop_reason = draft.stopped.raw or draft.stopped.reason
     turn.was_cut = draft.stopped.reason == "max_tokens"
-    message = draft.message(turn.stop_reason)
+    turn.cut_at = (paid.output if paid else 0) or turn.options.max_tokens or 0
+    message = draft.message(turn.stop_reason, cut=turn.was_cut)
     if paid is not None:
         turn.deps.state.window.reported(paid, len(turn.history) + (message is not None))
-    return with_valid_calls(message, turn.deps.state.ids) if message else AssistantMessage((), turn.stop_reason)
+    if message is None:
+        return AssistantMessage((), turn.stop_reason)
+    turn.cut_in_call = turn.was_cut and held is not None and _begins_call(turn, held.held)
+    if held is not None and held.held:
+        message = yield from _with_written_calls(turn, message, held)
+    return with_valid_calls(message, turn.deps.state.ids, turn.deps.tools)
+
+
+def _begins_call(turn: Turn, text: str) -> bool:
+    """Return True if a text that was cut begins with a call of a tool on offer."""
+    name = text_calls.first_name(text) if text else ""
+    return bool(name) and foreign_calls.resolve_call(name, {}, turn.deps.tools) is not None
+
+
+def _with_written_calls(
+    turn: Turn, message: AssistantMessage, held: HeldText
+) -> Generator[Event, None, AssistantMessage]:
+    """Return the message with the calls that its held text is; show that text if it is an answer."""
+    calls: list[ToolCall] = []
+    if not message.calls and not turn.was_cut:
+        found = text_calls.read_written_calls(held.passed, held.held)
+        for written in () if text_calls.is_quoted(found, turn.history) else found:
+            meant = foreign_calls.resolve_call(written.name, written.arguments, turn.deps.tools)
+            if meant is None:
+                calls.clear()
+                break
+            schema = turn.deps.tools[meant.tool].schema() if written.untyped else {}
+            arguments = text_calls.typed(meant.arguments, schema)
+            # Nine letters and digits, as Mistral wants it.
+            call_id = f"call{len(turn.deps.state.ids) + len(calls):05d}"
+            calls.append(ToolCall(call_id, meant.tool, arguments, repaired=(repairs.WRITTEN,)))
+    if not calls:
+        if shown := held.release():
+            yield TextDelta(shown)
+        return message
+    yield Noted("The model wrote its calls as text; they were read from it.")
+    # What a provider signed or encrypted for the text that it precedes would be wrong before a call.
+    thoughts = [p for p in message.parts if isinstance(p, Thinking) and not (p.provider and p.data)]
+    lead = [Text(held.passed.rstrip())] if held.passed.strip() else []
+    return message.replace(parts=(*thoughts, *lead, *calls))
 
 
 def _pay(turn: Turn, draft: AnswerDraft, *, broken: bool) -> Usage | None:
@@ -284,8 +358,10 @@ def _estimated(turn: Turn, draft: AnswerDraft) -> Usage | None:
     )
 
 
-def with_valid_calls(message: AssistantMessage, known: set[str]) -> AssistantMessage:
-    """Return the message with unique call ids, and tool names that every provider accepts."""
+def with_valid_calls(message: AssistantMessage, known: set[str], tools: Mapping[str, Tool[Any]]) -> AssistantMessage:
+    """Return the message with unique call ids, and the names of tools on offer where the calls mean those, else names
+    that every provider accepts.
+    """
     parts: list[Part] = []
     for part in message.parts:
         if isinstance(part, ToolCall):
@@ -295,10 +371,20 @@ def with_valid_calls(message: AssistantMessage, known: set[str]) -> AssistantMes
                 number += 1
                 call_id = f"{part.id or 'call'}-{number}"
             known.add(call_id)
-            name = re.sub(r"[^A-Za-z0-9_-]", "_", part.name)[:64] or "unnamed"
-            part = part if (call_id, name) == (part.id, part.name) else part.replace(id=call_id, name=name)
+            if part.name not in tools:
+                part = _named(part, tools)
+            part = part if call_id == part.id else part.replace(id=call_id)
         parts.append(part)
     return message.replace(parts=tuple(parts))
+
+
+def _named(call: ToolCall, tools: Mapping[str, Tool[Any]]) -> ToolCall:
+    """Return a call of an unknown tool as one of the tool that it means, if any."""
+    meant = foreign_calls.resolve_call(call.name, call.arguments, tools)
+    if meant is None:
+        return call.replace(name=re.sub(r"[^A-Za-z0-9_-]", "_", call.name)[:64] or "unnamed")
+    repaired = (f"{repairs.NAMED}{call.name[:60]}", *call.repaired)
+    return call.replace(name=meant.tool, arguments=meant.arguments, repaired=repaired)
 
 
 def _first(turn: Turn, sent: float) -> Generator[Event, None, None]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from agent_cli.core.decisions import Decision, Level
 from agent_cli.core.events import ApprovalRequested
@@ -12,14 +13,22 @@ from agent_cli.core.messages import ToolCall
 from agent_cli.engine.known_urls import YoungFiles, is_known_url
 from agent_cli.engine.turn import Turn
 from agent_cli.engine.types import CheckedCall, PreparedCall
-from agent_tools.base import Effect, ToolError
+from agent_tools.base import Effect, Tool, ToolError
 from agent_tools.fs.encoding import fingerprint
 from agent_tools.fs.files import open_file
+from agent_tools.lazy import lazy_imports
+
+with lazy_imports():
+    from agent_cli.engine import lenient_json, repairs
 
 _HASHED_BYTES = 64 << 20
 PLAN_FIRST = (
     "Not run: the user approves a plan before anything is changed (plan_review). Write the plan as a todo list, and "
     "make this call again once it is approved."
+)
+BROKEN_OFF = (
+    "The arguments broke off before their end, so a part may be missing and the call was not run. Make it again, "
+    "whole; a long text in parts."
 )
 READ_ONLY = (
     "Not run: nothing may be changed before the user has approved a plan. Report what you found instead; the changes "
@@ -32,16 +41,8 @@ def prepare_call(turn: Turn, call: ToolCall, *, together: bool) -> CheckedCall:
     tool = turn.deps.tools.get(call.name)
     if tool is None:
         return f"There is no tool named {call.name!r}. The tools are: {', '.join(turn.deps.tools)}."
-    if call.broken and turn.was_cut:
-        return (
-            "Your answer was cut at the token limit, so this call is incomplete and was not run. Write the file in "
-            "parts: the beginning with one call, the rest with further ones."
-        )
     if call.broken:
-        return (
-            f"The arguments were not a JSON object, or nested too deeply: {call.broken[:200]!r}. "
-            "Send them as one JSON object."
-        )
+        return _unreadable(turn, tool, call.broken)
     context = turn.deps.context
     try:
         args = tool.read(call.arguments)
@@ -59,11 +60,33 @@ def prepare_call(turn: Turn, call: ToolCall, *, together: bool) -> CheckedCall:
         if turn.gates is not None:
             decision = turn.gates.decided(turn, tool.name, effects, decision)
         item = PreparedCall(call, tool, args, effects, tool.summary(args, context), decision)
+        if repairs.UNCLOSED in call.repaired and may_mutate(turn, item):
+            return BROKEN_OFF
         if turn.read_only and decision.level is not Level.DENY and may_mutate(turn, item):
             return PLAN_FIRST if not turn.options.read_only else READ_ONLY
         return item
     except ToolError as error:
         return str(error)
+
+
+def _unreadable(turn: Turn, tool: Tool[Any], raw: str) -> str:
+    """Say why arguments could not be read, and what to do."""
+    if turn.was_cut:
+        parts = (
+            "Write the file in parts: the beginning with one call, the rest with further ones."
+            if tool.changes_files
+            else "Make the call again, shorter."
+        )
+        return f"{turn.cut}, so this call is incomplete and was not run. {parts}"
+    why = ""
+    try:
+        lenient_json.read_objects(raw)
+    except lenient_json.LenientJsonError as error:
+        why = f": {error}"
+    return (
+        f"The arguments are not a JSON object{why}. Send one JSON object; inside a string, write "
+        '\\" for a quote, \\\\ for a backslash and \\n for a line break.'
+    )
 
 
 def may_mutate(turn: Turn, item: PreparedCall) -> bool:

@@ -35,12 +35,16 @@ from agent_cli.permissions.policy import Policy
 from agent_cli.providers.base import ModelClient, ModelError
 from agent_tools.base import Effect, Tool, ToolContext, ToolResult
 from agent_tools.display import TodoItem
+from agent_tools.lazy import lazy_imports
 from agent_tools.live_mapping import LiveMapping
 from agent_tools.overrides import TurnOverrides
 from agent_tools.record import Value
 from agent_tools.registry import tool_class
 from agent_tools.result_limits import ASSUMED_WINDOW
 from agent_tools.shell.state import ShellSnapshot
+
+with lazy_imports():
+    from agent_cli.engine import repairs  # only for calls
 
 OUT_OF_TIME = "ended at the time limit of this turn"
 
@@ -275,8 +279,11 @@ class Turn:
         self.skip_rest = ""
         # Why a hook ends the turn, shown to the user.
         self.stopped: str | None = None
-        # The last answer hit its token limit; cut_text collects the text of continued answers.
+        # The last answer hit its token limit, at cut_at tokens if known, within a call that it wrote as text;
+        # cut_text collects the text of continued answers.
         self.was_cut = any(isinstance(m, AssistantMessage) and was_cut(m) for m in self.history[-1:])
+        self.cut_at = 0
+        self.cut_in_call = False
         self.cut_text = ""
         self.in_model_call = False
         self.transport = deps.transport
@@ -314,6 +321,7 @@ class Turn:
     def add_result(self, message: ToolMessage, last: bool) -> Generator[Event, None, None]:
         """Add a call's result; the last one of a round may carry a reminder of the plan, from its first sending on."""
         note = self._reminder() if last and self.deps.context.plan else ""
+        note = repairs.repair_note(self.history, message.call_id) + note
         yield from self.add(message.replace(text=message.text + note) if note else message)
 
     def _reminder(self) -> str:
@@ -343,6 +351,11 @@ class Turn:
         """The result text of a call that was running when the turn was cancelled."""
         reason = self.deps.context.cancel.reason
         return f"{reason[:1].upper()}{reason[1:]} before this finished."
+
+    @property
+    def cut(self) -> str:
+        """Say that the last answer was cut."""
+        return f"Your answer was cut at {f'{self.cut_at:,} tokens' if self.cut_at else 'the token limit'}"
 
     @property
     def timed_out(self) -> bool:

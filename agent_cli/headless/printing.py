@@ -17,6 +17,7 @@ from agent_cli.core.events import (
     Compacted,
     Event,
     HookFinished,
+    Noted,
     SubagentEvent,
     TextDelta,
     ToolFinished,
@@ -149,6 +150,8 @@ class ProgressPrinter:
                 self._say(hook_line(event))
             case Warned(text=text):
                 self._say(f"warning: {escape_controls(text)}")
+            case Noted(text=text):
+                self._say(f"note: {text}")
             case TurnFinished() if self._verbose:
                 self._words.clear()
                 used = event.earlier + event.usage

@@ -19,6 +19,7 @@ from agent_cli.core.events import (
     HookFinished,
     HookStarted,
     MessageAdded,
+    Noted,
     PlanChanged,
     PlanContinued,
     QuestionAnswered,
@@ -110,6 +111,8 @@ class StreamJson:
                 self._result(finished)
             case Warned(text=text):
                 self._system("informational", level="warning", content=text)
+            case Noted(text=text):
+                self._system("informational", level="info", content=text)
             case HookStarted() | HookFinished() as hook:
                 self._hook(hook)
             case TurnPaused(pending=pending, rounds_used=used, rounds_left=left):

@@ -131,6 +131,10 @@ class UseTool(Tool[UseToolArgs]):
             raise ToolError(f"There is no tool named {args.tool!r}. {hint}")
         return tool, tool.read(args.arguments)
 
+    def wrap_call(self, name: str, arguments: dict[str, Any]) -> dict[str, Any] | None:
+        # An unknown name gets an answer that says how tools are found.
+        return {"tool": name, "arguments": arguments} if name.startswith("mcp__") or name in self._find() else None
+
     def effects(self, args: UseToolArgs, ctx: ToolContext) -> tuple[Effect, ...]:
         return (Effect("call", args.tool),)
 

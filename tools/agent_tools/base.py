@@ -175,6 +175,10 @@ class Tool(ABC, Generic[A]):
         """
         return self, args
 
+    def wrap_call(self, name: str, arguments: dict[str, Any]) -> dict[str, Any] | None:
+        """Return the arguments with which this tool makes a call of a tool that is not on offer; None if it cannot."""
+        return None
+
     def preview(self, args: A, ctx: ToolContext) -> Display | None:
         """Return what would happen, for the approval prompt: a diff, or None where the summary is enough.
 

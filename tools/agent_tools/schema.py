@@ -26,8 +26,8 @@ from agent_tools.results import ToolError
 FILE_NAMES = ("path", "file", "filename", "absolute_path", "target_file")
 # a directory, and the two texts of an edit.
 DIRECTORY_NAMES = ("directory", "dir", "dir_path", "target_directory")
-OLD_NAMES = ("old_str", "old_text", "search")
-NEW_NAMES = ("new_str", "new_text", "replace")
+OLD_NAMES = ("old", "old_str", "old_text", "search")
+NEW_NAMES = ("new", "new_str", "new_text", "replace")
 _MOST_MISTAKES = 5
 _generated: dict[str, Any] = {}
 _names: dict[type, ArgumentNames] = {}

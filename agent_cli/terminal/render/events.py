@@ -18,6 +18,7 @@ from agent_cli.core.events import (
     Event,
     HookFinished,
     MessageAdded,
+    Noted,
     Pinned,
     PlanContinued,
     QuestionAnswered,
@@ -170,6 +171,8 @@ class EventRenderer:
                     self._say(f"  {hook_line(event)}", "dim" if outcome == "success" else "ask")
             case Warned(text=text):
                 self._say(f"warning: {text}", "ask")
+            case Noted(text=text):
+                self._say(f"  ({text[0].lower()}{text[1:].rstrip('.')})", "dim")
             case TurnFinished():
                 self._end(event)
 

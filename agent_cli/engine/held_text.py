@@ -1,0 +1,97 @@
+"""Hold back the end of an answer while it may be calls written as text, so that users do not see it as an answer."""
+
+from __future__ import annotations
+
+import re
+
+# How text may begin that models write for calls alone.
+MARKERS = (
+    "<tool_call", "<toolcall", "<function", "<tools>", "<invoke", "<minimax:tool_call", "<|tool_call",
+    "<|channel|>", "<|start|>assistant", "<|python_tag|>", "<\uff5c", "<|DSML|", "[TOOL_CALLS]", "to=functions.",
+    "commentary to=", "assistantcommentary to=",
+)  # fmt: skip
+# The first keys of a call in JSON.
+_KEYS = (
+    "name", "tool", "function", "tool_name", "action", "recipient_name", "arguments", "parameters", "input", "args",
+    "params", "tool_input", "action_input", "type", "id", "call_id", "index", "tool_calls", "function_call",
+    "tool_call",
+)  # fmt: skip
+LONGEST_LEAD = 300
+# Characters of a text that tell whether it may be a call.
+_TELLING = 200
+_MAY_OPEN = re.compile(r"(?:^|\n)[ \t]*(?=[`~{\[<])")
+_JSON = re.compile(r"[\s\[{]*[\"'\u201c]?(\w*)")
+
+
+class HeldText:
+    """Passes on the text of an answer as it arrives; what may be calls is held back until the answer is whole.
+
+    passed: the text before it.
+    """
+
+    def __init__(self) -> None:
+        self.passed = ""
+        self._held: list[str] = []
+        self._decided = False
+
+    @property
+    def held(self) -> str:
+        """The text that is held back."""
+        return "".join(self._held)
+
+    def feed(self, text: str) -> str:
+        """Return what to show of the answer now."""
+        if self._held:
+            self._held.append(text)
+            return self._reconsidered()
+        if self._decided:
+            return text
+        start = 0 if not self.passed and _may_become_call(text) else self._opening(text)
+        if start is None:
+            self.passed += text
+            self._decided = len(self.passed) > LONGEST_LEAD
+            return text
+        self.passed += text[:start]
+        self._held = [text[start:]]
+        return text[:start] + self._reconsidered()
+
+    def release(self) -> str:
+        """Return what is held back, to be shown after all."""
+        held, self._held = self.held, []
+        return held
+
+    def _opening(self, text: str) -> int | None:
+        """Return where a line begins in the next text as calls do."""
+        line = self.passed.rpartition("\n")[2]
+        before = "x" if line.strip() else line
+        found = _MAY_OPEN.search(before + text)
+        return None if found is None else max(0, found.end() - len(before))
+
+    def _reconsidered(self) -> str:
+        """Return the held text if it has turned out to be no call."""
+        if self._decided:
+            return ""
+        if _may_become_call(held := self.held):
+            self._decided = len(held) > _TELLING
+            return ""
+        self._decided = True
+        return self.release()
+
+
+def _may_become_call(text: str) -> bool:
+    """Return True if text may go on to be a call."""
+    bare = text.lstrip()
+    if any(bare.startswith(marker) or marker.startswith(bare) for marker in MARKERS):
+        return True
+    if bare[0] in "`~":
+        fence, line, body = bare.partition("\n")
+        if not line:
+            return len(fence) < 20 and (len(fence) < 3 or fence.startswith(bare[0] * 3))
+        return not body.strip() or _may_become_call(body)
+    if bare[0] not in "{[":
+        return False
+    found = _JSON.match(bare)
+    word = found[1] if found else ""
+    if found is not None and found.end() < len(bare):
+        return word in _KEYS
+    return any(key.startswith(word) for key in _KEYS)
