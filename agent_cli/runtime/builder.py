@@ -43,7 +43,6 @@ from agent_cli.runtime.models import (
     open_client,
     pricing,
     wants_small_profile,
-    window_of,
 )
 from agent_cli.runtime.repository_state import RepositoryState
 from agent_cli.runtime.session import (
@@ -173,7 +172,7 @@ def build_agent(
     model, info = chosen.resolved, chosen.info
     workspace = make_workspace(place, settings)
     old = restored.header if restored is not None and not restored.rebuilt else None
-    small = old.small if old is not None else wants_small_profile(settings, window_of(info, settings))
+    small = old.small if old is not None else wants_small_profile(settings, chosen.window.tokens)
     context = make_context(workspace, settings, place, edit_unread=small)
     answered = attended or options.on_ask == "suspend"
     asks = answered or embedded.answers
@@ -261,7 +260,7 @@ def build_agent(
         deps,
         turn_options(settings, model, header, tool_specs(tools, context, small=small)).replace(
             takes=takes,
-            context_window=window_of(info, settings),
+            context_window=chosen.window.tokens,
             # With a user present, questions of a resumed turn go to them; otherwise `--on-ask` decides.
             saved=resume_payload(
                 options.replace(on_ask="suspend") if attended else options, place, settings, layers.trust
@@ -313,7 +312,7 @@ def switch_model(agent: Agent, name: str) -> None:
         model=model.model,
         label=model.name,
         takes=input_modalities(info, agent.settings),
-        context_window=window_of(info, agent.settings),
+        context_window=agent.chosen.window.tokens,
     )
 
 

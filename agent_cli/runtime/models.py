@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Literal
 
 from agent_cli.config.schema import ProviderSettings, Settings
 from agent_cli.core.place import RunEnvironment, UsageError
@@ -10,7 +11,7 @@ from agent_cli.core.results import Failure, Usage
 from agent_cli.engine.types import ModelHandle
 from agent_cli.providers.base import Chunk, ModelClient, ModelError, Request
 from agent_cli.providers.catalog import ModelInfo, lookup, price
-from agent_cli.providers.registry import WireApi, is_loopback_url
+from agent_cli.providers.registry import WireApi, find, is_loopback_url
 from agent_cli.providers.resolve import ModelSetupError, ResolvedModel, open_transport, resolve
 from agent_cli.session.records import Header
 from agent_cli.session.store import state_folder
@@ -18,12 +19,14 @@ from agent_tools.cancel import CancelToken
 from agent_tools.fs.safe_files import private_folder
 from agent_tools.lazy import lazy_imports
 from agent_tools.media import MediaKind
+from agent_tools.record import Value
 
 with lazy_imports():
     from agent_cli.core import redact
     from agent_cli.providers import (
         debug,
         discover,  # most runs name their model
+        server_info,  # most models are in the catalog
     )
     from agent_tools.net import http  # HTTP and TLS, which a script does without
 
@@ -31,6 +34,8 @@ with lazy_imports():
 LOCAL_IDLE_SECONDS = 1800.0
 # A window below this is for few tools and a short prompt only.
 SMALL_WINDOW = 16_000
+# Windows in tokens where nobody says, so that a conversation is compacted before it is refused.
+ASSUMED, ASSUMED_LOCAL = 128_000, 32_000
 
 
 def choose_model(name: str | None, settings: Settings, place: RunEnvironment) -> ResolvedModel:
@@ -92,6 +97,14 @@ class ChosenModel:
         info = lookup(resolved.provider, resolved.model)
         check_price(resolved, info, self._settings)
         self.resolved, self.info = resolved, info
+        self._window: ModelWindow | None = None
+
+    @property
+    def window(self) -> ModelWindow:
+        """The model's window; its server is asked at most once."""
+        if self._window is None:
+            self._window = find_window(self.resolved, self.info, self._settings)
+        return self._window
 
     def label(self) -> str:
         """The name shown to users."""
@@ -106,10 +119,37 @@ def input_modalities(info: ModelInfo | None, settings: Settings) -> frozenset[Me
     return frozenset(kind for kind, taken in says.items() if (kind in settings.model_takes if taken is None else taken))
 
 
-def window_of(info: ModelInfo | None, settings: Settings) -> int | None:
-    """Return the context window in tokens: the catalog's, limited by the settings; None if unknown."""
-    known = [size for size in (info.context_window if info else None, settings.context_window) if size]
-    return min(known, default=None)
+class ModelWindow(Value):
+    """How many tokens a model takes, and who says so. tokens: None for a script, which has no window."""
+
+    tokens: int | None
+    source: Literal["catalog", "settings", "server", "assumed", "none"]
+
+
+def find_window(model: ResolvedModel, info: ModelInfo | None, settings: Settings) -> ModelWindow:
+    """Return a model's window: the settings' and the catalog's, else what its server says, else an assumption.
+
+    Only a server of the user's own is asked, and only for a model of which neither settings nor catalog say it.
+    """
+    known, own = info.context_window if info else None, settings.context_window
+    if own:
+        return ModelWindow(min(own, known or own), "settings")
+    if model.wire == "scripted":
+        return ModelWindow(None, "none")
+    provider = find(model.provider)
+    # What a local server has loaded is often less than what the model could take.
+    if known and not (provider and provider.local):
+        return ModelWindow(known, "catalog")
+    private = provider is not None and model.base_url != provider.base_url
+    if model.base_url and model.wire in ("openai", "responses") and (private or (provider and provider.local)):
+        key = model.api_key.reveal() if model.api_key else ""
+        if asked := server_info.ask_window(model.base_url, model.model, key):
+            return ModelWindow(asked, "server")
+    if known:
+        return ModelWindow(known, "catalog")
+    # In the protocols of Anthropic and Google a server of this machine passes on what it is sent.
+    local = model.wire in ("openai", "responses") and is_loopback_url(model.base_url)
+    return ModelWindow(ASSUMED_LOCAL if local else ASSUMED, "assumed")
 
 
 def wants_small_profile(settings: Settings, window: int | None) -> bool:
@@ -175,7 +215,7 @@ def lazy_model(name: str, settings: Settings, place: RunEnvironment) -> Callable
             wire = open_client(model, settings)
             info = lookup(model.provider, model.model)
             check_price(model, info, settings)
-            takes, window = input_modalities(info, settings), window_of(info, settings)
+            takes, window = input_modalities(info, settings), find_window(model, info, settings).tokens
             return ModelHandle(model.name, model.model, wire, pricing(model, info), takes, window)
         except UsageError as mistake:
             raise ModelError(Failure("auth", str(mistake))) from None

@@ -142,7 +142,8 @@ class ModelServer:
     """The server, listening while the `with` block runs.
 
     replies: consumed in order, one for each request. repeat: the last one stays for good. tls: serve https with this
-    context. `stalled` is set whenever a reply has fallen silent; `gone` when a client left one.
+    context. `stalled` is set whenever a reply has fallen silent; `gone` when a client left one. A question about the
+    server (GET) is answered 404 and counts for nothing; `asked` has their paths.
     """
 
     def __init__(
@@ -150,6 +151,7 @@ class ModelServer:
     ) -> None:
         self.replies = list(replies)
         self.requests: list[Received] = []
+        self.asked: list[str] = []
         self.violations: list[str] = []
         self.connections = 0
         self.stalled = threading.Event()
@@ -220,6 +222,12 @@ class ModelServer:
                 self._open.add(sock)
             threading.Thread(target=self._serve, args=(sock, number), daemon=True).start()
 
+    def _about(self, sock: socket.socket, path: str) -> None:
+        with self._lock:
+            self.connections -= 1
+        self.asked.append(path)
+        sock.sendall(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+
     def _serve(self, sock: socket.socket, number: int) -> None:
         plain = sock
         try:
@@ -229,8 +237,12 @@ class ModelServer:
                 with self._lock:
                     self._open.add(sock)
             stream = sock.makefile("rb")
-            while (received := _receive(stream, number)) is not None and self._answer(sock, received):
-                pass
+            while (received := _receive(stream, number)) is not None:
+                if isinstance(received, str):
+                    self._about(sock, received)
+                    break
+                if not self._answer(sock, received):
+                    break
         except OSError:
             self.gone.set()
         finally:
@@ -308,8 +320,8 @@ def _dripping(part: bytes, seconds: float) -> Iterator[bytes]:
         yield part[i : i + 1]
 
 
-def _receive(stream: Any, number: int) -> Received | None:
-    """The next request of a connection; None when the client has left."""
+def _receive(stream: Any, number: int) -> Received | str | None:
+    """The next request of a connection, of a GET its path; None when the client has left."""
     line = stream.readline().decode()
     if not line.strip():
         return None
@@ -317,6 +329,8 @@ def _receive(stream: Any, number: int) -> Received | None:
     while (header := stream.readline().decode("latin-1").strip()) != "":
         name, _, value = header.partition(":")
         headers[name.lower()] = value.strip()
+    if line.startswith("GET "):
+        return line.split()[1]
     raw = stream.read(int(headers.get("content-length", "0")))
     return Received(line.split()[1], headers, raw, json.loads(raw or b"{}"), number)
 
