@@ -21,8 +21,10 @@ from agent_cli.core.messages import (
     Thinking,
     ToolCall,
     UserMessage,
+    characters_of,
     drop_unsupported,
 )
+from agent_cli.core.modes import thinking_budget
 from agent_cli.core.results import Failure, Usage
 from agent_cli.core.window import tokens_of_text
 from agent_cli.engine.barrier import report_failure
@@ -151,10 +153,30 @@ def build_request(turn: Turn, *, tool_choice: Literal["auto", "none"] = "auto") 
     history = forget_thinking(turn.view, turn.options.keep_thinking)
     if turn.has_media:
         history = drop_unsupported(history, turn.options.takes)
-    request = request_of(turn.options, history, tool_choice)
+    request = _fitted(turn, request_of(turn.options, history, tool_choice))
     if not window.compactions:
         return request
     return request.replace(head=len(window.head), earlier=turn.hidden)
+
+
+# Room for the estimate of the system prompt and the tools, and the least that an answer gets.
+_UNMEASURED, _LEAST_ANSWER = 60_000, 1_000
+
+
+def _fitted(turn: Turn, request: Request) -> Request:
+    """Return the request with a limit that what is left of the window has room for."""
+    size, window = turn.options.context_window, turn.deps.state.window
+    if not size or not request.max_tokens:
+        return request
+    wanted = request.max_tokens + thinking_budget(request.effort, request.thinking_tokens)
+    report = window.report
+    since = turn.history[report.messages :] if report else turn.view
+    # There are never many more tokens than characters; near the end they are counted.
+    if (report.filled if report else 0) + sum(map(characters_of, since)) + _UNMEASURED + wanted <= size:
+        return request
+    used = measure.used_tokens(window, turn.options, turn.history)
+    left = max(_LEAST_ANSWER, size - used - used // 16)
+    return request.replace(total_tokens=min(left, request.total_tokens or left))
 
 
 def request_of(options: TurnOptions, history: Iterable[Message], tool_choice: Literal["auto", "none"]) -> Request:
@@ -164,9 +186,10 @@ def request_of(options: TurnOptions, history: Iterable[Message], tool_choice: Li
         system=options.system,
         messages=tuple(history),
         tools=options.tools,
-        max_tokens=options.max_tokens,
+        max_tokens=options.max_tokens or options.answer_tokens,
+        total_tokens=options.total_tokens,
         temperature=options.temperature,
-        effort=options.effort,
+        effort=options.effort_in_use,
         thinking_tokens=options.thinking_tokens,
         reasoning_summary=options.reasoning_summary,
         verbosity=options.verbosity,

@@ -51,7 +51,7 @@ def run_nested(turn: Turn, item: PreparedCall) -> Generator[Event, None, ToolRes
             yield Warned(f"The sub-agent {kind.name} wants the model {kind.model}: {error.failure.message}")
         else:
             deps = deps.replace(transport=own.transport, price=own.price)
-            options = options.replace(model=own.model, label=own.label, takes=own.takes, context_window=own.window)
+            options = own.options(options)
     waits = turn.deps.state.nested[item.call.id]
     history = list(waits.history)
     deps.context.seen |= waits.seen

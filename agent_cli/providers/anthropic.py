@@ -148,11 +148,14 @@ def anthropic_usage(counts: dict[str, Any]) -> Usage:
 
 
 VERSION = "2023-06-01"
-MAX_TOKENS = 8192
+# Longest answers where nothing is known of the model.
+MAX_TOKENS, MAX_TOKENS_OTHERS = 32_000, 8192
 LEAST_BUDGET = 1024
 
 # Models that take a budget and no effort; everything newer decides by itself how much to think.
 _WITH_BUDGET = r"claude-(3|(opus|sonnet|haiku)-4(-[0-5])?(-2\d{7}|@|$))"
+# Claudes that answer at such length; of older ones nothing is assumed.
+_LONG = r"claude-(?!3|2|instant)"
 _MARK = b',"cache_control":{"type":"ephemeral"}}'
 
 # Options that may be left out when the API rejects them, and what we then say.
@@ -215,9 +218,26 @@ class Anthropic(HttpModelClient):
     def _budget(self, request: Request) -> int:
         """The tokens to think with, or 0."""
         wanted = thinking_budget(request.effort, request.thinking_tokens)
-        if wanted and request.max_tokens:
-            wanted = min(wanted, request.max_tokens - 1)
+        if most := request.total_tokens:
+            # Where both do not fit, some words must.
+            wanted = min(wanted, most - min(self._answer_tokens(request), WORDS, most // 2))
         return wanted if wanted >= LEAST_BUDGET else 0
+
+    def _answer_tokens(self, request: Request) -> int:
+        if request.max_tokens:
+            return request.max_tokens
+        return MAX_TOKENS if re.search(_LONG, request.model) else MAX_TOKENS_OTHERS
+
+    def _max_tokens(self, request: Request, thinking: dict[str, Any] | None) -> int:
+        asked = request.replace(max_tokens=self._answer_tokens(request))
+        if thinking and "budget_tokens" in thinking:
+            asked = asked.replace(thinking_tokens=thinking["budget_tokens"])
+        elif thinking is None or thinking["type"] == "disabled":
+            asked = asked.replace(effort=None, thinking_tokens=None)
+        # The newest think unless they are forbidden to.
+        limit = self._limit(asked, reasons=request.effort != "none" and not self._thinks_by_budget(request))
+        assert limit
+        return limit
 
     def _thinking(self, request: Request) -> dict[str, Any] | None:
         """The `thinking` option, or None where nothing is asked for or nothing can be."""
@@ -262,8 +282,7 @@ class Anthropic(HttpModelClient):
     def _options(self, request: Request) -> dict[str, Any]:
         """The part of the body that is neither system, tools nor messages, in a fixed order."""
         thinking = self._thinking(request)
-        budget = 0 if request.effort == "none" else self._budget(request.replace(max_tokens=None))
-        most = request.max_tokens or max(MAX_TOKENS, budget + WORDS if thinking else 0)
+        most = self._max_tokens(request, thinking)
         options: dict[str, Any] = {"model": request.model, "max_tokens": most, "stream": request.stream}
         if thinking:
             options["thinking"] = thinking

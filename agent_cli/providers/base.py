@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Literal, Protocol, TypeGuard
 
 from agent_cli.core.messages import Message, Thinking
-from agent_cli.core.modes import Effort, Verbosity
+from agent_cli.core.modes import Effort, Verbosity, thinking_budget
 from agent_cli.core.results import Failure, Usage
 from agent_tools.cancel import CancelToken
 from agent_tools.record import Value
@@ -31,6 +31,7 @@ class ToolSpec(Value):
 class Request(Value):
     """One model call. `model` is what the provider calls it, without our provider prefix.
 
+    max_tokens: longest answer without its reasoning; total_tokens: the most that both may have (see `token_limit`).
     tool_choice: "none" keeps the tools in the request (so that the prefix holds) and forbids calling them.
     thinking_tokens: budget for reasoning; effort: the provider's level. A wire that lacks one names it in a `Notice`.
     head: how many messages at the beginning a compaction has put there, behind which a cache may end. earlier: how many
@@ -44,6 +45,7 @@ class Request(Value):
     messages: tuple[Message, ...]
     tools: tuple[ToolSpec, ...] = ()
     max_tokens: int | None = None
+    total_tokens: int | None = None
     temperature: float | None = None
     effort: Effort | None = None
     thinking_tokens: int | None = None
@@ -57,6 +59,18 @@ class Request(Value):
     head: int = 0
     earlier: int = 0
     aside: bool = False
+
+
+def token_limit(request: Request, *, reasons: bool = False) -> int | None:
+    """Return the limit of an answer with its reasoning, which has room beside it; None: the provider's own.
+
+    reasons: whether the model does without being asked to.
+    """
+    if not request.max_tokens:
+        return None
+    effort = request.effort or ("medium" if reasons else None)
+    limit = request.max_tokens + thinking_budget(effort, request.thinking_tokens)
+    return min(limit, request.total_tokens) if request.total_tokens else limit
 
 
 class Started(Value):

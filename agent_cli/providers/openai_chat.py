@@ -81,7 +81,7 @@ class OpenAIChat(HttpModelClient):
     """Chat Completions at `base_url` (`.../v1`).
 
     api_key: sent as a bearer token; None sends none. provider: whose habits to expect, and the name in sentences.
-    headers: sent with every request, in addition or instead.
+    headers: sent with every request, in addition or instead. reasons: whether its model is known to reason.
     """
 
     def __init__(
@@ -92,12 +92,14 @@ class OpenAIChat(HttpModelClient):
         provider: str = "openai",
         headers: Mapping[str, str] | None = None,
         timeouts: Timeouts | None = None,
+        reasons: bool = False,
     ) -> None:
         sent = {"Authorization": f"Bearer {api_key.strip()}"} if api_key else {}
         super().__init__(
             base_url.rstrip("/") + "/chat/completions", {**sent, **(headers or {})}, provider, timeouts or Timeouts()
         )
         self._is_openai = "://api.openai.com" in base_url
+        self._reasons = reasons
         self._token_limit = "max_completion_tokens" if self._is_openai else "max_tokens"
         # DeepSeek wants its reasoning back with the calls it led to; elsewhere it is ignored or refused.
         self._returns_reasoning = provider == "deepseek"
@@ -166,8 +168,8 @@ class OpenAIChat(HttpModelClient):
         options: dict[str, Any] = {"model": request.model, "stream": request.stream}
         if request.stream:
             options["stream_options"] = {"include_usage": True}
-        if request.max_tokens:
-            options[self._token_limit] = request.max_tokens
+        if limit := self._limit(request, reasons=self._reasons):
+            options[self._token_limit] = limit
         if request.temperature is not None:
             options["temperature"] = request.temperature
         if request.thinking_tokens and self._provider == "openrouter":

@@ -24,7 +24,9 @@ class Provider(Value):
     needs_key: False where calls work without one, or with credentials of another kind. local: runs on the
     user's own machine and costs nothing. litellm: LiteLLM's name for it; "openai" for one that it is to reach as
     any compatible server. default: the model to take when none is named. model_prefix: put before a model name that
-    has no slash. bare: how model names begin that mean this provider.
+    has no slash. bare: how model names begin that mean this provider. effort: models that reason take a
+    level of effort.
+    own_limit: answers are as long as the model can make them where no limit is sent.
     """
 
     name: str
@@ -38,6 +40,8 @@ class Provider(Value):
     default: str = ""
     model_prefix: str = ""
     bare: tuple[str, ...] = ()
+    effort: bool = False
+    own_limit: bool = False
 
 
 def _direct(name: str, base_url: str, *keys: str, base: str = "", **more: Any) -> Provider:
@@ -66,6 +70,7 @@ PROVIDERS: tuple[Provider, ...] = (
         litellm="anthropic",
         default="claude-sonnet-5",
         bare=("claude-",),
+        effort=True,
     ),
     _direct(
         "openai",
@@ -75,12 +80,15 @@ PROVIDERS: tuple[Provider, ...] = (
         bases=("OPENAI_BASE_URL", "OPENAI_API_BASE"),
         default="gpt-5.6",
         bare=("gpt-", "chatgpt-", "codex-", "o1", "o3", "o4", "ft:gpt"),
+        effort=True,
+        own_limit=True,
     ),
     _direct(
         "openrouter",
         "https://openrouter.ai/api/v1",
         "OPENROUTER_API_KEY",
         default="anthropic/claude-sonnet-4.6",
+        effort=True,
     ),
     _direct(
         "gemini",
@@ -91,6 +99,8 @@ PROVIDERS: tuple[Provider, ...] = (
         bases=("GEMINI_API_BASE", "GOOGLE_GEMINI_BASE_URL"),
         default="gemini-pro-latest",
         bare=("gemini-",),
+        effort=True,
+        own_limit=True,
     ),
     _direct(
         "deepseek",
@@ -173,10 +183,18 @@ PROVIDERS: tuple[Provider, ...] = (
     _local("llama_cpp", 8080, "LLAMA_CPP_API_BASE", litellm="llamafile"),
     _local("llamafile", 8080, "LLAMAFILE_API_BASE", keys=("LLAMAFILE_API_KEY",)),
     # Gemini; the other models there, and credentials that are not read here, go through LiteLLM.
-    _direct("vertex_ai", "", wire="gemini", bases=("VERTEXAI_API_BASE", "GOOGLE_VERTEX_BASE_URL"), needs_key=False),
+    _direct(
+        "vertex_ai",
+        "",
+        wire="gemini",
+        bases=("VERTEXAI_API_BASE", "GOOGLE_VERTEX_BASE_URL"),
+        needs_key=False,
+        effort=True,
+        own_limit=True,
+    ),
     _via_litellm("bedrock", needs_key=False),
     _via_litellm("sagemaker", needs_key=False),
-    _via_litellm("azure", "AZURE_API_KEY", bases=("AZURE_API_BASE",), needs_key=False),
+    _via_litellm("azure", "AZURE_API_KEY", bases=("AZURE_API_BASE",), needs_key=False, own_limit=True),
     _via_litellm("azure_ai", "AZURE_AI_API_KEY", bases=("AZURE_AI_API_BASE",), needs_key=False),
     _via_litellm("ai21", "AI21_API_KEY", bare=("jamba-",)),
     _via_litellm("replicate", "REPLICATE_API_KEY", "REPLICATE_API_TOKEN"),

@@ -224,10 +224,12 @@ def _openai_wire(
     resolved: ResolvedModel, responses: bool, key: str, limits: Timeouts, headers: Mapping[str, str] | None
 ) -> ModelClient:
     url, provider = resolved.base_url, resolved.provider
-    if not responses:
-        return openai_chat.OpenAIChat(url, key, provider=provider, headers=headers, timeouts=limits)
     info = lookup(provider, resolved.model)
     reasons = info.reasoning if info is not None else None
+    if not responses:
+        return openai_chat.OpenAIChat(
+            url, key, provider=provider, headers=headers, timeouts=limits, reasons=bool(reasons)
+        )
     return openai_responses.OpenAIResponses(
         url, key, provider=provider, headers=headers, timeouts=limits, reasons=reasons
     )

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Literal
 
 from agent_cli.config.schema import ProviderSettings, Settings
+from agent_cli.core.modes import Effort
 from agent_cli.core.place import RunEnvironment, UsageError
 from agent_cli.core.results import Failure, Usage
 from agent_cli.engine.types import ModelHandle
@@ -159,6 +160,47 @@ def wants_small_profile(settings: Settings, window: int | None) -> bool:
     return window is not None and window < SMALL_WINDOW
 
 
+# The usual length of an answer. A model may run on; what is cut is continued.
+ANSWER_TOKENS = 32_000
+
+
+def model_handle(
+    model: ResolvedModel, info: ModelInfo | None, settings: Settings, client: ModelClient, window: int | None
+) -> ModelHandle:
+    """Return a model ready for use, with what the catalog, its provider and its window say of its answers."""
+    total = info.max_output if info else None
+    return ModelHandle(
+        label=model.name,
+        model=model.model,
+        transport=client,
+        price=pricing(model, info),
+        takes=input_modalities(info, settings),
+        window=window,
+        answer_tokens=_answer_tokens(model, total, window),
+        total_tokens=total,
+        usual_effort=_usual_effort(model, info, settings),
+    )
+
+
+def _answer_tokens(model: ResolvedModel, most: int | None, window: int | None) -> int | None:
+    provider = find(model.provider)
+    if model.wire == "scripted" or (provider is not None and provider.own_limit):
+        return None
+    if most is None and window and provider is not None and provider.local:
+        most = window // 2  # a small model may repeat itself until its window is full
+    return min(ANSWER_TOKENS, most) if most else None
+
+
+def _usual_effort(model: ResolvedModel, info: ModelInfo | None, settings: Settings) -> Effort | None:
+    """Return "medium" where the model has levels of effort and nothing is set that rules it out."""
+    provider = find(model.provider)
+    if info is None or not info.reasoning or provider is None or not provider.effort:
+        return None
+    # Claude takes neither together with thinking.
+    ruled_out = model.wire == "anthropic" and (settings.temperature is not None or settings.prefill)
+    return None if ruled_out else "medium"
+
+
 class _LazyClient:
     """A model client that is opened with its first request, which defers loading HTTP and TLS."""
 
@@ -215,8 +257,7 @@ def lazy_model(name: str, settings: Settings, place: RunEnvironment) -> Callable
             wire = open_client(model, settings)
             info = lookup(model.provider, model.model)
             check_price(model, info, settings)
-            takes, window = input_modalities(info, settings), find_window(model, info, settings).tokens
-            return ModelHandle(model.name, model.model, wire, pricing(model, info), takes, window)
+            return model_handle(model, info, settings, wire, find_window(model, info, settings).tokens)
         except UsageError as mistake:
             raise ModelError(Failure("auth", str(mistake))) from None
 

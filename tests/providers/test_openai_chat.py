@@ -220,7 +220,7 @@ def test_options_are_sent_in_their_usual_names() -> None:
         schema = {"type": "object"}
         asked(OpenAIChat(server.openai_url, None), max_tokens=9, temperature=0.5, effort="low", json_schema=schema)
         body = server.bodies[0]
-    assert (body["max_tokens"], body["temperature"], body["reasoning_effort"]) == (9, 0.5, "low")
+    assert (body["max_tokens"], body["temperature"], body["reasoning_effort"]) == (9 + 4096, 0.5, "low")
     assert body["response_format"]["json_schema"]["schema"] == schema
     assert body["stream_options"] == {"include_usage": True}
 

@@ -143,15 +143,21 @@ class ModelServer:
 
     replies: consumed in order, one for each request. repeat: the last one stays for good. tls: serve https with this
     context. `stalled` is set whenever a reply has fallen silent; `gone` when a client left one. A question about the
-    server (GET) is answered 404 and counts for nothing; `asked` has their paths.
+    server (GET) is answered with `about`, or 404, and counts for nothing; `asked` has such questions.
     """
 
     def __init__(
-        self, replies: Iterable[Scripted] = (), *, repeat: bool = False, tls: ssl.SSLContext | None = None
+        self,
+        replies: Iterable[Scripted] = (),
+        *,
+        repeat: bool = False,
+        tls: ssl.SSLContext | None = None,
+        about: bytes = b"",
     ) -> None:
         self.replies = list(replies)
         self.requests: list[Received] = []
-        self.asked: list[str] = []
+        self.asked: list[Received] = []
+        self._about = about
         self.violations: list[str] = []
         self.connections = 0
         self.stalled = threading.Event()
@@ -222,11 +228,12 @@ class ModelServer:
                 self._open.add(sock)
             threading.Thread(target=self._serve, args=(sock, number), daemon=True).start()
 
-    def _about(self, sock: socket.socket, path: str) -> None:
+    def _tell(self, sock: socket.socket, question: Received) -> None:
         with self._lock:
             self.connections -= 1
-        self.asked.append(path)
-        sock.sendall(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+        self.asked.append(question)
+        head = f"HTTP/1.1 {'200 OK' if self._about else '404 Not Found'}\r\nContent-Type: application/json\r\n"
+        sock.sendall(f"{head}Content-Length: {len(self._about)}\r\nConnection: close\r\n\r\n".encode() + self._about)
 
     def _serve(self, sock: socket.socket, number: int) -> None:
         plain = sock
@@ -238,8 +245,8 @@ class ModelServer:
                     self._open.add(sock)
             stream = sock.makefile("rb")
             while (received := _receive(stream, number)) is not None:
-                if isinstance(received, str):
-                    self._about(sock, received)
+                if not received.raw:
+                    self._tell(sock, received)
                     break
                 if not self._answer(sock, received):
                     break
@@ -320,8 +327,8 @@ def _dripping(part: bytes, seconds: float) -> Iterator[bytes]:
         yield part[i : i + 1]
 
 
-def _receive(stream: Any, number: int) -> Received | str | None:
-    """The next request of a connection, of a GET its path; None when the client has left."""
+def _receive(stream: Any, number: int) -> Received | None:
+    """The next request of a connection; None when the client has left."""
     line = stream.readline().decode()
     if not line.strip():
         return None
@@ -329,8 +336,6 @@ def _receive(stream: Any, number: int) -> Received | str | None:
     while (header := stream.readline().decode("latin-1").strip()) != "":
         name, _, value = header.partition(":")
         headers[name.lower()] = value.strip()
-    if line.startswith("GET "):
-        return line.split()[1]
     raw = stream.read(int(headers.get("content-length", "0")))
     return Received(line.split()[1], headers, raw, json.loads(raw or b"{}"), number)
 
