@@ -254,6 +254,7 @@ def sample(turn: Turn, request: Request) -> Generator[Event, None, AssistantMess
         turn.deps.context.cancel.check()
         if draft.stopped is None:
             raise ModelError(Failure("network", "The provider's answer broke off before its end.", retryable=True))
+        turn.stop_reason = draft.stopped.word
         if draft.stopped.reason == "refusal":
             word = f" ({draft.stopped.raw})" if draft.stopped.raw not in ("", "refusal") else ""
             raise ModelError(Failure("refused", f"{turn.options.label} refused to answer{word}."))
@@ -276,8 +277,8 @@ def sample(turn: Turn, request: Request) -> Generator[Event, None, AssistantMess
         raise failed
     assert draft.stopped is not None
     turn.in_model_call = False
-    turn.stop_reason = draft.stopped.raw or draft.stopped.reason
-    turn.was_cut = draft.stopped.reason == "max_tokens"
+    turn.was_cut = draft.stopped.unfinished
+    turn.cut_at = (draft.usage.output if draft.usage else 0) or request.max_tokens or 0
     message = draft.message(turn.stop_reason)
     if paid is not None:
         turn.deps.state.window.reported(paid, len(turn.history) + (message is not None))

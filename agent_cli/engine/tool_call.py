@@ -33,9 +33,10 @@ def prepare_call(turn: Turn, call: ToolCall, *, together: bool) -> CheckedCall:
     if tool is None:
         return f"There is no tool named {call.name!r}. The tools are: {', '.join(turn.deps.tools)}."
     if call.broken and turn.was_cut:
+        where = f"{turn.cut_at:,} tokens" if turn.cut_at else "the token limit"
         return (
-            "Your answer was cut at the token limit, so this call is incomplete and was not run. Write the file in "
-            "parts: the beginning with one call, the rest with further ones."
+            f"Your answer was cut at {where}: write the file in parts, the beginning with one call, the rest with "
+            "further ones. This call is incomplete and was not run."
         )
     if call.broken:
         return (

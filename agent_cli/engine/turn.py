@@ -273,8 +273,9 @@ class Turn:
         self.skip_rest = ""
         # Why a hook ends the turn, shown to the user.
         self.stopped: str | None = None
-        # The last answer hit its token limit; cut_text collects the text of continued answers.
+        # The last answer hit its token limit, at so many tokens; cut_text collects the text of continued answers.
         self.was_cut = any(isinstance(m, AssistantMessage) and was_cut(m) for m in self.history[-1:])
+        self.cut_at = 0
         self.cut_text = ""
         self.in_model_call = False
         self.transport = deps.transport

@@ -16,7 +16,7 @@ from agent_tools.cancel import CancelToken
 from agent_tools.record import Value
 from agent_tools.schema import Freeform
 
-StopReason = Literal["end_turn", "tool_use", "max_tokens", "stop_sequence", "refusal", "other"]
+StopReason = Literal["end_turn", "tool_use", "max_tokens", "stop_sequence", "refusal", "pause_turn", "other"]
 
 
 class ToolSpec(Value):
@@ -139,6 +139,16 @@ class MessageStop(Value):
     reason: StopReason
     raw: str = ""
 
+    @property
+    def word(self) -> str:
+        """The reason in the terms of Claude's API, whatever the provider's are; its own word for one without."""
+        return self.raw if self.reason == "other" and self.raw else self.reason
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether the model had more to say."""
+        return self.reason in ("max_tokens", "pause_turn")
+
 
 class Notice(Value):
     """Something a user should know: a retry, with the seconds until then; an option the wire lacks."""
@@ -195,11 +205,12 @@ _STOP_WORDS: dict[StopReason, str] = {
     "tool_use": "tool_use tool_calls tool_call function_call",
     "max_tokens": "max_tokens length max_output_tokens model_length model_context_window_exceeded incomplete",
     "stop_sequence": "stop_sequence",
+    "pause_turn": "pause_turn",
     "refusal": "refusal content_filter content_filtered guardrail_intervened sensitive safety recitation language"
     " blocklist prohibited_content spii image_safety image_prohibited_content error_toxic",
 }
 _STOPS = {word: reason for reason, words in _STOP_WORDS.items() for word in words.split()}
-_OVERLOADED = {"error", "network_error", "insufficient_system_resource", "timeout"}
+_OVERLOADED = {"abort", "cancelled", "error", "network_error", "insufficient_system_resource", "timeout"}
 _MALFORMED = {
     "malformed_function_call",
     "malformed_response",

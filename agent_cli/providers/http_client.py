@@ -107,7 +107,7 @@ def _parse(block: bytes, events: list[tuple[str, str]]) -> None:
     data: list[str] = []
     for line in block.split(b"\n"):
         field, _, value = line.partition(b":")
-        if field == b"data":
+        if field in (b"data", b"error"):  # servers built on llama.cpp write an error as such a line
             data.append(value.removeprefix(b" ").decode("utf-8", "replace"))
         elif field == b"event":
             name = value.removeprefix(b" ").decode("utf-8", "replace")

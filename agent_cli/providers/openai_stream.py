@@ -143,8 +143,8 @@ class ChatReader:
                 self.finished = True
             elif choice.get("message"):
                 self.finished = True  # a whole answer, whose server gives no reason
-        if event.get("usage"):
-            yield UsageChunk(openai_usage(event["usage"]))
+        if usage := event.get("usage") or (event.get("x_groq") or {}).get("usage"):
+            yield UsageChunk(openai_usage(usage))
 
     def end(self) -> Iterator[Chunk]:
         """The last chunk, after everything was read."""
@@ -224,6 +224,11 @@ def _parts(content: list[Any]) -> Iterator[Chunk]:
                 yield ThinkingChunk(str(thought["text"]))
 
 
+def _cost(value: Any) -> float:
+    # Perplexity reports its parts as well.
+    return float((value.get("total_cost") if isinstance(value, dict) else value) or 0.0)
+
+
 def openai_usage(report: dict[str, Any]) -> Usage:
     """Token counts in our terms, from any of the ways in which they are reported."""
     prompt = report.get("prompt_tokens_details") or {}
@@ -240,5 +245,5 @@ def openai_usage(report: dict[str, Any]) -> Usage:
         reasoning=reasoning,
         cache_read=prompt.get("cached_tokens") or report.get("prompt_cache_hit_tokens") or 0,
         cache_write=prompt.get("cache_write_tokens") or 0,
-        cost=float(report.get("cost") or 0.0),
+        cost=_cost(report.get("cost")),
     )
