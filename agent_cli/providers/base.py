@@ -16,6 +16,7 @@ from agent_tools.cancel import CancelToken
 from agent_tools.record import Value
 from agent_tools.schema import Freeform
 
+CacheTtl = Literal["5m", "1h"]
 StopReason = Literal["end_turn", "tool_use", "max_tokens", "stop_sequence", "refusal", "pause_turn", "other"]
 
 

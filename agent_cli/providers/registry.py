@@ -15,6 +15,7 @@ from agent_tools.record import Value
 
 Wire = Literal["openai", "responses", "anthropic", "gemini", "litellm", "scripted"]
 WireApi = Literal["auto", "responses", "chat"]
+Reasoning = Literal["", "reasoning_content", "reasoning", "reasoning_details", "think"]
 
 
 class Provider(Value):
@@ -26,7 +27,8 @@ class Provider(Value):
     any compatible server. default: the model to take when none is named. model_prefix: put before a model name that
     has no slash. bare: how model names begin that mean this provider. effort: models that reason take a
     level of effort.
-    own_limit: answers are as long as the model can make them where no limit is sent.
+    own_limit: answers are as long as the model can make them where no limit is sent. reasoning: in what form the
+    reasoning of its earlier answers goes back to it; empty: not at all.
     """
 
     name: str
@@ -42,6 +44,7 @@ class Provider(Value):
     bare: tuple[str, ...] = ()
     effort: bool = False
     own_limit: bool = False
+    reasoning: Reasoning = ""
 
 
 def _direct(name: str, base_url: str, *keys: str, base: str = "", **more: Any) -> Provider:
@@ -50,9 +53,12 @@ def _direct(name: str, base_url: str, *keys: str, base: str = "", **more: Any) -
                        "bases": bases, **more})  # fmt: skip
 
 
-def _local(name: str, port: int, *bases: str, keys: tuple[str, ...] = (), litellm: str = "") -> Provider:
+def _local(
+    name: str, port: int, *bases: str, keys: tuple[str, ...] = (), litellm: str = "", reasoning: Reasoning = ""
+) -> Provider:
     return Provider(name=name, wire="openai", base_url=f"http://localhost:{port}/v1", keys=keys, bases=bases,
-                    needs_key=False, local=True, litellm=litellm or name)  # fmt: skip
+                    needs_key=False, local=True, litellm=litellm or name,
+                    reasoning=reasoning)  # fmt: skip
 
 
 def _via_litellm(name: str, *keys: str, **more: Any) -> Provider:
@@ -89,6 +95,7 @@ PROVIDERS: tuple[Provider, ...] = (
         "OPENROUTER_API_KEY",
         default="anthropic/claude-sonnet-4.6",
         effort=True,
+        reasoning="reasoning_details",
     ),
     _direct(
         "gemini",
@@ -108,6 +115,7 @@ PROVIDERS: tuple[Provider, ...] = (
         "DEEPSEEK_API_KEY",
         default="deepseek-v4-pro",
         bare=("deepseek-",),
+        reasoning="reasoning_content",
     ),
     _direct("groq", "https://api.groq.com/openai/v1", "GROQ_API_KEY", default="openai/gpt-oss-120b"),
     _direct(
@@ -125,8 +133,16 @@ PROVIDERS: tuple[Provider, ...] = (
         "MOONSHOT_API_KEY",
         default="kimi-k3",
         bare=("kimi-", "moonshot-"),
+        reasoning="reasoning_content",
     ),
-    _direct("zai", "https://api.z.ai/api/paas/v4", "ZAI_API_KEY", default="glm-5.3", bare=("glm-",)),
+    _direct(
+        "zai",
+        "https://api.z.ai/api/paas/v4",
+        "ZAI_API_KEY",
+        default="glm-5.3",
+        bare=("glm-",),
+        reasoning="reasoning_content",
+    ),
     _direct(
         "together_ai",
         "https://api.together.ai/v1",
@@ -150,8 +166,16 @@ PROVIDERS: tuple[Provider, ...] = (
         "https://dashscope.aliyuncs.com/compatible-mode/v1",
         "DASHSCOPE_API_KEY",
         default="qwen3.8-max",
+        reasoning="reasoning_content",
     ),
-    _direct("minimax", "https://api.minimax.io/v1", "MINIMAX_API_KEY", default="MiniMax-M3", bare=("MiniMax-",)),
+    _direct(
+        "minimax",
+        "https://api.minimax.io/v1",
+        "MINIMAX_API_KEY",
+        default="MiniMax-M3",
+        bare=("MiniMax-",),
+        reasoning="think",
+    ),
     _direct("deepinfra", "https://api.deepinfra.com/v1/openai", "DEEPINFRA_API_KEY"),
     _direct("sambanova", "https://api.sambanova.ai/v1", "SAMBANOVA_API_KEY"),
     _direct("nebius", "https://api.studio.nebius.ai/v1", "NEBIUS_API_KEY"),
@@ -171,7 +195,7 @@ PROVIDERS: tuple[Provider, ...] = (
     _direct("perplexity", "https://api.perplexity.ai", "PERPLEXITYAI_API_KEY", "PERPLEXITY_API_KEY", bare=("sonar",)),
     _local("ollama", 11434, "OLLAMA_API_BASE", "OLLAMA_HOST", keys=("OLLAMA_API_KEY",)),
     _local("lm_studio", 1234, "LM_STUDIO_API_BASE", keys=("LM_STUDIO_API_KEY",)),
-    _local("hosted_vllm", 8000, "HOSTED_VLLM_API_BASE", keys=("HOSTED_VLLM_API_KEY",)),
+    _local("hosted_vllm", 8000, "HOSTED_VLLM_API_BASE", keys=("HOSTED_VLLM_API_KEY",), reasoning="reasoning"),
     _local(
         "vllm",
         8000,
@@ -179,8 +203,9 @@ PROVIDERS: tuple[Provider, ...] = (
         "VLLM_API_BASE",
         keys=("HOSTED_VLLM_API_KEY",),
         litellm="hosted_vllm",
+        reasoning="reasoning",
     ),
-    _local("llama_cpp", 8080, "LLAMA_CPP_API_BASE", litellm="llamafile"),
+    _local("llama_cpp", 8080, "LLAMA_CPP_API_BASE", litellm="llamafile", reasoning="reasoning_content"),
     _local("llamafile", 8080, "LLAMAFILE_API_BASE", keys=("LLAMAFILE_API_KEY",)),
     # Gemini; the other models there, and credentials that are not read here, go through LiteLLM.
     _direct(

@@ -63,9 +63,11 @@ def wire_api_of(settings: Settings) -> Callable[[str], WireApi]:
     return lambda provider: settings.providers.get(provider, ProviderSettings()).wire_api
 
 
-def pricing(model: ResolvedModel, info: ModelInfo | None) -> Callable[[Usage], Usage]:
+def pricing(model: ResolvedModel, info: ModelInfo | None, settings: Settings) -> Callable[[Usage], Usage]:
     """Return the function that adds the cost to a model call's usage; a script costs nothing."""
-    return (lambda usage: usage) if model.wire == "scripted" else (lambda usage: price(info, usage))
+    if model.wire == "scripted":
+        return lambda usage: usage
+    return lambda usage: price(info, usage, hour=settings.cache_ttl == "1h")
 
 
 def check_price(model: ResolvedModel, info: ModelInfo | None, settings: Settings) -> None:
@@ -173,7 +175,7 @@ def model_handle(
         label=model.name,
         model=model.model,
         transport=client,
-        price=pricing(model, info),
+        price=pricing(model, info, settings),
         takes=input_modalities(info, settings),
         window=window,
         answer_tokens=_answer_tokens(model, total, window),
@@ -222,7 +224,7 @@ def open_client(model: ResolvedModel, settings: Settings) -> ModelClient:
         if idle == Settings().idle_timeout and is_loopback_url(model.base_url):
             idle = LOCAL_IDLE_SECONDS
         timeouts = http.Timeouts(settings.connect_timeout, idle, settings.total_timeout)
-        return open_transport(model, timeouts=timeouts, attempts=settings.retries)
+        return open_transport(model, timeouts=timeouts, attempts=settings.retries, cache_ttl=settings.cache_ttl)
 
     if model.wire != "scripted":
         return _LazyClient(opened)
