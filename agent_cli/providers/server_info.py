@@ -1,7 +1,7 @@
 """Ask a model server what it has: the first requests are for JSON, with short limits, and never raise.
 
 Also how many tokens a model takes. Servers say it in different places: vLLM and SGLang with the model in `/v1/models`,
-llama.cpp in `/props`, LM Studio in `/api/v0/models`, Ollama in `/api/show`.
+llama.cpp in `/props`, LM Studio in `/api/v0/models`, Ollama in `/api/ps` and `/api/show`.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from agent_tools.net.http_connection import HttpError
 LOCAL = Timeouts(connect=0.2, idle=1.0, total=1.0)
 REMOTE = Timeouts(connect=2.0, idle=2.0, total=2.0)
 _MOST = 4 << 20
+# Ollama's context unless OLLAMA_CONTEXT_LENGTH or the model's own file says more.
+_OLLAMA_DEFAULT = 4096
 # What servers call the tokens that a model takes, as loaded first.
 _WINDOW_KEYS = (
     "loaded_context_length",
@@ -79,21 +81,29 @@ def _window(base_url: str, model: str, key: str) -> int | None:
     if not is_loopback_url(base_url):
         return None
     if entry.get("owned_by") == "library":
-        return ollama_window(root, model, key)
+        return _ollama_window(root, model, key)
     return _first_size(_entry((ask_json(f"{root}/api/v0/models", key) or {"data": []})["data"], model))
 
 
-def ollama_window(root: str, model: str, key: str = "") -> int | None:
-    """Return the longest context of a model of Ollama; `num_ctx` of its own where it has been given one."""
-    shown = ask_json(f"{root}/api/show", key, body={"model": model}) or {}
+def _ollama_window(root: str, model: str, key: str) -> int | None:
+    """Return the context that Ollama has loaded a model with, or will: over this protocol it is not for us to choose.
+
+    What goes beyond it, Ollama cuts off without a word.
+    """
+    loaded = (ask_json(f"{root}/api/ps", key) or {}).get("models") or ()
+    for entry in loaded:
+        if model in (entry.get("name"), entry.get("model")) and (size := _size(entry.get("context_length"))):
+            return size
+    shown = ask_json(f"{root}/api/show", key, body={"model": model})
+    if shown is None:
+        return None
     for line in str(shown.get("parameters") or "").splitlines():
         name, _, value = line.partition(" ")
         if name == "num_ctx" and value.strip().isdigit():
             return int(value)
     about: Mapping[str, Any] = shown.get("model_info") or {}
-    return next(
-        (size for name, value in about.items() if name.endswith(".context_length") and (size := _size(value))), None
-    )
+    most = [size for name, value in about.items() if name.endswith(".context_length") and (size := _size(value))]
+    return min([_OLLAMA_DEFAULT, *most])
 
 
 def _entry(models: list[dict[str, Any]], model: str) -> dict[str, Any]:

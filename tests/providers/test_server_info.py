@@ -75,8 +75,16 @@ LLAMA = {"id": "q.gguf", "owned_by": "llamacpp", "meta": {"n_ctx_train": 32768}}
                 "/v1/models": {"data": [{"id": "m", "owned_by": "library"}]},
                 "/api/show": {"model_info": {"qwen3.context_length": 40960}, "parameters": "stop x"},
             },
-            40960,
+            4096,
         ),
+        (
+            {
+                "/v1/models": {"data": [{"id": "m", "owned_by": "library"}, {"id": "n"}]},
+                "/api/ps": {"models": [{"name": "n", "context_length": 1}, {"name": "m", "context_length": 16384}]},
+            },
+            16384,
+        ),
+        ({"/v1/models": {"data": [{"id": "m", "owned_by": "library"}]}}, None),
         (
             {
                 "/v1/models": {"data": [{"id": "m", "owned_by": "library"}]},
