@@ -127,8 +127,8 @@ class ChatReader:
             yield Started(str(event.get("id") or ""), str(event.get("model") or self._model))
             if self._prefill:
                 yield TextChunk(self._prefill)
-        if choices:
-            choice = choices[0]
+        # Only one answer is asked for.
+        if choices and not (choice := choices[0]).get("index"):
             delta = choice.get("delta") or choice.get("message")
             if delta:
                 content = delta.get("content")

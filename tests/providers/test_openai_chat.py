@@ -330,3 +330,12 @@ def test_an_error_line_in_a_stream_is_an_error_with_its_words() -> None:
     replies = [Reply(raw=raw, content_type="text/event-stream")]
     with ModelServer(replies) as server, pytest.raises(ModelError, match="no more room"):
         asked(OpenAIChat(server.openai_url, None))
+
+
+def test_of_several_answers_the_first_counts() -> None:
+    pieces = [(0, "a"), (1, "x"), (0, "b"), (1, "y")]
+    events = [{"id": "i", "choices": [{"index": n, "delta": {"content": text}}]} for n, text in pieces]
+    events += [{"id": "i", "choices": [{"index": n, "delta": {}, "finish_reason": "stop"}]} for n in (1, 0)]
+    raw = "".join(f"data: {json.dumps(event)}\n\n" for event in events) + "data: [DONE]\n\n"
+    with ModelServer([Reply(raw=raw.encode(), content_type="text/event-stream")]) as server:
+        assert asked(OpenAIChat(server.openai_url, None)).text == "ab"
