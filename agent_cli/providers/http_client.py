@@ -1,7 +1,7 @@
 """What the direct wires share: sending a body, reading the answer as JSON events, and remembering two things.
 
 Remembered are the encoded form of each message, so that a long conversation is not serialised again every round, and
-the options that a server turned out not to take: such a request is sent again without the option, and a user is told
+the options that a server turned out not to take: such a request is sent again without it, and users are notified
 once. Nothing of this changes what a conversation means.
 
 Server-sent events out of bytes, however they were cut, as the WHATWG standard defines them.
@@ -206,7 +206,7 @@ class HttpModelClient(ABC):
         self._headers = {"Content-Type": "application/json", **headers}
         self._provider = provider
         self._rejected: set[tuple[str, str]] = set()
-        self._told: set[str] = set()
+        self._notified: set[str] = set()
         # The longest answers that refusals have named, by model.
         self._longest: dict[str, int] = {}
         self._last_limit = 0
@@ -221,7 +221,7 @@ class HttpModelClient(ABC):
 
     @abstractmethod
     def _adapt(self, request: Request, error: ModelError) -> str | None:
-        """Called with a refusal as bad request: what to change is remembered, and the result is what to tell a user
+        """Called with a refusal as bad request: what to change is remembered, and the result is the notice for a user
         (nothing, if that is not worth it). None: the request cannot be helped."""
 
     def _endpoint(self, request: Request) -> str:
@@ -250,8 +250,8 @@ class HttpModelClient(ABC):
         return bool(most)
 
     def _once(self, text: str) -> Iterator[Notice]:
-        if text and text not in self._told:
-            self._told.add(text)
+        if text and text not in self._notified:
+            self._notified.add(text)
             yield Notice(text)
 
     def _send(self, request: Request, cancel: CancelToken) -> Iterator[Notice | HttpResponse]:
