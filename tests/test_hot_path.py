@@ -62,10 +62,13 @@ def test_an_answer_without_calls_loads_nothing_that_only_calls_need(tmp_path: Pa
     settings.write_text(json.dumps({"hooks": {"PostToolUse": hooks}}))
     with ModelServer([Reply(text="Ok.")]) as server:
         env = {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": server.openai_url}
-        modules = loaded(tmp_path, "-p", "--model", "openai/x", "hi", **env)
+        # Of a model that the catalog knows, no server is asked for the window.
+        modules = loaded(tmp_path, "-p", "--model", "openai/gpt-4.1-mini", "hi", **env)
+        assert not server.asked
     assert not modules & {
         "agent_cli.engine.executor", "agent_cli.engine.tool_call", "agent_cli.session.restore",
         "agent_cli.headless.stream_json", "agent_cli.hooks", "agent_cli.providers.discover",
+        "agent_cli.providers.server_info",
         "agent_tools.edit.matching", "agent_tools.edit.change", "agent_tools.edit.formatters", "agent_tools.edit.diff",
     }  # fmt: skip
 
@@ -115,7 +118,7 @@ def test_a_server_that_is_remembered_and_not_used_loads_no_sdk(tmp_path: Path) -
     """What it offers is known from an earlier run, so it is started when one of its tools is called."""
     server = {"command": sys.executable, "args": [str(ROOT / "tests/support/mcp/odd_server.py")]}
     (tmp_path / "servers.json").write_text(json.dumps({"mcpServers": {"raw": server}}))
-    args = ["-p", "--model", "openai/x", "--mcp-config", str(tmp_path / "servers.json"), "hi"]
+    args = ["-p", "--model", "openai/gpt-4.1-mini", "--mcp-config", str(tmp_path / "servers.json"), "hi"]
     with ModelServer([Reply(text="Ok."), Reply(text="Ok.")]) as model:
         env = {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": model.openai_url}
         assert "mcp" in loaded(tmp_path, *args, **env)

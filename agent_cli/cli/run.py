@@ -235,7 +235,7 @@ def session_report(agent: Agent) -> RunReport:
         servers=agent.mcp.states() if agent.mcp is not None else (),
         folder=SessionStore(state_folder(place.env), place.root).folder if settings.save_sessions else None,
         plan_ttl=settings.plan_ttl,
-        windows=(agent.info.context_window, agent.info.max_output) if agent.info else (None, None),
+        windows=(agent.chosen.window.tokens, agent.info.max_output if agent.info else None),
     )
 
 

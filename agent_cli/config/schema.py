@@ -241,6 +241,9 @@ class Settings(Value, tag="Settings"):
     compact_at: Annotated[
         float, "share of the window at which the conversation is compacted; 0: only when it is refused as too long"
     ] = 0.92
+    cache_ttl: Annotated[
+        Literal["5m", "1h"], "how long Claude's caches are kept: an hour costs twice the input's price to write"
+    ] = "5m"
     temperature: Annotated[float | None, "sampling temperature"] = None
     prefill: Annotated[str, "text that every answer begins with, where the model takes it"] = ""
     stream: Annotated[bool, "stream answers"] = True

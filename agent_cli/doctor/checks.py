@@ -22,11 +22,11 @@ from agent_cli.core.version import __version__
 from agent_cli.memory.files import Memory
 from agent_cli.providers.catalog import ModelInfo, lookup
 from agent_cli.providers.discover import discover, probe_server
-from agent_cli.providers.registry import find
+from agent_cli.providers.registry import find, is_loopback_url
 from agent_cli.providers.resolve import ModelSetupError, ResolvedModel, open_transport
 from agent_cli.runtime.checkpoints import kept_folder
 from agent_cli.runtime.environment import check_mode
-from agent_cli.runtime.models import choose_model, input_modalities
+from agent_cli.runtime.models import choose_model, find_window, input_modalities
 from agent_cli.session.records import SessionNotFoundError
 from agent_cli.session.store import SessionStore, state_folder
 from agent_tools.base import ToolContext, ToolError
@@ -313,7 +313,12 @@ def check_model(settings: Settings, place: RunEnvironment) -> tuple[list[Finding
     info = lookup(model.provider, model.model)
     # The text of a key is never available here: ResolvedModel holds a Secret, and only its source is shown.
     takes = ", ".join(["text", *(MEDIA[kind] for kind in sorted(input_modalities(info, settings)))])
-    details = (f"key: {model.key_source}", f"reached by: {_way(model)}", _facts(model, info), f"takes: {takes}")
+    details = (
+        f"key: {model.key_source}",
+        f"reached by: {_way(model)}",
+        _facts(model, info, settings),
+        f"takes: {takes}",
+    )
     data = {"model": model.name, "key_source": model.key_source, "configured": settings.model is not None}
     finding = Finding("ok", "model", f"{model.name} ({how})", details, data)
     return [finding, *_fallbacks(settings, place), *_others(found, model.name)], True
@@ -347,14 +352,23 @@ def _way(model: ResolvedModel) -> str:
     return f"{wires[model.wire]}{f' at {model.base_url}' if model.base_url else ''}"
 
 
-def _facts(model: ResolvedModel, info: ModelInfo | None) -> str:
+def _facts(model: ResolvedModel, info: ModelInfo | None, settings: Settings) -> str:
     if model.wire == "scripted":
         return "a script: no window, no price"
+    window = ""
+    if is_loopback_url(model.base_url) or settings.context_window or (info and info.context_window):
+        found = find_window(model, info, settings)
+        window = f"{found.tokens:,} tokens ({_SOURCES[found.source]})"
     if info is None:
-        return "not in the catalog: window and price unknown; it works, and cost is not shown"
-    window = f"{info.context_window:,} tokens" if info.context_window else "unknown"
+        return f"not in the catalog: window {window or 'unknown'}, price unknown; it works, and cost is not shown"
     price = "free" if info.local else "known" if info.prices else "unknown"
-    return f"window: {window}; price: {price}"
+    return f"window: {window or 'unknown'}; price: {price}"
+
+
+_SOURCES = {
+    "catalog": "by the catalog", "settings": "context_window", "server": "as the server says", "assumed": "assumed",
+    "none": "",
+}  # fmt: skip
 
 
 def _fallbacks(settings: Settings, place: RunEnvironment) -> list[Finding]:

@@ -58,7 +58,7 @@ def ask_side_question(
     """
     messages = close_open_calls(drop_unsupported(list(history), opened.takes), "This has not finished yet.")
     asked = UserMessage(prompt("beside").format(question=question))
-    request = request_of(options.replace(model=opened.model), [*messages, asked], "none")
+    request = request_of(opened.options(options), [*messages, asked], "none")
     answer = PlainAnswer()
     for chunk in opened.transport.stream(request, cancel):
         answer.read((chunk,))

@@ -45,8 +45,8 @@ _PATHS = ("file_path", "notebook_path")
 def base_payload(deps: TurnDeps, turn: Turn | None = None) -> dict[str, Any]:
     """Return the fields that every hook of a running turn receives."""
     found: dict[str, Any] = {"permission_mode": deps.policy.mode}
-    if turn is not None and turn.options.effort:
-        found["effort"] = {"level": turn.options.effort}
+    if turn is not None and (effort := turn.options.effort_in_use):
+        found["effort"] = {"level": effort}
     if deps.agent:
         found["agent_type"] = deps.agent
     return found

@@ -126,6 +126,10 @@ CONTINUE_CUT = (
     "<reminder>\nYour answer was cut at the token limit. Continue exactly where it stopped, without repeating "
     "anything.\n</reminder>"
 )
+CUT_EMPTY = (
+    "<reminder>\nYour answer was cut at {where} before it had any words. Think less, and act or answer in smaller "
+    "steps.\n</reminder>"
+)
 STUCK = (
     "<reminder>\nNo call of the last {count} rounds succeeded. Try another approach, or say plainly what blocks you.\n"
     "</reminder>"
@@ -205,7 +209,7 @@ def _rounds(turn: Turn) -> Run:
             ended = yield from _run_calls(turn, answer.calls)
             if over := (yield from _over(turn, answer, ended)):
                 return over
-        elif not answer.text.strip() and turn.nudges.get("empty"):
+        elif not answer.text.strip() and not turn.was_cut and turn.nudges.get("empty"):
             return _empty(turn)
         elif more := (_continuation(turn, answer) or (yield from _objection(turn, answer))):
             yield from turn.add(UserMessage(more))
@@ -359,12 +363,14 @@ def _empty(turn: Turn) -> TurnResult:
 
 def _continuation(turn: Turn, answer: AssistantMessage) -> str | None:
     """Return the message that continues an answer cut at its token limit; None after CONTINUATIONS times."""
-    if not turn.was_cut or not answer.text or turn.nudges.get("cut", 0) >= CONTINUATIONS:
+    if not turn.was_cut or turn.nudges.get("cut", 0) >= CONTINUATIONS:
         return None
     turn.nudges["cut"] = turn.nudges.get("cut", 0) + 1
     if turn.cut_in_call:
         return CUT_CALL.format(cut=turn.cut)
     turn.cut_text += answer.text
+    if not answer.text.strip():
+        return CUT_EMPTY.format(where=f"{turn.cut_at:,} tokens" if turn.cut_at else "the token limit")
     return CONTINUE_CUT
 
 

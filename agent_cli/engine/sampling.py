@@ -30,8 +30,10 @@ from agent_cli.core.messages import (
     Thinking,
     ToolCall,
     UserMessage,
+    characters_of,
     drop_unsupported,
 )
+from agent_cli.core.modes import thinking_budget
 from agent_cli.core.results import Failure, Usage
 from agent_cli.core.window import tokens_of_text
 from agent_cli.engine.barrier import report_failure
@@ -176,10 +178,30 @@ def build_request(turn: Turn, *, tool_choice: Literal["auto", "none"] = "auto") 
     history = forget_thinking(turn.view, turn.options.keep_thinking)
     if turn.has_media:
         history = drop_unsupported(history, turn.options.takes)
-    request = request_of(turn.options, history, tool_choice)
+    request = _fitted(turn, request_of(turn.options, history, tool_choice))
     if not window.compactions:
         return request
     return request.replace(head=len(window.head), earlier=turn.hidden)
+
+
+# Room for the estimate of the system prompt and the tools, and the least that an answer gets.
+_UNMEASURED, _LEAST_ANSWER = 60_000, 1_000
+
+
+def _fitted(turn: Turn, request: Request) -> Request:
+    """Return the request with a limit that what is left of the window has room for."""
+    size, window = turn.options.context_window, turn.deps.state.window
+    if not size or not request.max_tokens:
+        return request
+    wanted = request.max_tokens + thinking_budget(request.effort, request.thinking_tokens)
+    report = window.report
+    since = turn.history[report.messages :] if report else turn.view
+    # There are never many more tokens than characters; near the end they are counted.
+    if (report.filled if report else 0) + sum(map(characters_of, since)) + _UNMEASURED + wanted <= size:
+        return request
+    used = measure.used_tokens(window, turn.options, turn.history)
+    left = max(_LEAST_ANSWER, size - used - used // 16)
+    return request.replace(total_tokens=min(left, request.total_tokens or left))
 
 
 def request_of(options: TurnOptions, history: Iterable[Message], tool_choice: Literal["auto", "none"]) -> Request:
@@ -189,9 +211,10 @@ def request_of(options: TurnOptions, history: Iterable[Message], tool_choice: Li
         system=options.system,
         messages=tuple(history),
         tools=options.tools,
-        max_tokens=options.max_tokens,
+        max_tokens=options.max_tokens or options.answer_tokens,
+        total_tokens=options.total_tokens,
         temperature=options.temperature,
-        effort=options.effort,
+        effort=options.effort_in_use,
         thinking_tokens=options.thinking_tokens,
         reasoning_summary=options.reasoning_summary,
         verbosity=options.verbosity,
@@ -263,6 +286,7 @@ def sample(turn: Turn, request: Request) -> Generator[Event, None, AssistantMess
         turn.deps.context.cancel.check()
         if draft.stopped is None:
             raise ModelError(Failure("network", "The provider's answer broke off before its end.", retryable=True))
+        turn.stop_reason = draft.stopped.word
         if draft.stopped.reason == "refusal":
             word = f" ({draft.stopped.raw})" if draft.stopped.raw not in ("", "refusal") else ""
             raise ModelError(Failure("refused", f"{turn.options.label} refused to answer{word}."))
@@ -287,9 +311,8 @@ def sample(turn: Turn, request: Request) -> Generator[Event, None, AssistantMess
         raise failed
     assert draft.stopped is not None
     turn.in_model_call = False
-    turn.stop_reason = draft.stopped.raw or draft.stopped.reason
-    turn.was_cut = draft.stopped.reason == "max_tokens"
-    turn.cut_at = (paid.output if paid else 0) or turn.options.max_tokens or 0
+    turn.was_cut = draft.stopped.unfinished
+    turn.cut_at = (paid.output if paid else 0) or request.max_tokens or 0
     message = draft.message(turn.stop_reason, cut=turn.was_cut)
     if paid is not None:
         turn.deps.state.window.reported(paid, len(turn.history) + (message is not None))
@@ -332,7 +355,7 @@ def _with_written_calls(
     # What a provider signed or encrypted for the text that it precedes would be wrong before a call.
     thoughts = [p for p in message.parts if isinstance(p, Thinking) and not (p.provider and p.data)]
     lead = [Text(held.passed.rstrip())] if held.passed.strip() else []
-    return message.replace(parts=(*thoughts, *lead, *calls))
+    return message.replace(parts=(*thoughts, *lead, *calls), stop_reason="tool_use")
 
 
 def _pay(turn: Turn, draft: AnswerDraft, *, broken: bool) -> Usage | None:

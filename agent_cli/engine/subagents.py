@@ -66,7 +66,7 @@ class NestedTurn:
         )
         if (own := self.model) is not None:
             deps = deps.replace(transport=own.transport, price=own.price)
-            options = options.replace(model=own.model, label=own.label, takes=own.takes, context_window=own.window)
+            options = own.options(options)
         deps.context.seen |= waits.seen
         if waits.shell:
             restore_carried(deps.context, waits.shell)

@@ -420,9 +420,7 @@ class Turn:
     def switch(self, other: ModelHandle) -> None:
         """Use another model for the rest of the turn."""
         self.transport, self.price = other.transport, other.price
-        self.options = self.options.replace(
-            label=other.label, model=other.model, takes=other.takes, context_window=other.window
-        )
+        self.options = other.options(self.options)
         self.deps.context.takes = other.takes
         self._limit_results()
 

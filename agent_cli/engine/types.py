@@ -31,6 +31,9 @@ class TurnOptions(Value):
     label: the name shown to users.
     takes: kinds of media that the model accepts.
     spent: what earlier parts of the turn used.
+    answer_tokens: length of an answer where max_tokens is not set; None: the provider's own.
+    total_tokens: the most that the model can write, with its reasoning.
+    usual_effort: effort where the user asks for none.
     overrides: those that the user's message brings for this turn.
     saved: settings, rules and flags to record with the turn, for its resumption.
     suspended_state: state that was stored when the turn was suspended.
@@ -46,8 +49,11 @@ class TurnOptions(Value):
     limits: Limits = Limits()
     spent: Spent = Spent()
     max_tokens: int | None = None
+    answer_tokens: int | None = None
+    total_tokens: int | None = None
     temperature: float | None = None
     effort: Effort | None = None
+    usual_effort: Effort | None = None
     thinking_tokens: int | None = None
     reasoning_summary: bool = False
     verbosity: Verbosity | None = None
@@ -72,6 +78,18 @@ class TurnOptions(Value):
     saved: dict[str, Any] = {}  # noqa: RUF012 - never changed
     suspended_state: dict[str, Any] = {}  # noqa: RUF012 - never changed
 
+    @property
+    def effort_in_use(self) -> Effort | None:
+        """The effort that is asked for: the user's, or else the usual one; None: the model decides."""
+        return self.effort or (None if self.thinking_tokens else self.usual_effort)
+
+    @property
+    def effort_label(self) -> str:
+        """The effort in words for a user."""
+        if self.effort or not self.effort_in_use:
+            return self.effort or "the default of the model"
+        return f"{self.effort_in_use} (default)"
+
 
 class ModelHandle(Value):
     """A model ready for use.
@@ -81,6 +99,7 @@ class ModelHandle(Value):
     price: adds the cost of a call.
     takes: kinds of media that it accepts.
     window: size of its context window in tokens; None if unknown.
+    answer_tokens, total_tokens, usual_effort: as in TurnOptions.
     """
 
     label: str
@@ -89,6 +108,16 @@ class ModelHandle(Value):
     price: Price = staticmethod(free)
     takes: frozenset[MediaKind] = frozenset()
     window: int | None = None
+    answer_tokens: int | None = None
+    total_tokens: int | None = None
+    usual_effort: Effort | None = None
+
+    def options(self, options: TurnOptions) -> TurnOptions:
+        """Return the options of a turn for this model."""
+        return options.replace(
+            model=self.model, label=self.label, takes=self.takes, context_window=self.window,
+            answer_tokens=self.answer_tokens, total_tokens=self.total_tokens, usual_effort=self.usual_effort,
+        )  # fmt: skip
 
 
 class ChangeObserver:

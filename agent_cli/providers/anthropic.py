@@ -18,6 +18,7 @@ from agent_cli.core.messages import AssistantMessage, Message, Text, Thinking, T
 from agent_cli.core.modes import WORDS, thinking_budget
 from agent_cli.core.results import Usage
 from agent_cli.providers.base import (
+    CacheTtl,
     Chunk,
     ModelError,
     Request,
@@ -148,12 +149,18 @@ def anthropic_usage(counts: dict[str, Any]) -> Usage:
 
 
 VERSION = "2023-06-01"
-MAX_TOKENS = 8192
+# Longest answers where nothing is known of the model.
+MAX_TOKENS, MAX_TOKENS_OTHERS = 32_000, 8192
 LEAST_BUDGET = 1024
 
 # Models that take a budget and no effort; everything newer decides by itself how much to think.
 _WITH_BUDGET = r"claude-(3|(opus|sonnet|haiku)-4(-[0-5])?(-2\d{7}|@|$))"
-_MARK = b',"cache_control":{"type":"ephemeral"}}'
+# Claudes that answer at such length; of older ones nothing is assumed.
+_LONG = r"claude-(?!3|2|instant)"
+_MARKS = {
+    "5m": b',"cache_control":{"type":"ephemeral"}}',
+    "1h": b',"cache_control":{"type":"ephemeral","ttl":"1h"}}',
+}
 
 # Options that may be left out when the API rejects them, and what we then say.
 _OPTIONAL = {
@@ -167,7 +174,8 @@ _OPTIONAL = {
 class Anthropic(HttpModelClient):
     """The Messages API at `base_url` (with or without `/v1`).
 
-    bearer: the key is an OAuth token. headers: sent with every request, in addition or instead.
+    bearer: the key is an OAuth token. headers: sent with every request, in addition or instead. cache_ttl: how long
+    what is cached is kept.
     """
 
     def __init__(
@@ -178,12 +186,14 @@ class Anthropic(HttpModelClient):
         headers: Mapping[str, str] | None = None,
         timeouts: Timeouts | None = None,
         bearer: bool = False,
+        cache_ttl: CacheTtl = "5m",
     ) -> None:
         key = (api_key or "").strip()
         sent = {"Authorization": f"Bearer {key}"} if bearer else {"x-api-key": key}
         sent = {"anthropic-version": VERSION, **(sent if key else {})}
         url = base_url.rstrip("/").removesuffix("/v1") + "/v1/messages"
         super().__init__(url, {**sent, **(headers or {})}, "Anthropic", timeouts or Timeouts())
+        self._mark = _MARKS[cache_ttl]
         self._claude = EncodedMessages(lambda m: _message(m, foreign=False))
         self._other = EncodedMessages(lambda m: _message(m, foreign=True))
         self._tools: tuple[tuple[ToolSpec, ...], bytes] = ((), b"")
@@ -215,9 +225,26 @@ class Anthropic(HttpModelClient):
     def _budget(self, request: Request) -> int:
         """The tokens to think with, or 0."""
         wanted = thinking_budget(request.effort, request.thinking_tokens)
-        if wanted and request.max_tokens:
-            wanted = min(wanted, request.max_tokens - 1)
+        if most := request.total_tokens:
+            # Where both do not fit, some words must.
+            wanted = min(wanted, most - min(self._answer_tokens(request), WORDS, most // 2))
         return wanted if wanted >= LEAST_BUDGET else 0
+
+    def _answer_tokens(self, request: Request) -> int:
+        if request.max_tokens:
+            return request.max_tokens
+        return MAX_TOKENS if re.search(_LONG, request.model) else MAX_TOKENS_OTHERS
+
+    def _max_tokens(self, request: Request, thinking: dict[str, Any] | None) -> int:
+        asked = request.replace(max_tokens=self._answer_tokens(request))
+        if thinking and "budget_tokens" in thinking:
+            asked = asked.replace(thinking_tokens=thinking["budget_tokens"])
+        elif thinking is None or thinking["type"] == "disabled":
+            asked = asked.replace(effort=None, thinking_tokens=None)
+        # The newest think unless they are forbidden to.
+        limit = self._limit(asked, reasons=request.effort != "none" and not self._thinks_by_budget(request))
+        assert limit
+        return limit
 
     def _thinking(self, request: Request) -> dict[str, Any] | None:
         """The `thinking` option, or None where nothing is asked for or nothing can be."""
@@ -262,8 +289,7 @@ class Anthropic(HttpModelClient):
     def _options(self, request: Request) -> dict[str, Any]:
         """The part of the body that is neither system, tools nor messages, in a fixed order."""
         thinking = self._thinking(request)
-        budget = 0 if request.effort == "none" else self._budget(request.replace(max_tokens=None))
-        most = request.max_tokens or max(MAX_TOKENS, budget + WORDS if thinking else 0)
+        most = self._max_tokens(request, thinking)
         options: dict[str, Any] = {"model": request.model, "max_tokens": most, "stream": request.stream}
         if thinking:
             options["thinking"] = thinking
@@ -280,12 +306,12 @@ class Anthropic(HttpModelClient):
     def _body(self, request: Request) -> bytes:
         parts = [encoded(self._options(request))[:-1]]
         if request.system.strip():
-            block = encoded({"type": "text", "text": request.system})[:-1] + _MARK
+            block = encoded({"type": "text", "text": request.system})[:-1] + self._mark
             parts.append(b',"system":[' + block + b"]")
         if request.tools:
             if self._tools[0] is not request.tools:
                 tools = [encoded(_tool(t)) for t in request.tools]
-                tools[-1] = tools[-1][:-1] + _MARK
+                tools[-1] = tools[-1][:-1] + self._mark
                 self._tools = (request.tools, b",".join(tools))
             parts.append(b',"tools":[' + self._tools[1] + b"]")
         parts += (b',"messages":[', self._joined(request), b"]}")
@@ -297,14 +323,14 @@ class Anthropic(HttpModelClient):
         groups: list[tuple[str, list[bytes]]] = []
         forms = memory.of(request.messages)
         if 0 < request.head < len(forms) and (kept := forms[request.head - 1][1]):
-            forms[request.head - 1] = ("user", [*kept[:-1], kept[-1][:-1] + _MARK])
+            forms[request.head - 1] = ("user", [*kept[:-1], kept[-1][:-1] + self._mark])
         for role, blocks in forms:
             if blocks and groups and groups[-1][0] == role:
                 groups[-1][1].extend(blocks)
             elif blocks:
                 groups.append((role, list(blocks)))
-        if groups and groups[-1][0] == "user" and not groups[-1][1][-1].endswith(_MARK):
-            groups[-1][1][-1] = groups[-1][1][-1][:-1] + _MARK
+        if groups and groups[-1][0] == "user" and not groups[-1][1][-1].endswith(self._mark):
+            groups[-1][1][-1] = groups[-1][1][-1][:-1] + self._mark
         if prefill := self._prefill(request):
             groups.append(("assistant", [encoded({"type": "text", "text": prefill})]))
         return b",".join(

@@ -10,13 +10,14 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Literal, Protocol, TypeGuard
 
 from agent_cli.core.messages import Message, Thinking
-from agent_cli.core.modes import Effort, Verbosity
+from agent_cli.core.modes import Effort, Verbosity, thinking_budget
 from agent_cli.core.results import Failure, Usage
 from agent_tools.cancel import CancelToken
 from agent_tools.record import Value
 from agent_tools.schema import Freeform
 
-StopReason = Literal["end_turn", "tool_use", "max_tokens", "stop_sequence", "refusal", "other"]
+CacheTtl = Literal["5m", "1h"]
+StopReason = Literal["end_turn", "tool_use", "max_tokens", "stop_sequence", "refusal", "pause_turn", "other"]
 
 
 class ToolSpec(Value):
@@ -31,6 +32,7 @@ class ToolSpec(Value):
 class Request(Value):
     """One model call. `model` is what the provider calls it, without our provider prefix.
 
+    max_tokens: longest answer without its reasoning; total_tokens: the most that both may have (see `token_limit`).
     tool_choice: "none" keeps the tools in the request (so that the prefix holds) and forbids calling them.
     thinking_tokens: budget for reasoning; effort: the provider's level. A wire that lacks one names it in a `Notice`.
     head: how many messages at the beginning a compaction has put there, behind which a cache may end. earlier: how many
@@ -44,6 +46,7 @@ class Request(Value):
     messages: tuple[Message, ...]
     tools: tuple[ToolSpec, ...] = ()
     max_tokens: int | None = None
+    total_tokens: int | None = None
     temperature: float | None = None
     effort: Effort | None = None
     thinking_tokens: int | None = None
@@ -57,6 +60,18 @@ class Request(Value):
     head: int = 0
     earlier: int = 0
     aside: bool = False
+
+
+def token_limit(request: Request, *, reasons: bool = False) -> int | None:
+    """Return the limit of an answer with its reasoning, which has room beside it; None: the provider's own.
+
+    reasons: whether the model does without being asked to.
+    """
+    if not request.max_tokens:
+        return None
+    effort = request.effort or ("medium" if reasons else None)
+    limit = request.max_tokens + thinking_budget(effort, request.thinking_tokens)
+    return min(limit, request.total_tokens) if request.total_tokens else limit
 
 
 class Started(Value):
@@ -125,6 +140,16 @@ class MessageStop(Value):
     reason: StopReason
     raw: str = ""
 
+    @property
+    def word(self) -> str:
+        """The reason in the terms of Claude's API, whatever the provider's are; its own word for one without."""
+        return self.raw if self.reason == "other" and self.raw else self.reason
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether the model had more to say."""
+        return self.reason in ("max_tokens", "pause_turn")
+
 
 class Notice(Value):
     """Something a user should know: a retry, with the seconds until then; an option the wire lacks."""
@@ -181,11 +206,12 @@ _STOP_WORDS: dict[StopReason, str] = {
     "tool_use": "tool_use tool_calls tool_call function_call",
     "max_tokens": "max_tokens length max_output_tokens model_length model_context_window_exceeded incomplete",
     "stop_sequence": "stop_sequence",
+    "pause_turn": "pause_turn",
     "refusal": "refusal content_filter content_filtered guardrail_intervened sensitive safety recitation language"
     " blocklist prohibited_content spii image_safety image_prohibited_content error_toxic",
 }
 _STOPS = {word: reason for reason, words in _STOP_WORDS.items() for word in words.split()}
-_OVERLOADED = {"error", "network_error", "insufficient_system_resource", "timeout"}
+_OVERLOADED = {"abort", "cancelled", "error", "network_error", "insufficient_system_resource", "timeout"}
 _MALFORMED = {
     "malformed_function_call",
     "malformed_response",

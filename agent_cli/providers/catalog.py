@@ -37,6 +37,7 @@ class Prices(Value):
     output: float | None = None
     cache_read: float | None = None
     cache_write: float | None = None
+    cache_write_1h: float | None = None
     reasoning: float | None = None
 
 
@@ -91,8 +92,8 @@ def lookup(provider: str, model: str) -> ModelInfo | None:
     return None
 
 
-def price(info: ModelInfo | None, usage: Usage) -> Usage:
-    """`usage` with its cost filled in. A cost that the provider reported stands.
+def price(info: ModelInfo | None, usage: Usage, *, hour: bool = False) -> Usage:
+    """`usage` with its cost filled in. A cost that the provider reported stands. hour: caches are kept for one.
 
     Where a used part has no known price, `reliable` is False; cached input without a price of its own is then
     counted as plain input. Without any price the cost is 0.
@@ -108,7 +109,7 @@ def price(info: ModelInfo | None, usage: Usage) -> Usage:
     parts = (
         (plain, at.input, 0.0),
         (usage.cache_read, at.cache_read, at.input or 0.0),
-        (usage.cache_write, at.cache_write, at.input or 0.0),
+        (usage.cache_write, at.cache_write_1h if hour and at.cache_write_1h else at.cache_write, at.input or 0.0),
         (usage.output - usage.reasoning, at.output, 0.0),
         (usage.reasoning, at.output if at.reasoning is None else at.reasoning, 0.0),
         (usage.web_searches, info.web_search, 0.0),
@@ -241,6 +242,7 @@ def _tier(data: dict[str, Any], suffix: str, above: int) -> Prices:
         output=data.get("output_cost_per_token" + suffix),
         cache_read=data.get("cache_read_input_token_cost" + suffix),
         cache_write=data.get("cache_creation_input_token_cost" + suffix),
+        cache_write_1h=data.get("cache_creation_input_token_cost_above_1hr" + suffix),
         reasoning=data.get("output_cost_per_reasoning_token" + suffix),
     )
 

@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping
 
-from agent_cli.providers.base import ModelError
 from agent_cli.providers.catalog import newest_claude
 from agent_cli.providers.credentials import NoModelError
 from agent_cli.providers.registry import LOCAL_SERVERS, PROVIDERS, Provider, base_url_of, find, is_loopback_url
-from agent_tools.cancel import CancelToken
 from agent_tools.lazy import lazy_imports
 
 with lazy_imports():
-    from agent_cli.providers import http_client
-    from agent_tools.net import http, http_connection
+    from agent_cli.providers import server_info  # HTTP; only needed where no model is configured
 
 # Called with a base URL, and with the key of a server that has one.
 Probe = Callable[..., str | None]
-CONNECT_SECONDS = 0.2
-ANSWER_SECONDS = 1.0
 
 
 def default_model(env: Mapping[str, str], probe: Probe | None = None) -> str:
@@ -49,27 +43,15 @@ def discover(env: Mapping[str, str], probe: Probe | None = None) -> list[tuple[s
 
 def probe_server(base_url: str, key: str = "") -> str | None:
     """The first chat model that the server at `base_url` offers, or None. Gives up within about a second."""
-    # Only needed where no model is configured.
+    if not base_url.startswith("http://"):
+        return None
     try:
-        url = http_client.endpoint_url(f"{base_url.rstrip('/')}/models")
-        # A server of this machine: without the environment, no proxy is asked.
-        client = http.HttpClient(http.Timeouts(CONNECT_SECONDS, ANSWER_SECONDS, ANSWER_SECONDS), {}, most_kept=0)
-        if url.scheme != "http":
-            return None
-        # A gateway takes its key in either form.
-        own = {"Authorization": f"Bearer {key}", "x-api-key": key, "anthropic-version": "2023-06-01"} if key else {}
-        if url.path.endswith("/v1beta/models") and key:
-            own = {"x-goog-api-key": key}
-        reply = client.send(url, {"Accept": "application/json", **own}, None, CancelToken())
-        try:
-            found = json.loads(reply.read_all(1 << 20)) if reply.status == 200 else {"data": []}
-        finally:
-            reply.close()
+        found = server_info.ask_json(f"{base_url.rstrip('/')}/models", key)
         if "models" in found:  # in Gemini's API
             names = [str(m["name"]).removeprefix("models/") for m in found["models"]]
         else:
             names = [m["id"] for m in found["data"] if isinstance(m["id"], str)]
-    except (http_connection.HttpError, ModelError, ValueError, LookupError, TypeError, RecursionError):
+    except (LookupError, TypeError):
         return None  # whatever listens there is not a model server
     return next((n for n in names if "embed" not in n.lower()), None)
 

@@ -213,8 +213,8 @@ class Gemini(HttpModelClient):
     def _generation(self, request: Request) -> dict[str, Any]:
         """Return `generationConfig`, in a fixed order, without what the server rejected."""
         options: dict[str, Any] = {}
-        if request.max_tokens:
-            options["maxOutputTokens"] = request.max_tokens
+        if limit := self._limit(request, reasons=not re.search(_WITHOUT_THOUGHTS, request.model)):
+            options["maxOutputTokens"] = limit
         if request.temperature is not None:
             options["temperature"] = request.temperature
         if thinking := self._thinking(request):

@@ -1,7 +1,7 @@
 """What the direct wires share: sending a body, reading the answer as JSON events, and remembering two things.
 
 Remembered are the encoded form of each message, so that a long conversation is not serialised again every round, and
-the options that a server turned out not to take: such a request is sent again without the option, and a user is told
+the options that a server turned out not to take: such a request is sent again without it, and users are notified
 once. Nothing of this changes what a conversation means.
 
 Server-sent events out of bytes, however they were cut, as the WHATWG standard defines them.
@@ -10,6 +10,7 @@ Server-sent events out of bytes, however they were cut, as the WHATWG standard d
 from __future__ import annotations
 
 import json
+import re
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -27,6 +28,7 @@ from agent_cli.providers.base import (
     ThinkingChunk,
     ToolCallDelta,
     UsageChunk,
+    token_limit,
 )
 from agent_cli.providers.errors import error_for_status, malformed
 from agent_tools.cancel import CancelToken
@@ -105,7 +107,7 @@ def _parse(block: bytes, events: list[tuple[str, str]]) -> None:
     data: list[str] = []
     for line in block.split(b"\n"):
         field, _, value = line.partition(b":")
-        if field == b"data":
+        if field in (b"data", b"error"):  # servers built on llama.cpp write an error as such a line
             data.append(value.removeprefix(b" ").decode("utf-8", "replace"))
         elif field == b"event":
             name = value.removeprefix(b" ").decode("utf-8", "replace")
@@ -114,6 +116,11 @@ def _parse(block: bytes, events: list[tuple[str, str]]) -> None:
 
 
 T = TypeVar("T")
+
+# How a refusal names the limit of an answer, and the sums in which servers say how much would fit.
+_LIMIT = r"max_(completion_|output_|new_)?tokens|maxoutputtokens"
+_TOO_MUCH = (r"> ?(\d{3,8}) ?- ?(\d{1,8})", r"maximum context length is (\d{3,8}) .{0,60}?\b(\d{1,8}) (?:input|prompt)")
+_LEAST_LIMIT = 256
 
 MOST_ERROR = 64 * 1024
 MOST_ANSWER = 64 * 1024 * 1024
@@ -199,7 +206,10 @@ class HttpModelClient(ABC):
         self._headers = {"Content-Type": "application/json", **headers}
         self._provider = provider
         self._rejected: set[tuple[str, str]] = set()
-        self._told: set[str] = set()
+        self._notified: set[str] = set()
+        # The longest answers that refusals have named, by model.
+        self._longest: dict[str, int] = {}
+        self._last_limit = 0
 
     def close(self) -> None:
         """Drop the connections that are kept for further requests."""
@@ -211,7 +221,7 @@ class HttpModelClient(ABC):
 
     @abstractmethod
     def _adapt(self, request: Request, error: ModelError) -> str | None:
-        """Called with a refusal as bad request: what to change is remembered, and the result is what to tell a user
+        """Called with a refusal as bad request: what to change is remembered, and the result is the notice for a user
         (nothing, if that is not worth it). None: the request cannot be helped."""
 
     def _endpoint(self, request: Request) -> str:
@@ -221,9 +231,27 @@ class HttpModelClient(ABC):
     def _takes(self, request: Request, option: str) -> bool:
         return (request.model, option) not in self._rejected
 
+    def _limit(self, request: Request, *, reasons: bool = False) -> int | None:
+        """Return the limit of an answer with its reasoning; see `token_limit`."""
+        limit, most = token_limit(request, reasons=reasons), self._longest.get(request.model)
+        self._last_limit = min(limit, most) if limit and most else limit or 0
+        return self._last_limit or None
+
+    def _lower_limit(self, request: Request, error: ModelError) -> bool:
+        """Remember the longest answer that a refusal names, if it is about that; the request can then be repeated."""
+        words = f"{error.failure.message} {error.code}".lower()
+        if not self._last_limit or not re.search(_LIMIT, words):
+            return False
+        sums = (found for pattern in _TOO_MUCH if (found := re.search(pattern, words)))
+        fits = [int(found[1]) - int(found[2]) for found in sums] or map(int, re.findall(r"\b\d{3,8}\b", words))
+        most = max((n for n in fits if _LEAST_LIMIT <= n < self._last_limit), default=0)
+        if most:
+            self._longest[request.model] = most
+        return bool(most)
+
     def _once(self, text: str) -> Iterator[Notice]:
-        if text and text not in self._told:
-            self._told.add(text)
+        if text and text not in self._notified:
+            self._notified.add(text)
             yield Notice(text)
 
     def _send(self, request: Request, cancel: CancelToken) -> Iterator[Notice | HttpResponse]:
@@ -256,6 +284,8 @@ class HttpModelClient(ABC):
                 reply.close()
                 raise
             reply.close()
+            if self._lower_limit(request, error):
+                continue
             advice = self._adapt(request, error) if error.failure.kind == "bad_request" else None
             if advice is None:
                 raise error

@@ -2,7 +2,7 @@
 
 Importing LiteLLM takes seconds of CPU and 200 MB, and each of its chunks half a millisecond, so it does that
 in a process of its own, started on first use and kept for later requests. Cancelling kills the worker, which
-wakes whoever reads from it at once; the next request starts another. The key goes to it over standard input,
+wakes its reader at once; the next request starts another. The key goes to it over standard input,
 never through its arguments or environment.
 """
 
@@ -62,7 +62,7 @@ class LiteLLM:
         self._base_url = base_url
         self._headers = dict(headers or {})
         self._timeouts = timeouts or Timeouts()
-        self._told: set[str] = set()
+        self._notified: set[str] = set()
 
     def warm(self) -> None:
         """Start a worker ahead of the first request, without waiting for it."""
@@ -109,8 +109,8 @@ class LiteLLM:
         """False for a notice that was given before."""
         if not isinstance(chunk, Notice):
             return True
-        new = chunk.text not in self._told
-        self._told.add(chunk.text)
+        new = chunk.text not in self._notified
+        self._notified.add(chunk.text)
         return new
 
 

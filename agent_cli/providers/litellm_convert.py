@@ -24,6 +24,7 @@ from agent_cli.providers.base import (
     ToolCallStart,
     UsageChunk,
     stopped,
+    token_limit,
 )
 from agent_cli.providers.openai_chat import content_of, parts_of_result
 
@@ -50,8 +51,8 @@ def arguments_of(
     sent: dict[str, Any] = {"model": model, "messages": _messages(request, claude, prefill), "stream": request.stream}
     if request.stream:
         sent["stream_options"] = {"include_usage": True}
-    if request.max_tokens is not None:
-        sent["max_tokens"] = request.max_tokens
+    if limit := token_limit(request):
+        sent["max_tokens"] = limit
     asked: dict[str, Any] = {}
     if request.tools:
         asked["tools"] = [

@@ -211,7 +211,7 @@ def main() -> None:
             for chunk in _answer(litellm, order):
                 _say(out, {"chunk": to_json(chunk)})
             _say(out, {"done": True})
-        except Exception as error:  # noqa: BLE001 - whatever went wrong is told; the next request may go well
+        except Exception as error:  # noqa: BLE001 - the error is reported; the next request may go well
             if not isinstance(error, ModelError):
                 error = classify(error, order["model"], order["timeouts"]["idle"], secrets)
             _say(out, {"failure": to_json(error.failure), "retry_after": error.retry_after})

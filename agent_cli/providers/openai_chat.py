@@ -8,15 +8,17 @@ Images and PDFs in OpenAI's Chat Completions, for the direct wire and for LiteLL
 
 from __future__ import annotations
 
+import json
 from binascii import crc32
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from agent_cli.core.messages import AssistantMessage, Message, Text, Thinking, ToolCall, ToolMessage, UserMessage
-from agent_cli.providers.base import Chunk, ModelError, Request, ToolSpec
+from agent_cli.providers.base import CacheTtl, Chunk, ModelError, Request, ToolSpec
 from agent_cli.providers.errors import RESPONSES_API
 from agent_cli.providers.http_client import EncodedMessages, HttpModelClient, encoded
 from agent_cli.providers.openai_stream import ChatReader
+from agent_cli.providers.registry import Reasoning, find
 from agent_tools.cancel import CancelToken
 from agent_tools.media import Media
 from agent_tools.net.http import HttpResponse, Timeouts
@@ -81,7 +83,8 @@ class OpenAIChat(HttpModelClient):
     """Chat Completions at `base_url` (`.../v1`).
 
     api_key: sent as a bearer token; None sends none. provider: whose habits to expect, and the name in sentences.
-    headers: sent with every request, in addition or instead.
+    headers: sent with every request, in addition or instead. reasons: whether its model is known to reason.
+    cache_ttl: how long a cache of Claude's is kept, where that can be said.
     """
 
     def __init__(
@@ -92,15 +95,22 @@ class OpenAIChat(HttpModelClient):
         provider: str = "openai",
         headers: Mapping[str, str] | None = None,
         timeouts: Timeouts | None = None,
+        reasons: bool = False,
+        cache_ttl: CacheTtl = "5m",
     ) -> None:
         sent = {"Authorization": f"Bearer {api_key.strip()}"} if api_key else {}
         super().__init__(
             base_url.rstrip("/") + "/chat/completions", {**sent, **(headers or {})}, provider, timeouts or Timeouts()
         )
         self._is_openai = "://api.openai.com" in base_url
+        self._reasons = reasons
         self._token_limit = "max_completion_tokens" if self._is_openai else "max_tokens"
-        # DeepSeek wants its reasoning back with the calls it led to; elsewhere it is ignored or refused.
-        self._returns_reasoning = provider == "deepseek"
+        row = find(provider)
+        # How reasoning goes back with the calls it led to; elsewhere it is ignored or refused.
+        self._reasoning: Reasoning = row.reasoning if row else ""
+        self._returned_to = ""
+        self._mark = {"type": "ephemeral", **({"ttl": "1h"} if cache_ttl == "1h" else {})}
+        self._marks_cache = False
         self._messages = EncodedMessages(self._encode_message)
         self._tools: tuple[tuple[ToolSpec, ...], bytes] = ((), b"")
 
@@ -118,7 +128,8 @@ class OpenAIChat(HttpModelClient):
         echoed = _PREFILLS.get(self._provider, False)
         prefill = "" if echoed else self._prefill(request)
         made = sum(len(m.calls) for m in request.messages if isinstance(m, AssistantMessage))
-        reader = ChatReader(self._provider, request.model, made, prefill)
+        returned_to = self._returned_to if self._reasoning else ""
+        reader = ChatReader(self._provider, request.model, made, prefill, returned_to)
         return self._listen(reader, reply, lambda event: "done" in event)
 
     def _lacking(self, request: Request) -> Iterator[str]:
@@ -143,7 +154,7 @@ class OpenAIChat(HttpModelClient):
             return None
         if "reasoning_content" in words and self._takes(request, "reasoning_content"):
             self._rejected.add((request.model, "reasoning_content"))
-            self._returns_reasoning = not self._returns_reasoning
+            self._reasoning = "" if self._reasoning else "reasoning_content"
             self._messages.forget()
             return ""
         if "max_completion_tokens" in words or "max_tokens" in words:
@@ -166,8 +177,8 @@ class OpenAIChat(HttpModelClient):
         options: dict[str, Any] = {"model": request.model, "stream": request.stream}
         if request.stream:
             options["stream_options"] = {"include_usage": True}
-        if request.max_tokens:
-            options[self._token_limit] = request.max_tokens
+        if limit := self._limit(request, reasons=self._reasons):
+            options[self._token_limit] = limit
         if request.temperature is not None:
             options["temperature"] = request.temperature
         if request.thinking_tokens and self._provider == "openrouter":
@@ -185,9 +196,11 @@ class OpenAIChat(HttpModelClient):
         return {k: v for k, v in options.items() if self._takes(request, k)}
 
     def _body(self, request: Request) -> bytes:
-        messages = list(self._joined(request.messages))
+        self._fit(request)
+        messages = list(self._joined(request))
         if request.system:
-            messages.insert(0, encoded({"role": "system", "content": request.system}))
+            system: Any = [self._marked(request.system)] if self._marks_cache else request.system
+            messages.insert(0, encoded({"role": "system", "content": system}))
         if prefill := self._prefill(request):
             last: dict[str, Any] = {"role": "assistant", "content": prefill}
             if self._provider == "mistral":
@@ -201,10 +214,30 @@ class OpenAIChat(HttpModelClient):
         head = encoded(self._options(request))[:-1]
         return b"".join((head, tools, b',"messages":[', b",".join(messages), b"]}"))
 
-    def _joined(self, messages: tuple[Message, ...]) -> Iterator[bytes]:
+    def _fit(self, request: Request) -> None:
+        """Choose the form of messages for the model: whose reasoning it gets back, and marks for a cache."""
+        # Signatures are worth something only to the model that made them; text can be read by its successors.
+        model = f"/{request.model}" if self._reasoning == "reasoning_details" else ""
+        marks = self._provider == "openrouter" and "claude" in request.model
+        if (f"{self._provider}{model}", marks) != (self._returned_to, self._marks_cache):
+            self._returned_to, self._marks_cache = f"{self._provider}{model}", marks
+            self._messages.forget()
+
+    def _marked(self, text: str) -> Part:
+        return {"type": "text", "text": text, "cache_control": self._mark}
+
+    def _joined(self, request: Request) -> Iterator[bytes]:
         """The encoded messages; what a run of results shows comes behind the run."""
         shown: list[bytes] = []
-        for message, (encoded_message, parts) in zip(messages, self._messages.of(messages), strict=True):
+        messages = request.messages
+        ours = [i for i, m in enumerate(messages) if not isinstance(m, AssistantMessage)] if self._marks_cache else []
+        ends = {*ours[-1:], *([request.head - 1] if request.head and request.head - 1 in ours else [])}
+        for place, (message, (encoded_message, parts)) in enumerate(
+            zip(messages, self._messages.of(messages), strict=True)
+        ):
+            if place in ends:
+                # Content is a list there, and it comes last.
+                encoded_message = encoded_message[:-3] + b',"cache_control":' + encoded(self._mark) + b"}]}"
             if shown and not isinstance(message, ToolMessage):
                 yield _showing(shown)
                 shown = []
@@ -217,21 +250,36 @@ class OpenAIChat(HttpModelClient):
         """The message, and the parts that a result shows."""
         if isinstance(message, ToolMessage):
             call_id = self._call_id(message.call_id)
-            plain = {"role": "tool", "tool_call_id": call_id, "content": message.text}
+            content: Any = [{"type": "text", "text": message.text or "(empty)"}] if self._marks_cache else message.text
+            plain = {"role": "tool", "tool_call_id": call_id, "content": content}
             return encoded(plain), [encoded(part) for part in parts_of_result(message)]
         if isinstance(message, AssistantMessage):
             return encoded(self._answer(message)), []
-        return encoded({"role": "user", "content": content_of(message)}), []
+        said = content_of(message)
+        if self._marks_cache and isinstance(said, str):
+            said = [{"type": "text", "text": said or "(empty)"}]
+        return encoded({"role": "user", "content": said}), []
 
     def _answer(self, message: AssistantMessage) -> dict[str, Any]:
         text = "".join(p.text for p in message.parts if isinstance(p, Text))
         calls = [self._call(p) for p in message.parts if isinstance(p, ToolCall)]
         plain: dict[str, Any] = {"role": "assistant", "content": text or (None if calls else "")}
-        if self._returns_reasoning:
-            plain["reasoning_content"] = "".join(p.text for p in message.parts if isinstance(p, Thinking))
+        self._add_reasoning(plain, message)
         if calls:
             plain["tool_calls"] = calls
         return plain
+
+    def _add_reasoning(self, plain: dict[str, Any], message: AssistantMessage) -> None:
+        ours = [p for p in message.parts if isinstance(p, Thinking) and p.provider == self._returned_to]
+        text = "".join(p.text for p in ours)
+        if self._reasoning == "reasoning_content":
+            plain["reasoning_content"] = text  # empty as well: some refuse an answer without it
+        elif self._reasoning == "think" and text:
+            plain["content"] = f"<think>\n{text.strip()}\n</think>\n\n{plain['content'] or ''}"
+        elif self._reasoning == "reasoning_details" and (data := next((p.data for p in ours if p.data), "")):
+            plain["reasoning_details"] = json.loads(data)
+        elif self._reasoning in ("reasoning", "reasoning_details") and text:
+            plain["reasoning"] = text
 
     def _call(self, call: ToolCall) -> dict[str, Any]:
         arguments = "{}" if call.broken else encoded(call.arguments).decode()

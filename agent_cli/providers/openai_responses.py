@@ -147,8 +147,8 @@ class OpenAIResponses(HttpModelClient):
             options["include"] = ["reasoning.encrypted_content"]
         if request.cache_key:
             options["prompt_cache_key"] = request.cache_key
-        if request.max_tokens:
-            options["max_output_tokens"] = request.max_tokens
+        if limit := self._limit(request, reasons=bool(self._reasons)):
+            options["max_output_tokens"] = limit
         if request.temperature is not None:
             options["temperature"] = request.temperature
         if request.effort:

@@ -45,8 +45,9 @@ class _ThinkTags:
     over: what comes from now on is text.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, returned_to: str) -> None:
         self.over = False
+        self._returned_to = returned_to
         self._place: Literal["before", "opened", "inside", "behind"] = "before"
         self._held = ""
 
@@ -76,7 +77,7 @@ class _ThinkTags:
             kept = 0 if closing else next((n for n in _CUTS if thought.endswith(_CLOSING[:n])), 0)
             thought, self._held = thought[: len(thought) - kept], thought[len(thought) - kept :]
             if thought:
-                yield ThinkingChunk(thought)
+                yield ThinkingChunk(thought, provider=self._returned_to)
             if not closing:
                 return
             self._place, text = "behind", rest.lstrip("\n")
@@ -88,27 +89,30 @@ class _ThinkTags:
         """What was held back until the end."""
         held, self._held = self._held, ""
         if held:
-            yield ThinkingChunk(held) if self._place == "inside" else TextChunk(held)
+            yield ThinkingChunk(held, provider=self._returned_to) if self._place == "inside" else TextChunk(held)
 
 
 class ChatReader:
     """One answer. `first_call`: the number for the first call that comes without an id.
 
-    `prefill`: words that the answer begins with and that the server does not repeat.
+    `prefill`: words that the answer begins with and that the server does not repeat. `returned_to`: who gets the
+    reasoning back, if anyone does.
     """
 
-    def __init__(self, provider: str, model: str, first_call: int, prefill: str = "") -> None:
+    def __init__(self, provider: str, model: str, first_call: int, prefill: str = "", returned_to: str = "") -> None:
         self.finished = False
         self._provider = provider
         self._model = model
         self._first_call = first_call
         self._prefill = prefill
+        self._returned_to = returned_to
+        self._details: list[dict[str, Any]] = []
         self._started = False
         self._raw = ""
         self._refused = False
         self._calls: list[_Call] = []
         self._by_slot: dict[int, _Call] = {}
-        self._tags = _ThinkTags()
+        self._tags = _ThinkTags(returned_to)
 
     def read(self, event: dict[str, Any]) -> Iterator[Chunk]:
         """The chunks of one JSON object. Raises ModelError for an `error` object."""
@@ -123,8 +127,8 @@ class ChatReader:
             yield Started(str(event.get("id") or ""), str(event.get("model") or self._model))
             if self._prefill:
                 yield TextChunk(self._prefill)
-        if choices:
-            choice = choices[0]
+        # Only one answer is asked for.
+        if choices and not (choice := choices[0]).get("index"):
             delta = choice.get("delta") or choice.get("message")
             if delta:
                 content = delta.get("content")
@@ -143,12 +147,14 @@ class ChatReader:
                 self.finished = True
             elif choice.get("message"):
                 self.finished = True  # a whole answer, whose server gives no reason
-        if event.get("usage"):
-            yield UsageChunk(openai_usage(event["usage"]))
+        if usage := event.get("usage") or (event.get("x_groq") or {}).get("usage"):
+            yield UsageChunk(openai_usage(usage))
 
     def end(self) -> Iterator[Chunk]:
         """The last chunk, after everything was read."""
         yield from self._tags.end()
+        if self._details and self._returned_to:
+            yield ThinkingChunk(data=json.dumps(self._details, ensure_ascii=False), provider=self._returned_to)
         for call in self._calls:
             if not call.announced:
                 yield from self._announce(call)
@@ -158,13 +164,15 @@ class ChatReader:
     def _read_delta(self, delta: dict[str, Any]) -> Iterator[Chunk]:
         thinking = delta.get("reasoning_content") or delta.get("reasoning")
         if thinking and isinstance(thinking, str):
-            yield ThinkingChunk(thinking)
+            yield ThinkingChunk(thinking, provider=self._returned_to)
+        for piece in delta.get("reasoning_details") or ():
+            self._read_detail(piece)
         content = delta.get("content")
         if isinstance(content, str):
             if content:
                 yield from self._tags.read(content)
         elif isinstance(content, list):
-            yield from _parts(content)
+            yield from self._parts(content)
         if refusal := delta.get("refusal"):
             self._refused = True
             yield TextChunk(str(refusal))
@@ -174,6 +182,29 @@ class ChatReader:
             yield from self._read_call(piece)
         if old := delta.get("function_call"):
             yield from self._read_call({"index": 0, "function": old})
+
+    def _read_detail(self, piece: dict[str, Any]) -> None:
+        """Add a piece of a block of reasoning to that block, or begin the next one."""
+        last = self._details[-1] if self._details else {}
+        if any(last.get(key) != piece.get(key) for key in ("type", "index")):
+            self._details.append(dict(piece))
+            return
+        for key, value in piece.items():
+            if key in ("text", "summary", "data") and isinstance(value, str) and isinstance(last.get(key), str):
+                last[key] += value
+            elif value is not None:
+                last[key] = value
+
+    def _parts(self, content: list[Any]) -> Iterator[Chunk]:
+        """Content as a list of typed parts, which is how Mistral sends reasoning."""
+        for part in content:
+            if not isinstance(part, dict):
+                continue
+            if isinstance(text := part.get("text"), str) and text:
+                yield TextChunk(text)
+            for thought in part.get("thinking") or ():
+                if isinstance(thought, dict) and thought.get("text"):
+                    yield ThinkingChunk(str(thought["text"]), provider=self._returned_to)
 
     def _read_call(self, piece: dict[str, Any]) -> Iterator[Chunk]:
         function = piece.get("function") or {}
@@ -212,16 +243,9 @@ class ChatReader:
             yield ToolCallDelta(call.index, call.held)
 
 
-def _parts(content: list[Any]) -> Iterator[Chunk]:
-    """Content as a list of typed parts, which is how Mistral sends reasoning."""
-    for part in content:
-        if not isinstance(part, dict):
-            continue
-        if isinstance(text := part.get("text"), str) and text:
-            yield TextChunk(text)
-        for thought in part.get("thinking") or ():
-            if isinstance(thought, dict) and thought.get("text"):
-                yield ThinkingChunk(str(thought["text"]))
+def _cost(value: Any) -> float:
+    # Perplexity reports its parts as well.
+    return float((value.get("total_cost") if isinstance(value, dict) else value) or 0.0)
 
 
 def openai_usage(report: dict[str, Any]) -> Usage:
@@ -240,5 +264,5 @@ def openai_usage(report: dict[str, Any]) -> Usage:
         reasoning=reasoning,
         cache_read=prompt.get("cached_tokens") or report.get("prompt_cache_hit_tokens") or 0,
         cache_write=prompt.get("cache_write_tokens") or 0,
-        cost=float(report.get("cost") or 0.0),
+        cost=_cost(report.get("cost")),
     )

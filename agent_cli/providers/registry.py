@@ -15,6 +15,7 @@ from agent_tools.record import Value
 
 Wire = Literal["openai", "responses", "anthropic", "gemini", "litellm", "scripted"]
 WireApi = Literal["auto", "responses", "chat"]
+Reasoning = Literal["", "reasoning_content", "reasoning", "reasoning_details", "think"]
 
 
 class Provider(Value):
@@ -24,7 +25,10 @@ class Provider(Value):
     needs_key: False where calls work without one, or with credentials of another kind. local: runs on the
     user's own machine and costs nothing. litellm: LiteLLM's name for it; "openai" for one that it is to reach as
     any compatible server. default: the model to take when none is named. model_prefix: put before a model name that
-    has no slash. bare: how model names begin that mean this provider.
+    has no slash. bare: how model names begin that mean this provider. effort: models that reason take a
+    level of effort.
+    own_limit: answers are as long as the model can make them where no limit is sent. reasoning: in what form the
+    reasoning of its earlier answers goes back to it; empty: not at all.
     """
 
     name: str
@@ -38,6 +42,9 @@ class Provider(Value):
     default: str = ""
     model_prefix: str = ""
     bare: tuple[str, ...] = ()
+    effort: bool = False
+    own_limit: bool = False
+    reasoning: Reasoning = ""
 
 
 def _direct(name: str, base_url: str, *keys: str, base: str = "", **more: Any) -> Provider:
@@ -46,9 +53,12 @@ def _direct(name: str, base_url: str, *keys: str, base: str = "", **more: Any) -
                        "bases": bases, **more})  # fmt: skip
 
 
-def _local(name: str, port: int, *bases: str, keys: tuple[str, ...] = (), litellm: str = "") -> Provider:
+def _local(
+    name: str, port: int, *bases: str, keys: tuple[str, ...] = (), litellm: str = "", reasoning: Reasoning = ""
+) -> Provider:
     return Provider(name=name, wire="openai", base_url=f"http://localhost:{port}/v1", keys=keys, bases=bases,
-                    needs_key=False, local=True, litellm=litellm or name)  # fmt: skip
+                    needs_key=False, local=True, litellm=litellm or name,
+                    reasoning=reasoning)  # fmt: skip
 
 
 def _via_litellm(name: str, *keys: str, **more: Any) -> Provider:
@@ -66,6 +76,7 @@ PROVIDERS: tuple[Provider, ...] = (
         litellm="anthropic",
         default="claude-sonnet-5",
         bare=("claude-",),
+        effort=True,
     ),
     _direct(
         "openai",
@@ -75,12 +86,16 @@ PROVIDERS: tuple[Provider, ...] = (
         bases=("OPENAI_BASE_URL", "OPENAI_API_BASE"),
         default="gpt-5.6",
         bare=("gpt-", "chatgpt-", "codex-", "o1", "o3", "o4", "ft:gpt"),
+        effort=True,
+        own_limit=True,
     ),
     _direct(
         "openrouter",
         "https://openrouter.ai/api/v1",
         "OPENROUTER_API_KEY",
         default="anthropic/claude-sonnet-4.6",
+        effort=True,
+        reasoning="reasoning_details",
     ),
     _direct(
         "gemini",
@@ -91,6 +106,8 @@ PROVIDERS: tuple[Provider, ...] = (
         bases=("GEMINI_API_BASE", "GOOGLE_GEMINI_BASE_URL"),
         default="gemini-pro-latest",
         bare=("gemini-",),
+        effort=True,
+        own_limit=True,
     ),
     _direct(
         "deepseek",
@@ -98,6 +115,7 @@ PROVIDERS: tuple[Provider, ...] = (
         "DEEPSEEK_API_KEY",
         default="deepseek-v4-pro",
         bare=("deepseek-",),
+        reasoning="reasoning_content",
     ),
     _direct("groq", "https://api.groq.com/openai/v1", "GROQ_API_KEY", default="openai/gpt-oss-120b"),
     _direct(
@@ -115,8 +133,16 @@ PROVIDERS: tuple[Provider, ...] = (
         "MOONSHOT_API_KEY",
         default="kimi-k3",
         bare=("kimi-", "moonshot-"),
+        reasoning="reasoning_content",
     ),
-    _direct("zai", "https://api.z.ai/api/paas/v4", "ZAI_API_KEY", default="glm-5.3", bare=("glm-",)),
+    _direct(
+        "zai",
+        "https://api.z.ai/api/paas/v4",
+        "ZAI_API_KEY",
+        default="glm-5.3",
+        bare=("glm-",),
+        reasoning="reasoning_content",
+    ),
     _direct(
         "together_ai",
         "https://api.together.ai/v1",
@@ -140,8 +166,16 @@ PROVIDERS: tuple[Provider, ...] = (
         "https://dashscope.aliyuncs.com/compatible-mode/v1",
         "DASHSCOPE_API_KEY",
         default="qwen3.8-max",
+        reasoning="reasoning_content",
     ),
-    _direct("minimax", "https://api.minimax.io/v1", "MINIMAX_API_KEY", default="MiniMax-M3", bare=("MiniMax-",)),
+    _direct(
+        "minimax",
+        "https://api.minimax.io/v1",
+        "MINIMAX_API_KEY",
+        default="MiniMax-M3",
+        bare=("MiniMax-",),
+        reasoning="think",
+    ),
     _direct("deepinfra", "https://api.deepinfra.com/v1/openai", "DEEPINFRA_API_KEY"),
     _direct("sambanova", "https://api.sambanova.ai/v1", "SAMBANOVA_API_KEY"),
     _direct("nebius", "https://api.studio.nebius.ai/v1", "NEBIUS_API_KEY"),
@@ -161,7 +195,7 @@ PROVIDERS: tuple[Provider, ...] = (
     _direct("perplexity", "https://api.perplexity.ai", "PERPLEXITYAI_API_KEY", "PERPLEXITY_API_KEY", bare=("sonar",)),
     _local("ollama", 11434, "OLLAMA_API_BASE", "OLLAMA_HOST", keys=("OLLAMA_API_KEY",)),
     _local("lm_studio", 1234, "LM_STUDIO_API_BASE", keys=("LM_STUDIO_API_KEY",)),
-    _local("hosted_vllm", 8000, "HOSTED_VLLM_API_BASE", keys=("HOSTED_VLLM_API_KEY",)),
+    _local("hosted_vllm", 8000, "HOSTED_VLLM_API_BASE", keys=("HOSTED_VLLM_API_KEY",), reasoning="reasoning"),
     _local(
         "vllm",
         8000,
@@ -169,14 +203,23 @@ PROVIDERS: tuple[Provider, ...] = (
         "VLLM_API_BASE",
         keys=("HOSTED_VLLM_API_KEY",),
         litellm="hosted_vllm",
+        reasoning="reasoning",
     ),
-    _local("llama_cpp", 8080, "LLAMA_CPP_API_BASE", litellm="llamafile"),
+    _local("llama_cpp", 8080, "LLAMA_CPP_API_BASE", litellm="llamafile", reasoning="reasoning_content"),
     _local("llamafile", 8080, "LLAMAFILE_API_BASE", keys=("LLAMAFILE_API_KEY",)),
     # Gemini; the other models there, and credentials that are not read here, go through LiteLLM.
-    _direct("vertex_ai", "", wire="gemini", bases=("VERTEXAI_API_BASE", "GOOGLE_VERTEX_BASE_URL"), needs_key=False),
+    _direct(
+        "vertex_ai",
+        "",
+        wire="gemini",
+        bases=("VERTEXAI_API_BASE", "GOOGLE_VERTEX_BASE_URL"),
+        needs_key=False,
+        effort=True,
+        own_limit=True,
+    ),
     _via_litellm("bedrock", needs_key=False),
     _via_litellm("sagemaker", needs_key=False),
-    _via_litellm("azure", "AZURE_API_KEY", bases=("AZURE_API_BASE",), needs_key=False),
+    _via_litellm("azure", "AZURE_API_KEY", bases=("AZURE_API_BASE",), needs_key=False, own_limit=True),
     _via_litellm("azure_ai", "AZURE_AI_API_KEY", bases=("AZURE_AI_API_BASE",), needs_key=False),
     _via_litellm("ai21", "AI21_API_KEY", bare=("jamba-",)),
     _via_litellm("replicate", "REPLICATE_API_KEY", "REPLICATE_API_TOKEN"),

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from agent_cli.core.results import Failure
-from agent_cli.providers.base import ModelClient, ModelError
+from agent_cli.providers.base import CacheTtl, ModelClient, ModelError
 from agent_cli.providers.catalog import catalog_entry, is_provider, lookup, newest_claude
 from agent_cli.providers.credentials import (
     MissingKeyError,
@@ -177,10 +177,12 @@ def open_transport(
     timeouts: Timeouts | None = None,
     attempts: int | None = None,
     headers: Mapping[str, str] | None = None,
+    cache_ttl: CacheTtl = "5m",
 ) -> ModelClient:
     """The wire for a resolved model, with retries around it (a script is never retried).
 
-    timeouts and attempts: the wire's own where None. Raises ModelSetupError for a script that cannot be read.
+    timeouts and attempts: the wire's own where None. cache_ttl: how long Claude's caches are kept. Raises
+    ModelSetupError for a script that cannot be read.
     """
     # Each wire is imported only when it is the one: none of them is free.
     if resolved.wire == "scripted":
@@ -192,10 +194,10 @@ def open_transport(
     limits = timeouts or http.Timeouts()
     wire: ModelClient
     if resolved.wire in ("openai", "responses"):
-        wire = _openai_wire(resolved, resolved.wire == "responses", key, limits, headers)
+        wire = _openai_wire(resolved, resolved.wire == "responses", key, limits, headers, cache_ttl)
         if resolved.either:
             first = resolved.wire == "responses"
-            other = partial(_openai_wire, resolved, not first, key, limits, headers)
+            other = partial(_openai_wire, resolved, not first, key, limits, headers, cache_ttl)
             wire = openai_either.EitherWire(wire, other, responses=first)
     elif resolved.wire == "gemini":
         wire = gemini.Gemini(
@@ -208,7 +210,9 @@ def open_transport(
             renew=resolved.renew,
         )
     elif resolved.wire == "anthropic":
-        wire = anthropic.Anthropic(resolved.base_url, key, headers=headers, timeouts=limits, bearer=resolved.bearer)
+        wire = anthropic.Anthropic(
+            resolved.base_url, key, headers=headers, timeouts=limits, bearer=resolved.bearer, cache_ttl=cache_ttl
+        )
     else:
         wire = providers_litellm.LiteLLM(
             resolved.litellm,
@@ -221,13 +225,20 @@ def open_transport(
 
 
 def _openai_wire(
-    resolved: ResolvedModel, responses: bool, key: str, limits: Timeouts, headers: Mapping[str, str] | None
+    resolved: ResolvedModel,
+    responses: bool,
+    key: str,
+    limits: Timeouts,
+    headers: Mapping[str, str] | None,
+    cache_ttl: CacheTtl,
 ) -> ModelClient:
     url, provider = resolved.base_url, resolved.provider
-    if not responses:
-        return openai_chat.OpenAIChat(url, key, provider=provider, headers=headers, timeouts=limits)
     info = lookup(provider, resolved.model)
     reasons = info.reasoning if info is not None else None
+    if not responses:
+        return openai_chat.OpenAIChat(
+            url, key, provider=provider, headers=headers, timeouts=limits, reasons=bool(reasons), cache_ttl=cache_ttl
+        )
     return openai_responses.OpenAIResponses(
         url, key, provider=provider, headers=headers, timeouts=limits, reasons=reasons
     )

@@ -40,10 +40,9 @@ from agent_cli.runtime.models import (
     debugged,
     input_modalities,
     lazy_model,
+    model_handle,
     open_client,
-    pricing,
     wants_small_profile,
-    window_of,
 )
 from agent_cli.runtime.repository_state import RepositoryState
 from agent_cli.runtime.session import (
@@ -173,7 +172,7 @@ def build_agent(
     model, info = chosen.resolved, chosen.info
     workspace = make_workspace(place, settings)
     old = restored.header if restored is not None and not restored.rebuilt else None
-    small = old.small if old is not None else wants_small_profile(settings, window_of(info, settings))
+    small = old.small if old is not None else wants_small_profile(settings, chosen.window.tokens)
     context = make_context(workspace, settings, place, edit_unread=small)
     answered = attended or options.on_ask == "suspend"
     asks = answered or embedded.answers
@@ -221,9 +220,10 @@ def build_agent(
         context.plan = restored.plan
         if restored.shell is not None:
             restore_carried(context, restored.shell)
-    transport = open_client(model, settings)
+    client = open_client(model, settings)
     if options.debug:
-        transport = debugged(transport, model, place, header, warn)
+        client = debugged(client, model, place, header, warn)
+    handle = model_handle(model, info, settings, client, chosen.window.tokens)
     table = ToolTable(tools)
     state = ConversationState()
     if restored is not None:
@@ -235,13 +235,13 @@ def build_agent(
         state.held.update((i, question.ran) for i, question in asked.items() if question.ran is not None)
     known = header.session_id, store.path(header.session_id) if settings.save_sessions else None
     deps = TurnDeps(
-        transport,
+        client,
         table,
         context,
         policy,
         approver,
         state,
-        price=pricing(model, info),
+        price=handle.price,
         guards=guards,
         fallbacks=[lazy_model(name, settings, place) for name in settings.fallback_models],
         small=cache(lazy_model(settings.small_model, settings, place)) if settings.small_model else None,
@@ -259,9 +259,7 @@ def build_agent(
     commands = LiveMapping(added.commands)
     conversation = Conversation(
         deps,
-        turn_options(settings, model, header, tool_specs(tools, context, small=small)).replace(
-            takes=takes,
-            context_window=window_of(info, settings),
+        handle.options(turn_options(settings, model, header, tool_specs(tools, context, small=small))).replace(
             # With a user present, questions of a resumed turn go to them; otherwise `--on-ask` decides.
             saved=resume_payload(
                 options.replace(on_ask="suspend") if attended else options, place, settings, layers.trust
@@ -306,15 +304,10 @@ def switch_model(agent: Agent, name: str) -> None:
     """Continue the conversation with another model. Raises UsageError."""
     agent.chosen.change(name)
     conversation, model, info = agent.conversation, agent.model, agent.info
-    conversation.deps = conversation.deps.replace(
-        transport=open_client(model, agent.settings), price=pricing(model, info)
-    )
-    conversation.options = conversation.options.replace(
-        model=model.model,
-        label=model.name,
-        takes=input_modalities(info, agent.settings),
-        context_window=window_of(info, agent.settings),
-    )
+    client = open_client(model, agent.settings)
+    handle = model_handle(model, info, agent.settings, client, agent.chosen.window.tokens)
+    conversation.deps = conversation.deps.replace(transport=client, price=handle.price)
+    conversation.options = handle.options(conversation.options)
 
 
 def _schema(text: str) -> dict[str, Any]:

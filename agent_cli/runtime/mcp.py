@@ -162,8 +162,7 @@ class SessionServers:
             if attended:
                 self.servers.begin()
             self.servers.wait(min(settings.wait, ATTENDED_WAIT) if attended else settings.wait, needed=True)
-            info = self._chosen.info
-            window = info.context_window if info else None
+            window = self._chosen.window.tokens
             self._send(self.servers.sent(settings.tool_search, settings.schema_share, window))
         else:
             self.servers.come_back(ATTENDED_WAIT)

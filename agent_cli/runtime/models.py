@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Literal
 
 from agent_cli.config.schema import ProviderSettings, Settings
+from agent_cli.core.modes import Effort
 from agent_cli.core.place import RunEnvironment, UsageError
 from agent_cli.core.results import Failure, Usage
 from agent_cli.engine.types import ModelHandle
 from agent_cli.providers.base import Chunk, ModelClient, ModelError, Request
 from agent_cli.providers.catalog import ModelInfo, lookup, price
-from agent_cli.providers.registry import WireApi, is_loopback_url
+from agent_cli.providers.registry import WireApi, find, is_loopback_url
 from agent_cli.providers.resolve import ModelSetupError, ResolvedModel, open_transport, resolve
 from agent_cli.session.records import Header
 from agent_cli.session.store import state_folder
@@ -18,12 +20,14 @@ from agent_tools.cancel import CancelToken
 from agent_tools.fs.safe_files import private_folder
 from agent_tools.lazy import lazy_imports
 from agent_tools.media import MediaKind
+from agent_tools.record import Value
 
 with lazy_imports():
     from agent_cli.core import redact
     from agent_cli.providers import (
         debug,
         discover,  # most runs name their model
+        server_info,  # most models are in the catalog
     )
     from agent_tools.net import http  # HTTP and TLS, which a script does without
 
@@ -31,6 +35,8 @@ with lazy_imports():
 LOCAL_IDLE_SECONDS = 1800.0
 # A window below this is for few tools and a short prompt only.
 SMALL_WINDOW = 16_000
+# Windows in tokens where nobody says, so that a conversation is compacted before it is refused.
+ASSUMED, ASSUMED_LOCAL = 128_000, 32_000
 
 
 def choose_model(name: str | None, settings: Settings, place: RunEnvironment) -> ResolvedModel:
@@ -57,9 +63,11 @@ def wire_api_of(settings: Settings) -> Callable[[str], WireApi]:
     return lambda provider: settings.providers.get(provider, ProviderSettings()).wire_api
 
 
-def pricing(model: ResolvedModel, info: ModelInfo | None) -> Callable[[Usage], Usage]:
+def pricing(model: ResolvedModel, info: ModelInfo | None, settings: Settings) -> Callable[[Usage], Usage]:
     """Return the function that adds the cost to a model call's usage; a script costs nothing."""
-    return (lambda usage: usage) if model.wire == "scripted" else (lambda usage: price(info, usage))
+    if model.wire == "scripted":
+        return lambda usage: usage
+    return lambda usage: price(info, usage, hour=settings.cache_ttl == "1h")
 
 
 def check_price(model: ResolvedModel, info: ModelInfo | None, settings: Settings) -> None:
@@ -92,6 +100,14 @@ class ChosenModel:
         info = lookup(resolved.provider, resolved.model)
         check_price(resolved, info, self._settings)
         self.resolved, self.info = resolved, info
+        self._window: ModelWindow | None = None
+
+    @property
+    def window(self) -> ModelWindow:
+        """The model's window; its server is asked at most once."""
+        if self._window is None:
+            self._window = find_window(self.resolved, self.info, self._settings)
+        return self._window
 
     def label(self) -> str:
         """The name shown to users."""
@@ -106,10 +122,37 @@ def input_modalities(info: ModelInfo | None, settings: Settings) -> frozenset[Me
     return frozenset(kind for kind, taken in says.items() if (kind in settings.model_takes if taken is None else taken))
 
 
-def window_of(info: ModelInfo | None, settings: Settings) -> int | None:
-    """Return the context window in tokens: the catalog's, limited by the settings; None if unknown."""
-    known = [size for size in (info.context_window if info else None, settings.context_window) if size]
-    return min(known, default=None)
+class ModelWindow(Value):
+    """How many tokens a model takes, and who says so. tokens: None for a script, which has no window."""
+
+    tokens: int | None
+    source: Literal["catalog", "settings", "server", "assumed", "none"]
+
+
+def find_window(model: ResolvedModel, info: ModelInfo | None, settings: Settings) -> ModelWindow:
+    """Return a model's window: the settings' and the catalog's, else what its server says, else an assumption.
+
+    Only a server of the user's own is asked, and only for a model of which neither settings nor catalog say it.
+    """
+    known, own = info.context_window if info else None, settings.context_window
+    if own:
+        return ModelWindow(min(own, known or own), "settings")
+    if model.wire == "scripted":
+        return ModelWindow(None, "none")
+    provider = find(model.provider)
+    # What a local server has loaded is often less than what the model could take.
+    if known and not (provider and provider.local):
+        return ModelWindow(known, "catalog")
+    private = provider is not None and model.base_url != provider.base_url
+    if model.base_url and model.wire in ("openai", "responses") and (private or (provider and provider.local)):
+        key = model.api_key.reveal() if model.api_key else ""
+        if asked := server_info.ask_window(model.base_url, model.model, key):
+            return ModelWindow(asked, "server")
+    if known:
+        return ModelWindow(known, "catalog")
+    # In the protocols of Anthropic and Google a server of this machine passes on what it is sent.
+    local = model.wire in ("openai", "responses") and is_loopback_url(model.base_url)
+    return ModelWindow(ASSUMED_LOCAL if local else ASSUMED, "assumed")
 
 
 def wants_small_profile(settings: Settings, window: int | None) -> bool:
@@ -117,6 +160,47 @@ def wants_small_profile(settings: Settings, window: int | None) -> bool:
     if settings.profile != "auto":
         return settings.profile == "small"
     return window is not None and window < SMALL_WINDOW
+
+
+# The usual length of an answer. A model may run on; what is cut is continued.
+ANSWER_TOKENS = 32_000
+
+
+def model_handle(
+    model: ResolvedModel, info: ModelInfo | None, settings: Settings, client: ModelClient, window: int | None
+) -> ModelHandle:
+    """Return a model ready for use, with what the catalog, its provider and its window say of its answers."""
+    total = info.max_output if info else None
+    return ModelHandle(
+        label=model.name,
+        model=model.model,
+        transport=client,
+        price=pricing(model, info, settings),
+        takes=input_modalities(info, settings),
+        window=window,
+        answer_tokens=_answer_tokens(model, total, window),
+        total_tokens=total,
+        usual_effort=_usual_effort(model, info, settings),
+    )
+
+
+def _answer_tokens(model: ResolvedModel, most: int | None, window: int | None) -> int | None:
+    provider = find(model.provider)
+    if model.wire == "scripted" or (provider is not None and provider.own_limit):
+        return None
+    if most is None and window and provider is not None and provider.local:
+        most = window // 2  # a small model may repeat itself until its window is full
+    return min(ANSWER_TOKENS, most) if most else None
+
+
+def _usual_effort(model: ResolvedModel, info: ModelInfo | None, settings: Settings) -> Effort | None:
+    """Return "medium" where the model has levels of effort and nothing is set that rules it out."""
+    provider = find(model.provider)
+    if info is None or not info.reasoning or provider is None or not provider.effort:
+        return None
+    # Claude takes neither together with thinking.
+    ruled_out = model.wire == "anthropic" and (settings.temperature is not None or settings.prefill)
+    return None if ruled_out else "medium"
 
 
 class _LazyClient:
@@ -140,7 +224,7 @@ def open_client(model: ResolvedModel, settings: Settings) -> ModelClient:
         if idle == Settings().idle_timeout and is_loopback_url(model.base_url):
             idle = LOCAL_IDLE_SECONDS
         timeouts = http.Timeouts(settings.connect_timeout, idle, settings.total_timeout)
-        return open_transport(model, timeouts=timeouts, attempts=settings.retries)
+        return open_transport(model, timeouts=timeouts, attempts=settings.retries, cache_ttl=settings.cache_ttl)
 
     if model.wire != "scripted":
         return _LazyClient(opened)
@@ -175,8 +259,7 @@ def lazy_model(name: str, settings: Settings, place: RunEnvironment) -> Callable
             wire = open_client(model, settings)
             info = lookup(model.provider, model.model)
             check_price(model, info, settings)
-            takes, window = input_modalities(info, settings), window_of(info, settings)
-            return ModelHandle(model.name, model.model, wire, pricing(model, info), takes, window)
+            return model_handle(model, info, settings, wire, find_window(model, info, settings).tokens)
         except UsageError as mistake:
             raise ModelError(Failure("auth", str(mistake))) from None
 

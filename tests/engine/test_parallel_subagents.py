@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from agent_cli.core.decisions import Approve, Defer
 
+from agent_cli.core.decisions import Approve, Defer
 from agent_cli.core.events import MessageAdded, SubagentEvent, ToolFinished, ToolStarted, UsageAdded
 from agent_cli.core.messages import AssistantMessage, UserMessage
 from agent_cli.core.results import Complete, Failed, LimitReached, Limits, Suspended, Usage

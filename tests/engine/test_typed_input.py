@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from agent_cli.core.decisions import Approve, Reject
 
+from agent_cli.core.decisions import Approve, Reject
 from agent_cli.core.results import Complete
 from tests.support.program import agent
 from tests.support.scripts import bash, call, script

@@ -192,7 +192,7 @@ def test_an_answer_that_stays_cut_is_a_limit_and_not_done(work: Path) -> None:
 
 def test_a_call_that_is_cut_says_so_to_the_model(work: Path) -> None:
     cut = {"calls": [{"name": "Write", "arguments": '{"file_path": "made", "content": "abc'}], "stop": "max_tokens"}
-    replies = [cut, {"text": "Ok.", "expect": "cut at the token limit"}]
+    replies = [cut, {"text": "Ok.", "expect": "Your answer was cut at"}]
     model = script(work / "s.toml", replies)
     assert agent(["-p", "--model", model, "--allowedTools", "Write", "go"], work).stdout == "Ok.\n"
 

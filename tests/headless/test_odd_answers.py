@@ -27,7 +27,7 @@ def turns(work: Path, replies: list[Reply], *, wire: str = "openai", stream: boo
         }
         model = "openai/gpt-x" if wire == "openai" else "anthropic/claude-x"
         args = ["-p", "--model", model, "--input-format", "stream-json", "--output-format", "stream-json"]
-        settings = f"stream = {str(stream).lower()}\nretries = 0"
+        settings = f"stream = {str(stream).lower()}\nretries = 0\ncontext_window = 500000"
         done = agent([*args, "--settings", settings], work, env, "\n".join(lines))
     assert "Traceback" not in done.stdout + done.stderr and "internal error" not in done.stderr, done.stderr
     assert not list((work.parent / "home").rglob("crashes/*")), "a crash file about the provider's mistake"

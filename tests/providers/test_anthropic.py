@@ -132,13 +132,17 @@ def test_thinking_stays_off_in_a_turn_that_was_begun_without() -> None:
 @pytest.mark.parametrize(
     ("options", "budget", "max_tokens"),
     [
-        ({"thinking_tokens": 2000}, 2000, 8192),
-        ({"thinking_tokens": 16000}, 16000, 20096),
-        ({"effort": "low"}, 4096, 8192),
-        ({"effort": "high", "max_tokens": 5000}, 4999, 5000),
-        ({"effort": "high", "max_tokens": 500}, None, 500),
-        ({"effort": "none"}, None, 8192),
-        ({}, None, 8192),
+        # The budget lies beside the answer, within what the model can write.
+        ({"thinking_tokens": 2000}, 2000, 34_000),
+        ({"thinking_tokens": 16000}, 16000, 48_000),
+        ({"effort": "low"}, 4096, 36_096),
+        ({"effort": "high", "max_tokens": 5000}, 20_000, 25_000),
+        ({"effort": "max", "total_tokens": 64_000}, 48_000, 64_000),
+        ({"effort": "max", "total_tokens": 40_000}, 40_000 - 4096, 40_000),
+        ({"effort": "high", "max_tokens": 500, "total_tokens": 8192}, 8192 - 500, 8192),
+        ({"effort": "high", "total_tokens": 2000}, None, 2000),
+        ({"effort": "none"}, None, 32_000),
+        ({}, None, 32_000),
     ],
 )
 def test_budgets(options: dict[str, Any], budget: int | None, max_tokens: int) -> None:
@@ -146,6 +150,42 @@ def test_budgets(options: dict[str, Any], budget: int | None, max_tokens: int) -
     assert body.get("thinking", {}).get("budget_tokens") == budget
     assert body["max_tokens"] == max_tokens
     assert ("temperature" in body) is (budget is None), "temperature and thinking exclude each other"
+
+
+@pytest.mark.parametrize(
+    ("model", "options", "max_tokens"),
+    [
+        ("claude-sonnet-5", {}, 42_000),
+        ("claude-sonnet-5", {"effort": "xhigh"}, 64_000),
+        ("claude-sonnet-5", {"effort": "none"}, 32_000),
+        ("claude-sonnet-5", {"max_tokens": 400}, 10_400),
+        ("claude-sonnet-5", {"effort": "max", "total_tokens": 50_000}, 50_000),
+        ("claude-3-5-haiku-latest", {}, 8192),
+        ("glm-5", {}, 8192),
+    ],
+)
+def test_a_model_that_thinks_by_itself_has_room_for_it(model: str, options: dict[str, Any], max_tokens: int) -> None:
+    assert body_for(model=model, **options)["max_tokens"] == max_tokens
+
+
+@pytest.mark.parametrize(
+    ("said", "most"),
+    [
+        ("max_tokens: 32000 > 8192, which is the maximum allowed number of output tokens for m", 8192),
+        ("max_tokens is too large: 32000. This model supports at most 16384 completion tokens, not 32000.", 16384),
+        ("Invalid max_tokens value, the valid range of max_tokens is [1, 8192]", 8192),
+        ("'max_tokens' is too large: 32000. This model's maximum context length is 32768 tokens and your request has"
+         " 1000 input tokens (32000 > 32768 - 1000).", 31768),
+        ("This request requires more credits, or fewer max_tokens. You requested up to 32000 tokens, but can only"
+         " afford 4321.", 4321),
+    ],
+)  # fmt: skip
+def test_a_limit_that_is_refused_is_lowered_to_the_one_that_is_named(said: str, most: int) -> None:
+    with ModelServer([Reply(status=400, error=said), Reply(text="a"), Reply(text="b")]) as server:
+        wire = Anthropic(server.anthropic_url, "k")
+        for _ in range(2):
+            list(wire.stream(Request("claude-x-9", "", (UserMessage("hi"),), effort="none"), CancelToken()))
+        assert [body["max_tokens"] for body in server.bodies] == [32_000, most, most]
 
 
 @pytest.mark.parametrize(

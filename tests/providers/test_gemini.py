@@ -74,7 +74,8 @@ def test_the_model_and_the_form_are_in_the_path(stream: bool, model: str, path: 
 def test_what_never_changes_stands_before_the_conversation() -> None:
     body = body_of(max_tokens=100, temperature=0.5)
     assert list(body) == ["generationConfig", "systemInstruction", "tools", "contents"]
-    assert body["generationConfig"] == {"maxOutputTokens": 100, "temperature": 0.5}
+    # The limit covers the thoughts, which have room beside the answer.
+    assert body["generationConfig"] == {"maxOutputTokens": 10_100, "temperature": 0.5}
     assert body["systemInstruction"] == {"parts": [{"text": "Be brief."}]}
     (declared,) = body["tools"]
     assert declared["functionDeclarations"][0] == {
@@ -357,10 +358,10 @@ def test_calls_without_ids_get_some_and_the_namespace_is_dropped() -> None:
 
 def test_a_gateway_on_this_machine_is_asked_for_its_models() -> None:
     listed = {"models": [{"name": "models/text-embedding-004"}, {"name": "models/gemini-x"}]}
-    with ModelServer([Reply(raw=json.dumps(listed).encode())]) as server:
+    with ModelServer(about=json.dumps(listed).encode()) as server:
         env = {"GEMINI_API_KEY": "key-1", "GEMINI_API_BASE": server.url}
         assert default_model(env) == "gemini/gemini-x"
-        (sent,) = server.requests
+        (sent,) = server.asked
     assert (sent.path, sent.headers["x-goog-api-key"]) == ("/v1beta/models", "key-1")
 
 

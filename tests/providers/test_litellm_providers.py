@@ -43,7 +43,7 @@ WORDS = {
     },
     "mistral": {"length": "max_tokens"},
     "together_ai": {"stop": "end_turn"},
-    "vertex_claude": {"model_context_window_exceeded": "max_tokens", "pause_turn": "other"},
+    "vertex_claude": {"model_context_window_exceeded": "max_tokens", "pause_turn": "pause_turn"},
 }
 GIVEN_UP = [("deepseek", "insufficient_system_resource", "overloaded"), ("bedrock", "malformed_tool_use", "malformed")]
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from agent_cli.core.messages import AssistantMessage, Text, Thinking, ToolCall, ToolMessage, UserMessage
+from agent_cli.core.results import Usage
 from agent_cli.providers.base import ModelError, Request, TextChunk
 from agent_cli.providers.openai_chat import OpenAIChat
 from agent_tools.cancel import CancelToken
@@ -220,7 +221,7 @@ def test_options_are_sent_in_their_usual_names() -> None:
         schema = {"type": "object"}
         asked(OpenAIChat(server.openai_url, None), max_tokens=9, temperature=0.5, effort="low", json_schema=schema)
         body = server.bodies[0]
-    assert (body["max_tokens"], body["temperature"], body["reasoning_effort"]) == (9, 0.5, "low")
+    assert (body["max_tokens"], body["temperature"], body["reasoning_effort"]) == (9 + 4096, 0.5, "low")
     assert body["response_format"]["json_schema"]["schema"] == schema
     assert body["stream_options"] == {"include_usage": True}
 
@@ -302,3 +303,39 @@ def test_numbers_that_json_lacks_do_not_break_the_request() -> None:
     with ModelServer([Reply(text="x")]) as server:
         asked(OpenAIChat(server.openai_url, None), messages=(UserMessage("x"), message, ToolMessage("c", "Read", "y")))
         assert server.bodies[0]["messages"][1]["tool_calls"][0]["function"]["arguments"] == '{"n":null}'
+
+
+USAGE = {"prompt_tokens": 5, "completion_tokens": 3}
+
+
+@pytest.mark.parametrize(
+    ("last", "usage"),
+    [
+        ({"usage": {**USAGE, "cost": {"input_tokens_cost": 0.1, "total_cost": 0.25}}}, Usage(5, 3, cost=0.25)),
+        ({"usage": {**USAGE, "cost": 0.5}}, Usage(5, 3, cost=0.5)),
+        ({"x_groq": {"id": "req", "usage": USAGE}}, Usage(5, 3)),
+    ],
+)
+def test_usage_where_providers_put_it(last: dict[str, Any], usage: Usage) -> None:
+    words = {"id": "i", "model": "m", "choices": [{"index": 0, "delta": {"content": "Hi"}, "finish_reason": None}]}
+    end = {"id": "i", "model": "m", "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}], **last}
+    raw = "".join(f"data: {json.dumps(event)}\n\n" for event in (words, end)) + "data: [DONE]\n\n"
+    with ModelServer([Reply(raw=raw.encode(), content_type="text/event-stream")]) as server:
+        answer = asked(OpenAIChat(server.openai_url, None))
+    assert (answer.text, answer.usage) == ("Hi", usage)
+
+
+def test_an_error_line_in_a_stream_is_an_error_with_its_words() -> None:
+    raw = b'data: {"id":"i","choices":[{"delta":{"content":"Hi"}}]}\n\nerror: {"error":{"message":"no more room"}}\n\n'
+    replies = [Reply(raw=raw, content_type="text/event-stream")]
+    with ModelServer(replies) as server, pytest.raises(ModelError, match="no more room"):
+        asked(OpenAIChat(server.openai_url, None))
+
+
+def test_of_several_answers_the_first_counts() -> None:
+    pieces = [(0, "a"), (1, "x"), (0, "b"), (1, "y")]
+    events = [{"id": "i", "choices": [{"index": n, "delta": {"content": text}}]} for n, text in pieces]
+    events += [{"id": "i", "choices": [{"index": n, "delta": {}, "finish_reason": "stop"}]} for n in (1, 0)]
+    raw = "".join(f"data: {json.dumps(event)}\n\n" for event in events) + "data: [DONE]\n\n"
+    with ModelServer([Reply(raw=raw.encode(), content_type="text/event-stream")]) as server:
+        assert asked(OpenAIChat(server.openai_url, None)).text == "ab"

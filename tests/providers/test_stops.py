@@ -20,7 +20,8 @@ TABLE: dict[str, dict[StopReason, str]] = {
         "max_tokens": "max_tokens model_context_window_exceeded",
         "stop_sequence": "stop_sequence",
         "refusal": "refusal",
-        "other": "pause_turn compaction",
+        "pause_turn": "pause_turn",
+        "other": "compaction",
     },
     "gemini": {
         "end_turn": "STOP",

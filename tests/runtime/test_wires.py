@@ -61,7 +61,7 @@ def test_a_model_on_this_machine_may_read_for_long(
 ) -> None:
     seen = []
 
-    def opened(model: resolve.ResolvedModel, *, timeouts: Any, attempts: int) -> Any:
+    def opened(model: resolve.ResolvedModel, *, timeouts: Any, **more: Any) -> Any:
         seen.append(timeouts.idle)
         raise LookupError
 

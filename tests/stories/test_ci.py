@@ -154,7 +154,7 @@ def test_limits_are_said_and_can_be_gone_on_from(day: Day) -> None:
     cut = '{"file_path": "big.txt", "content": "aaaaaaa'
     day.model.will(
         says("A big file.", Call("Write", cut), stop="max_tokens"),
-        says("In parts then.", write("big.txt", "a\n"), sees="cut at the token limit"),
+        says("In parts then.", write("big.txt", "a\n"), sees="Your answer was cut at"),
         says("Writ", stop="max_tokens"),
         says("ten.", sees="cut at the token limit"),
     )

@@ -142,14 +142,22 @@ class ModelServer:
     """The server, listening while the `with` block runs.
 
     replies: consumed in order, one for each request. repeat: the last one stays for good. tls: serve https with this
-    context. `stalled` is set whenever a reply has fallen silent; `gone` when a client left one.
+    context. `stalled` is set whenever a reply has fallen silent; `gone` when a client left one. A question about the
+    server (GET) is answered with `about`, or 404, and counts for nothing; `asked` has such questions.
     """
 
     def __init__(
-        self, replies: Iterable[Scripted] = (), *, repeat: bool = False, tls: ssl.SSLContext | None = None
+        self,
+        replies: Iterable[Scripted] = (),
+        *,
+        repeat: bool = False,
+        tls: ssl.SSLContext | None = None,
+        about: bytes = b"",
     ) -> None:
         self.replies = list(replies)
         self.requests: list[Received] = []
+        self.asked: list[Received] = []
+        self._about = about
         self.violations: list[str] = []
         self.connections = 0
         self.stalled = threading.Event()
@@ -220,6 +228,13 @@ class ModelServer:
                 self._open.add(sock)
             threading.Thread(target=self._serve, args=(sock, number), daemon=True).start()
 
+    def _tell(self, sock: socket.socket, question: Received) -> None:
+        with self._lock:
+            self.connections -= 1
+        self.asked.append(question)
+        head = f"HTTP/1.1 {'200 OK' if self._about else '404 Not Found'}\r\nContent-Type: application/json\r\n"
+        sock.sendall(f"{head}Content-Length: {len(self._about)}\r\nConnection: close\r\n\r\n".encode() + self._about)
+
     def _serve(self, sock: socket.socket, number: int) -> None:
         plain = sock
         try:
@@ -229,8 +244,12 @@ class ModelServer:
                 with self._lock:
                     self._open.add(sock)
             stream = sock.makefile("rb")
-            while (received := _receive(stream, number)) is not None and self._answer(sock, received):
-                pass
+            while (received := _receive(stream, number)) is not None:
+                if not received.raw:
+                    self._tell(sock, received)
+                    break
+                if not self._answer(sock, received):
+                    break
         except OSError:
             self.gone.set()
         finally:

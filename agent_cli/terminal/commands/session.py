@@ -247,7 +247,7 @@ def status(ctx: SlashContext) -> Iterator[tuple[str, str]]:
     yield "version", f"agent {__version__}"
     where = f" at {without_password(model.base_url)}" if model.base_url else ""
     yield "model", f"{options.label} ({model.wire}{where}; key: {model.key_source})"
-    yield "effort", options.effort or "the default of the model"
+    yield "effort", options.effort_label
     yield "mode", conversation.deps.policy.mode
     sandbox = context.supplied(SandboxRunner)
     yield "sandbox", settings.sandbox.mode if sandbox is None else sandbox.sandbox.text()

@@ -217,7 +217,7 @@ def _effort(ctx: SlashContext, words: str) -> None:
         conversation.options = conversation.options.replace(effort=effort)
     info = ctx.agent.info
     unused = "" if info is None or info.reasoning or not words else "; the catalog says that this model does not reason"
-    ctx.say(f"effort: {conversation.options.effort or 'the default of the model'}{unused}")
+    ctx.say(f"effort: {conversation.options.effort_label}{unused}")
 
 
 @slash("add-dir", "let a folder count as part of the workspace for this session", "PATH")

@@ -1,0 +1,126 @@
+"""Ask a model server what it has: the first requests are for JSON, with short limits, and never raise.
+
+Also how many tokens a model takes. Servers say it in different places: vLLM and SGLang with the model in `/v1/models`,
+llama.cpp in `/props`, LM Studio in `/api/v0/models`, Ollama in `/api/ps` and `/api/show`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from agent_cli.providers.base import ModelError
+from agent_cli.providers.http_client import encoded, endpoint_url
+from agent_cli.providers.registry import is_loopback_url
+from agent_tools.cancel import CancelToken
+from agent_tools.net.http import HttpClient, Timeouts
+from agent_tools.net.http_connection import HttpError
+
+LOCAL = Timeouts(connect=0.2, idle=1.0, total=1.0)
+REMOTE = Timeouts(connect=2.0, idle=2.0, total=2.0)
+_MOST = 4 << 20
+# Ollama's context unless OLLAMA_CONTEXT_LENGTH or the model's own file says more.
+_OLLAMA_DEFAULT = 4096
+# What servers call the tokens that a model takes, as loaded first.
+_WINDOW_KEYS = (
+    "loaded_context_length",
+    "max_model_len",
+    "context_window",
+    "max_context_length",
+    "context_length",
+)
+
+
+def ask_json(url: str, key: str = "", *, body: dict[str, Any] | None = None) -> Any:
+    """Return the JSON that a server answers a GET (with a body: a POST), or None."""
+    local = is_loopback_url(url)
+    own = {"Authorization": f"Bearer {key}", "x-api-key": key, "anthropic-version": "2023-06-01"} if key else {}
+    if key and url.endswith("/v1beta/models"):
+        own = {"x-goog-api-key": key}
+    if body is not None:
+        own["Content-Type"] = "application/json"
+    # A server of this machine is asked without a proxy.
+    client = HttpClient(LOCAL, {}, most_kept=0) if local else HttpClient(REMOTE, most_kept=0)
+    try:
+        sent = None if body is None else encoded(body)
+        reply = client.send(endpoint_url(url), {"Accept": "application/json", **own}, sent, CancelToken())
+        try:
+            return json.loads(reply.read_all(_MOST)) if reply.status == 200 else None
+        finally:
+            reply.close()
+    except (HttpError, ModelError, ValueError, RecursionError):
+        return None
+
+
+def ask_window(base_url: str, model: str, key: str = "") -> int | None:
+    """Return how many tokens `model` takes as the server at `base_url` (`.../v1`) runs it; None: it does not say."""
+    try:
+        return _window(base_url.rstrip("/"), model, key)
+    except (AttributeError, LookupError, TypeError):
+        return None  # an answer of another form
+
+
+def _window(base_url: str, model: str, key: str) -> int | None:
+    listed = ask_json(f"{base_url}/models", key)
+    if listed is None:
+        return None
+    entry = _entry(listed["data"], model)
+    root = base_url.removesuffix("/v1")
+    if "meta" in entry or entry.get("owned_by") == "llamacpp":
+        served = ask_json(f"{root}/props", key) or {}
+        meta = entry.get("meta") or {}
+        sizes = (
+            (served.get("default_generation_settings") or {}).get("n_ctx"),
+            meta.get("n_ctx"),
+            meta.get("n_ctx_train"),
+        )
+        return next(filter(None, map(_size, sizes)), None)
+    if size := _first_size(entry):
+        return size
+    if not is_loopback_url(base_url):
+        return None
+    if entry.get("owned_by") == "library":
+        return _ollama_window(root, model, key)
+    return _first_size(_entry((ask_json(f"{root}/api/v0/models", key) or {"data": []})["data"], model))
+
+
+def _ollama_window(root: str, model: str, key: str) -> int | None:
+    """Return the context that Ollama has loaded a model with, or will: over this protocol it is not for us to choose.
+
+    What goes beyond it, Ollama cuts off without a word.
+    """
+    loaded = (ask_json(f"{root}/api/ps", key) or {}).get("models") or ()
+    for entry in loaded:
+        if model in (entry.get("name"), entry.get("model")) and (size := _size(entry.get("context_length"))):
+            return size
+    shown = ask_json(f"{root}/api/show", key, body={"model": model})
+    if shown is None:
+        return None
+    for line in str(shown.get("parameters") or "").splitlines():
+        name, _, value = line.partition(" ")
+        if name == "num_ctx" and value.strip().isdigit():
+            return int(value)
+    about: Mapping[str, Any] = shown.get("model_info") or {}
+    most = [size for name, value in about.items() if name.endswith(".context_length") and (size := _size(value))]
+    return min([_OLLAMA_DEFAULT, *most])
+
+
+def _entry(models: list[dict[str, Any]], model: str) -> dict[str, Any]:
+    """Return what a list of models has of this one; a server with one model runs it whatever it is called."""
+    named = [m for m in models if m.get("id") == model or model in (m.get("aliases") or ())]
+    return (named or (models if len(models) == 1 else [{}]))[0]
+
+
+def _first_size(entry: dict[str, Any]) -> int | None:
+    return next(_sizes(entry), None)
+
+
+def _sizes(entry: dict[str, Any]) -> Iterator[int]:
+    for name in _WINDOW_KEYS:
+        if size := _size(entry.get(name)):
+            yield size
+
+
+def _size(value: Any) -> int | None:
+    return value if value.__class__ is int and value > 0 else None
