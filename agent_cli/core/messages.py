@@ -99,8 +99,9 @@ Message = UserMessage | AssistantMessage | ToolMessage
 
 # Beginnings of messages that the program writes on its own. A user's may begin with any other tag, such as HTML.
 OF_PROGRAM = (
-    "<commit>", "<compacted>", "<hook_", "<memory_", "<pinned>", "<plan_", "<project_memory", "<reminder>", "<undo>",
-    "<user_command>", "<workspace_change>", "[Background command ", "(A message was lost here",
+    "<commit>", "<compacted>", "<hook_", "<memory_", "<pinned>", "<plan_", "<project_memory", "<reminder>",
+    "<session_change>", "<undo>", "<user_command>", "<workspace_change>", "[Background command ",
+    "(A message was lost here",
 )  # fmt: skip
 
 

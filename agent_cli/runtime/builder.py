@@ -173,7 +173,7 @@ def build_agent(
     workspace = make_workspace(place, settings)
     old = restored.header if restored is not None and not restored.rebuilt else None
     small = old.small if old is not None else wants_small_profile(settings, chosen.window.tokens)
-    context = make_context(workspace, settings, place, edit_unread=small)
+    context = make_context(workspace, settings, place, small_model=small)
     answered = attended or options.on_ask == "suspend"
     asks = answered or embedded.answers
     policy = make_policy(workspace, settings, layers, context, place.home, answered=answered)

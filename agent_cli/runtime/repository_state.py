@@ -21,7 +21,7 @@ with lazy_imports():
 # For git to answer, together: a large repository must not delay the first request.
 _SECONDS = 1.5
 _LARGEST = 4 << 20
-_FILES = 15
+_FILES = 10
 _COMMITS = 5
 _WIDTH = 80
 
@@ -45,27 +45,33 @@ class RepositoryState:
             self._stop()
 
     def text(self) -> str:
-        """Return the lines about the repository; only its branch where git may not run or is too slow."""
+        """Return the lines about the repository; only its branch where git may not run, fails or is too slow."""
         branch = git_branch(self._root)
-        first = f"Git: on {branch}" if branch else "Git: yes" if (self._root / ".git").exists() else "Git: no"
+        if not (self._root / ".git").exists():
+            return "Git repository: no"
+        first = f"Git repository: {f'on {branch}' if branch else 'yes'}"
         try:
             status, log = [self._lines(process) for process in self._running]
         except ValueError:  # not started, or slow
             self._stop()
             return first
-        lines = [f"{first}, {_count(len(status))}", *_some(status)]
+        if status is None:
+            return f"{first} (its status could not be read)"
+        # A session goes on long after this.
+        lines = [f"{first}; when the session began (run git status for now): {_count(len(status))}", *_some(status)]
         if log:
-            lines += ["Last commits:", *log]
+            lines += ["Last commits then:", *log]
         return "\n".join(lines)
 
-    def _lines(self, process: subprocess.Popen[bytes]) -> list[str]:
-        """Return the lines of git's output. Raises ValueError if it did not come in time."""
+    def _lines(self, process: subprocess.Popen[bytes]) -> list[str] | None:
+        """Return the lines of git's output, None if it failed. Raises ValueError if it did not come in time."""
         try:
             out, _ = child.collect(process, b"", _SECONDS, _LARGEST)
         except (TimeoutError, OverflowError, child.StuckError):
             raise ValueError from None
-        text = out.decode("utf-8", "replace") if not process.returncode else ""
-        return [escape_controls(line)[:_WIDTH] for line in text.split("\n") if line]
+        if process.returncode:
+            return None
+        return [escape_controls(line)[:_WIDTH] for line in out.decode("utf-8", "replace").split("\n") if line]
 
     def _stop(self) -> None:
         for process in self._running:
@@ -76,7 +82,7 @@ class RepositoryState:
 
 
 def _count(files: int) -> str:
-    return "nothing changed since the last commit" if not files else f"{files} changed file{'s' * (files > 1)}:"
+    return "working tree clean" if not files else f"{files} changed file{'s' * (files > 1)}:"
 
 
 def _some(status: Sequence[str]) -> list[str]:

@@ -25,11 +25,17 @@ _FAMILIES: tuple[tuple[Family, str], ...] = (
     ("gemini", r"(^|/)gemini"),
 )
 _MODES: dict[Mode, tuple[str, str]] = {
-    "default": ("the user approves changes and most commands", "what needs approval is denied"),
-    "acceptEdits": ("edits are made at once, the user approves commands", "edits are made, other approvals are denied"),
+    "default": (
+        "reading is free; the user approves changes and most commands",
+        "reading is free; changes and most commands are denied unless a rule allows them",
+    ),
+    "acceptEdits": (
+        "edits in the workspace are made at once; the user approves most commands",
+        "edits in the workspace are made; most commands are denied unless a rule allows them",
+    ),
     "plan": ("nothing is changed until the user approves a plan",) * 2,
-    "dontAsk": ("what no rule allows is denied",) * 2,
-    "bypassPermissions": ("nothing needs approval",) * 2,
+    "dontAsk": ("reading is free; everything else is denied unless a rule allows it",) * 2,
+    "bypassPermissions": ("nothing needs approval but what rules and protected paths demand",) * 2,
 }
 
 
@@ -76,17 +82,27 @@ def _environment(facts: PromptFacts, settings: Settings) -> str:
     lines = ["# Environment", f"Working directory: {place.cwd}"]
     if place.root != place.cwd:
         lines.append(f"Workspace: {place.root}")
+    if more := settings.permissions.additional_directories:
+        lines.append(f"Also in the workspace: {', '.join(more)}")
     lines.append(facts.repository())
     if facts.small:
         return "\n".join([*lines, f"Date: {time.strftime('%Y-%m-%d')}"])
-    sandbox = "off; commands have the user's rights"
-    if settings.sandbox.mode != "off":
-        sandbox = "where this system has one, commands write only to the workspace and temporary folders, offline"
     lines += [
         f"System: {system.sysname} {system.release.partition('-')[0]}; commands run in bash",
         f"Date: {time.strftime('%Y-%m-%d')}",
         f"Model: {facts.model}",
         f"Permission mode at the start: {mode}: {_MODES[mode][not facts.answered]}",
-        f"Sandbox: {sandbox}",
+        f"Sandbox: {_sandbox(settings)}",
     ]
     return "\n".join(lines)
+
+
+def _sandbox(settings: Settings) -> str:
+    box = settings.sandbox
+    if box.mode == "off":
+        return "off; commands have the user's rights"
+    network = (
+        "with a network" if box.network else "a network only for approved commands that need it, and allowed hosts"
+    )
+    on = "on" if box.mode == "require" else "on if this system has one"
+    return f"{on}; commands write only to the workspace, temporary and cache folders; {network}"

@@ -157,7 +157,7 @@ def make_context(
     place: RunEnvironment,
     *,
     require_read_first: bool = True,
-    edit_unread: bool = False,
+    small_model: bool = False,
 ) -> ToolContext:
     shell = settings.shell
     known: dict[str, Any] = {"shell_timeout": shell.timeout, "shell_on_timeout": shell.on_timeout}
@@ -170,7 +170,7 @@ def make_context(
         env=dict(place.env),
         settings=known,
         require_read_first=require_read_first,
-        edit_unread=edit_unread,
+        small_model=small_model,
         supplied=supplied,
     )
     context.result_limits = ResultLimits(settings.results.short, settings.results.page)

@@ -87,7 +87,7 @@ class ToolContext:
     env: environment for commands.
     settings: values that tools read.
     require_read_first: a file must be read before it is edited.
-    edit_unread: but not where the text to replace is found exactly once.
+    small_model: the model is small: an edit needs no read where the old text is found exactly once, Grep shows lines.
     supplied: states made by the program, such as the sandbox for commands.
 
     seen: for each file that the model has read or written, the hash of the content it knows (`encoding.fingerprint`).
@@ -110,7 +110,7 @@ class ToolContext:
         env: dict[str, str] | None = None,
         settings: dict[str, Any] | None = None,
         require_read_first: bool = True,
-        edit_unread: bool = False,
+        small_model: bool = False,
         supplied: Iterable[ToolState] = (),
     ) -> None:
         self.workspace = workspace
@@ -118,7 +118,7 @@ class ToolContext:
         self.env = env or {}
         self.settings = settings or {}
         self.require_read_first = require_read_first
-        self.edit_unread = edit_unread
+        self.small_model = small_model
         self.seen: dict[str, str] = {}
         self.plan: tuple[TodoItem, ...] = ()
         self.readable: Callable[[Path | str], bool] | None = None

@@ -42,7 +42,11 @@ def test_it_writes_inside_and_not_outside_and_the_model_is_told(bench: Bench, tm
     shown = bench("Bash", command="echo in > made && cat made")
     assert not shown.is_error and "in" in shown.text and (bench.root / "made").exists()
     refused = bench("Bash", command=f"mkdir -p .git; echo x > .agentrc; echo y > {outside}/no")
-    assert refused.is_error and "the sandbox" in refused.text and "ask to run it outside the sandbox" in refused.text
+    assert (
+        refused.is_error
+        and "the sandbox" in refused.text
+        and "call again with dangerouslyDisableSandbox" in refused.text
+    )
     assert not (outside / "no").exists() and not (bench.root / ".agentrc").exists()
 
 

@@ -71,7 +71,7 @@ def current_text(path: Path, ctx: ToolContext, verb: str, old: str = "") -> tupl
         raise ToolError(f"{name} is {kind_of(data)}, not text, and cannot be changed with this tool.")
     if ctx.require_read_first:
         known = ctx.seen.get(str(path))
-        if known is None and ctx.edit_unread and old and text.content.count(old) == 1:
+        if known is None and ctx.small_model and old and text.content.count(old) == 1:
             return data, text
         if known is None:
             raise ToolError(f"{name} exists and was not read in this conversation. Read it first, then {verb} it.")

@@ -103,7 +103,7 @@ def _path_of(text: str) -> str:
 
 
 def _told(verb: str, what: str) -> str:
-    return f"[the sandbox {verb} this: {what}; ask to run it outside the sandbox]"
+    return f"[the sandbox {verb} this: {what}; call again with dangerouslyDisableSandbox, or continue without it]"
 
 
 def _not_begun(text: str, code: int) -> str:

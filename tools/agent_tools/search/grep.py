@@ -99,6 +99,8 @@ class Grep(Tool[GrepArgs]):
         return f"Search {shorten(args.pattern, 60)!r} {where}".rstrip()
 
     def run(self, args: GrepArgs, ctx: ToolContext) -> ToolResult:
+        if ctx.small_model and args.output_mode == "files_with_matches":
+            args = args.replace(output_mode="content")  # it is offered no other argument than the pattern and a path
         _check(args, ctx)
         start = _start(args, ctx)
         mode = stat_or_error(start, ctx).st_mode
