@@ -32,7 +32,7 @@ def test_nothing_is_changed_before_a_plan_is_approved(tmp_path: Path) -> None:
     written, ran, looked, *after = world.results
     assert written.is_error and ran.is_error and not looked.is_error
     assert written.text.startswith("Not run: the user approves a plan before anything is changed")
-    assert "Write the plan with TodoWrite" in written.text
+    assert "Write the plan as a todo list" in written.text
     assert not any(result.is_error for result in after)
     assert (tmp_path / "b.txt").exists() and (tmp_path / "made").exists()
 

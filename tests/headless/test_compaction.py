@@ -103,10 +103,10 @@ def test_what_was_done_is_told_in_a_line(work: Path) -> None:
     assert "carried over: your last message, " in done.stderr
 
 
-def test_a_window_that_nobody_knew_is_learnt_from_the_refusal(work: Path) -> None:
+def test_a_window_that_is_smaller_than_thought_is_learnt_from_the_refusal(work: Path) -> None:
     files(work, 14)
     with ModelServer([model(14)], repeat=True) as server:
-        env = {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": server.openai_url}
+        env = {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": server.openai_url, "AGENT_CONTEXT_WINDOW": "200000"}
         done = agent(["-p", "--model", "openai/m", "Read them all."], work, env)
     assert done.returncode == 0, done.stderr
     assert done.stdout == "Read 14 files.\n"

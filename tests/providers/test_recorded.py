@@ -67,7 +67,7 @@ def check(path: Path, cut: int, model: str, make: Callable[[ModelServer], ModelC
                 draft.take(chunk)
         except ModelError as error:
             failed = error
-    message = draft.message("")
+    message = draft.message("", cut=draft.stopped is not None and draft.stopped.unfinished)
     parts = message.parts if message else ()
     assert "".join(p.text for p in parts if isinstance(p, Text)) == expected["text"]
     if "error" in expected:
