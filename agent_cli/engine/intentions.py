@@ -1,11 +1,13 @@
 """Tell an answer that only says what the model will do from one that ends the work.
 
-Conservative: a false alarm asks a model that is done, or was told to wait; a miss only leaves things as they are.
+Conservative: a false alarm asks a model that is done, or was told to wait; a miss only leaves things as they are. Small
+models also describe a call in a sentence, or answer about a file that they have not looked at.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
 
 _LONGEST = 400
 _ACTIONS = (
@@ -46,3 +48,14 @@ def is_announcement(answer: str, request: str) -> bool:
     if _CONDITIONAL.search(text) or _WORDS_WANTED.search(request):
         return False
     return _INTENTION.match(_SENTENCE_END.split(text)[-1].lstrip("*_ ")) is not None
+
+
+def describes_call(answer: str, tools: Iterable[str]) -> bool:
+    """Return True if an answer names one of the tools and has a JSON object with arguments beside it."""
+    return bool(re.search(r"\{\s*\\?\"\w+\\?\"\s*:", answer)) and any(re.search(rf"\b{t}\b", answer) for t in tools)
+
+
+def named_files(request: str) -> Iterator[str]:
+    """Yield what may be a file in a request: words with a dot inside, without their quotes."""
+    for found in re.finditer(r"[\w~/-][\w./~-]*\.\w+", request):
+        yield found[0]

@@ -13,7 +13,7 @@ made, approved or changed in this turn is guarded: one of an earlier request is 
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Literal
 
 from agent_cli.config.prompts import prompt
@@ -49,7 +49,7 @@ from agent_cli.engine.sampling import build_request, sample
 from agent_cli.engine.turn import OUT_OF_TIME, Turn, TurnDeps
 from agent_cli.engine.types import TurnOptions
 from agent_cli.providers.base import ModelError
-from agent_tools.base import Finish
+from agent_tools.base import Finish, ToolError
 from agent_tools.cancel import CancelledError, CancelToken
 from agent_tools.lazy import lazy_imports
 from agent_tools.record import to_json
@@ -135,6 +135,8 @@ STUCK = (
     "</reminder>"
 )
 ANNOUNCED = "<reminder>\nYou said what you would do but made no call. Make the call now, or answer.\n</reminder>"
+DESCRIBED = "<reminder>\nYou described a call but did not make it. Make it now, as a tool call.\n</reminder>"
+UNREAD = "<reminder>\nYou have not looked at {path}. Read it with a tool call, then do what was asked.\n</reminder>"
 # One of these is in an answer that announces what the model will do.
 _FUTURE = ("will ", "ll ", "going to ", "et me ", "et's ", "et\u2019s ", "need to ")
 CUT_CALL = (
@@ -301,8 +303,20 @@ def _objection(turn: Turn, answer: AssistantMessage) -> Generator[Event, None, s
 
 
 def _unmade_call(turn: Turn, answer: AssistantMessage) -> Generator[Event, None, str | None]:
-    """Ask, once, for the call that the answer announces but does not make."""
-    if turn.nudges.get("announced") or not turn.options.tools or turn.deps.policy.mode == "plan":
+    """Ask, once, for the call that the answer announces or describes but does not make, or that it should have made."""
+    if not turn.options.tools or turn.deps.policy.mode == "plan":
+        return None
+    if turn.deps.context.small_model:
+        names = [spec.name for spec in turn.options.tools]
+        if not turn.nudges.get("described") and intentions.describes_call(answer.text, names):
+            turn.nudges["described"] = 1
+            yield Noted("The model described a call but did not make it; asking for it.")
+            return DESCRIBED
+        if not turn.nudges.get("unread") and not turn.actions and (path := _unread_file(turn)):
+            turn.nudges["unread"] = 1
+            yield Noted(f"The model answered without looking at {path}; asking it to read the file.")
+            return UNREAD.format(path=path)
+    if turn.nudges.get("announced"):
         return None
     if not any(word in answer.text for word in _FUTURE):
         return None
@@ -311,6 +325,17 @@ def _unmade_call(turn: Turn, answer: AssistantMessage) -> Generator[Event, None,
     turn.nudges["announced"] = 1
     yield Noted("The model said what it would do but made no call; asking for it.")
     return ANNOUNCED
+
+
+def _unread_file(turn: Turn) -> str:
+    """Return the first file that the request names and the model has not seen; "" for none."""
+    context = turn.deps.context
+    for name in intentions.named_files(goal_of(turn.history)):
+        with suppress(ToolError, OSError):
+            path = context.workspace.resolve(name)
+            if path.is_file() and str(path) not in context.seen:
+                return name
+    return ""
 
 
 def _complete(
