@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import shutil
 import sys
+from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ from tests.support.waiting import gone, soon
 
 pytestmark = pytest.mark.skipif(bool(missing("bubblewrap")), reason=f"NOT TESTED: {missing('bubblewrap')}")
 OLD = "first = BAD_before\n\n\n"
+BASH = ("--allowedTools", "Bash")
 ALLOW_ESLINT = ("--allowedTools", "Bash(eslint:*)")
 
 
@@ -25,7 +28,7 @@ class Story:
 
     def __init__(self, work: Path, home: Path) -> None:
         self.work = work
-        self.checkers = CheckerFolder(home, work)
+        self.checkers = CheckerFolder(home)
         self.path = self.checkers.path
         self.sandbox = ""
 
@@ -47,8 +50,7 @@ class Story:
             assert (done.returncode, done.stdout) == (0, "Done.\n"), done.stderr
             bodies = [body["messages"] for body in server.bodies]
         return [
-            "\n".join(str(m["content"]) for m in after[len(before) + 1 :])
-            for before, after in zip(bodies[1:], bodies[2:], strict=False)
+            "\n".join(str(m["content"]) for m in after[len(before) + 1 :]) for before, after in pairwise(bodies[1:])
         ]
 
 
@@ -57,8 +59,10 @@ def appends(name: str, line: str, old: str = OLD) -> Reply:
 
 
 @pytest.fixture
-def story(work: Path, home: Path) -> Story:
-    return Story(work, home)
+def story(work: Path, home: Path) -> Iterator[Story]:
+    found = Story(work, home)
+    yield found
+    found.checkers.close()
 
 
 def test_what_an_edit_brings_is_reported_and_nothing_else(story: Story) -> None:
@@ -152,14 +156,17 @@ def test_mypy_with_plugins_needs_a_rule(story: Story, name: str, text: str) -> N
     assert "diagnostics" not in said and not story.checkers.runs()
 
 
-def test_what_comes_late_is_in_the_next_request(story: Story) -> None:
-    """The next step waits for the checker, without any feedback in between."""
-    story.checkers.add("ruff", f"import time\nwhile not __import__('os').path.exists('go'): time.sleep(0.01)\n{RUFF}")
-    wait = "until test -s ran && grep -c . ran | grep -q 2; do touch go; sleep 0.01; done; sleep 0.3"
-    steps = [appends("a.py", "BAD"), Reply(calls=(Call("Bash", {"command": wait}),))]
-    edit, bash = story.run("a.py", *steps, options=("--allowedTools", "Bash"), settings="[diagnostics]\nwait = 0.2\n")
+def test_what_comes_late_is_in_a_later_request(story: Story) -> None:
+    """The checker waits for a file that the next command makes."""
+    story.checkers.add("ruff", f"import os, time\nwhile not os.path.exists('go'): time.sleep(0.01)\n{RUFF}")
+    steps = [Reply(calls=(Call("Bash", {"command": f"touch go; sleep 0.2; echo {n}"}),)) for n in range(15)]
+    edit, *later = story.run(
+        "a.py", appends("a.py", "BAD"), *steps, options=BASH, settings="[diagnostics]\nwait = 0.2\n"
+    )
     assert "diagnostics" not in edit
-    assert "[diagnostics: 1 new problem in a.py since your last edit:]\na.py:4: BAD is undefined (ruff F821)" in bash
+    said = "\n".join(later)
+    assert "[diagnostics: 1 new problem in a.py since your last edit:]\na.py:4: BAD is undefined (ruff F821)" in said
+    assert said.count("diagnostics") == 1
 
 
 def test_a_checker_that_fails_is_named_once_and_given_up(story: Story) -> None:
@@ -183,7 +190,7 @@ def test_a_language_server_is_kept_for_the_session(story: Story, mode: str) -> N
     )
     assert "a.go:4: second BAD_new // HINT is \\x1b[31mbad (fake E1)" in first and "hint" not in first
     assert "1 new problem" in first and "1 new problem" in second and "a.go:5: third BAD is" in second
-    log = story.checkers.server_log()
+    log = story.checkers.runs()
     started = [line for line in log if line.startswith("started")]
     assert len(started) == 1 and log[-1] == "exit"
 
@@ -210,7 +217,7 @@ def test_no_server_outlives_the_session(story: Story, mode: str, sandbox: str) -
     story.sandbox = sandbox
     settings, rule = "[diagnostics]\nwait = 0.5\n", ("--allowedTools", "Bash(gopls)")
     story.run("a.go", appends("a.go", "BAD"), settings=settings, options=rule)
-    assert soon(lambda: bool(story.checkers.server_log()))
+    assert soon(lambda: bool(story.checkers.runs()))
     assert not processes_of(story.work)
 
 
@@ -226,6 +233,12 @@ def processes_of(work: Path) -> list[str]:
         if (str(work) in words or here == work) and not gone(int(entry.name)):
             found.append(words)
     return found
+
+
+def test_a_checker_sees_the_workspace_and_writes_nothing_into_it(story: Story) -> None:
+    story.checkers.add("ruff", f"import os\nassert not os.path.exists('.agentrc')\n{RUFF}\nopen('left', 'w')\n")
+    (said,) = story.run("a.py", appends("a.py", "BAD"))
+    assert "a.py:4: BAD is undefined" in said and not (story.work / "left").exists()
 
 
 def test_the_real_ruff_and_mypy(story: Story) -> None:

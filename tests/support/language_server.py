@@ -1,7 +1,7 @@
 """A language server on standard streams that finds the lines of a document with BAD in them.
 
 Its first argument says how it behaves: push, pull, busy (publishes nothing good before its work is done), hang, die,
-garbage, fork. It writes a line for each start and each message to `server.log` beside it.
+garbage, fork. It writes a line for each start and each message to the pipe `log` beside it.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import Any
 
 MODE = sys.argv[1] if len(sys.argv) > 1 else "push"
-LOG = Path(__file__).with_name("server.log")
+LOG = Path(__file__).with_name("log")
 documents: dict[str, str] = {}
 
 
 def log(text: str) -> None:
-    with LOG.open("a") as file:
-        file.write(f"{text}\n")
+    with LOG.open("wb", 0) as file:
+        file.write(f"{text}\n".encode())
 
 
 def send(message: dict[str, Any]) -> None:

@@ -106,7 +106,8 @@ def allowed_by_rule(program: Program, args: Sequence[str], ctx: ToolContext) -> 
 
 
 class Launcher(Value):
-    """Starts a program as the commands of a session are started, but always in the sandbox and without the network.
+    """Starts a program as the commands of a session are started, but always in the sandbox, without the
+    network and without writing to the workspace.
 
     The sandbox is absent only where the user's settings or the machine have none; then a rule must have allowed the
     command.
@@ -121,7 +122,7 @@ class Launcher(Value):
         words = list(argv or self.argv)
         if self.sandbox is None:
             return unconfined(words, self.env)
-        return self.sandbox.prepare(words, cwd, self.env, network=False)
+        return self.sandbox.prepare(words, cwd, self.env, network=False, read_only=self.sandbox.is_boundary)
 
 
 def make_launcher(argv: Sequence[str], ctx: ToolContext) -> Launcher:
@@ -131,7 +132,7 @@ def make_launcher(argv: Sequence[str], ctx: ToolContext) -> Launcher:
     if sandbox is not None and sandbox.is_boundary:
         # Made here, by the thread that also runs commands. /tmp is the sandbox's own.
         assert sandbox.session is not None
-        env["MYPY_CACHE_DIR"] = "/tmp/mypy"
+        env |= {"MYPY_CACHE_DIR": "/tmp/mypy", "CARGO_TARGET_DIR": "/tmp/cargo-target"}
     else:
         env["MYPY_CACHE_DIR"] = os.devnull
     return Launcher(tuple(argv), env | _CALM, sandbox)
