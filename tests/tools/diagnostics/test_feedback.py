@@ -12,7 +12,7 @@ import pytest
 
 from agent_tools.cancel import CancelToken
 from agent_tools.diagnostics import commands, language_server
-from agent_tools.diagnostics.feedback import Diagnostics
+from agent_tools.diagnostics.feedback import EditDiagnostics
 from tests.support.checkers import RUFF, CheckerFolder
 from tests.support.tool_bench import TOOLS, Bench
 from tests.support.waiting import gone, soon
@@ -89,7 +89,7 @@ def test_sub_agents_share_a_server_and_hear_of_their_own_edits(bench: Bench, che
     assert sum(line.startswith("started") for line in checkers.runs()) == 1
     bench.ctx.settings["diagnostics"]["wait"] = 0
     other("Write", file_path="c.go", content="BAD 3\n")
-    state = bench.ctx.state(Diagnostics)
+    state = bench.ctx.state(EditDiagnostics)
     assert soon(lambda: bool(state.news), 30)
     sibling = bench.ctx.nested()
     assert not sibling.notices() and "c.go:1: BAD 3" in "".join(other.ctx.notices()) and not bench.ctx.notices()

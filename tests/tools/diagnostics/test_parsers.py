@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from agent_tools.diagnostics import parsers
-from agent_tools.diagnostics.checkers import KNOWN, Checker
+from agent_tools.diagnostics.checkers import KNOWN, CheckerRow
 from agent_tools.diagnostics.parsers import CheckerOutput, parse
 from agent_tools.diagnostics.problems import Problem
 
 FILE = Path("/w/src/a.py")
-CHECKERS = {row.name: row for row in KNOWN if isinstance(row, Checker)}
+CHECKERS = {row.name: row for row in KNOWN if isinstance(row, CheckerRow)}
 PLACE = {"row": 3, "column": 1}
 CARGO = {
     "reason": "compiler-message",

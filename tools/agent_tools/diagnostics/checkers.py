@@ -20,7 +20,7 @@ with lazy_imports():
 _NO_MARKER: tuple[str, ...] = ()
 
 
-class Checker(Value):
+class CheckerRow(Value):
     """A program that checks one file and ends.
 
     args: with {file}, {folder}, {marker} and {language} replaced.
@@ -44,8 +44,8 @@ class Checker(Value):
     named: tuple[str, ...] = ("{file}",)
 
 
-class Server(Value):
-    """A language server on standard input and output, kept for the session. The fields are as in Checker."""
+class ServerRow(Value):
+    """A language server on standard input and output, kept for the session. The fields are as in CheckerRow."""
 
     name: str
     group: str
@@ -67,32 +67,32 @@ _MYPY = ("--no-color-output", "--no-error-summary", "--no-pretty", "--hide-error
 _SYNTAX = ("-fsyntax-only", "-Wall", "-fdiagnostics-color=never", "-fno-diagnostics-show-caret",
            "-iquote", "{folder}", "-x", "{language}", "-")  # fmt: skip
 
-KNOWN: tuple[Checker | Server, ...] = (
-    Checker("ruff", "python lint", _PYTHON, (
+KNOWN: tuple[CheckerRow | ServerRow, ...] = (
+    CheckerRow("ruff", "python lint", _PYTHON, (
         "check", "--output-format=json", "--no-fix", "--no-cache", "--exit-zero", "--quiet", "--stdin-filename",
         "{file}", "-"), parsers.ruff_json, stdin=True, usual=(0,), named=("check", "{file}")),
-    Server("basedpyright-langserver", "python types", _PYTHON, ("--stdio",), "yes"),
-    Server("pyright-langserver", "python types", _PYTHON, ("--stdio",)),
-    Checker("pyright", "python types", _PYTHON, ("--outputjson", "{file}"), parsers.pyright_json),
-    Checker("mypy", "python types", _PYTHON, _MYPY, parsers.text_lines, runs_code="mypy", usual=(0, 1, 2)),
-    Server("pylsp", "python types", _PYTHON, (), "yes"),
-    Server("typescript-language-server", "typescript", _WEB, ("--stdio",), "yes"),
-    Checker("tsc", "typescript", _SCRIPT, ("--noEmit", "--pretty", "false", "-p", "{marker}"), parsers.tsc_lines,
+    ServerRow("basedpyright-langserver", "python types", _PYTHON, ("--stdio",), "yes"),
+    ServerRow("pyright-langserver", "python types", _PYTHON, ("--stdio",)),
+    CheckerRow("pyright", "python types", _PYTHON, ("--outputjson", "{file}"), parsers.pyright_json),
+    CheckerRow("mypy", "python types", _PYTHON, _MYPY, parsers.text_lines, runs_code="mypy", usual=(0, 1, 2)),
+    ServerRow("pylsp", "python types", _PYTHON, (), "yes"),
+    ServerRow("typescript-language-server", "typescript", _WEB, ("--stdio",), "yes"),
+    CheckerRow("tsc", "typescript", _SCRIPT, ("--noEmit", "--pretty", "false", "-p", "{marker}"), parsers.tsc_lines,
             markers=("tsconfig.json",), usual=(0, 1, 2), named=("--noEmit",)),
-    Checker("eslint", "javascript lint", _WEB, ("--format", "json", "--stdin", "--stdin-filename", "{file}"),
+    CheckerRow("eslint", "javascript lint", _WEB, ("--format", "json", "--stdin", "--stdin-filename", "{file}"),
             parsers.eslint_json, stdin=True, runs_code="yes", markers=_ESLINT),
-    Server("gopls", "go", (".go",)),
-    Checker("go", "go", (".go",), ("vet", "{folder}"), parsers.error_lines, markers=("go.mod",), at_marker=True,
+    ServerRow("gopls", "go", (".go",)),
+    CheckerRow("go", "go", (".go",), ("vet", "{folder}"), parsers.error_lines, markers=("go.mod",), at_marker=True,
             usual=(0, 1, 2), named=("vet", "{folder}")),
-    Checker("gofmt", "go", (".go",), ("-e",), parsers.error_lines, stdin=True, usual=(0, 2)),
-    Server("rust-analyzer", "rust", (".rs",), (), "yes", ("Cargo.toml",)),
-    Checker("cargo", "rust", (".rs",), ("check", "--message-format=json", "--quiet", "--offline"), parsers.cargo_json,
-            runs_code="yes", markers=("Cargo.toml",), at_marker=True, usual=(0, 101),
-            named=("check",)),
-    Server("clangd", "c", (*_C, ".h", ".hpp"), (), "yes"),
-    Checker("clang", "c", _C, _SYNTAX, parsers.error_lines, stdin=True),
-    Checker("gcc", "c", _C, _SYNTAX, parsers.error_lines, stdin=True),
-    Checker("clang-tidy", "c lint", _C, ("--quiet", "{file}", "--"), parsers.text_lines, markers=(".clang-tidy",)),
+    CheckerRow("gofmt", "go", (".go",), ("-e",), parsers.error_lines, stdin=True, usual=(0, 2)),
+    ServerRow("rust-analyzer", "rust", (".rs",), (), "yes", ("Cargo.toml",)),
+    CheckerRow("cargo", "rust", (".rs",), ("check", "--message-format=json", "--quiet", "--offline"),
+               parsers.cargo_json, runs_code="yes", markers=("Cargo.toml",), at_marker=True, usual=(0, 101),
+               named=("check",)),
+    ServerRow("clangd", "c", (*_C, ".h", ".hpp"), (), "yes"),
+    CheckerRow("clang", "c", _C, _SYNTAX, parsers.error_lines, stdin=True),
+    CheckerRow("gcc", "c", _C, _SYNTAX, parsers.error_lines, stdin=True),
+    CheckerRow("clang-tidy", "c lint", _C, ("--quiet", "{file}", "--"), parsers.text_lines, markers=(".clang-tidy",)),
 )  # fmt: skip
 
 # What a language server calls the languages.
@@ -106,7 +106,7 @@ LANGUAGES = {
 LOCAL = (".venv/bin", "venv/bin", "node_modules/.bin")
 
 
-def find_marker(row: Checker | Server, file: Path, root: Path) -> Path | None:
+def find_marker(row: CheckerRow | ServerRow, file: Path, root: Path) -> Path | None:
     """Return the nearest file that the row needs, from the file's folder up to `root`; None if it is missing."""
     for folder in _up_to(file.parent, root):
         for name in row.markers:
@@ -122,22 +122,22 @@ def _up_to(folder: Path, root: Path) -> Iterator[Path]:
             return
 
 
-def may_run_code(row: Checker | Server, root: Path) -> bool:
+def may_run_code(row: CheckerRow | ServerRow, root: Path) -> bool:
     """Return True if running it may run code of the project."""
     if row.runs_code == "mypy":
         return mypy_config.names_code(root)
     return row.runs_code == "yes"
 
 
-def arguments(row: Checker, path: Path, marker: Path | None, root: Path) -> tuple[tuple[str, ...], Path]:
+def arguments(row: CheckerRow, path: Path, marker: Path | None, root: Path) -> tuple[tuple[str, ...], Path]:
     """Return the arguments of a checker for a file, and the folder where it runs."""
     cwd = marker.parent if marker is not None and row.at_marker else root
     return _filled(row.args, path, marker), cwd
 
 
-def named_arguments(row: Checker | Server, path: Path) -> tuple[str, ...]:
+def named_arguments(row: CheckerRow | ServerRow, path: Path) -> tuple[str, ...]:
     """Return the arguments by which rules know a call for a file."""
-    return _filled(row.named, path) if isinstance(row, Checker) else row.args
+    return _filled(row.named, path) if isinstance(row, CheckerRow) else row.args
 
 
 def _filled(words: tuple[str, ...], path: Path, marker: Path | None = None) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from time import monotonic
 
-from agent_tools.diagnostics.checkers import Checker
+from agent_tools.diagnostics.checkers import CheckerRow
 from agent_tools.diagnostics.parsers import CheckerOutput, parse
 from agent_tools.diagnostics.problems import Problem
 from agent_tools.diagnostics.source import CheckFailedError, Launcher, Source
@@ -27,7 +27,7 @@ class CheckerCommand(Source):
 
     def __init__(
         self,
-        row: Checker,
+        row: CheckerRow,
         launcher: Launcher,
         place: Callable[[Path], tuple[tuple[str, ...], Path]],
         stopped: Callable[[], bool],

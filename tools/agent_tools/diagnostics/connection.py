@@ -22,11 +22,11 @@ _LARGEST = 32 << 20
 _GRACE = 0.5
 
 
-class ConnectionLostError(Exception):
+class RpcLostError(Exception):
     """The process ended, or what it says cannot be understood; the message says which."""
 
 
-class Connection:
+class RpcConnection:
     """A started process. receive: gets each message. Only `wake` is thread-safe. Raises OSError."""
 
     def __init__(self, wrapped: Wrapped, cwd: str, memory: int, receive: Callable[[dict[str, Any]], None]) -> None:
@@ -60,13 +60,13 @@ class Connection:
         """Queue a message; `listen` writes it."""
         body = json.dumps({"jsonrpc": "2.0", **message}).encode()
         if len(self._unsent) > _LARGEST:
-            raise ConnectionLostError("does not read what it is sent")
+            raise RpcLostError("does not read what it is sent")
         self._unsent += b"Content-Length: %d\r\n\r\n%s" % (len(body), body)
 
     def listen(self, seconds: float) -> None:
         """Write and read for up to `seconds`, until a message came or `wake` was called.
 
-        Raises ConnectionLostError.
+        Raises RpcLostError.
         """
         until = monotonic() + seconds
         while True:
@@ -82,7 +82,7 @@ class Connection:
             except BlockingIOError:
                 pass
             except OSError as error:
-                raise ConnectionLostError(f"ended: {error}") from None
+                raise RpcLostError(f"ended: {error}") from None
             if self._ear in readable:
                 with suppress(OSError):
                     self._ear.recv(4_096)
@@ -93,7 +93,7 @@ class Connection:
     def _take(self) -> None:
         data = os.read(self._output.fileno(), 1 << 16)
         if not data:
-            raise ConnectionLostError("ended by itself")
+            raise RpcLostError("ended by itself")
         self._unread += data
         while (end := self._unread.find(b"\r\n\r\n")) >= 0:
             size = _length(bytes(self._unread[:end]))
@@ -105,16 +105,16 @@ class Connection:
             try:
                 message = json.loads(body)
             except (ValueError, RecursionError):
-                raise ConnectionLostError("sent a message that is no JSON") from None
+                raise RpcLostError("sent a message that is no JSON") from None
             if isinstance(message, dict):
                 self._receive(message)
         if len(self._unread) > _LARGEST:
-            raise ConnectionLostError("sent something that is no message")
+            raise RpcLostError("sent something that is no message")
 
     def close(self, *, friendly: bool) -> None:
         """End the process and everything it started. friendly: it was asked to end, and gets a moment for that."""
         if friendly:
-            with suppress(ConnectionLostError):
+            with suppress(RpcLostError):
                 self.listen(0)
             self._input.close()
             with suppress(subprocess.TimeoutExpired):
@@ -136,4 +136,4 @@ def _length(head: bytes) -> int:
             size = int(value[:12])
             if size <= _LARGEST:
                 return size
-    raise ConnectionLostError("sent something that is no message")
+    raise RpcLostError("sent something that is no message")

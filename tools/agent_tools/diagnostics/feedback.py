@@ -18,17 +18,17 @@ from agent_tools.base import ToolContext, ToolError
 from agent_tools.context import ToolState
 from agent_tools.diagnostics.checkers import (
     KNOWN,
-    Checker,
-    Server,
+    CheckerRow,
+    ServerRow,
     arguments,
     find_marker,
     may_run_code,
     named_arguments,
 )
-from agent_tools.diagnostics.problems import Problem, described, new_problems
+from agent_tools.diagnostics.problems import Problem, new_problems, problem_lines
 from agent_tools.diagnostics.source import (
     CheckFailedError,
-    Program,
+    FoundProgram,
     Source,
     allowed_by_rule,
     find_programs,
@@ -61,7 +61,7 @@ class _Checked:
 class _Worker:
     """The thread of one checker."""
 
-    def __init__(self, state: Diagnostics, name: str) -> None:
+    def __init__(self, state: EditDiagnostics, name: str) -> None:
         self.state, self.name = state, name
         self.source: Source
         self.pending: dict[Path, _Checked] = {}
@@ -138,7 +138,7 @@ class _Worker:
             self.pending.clear()
 
 
-class Diagnostics(ToolState):
+class EditDiagnostics(ToolState):
     """The checkers and language servers of a conversation, its sub-agents' included."""
 
     def __init__(self) -> None:
@@ -148,7 +148,7 @@ class Diagnostics(ToolState):
         self.news: list[tuple[Path, ToolContext, Sequence[Problem]]] = []
         self.notes: list[tuple[ToolContext, str]] = []
         self._workers: dict[tuple[str, ...], _Worker] = {}
-        self._found: dict[str, tuple[Program, ...]] = {}
+        self._found: dict[str, tuple[FoundProgram, ...]] = {}
 
     def report(self, changes: Sequence[Change], ctx: ToolContext) -> str:
         """Check the files of changes that were made; return the new problems that were found in time, or ""."""
@@ -199,14 +199,14 @@ class Diagnostics(ToolState):
         lines = []
         for path, problems in by_file.items():
             name = ctx.workspace.spell(path)
-            found = described(name, problems)
+            found = problem_lines(name, problems)
             thing = counted(len({(p.line, p.message) for p in problems}), "new problem")
             since = "since this edit" if paths is not None else "since your last edit"
             lines += [f"[diagnostics: {thing} in {shorten(name, 300)} {since}:]", *found]
         return [*lines, *notes]
 
     def _workers_for(self, path: Path, ctx: ToolContext, settings: dict[str, Any]) -> Iterator[_Worker]:
-        """Yield the workers of the checkers that fit a file, are installed and may run: one of each group."""
+        """Yield the workers of the checkers that fit a file, are installed, work and may run: one of each group."""
         own = _own_servers(settings, path, ctx)
         groups = set()
         for row in (*own, *KNOWN):
@@ -220,27 +220,29 @@ class Diagnostics(ToolState):
             program = _permitted(programs, named_arguments(row, path), ctx, trusted=trusted)
             if program is None:
                 continue
-            groups.add(row.group)
             worker = self._worker(row, program, marker, ctx)
             if worker is not None and worker.failures < _FAILURES:
+                groups.add(row.group)
                 yield worker
 
-    def _programs(self, name: str, ctx: ToolContext) -> tuple[Program, ...]:
+    def _programs(self, name: str, ctx: ToolContext) -> tuple[FoundProgram, ...]:
         if name not in self._found:
             self._found[name] = find_programs(name, ctx)
         return self._found[name]
 
-    def _worker(self, row: Checker | Server, program: Program, marker: Path | None, ctx: ToolContext) -> _Worker | None:
+    def _worker(
+        self, row: CheckerRow | ServerRow, program: FoundProgram, marker: Path | None, ctx: ToolContext
+    ) -> _Worker | None:
         key = (row.name, program.path, str(marker or ""))
         if key not in self._workers:
             try:
-                launcher = make_launcher((program.path, *(() if isinstance(row, Checker) else row.args)), ctx)
+                launcher = make_launcher((program.path, *(() if isinstance(row, CheckerRow) else row.args)), ctx)
             except (ToolError, OSError):
                 return None
             worker = _Worker(self, row.name)
             root = ctx.workspace.root
             stopped = lambda: self.closing  # noqa: E731
-            if isinstance(row, Checker):
+            if isinstance(row, CheckerRow):
                 place = partial(_place, row, marker, root)
                 worker.source = commands.CheckerCommand(row, launcher, place, stopped)
             else:
@@ -262,11 +264,13 @@ class Diagnostics(ToolState):
                 worker.thread.join(max(0.0, until - monotonic()))
 
 
-def _place(row: Checker, marker: Path | None, root: Path, path: Path) -> tuple[tuple[str, ...], Path]:
+def _place(row: CheckerRow, marker: Path | None, root: Path, path: Path) -> tuple[tuple[str, ...], Path]:
     return arguments(row, path, marker, root)
 
 
-def _permitted(programs: Sequence[Program], args: Sequence[str], ctx: ToolContext, *, trusted: bool) -> Program | None:
+def _permitted(
+    programs: Sequence[FoundProgram], args: Sequence[str], ctx: ToolContext, *, trusted: bool
+) -> FoundProgram | None:
     """Return the first program that may run without a question; None if none may.
 
     trusted: it runs no code of the project; then it needs no rule, if it is not the project's own and runs in the
@@ -279,7 +283,7 @@ def _permitted(programs: Sequence[Program], args: Sequence[str], ctx: ToolContex
     return None
 
 
-def _own_servers(settings: dict[str, Any], path: Path, ctx: ToolContext) -> tuple[Server, ...]:
+def _own_servers(settings: dict[str, Any], path: Path, ctx: ToolContext) -> tuple[ServerRow, ...]:
     """Return the servers of the user's settings whose glob fits a file."""
     found = []
     inside = path.relative_to(ctx.workspace.root).as_posix() if path.is_relative_to(ctx.workspace.root) else str(path)
@@ -290,5 +294,5 @@ def _own_servers(settings: dict[str, Any], path: Path, ctx: ToolContext) -> tupl
         except (ToolError, ValueError):
             continue
         if fits and words:
-            found.append(Server(words[0], f"own {words[0]}", (path.suffix,), tuple(words[1:])))
+            found.append(ServerRow(words[0], f"own {words[0]}", (path.suffix,), tuple(words[1:])))
     return tuple(found)

@@ -14,7 +14,7 @@ from urllib.parse import unquote
 
 from agent_tools.diagnostics.checkers import LANGUAGES
 from agent_tools.diagnostics.commands import MEMORY
-from agent_tools.diagnostics.connection import Connection, ConnectionLostError
+from agent_tools.diagnostics.connection import RpcConnection, RpcLostError
 from agent_tools.diagnostics.problems import Problem
 from agent_tools.diagnostics.source import CheckFailedError, Launcher, Source
 from agent_tools.results import ToolError
@@ -45,7 +45,7 @@ class LanguageServer(Source):
     def __init__(self, name: str, launcher: Launcher, root: Path, stopped: Callable[[], bool]) -> None:
         super().__init__(name, stopped)
         self._launcher, self._root = launcher, root
-        self._connection: Connection | None = None
+        self._connection: RpcConnection | None = None
         self._asks_for_problems = False
         self._count = 0
         self._answers: dict[int, dict[str, Any]] = {}
@@ -69,7 +69,7 @@ class LanguageServer(Source):
         assert self._connection is not None
         try:
             self._connection.listen(60)
-        except ConnectionLostError:
+        except RpcLostError:
             self._end()
 
     def problems(self, path: Path, text: str) -> list[Problem]:
@@ -78,7 +78,7 @@ class LanguageServer(Source):
                 self._start()
             self._follow_files(path)
             return [p for d in self._diagnostics(path, text) if (p := _problem(d, self.name)) is not None]
-        except (ConnectionLostError, CheckFailedError, OSError, ToolError) as error:
+        except (RpcLostError, CheckFailedError, OSError, ToolError) as error:
             self._end()
             raise CheckFailedError(str(error)) from None
 
@@ -88,14 +88,14 @@ class LanguageServer(Source):
             try:
                 self._connection.send({"id": self._count, "method": "shutdown"})
                 self._connection.send({"method": "exit"})
-            except ConnectionLostError:
+            except RpcLostError:
                 pass
             self._end(friendly=True)
 
     def _start(self) -> None:
         wrapped = self._launcher.wrap(self._root)
         try:
-            self._connection = Connection(wrapped, os.fspath(self._root), MEMORY, self._receive)
+            self._connection = RpcConnection(wrapped, os.fspath(self._root), MEMORY, self._receive)
         except BaseException:  # the sandbox of a process that was not started
             wrapped.close()
             raise
@@ -162,7 +162,7 @@ class LanguageServer(Source):
         self._notify("textDocument/didClose", {"textDocument": {"uri": path.as_uri()}})
 
     def _diagnostics(self, path: Path, text: str) -> list[Any]:
-        """Return what the server says about the text. Raises CheckFailedError, ConnectionLostError."""
+        """Return what the server says about the text. Raises CheckFailedError, RpcLostError."""
         key, document, until = _key(path.as_uri()), {"uri": path.as_uri()}, monotonic() + SECONDS
         self._published.pop(key, None)
         version = self._give(path, text)

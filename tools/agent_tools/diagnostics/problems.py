@@ -65,7 +65,7 @@ def _text(lines: Sequence[str], problem: Problem) -> str:
     return lines[problem.line - 1].strip() if 0 < problem.line <= len(lines) else ""
 
 
-def described(name: str, problems: Iterable[Problem]) -> list[str]:
+def problem_lines(name: str, problems: Iterable[Problem]) -> list[str]:
     """Return one line for each of the first problems of a file, errors first, and one that counts the others."""
     # Two checkers may say the same.
     distinct = {(p.line, p.message): p for p in problems}.values()

@@ -61,7 +61,7 @@ class Source:
         """End its process."""
 
 
-class Program(Value):
+class FoundProgram(Value):
     """A program that was found. local: it belongs to the project. names: what rules may call it."""
 
     path: str
@@ -69,7 +69,7 @@ class Program(Value):
     local: bool = False
 
 
-def find_programs(name: str, ctx: ToolContext) -> tuple[Program, ...]:
+def find_programs(name: str, ctx: ToolContext) -> tuple[FoundProgram, ...]:
     """Return the programs with this name: those of the project, then the first on PATH outside of it."""
     found = []
     workspace = ctx.workspace
@@ -81,15 +81,15 @@ def find_programs(name: str, ctx: ToolContext) -> tuple[Program, ...]:
             names = [f"{local}/{name}", f"./{local}/{name}", path]
             names += [name] if path == first else []
             names += [f"npx {name}"] if local.startswith("node") else []
-            found.append(Program(path, tuple(names), local=True))
+            found.append(FoundProgram(path, tuple(names), local=True))
     for folder in folders:
         path = f"{folder}/{name}"
         if any(path == program.path for program in found) or not _runs(path):
             continue
         if not any(workspace.inside(Path(p)) for p in (path, os.path.realpath(path))):
-            found.append(Program(path, (name, path)))
+            found.append(FoundProgram(path, (name, path)))
             break
-        found.append(Program(path, (path, *([name] if path == first else [])), local=True))
+        found.append(FoundProgram(path, (path, *([name] if path == first else [])), local=True))
     return tuple(found)
 
 
@@ -97,7 +97,7 @@ def _runs(path: str) -> bool:
     return os.access(path, os.X_OK) and os.path.isfile(path)  # noqa: PTH113 - text, for speed
 
 
-def allowed_by_rule(program: Program, args: Sequence[str], ctx: ToolContext) -> bool | None:
+def allowed_by_rule(program: FoundProgram, args: Sequence[str], ctx: ToolContext) -> bool | None:
     """Return True if a rule allows the command, False if one refuses it or asks, None if there is none."""
     if ctx.command_rule is None:
         return False

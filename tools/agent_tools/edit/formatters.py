@@ -45,7 +45,7 @@ def after_edit(changes: Sequence[Change], ctx: ToolContext) -> Generator[Progres
     """
     final, said = yield from _formatted(changes, ctx)
     if ctx.command_rule is not None:
-        said += ctx.state(feedback.Diagnostics).report(final, ctx)
+        said += ctx.state(feedback.EditDiagnostics).report(final, ctx)
     return final, said
 
 
