@@ -222,7 +222,7 @@ def test_no_server_outlives_the_session(story: Story, mode: str, sandbox: str) -
 
 
 def processes_of(work: Path) -> list[str]:
-    """The command lines of processes that name the workspace, or sleep in it."""
+    """The command lines of processes that name the workspace or its home, or run in it."""
     found = []
     for entry in Path("/proc").glob("[0-9]*"):
         try:
@@ -230,7 +230,7 @@ def processes_of(work: Path) -> list[str]:
             here = (entry / "cwd").readlink()
         except OSError:
             continue
-        if (str(work) in words or here == work) and not gone(int(entry.name)):
+        if (str(work.parent) in words or here == work) and not gone(int(entry.name)):
             found.append(words)
     return found
 

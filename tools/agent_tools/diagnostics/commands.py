@@ -13,7 +13,7 @@ from agent_tools.diagnostics.problems import Problem
 from agent_tools.diagnostics.source import CheckFailedError, Launcher, Source
 from agent_tools.process.child import limit_memory
 from agent_tools.results import ToolError
-from agent_tools.sandbox.wrapped import Wrapped
+from agent_tools.sandbox.conditions import Wrapped
 from agent_tools.shell.process import RunningProcess
 from agent_tools.text import shorten
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from agent_tools.process.child import kill_group, start_child
 from agent_tools.process.reaper import marked
-from agent_tools.sandbox.wrapped import Wrapped
+from agent_tools.sandbox.conditions import Wrapped
 from agent_tools.shell.process import end_strays
 
 _LARGEST = 32 << 20

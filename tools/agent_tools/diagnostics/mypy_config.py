@@ -6,7 +6,7 @@ import configparser
 import tomllib
 from pathlib import Path
 
-from agent_tools.fs.safe_read import read_regular
+from agent_tools.fs.safe_files import read_regular
 
 _LARGEST_CONFIG = 1 << 20
 

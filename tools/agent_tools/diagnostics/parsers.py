@@ -46,6 +46,8 @@ def parse(name: str, parser: Parser, output: CheckerOutput) -> list[Problem]:
     found = []
     try:
         for problem in parser(name, output):
+            if not isinstance(problem.line, int) or not isinstance(problem.message, str):
+                raise TypeError(problem)
             found.append(problem)
             if len(found) == _MOST:
                 break
