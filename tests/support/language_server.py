@@ -1,7 +1,7 @@
 """A language server on standard streams that finds the lines of a document with BAD in them.
 
 Its first argument says how it behaves: push, pull, busy (publishes nothing good before its work is done), hang, die,
-garbage, fork. It writes a line for each start and each message to the pipe `log` beside it.
+garbage, fork, absent. It writes a line for each start and each message to the pipe `log` beside it.
 """
 
 from __future__ import annotations
@@ -80,6 +80,8 @@ def changed(uri: str, version: int) -> None:
 
 def main() -> None:
     log(f"started {os.getpid()}")
+    if MODE == "absent":
+        sys.exit(1)
     if MODE == "fork":
         subprocess.Popen(["sleep", "1234"], start_new_session=True)
     while True:

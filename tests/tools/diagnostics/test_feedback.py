@@ -104,6 +104,14 @@ def test_a_server_that_hangs_is_ended(bench: Bench, checkers: CheckerFolder, mon
     assert len(started) == 2 and all(gone(int(pid)) for pid in started)
 
 
+def test_where_a_server_does_not_start_the_next_of_its_group_is_used(bench: Bench, checkers: CheckerFolder) -> None:
+    checkers.add_server("gopls", "absent")
+    checkers.add("gofmt", "import sys\nprint('<standard input>:1:1: expected package', file=sys.stderr)\nsys.exit(2)\n")
+    bench.ctx.settings["diagnostics"] = {"wait": 30}
+    assert "diagnostics" not in bench("Write", file_path="a.go", content="x").text
+    assert "b.go:1: expected package (gofmt)" in bench("Write", file_path="b.go", content="x").text
+
+
 def test_without_a_checker_nothing_is_started(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     bench.ctx.env["PATH"] = os.fspath(bench.root)
     before = threading.active_count()

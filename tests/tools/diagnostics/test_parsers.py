@@ -63,7 +63,17 @@ def test_output_of_the_known_checkers(name: str, out: str, err: str, problem: Pr
 
 @pytest.mark.parametrize("name", sorted(CHECKERS))
 @pytest.mark.parametrize(
-    "out", ["", "null", "[1]", '{"a": 1}', "[" * 100_000, "Segmentation fault\n", "a:\n:1:\n(1,2)"]
+    "out",
+    [
+        "",
+        "null",
+        "[1]",
+        '{"a": 1}',
+        "[" * 100_000,
+        "Segmentation fault\n",
+        '[{"code": "F1", "message": 5, "location": {"row": 1}}]',
+        "a:\n:1:\n(1,2)",
+    ],
 )
 def test_other_output_is_nothing_or_an_error_that_is_expected(name: str, out: str) -> None:
     try:

@@ -29,6 +29,7 @@ from agent_tools.diagnostics.problems import Problem, new_problems, problem_line
 from agent_tools.diagnostics.source import (
     CheckFailedError,
     FoundProgram,
+    NotUsableError,
     Source,
     allowed_by_rule,
     find_programs,
@@ -109,6 +110,10 @@ class _Worker:
             if file.problems is None and self.source.any_text:
                 file.problems = self.source.problems(path, file.text)
             found = self.source.problems(path, goal)
+        except NotUsableError:
+            # The next of its group is used from now on.
+            self.failures = _FAILURES
+            failed = "does not start"
         except CheckFailedError as error:
             failed = str(error)
         except Exception as error:  # noqa: BLE001 - the thread has to work on
@@ -135,6 +140,7 @@ class _Worker:
             self.state.notes.append(
                 (file.owner, f"[diagnostics: {self.name} {why}. It is not run again in this session.]")
             )
+        if self.failures >= _FAILURES:
             self.pending.clear()
 
 

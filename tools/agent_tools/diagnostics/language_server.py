@@ -16,7 +16,7 @@ from agent_tools.diagnostics.checkers import LANGUAGES
 from agent_tools.diagnostics.commands import MEMORY
 from agent_tools.diagnostics.connection import RpcConnection, RpcLostError
 from agent_tools.diagnostics.problems import Problem
-from agent_tools.diagnostics.source import CheckFailedError, Launcher, Source
+from agent_tools.diagnostics.source import CheckFailedError, Launcher, NotUsableError, Source
 from agent_tools.results import ToolError
 
 START_SECONDS = 60.0
@@ -46,6 +46,7 @@ class LanguageServer(Source):
         super().__init__(name, stopped)
         self._launcher, self._root = launcher, root
         self._connection: RpcConnection | None = None
+        self._started = False
         self._asks_for_problems = False
         self._count = 0
         self._answers: dict[int, dict[str, Any]] = {}
@@ -76,11 +77,12 @@ class LanguageServer(Source):
         try:
             if self._connection is None:
                 self._start()
+                self._started = True
             self._follow_files(path)
             return [p for d in self._diagnostics(path, text) if (p := _problem(d, self.name)) is not None]
         except (RpcLostError, CheckFailedError, OSError, ToolError) as error:
             self._end()
-            raise CheckFailedError(str(error)) from None
+            raise (CheckFailedError if self._started else NotUsableError)(str(error)) from None
 
     def close(self) -> None:
         if self._connection is not None:

@@ -29,6 +29,10 @@ class CheckFailedError(Exception):
     """A checker could not check: it failed, hung or died. The message says so in words that follow its name."""
 
 
+class NotUsableError(CheckFailedError):
+    """A server does not even start, such as the proxy of a toolchain manager for what is not installed."""
+
+
 class Source:
     """Finds the problems of a text. Used by one thread, except for `wake`.
 
