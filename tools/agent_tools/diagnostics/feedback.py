@@ -29,7 +29,7 @@ from agent_tools.diagnostics.problems import Problem, new_problems, problem_line
 from agent_tools.diagnostics.source import (
     CheckFailedError,
     FoundProgram,
-    NotUsableError,
+    ServerNotStartedError,
     Source,
     allowed_by_rule,
     find_programs,
@@ -110,7 +110,7 @@ class _Worker:
             if file.problems is None and self.source.any_text:
                 file.problems = self.source.problems(path, file.text)
             found = self.source.problems(path, goal)
-        except NotUsableError:
+        except ServerNotStartedError:
             # The next of its group is used from now on.
             self.failures = _FAILURES
             failed = "does not start"

@@ -16,7 +16,8 @@ from agent_tools.diagnostics.checkers import LANGUAGES
 from agent_tools.diagnostics.commands import MEMORY
 from agent_tools.diagnostics.connection import RpcConnection, RpcLostError
 from agent_tools.diagnostics.problems import Problem
-from agent_tools.diagnostics.source import CheckFailedError, Launcher, NotUsableError, Source
+from agent_tools.diagnostics.source import CheckFailedError, Launcher, ServerNotStartedError, Source
+from agent_tools.fs.safe_files import read_regular
 from agent_tools.results import ToolError
 
 START_SECONDS = 60.0
@@ -24,6 +25,7 @@ SECONDS = 30.0
 # After what it published, a server may publish more.
 QUIET = 0.25
 _OPEN = 20
+_LARGEST = 8 << 20
 _PROBLEMS = 2_000
 _RETRY = (-32801, -32802)
 _CAPABILITIES = {
@@ -82,7 +84,7 @@ class LanguageServer(Source):
             return [p for d in self._diagnostics(path, text) if (p := _problem(d, self.name)) is not None]
         except (RpcLostError, CheckFailedError, OSError, ToolError) as error:
             self._end()
-            raise (CheckFailedError if self._started else NotUsableError)(str(error)) from None
+            raise (CheckFailedError if self._started else ServerNotStartedError)(str(error)) from None
 
     def close(self) -> None:
         if self._connection is not None:
@@ -132,7 +134,7 @@ class LanguageServer(Source):
         for other, text in list(self._texts.items()):
             if other != path:
                 try:
-                    now = other.read_bytes().decode()
+                    now = read_regular(other, _LARGEST).decode()
                 except (OSError, ValueError):
                     self._close(other)
                     continue

@@ -29,7 +29,7 @@ class CheckFailedError(Exception):
     """A checker could not check: it failed, hung or died. The message says so in words that follow its name."""
 
 
-class NotUsableError(CheckFailedError):
+class ServerNotStartedError(CheckFailedError):
     """A server does not even start, such as the proxy of a toolchain manager for what is not installed."""
 
 
