@@ -148,6 +148,17 @@ class WebSettings(Value, tag="Web"):
     max_redirects: Annotated[int, "redirects that are followed, all on one site", TIGHTEN] = 5
 
 
+class DiagnosticsSettings(Value, tag="Diagnostics"):
+    """Checkers and language servers that look at edited files, under [diagnostics]."""
+
+    enabled: Annotated[
+        bool, "report new problems in edited files to the model, where a checker is installed", tighten(True, False)
+    ] = True
+    wait: Annotated[float, "seconds that an edit waits for them; what comes later is in the next request", USER] = 2.0
+    skip: Annotated[tuple[str, ...], 'programs that are not used, e.g. "mypy", "gopls"'] = ()
+    servers: Annotated[dict[str, str], 'more language servers by glob: { "*.lua" = "lua-language-server" }', USER] = {}  # noqa: RUF012
+
+
 class Undo(Value, tag="Undo"):
     """What is kept so that work can be taken back, under [undo]."""
 
@@ -318,6 +329,7 @@ class Settings(Value, tag="Settings"):
     shell: Annotated[Shell, "how commands run"] = Shell()
     web: Annotated[WebSettings, "what the web tools may do"] = WebSettings()
     sandbox: Annotated[SandboxSettings, "what commands run in"] = SandboxSettings()
+    diagnostics: Annotated[DiagnosticsSettings, "checks of edited files"] = DiagnosticsSettings()
     undo: Annotated[Undo, "what is saved so that work can be undone"] = Undo()
     providers: Annotated[
         dict[str, ProviderSettings],

@@ -166,6 +166,13 @@ class Policy:
             judged.hardening, vouched and sandbox_needs.names_network(judged.analysis), vouched, outside
         )
 
+    def command_rule(self, command: str) -> bool | None:
+        """Return True if a rule allows a command, False if one denies it or asks, None if there is none."""
+        decision = self.decide("", [Effect("run", command)])
+        if decision.level is Level.ALLOW:
+            return True if decision.rule else None
+        return None if decision.level is Level.ASK and not decision.rule else False
+
     def only_reads(self, command: str) -> bool:
         """Return True if a command is known to change nothing, independent of rules."""
         judged = self._judge(Matcher((), self._start, Path(self._home or "/")), command)

@@ -47,7 +47,7 @@ def make_policy(
     *,
     answered: bool,
 ) -> Policy:
-    """Build the policy of a conversation; also sets how the commands of `context` run.
+    """Build the policy of a conversation; also sets how the commands of `context` run, and its checkers.
 
     answered: somebody can answer a question, now or later.
     """
@@ -77,6 +77,8 @@ def make_policy(
     )
     context.readable = policy.readable()
     context.run_conditions = policy.run_conditions
+    if settings.diagnostics.enabled and layers.trust.git_use != "unknown":
+        context.command_rule = policy.command_rule
     return policy
 
 
@@ -162,6 +164,7 @@ def make_context(
     shell = settings.shell
     known: dict[str, Any] = {"shell_timeout": shell.timeout, "shell_on_timeout": shell.on_timeout}
     known |= {"env_pass": shell.env_pass, "after_edit": settings.after_edit}
+    known["diagnostics"] = {name: getattr(settings.diagnostics, name) for name in settings.diagnostics._fields}
     known["web"] = {name: getattr(settings.web, name) for name in settings.web._fields}
     sandbox = make_confinement(workspace, settings, place)
     supplied = [sandbox] if sandbox is not None else []

@@ -96,6 +96,8 @@ class ToolContext:
     takes: media that the model accepts besides text.
     result_limits: how much of a result the model is shown.
     run_conditions: returns how an allowed command must run.
+    command_rule: returns True if a rule allows a command, False if one denies it or asks, None if there is none; None
+        itself where no checkers run after edits.
     commands, skills: the user's commands and skills that the model may use, by name.
     agents: types of sub-agents that are not built in.
     nested_memory: memory files of the folders that were touched.
@@ -125,6 +127,7 @@ class ToolContext:
         self.takes: frozenset[MediaKind] = frozenset()
         self.result_limits = ResultLimits()
         self.run_conditions: Callable[[str], RunConditions] = lambda command: RunConditions()
+        self.command_rule: Callable[[str], bool | None] | None = None
         self.commands: Mapping[str, UserCommand] = {}
         self.skills: Mapping[str, UserSkill] = {}
         self.agents: Mapping[str, HasDescription] = {}

@@ -1,7 +1,7 @@
-"""Run the user's formatter or linter after an edit, and report its changes and findings to the model.
+"""Run the user's formatter or linter after an edit, and report its changes, and new problems, to the model.
 
 The setting `after_edit` maps file globs to commands. They run in the root of the workspace like commands of Bash, after
-the edit is done: nothing that happens here makes the edit fail.
+the edit is done: nothing that happens here makes the edit fail. Then known checkers look at the result, where they may.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from agent_tools.shell.process import ExitInfo
 
 with lazy_imports():
+    from agent_tools.diagnostics import feedback
     from agent_tools.shell import process
 
 SECONDS = 60.0
@@ -39,8 +40,16 @@ Checked = tuple[tuple[Change, ...], str]
 def after_edit(changes: Sequence[Change], ctx: ToolContext) -> Generator[Progress, None, Checked]:
     """Run the commands configured for the files of `changes`, which have been made.
 
-    Returns the changes with the resulting content, and a report for the model, "" for nothing.
+    Returns the changes with the resulting content, and a report for the model, "" for nothing; it names the problems
+    that checkers find and that were not there before.
     """
+    final, said = yield from _formatted(changes, ctx)
+    if ctx.command_rule is not None:
+        said += ctx.state(feedback.EditDiagnostics).report(final, ctx)
+    return final, said
+
+
+def _formatted(changes: Sequence[Change], ctx: ToolContext) -> Generator[Progress, None, Checked]:
     table: dict[str, str] = ctx.settings.get("after_edit") or {}
     said: list[str] = []
     ran = False

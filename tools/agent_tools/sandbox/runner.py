@@ -101,12 +101,21 @@ class SandboxRunner(ToolState):
         """True if it is safe for unreviewed commands: only bubblewrap protects hooks and settings in the workspace."""
         return self.sandbox.kind == "bubblewrap"
 
-    def prepare(self, argv: list[str], cwd: Path, env: dict[str, str], *, network: bool) -> Wrapped:
-        """Wrap a command; close the result afterwards. Raises ToolError if it must not run."""
+    def prepare(
+        self, argv: list[str], cwd: Path, env: dict[str, str], *, network: bool, read_only: bool = False
+    ) -> Wrapped:
+        """Wrap a command; close the result afterwards. Raises ToolError if it must not run.
+
+        read_only: it may write to its temporary folder and to caches only.
+        """
         with self._preparing:
             session = self.session
             profile = self._made(network=network)
             sandbox = self.sandbox
+        if read_only:
+            # Nothing to protect is left, so it also leaves no placeholders in the workspace while it runs.
+            shown = (*profile.shown, *profile.writable)
+            profile = profile.replace(writable=(), protected=(), personal=(), shown=shown)
         if session is None:
             return sandbox.prepare(argv, cwd, env, profile)
         env = env | session.environment(network=profile.network)

@@ -1,0 +1,136 @@
+"""Checkers and servers in one process: those that hang, leave processes, or are asked by sub-agents."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from agent_tools.cancel import CancelToken
+from agent_tools.diagnostics import commands, language_server
+from agent_tools.diagnostics.feedback import EditDiagnostics
+from tests.support.checkers import RUFF, CheckerFolder
+from tests.support.tool_bench import TOOLS, Bench
+from tests.support.waiting import gone, soon
+
+
+@pytest.fixture
+def checkers(home: Path) -> Iterator[CheckerFolder]:
+    found = CheckerFolder(home)
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def bench(work: Path, checkers: CheckerFolder) -> Iterator[Bench]:
+    """Every command is allowed by a rule; there is no sandbox."""
+    found = Bench(work)
+    found.ctx.env["PATH"] = checkers.path
+    found.ctx.command_rule = lambda command: True
+    yield found
+    found.ctx.close()
+
+
+def given_up(bench: Bench, name: str) -> str:
+    """What is said in the end about a checker that fails at each of two edits."""
+    said = [bench("Write", file_path=name, content=f"BAD{n}").text for n in range(2)]
+    assert soon(lambda: "not run again" in "".join(said.extend(bench.ctx.notices()) or said), 30)
+    return "\n".join(said)
+
+
+def test_a_checker_that_hangs_is_ended(bench: Bench, checkers: CheckerFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(commands, "SECONDS", 0.3)
+    checkers.add("ruff", f"import os, time\nopen(LOG, 'w').write(f'{{os.getpid()}}\\n')\ntime.sleep(99)\n{RUFF}")
+    said = given_up(bench, "a.py")
+    assert "[diagnostics: ruff was stopped after 0.3 s. It is not run again in this session.]" in said
+    assert all(gone(int(pid)) for pid in checkers.runs())
+
+
+def test_what_a_checker_leaves_behind_is_ended(bench: Bench, checkers: CheckerFolder) -> None:
+    child = "import subprocess\nc = subprocess.Popen(['sleep', '99'], start_new_session=True, stdout=-3, stderr=-3)\n"
+    checkers.add("ruff", f"{child}open(LOG, 'w').write(f'{{c.pid}}\\n')\n{RUFF}")
+    bench("Write", file_path="a.py", content="BAD")
+    assert soon(lambda: bool(checkers.runs()), 20)
+    assert soon(lambda: gone(int(checkers.runs()[0])), 20)
+
+
+def test_an_interrupt_ends_the_wait(bench: Bench, checkers: CheckerFolder) -> None:
+    checkers.add("ruff", "import time\ntime.sleep(60)\n")
+    bench.ctx.settings["diagnostics"] = {"wait": 60}
+    token = bench.ctx.cancel = CancelToken()
+    threading.Timer(0.2, token.cancel).start()
+    began = time.monotonic()
+    bench("Write", file_path="a.py", content="BAD")
+    assert time.monotonic() - began < 30
+
+
+def test_an_edit_does_not_wait_again_for_one_that_was_late(bench: Bench, checkers: CheckerFolder) -> None:
+    checkers.add("ruff", "import time\ntime.sleep(60)\n")
+    bench.ctx.settings["diagnostics"] = {"wait": 1.0}
+    waited = []
+    for n in range(3):
+        began = time.monotonic()
+        bench("Write", file_path="a.py", content=f"BAD{n}")
+        waited.append(time.monotonic() - began)
+    assert waited[0] >= 1 and min(waited[1:]) < 1
+
+
+def test_sub_agents_share_a_server_and_hear_of_their_own_edits(bench: Bench, checkers: CheckerFolder) -> None:
+    checkers.add_server("gopls")
+    bench.ctx.settings["diagnostics"] = {"wait": 30}
+    bench("Write", file_path="a.go", content="BAD 1\n")
+    other = Bench(bench.root)
+    other.ctx = bench.ctx.nested()
+    assert "b.go:1: BAD 2 is" in other("Write", file_path="b.go", content="BAD 2\n").text
+    assert sum(line.startswith("started") for line in checkers.runs()) == 1
+    bench.ctx.settings["diagnostics"]["wait"] = 0
+    other("Write", file_path="c.go", content="BAD 3\n")
+    state = bench.ctx.state(EditDiagnostics)
+    assert soon(lambda: bool(state.news), 30)
+    sibling = bench.ctx.nested()
+    assert not sibling.notices() and "c.go:1: BAD 3" in "".join(other.ctx.notices()) and not bench.ctx.notices()
+
+
+def test_a_server_that_hangs_is_ended(bench: Bench, checkers: CheckerFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(language_server, "SECONDS", 0.3)
+    checkers.add_server("gopls", "hang")
+    said = given_up(bench, "a.go")
+    assert "[diagnostics: gopls did not answer in time. It is not run again in this session.]" in said
+    started = [line.split()[1] for line in checkers.runs() if line.startswith("started")]
+    assert len(started) == 2 and all(gone(int(pid)) for pid in started)
+
+
+def test_where_a_server_does_not_start_the_next_of_its_group_is_used(bench: Bench, checkers: CheckerFolder) -> None:
+    checkers.add_server("gopls", "absent")
+    checkers.add("gofmt", "import sys\nprint('<standard input>:1:1: expected package', file=sys.stderr)\nsys.exit(2)\n")
+    bench.ctx.settings["diagnostics"] = {"wait": 30}
+    assert "diagnostics" not in bench("Write", file_path="a.go", content="x").text
+    assert "b.go:1: expected package (gofmt)" in bench("Write", file_path="b.go", content="x").text
+
+
+def test_without_a_checker_nothing_is_started(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench.ctx.env["PATH"] = os.fspath(bench.root)
+    before = threading.active_count()
+    assert bench("Write", file_path="a.py", content="BAD").text == "Created a.py (1 line)."
+    assert bench("Write", file_path="b.txt", content="BAD").text == "Created b.txt (1 line)."
+    assert threading.active_count() == before
+
+
+@pytest.mark.parametrize("tool", ["Edit", "MultiEdit", "apply_patch", "Write"])
+def test_every_tool_that_edits_reports(bench: Bench, checkers: CheckerFolder, tool: str) -> None:
+    checkers.add("ruff", RUFF)
+    bench.ctx.settings["diagnostics"] = {"wait": 30}
+    bench.file("a.py", "one\n")
+    bench("Read", file_path="a.py")
+    arguments = {
+        "Edit": {"file_path": "a.py", "old_string": "one", "new_string": "BAD"},
+        "MultiEdit": {"edits": [{"file_path": "a.py", "old_string": "one", "new_string": "BAD"}]},
+        "apply_patch": {"patch": "*** Begin Patch\n*** Update File: a.py\n@@\n-one\n+BAD\n*** End Patch"},
+        "Write": {"file_path": "a.py", "content": "BAD\n"},
+    }
+    name = next(name for name in TOOLS if name.lower().replace("_", "") == tool.lower().replace("_", ""))
+    assert "a.py:1: BAD is undefined (ruff F821)" in bench(name, **arguments[tool]).text

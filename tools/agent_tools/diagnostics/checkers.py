@@ -1,0 +1,150 @@
+"""The known checkers and language servers: for which files, how they are called, and whether they run a project's code.
+
+Of each group, only the first that is installed and allowed is used. A new one is one row.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal
+
+from agent_tools.diagnostics import parsers
+from agent_tools.lazy import lazy_imports
+from agent_tools.record import Value
+
+with lazy_imports():
+    from agent_tools.diagnostics import mypy_config  # tomllib and configparser
+
+_NO_MARKER: tuple[str, ...] = ()
+
+
+class CheckerRow(Value):
+    """A program that checks one file and ends.
+
+    args: with {file}, {folder}, {marker} and {language} replaced.
+    stdin: it reads the text from its standard input, so it can also check the text before an edit.
+    runs_code: it may run code of the project (configuration files that are programs, plugins, build scripts).
+    markers: it needs one of these files beside the file or above; it runs where that is.
+    usual: its exit codes when all went well.
+    named: the arguments by which rules know the call; the others only say how to print.
+    """
+
+    name: str
+    group: str
+    suffixes: tuple[str, ...]
+    args: tuple[str, ...]
+    parser: parsers.Parser
+    stdin: bool = False
+    runs_code: Literal["no", "yes", "mypy"] = "no"
+    markers: tuple[str, ...] = _NO_MARKER
+    at_marker: bool = False
+    usual: tuple[int, ...] = (0, 1)
+    named: tuple[str, ...] = ("{file}",)
+
+
+class ServerRow(Value):
+    """A language server on standard input and output, kept for the session. The fields are as in CheckerRow."""
+
+    name: str
+    group: str
+    suffixes: tuple[str, ...]
+    args: tuple[str, ...] = ()
+    runs_code: Literal["no", "yes", "mypy"] = "no"
+    markers: tuple[str, ...] = _NO_MARKER
+    at_marker: bool = False
+
+
+_PYTHON = (".py", ".pyi")
+_SCRIPT = (".ts", ".tsx", ".mts", ".cts")
+_WEB = (".js", ".jsx", ".mjs", ".cjs", *_SCRIPT)
+_C = (".c", ".cc", ".cpp", ".cxx")
+_ESLINT = ("eslint.config.js", "eslint.config.mjs", "eslint.config.cjs", "eslint.config.ts", ".eslintrc.js",
+           ".eslintrc.cjs", ".eslintrc.json", ".eslintrc.yml", ".eslintrc.yaml", ".eslintrc")  # fmt: skip
+_MYPY = ("--no-color-output", "--no-error-summary", "--no-pretty", "--hide-error-context", "--show-error-codes",
+         "--show-absolute-path", "{file}")  # fmt: skip
+_SYNTAX = ("-fsyntax-only", "-Wall", "-fdiagnostics-color=never", "-fno-diagnostics-show-caret",
+           "-iquote", "{folder}", "-x", "{language}", "-")  # fmt: skip
+
+KNOWN: tuple[CheckerRow | ServerRow, ...] = (
+    CheckerRow("ruff", "python lint", _PYTHON, (
+        "check", "--output-format=json", "--no-fix", "--no-cache", "--exit-zero", "--quiet", "--stdin-filename",
+        "{file}", "-"), parsers.ruff_json, stdin=True, usual=(0,), named=("check", "{file}")),
+    ServerRow("basedpyright-langserver", "python types", _PYTHON, ("--stdio",), "yes"),
+    ServerRow("pyright-langserver", "python types", _PYTHON, ("--stdio",)),
+    CheckerRow("pyright", "python types", _PYTHON, ("--outputjson", "{file}"), parsers.pyright_json),
+    CheckerRow("mypy", "python types", _PYTHON, _MYPY, parsers.text_lines, runs_code="mypy", usual=(0, 1, 2)),
+    ServerRow("pylsp", "python types", _PYTHON, (), "yes"),
+    ServerRow("typescript-language-server", "typescript", _WEB, ("--stdio",), "yes"),
+    CheckerRow("tsc", "typescript", _SCRIPT, ("--noEmit", "--pretty", "false", "-p", "{marker}"), parsers.tsc_lines,
+            markers=("tsconfig.json",), usual=(0, 1, 2), named=("--noEmit",)),
+    CheckerRow("eslint", "javascript lint", _WEB, ("--format", "json", "--stdin", "--stdin-filename", "{file}"),
+            parsers.eslint_json, stdin=True, runs_code="yes", markers=_ESLINT),
+    ServerRow("gopls", "go", (".go",)),
+    CheckerRow("go", "go", (".go",), ("vet", "{folder}"), parsers.error_lines, markers=("go.mod",), at_marker=True,
+            usual=(0, 1, 2), named=("vet", "{folder}")),
+    CheckerRow("gofmt", "go", (".go",), ("-e",), parsers.error_lines, stdin=True, usual=(0, 2)),
+    ServerRow("rust-analyzer", "rust", (".rs",), (), "yes", ("Cargo.toml",)),
+    CheckerRow("cargo", "rust", (".rs",), ("check", "--message-format=json", "--quiet", "--offline"),
+               parsers.cargo_json, runs_code="yes", markers=("Cargo.toml",), at_marker=True, usual=(0, 101),
+               named=("check",)),
+    ServerRow("clangd", "c", (*_C, ".h", ".hpp"), (), "yes"),
+    CheckerRow("clang", "c", _C, _SYNTAX, parsers.error_lines, stdin=True),
+    CheckerRow("gcc", "c", _C, _SYNTAX, parsers.error_lines, stdin=True),
+    CheckerRow("clang-tidy", "c lint", _C, ("--quiet", "{file}", "--"), parsers.text_lines, markers=(".clang-tidy",)),
+)  # fmt: skip
+
+# What a language server calls the languages.
+LANGUAGES = {
+    ".py": "python", ".pyi": "python", ".ts": "typescript", ".mts": "typescript", ".cts": "typescript",
+    ".tsx": "typescriptreact", ".js": "javascript", ".mjs": "javascript", ".cjs": "javascript",
+    ".jsx": "javascriptreact", ".go": "go", ".rs": "rust", ".c": "c", ".h": "c", ".cc": "cpp", ".cpp": "cpp",
+    ".cxx": "cpp", ".hpp": "cpp",
+}  # fmt: skip
+# Where a project has programs of its own.
+LOCAL = (".venv/bin", "venv/bin", "node_modules/.bin")
+
+
+def find_marker(row: CheckerRow | ServerRow, file: Path, root: Path) -> Path | None:
+    """Return the nearest file that the row needs, from the file's folder up to `root`; None if it is missing."""
+    for folder in _up_to(file.parent, root):
+        for name in row.markers:
+            if (found := folder / name).is_file():
+                return found
+    return None
+
+
+def _up_to(folder: Path, root: Path) -> Iterator[Path]:
+    for place in (folder, *folder.parents):
+        yield place
+        if place == root or not place.is_relative_to(root):
+            return
+
+
+def may_run_code(row: CheckerRow | ServerRow, root: Path) -> bool:
+    """Return True if running it may run code of the project."""
+    if row.runs_code == "mypy":
+        return mypy_config.names_code(root)
+    return row.runs_code == "yes"
+
+
+def arguments(row: CheckerRow, path: Path, marker: Path | None, root: Path) -> tuple[tuple[str, ...], Path]:
+    """Return the arguments of a checker for a file, and the folder where it runs."""
+    cwd = marker.parent if marker is not None and row.at_marker else root
+    return _filled(row.args, path, marker), cwd
+
+
+def named_arguments(row: CheckerRow | ServerRow, path: Path) -> tuple[str, ...]:
+    """Return the arguments by which rules know a call for a file."""
+    return _filled(row.named, path) if isinstance(row, CheckerRow) else row.args
+
+
+def _filled(words: tuple[str, ...], path: Path, marker: Path | None = None) -> tuple[str, ...]:
+    fields = {
+        "{file}": os.fspath(path),
+        "{folder}": os.fspath(path.parent),
+        "{marker}": os.fspath(marker or ""),
+        "{language}": {"cpp": "c++"}.get(LANGUAGES.get(path.suffix, ""), "c"),
+    }
+    return tuple(fields.get(word, word) for word in words)

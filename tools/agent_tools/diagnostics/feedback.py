@@ -1,0 +1,304 @@
+"""Report to the model the problems that its edits bring, as checkers and language servers see them.
+
+Every checker has a thread, which works through the edited files, the latest text of each. What is found within a moment
+comes with the result of the edit, the rest with the next round. Nothing here makes an edit fail.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from threading import Condition, Thread
+from time import monotonic
+from typing import Any
+
+from agent_tools.base import ToolContext, ToolError
+from agent_tools.context import ToolState
+from agent_tools.diagnostics.checkers import (
+    KNOWN,
+    CheckerRow,
+    ServerRow,
+    arguments,
+    find_marker,
+    may_run_code,
+    named_arguments,
+)
+from agent_tools.diagnostics.problems import Problem, new_problems, problem_lines
+from agent_tools.diagnostics.source import (
+    CheckFailedError,
+    FoundProgram,
+    ServerNotStartedError,
+    Source,
+    allowed_by_rule,
+    find_programs,
+    in_sandbox,
+    make_launcher,
+)
+from agent_tools.edit.change import Change
+from agent_tools.fs.glob_patterns import compile_glob
+from agent_tools.lazy import lazy_imports
+from agent_tools.text import counted, shorten
+
+with lazy_imports():
+    from agent_tools.diagnostics import commands, language_server
+
+LARGEST = 1_000_000
+# Failures in a row after which a checker is not run again.
+_FAILURES = 2
+_SLICE = 0.02
+_PATIENCE = 3.0
+
+
+class _Checked:
+    """What one checker knows of a file: the problems of `text`, None if unknown; `goal` is the latest text."""
+
+    def __init__(self, text: str, owner: ToolContext) -> None:
+        self.text, self.goal, self.owner = text, text, owner
+        self.problems: list[Problem] | None = None if text else []
+
+
+class _Worker:
+    """The thread of one checker."""
+
+    def __init__(self, state: EditDiagnostics, name: str) -> None:
+        self.state, self.name = state, name
+        self.source: Source
+        self.pending: dict[Path, _Checked] = {}
+        self.files: dict[Path, _Checked] = {}
+        self.failures = 0
+        # It took longer than an edit waits: the next edits do not wait for it.
+        self.slow = False
+        self.began: dict[Path, float] = {}
+        self.thread: Thread | None = None
+
+    def submit(self, path: Path, change: Change, ctx: ToolContext) -> None:
+        """Check a file whose text was changed. Call with the lock."""
+        known = self.files.get(path)
+        if known is None or known.goal != change.old:
+            known = self.files[path] = _Checked(change.old, ctx)
+        known.goal, known.owner = change.new, ctx
+        self.pending[path] = known
+        self.began[path] = monotonic()
+        if self.thread is None:
+            self.thread = Thread(target=self._work, name=f"diagnostics-{self.name}", daemon=True)
+            self.thread.start()
+
+    def _work(self) -> None:
+        state = self.state
+        try:
+            while True:
+                with state.changed:
+                    while not self.pending and not state.closing and not self.source.runs:
+                        state.changed.wait()
+                    if state.closing:
+                        return
+                    job = next(iter(self.pending.items()), None)
+                    goal = job[1].goal if job else ""
+                if job is None:
+                    self.source.listen()
+                else:
+                    self._check(*job, goal)
+        finally:
+            self.source.close()
+
+    def _check(self, path: Path, file: _Checked, goal: str) -> None:
+        state, failed = self.state, ""
+        found: list[Problem] = []
+        try:
+            if file.problems is None and self.source.any_text:
+                file.problems = self.source.problems(path, file.text)
+            found = self.source.problems(path, goal)
+        except ServerNotStartedError:
+            # The next of its group is used from now on.
+            self.failures = _FAILURES
+            failed = "does not start"
+        except CheckFailedError as error:
+            failed = str(error)
+        except Exception as error:  # noqa: BLE001 - the thread has to work on
+            failed = f"could not be used: {error!r}"
+        with state.changed:
+            if self.files.get(path) is not file or file.goal != goal:
+                # Edited again meanwhile: the new text is pending.
+                return
+            self.pending.pop(path, None)
+            if failed:
+                self._failed(failed, file)
+            else:
+                self.failures = 0
+                self.slow = monotonic() - self.began[path] > state.wait
+                if news := new_problems(file.problems, file.text, found, goal):
+                    state.news.append((path, file.owner, news))
+                file.text, file.problems = goal, found
+            state.changed.notify_all()
+
+    def _failed(self, why: str, file: _Checked) -> None:
+        self.failures += 1
+        if self.failures == _FAILURES and not self.state.closing:
+            why = shorten(why, 300)
+            self.state.notes.append(
+                (file.owner, f"[diagnostics: {self.name} {why}. It is not run again in this session.]")
+            )
+        if self.failures >= _FAILURES:
+            self.pending.clear()
+
+
+class EditDiagnostics(ToolState):
+    """The checkers and language servers of a conversation, its sub-agents' included."""
+
+    def __init__(self) -> None:
+        self.changed = Condition()
+        self.closing = False
+        self.wait = 2.0
+        self.news: list[tuple[Path, ToolContext, Sequence[Problem]]] = []
+        self.notes: list[tuple[ToolContext, str]] = []
+        self._workers: dict[tuple[str, ...], _Worker] = {}
+        self._found: dict[str, tuple[FoundProgram, ...]] = {}
+
+    def report(self, changes: Sequence[Change], ctx: ToolContext) -> str:
+        """Check the files of changes that were made; return the new problems that were found in time, or ""."""
+        settings = ctx.settings.get("diagnostics") or {}
+        self.wait = settings.get("wait", self.wait)
+        paths = set()
+        for change in changes:
+            if change.after is None or change.old == change.new or len(change.new) > LARGEST:
+                continue
+            if not any(change.path.is_relative_to(root) for root in ctx.workspace.roots):
+                continue
+            for worker in self._workers_for(change.path, ctx, settings):
+                with self.changed:
+                    worker.submit(change.path, change, ctx)
+                    self.changed.notify_all()
+                worker.source.wake()
+                paths.add(change.path)
+        if not paths:
+            return ""
+        until = monotonic() + self.wait
+        while self._waits(paths) and monotonic() < until and not ctx.cancel.cancelled:
+            # No wait that a signal handler could not end.
+            ctx.cancel.wait(_SLICE)
+        with self.changed:
+            for worker in self._workers.values():
+                worker.slow = worker.slow or bool(paths & worker.pending.keys())
+        return "".join(f"\n{line}" for line in self._take(ctx, paths))
+
+    def notices(self, ctx: ToolContext, *, root: bool) -> list[str]:
+        """Return what was found too late for the result of the edit, as one note."""
+        lines = self._take(ctx, None, root=root)
+        return ["\n".join(lines)] if lines else []
+
+    def _waits(self, paths: set[Path]) -> bool:
+        with self.changed:
+            return any(not w.slow and paths & w.pending.keys() for w in self._workers.values())
+
+    def _take(self, ctx: ToolContext, paths: set[Path] | None, *, root: bool = False) -> list[str]:
+        """Return the news, of these files or all, as lines; each is returned once."""
+        by_file: dict[Path, list[Problem]] = {}
+        with self.changed:
+            mine = [n for n in self.news if (n[0] in paths if paths is not None else root or n[1] is ctx)]
+            for news in mine:
+                self.news.remove(news)
+                by_file.setdefault(news[0], []).extend(news[2])
+            notes = [note for owner, note in self.notes if root or owner is ctx]
+            self.notes = [n for n in self.notes if n[1] not in notes]
+        lines = []
+        for path, problems in by_file.items():
+            name = ctx.workspace.spell(path)
+            found = problem_lines(name, problems)
+            thing = counted(len({(p.line, p.message) for p in problems}), "new problem")
+            since = "since this edit" if paths is not None else "since your last edit"
+            lines += [f"[diagnostics: {thing} in {shorten(name, 300)} {since}:]", *found]
+        return [*lines, *notes]
+
+    def _workers_for(self, path: Path, ctx: ToolContext, settings: dict[str, Any]) -> Iterator[_Worker]:
+        """Yield the workers of the checkers that fit a file, are installed, work and may run: one of each group."""
+        own = _own_servers(settings, path, ctx)
+        groups = set()
+        for row in (*own, *KNOWN):
+            if path.suffix not in row.suffixes or row.group in groups or row.name in settings.get("skip", ()):
+                continue
+            programs = self._programs(row.name, ctx)
+            marker = find_marker(row, path, ctx.workspace.root) if programs and row.markers else None
+            if not programs or (row.markers and marker is None):
+                continue
+            trusted = row in own or not may_run_code(row, ctx.workspace.root)
+            program = _permitted(programs, named_arguments(row, path), ctx, trusted=trusted)
+            if program is None:
+                continue
+            worker = self._worker(row, program, marker, ctx)
+            if worker is not None and worker.failures < _FAILURES:
+                groups.add(row.group)
+                yield worker
+
+    def _programs(self, name: str, ctx: ToolContext) -> tuple[FoundProgram, ...]:
+        if name not in self._found:
+            self._found[name] = find_programs(name, ctx)
+        return self._found[name]
+
+    def _worker(
+        self, row: CheckerRow | ServerRow, program: FoundProgram, marker: Path | None, ctx: ToolContext
+    ) -> _Worker | None:
+        key = (row.name, program.path, str(marker or ""))
+        if key not in self._workers:
+            try:
+                launcher = make_launcher((program.path, *(() if isinstance(row, CheckerRow) else row.args)), ctx)
+            except (ToolError, OSError):
+                return None
+            worker = _Worker(self, row.name)
+            root = ctx.workspace.root
+            stopped = lambda: self.closing  # noqa: E731
+            if isinstance(row, CheckerRow):
+                place = partial(_place, row, marker, root)
+                worker.source = commands.CheckerCommand(row, launcher, place, stopped)
+            else:
+                folder = marker.parent if marker is not None and row.at_marker else root
+                worker.source = language_server.LanguageServer(row.name, launcher, folder, stopped)
+            self._workers[key] = worker
+        return self._workers[key]
+
+    def close(self) -> None:
+        """End all checkers and servers. Returns within seconds."""
+        with self.changed:
+            self.closing = True
+            self.changed.notify_all()
+        for worker in self._workers.values():
+            worker.source.wake()
+        until = monotonic() + _PATIENCE
+        for worker in self._workers.values():
+            if worker.thread is not None:
+                worker.thread.join(max(0.0, until - monotonic()))
+
+
+def _place(row: CheckerRow, marker: Path | None, root: Path, path: Path) -> tuple[tuple[str, ...], Path]:
+    return arguments(row, path, marker, root)
+
+
+def _permitted(
+    programs: Sequence[FoundProgram], args: Sequence[str], ctx: ToolContext, *, trusted: bool
+) -> FoundProgram | None:
+    """Return the first program that may run without a question; None if none may.
+
+    trusted: it runs no code of the project; then it needs no rule, if it is not the project's own and runs in the
+    sandbox.
+    """
+    for program in programs:
+        allowed = allowed_by_rule(program, args, ctx)
+        if allowed or (allowed is None and trusted and not program.local and in_sandbox(ctx)):
+            return program
+    return None
+
+
+def _own_servers(settings: dict[str, Any], path: Path, ctx: ToolContext) -> tuple[ServerRow, ...]:
+    """Return the servers of the user's settings whose glob fits a file."""
+    found = []
+    inside = path.relative_to(ctx.workspace.root).as_posix() if path.is_relative_to(ctx.workspace.root) else str(path)
+    for pattern, command in (settings.get("servers") or {}).items():
+        try:
+            words = shlex.split(command)
+            fits = compile_glob(pattern).match(inside)
+        except (ToolError, ValueError):
+            continue
+        if fits and words:
+            found.append(ServerRow(words[0], f"own {words[0]}", (path.suffix,), tuple(words[1:])))
+    return tuple(found)

@@ -1,0 +1,269 @@
+"""A language server: started with the first file of its language, kept for the session, asked for problems of texts.
+
+Servers that answer `textDocument/diagnostic` are asked; of the others, what they publish is awaited.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from time import monotonic
+from typing import Any
+from urllib.parse import unquote
+
+from agent_tools.diagnostics.checkers import LANGUAGES
+from agent_tools.diagnostics.commands import MEMORY
+from agent_tools.diagnostics.connection import RpcConnection, RpcLostError
+from agent_tools.diagnostics.problems import Problem
+from agent_tools.diagnostics.source import CheckFailedError, Launcher, ServerNotStartedError, Source
+from agent_tools.fs.safe_files import read_regular
+from agent_tools.results import ToolError
+
+START_SECONDS = 60.0
+SECONDS = 30.0
+# After what it published, a server may publish more.
+QUIET = 0.25
+_OPEN = 20
+_LARGEST = 8 << 20
+_PROBLEMS = 2_000
+_RETRY = (-32801, -32802)
+_CAPABILITIES = {
+    "textDocument": {
+        "synchronization": {"didSave": True},
+        "publishDiagnostics": {"versionSupport": True},
+        "diagnostic": {"dynamicRegistration": False},
+    },
+    "workspace": {"configuration": True, "workspaceFolders": True},
+    "window": {"workDoneProgress": True},
+}
+
+
+class LanguageServer(Source):
+    """A server, which is started by the first check, and once again if it dies."""
+
+    any_text = True
+
+    def __init__(self, name: str, launcher: Launcher, root: Path, stopped: Callable[[], bool]) -> None:
+        super().__init__(name, stopped)
+        self._launcher, self._root = launcher, root
+        self._connection: RpcConnection | None = None
+        self._started = False
+        self._asks_for_problems = False
+        self._count = 0
+        self._answers: dict[int, dict[str, Any]] = {}
+        # Open documents, the latest last: their versions, and the texts that the server has.
+        self._versions: dict[Path, int] = {}
+        self._texts: dict[Path, str] = {}
+        # What was published for a document, and for which version; None where it did not say.
+        self._published: dict[str, tuple[int | None, list[Any]]] = {}
+        self._busy: set[str] = set()
+        self._heard = 0.0
+
+    @property
+    def runs(self) -> bool:
+        return self._connection is not None
+
+    def wake(self) -> None:
+        if (connection := self._connection) is not None:
+            connection.wake()
+
+    def listen(self) -> None:
+        assert self._connection is not None
+        try:
+            self._connection.listen(60)
+        except RpcLostError:
+            self._end()
+
+    def problems(self, path: Path, text: str) -> list[Problem]:
+        try:
+            if self._connection is None:
+                self._start()
+                self._started = True
+            self._follow_files(path)
+            return [p for d in self._diagnostics(path, text) if (p := _problem(d, self.name)) is not None]
+        except (RpcLostError, CheckFailedError, OSError, ToolError) as error:
+            self._end()
+            raise (CheckFailedError if self._started else ServerNotStartedError)(str(error)) from None
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._count += 1
+            try:
+                self._connection.send({"id": self._count, "method": "shutdown"})
+                self._connection.send({"method": "exit"})
+            except RpcLostError:
+                pass
+            self._end(friendly=True)
+
+    def _start(self) -> None:
+        wrapped = self._launcher.wrap(self._root)
+        try:
+            self._connection = RpcConnection(wrapped, os.fspath(self._root), MEMORY, self._receive)
+        except BaseException:  # the sandbox of a process that was not started
+            wrapped.close()
+            raise
+        uri = self._root.as_uri()
+        # No processId: in the sandbox it would be that of another process, or of none, and the server would end.
+        asked = {
+            "processId": None,
+            "rootUri": uri,
+            "rootPath": os.fspath(self._root),
+            "workspaceFolders": self._folders(),
+            "capabilities": _CAPABILITIES,
+        }
+        answer = self._request("initialize", asked, START_SECONDS)
+        offered = answer.get("capabilities") if isinstance(answer, dict) else None
+        self._asks_for_problems = isinstance(offered, dict) and offered.get("diagnosticProvider", False) is not False
+        self._notify("initialized", {})
+        self._notify("workspace/didChangeConfiguration", {"settings": {}})
+
+    def _folders(self) -> list[dict[str, str]]:
+        return [{"uri": self._root.as_uri(), "name": self._root.name}]
+
+    def _end(self, *, friendly: bool = False) -> None:
+        connection, self._connection = self._connection, None
+        kept: tuple[Any, ...] = (self._answers, self._versions, self._texts, self._published, self._busy)
+        for each in kept:
+            each.clear()
+        if connection is not None:
+            connection.close(friendly=friendly)
+
+    def _follow_files(self, path: Path) -> None:
+        """Let the server know what the other open documents hold now, and that the file on disk has changed."""
+        for other, text in list(self._texts.items()):
+            if other != path:
+                try:
+                    now = read_regular(other, _LARGEST).decode()
+                except (OSError, ValueError):
+                    self._close(other)
+                    continue
+                if now != text:
+                    self._give(other, now)
+        # 2: changed.
+        self._notify("workspace/didChangeWatchedFiles", {"changes": [{"uri": path.as_uri(), "type": 2}]})
+
+    def _give(self, path: Path, text: str) -> int:
+        """Give the server the text of a document; return the document's new version."""
+        version = self._versions.get(path, 0) + 1
+        document: dict[str, Any] = {"uri": path.as_uri(), "version": version}
+        if path in self._texts:
+            self._notify("textDocument/didChange", {"textDocument": document, "contentChanges": [{"text": text}]})
+        else:
+            language = LANGUAGES.get(path.suffix) or path.suffix.lstrip(".") or "plaintext"
+            document |= {"languageId": language, "text": text}
+            self._notify("textDocument/didOpen", {"textDocument": document})
+        self._versions[path] = version
+        self._texts.pop(path, None)
+        self._texts[path] = text
+        if len(self._texts) > _OPEN:
+            self._close(next(iter(self._texts)))
+        return version
+
+    def _close(self, path: Path) -> None:
+        del self._texts[path]
+        self._published.pop(_key(path.as_uri()), None)
+        self._notify("textDocument/didClose", {"textDocument": {"uri": path.as_uri()}})
+
+    def _diagnostics(self, path: Path, text: str) -> list[Any]:
+        """Return what the server says about the text. Raises CheckFailedError, RpcLostError."""
+        key, document, until = _key(path.as_uri()), {"uri": path.as_uri()}, monotonic() + SECONDS
+        self._published.pop(key, None)
+        version = self._give(path, text)
+        if not self._asks_for_problems:
+            # Some look at other files only then.
+            self._notify("textDocument/didSave", {"textDocument": document})
+            self._await(lambda: self._is_published(key, version), until)
+            return self._published[key][1]
+        while True:
+            self._await(lambda: not self._busy, until)
+            answer = self._request("textDocument/diagnostic", {"textDocument": document}, until - monotonic())
+            if isinstance(answer, dict) and isinstance(answer.get("items"), list):
+                return list(answer["items"])
+            if answer not in _RETRY:
+                raise CheckFailedError("answered something else than problems")
+
+    def _is_published(self, key: str, version: int) -> bool:
+        found = self._published.get(key)
+        fits = found is not None and found[0] in (None, version)
+        return fits and not self._busy and monotonic() - self._heard >= QUIET
+
+    def _request(self, method: str, params: dict[str, Any], seconds: float) -> Any:
+        """Return the result, or the code of an error that means "ask again". Raises CheckFailedError."""
+        self._count += 1
+        number = self._count
+        self._send({"id": number, "method": method, "params": params})
+        self._await(lambda: number in self._answers, monotonic() + seconds)
+        answer = self._answers.pop(number)
+        error = answer.get("error")
+        if isinstance(error, dict):
+            if error.get("code") in _RETRY:
+                return error["code"]
+            raise CheckFailedError(f"refused {method}: {error.get('message')}")
+        return answer.get("result")
+
+    def _await(self, ready: Callable[[], bool], until: float) -> None:
+        assert self._connection is not None
+        while not ready():
+            if self.stopped():
+                raise CheckFailedError("was interrupted")
+            left = until - monotonic()
+            if left <= 0:
+                raise CheckFailedError("did not answer in time")
+            self._connection.listen(min(left, QUIET / 2 if self._published else 0.5))
+
+    def _notify(self, method: str, params: dict[str, Any]) -> None:
+        self._send({"method": method, "params": params})
+
+    def _send(self, message: dict[str, Any]) -> None:
+        assert self._connection is not None
+        self._connection.send(message)
+
+    def _receive(self, message: dict[str, Any]) -> None:
+        method, number, params = message.get("method"), message.get("id"), message.get("params")
+        if method is None:
+            if isinstance(number, int):
+                self._answers[number] = message
+        elif number is not None:
+            self._send({"id": number, "result": self._answer(method, params)})
+        elif not isinstance(params, dict):
+            return
+        elif method == "textDocument/publishDiagnostics" and isinstance(params.get("diagnostics"), list):
+            key, version = _key(str(params.get("uri"))), params.get("version")
+            if key in map(_key, (path.as_uri() for path in self._texts)):
+                self._published[key] = version if isinstance(version, int) else None, params["diagnostics"]
+                self._heard = monotonic()
+        elif method == "$/progress" and isinstance(value := params.get("value"), dict):
+            token = str(params.get("token"))
+            if value.get("kind") == "begin" and len(self._busy) < _PROBLEMS:
+                self._busy.add(token)
+            elif value.get("kind") == "end":
+                self._busy.discard(token)
+                self._heard = monotonic()
+
+    def _answer(self, method: Any, params: Any) -> Any:
+        """Return the answer to a request of the server. It may change nothing."""
+        if method == "workspace/configuration":
+            items = params.get("items") if isinstance(params, dict) else None
+            return [None] * min(len(items), 1_000) if isinstance(items, list) else []
+        if method == "workspace/workspaceFolders":
+            return self._folders()
+        return {"applied": False} if method == "workspace/applyEdit" else None
+
+
+def _key(uri: str) -> str:
+    """Return a URI in one spelling: servers escape other characters than we do."""
+    return unquote(uri)
+
+
+def _problem(data: Any, name: str) -> Problem | None:
+    """Return an error or warning of a server; None for a hint, or for something else."""
+    try:
+        severity, code = data.get("severity", 1), data.get("code")
+        line, message = data["range"]["start"]["line"] + 1, data["message"]
+        if severity > 2 or not isinstance(message, str) or not isinstance(line, int):
+            return None
+    except (AttributeError, KeyError, TypeError):
+        return None
+    source = data.get("source") if isinstance(data.get("source"), str) else name
+    return Problem(line, message, f"{source} {code}" if isinstance(code, str | int) else source, severity == 1)
