@@ -310,7 +310,8 @@ class Settings(Value, tag="Settings"):
     retries: Annotated[int, "attempts after a failure of the provider that may pass"] = 5
     connect_timeout: Annotated[float, "seconds to reach the provider"] = 10.0
     idle_timeout: Annotated[
-        float, "seconds without a byte from the provider (1800 by default for a server on this machine)"
+        float,
+        "seconds without a byte from the provider (by default 300, and 30 for each KB sent, for a server on this machine)",
     ] = 120.0
     total_timeout: Annotated[float, "seconds for one answer; 0: no limit"] = 0.0
 

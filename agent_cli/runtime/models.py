@@ -32,7 +32,9 @@ with lazy_imports():
     from agent_tools.net import http  # HTTP and TLS, which a script does without
 
 # A local model may read a long prompt for many minutes; if its server stops, the connection ends, too.
-LOCAL_IDLE_SECONDS = 1800.0
+LOCAL_IDLE_SECONDS = 300.0
+# And for each KB of the request: about ten tokens a second, read on an old processor.
+LOCAL_IDLE_PER_KB = 30.0
 # A window below this is for few tools and a short prompt only.
 SMALL_WINDOW = 16_000
 # Windows in tokens where nobody says, so that a conversation is compacted before it is refused.
@@ -220,10 +222,10 @@ def open_client(model: ResolvedModel, settings: Settings) -> ModelClient:
     """Return a model's client, opened with its first request. Raises UsageError for a script that cannot be read."""
 
     def opened() -> ModelClient:
-        idle = settings.idle_timeout
+        idle, per_kb = settings.idle_timeout, 0.0
         if idle == Settings().idle_timeout and is_loopback_url(model.base_url):
-            idle = LOCAL_IDLE_SECONDS
-        timeouts = http.Timeouts(settings.connect_timeout, idle, settings.total_timeout)
+            idle, per_kb = LOCAL_IDLE_SECONDS, LOCAL_IDLE_PER_KB
+        timeouts = http.Timeouts(settings.connect_timeout, idle, settings.total_timeout, per_kb)
         return open_transport(model, timeouts=timeouts, attempts=settings.retries, cache_ttl=settings.cache_ttl)
 
     if model.wire != "scripted":

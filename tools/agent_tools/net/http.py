@@ -32,11 +32,13 @@ class Timeouts(Value):
     connect: opening the connection.
     idle: silence while waiting for or reading the response; KEEP_ALIVES times that if only keep-alives arrive.
     total: the whole exchange.
+    idle_per_kb: added to idle for each 1,024 bytes sent, for a server that reads a long prompt in silence.
     """
 
     connect: float = 10.0
     idle: float = 120.0
     total: float = 600.0
+    idle_per_kb: float = 0.0
 
 
 class AddressGuard(Protocol):
@@ -161,7 +163,7 @@ class HttpClient:
         until = until or (monotonic() + limits.total if limits.total else float("inf"))
         route = self._route(url)
         head = _head(url, route, headers, body)
-        idle = 0.0 if patient else limits.idle
+        idle = 0.0 if patient or not limits.idle else limits.idle + limits.idle_per_kb * len(body or b"") / 1024
         while True:
             line = self._take(route)
             reused = line is not None
