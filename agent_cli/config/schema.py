@@ -311,7 +311,7 @@ class Settings(Value, tag="Settings"):
     connect_timeout: Annotated[float, "seconds to reach the provider"] = 10.0
     idle_timeout: Annotated[
         float,
-        "seconds without a byte from the provider (by default 300, and 30 for each KB sent, for a server on this machine)",
+        "seconds without a byte from the provider (on this machine by default 300, and 30 for each KB sent)",
     ] = 120.0
     total_timeout: Annotated[float, "seconds for one answer; 0: no limit"] = 0.0
 

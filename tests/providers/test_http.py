@@ -190,9 +190,11 @@ def test_silence_ends_with_the_idle_limit(place: str) -> None:
 
 def test_a_long_request_may_be_read_in_silence_for_longer() -> None:
     limits = Timeouts(idle=0.02, idle_per_kb=0.05)
-    with ModelServer([scripted.Reply(raw=b"abcdef", stall="headers")]) as server:
-        with pytest.raises(HttpError, match=r"sent nothing for 0\.12 s"):
-            body_of(http(server, limits).post({}, b'{"a": "' + b"x" * 2039 + b'"}', CancelToken()))
+    with (
+        ModelServer([scripted.Reply(raw=b"abcdef", stall="headers")]) as server,
+        pytest.raises(HttpError, match=r"sent nothing for 0\.12 s"),
+    ):
+        body_of(http(server, limits).post({}, b'{"a": "' + b"x" * 2039 + b'"}', CancelToken()))
 
 
 def test_a_dripping_answer_ends_with_the_total_limit() -> None:
