@@ -346,6 +346,7 @@ def _way(model: ResolvedModel) -> str:
         "responses": "the Responses wire",
         "anthropic": "the Anthropic wire",
         "gemini": "the Gemini wire",
+        "ollama": "the Ollama wire",
         "litellm": "LiteLLM",
         "scripted": "a script",
     }

@@ -39,7 +39,7 @@ class _Call:
         self.announced = False
 
 
-class _ThinkTags:
+class ThinkTags:
     """Content that begins with reasoning between tags, as of models whose server does not tell them apart.
 
     over: what comes from now on is text.
@@ -112,7 +112,7 @@ class ChatReader:
         self._refused = False
         self._calls: list[_Call] = []
         self._by_slot: dict[int, _Call] = {}
-        self._tags = _ThinkTags(returned_to)
+        self._tags = ThinkTags(returned_to)
 
     def read(self, event: dict[str, Any]) -> Iterator[Chunk]:
         """The chunks of one JSON object. Raises ModelError for an `error` object."""

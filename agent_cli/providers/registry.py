@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from agent_tools.record import Value
 
-Wire = Literal["openai", "responses", "anthropic", "gemini", "litellm", "scripted"]
+Wire = Literal["openai", "responses", "anthropic", "gemini", "ollama", "litellm", "scripted"]
 WireApi = Literal["auto", "responses", "chat"]
 Reasoning = Literal["", "reasoning_content", "reasoning", "reasoning_details", "think"]
 
@@ -54,9 +54,15 @@ def _direct(name: str, base_url: str, *keys: str, base: str = "", **more: Any) -
 
 
 def _local(
-    name: str, port: int, *bases: str, keys: tuple[str, ...] = (), litellm: str = "", reasoning: Reasoning = ""
+    name: str,
+    port: int,
+    *bases: str,
+    wire: Wire = "openai",
+    keys: tuple[str, ...] = (),
+    litellm: str = "",
+    reasoning: Reasoning = "",
 ) -> Provider:
-    return Provider(name=name, wire="openai", base_url=f"http://localhost:{port}/v1", keys=keys, bases=bases,
+    return Provider(name=name, wire=wire, base_url=f"http://localhost:{port}/v1", keys=keys, bases=bases,
                     needs_key=False, local=True, litellm=litellm or name,
                     reasoning=reasoning)  # fmt: skip
 
@@ -193,7 +199,7 @@ PROVIDERS: tuple[Provider, ...] = (
     ),
     _direct("hyperbolic", "https://api.hyperbolic.xyz/v1", "HYPERBOLIC_API_KEY"),
     _direct("perplexity", "https://api.perplexity.ai", "PERPLEXITYAI_API_KEY", "PERPLEXITY_API_KEY", bare=("sonar",)),
-    _local("ollama", 11434, "OLLAMA_API_BASE", "OLLAMA_HOST", keys=("OLLAMA_API_KEY",)),
+    _local("ollama", 11434, "OLLAMA_API_BASE", "OLLAMA_HOST", wire="ollama", keys=("OLLAMA_API_KEY",)),
     _local("lm_studio", 1234, "LM_STUDIO_API_BASE", keys=("LM_STUDIO_API_KEY",)),
     _local("hosted_vllm", 8000, "HOSTED_VLLM_API_BASE", keys=("HOSTED_VLLM_API_KEY",), reasoning="reasoning"),
     _local(
@@ -282,6 +288,11 @@ def normal_url(value: str, provider: Provider) -> str:
     if not port and scheme == "http":
         port = provider.base_url.rsplit(":", 1)[1].partition("/")[0]
     return f"{scheme}://{name}{':' + port if port else ''}/{path if slash and path else 'v1'}"
+
+
+def native_url(url: str) -> str:
+    """Where Ollama's own API begins, from the address of its OpenAI endpoint or of that API."""
+    return url.rstrip("/").removesuffix("/v1").removesuffix("/api")
 
 
 def is_loopback_url(url: str) -> bool:

@@ -47,6 +47,7 @@ with lazy_imports():
         anthropic,
         gemini,
         google_auth,
+        ollama,
         openai_chat,
         openai_either,
         openai_responses,
@@ -146,7 +147,7 @@ def resolve(
     elif wire == "gemini" and not re.search(r"/v\d\w*$", url):
         url = f"{url}/v1beta"
     compatible = provider.litellm == "openai" and provider.name != "openai"
-    via_openai = provider.wire in ("openai", "responses") and (provider.local or elsewhere)
+    via_openai = provider.wire in ("openai", "responses", "ollama") and (provider.local or elsewhere)
     return ResolvedModel(
         provider=provider.name,
         model=model,
@@ -178,11 +179,12 @@ def open_transport(
     attempts: int | None = None,
     headers: Mapping[str, str] | None = None,
     cache_ttl: CacheTtl = "5m",
+    window: int | None = None,
 ) -> ModelClient:
     """The wire for a resolved model, with retries around it (a script is never retried).
 
-    timeouts and attempts: the wire's own where None. cache_ttl: how long Claude's caches are kept. Raises
-    ModelSetupError for a script that cannot be read.
+    timeouts and attempts: the wire's own where None. cache_ttl: how long Claude's caches are kept. window: the tokens
+    that Ollama is to load the model with. Raises ModelSetupError for a script that cannot be read.
     """
     # Each wire is imported only when it is the one: none of them is free.
     if resolved.wire == "scripted":
@@ -209,6 +211,8 @@ def open_transport(
             bearer=resolved.bearer,
             renew=resolved.renew,
         )
+    elif resolved.wire == "ollama":
+        wire = ollama.Ollama(resolved.base_url, key, window=window, headers=headers, timeouts=limits)
     elif resolved.wire == "anthropic":
         wire = anthropic.Anthropic(
             resolved.base_url, key, headers=headers, timeouts=limits, bearer=resolved.bearer, cache_ttl=cache_ttl

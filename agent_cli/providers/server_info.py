@@ -12,10 +12,11 @@ from typing import Any
 
 from agent_cli.providers.base import ModelError
 from agent_cli.providers.http_client import encoded, endpoint_url
-from agent_cli.providers.registry import is_loopback_url
+from agent_cli.providers.registry import is_loopback_url, native_url
 from agent_tools.cancel import CancelToken
 from agent_tools.net.http import HttpClient, Timeouts
 from agent_tools.net.http_connection import HttpError
+from agent_tools.record import Value
 
 LOCAL = Timeouts(connect=0.2, idle=1.0, total=1.0)
 REMOTE = Timeouts(connect=2.0, idle=2.0, total=2.0)
@@ -30,6 +31,19 @@ _WINDOW_KEYS = (
     "max_context_length",
     "context_length",
 )
+
+
+class OllamaModel(Value):
+    """What Ollama says of a model.
+
+    longest: the context that it was made for. chosen: the one that its own file sets, or the cloud. loaded: the one
+    that it is loaded with, where none is chosen. images: whether it takes them; None: not said.
+    """
+
+    longest: int | None
+    chosen: int | None
+    loaded: int | None
+    images: bool | None
 
 
 def ask_json(url: str, key: str = "", *, body: dict[str, Any] | None = None) -> Any:
@@ -86,24 +100,57 @@ def _window(base_url: str, model: str, key: str) -> int | None:
 
 
 def _ollama_window(root: str, model: str, key: str) -> int | None:
-    """Return the context that Ollama has loaded a model with, or will: over this protocol it is not for us to choose.
+    """Return the context that Ollama has loaded a model with, or will: over OpenAI's protocol we cannot choose it.
 
     What goes beyond it, Ollama cuts off without a word.
     """
-    loaded = (ask_json(f"{root}/api/ps", key) or {}).get("models") or ()
-    for entry in loaded:
-        if model in (entry.get("name"), entry.get("model")) and (size := _size(entry.get("context_length"))):
-            return size
+    if loaded := _loaded(root, model, key):
+        return loaded
     shown = ask_json(f"{root}/api/show", key, body={"model": model})
     if shown is None:
         return None
+    return _configured(shown) or min(_OLLAMA_DEFAULT, _longest(shown) or _OLLAMA_DEFAULT)
+
+
+def ask_ollama(base_url: str, model: str, key: str = "") -> OllamaModel | None:
+    """Return what Ollama says of a model over its own API; None: nothing, as of one that is not there."""
+    root = native_url(base_url)
+    try:
+        shown = ask_json(f"{root}/api/show", key, body={"model": model})
+        if shown is None:
+            return None
+        able, longest = shown.get("capabilities"), _longest(shown)
+        # What runs in Ollama's cloud takes no memory here.
+        chosen = longest if shown.get("remote_host") else _configured(shown)
+        loaded = None if chosen else _loaded(root, model, key)
+        return OllamaModel(longest, chosen, loaded, "vision" in able if isinstance(able, list) else None)
+    except (AttributeError, LookupError, TypeError):
+        return None  # an answer of another form
+
+
+def _loaded(root: str, model: str, key: str) -> int | None:
+    """Return the context that a model is loaded with, if it is."""
+    names = (model, f"{model}:latest")
+    for entry in (ask_json(f"{root}/api/ps", key) or {}).get("models") or ():
+        if (entry.get("name") in names or entry.get("model") in names) and (size := _size(entry.get("context_length"))):
+            return size
+    return None
+
+
+def _configured(shown: Mapping[str, Any]) -> int | None:
+    """Return the context that the model's own file sets, if it does."""
     for line in str(shown.get("parameters") or "").splitlines():
         name, _, value = line.partition(" ")
         if name == "num_ctx" and value.strip().isdigit():
             return int(value)
+    return None
+
+
+def _longest(shown: Mapping[str, Any]) -> int | None:
+    """Return the context that a model was made for."""
     about: Mapping[str, Any] = shown.get("model_info") or {}
-    most = [size for name, value in about.items() if name.endswith(".context_length") and (size := _size(value))]
-    return min([_OLLAMA_DEFAULT, *most])
+    sizes = [size for name, value in about.items() if name.endswith(".context_length") and (size := _size(value))]
+    return min(sizes, default=None)
 
 
 def _entry(models: list[dict[str, Any]], model: str) -> dict[str, Any]:

@@ -177,7 +177,7 @@ def build_agent(
     answered = attended or options.on_ask == "suspend"
     asks = answered or embedded.answers
     policy = make_policy(workspace, settings, layers, context, place.home, answered=answered)
-    context.takes = takes = input_modalities(info, settings)
+    context.takes = takes = input_modalities(info, settings, chosen.window)
     attached = attach_images(options.image, workspace, model.name, takes)
     repository = RepositoryState(place, layers) if old is None else None
     added = load_extensions(options, place, layers, settings, warn)
@@ -220,10 +220,10 @@ def build_agent(
         context.plan = restored.plan
         if restored.shell is not None:
             restore_carried(context, restored.shell)
-    client = open_client(model, settings)
+    client = open_client(model, settings, chosen.window.tokens)
     if options.debug:
         client = debugged(client, model, place, header, warn)
-    handle = model_handle(model, info, settings, client, chosen.window.tokens)
+    handle = model_handle(model, info, settings, client, chosen.window)
     table = ToolTable(tools)
     state = ConversationState()
     if restored is not None:
@@ -304,8 +304,8 @@ def switch_model(agent: Agent, name: str) -> None:
     """Continue the conversation with another model. Raises UsageError."""
     agent.chosen.change(name)
     conversation, model, info = agent.conversation, agent.model, agent.info
-    client = open_client(model, agent.settings)
-    handle = model_handle(model, info, agent.settings, client, agent.chosen.window.tokens)
+    client = open_client(model, agent.settings, agent.chosen.window.tokens)
+    handle = model_handle(model, info, agent.settings, client, agent.chosen.window)
     conversation.deps = conversation.deps.replace(transport=client, price=handle.price)
     conversation.options = handle.options(conversation.options)
 

@@ -39,6 +39,8 @@ LOCAL_IDLE_PER_KB = 30.0
 SMALL_WINDOW = 16_000
 # Windows in tokens where nobody says, so that a conversation is compacted before it is refused.
 ASSUMED, ASSUMED_LOCAL = 128_000, 32_000
+# What Ollama is asked to load a model with, which takes memory: enough to work, and often room for it.
+OLLAMA_WINDOW = 32_768
 
 
 def choose_model(name: str | None, settings: Settings, place: RunEnvironment) -> ResolvedModel:
@@ -116,19 +118,27 @@ class ChosenModel:
         return self.resolved.name
 
 
-def input_modalities(info: ModelInfo | None, settings: Settings) -> frozenset[MediaKind]:
-    """Return the media a model accepts: from the catalog, else from the settings."""
+def input_modalities(
+    info: ModelInfo | None, settings: Settings, window: ModelWindow | None = None
+) -> frozenset[MediaKind]:
+    """Return the media a model accepts: from its server, else from the catalog, else from the settings."""
     says: dict[MediaKind, bool | None] = {"image": None, "pdf": None}
     if info is not None:
         says = {"image": info.vision, "pdf": info.pdf}
+    if window is not None and window.images is not None:
+        says = {"image": window.images, "pdf": False}
     return frozenset(kind for kind, taken in says.items() if (kind in settings.model_takes if taken is None else taken))
 
 
 class ModelWindow(Value):
-    """How many tokens a model takes, and who says so. tokens: None for a script, which has no window."""
+    """How many tokens a model takes, and who says so.
+
+    tokens: None for a script, which has no window. images: whether it takes images, where its server says that.
+    """
 
     tokens: int | None
     source: Literal["catalog", "settings", "server", "assumed", "none"]
+    images: bool | None = None
 
 
 def find_window(model: ResolvedModel, info: ModelInfo | None, settings: Settings) -> ModelWindow:
@@ -137,6 +147,8 @@ def find_window(model: ResolvedModel, info: ModelInfo | None, settings: Settings
     Only a server of the user's own is asked, and only for a model of which neither settings nor catalog say it.
     """
     known, own = info.context_window if info else None, settings.context_window
+    if model.wire == "ollama":
+        return _ollama_window(model, own)
     if own:
         return ModelWindow(min(own, known or own), "settings")
     if model.wire == "scripted":
@@ -157,6 +169,19 @@ def find_window(model: ResolvedModel, info: ModelInfo | None, settings: Settings
     return ModelWindow(ASSUMED_LOCAL if local else ASSUMED, "assumed")
 
 
+def _ollama_window(model: ResolvedModel, own: int | None) -> ModelWindow:
+    """Return the window that Ollama is asked for: as set, or as in the model's own file, else a usual one.
+
+    A model that is loaded with more stays as it is.
+    """
+    key = model.api_key.reveal() if model.api_key else ""
+    about = server_info.ask_ollama(model.base_url, model.model, key)
+    if about is None:
+        return ModelWindow(own or OLLAMA_WINDOW, "settings" if own else "assumed")
+    window = own or about.chosen or max(about.loaded or 0, OLLAMA_WINDOW)
+    return ModelWindow(min(window, about.longest or window), "settings" if own else "server", about.images)
+
+
 def wants_small_profile(settings: Settings, window: int | None) -> bool:
     """Return True if the model is to get few tools and a short prompt: by the setting, else by its window."""
     if settings.profile != "auto":
@@ -169,7 +194,7 @@ ANSWER_TOKENS = 32_000
 
 
 def model_handle(
-    model: ResolvedModel, info: ModelInfo | None, settings: Settings, client: ModelClient, window: int | None
+    model: ResolvedModel, info: ModelInfo | None, settings: Settings, client: ModelClient, window: ModelWindow
 ) -> ModelHandle:
     """Return a model ready for use, with what the catalog, its provider and its window say of its answers."""
     total = info.max_output if info else None
@@ -178,9 +203,9 @@ def model_handle(
         model=model.model,
         transport=client,
         price=pricing(model, info, settings),
-        takes=input_modalities(info, settings),
-        window=window,
-        answer_tokens=_answer_tokens(model, total, window),
+        takes=input_modalities(info, settings, window),
+        window=window.tokens,
+        answer_tokens=_answer_tokens(model, total, window.tokens),
         total_tokens=total,
         usual_effort=_usual_effort(model, info, settings),
     )
@@ -218,15 +243,20 @@ class _LazyClient:
         return self._transport.stream(request, cancel)
 
 
-def open_client(model: ResolvedModel, settings: Settings) -> ModelClient:
-    """Return a model's client, opened with its first request. Raises UsageError for a script that cannot be read."""
+def open_client(model: ResolvedModel, settings: Settings, window: int | None = None) -> ModelClient:
+    """Return a model's client, opened with its first request. Raises UsageError for a script that cannot be read.
+
+    window: the tokens that the model takes, for a server that must be asked for them.
+    """
 
     def opened() -> ModelClient:
         idle, per_kb = settings.idle_timeout, 0.0
         if idle == Settings().idle_timeout and is_loopback_url(model.base_url):
             idle, per_kb = LOCAL_IDLE_SECONDS, LOCAL_IDLE_PER_KB
         timeouts = http.Timeouts(settings.connect_timeout, idle, settings.total_timeout, per_kb)
-        return open_transport(model, timeouts=timeouts, attempts=settings.retries, cache_ttl=settings.cache_ttl)
+        return open_transport(
+            model, timeouts=timeouts, attempts=settings.retries, cache_ttl=settings.cache_ttl, window=window
+        )
 
     if model.wire != "scripted":
         return _LazyClient(opened)
@@ -258,10 +288,10 @@ def lazy_model(name: str, settings: Settings, place: RunEnvironment) -> Callable
     def opened() -> ModelHandle:
         try:
             model = choose_model(name, settings, place)
-            wire = open_client(model, settings)
             info = lookup(model.provider, model.model)
             check_price(model, info, settings)
-            return model_handle(model, info, settings, wire, find_window(model, info, settings).tokens)
+            window = find_window(model, info, settings)
+            return model_handle(model, info, settings, open_client(model, settings, window.tokens), window)
         except UsageError as mistake:
             raise ModelError(Failure("auth", str(mistake))) from None
 

@@ -1,0 +1,283 @@
+"""The wire for Ollama's own protocol, which unlike its OpenAI endpoint takes the size of the context.
+
+Every request asks for the same context (another one reloads the model) and forbids the server to cut the conversation
+where it does not fit. A model whose template has no tools gets them as text. Options that the server rejects are left
+out from then on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal
+
+from agent_cli.core.messages import AssistantMessage, Message, Text, Thinking, ToolCall, ToolMessage, UserMessage
+from agent_cli.core.results import Failure
+from agent_cli.providers.base import Chunk, ModelError, Request, ToolSpec
+from agent_cli.providers.errors import malformed
+from agent_cli.providers.http_client import MOST_ANSWER, EncodedMessages, HttpModelClient, encoded
+from agent_cli.providers.ollama_stream import LineDecoder, OllamaReader
+from agent_cli.providers.registry import is_loopback_url, native_url
+from agent_tools.cancel import CancelToken
+from agent_tools.media import Media
+from agent_tools.net.http import HttpResponse, Timeouts
+from agent_tools.net.http_connection import HttpError
+
+# There is no option that forbids calls, and without its tools the whole prompt would be read anew.
+_NO_CALLS = "None of the tools may be called in this answer: write text only."
+_TOOLS_AS_TEXT = """
+
+# Tools
+
+You can call these tools. Each line describes one, with the JSON schema of its arguments:
+{tools}
+
+To call a tool, answer with the call and nothing else, in this form:
+<tool_call>
+{{"name": "NAME", "arguments": {{"ARGUMENT": "VALUE"}}}}
+</tool_call>
+Several calls may follow each other. Their results come in the next message. To answer without a call, write plain text.
+"""
+
+
+class Ollama(HttpModelClient):
+    """The server at `base_url`, whose `/v1`, if it ends so, is that of its OpenAI endpoint.
+
+    api_key: sent as a bearer token. window: the context to ask for, in tokens; None leaves it to the server.
+    provider: the name in sentences, and whose reasoning is sent back. headers: sent with every request, in addition or
+    instead.
+    """
+
+    def __init__(
+        self,
+        base_url: str,
+        api_key: str | None,
+        *,
+        window: int | None = None,
+        provider: str = "ollama",
+        headers: Mapping[str, str] | None = None,
+        timeouts: Timeouts | None = None,
+    ) -> None:
+        sent = {"Authorization": f"Bearer {api_key.strip()}"} if api_key else {}
+        super().__init__(
+            f"{native_url(base_url)}/api/chat", {**sent, **(headers or {})}, provider, timeouts or Timeouts()
+        )
+        self._window = window
+        self._messages = EncodedMessages(self._encode_message)
+        self._plain = EncodedMessages(self._encode_as_text)
+        self._tools: tuple[tuple[ToolSpec, ...], bytes, str] = ((), b"", "")
+
+    def stream(self, request: Request, cancel: CancelToken) -> Iterator[Chunk]:
+        """See `ModelClient`. A prefill comes as the first text, so that the texts together are the whole answer."""
+        for notice in self._lacking(request):
+            yield from self._once(notice)
+        try:
+            for step in self._send(request, cancel):
+                if isinstance(step, HttpResponse):
+                    made = sum(len(m.calls) for m in request.messages if isinstance(m, AssistantMessage))
+                    reader = OllamaReader(self._provider, request.model, made, self._prefill(request))
+                    yield from self._listen(reader, step, lambda event: bool(event.get("done")))
+                else:
+                    yield step
+        except ModelError as error:
+            raise self._explained(request, error) from error
+
+    def _lacking(self, request: Request) -> Iterator[str]:
+        """What the request asks for and this wire cannot say."""
+        if request.thinking_tokens:
+            yield f"{self._provider} takes no reasoning budget; set an effort instead."
+        if request.verbosity:
+            yield f"{self._provider} takes no verbosity."
+        if request.json_schema is not None and self._may_call(request):
+            yield f"{self._provider} takes no JSON schema beside tools; the answer is checked after it."
+
+    def _explained(self, request: Request, error: ModelError) -> ModelError:
+        """The failure with what to do about it, where that is plain."""
+        said, status = error.failure.message, error.status
+        if status == 404 and "has no model named" in said:
+            said = f'{self._provider} has no model named {request.model!r}: run "ollama pull {request.model}" first.'
+        elif status in (404, 405):
+            said = f'{said} A server without Ollama\'s own API needs wire_api = "chat" in [providers.{self._provider}].'
+        elif isinstance(error.__cause__, HttpError) and error.__cause__.kind == "connect":
+            local = is_loopback_url(self._url)
+            said = f'{said} Start Ollama with "ollama serve".' if local else f"{said} Is Ollama running there?"
+        else:
+            return error
+        failure = Failure(error.failure.kind, said, error.failure.retryable)
+        return ModelError(failure, error.retry_after, status, error.code)
+
+    def _may_call(self, request: Request) -> bool:
+        return bool(request.tools) and request.tool_choice == "auto"
+
+    def _prefill(self, request: Request) -> str:
+        return request.prefill if self._takes(request, "prefill") else ""
+
+    def _think(self, request: Request) -> Literal["low", "medium", "high", "max"] | bool | None:
+        """Return what is asked of a model that thinks, which does without being asked to; None: nothing."""
+        if not self._takes(request, "think"):
+            return None
+        if request.effort in (None, "none"):
+            return True if request.thinking_tokens else False if request.effort else None
+        if not self._takes(request, "levels"):
+            return True
+        if request.effort == "max":
+            return "max" if self._takes(request, "max") else "high"
+        if request.effort == "medium":
+            return "medium"
+        return "low" if request.effort in ("minimal", "low") else "high"
+
+    def _adapt(self, request: Request, error: ModelError) -> str | None:
+        words = error.failure.message.lower()
+        if "support tools" in words and request.tools and self._takes(request, "tools"):
+            self._rejected.add((request.model, "tools"))
+            return f"{request.model} has no tool support in Ollama: the tools are described to it in the prompt."
+        if "think" in words and (think := self._think(request)) is not None:
+            if isinstance(think, str):
+                self._rejected.add((request.model, "max" if think == "max" else "levels"))
+                if "support thinking" not in words:
+                    return ""
+            self._rejected.add((request.model, "think"))
+            return f"{request.model} does not think; the effort was left out."
+        for option in ("temperature", "format", "prefill"):
+            if option in words and self._takes(request, option) and self._asks(request, option):
+                self._rejected.add((request.model, option))
+                return f"{request.model} takes no {option} in Ollama; it was left out."
+        return None
+
+    def _asks(self, request: Request, option: str) -> bool:
+        if option == "format":
+            return request.json_schema is not None and not self._may_call(request)
+        return bool(request.prefill) if option == "prefill" else request.temperature is not None
+
+    def _head(self, request: Request) -> dict[str, Any]:
+        """The part of the body that is neither tools nor messages, in a fixed order."""
+        options: dict[str, Any] = {"num_ctx": self._window} if self._window else {}
+        if limit := self._limit(request):
+            options["num_predict"] = limit
+        if request.temperature is not None and self._takes(request, "temperature"):
+            options["temperature"] = request.temperature
+        # Older servers do not know the two, and cut.
+        head: dict[str, Any] = {"model": request.model, "stream": request.stream, "truncate": False, "shift": False}
+        if options:
+            head["options"] = options
+        if (think := self._think(request)) is not None:
+            head["think"] = think
+        if self._asks(request, "format") and self._takes(request, "format"):
+            head["format"] = request.json_schema
+        return head
+
+    def _body(self, request: Request) -> bytes:
+        as_text = not self._takes(request, "tools")
+        tools, described = self._described(request.tools) if request.tools else (b"", "")
+        system = request.system + described if as_text else request.system
+        messages = [encoded({"role": "system", "content": system})] if system else []
+        messages += self._joined(request, self._plain if as_text else self._messages)
+        if request.tools and request.tool_choice == "none":
+            messages.append(encoded({"role": "user", "content": _NO_CALLS}))
+        if prefill := self._prefill(request):
+            messages.append(encoded({"role": "assistant", "content": prefill}))
+        head = encoded(self._head(request))[:-1]
+        native = b',"tools":' + tools if tools and not as_text else b""
+        return b"".join((head, native, b',"messages":[', b",".join(messages), b"]}"))
+
+    def _described(self, tools: tuple[ToolSpec, ...]) -> tuple[bytes, str]:
+        """The tools as the API takes them, and as text."""
+        if self._tools[0] is not tools:
+            lines = "\n".join(encoded(_function(t)).decode() for t in tools)
+            native = encoded([{"type": "function", "function": _function(t)} for t in tools])
+            self._tools = (tools, native, _TOOLS_AS_TEXT.format(tools=lines))
+        return self._tools[1:]
+
+    def _joined(self, request: Request, memory: EncodedMessages[tuple[bytes, list[Media]]]) -> Iterator[bytes]:
+        """The encoded messages; what a run of results shows comes behind the run."""
+        shown: list[tuple[ToolMessage, Media]] = []
+        for message, (form, media) in zip(request.messages, memory.of(request.messages), strict=True):
+            if shown and not isinstance(message, ToolMessage):
+                yield _showing(shown)
+                shown = []
+            yield form
+            if isinstance(message, ToolMessage):
+                shown += [(message, item) for item in media]
+        if shown:
+            yield _showing(shown)
+
+    def _encode_message(self, message: Message) -> tuple[bytes, list[Media]]:
+        """The message, and what a result shows."""
+        if isinstance(message, UserMessage):
+            return encoded(_said(message.text, message.media)), []
+        if isinstance(message, ToolMessage):
+            about = {"tool_name": message.name, "tool_call_id": message.call_id}
+            return encoded({"role": "tool", "content": message.text, **about}), list(message.media)
+        plain: dict[str, Any] = {"role": "assistant", "content": _text_of(message)}
+        if thought := "".join(
+            p.text for p in message.parts if isinstance(p, Thinking) and p.provider == self._provider
+        ):
+            plain["thinking"] = thought
+        if message.calls:
+            plain["tool_calls"] = [
+                {"id": c.id, "function": {"index": n, "name": c.name, "arguments": _arguments(c)}}
+                for n, c in enumerate(message.calls)
+            ]
+        return encoded(plain), []
+
+    def _encode_as_text(self, message: Message) -> tuple[bytes, list[Media]]:
+        """The message for a model without tools: calls and results in words."""
+        if isinstance(message, UserMessage):
+            return self._encode_message(message)
+        if isinstance(message, ToolMessage):
+            text = f'<tool_response name="{message.name}">\n{message.text}\n</tool_response>'
+            return encoded({"role": "user", "content": text}), list(message.media)
+        calls = [
+            f"<tool_call>\n{encoded({'name': c.name, 'arguments': _arguments(c)}).decode()}\n</tool_call>"
+            for c in message.calls
+        ]
+        text = "\n".join(filter(None, (_text_of(message), *calls)))
+        return encoded({"role": "assistant", "content": text}), []
+
+    def _objects(self, reply: HttpResponse) -> Iterator[dict[str, Any]]:
+        """The JSON objects of an answer, one a line."""
+        decoder = LineDecoder(MOST_ANSWER)
+        try:
+            while data := reply.read():
+                for line in decoder.feed(data):
+                    yield self._object(line)
+            for line in decoder.end():
+                yield self._object(line)
+        except OverflowError:
+            raise malformed(f"{reply.host} sent a line of more than {MOST_ANSWER:,} bytes.") from None
+
+
+def _function(tool: ToolSpec) -> dict[str, Any]:
+    return {"name": tool.name, "description": tool.description, "parameters": _plain_schema(tool.schema)}
+
+
+def _plain_schema(schema: Any) -> Any:
+    """A schema in which each property is an object: the server reads no `true` in its place."""
+    if not isinstance(schema, dict):
+        return {}
+    plain = dict(schema)
+    if isinstance(properties := schema.get("properties"), dict):
+        plain["properties"] = {name: _plain_schema(below) for name, below in properties.items()}
+    if isinstance(choices := schema.get("anyOf"), list):
+        plain["anyOf"] = [_plain_schema(choice) for choice in choices]
+    return plain
+
+
+def _text_of(message: AssistantMessage) -> str:
+    return "".join(p.text for p in message.parts if isinstance(p, Text))
+
+
+def _arguments(call: ToolCall) -> dict[str, Any]:
+    return {} if call.broken else call.arguments
+
+
+def _said(text: str, media: tuple[Media, ...]) -> dict[str, Any]:
+    """A user message; what is no image is named."""
+    images = [item.data for item in media if item.kind == "image"]
+    left_out = [f"[{i.name or i.kind} not sent: Ollama takes images only]" for i in media if i.kind != "image"]
+    plain = {"role": "user", "content": "\n".join(filter(None, (*left_out, text)))}
+    return {**plain, "images": images} if images else plain
+
+
+def _showing(shown: list[tuple[ToolMessage, Media]]) -> bytes:
+    lines = [f"[{i.name or i.kind}, from the result of {m.name} call {m.call_id}]" for m, i in shown]
+    return encoded(_said("\n".join(lines), tuple(item for _, item in shown)))
