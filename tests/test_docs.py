@@ -127,6 +127,7 @@ def test_the_table_of_providers_is_complete() -> None:
         "responses": "Responses",
         "anthropic": "Anthropic Messages",
         "gemini": "Gemini",
+        "ollama": "Ollama",
         "litellm": "LiteLLM",
     }
     shown = [(name, way, tuple(re.findall(r"`(\w+)`", keys)), default.strip(" `")) for name, way, keys, default in rows]

@@ -21,14 +21,16 @@ HEAVY = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("model", ["openai/claude-x", "openai/gpt-5.6", "anthropic/claude-x", "gemini/gemini-x"])
+@pytest.mark.parametrize(
+    "model", ["openai/claude-x", "openai/gpt-5.6", "anthropic/claude-x", "gemini/gemini-x", "ollama/qwen3:8b"]
+)
 def test_one_shot_imports_nothing_heavy(tmp_path: Path, model: str) -> None:
     (tmp_path / "a.txt").write_text("x\n")
     replies = [Reply(calls=(Call("Read", {"file_path": "a.txt"}), Call("LS", {"path": "."}))), Reply(text="Ok.")]
     with ModelServer(replies) as server:
         keys = {"OPENAI_API_KEY": "k", "ANTHROPIC_API_KEY": "k", "GEMINI_API_KEY": "k"}
         urls = {"OPENAI_BASE_URL": server.openai_url, "ANTHROPIC_BASE_URL": server.anthropic_url}
-        urls["GEMINI_API_BASE"] = server.gemini_url
+        urls |= {"GEMINI_API_BASE": server.gemini_url, "OLLAMA_HOST": server.ollama_url}
         modules = loaded(tmp_path, "-p", "--model", model, "hi", **keys, **urls)
     assert not HEAVY & {name.partition(".")[0] for name in modules}
 
@@ -40,17 +42,18 @@ def test_one_shot_imports_nothing_heavy(tmp_path: Path, model: str) -> None:
         ("openai/gpt-5.6", {"openai_responses", "responses_stream", "openai_either"}),
         ("anthropic/claude-x", {"anthropic"}),
         ("gemini/gemini-x", {"gemini", "gemini_schema", "gemini_stream"}),
+        ("ollama/qwen3:8b", {"ollama", "ollama_stream", "openai_stream"}),
     ],
 )
 def test_a_wire_loads_nothing_of_another(tmp_path: Path, model: str, own: set[str]) -> None:
     with ModelServer([Reply(text="Ok.")]) as server:
         keys = {"OPENAI_API_KEY": "k", "ANTHROPIC_API_KEY": "k", "GEMINI_API_KEY": "k"}
         urls = {"OPENAI_BASE_URL": server.openai_url, "ANTHROPIC_BASE_URL": server.anthropic_url}
-        urls["GEMINI_API_BASE"] = server.gemini_url
+        urls |= {"GEMINI_API_BASE": server.gemini_url, "OLLAMA_HOST": server.ollama_url}
         modules = loaded(tmp_path, "-p", "--model", model, "hello", **keys, **urls)
     names = {name.rpartition(".")[2] for name in modules if name.startswith("agent_cli.providers.")}
     wires = {"openai_chat", "openai_stream", "openai_responses", "responses_stream", "openai_either", "anthropic"}
-    wires |= {"gemini", "gemini_schema", "gemini_stream", "google_auth", "litellm"}
+    wires |= {"gemini", "gemini_schema", "gemini_stream", "google_auth", "litellm", "ollama", "ollama_stream"}
     assert names & wires == own
 
 

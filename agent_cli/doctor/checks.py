@@ -312,7 +312,8 @@ def check_model(settings: Settings, place: RunEnvironment) -> tuple[list[Finding
         return [Finding("problem", "model", f"{model.name} ({how}): {wrong}"), *_others(found, model.name)], False
     info = lookup(model.provider, model.model)
     # The text of a key is never available here: ResolvedModel holds a Secret, and only its source is shown.
-    takes = ", ".join(["text", *(MEDIA[kind] for kind in sorted(input_modalities(info, settings)))])
+    asked = find_window(model, info, settings) if model.wire == "ollama" and is_loopback_url(model.base_url) else None
+    takes = ", ".join(["text", *(MEDIA[kind] for kind in sorted(input_modalities(info, settings, asked)))])
     details = (
         f"key: {model.key_source}",
         f"reached by: {_way(model)}",

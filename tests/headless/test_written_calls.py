@@ -74,7 +74,8 @@ def run(work: Path, server: ModelServer, *flags: str, provider: str = "openai", 
     env = {
         "OPENAI_API_KEY": "k", "OPENAI_BASE_URL": server.openai_url,
         "ANTHROPIC_API_KEY": "k", "ANTHROPIC_BASE_URL": server.anthropic_url,
-        "GEMINI_API_KEY": "k", "GEMINI_API_BASE": server.gemini_url, "IS_SANDBOX": "1",
+        "GEMINI_API_KEY": "k", "GEMINI_API_BASE": server.gemini_url,
+        "OLLAMA_HOST": server.ollama_url, "IS_SANDBOX": "1",
     }  # fmt: skip
     return agent(["-p", "--model", f"{provider}/some-model", *flags, prompt], work, env)
 
@@ -118,7 +119,7 @@ def test_what_is_held_back_is_not_shown_first(work: Path) -> None:
     assert "".join(pieces) == "I'll make it.\n\nAll done."
 
 
-@pytest.mark.parametrize("provider", ["openai", "openai/gpt-5", "anthropic", "gemini"])
+@pytest.mark.parametrize("provider", ["openai", "openai/gpt-5", "anthropic", "gemini", "ollama"])
 def test_every_wire_has_them(work: Path, provider: str) -> None:
     provider, _, model = provider.partition("/")
     with ModelServer([Reply(text=SHAPES["hermes"]), Done]) as server:

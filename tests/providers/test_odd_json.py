@@ -50,7 +50,7 @@ def streams(protocol: Protocol) -> Iterator[tuple[str, Reply]]:
         event = json.loads(said)
         for path in places(event):
             for odd in ODD:
-                other = f"data: {json.dumps(changed(event, path, odd))}\n"
+                other = f"{'data: ' if said != line else ''}{json.dumps(changed(event, path, odd))}\n"
                 raw = "".join([*lines[:n], other, *lines[n + 1 :]]).encode("utf-8", "surrogatepass")
                 yield f"{n} {path} {str(odd)[:20]!r}", Reply(raw=raw, content_type="text/event-stream")
 

@@ -15,7 +15,7 @@ from agent_cli.config.schema import Settings
 from agent_cli.providers.catalog import lookup
 from agent_cli.providers.resolve import resolve
 from agent_cli.providers.server_info import ask_window
-from agent_cli.runtime.models import ASSUMED, ASSUMED_LOCAL, ModelWindow, find_window
+from agent_cli.runtime.models import ASSUMED, ASSUMED_LOCAL, ModelWindow, find_window, input_modalities
 
 
 @contextmanager
@@ -127,5 +127,49 @@ def test_who_says_how_large_the_window_is() -> None:
 
 def test_a_local_server_is_asked_although_the_catalog_knows_the_model() -> None:
     with serving({"/v1/models": {"data": [{"id": "llama3", "max_model_len": 4096}]}}) as (url, _):
-        assert found("ollama/llama3", url) == ModelWindow(4096, "server")
-    assert found("ollama/llama3", "http://127.0.0.1:9/v1") == ModelWindow(8192, "catalog")
+        assert found("lm_studio/llama3", url) == ModelWindow(4096, "server")
+
+
+def shown(longest: int = 40_960, **more: Any) -> dict[str, Any]:
+    return {"model_info": {"general.architecture": "qwen3", "qwen3.context_length": longest}, **more}
+
+
+@pytest.mark.parametrize(
+    ("answers", "settings", "window"),
+    [
+        ({"/api/show": shown()}, {}, ModelWindow(32_768, "server")),
+        ({"/api/show": shown(8192)}, {}, ModelWindow(8192, "server")),
+        ({"/api/show": shown(parameters="stop x\nnum_ctx     16384")}, {}, ModelWindow(16_384, "server")),
+        ({"/api/show": shown(262_144, remote_host="https://ollama.com")}, {}, ModelWindow(262_144, "server")),
+        # What another program has loaded it with counts only where it is more.
+        (
+            {"/api/show": shown(), "/api/ps": {"models": [{"name": "m:latest", "context_length": 4096}]}},
+            {},
+            ModelWindow(32_768, "server"),
+        ),
+        (
+            {"/api/show": shown(131_072), "/api/ps": {"models": [{"name": "m:latest", "context_length": 65_536}]}},
+            {},
+            ModelWindow(65_536, "server"),
+        ),
+        ({"/api/show": shown()}, {"context_window": 12_000}, ModelWindow(12_000, "settings")),
+        ({"/api/show": shown()}, {"context_window": 99_000}, ModelWindow(40_960, "settings")),
+        ({"/api/show": shown(capabilities=["tools", "vision"])}, {}, ModelWindow(32_768, "server", True)),
+        ({"/api/show": shown(capabilities=["completion"])}, {}, ModelWindow(32_768, "server", False)),
+        ({"/api/show": [1]}, {}, ModelWindow(32_768, "assumed")),
+        ({"/api/show": {"model_info": 7}}, {}, ModelWindow(32_768, "assumed")),
+        ({}, {}, ModelWindow(32_768, "assumed")),
+        ({}, {"context_window": 9000}, ModelWindow(9000, "settings")),
+    ],
+)
+def test_the_window_that_ollama_is_asked_for(
+    answers: dict[str, Any], settings: dict[str, Any], window: ModelWindow
+) -> None:
+    with serving(answers) as (url, _):
+        assert found("ollama/m", url, **settings) == window
+
+
+def test_images_are_shown_to_a_model_of_ollama_that_takes_them() -> None:
+    for able, takes in ((True, {"image"}), (False, set()), (None, {"pdf"})):
+        window = ModelWindow(1, "server", able)
+        assert input_modalities(None, Settings(model_takes=("pdf",)), window) == takes

@@ -9,6 +9,7 @@ from typing import Any, Literal
 from agent_cli.core.results import Usage
 from agent_tools.record import Value
 from tests.support.gemini_events import gemini_events, gemini_whole
+from tests.support.ollama_lines import ollama_lines, ollama_whole
 from tests.support.response_events import response_events, response_whole
 
 
@@ -67,7 +68,7 @@ class Reply(Value):
         return self.stop or ("tool_use" if self.calls else "end_turn")
 
 
-Protocol = Literal["openai", "anthropic", "responses", "gemini"]
+Protocol = Literal["openai", "anthropic", "responses", "gemini", "ollama"]
 
 _OPENAI_REASONS = {
     "end_turn": "stop",
@@ -89,6 +90,8 @@ def refusal_body(reply: Reply, protocol: Protocol) -> bytes:
         return json.dumps(
             {"error": {"code": reply.status, "message": reply.error, "status": reply.error_type}}
         ).encode()
+    if protocol == "ollama":
+        return json.dumps({"error": reply.error}).encode()
     error: dict[str, Any] = {"type": reply.error_type or "invalid_request_error", "message": reply.error}
     if protocol != "anthropic":
         return json.dumps({"error": {**error, "code": reply.error_type or None, "param": None}}).encode()
@@ -96,7 +99,11 @@ def refusal_body(reply: Reply, protocol: Protocol) -> bytes:
 
 
 def events(reply: Reply, protocol: Protocol, model: str) -> Iterator[bytes]:
-    """The answer as server-sent events."""
+    """The answer as server-sent events, or for Ollama as lines."""
+    if protocol == "ollama":
+        for line in ollama_lines(reply, reply.answers_as or model):
+            yield json.dumps(line, ensure_ascii=False).encode() + (b"\n\n" if reply.comments else b"\n")
+        return
     source = {
         "openai": _openai_events, "anthropic": _anthropic_events, "responses": response_events, "gemini": gemini_events,
     }[protocol]  # fmt: skip
@@ -116,6 +123,7 @@ def whole(reply: Reply, protocol: Protocol, model: str) -> bytes:
     """The answer in one piece."""
     build = {
         "openai": _openai_whole, "anthropic": _anthropic_whole, "responses": response_whole, "gemini": gemini_whole,
+        "ollama": ollama_whole,
     }[protocol]  # fmt: skip
     return json.dumps(build(reply, reply.answers_as or model), ensure_ascii=False).encode()
 

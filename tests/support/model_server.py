@@ -1,4 +1,4 @@
-"""A model server on loopback, for tests: real HTTP, four protocols, answers from a list.
+"""A model server on loopback, for tests: real HTTP, five protocols, answers from a list.
 
     with ModelServer([Reply(text="hello"), Reply(calls=(Call("Read", {"path": "x"}),))]) as server:
         wire = OpenAIChat(server.openai_url, "key")          # or Anthropic(server.anthropic_url, "key")
@@ -25,6 +25,7 @@ from agent_tools.record import Value
 from tests.support.gemini_events import gemini_violations
 from tests.support.loopback import end_listening
 from tests.support.model_replies import Call, Protocol, Reply, events, refusal_body, whole
+from tests.support.ollama_lines import ollama_violations
 
 __all__ = ["Call", "ModelServer", "Received", "Reply", "violations"]
 
@@ -46,6 +47,8 @@ class Received(Value):
             return "responses"
         if "enerateContent" in self.path:
             return "gemini"
+        if self.path.endswith("/api/chat"):
+            return "ollama"
         return "anthropic" if self.path.endswith("/messages") else "openai"
 
     @property
@@ -72,8 +75,9 @@ def violations(received: Received) -> list[str]:
         return _response_violations(received.body)
     if received.protocol == "gemini":
         return gemini_violations(received.body, received.model)
-    if received.path == "/api/chat":  # Ollama's own protocol, whose calls have no ids
-        return []
+    if received.protocol == "ollama":
+        # LiteLLM sends it calls without ids.
+        return ollama_violations(received.body) if "truncate" in received.body else []
     found: list[str] = []
     waiting: list[str] = []
     for message in received.body.get("messages", []):
@@ -143,7 +147,8 @@ class ModelServer:
 
     replies: consumed in order, one for each request. repeat: the last one stays for good. tls: serve https with this
     context. `stalled` is set whenever a reply has fallen silent; `gone` when a client left one. A question about the
-    server (GET) is answered with `about`, or 404, and counts for nothing; `asked` has such questions.
+    server (GET, or Ollama's about a model) is answered with `about`, or 404, and counts for nothing; `asked` has such
+    questions.
     """
 
     def __init__(
@@ -188,6 +193,11 @@ class ModelServer:
     def gemini_url(self) -> str:
         """Base URL for the Gemini API."""
         return self.url + "/v1beta"
+
+    @property
+    def ollama_url(self) -> str:
+        """Base URL for Ollama's own API, as its OpenAI endpoint's."""
+        return self.url + "/v1"
 
     @property
     def bodies(self) -> list[dict[str, Any]]:
@@ -245,7 +255,7 @@ class ModelServer:
                     self._open.add(sock)
             stream = sock.makefile("rb")
             while (received := _receive(stream, number)) is not None:
-                if not received.raw:
+                if not received.raw or received.path.endswith("/api/show"):
                     self._tell(sock, received)
                     break
                 if not self._answer(sock, received):
@@ -283,7 +293,8 @@ class ModelServer:
         elif reply.status != 200:
             parts, form = [refusal_body(reply, received.protocol)], "application/json"
         elif received.streamed:
-            parts, form = list(events(reply, received.protocol, model)), "text/event-stream"
+            form = "application/x-ndjson" if received.protocol == "ollama" else "text/event-stream"
+            parts = list(events(reply, received.protocol, model))
         else:
             parts, form = [whole(reply, received.protocol, model)], "application/json"
         head = f"HTTP/1.1 {reply.status} Scripted\r\nContent-Type: {reply.content_type or form}\r\n"

@@ -27,6 +27,7 @@ from agent_cli.providers.base import (
 )
 from agent_cli.providers.gemini import Gemini
 from agent_cli.providers.litellm import LiteLLM
+from agent_cli.providers.ollama import Ollama
 from agent_cli.providers.openai_chat import OpenAIChat
 from agent_cli.providers.openai_responses import OpenAIResponses
 from agent_tools.cancel import CancelToken
@@ -59,8 +60,13 @@ class Wire(Value):
 
     @property
     def choice(self) -> str:
-        """Where a request says whether tools may be called."""
-        return "toolConfig" if self.protocol == "gemini" else "tool_choice"
+        """Where a request says whether tools may be called; Ollama has no option for it."""
+        return {"gemini": "toolConfig", "ollama": "messages"}.get(self.protocol, "tool_choice")
+
+    @property
+    def sparse(self) -> bool:
+        """Whether answers have no id, no counts of cached and reasoning tokens, and documents cannot be sent."""
+        return self.protocol == "ollama"
 
     def open(self, server: ModelServer, timeouts: Timeouts | None = None) -> ModelClient:
         """A transport to the server."""
@@ -74,6 +80,7 @@ WIRES = (
     Wire("responses", "responses", lambda url, key, limits: OpenAIResponses(url, key, timeouts=limits)),
     Wire("anthropic", "anthropic", lambda url, key, limits: Anthropic(url, key, timeouts=limits), "claude-sonnet-4-5"),
     Wire("gemini", "gemini", lambda url, key, limits: Gemini(url, key, timeouts=limits), "gemini-3-pro-preview"),
+    Wire("ollama", "ollama", lambda url, key, limits: Ollama(url, key, window=32_768, timeouts=limits)),
     Wire(
         "litellm-openai",
         "openai",
