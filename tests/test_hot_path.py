@@ -28,7 +28,8 @@ def test_one_shot_imports_nothing_heavy(tmp_path: Path, model: str) -> None:
     (tmp_path / "a.txt").write_text("x\n")
     replies = [Reply(calls=(Call("Read", {"file_path": "a.txt"}), Call("LS", {"path": "."}))), Reply(text="Ok.")]
     with ModelServer(replies) as server:
-        keys = {"OPENAI_API_KEY": "k", "ANTHROPIC_API_KEY": "k", "GEMINI_API_KEY": "k"}
+        # Without a key the system keyring is asked, which is heavy.
+        keys = dict.fromkeys(("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "OLLAMA_API_KEY"), "k")
         urls = {"OPENAI_BASE_URL": server.openai_url, "ANTHROPIC_BASE_URL": server.anthropic_url}
         urls |= {"GEMINI_API_BASE": server.gemini_url, "OLLAMA_HOST": server.ollama_url}
         modules = loaded(tmp_path, "-p", "--model", model, "hi", **keys, **urls)
@@ -47,7 +48,8 @@ def test_one_shot_imports_nothing_heavy(tmp_path: Path, model: str) -> None:
 )
 def test_a_wire_loads_nothing_of_another(tmp_path: Path, model: str, own: set[str]) -> None:
     with ModelServer([Reply(text="Ok.")]) as server:
-        keys = {"OPENAI_API_KEY": "k", "ANTHROPIC_API_KEY": "k", "GEMINI_API_KEY": "k"}
+        # Without a key the system keyring is asked, which is heavy.
+        keys = dict.fromkeys(("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "OLLAMA_API_KEY"), "k")
         urls = {"OPENAI_BASE_URL": server.openai_url, "ANTHROPIC_BASE_URL": server.anthropic_url}
         urls |= {"GEMINI_API_BASE": server.gemini_url, "OLLAMA_HOST": server.ollama_url}
         modules = loaded(tmp_path, "-p", "--model", model, "hello", **keys, **urls)
