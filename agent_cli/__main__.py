@@ -30,7 +30,7 @@ with lazy_imports():
     from agent_cli.cli import app, run
     from agent_cli.config import run_options
     from agent_cli.core import place, redact
-    from agent_cli.headless import printing
+    from agent_cli.headless import output
     from agent_cli.session import store
     from agent_tools import text as agent_tools_text
     from agent_tools.process import hardening
@@ -136,7 +136,7 @@ def _tell(error: Exception, debug: bool) -> int:
         where = f"; described in {report}" if report else ""
         text = f"agent: internal error: {type(error).__name__}: {error} (--debug shows where{where})"
     said = agent_tools_text.escape_controls(redact.Redactor(os.environ)(text))
-    print(said if debug else printing.wrapped_for(2, said), file=sys.stderr)
+    print(said if debug else output.wrapped_for(2, said), file=sys.stderr)
     return code
 
 

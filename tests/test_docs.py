@@ -15,7 +15,7 @@ from agent_cli.config.layers import Layers
 from agent_cli.core import events
 from agent_cli.core.decisions import Level
 from agent_cli.core.rules import read_rule
-from agent_cli.headless import result
+from agent_cli.headless import output
 from agent_cli.permissions import git_reads, readonly_programs
 from agent_cli.permissions.policy import Policy
 from agent_cli.providers.registry import PROVIDERS
@@ -100,11 +100,11 @@ def test_the_exit_codes_are_those_of_the_program() -> None:
     section = page("headless.md").partition("\n## Exit codes\n")[2].partition("\n## ")[0]
     rows = re.findall(r"^\| (\d+) \|([\w, ]*)\|", section, re.MULTILINE)
     table = {int(code): set(filter(None, words.strip().split(", "))) for code, words in rows}
-    words = result.Outcome.__args__  # type: ignore[attr-defined]
-    told: dict[int, set[str]] = {result.USAGE: set(), result.PIPE: set()}
+    words = output.Outcome.__args__  # type: ignore[attr-defined]
+    told: dict[int, set[str]] = {output.USAGE: set(), output.PIPE: set()}
     for word in words:
         for degraded in (False, True):
-            told.setdefault(result.exit_code(word, fail_on_degraded=degraded), set()).add(word)
+            told.setdefault(output.exit_code(word, fail_on_degraded=degraded), set()).add(word)
     assert table == told
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from agent_cli.config.run_options import ASK_WHICH, RunOptions
 from agent_cli.core.place import RunEnvironment, UsageError
 from agent_cli.git.worktree import Worktree, bring_settings, enter_worktree
-from agent_cli.headless.printing import print_notice
+from agent_cli.headless.output import print_notice
 from agent_cli.runtime.environment import find_place, read_settings
 from agent_cli.session.records import SessionNotFoundError
 from agent_cli.session.search import SeveralSessionsError, find_session, is_id_like

@@ -13,9 +13,8 @@ from agent_cli.config.run_options import RunOptions
 from agent_cli.core.decisions import Approver, Asker, Level, assents
 from agent_cli.core.modes import MODES
 from agent_cli.core.place import RunEnvironment, UsageError
+from agent_cli.headless.output import SUSPENDED, USAGE, print_notice
 from agent_cli.headless.pending import decide_commands, headline, report_expired, tell_pending
-from agent_cli.headless.printing import print_notice
-from agent_cli.headless.result import SUSPENDED, USAGE
 from agent_cli.headless.run import FailOnQuestion, HeadlessOptions, resume_headless
 from agent_cli.runtime.builder import Agent
 from agent_cli.runtime.environment import check_mode, find_place

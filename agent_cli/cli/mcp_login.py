@@ -24,7 +24,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from agent_cli.config.schema import McpServer
 from agent_cli.core.place import RunEnvironment, UsageError
-from agent_cli.headless.printing import echo, print_notice
+from agent_cli.headless.output import echo, print_notice
 from agent_cli.mcp.approvals import may_start
 from agent_cli.mcp.catalog import McpRequestError
 from agent_cli.mcp.config import DeclaredServer, MissingVariableError, substitute_env

@@ -15,7 +15,7 @@ from agent_cli.core.messages import pending_calls
 from agent_cli.core.place import RunEnvironment, UsageError, is_dumb
 from agent_cli.engine.conversation import Conversation
 from agent_cli.extensions.commands import split_call
-from agent_cli.headless.printing import print_notice
+from agent_cli.headless.output import print_notice
 from agent_cli.headless.run import (
     FailOnQuestion,
     HeadlessOptions,

@@ -40,7 +40,7 @@ from agent_cli.doctor.checks import (
 )
 from agent_cli.extensions.diagnostics import FileReport, ReportReader
 from agent_cli.extensions.plugins import installed, load_tools
-from agent_cli.headless.printing import echo, put_json, wrapped_for
+from agent_cli.headless.output import echo, put_json, wrapped_for
 from agent_cli.mcp.approvals import FINE, server_state
 from agent_cli.mcp.config import find_servers
 from agent_cli.mcp.credentials import Logins

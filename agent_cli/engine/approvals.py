@@ -14,9 +14,8 @@ from agent_cli.core.events import ApprovalRequested, Event, QuestionAnswered, Qu
 from agent_cli.core.messages import ToolCall, UserMessage
 from agent_cli.core.results import Cap
 from agent_cli.engine.barrier import report_failure
-from agent_cli.engine.checkpoints import checkpoint
 from agent_cli.engine.tool_call import approval_fingerprint, call_fingerprint, prepare_call
-from agent_cli.engine.turn import Turn
+from agent_cli.engine.turn import Turn, checkpoint
 from agent_cli.engine.types import CheckedCall, PreparedCall
 from agent_tools.base import AskUser, Effect, Suspend, Tool, ToolError, ToolResult
 from agent_tools.cancel import CancelledError

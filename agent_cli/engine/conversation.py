@@ -24,7 +24,7 @@ from agent_cli.core.messages import (
 )
 from agent_cli.core.results import Diagnostics, Spent, TurnResult, Usage
 from agent_cli.engine.loop import run_turn
-from agent_cli.engine.plan import format_plan, unfinished
+from agent_cli.engine.progress import format_plan, unfinished
 from agent_cli.engine.turn import TurnDeps
 from agent_cli.engine.types import TurnOptions
 from agent_tools.base import ToolError

@@ -24,10 +24,9 @@ from agent_cli.core.messages import ToolCall
 from agent_cli.core.results import Action
 from agent_cli.engine.approvals import CANCELLED, ApprovalRound, ShownCalls, ask_user
 from agent_cli.engine.barrier import close_call, report_failure
-from agent_cli.engine.checkpoints import checkpoint
-from agent_cli.engine.execute import execute_call, fail_call, refuse, skip
+from agent_cli.engine.execute import execute_call, fail_call, is_parallel_safe, refuse, skip, start_parallel
 from agent_cli.engine.tool_call import approval_request, askable_calls, prepare_call
-from agent_cli.engine.turn import Turn
+from agent_cli.engine.turn import Turn, checkpoint
 from agent_cli.engine.types import CheckedCall, PreparedCall
 from agent_tools.base import Finish, ToolError
 from agent_tools.cancel import CancelledError
@@ -35,11 +34,11 @@ from agent_tools.lazy import lazy_imports
 from agent_tools.record import Value
 
 if TYPE_CHECKING:
-    from agent_cli.engine.parallel import PrefetchedCall
-    from agent_cli.engine.parallel_subagents import ParallelSubagent
+    from agent_cli.engine.execute import PrefetchedCall
+    from agent_cli.engine.subagents import ParallelSubagent
 
 with lazy_imports():
-    from agent_cli.engine import parallel, parallel_subagents
+    from agent_cli.engine import subagents
 
 OUT_OF_CALLS = "Not run: the limit of tool calls for this turn is reached."
 OVER = "Not run: a call before this one in the same answer was the last of the turn."
@@ -146,7 +145,7 @@ class CallBatch:
         nested = not isinstance(first, str) and first.tool.nested
         if nested and self.turn.options.max_parallel_subagents < 2:
             return
-        fits = parallel_subagents.may_join if nested else parallel.is_parallel_safe
+        fits = subagents.may_join if nested else is_parallel_safe
         group: list[PreparedCall] = []
         known: list[ToolCall] = []
         item = first
@@ -163,11 +162,11 @@ class CallBatch:
         if len(group) < 2:
             return
         if not nested:
-            self._prefetched = {**parallel.start_parallel(self.turn, group)}
+            self._prefetched = {**start_parallel(self.turn, group)}
             return
         for started in group:
             yield from self._announce(started.call, started)
-        self._prefetched = {**parallel_subagents.start_subagents(self.turn, group)}
+        self._prefetched = {**subagents.start_subagents(self.turn, group)}
 
     def _decide_and_run(self) -> Generator[Event, None, BatchOutcome | None]:
         """Ask the user about the calls that need it, then run in order what is decided."""

@@ -41,12 +41,11 @@ from agent_cli.core.results import (
     TerminalReason,
     TurnResult,
 )
-from agent_cli.engine.checkpoints import suspended_state
 from agent_cli.engine.compaction.trigger import compact_after_overflow, compact_if_needed
-from agent_cli.engine.plan import format_plan, goal_of, is_question, open_steps, unfinished
+from agent_cli.engine.progress import format_plan, goal_of, is_question, open_steps, unfinished
 from agent_cli.engine.prompt_overrides import apply_initial_overrides, restore_overrides
 from agent_cli.engine.sampling import build_request, sample
-from agent_cli.engine.turn import OUT_OF_TIME, Turn, TurnDeps
+from agent_cli.engine.turn import OUT_OF_TIME, Turn, TurnDeps, suspended_state
 from agent_cli.engine.types import TurnOptions
 from agent_cli.providers.base import ModelError
 from agent_tools.base import Finish, ToolError
@@ -59,11 +58,10 @@ if TYPE_CHECKING:
 
 with lazy_imports():
     from agent_cli.engine import (
-        after_turn,
         approvals,
         executor,  # with all that calls need; many an answer makes none
         hook_points,
-        intentions,
+        turn_end,
     )
 
 _SHOWN = 30
@@ -257,7 +255,7 @@ def _over(
 
 def _closing(turn: Turn, answer: AssistantMessage | None) -> Generator[Event, None, str | None]:
     """Return why the turn does not end yet (a failing check, a hook's reason), as a message to the model."""
-    if turn.options.after_turn and turn.checks.wrote and (more := (yield from after_turn.failing(turn))):
+    if turn.options.after_turn and turn.checks.wrote and (more := (yield from turn_end.failing(turn))):
         return more
     if turn.deps.hooks.wants("SubagentStop" if turn.deps.depth else "Stop"):
         return (yield from hook_points.stop_hooks(turn, answer.text if answer else ""))
@@ -320,7 +318,7 @@ def _unmade_call(turn: Turn, answer: AssistantMessage) -> Generator[Event, None,
         return None
     if not any(word in answer.text for word in _FUTURE):
         return None
-    if not intentions.is_announcement(answer.text, goal_of(turn.history)):
+    if not turn_end.is_announcement(answer.text, goal_of(turn.history)):
         return None
     turn.nudges["announced"] = 1
     yield Noted("The model said what it would do but made no call; asking for it.")

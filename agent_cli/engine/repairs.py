@@ -1,10 +1,263 @@
-"""What was wrong with a call as the model wrote it, in words: the result of the call says so, once for each kind."""
+"""Read calls that are not as they should be: JSON that is almost JSON, and what was wrong with it in words.
+
+What the text can only mean is read, anything else is an error. Read as well: a code fence around it, a comma before a
+closing brace, single quotes, typographic quotes, Python's literals, unquoted keys, raw control characters and needless
+backslashes in strings, doubled braces, and closing braces that are missing or too many at the end. A text that breaks
+off inside a string, or after a comma, is read with `UNCLOSED`: its end is a guess. Never guessed: quotes inside
+strings, missing commas, two different values for a key. Nothing that was written is dropped.
+
+The result of a call says what was wrong with it, once for each kind.
+"""
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Sequence
+from typing import Any, NoReturn
 
 from agent_cli.core.messages import AssistantMessage, Message, ToolCall
+from agent_tools.record import Value
+
+# Nesting limit; all later processing of a value recurses.
+MOST_NESTED = 100
+_PAIRS = {'"': '"', "'": "'", "\u201c": "\u201d", "\u2018": "\u2019"}
+_STOPS = {close: re.compile(rf"[{close}\\\x00-\x1f]") for close in _PAIRS.values()}
+_ESCAPES = {'"': '"', "'": "'", "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
+_LITERALS = {"true": True, "false": False, "null": None, "True": True, "False": False, "None": None}
+_BLANK = re.compile(r"[ \t\r\n\ufeff\u00a0]*")
+_NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][-+]?\d+)?(?![\w.])")
+_WORD = re.compile(r"[A-Za-z_$][\w$-]*")
+_HEX = re.compile(r"[0-9a-fA-F]{4}")
+_CLOSERS = re.compile(r"[}\]][}\]\s]*+\Z")
+_FENCE = re.compile(r"(`{3,}|~{3,})[\w+-]*[ \t]*\r?\n?")
+
+
+class LenientJsonError(ValueError):
+    """The text is not JSON, nor close enough to it. The message says what is wrong, and where."""
+
+
+class ReadJson(Value):
+    """What a text holds. objects: in order. repairs: what was repaired."""
+
+    objects: tuple[dict[str, Any], ...]
+    repairs: tuple[str, ...] = ()
+
+
+def read_objects(text: str) -> ReadJson:
+    """Return the JSON object that a text is, or the objects if several follow each other.
+
+    Equal ones count once, and empty ones beside others do not count. Raises LenientJsonError.
+    """
+    values, repairs = read_values(text)
+    found: list[dict[str, Any]] = []
+    for value in values:
+        if not isinstance(value, dict):
+            raise LenientJsonError(f"expected one object in braces, not {json.dumps(value)[:40]}")
+        if value not in found:
+            found.append(value)
+    if not found:
+        raise LenientJsonError("expected one object in braces")
+    return ReadJson(tuple(value for value in found if value) or tuple(found[:1]), repairs)
+
+
+def read_values(text: str) -> tuple[list[Any], tuple[str, ...]]:
+    """Return the JSON values that a text consists of, in a code fence or not, and what was repaired.
+
+    Raises LenientJsonError.
+    """
+    bare = text.strip()
+    fence = _FENCE.match(bare)
+    if fence is not None:
+        bare = bare[fence.end() :].removesuffix(fence[1])
+    reader = JsonReader(bare)
+    if fence is not None:
+        reader.repairs["fence"] = None
+    found: list[Any] = []
+    place = reader.blank(0)
+    while place < len(bare):
+        if found and bare[place] in ",;":
+            place = reader.blank(place + 1)
+        elif found and _CLOSERS.match(bare, place):
+            reader.repairs["extra"] = None
+            break
+        else:
+            value, place = reader.value(place)
+            found.append(value)
+            place = reader.blank(place)
+    return found, tuple(reader.repairs)
+
+
+class JsonReader:
+    """Reads values at places of a text, and notes in `repairs` what is not JSON about them."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.repairs: dict[str, None] = {}
+        # Closing characters at the end of the text, which may be meant for what is open.
+        self._open = 0
+
+    def value(self, place: int) -> tuple[Any, int]:
+        """Return the value at a place and the place after it. Raises LenientJsonError."""
+        place = self.blank(place)
+        char = self.text[place : place + 1]
+        if char == "{":
+            return self._object(place)
+        if char == "[":
+            return self._array(place)
+        if char in _PAIRS and char:
+            return self._string(place)
+        if number := _NUMBER.match(self.text, place):
+            try:
+                return json.loads(number[0]), number.end()
+            except ValueError:  # more digits than Python reads
+                self.fail(place, "the number is too long")
+        word = _WORD.match(self.text, place)
+        if word is None or word[0] not in _LITERALS:
+            self.fail(place, "expected a value")
+        if word[0][0] in "TFN":
+            self.repairs["literals"] = None
+        return _LITERALS[word[0]], word.end()
+
+    def blank(self, place: int) -> int:
+        """Return the place after blanks."""
+        found = _BLANK.match(self.text, place)
+        return found.end() if found else place
+
+    def fail(self, place: int, why: str) -> NoReturn:
+        """Raise LenientJsonError about this place."""
+        line = self.text.count("\n", 0, place) + 1
+        column = place - (self.text.rfind("\n", 0, place) + 1) + 1
+        if place >= len(self.text):
+            raise LenientJsonError(f"{why} at the end (line {line}, column {column})")
+        near = self.text[max(0, place - 20) : place + 20]
+        raise LenientJsonError(f"{why} at line {line}, column {column}, near {near!r}")
+
+    def _object(self, place: int) -> tuple[dict[str, Any], int]:
+        self._enter(place)
+        place = self.blank(place + 1)
+        if self.text[place : place + 1] == "{":
+            self.repairs["doubled"] = None
+            inner, place = self._object(place)
+            return inner, self._leave(place, "}")
+        found: dict[str, Any] = {}
+        while (char := self.text[place : place + 1]) and char != "}":
+            start = place
+            key, place = self._key(place)
+            place = self.blank(place)
+            if self.text[place : place + 1] != ":":
+                self.fail(place, f"expected ':' after the key {key[:40]!r}")
+            value, place = self.value(place + 1)
+            if found.get(key, value) != value:
+                self.fail(start, f"the key {key[:40]!r} has two different values")
+            found[key] = value
+            place = self._separator(place, "}")
+        return found, self._leave(place, "}")
+
+    def _array(self, place: int) -> tuple[list[Any], int]:
+        self._enter(place)
+        place = self.blank(place + 1)
+        found: list[Any] = []
+        while (char := self.text[place : place + 1]) and char != "]":
+            value, place = self.value(place)
+            found.append(value)
+            place = self._separator(place, "]")
+        return found, self._leave(place, "]")
+
+    def _enter(self, place: int) -> None:
+        self._open += 1
+        if self._open > MOST_NESTED:
+            self.fail(place, "nested too deeply")
+
+    def _leave(self, place: int, close: str) -> int:
+        """Return the place after the closing character, which may be missing at the end of the text."""
+        self._open -= 1
+        place = self.blank(place)
+        if place >= len(self.text):
+            if UNCLOSED not in self.repairs:
+                self.repairs["closers"] = None
+            return place
+        if self.text[place] != close:
+            self.fail(place, f"expected {close!r}")
+        return place + 1
+
+    def _separator(self, place: int, close: str) -> int:
+        """Return the place of the next entry, or of the closing character."""
+        place = self.blank(place)
+        char = self.text[place : place + 1]
+        if char == ",":
+            place = self.blank(place + 1)
+            if place >= len(self.text):
+                self.repairs[UNCLOSED] = None
+            elif self.text[place] == close:
+                self.repairs["comma"] = None
+        elif char not in ("", close):
+            self.fail(place, f"expected ',' or {close!r}")
+        return place
+
+    def _key(self, place: int) -> tuple[str, int]:
+        if self.text[place] in _PAIRS:
+            return self._string(place)
+        word = _WORD.match(self.text, place)
+        if word is None:
+            self.fail(place, "expected a key in double quotes")
+        self.repairs["keys"] = None
+        return word[0], word.end()
+
+    def _string(self, place: int) -> tuple[str, int]:
+        opened = self.text[place]
+        close = _PAIRS[opened]
+        if opened != '"':
+            self.repairs["quotes"] = None
+        pieces: list[str] = []
+        place += 1
+        while stop := _STOPS[close].search(self.text, place):
+            pieces.append(self.text[place : stop.start()])
+            place = stop.end()
+            if stop[0] == close:
+                return "".join(pieces), place
+            if stop[0] == "\\":
+                piece, place = self._escape(place)
+                pieces.append(piece)
+            else:
+                self.repairs["control"] = None
+                pieces.append(stop[0])
+        self.repairs[UNCLOSED] = None
+        pieces.append(self.text[place:])
+        return self._without_closers("".join(pieces)), len(self.text)
+
+    def _escape(self, place: int) -> tuple[str, int]:
+        """Return what a backslash before this place escapes, and the place after it."""
+        char = self.text[place : place + 1]
+        if char == "u":
+            first = self._unit(place)
+            if 0xD800 <= first < 0xDC00 and self.text[place + 5 : place + 7] == "\\u":
+                second = self._unit(place + 6)
+                if 0xDC00 <= second < 0xE000:
+                    return chr(0x10000 + ((first - 0xD800) << 10) + second - 0xDC00), place + 11
+            return chr(first), place + 5
+        if char in _ESCAPES and char:
+            if char == "'":
+                self.repairs["escapes"] = None
+            return _ESCAPES[char], place + 1
+        self.repairs["escapes"] = None
+        return "\\", place
+
+    def _unit(self, place: int) -> int:
+        found = _HEX.match(self.text, place + 1)
+        if found is None:
+            self.fail(place - 1, "expected four hexadecimal digits after \\u")
+        return int(found[0], 16)
+
+    def _without_closers(self, text: str) -> str:
+        """Return a string that does not end, without the braces at its end that close what is open."""
+        bare = text.rstrip()
+        for _ in range(self._open):
+            if not bare.endswith(("}", "]")):
+                return text
+            bare = bare[:-1].rstrip()
+        return bare
+
 
 # Before the name that a call had in place of the tool's.
 NAMED = "name:"
@@ -32,7 +285,7 @@ _OF_JSON = {
 
 def repair_note(history: Sequence[Message], call_id: str) -> str:
     """Return what to append to the result of a call: what was repaired about it and no earlier result says; or ""."""
-    told: set[str] = set()
+    said: set[str] = set()
     call = _call(history, call_id)
     if call is None or not call.repaired:
         return ""
@@ -40,8 +293,8 @@ def repair_note(history: Sequence[Message], call_id: str) -> str:
         for earlier in message.calls if isinstance(message, AssistantMessage) else ():
             if earlier.id == call_id:
                 break
-            told.update(earlier.repaired)
-    new = [kind for kind in call.repaired if kind not in told]
+            said.update(earlier.repaired)
+    new = [kind for kind in call.repaired if kind not in said]
     return f"\n\n[{' '.join(_sentences(new, call.name))}]" if new else ""
 
 

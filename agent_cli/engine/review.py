@@ -14,8 +14,7 @@ from agent_cli.core.decisions import Decision, Defer, QuestionReply
 from agent_cli.core.events import Event, QuestionAsked, Warned
 from agent_cli.core.messages import ToolCall, pending_calls
 from agent_cli.engine.approvals import get_answer, put_question
-from agent_cli.engine.checkpoints import checkpoint
-from agent_cli.engine.turn import Turn
+from agent_cli.engine.turn import Turn, checkpoint
 from agent_cli.engine.types import GateResult, PreparedCall
 from agent_tools.base import Effect, ToolError, ToolResult
 from agent_tools.cancel import CancelledError

@@ -59,7 +59,7 @@ from agent_tools.cancel import CancelledError
 from agent_tools.lazy import lazy_imports
 
 with lazy_imports():
-    from agent_cli.engine import lenient_json, repairs, text_calls  # only for calls that are not as they should be
+    from agent_cli.engine import repairs, text_calls  # only for calls that are not as they should be
     from agent_cli.engine.compaction import measure  # only for answers that break off
     from agent_tools import foreign_calls
 
@@ -152,8 +152,8 @@ def _calls(call_id: str, name: str, fragments: list[str], *, cut: bool) -> list[
     if isinstance(arguments, dict) and _depth_within(arguments, MOST_NESTED):
         return [ToolCall(call_id, name, arguments)]
     try:
-        read = lenient_json.read_objects(inner)
-    except lenient_json.LenientJsonError:
+        read = repairs.read_objects(inner)
+    except repairs.LenientJsonError:
         return [ToolCall(call_id, name, {}, broken=raw)]
     # What breaks off in an answer that was cut is not the whole call.
     if cut and {"closers", repairs.UNCLOSED}.intersection(read.repairs):

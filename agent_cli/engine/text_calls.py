@@ -13,8 +13,7 @@ from typing import Any
 
 from agent_cli.core.messages import AssistantMessage, Message
 from agent_cli.engine.held_text import LONGEST_LEAD, MARKERS
-from agent_cli.engine.lenient_json import JsonReader, LenientJsonError, read_objects, read_values
-from agent_cli.engine.repairs import UNCLOSED
+from agent_cli.engine.repairs import UNCLOSED, JsonReader, LenientJsonError, read_objects, read_values
 from agent_tools.record import Value
 
 _NAME_KEYS = ("name", "tool", "function", "tool_name", "action", "recipient_name")

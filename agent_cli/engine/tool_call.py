@@ -1,25 +1,209 @@
-"""Prepare a call: its tool, arguments, effects and the policy's decision; and fingerprint what is approved."""
+"""Prepare a call: its tool, arguments, effects and the policy's decision; and fingerprint what is approved.
+
+A URL has to come from the conversation: an address that nobody named may be a way to exfiltrate data.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
+from stat import S_ISLNK
 from typing import Any
+from urllib.parse import unquote
 
 from agent_cli.core.decisions import Decision, Level
 from agent_cli.core.events import ApprovalRequested
-from agent_cli.core.messages import ToolCall
-from agent_cli.engine.known_urls import YoungFiles, is_known_url
+from agent_cli.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage, without_note
 from agent_cli.engine.turn import Turn
 from agent_cli.engine.types import CheckedCall, PreparedCall
 from agent_tools.base import Effect, Tool, ToolError
 from agent_tools.fs.encoding import fingerprint
 from agent_tools.fs.files import open_file
+from agent_tools.fs.workspace import Workspace
 from agent_tools.lazy import lazy_imports
+from agent_tools.registry import ClassOf, tool_class
 
 with lazy_imports():
-    from agent_cli.engine import lenient_json, repairs
+    from agent_cli.engine import repairs
+
+# User messages that the program writes and that quote the model: a command line, a plan, a summary.
+_QUOTES = ("<compacted>", "<plan_", "<reminder>", "[Background command ")
+# Begins a memory file that the program adds; a command may have written that file.
+_MEMORY = "<project_memory "
+_OWN_FILES = ("file_path", "notebook_path", "path")
+# Commands that print the content of one file, or of one place elsewhere, and nothing of their command line. Commands
+# that print, join or rewrite text could assemble an address from pieces.
+_FILE = r"(?!-)[\w./@+-]+"
+_COPIES = re.compile(
+    rf"(?:cat|(?:head|tail)(?: -n ?\d+| -\d+)?|grep(?: -[EFinw]+)? (?:\w+|'[^']*'))\s+(?P<file>{_FILE})"
+    r"|git remote -v|git remote get-url \w+|gh (?:issue|pr|release|run) view \d+"
+)
+
+
+class YoungFiles:
+    """The files created or changed since the session began.
+
+    since: seconds, wall clock; compared with the time of the last inode change, which no program can set.
+    """
+
+    def __init__(self, since: float, workspace: Workspace) -> None:
+        self._since = since
+        self._folders = (workspace.cwd, workspace.root)
+
+    def __contains__(self, path: str) -> bool:
+        """Return True if the path is one of them, or missing; a relative path is tried from the current folder and the
+        root.
+        """
+        found = [young for folder in self._folders if (young := self._is_young(folder / path)) is not None]
+        return not found or any(found)
+
+    def _is_young(self, place: Path) -> bool | None:
+        try:
+            steps = [os.lstat(step) for step in (place, *place.parents)]
+            stats = [place.stat(), steps[0], *(step for step in steps if S_ISLNK(step.st_mode))]
+        except (OSError, ValueError):
+            return None
+        return any(stat.st_ctime >= self._since for stat in stats)
+
+
+def is_known_url(
+    urls: Iterable[str],
+    histories: Sequence[Iterable[Message]],
+    class_of: ClassOf = tool_class,
+    *,
+    young: YoungFiles | frozenset[str] = frozenset(),
+    only_reads: Callable[[str], bool] = lambda command: False,
+) -> bool:
+    """Return True if a user message or a tool result contains the URL, as given or without fragment and trailing slash.
+
+    urls: spellings of the URL.
+    histories: the user's conversation, then those of the sub-agents inside it, whose user messages were written by a
+    model
+        and do not count.
+
+    A result does not count if it may only repeat what a model composed: if the model wrote the URL before, in text or
+    arguments; output of commands that do more than show a file; files that the model wrote; answers of sub-agents; a
+    page
+    that could not be fetched. Once something ran that may write (`only_reads` returns False, or a sub-agent worked),
+    the
+    following do not count either: files changed since the session began (`young`), names in listings, output of git and
+    gh.
+    """
+    seen = _Seen({_bare(url) for url in urls}, class_of, young, only_reads)
+    return any(seen.known(history, own=not depth) for depth, history in enumerate(histories))
+
+
+class _Seen:
+    """Tracks the text and file names that models wrote in the histories so far."""
+
+    def __init__(
+        self,
+        spellings: set[str],
+        class_of: ClassOf,
+        young: YoungFiles | frozenset[str],
+        only_reads: Callable[[str], bool],
+    ) -> None:
+        self._spellings = spellings
+        self._class_of = class_of
+        self._young = young
+        self._only_reads = only_reads
+        self._acted = False
+        self._composed = False
+        self._commands = ""
+        self._files: set[str] = set()
+
+    def known(self, history: Iterable[Message], *, own: bool) -> bool:
+        calls: dict[str, ToolCall] = {}
+        for message in history:
+            if isinstance(message, AssistantMessage):
+                calls.update((call.id, call) for call in message.calls)
+                self._take(message)
+            elif isinstance(message, UserMessage):
+                text = without_note(message.text)
+                ours = text.startswith(_QUOTES) or (self._acted and text.startswith(_MEMORY))
+                if own and not ours and self._in(text):
+                    return True
+            elif not self._composed and self._in(message.text) and self._foreign(message, calls.get(message.call_id)):
+                return True
+        return False
+
+    def _take(self, message: AssistantMessage) -> None:
+        self._composed = self._composed or self._in(message.text)
+        for call in message.calls:
+            given = json.dumps(call.arguments, ensure_ascii=False)
+            self._composed = self._composed or self._in(given) or self._in(unquote(given))
+            kind = self._class_of(call.name)
+            if kind.command_argument and not _copied(call, kind):
+                self._commands += given
+                self._acted = self._acted or not self._only_reads(str(call.arguments.get(kind.command_argument, "")))
+            elif kind.composed:
+                self._acted = True
+                self._files |= {_name(call.arguments.get(key)) for key in _OWN_FILES} - {""}
+                # A patch names its files in its text.
+                self._commands += given if kind.freeform is not None else ""
+
+    def _foreign(self, result: ToolMessage, call: ToolCall | None) -> bool:
+        """Return True if the text of a result was written by somebody else."""
+        kind = self._class_of(result.name)
+        if kind.composed or (result.is_error and kind.address_argument):
+            return False
+        if call is None:
+            return not kind.command_argument
+        kind = self._class_of(call.name)
+        copied = _copied(call, kind)
+        if kind.command_argument and copied is None:
+            return False
+        names = {_name(call.arguments.get(key)) for key in _OWN_FILES} | {_name(copied["file"] if copied else "")}
+        if any(name in self._files or name in self._commands for name in names - {""}):
+            return False
+        if kind.searches_content and any(name in result.text for name in self._files):
+            return False
+        return not self._acted or self._is_old(result, call, kind, copied)
+
+    def _is_old(self, result: ToolMessage, call: ToolCall, kind: type[Tool[Any]], copied: re.Match[str] | None) -> bool:
+        """Return True if the local content that a result shows existed before the session began."""
+        if copied:
+            return bool(copied["file"]) and copied["file"] not in self._young
+        if kind.searches_content:
+            return not any(name in self._young for name in self._found(result, call))
+        named = [path for key in _OWN_FILES if isinstance(path := call.arguments.get(key), str)]
+        if kind.file_argument:
+            return not any(path in self._young for path in named)
+        # A listing shows names, which a command may have made.
+        return kind.rule_names != "path"
+
+    def _found(self, result: ToolMessage, call: ToolCall) -> Iterator[str]:
+        """Yield the files in which a search found the URL; its own path if the lines do not name a file."""
+        for line in result.text.splitlines():
+            if self._in(line):
+                named = re.match(r"(.+?)[:-]\d+[:-]", line)
+                yield named[1] if named else str(call.arguments.get("path") or "")
+
+    def _in(self, text: str) -> bool:
+        small = text.lower()
+        return any(spelling in small for spelling in self._spellings)
+
+
+def _copied(call: ToolCall, kind: type[Tool[Any]]) -> re.Match[str] | None:
+    """Match a command that only shows a file or place; None for any other, and for a call that runs none."""
+    return _COPIES.fullmatch(str(call.arguments.get(kind.command_argument, "")).strip())
+
+
+def _name(path: object) -> str:
+    """Return the last part of a path; "" for a folder like `.`, or no path."""
+    name = os.path.basename(path.rstrip("/")) if isinstance(path, str) else ""
+    return "" if name in (".", "..") else name
+
+
+def _bare(url: str) -> str:
+    """Return a URL without what does not change the page, and without its scheme, which may be http in one of two
+    places.
+    """
+    return (url.partition("#")[0].rstrip("/").partition("://")[2] or url).lower()
+
 
 _HASHED_BYTES = 64 << 20
 PLAN_FIRST = (
@@ -60,7 +244,7 @@ def prepare_call(turn: Turn, call: ToolCall, *, together: bool) -> CheckedCall:
         if turn.gates is not None:
             decision = turn.gates.decided(turn, tool.name, effects, decision)
         item = PreparedCall(call, tool, args, effects, tool.summary(args, context), decision)
-        if repairs.UNCLOSED in call.repaired and may_mutate(turn, item):
+        if call.repaired and repairs.UNCLOSED in call.repaired and may_mutate(turn, item):
             return BROKEN_OFF
         if turn.read_only and decision.level is not Level.DENY and may_mutate(turn, item):
             return PLAN_FIRST if not turn.options.read_only else READ_ONLY
@@ -80,8 +264,8 @@ def _unreadable(turn: Turn, tool: Tool[Any], raw: str) -> str:
         return f"{turn.cut}, so this call is incomplete and was not run. {parts}"
     why = ""
     try:
-        lenient_json.read_objects(raw)
-    except lenient_json.LenientJsonError as error:
+        repairs.read_objects(raw)
+    except repairs.LenientJsonError as error:
         why = f": {error}"
     return (
         f"The arguments are not a JSON object{why}. Send one JSON object; inside a string, write "

@@ -1,4 +1,7 @@
-"""The state of a running turn, and the dependencies it runs with."""
+"""The state of a running turn, the dependencies it runs with, and the checkpoints to resume it with.
+
+A checkpoint is made where the program may end while a question is open.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,15 @@ from typing import Any, Protocol
 
 from agent_cli.config.prompts import prompt
 from agent_cli.core.decisions import Approver, Asker, Decision, defer
-from agent_cli.core.events import ApprovalRequested, Event, MessageAdded, QuestionAsked, ToolFinished, Warned
+from agent_cli.core.events import (
+    ApprovalRequested,
+    Checkpoint,
+    Event,
+    MessageAdded,
+    QuestionAsked,
+    ToolFinished,
+    Warned,
+)
 from agent_cli.core.hooks import NO_HOOKS, Hooks
 from agent_cli.core.messages import (
     AssistantMessage,
@@ -26,25 +37,30 @@ from agent_cli.core.messages import (
 from agent_cli.core.modes import AgentType
 from agent_cli.core.results import Diagnostics, Failure, Spent, TerminalReason, TurnEnd, TurnResult, Usage
 from agent_cli.core.rules import Rule
-from agent_cli.core.window import Window
-from agent_cli.engine.limits import Budget, Repeats
-from agent_cli.engine.plan import goal_of, open_steps, reminder, unfinished
-from agent_cli.engine.types import ChangeObserver, GateResult, ModelHandle, PreparedCall, Price, TurnOptions, free
-from agent_cli.engine.verification import CheckTracker
+from agent_cli.engine.progress import Budget, CheckTracker, Repeats, goal_of, open_steps, reminder, unfinished
+from agent_cli.engine.types import (
+    ChangeObserver,
+    ConversationState,
+    GateResult,
+    ModelHandle,
+    PreparedCall,
+    Price,
+    ToolTable,
+    TurnOptions,
+    free,
+)
 from agent_cli.permissions.policy import Policy
 from agent_cli.providers.base import ModelClient, ModelError
 from agent_tools.base import Effect, Tool, ToolContext, ToolResult
 from agent_tools.display import TodoItem
 from agent_tools.lazy import lazy_imports
-from agent_tools.live_mapping import LiveMapping
 from agent_tools.overrides import TurnOverrides
-from agent_tools.record import Value
+from agent_tools.record import Value, to_json
 from agent_tools.registry import tool_class
 from agent_tools.result_limits import ASSUMED_WINDOW
-from agent_tools.shell.state import ShellSnapshot
 
 with lazy_imports():
-    from agent_cli.engine import repairs  # only for calls
+    from agent_cli.engine import repairs  # only for calls that are not as they should be
 
 OUT_OF_TIME = "ended at the time limit of this turn"
 
@@ -103,59 +119,6 @@ class Workflow(Protocol):
 
     def missing(self) -> str:
         """Describe the steps that were skipped by the end of the turn; "" for none."""
-
-
-class ToolTable(LiveMapping[Tool[Any]]):
-    """The tools that may be called, by name. They can be replaced while a turn runs."""
-
-    def __init__(self, tools: Iterable[Tool[Any]] = ()) -> None:
-        super().__init__({tool.name: tool for tool in tools})
-
-
-class NestedState:
-    """The state of a suspended sub-agent.
-
-    history: its messages so far.
-    seen: files it has read, path to fingerprint.
-    shell: working directory and variables of its commands.
-    window: its view of the history.
-    """
-
-    def __init__(
-        self,
-        history: tuple[Message, ...] = (),
-        seen: Mapping[str, str] | None = None,
-        shell: ShellSnapshot | None = None,
-        window: Window | None = None,
-    ) -> None:
-        self.history = history
-        self.seen = dict(seen or {})
-        self.shell = shell
-        self.window = window or Window()
-
-
-class ConversationState:
-    """State that outlives a turn and changes while one runs.
-
-    window: the part of the history that the model is shown.
-    began: start of the session, wall clock.
-    ids: call ids in use.
-    held: results of calls that ran and wait for the user's answer, by call id.
-    nested: suspended sub-agents, by the id of their call.
-    """
-
-    def __init__(self, window: Window | None = None) -> None:
-        self.window = window or Window()
-        self.began = time.time()
-        self.ids: set[str] = set()
-        self.held: dict[str, ToolResult] = {}
-        self.nested: dict[str, NestedState] = {}
-
-    def of_nested(self, call_id: str) -> ConversationState:
-        """Return the state of a sub-agent: shared with this one, except for its window."""
-        made = ConversationState(self.nested.setdefault(call_id, NestedState()).window)
-        made.began, made.ids, made.held, made.nested = self.began, self.ids, self.held, self.nested
-        return made
 
 
 Guard = Callable[["Turn", AssistantMessage], str | None]
@@ -321,7 +284,9 @@ class Turn:
     def add_result(self, message: ToolMessage, last: bool) -> Generator[Event, None, None]:
         """Add a call's result; the last one of a round may carry a reminder of the plan, from its first sending on."""
         note = self._reminder() if last and self.deps.context.plan else ""
-        note = repairs.repair_note(self.history, message.call_id) + note
+        newest = next((m for m in reversed(self.history) if isinstance(m, AssistantMessage)), None)
+        if newest and any(call.repaired for call in newest.calls):
+            note = repairs.repair_note(self.history, message.call_id) + note
         yield from self.add(message.replace(text=message.text + note) if note else message)
 
     def _reminder(self) -> str:
@@ -448,3 +413,37 @@ class Turn:
         )
         usage = self.options.spent.usage + self.usage
         return TurnEnd(tuple(self.history[self._known :]), usage, diagnostics, tuple(self.denials), self.budget.cost)
+
+
+def checkpoint(turn: Turn) -> Generator[Event, None, None]:
+    """Yield a checkpoint if a user is present; otherwise nothing waits for an answer."""
+    if turn.deps.attended:
+        yield Checkpoint(turn.spent, turn.deps.policy.mode, suspended_state(turn))
+
+
+def outer(turn: Turn, inner: Checkpoint) -> Checkpoint:
+    """Return the checkpoint of a turn whose sub-agent made one: its own state, and what both have spent."""
+    own = turn.spent
+    spent = own.replace(
+        rounds=inner.spent.rounds,
+        seconds=inner.spent.seconds,
+        tool_calls=inner.spent.tool_calls,
+        cost=inner.spent.cost,
+        usage=own.usage + inner.spent.usage,
+        denied=(*own.denied, *inner.spent.denied),
+        changed_since=own.changed_since or inner.spent.changed_since,
+        wrote=own.wrote or inner.spent.wrote,
+    )
+    return Checkpoint(spent, turn.deps.policy.mode, suspended_state(turn))
+
+
+def suspended_state(turn: Turn) -> dict[str, Any]:
+    """State to persist while suspended, as plain data; {} where there is none."""
+    found: dict[str, Any] = {}
+    if turn.overrides:
+        found["lent"] = [to_json(each) for each in turn.overrides]
+    if turn.gates is not None and turn.deps.depth == 0:
+        found |= turn.gates.state()
+    if turn.plan_approved and turn.options.plan_review == "always":
+        found["plan_approved"] = True
+    return found

@@ -1,21 +1,25 @@
-"""A turn's options, and the values that travel through it. None of them knows the turn itself."""
+"""A turn's options, the state that outlives it, and the values that travel through it. None knows the turn itself."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, Literal
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Literal, TypeVar
 
 from agent_cli.core.decisions import Decision, Level
 from agent_cli.core.messages import Message, ToolCall
 from agent_cli.core.modes import Effort, Verbosity
 from agent_cli.core.results import Limits, Spent, Usage
+from agent_cli.core.window import Window
 from agent_cli.providers.base import ModelClient, ToolSpec
-from agent_tools.base import Effect, Tool
+from agent_tools.base import Effect, Tool, ToolResult
 from agent_tools.display import Diff
 from agent_tools.media import MediaKind
 from agent_tools.overrides import TurnOverrides
 from agent_tools.record import Value
+from agent_tools.shell.state import ShellSnapshot
 
+V = TypeVar("V")
 Price = Callable[[Usage], Usage]
 
 
@@ -190,3 +194,79 @@ class GateResult(Value, tag="Look"):
 
     how: Literal["go", "suspended", "cancelled", "answered"] = "go"
     note: str = ""
+
+
+class LiveMapping(Mapping[str, V]):
+    """A mapping whose content can be replaced at any time, from any thread: readers see the old or the new content."""
+
+    def __init__(self, content: Mapping[str, V]) -> None:
+        self.content = content
+
+    def replace(self, content: Mapping[str, V]) -> None:
+        """Replace the content. The given mapping is not copied."""
+        self.content = content
+
+    def __getitem__(self, name: str) -> V:
+        return self.content[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.content
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.content)
+
+    def __len__(self) -> int:
+        return len(self.content)
+
+
+class ToolTable(LiveMapping[Tool[Any]]):
+    """The tools that may be called, by name. They can be replaced while a turn runs."""
+
+    def __init__(self, tools: Iterable[Tool[Any]] = ()) -> None:
+        super().__init__({tool.name: tool for tool in tools})
+
+
+class NestedState:
+    """The state of a suspended sub-agent.
+
+    history: its messages so far.
+    seen: files it has read, path to fingerprint.
+    shell: working directory and variables of its commands.
+    window: its view of the history.
+    """
+
+    def __init__(
+        self,
+        history: tuple[Message, ...] = (),
+        seen: Mapping[str, str] | None = None,
+        shell: ShellSnapshot | None = None,
+        window: Window | None = None,
+    ) -> None:
+        self.history = history
+        self.seen = dict(seen or {})
+        self.shell = shell
+        self.window = window or Window()
+
+
+class ConversationState:
+    """State that outlives a turn and changes while one runs.
+
+    window: the part of the history that the model is shown.
+    began: start of the session, wall clock.
+    ids: call ids in use.
+    held: results of calls that ran and wait for the user's answer, by call id.
+    nested: suspended sub-agents, by the id of their call.
+    """
+
+    def __init__(self, window: Window | None = None) -> None:
+        self.window = window or Window()
+        self.began = time.time()
+        self.ids: set[str] = set()
+        self.held: dict[str, ToolResult] = {}
+        self.nested: dict[str, NestedState] = {}
+
+    def of_nested(self, call_id: str) -> ConversationState:
+        """Return the state of a sub-agent: shared with this one, except for its window."""
+        made = ConversationState(self.nested.setdefault(call_id, NestedState()).window)
+        made.began, made.ids, made.held, made.nested = self.began, self.ids, self.held, self.nested
+        return made

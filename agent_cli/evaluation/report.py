@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from agent_cli.evaluation.results import TaskRun
-from agent_cli.headless.printing import table
+from agent_cli.headless.output import table
 from agent_tools.text import counted
 
 _NUMBERS = ("ROUNDS", "IN", "CACHED", "OUT", "COST", "TIME")

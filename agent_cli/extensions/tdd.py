@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from agent_cli.core.decisions import Decision, Level
 from agent_cli.core.results import Check
-from agent_cli.engine.plan import is_question
+from agent_cli.engine.progress import is_question
 from agent_cli.engine.turn import Turn
 from agent_cli.engine.types import PreparedCall
 from agent_tools.base import Effect, ToolError, ToolResult

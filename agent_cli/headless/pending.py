@@ -10,8 +10,15 @@ from typing import Any
 from agent_cli.core.events import ApprovalRequested, QuestionAsked
 from agent_cli.core.messages import AssistantMessage, Message, ToolCall, is_user_message, user_text
 from agent_cli.core.results import Diagnostics, Failed, Suspended, TerminalReason, TurnEnd, Usage
-from agent_cli.headless.printing import print_line, print_notice, print_text
-from agent_cli.headless.result import FAILED, SUSPENDED, ResultBuilder, result_object
+from agent_cli.headless.output import (
+    FAILED,
+    SUSPENDED,
+    ResultBuilder,
+    print_line,
+    print_notice,
+    print_text,
+    result_object,
+)
 from agent_cli.session.pending_plans import expiry_of, seconds_of
 from agent_cli.session.records import WaitingTurn
 from agent_cli.session.store import SessionStore

@@ -19,8 +19,17 @@ from agent_cli.core.events import ApprovalRequested, Event, QuestionAsked
 from agent_cli.core.messages import media_of
 from agent_cli.core.results import Complete, Spent, Suspended, TurnResult, Usage
 from agent_cli.engine.conversation import Conversation
-from agent_cli.headless.printing import ProgressPrinter, print_line, print_notice, print_text
-from agent_cli.headless.result import SUSPENDED, ResultBuilder, exit_code, outcome_of, result_object
+from agent_cli.headless.output import (
+    SUSPENDED,
+    ProgressPrinter,
+    ResultBuilder,
+    exit_code,
+    outcome_of,
+    print_line,
+    print_notice,
+    print_text,
+    result_object,
+)
 from agent_cli.session.pending_plans import WaitingPlan, save_plan
 from agent_tools.base import ToolError
 from agent_tools.cancel import CancelledError

@@ -21,8 +21,8 @@ from agent_cli.core.rules import Trust
 from agent_cli.core.window import Window
 from agent_cli.engine.conversation import Conversation
 from agent_cli.engine.structured_output import StructuredOutput, answer_guard, read_schema
-from agent_cli.engine.turn import ConversationState, ToolTable, TurnDeps
-from agent_cli.engine.types import TurnOptions
+from agent_cli.engine.turn import TurnDeps
+from agent_cli.engine.types import ConversationState, LiveMapping, ToolTable, TurnOptions
 from agent_cli.extensions.commands import expand_message
 from agent_cli.extensions.loader import WORKFLOWS, Embedded, Extensions, load_extensions
 from agent_cli.memory.files import Memory, load_memory
@@ -44,7 +44,6 @@ from agent_cli.runtime.models import (
     open_client,
     wants_small_profile,
 )
-from agent_cli.runtime.repository_state import RepositoryState
 from agent_cli.runtime.session import (
     ATTENDED_PATIENCE,
     PATIENCE,
@@ -55,14 +54,13 @@ from agent_cli.runtime.session import (
     new_log,
     open_session,
 )
-from agent_cli.runtime.system_prompt import PromptFacts, system_prompt
+from agent_cli.runtime.system_prompt import PromptFacts, RepositoryState, system_prompt
 from agent_cli.runtime.tools import choose_tools, make_context, make_policy, make_workspace, rule_saver, tool_specs
 from agent_cli.session.files import results_folder
 from agent_cli.session.log import SessionLog
 from agent_cli.session.records import Header, Restored
 from agent_cli.session.store import SessionStore, state_folder, write_report
 from agent_tools.context import UserCommand
-from agent_tools.live_mapping import LiveMapping
 from agent_tools.record import to_json
 from agent_tools.shell.state import restore_carried
 

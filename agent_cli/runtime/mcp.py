@@ -13,7 +13,7 @@ from agent_cli.config.schema import Settings
 from agent_cli.core.place import RunEnvironment
 from agent_cli.core.rules import Rule, names_tool
 from agent_cli.engine.conversation import Conversation
-from agent_cli.engine.turn import ToolTable
+from agent_cli.engine.types import LiveMapping, ToolTable
 from agent_cli.runtime.models import ChosenModel
 from agent_cli.runtime.tools import tool_specs
 from agent_cli.session.store import state_folder
@@ -21,7 +21,6 @@ from agent_tools.base import Tool, ToolError
 from agent_tools.cancel import CancelledError
 from agent_tools.context import UserCommand
 from agent_tools.lazy import lazy_imports
-from agent_tools.live_mapping import LiveMapping
 
 if TYPE_CHECKING:
     from agent_cli.mcp.approvals import Approvals

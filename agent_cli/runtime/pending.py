@@ -22,7 +22,7 @@ from agent_cli.core.modes import MODES
 from agent_cli.core.place import RunEnvironment, UsageError
 from agent_cli.core.rules import Rule
 from agent_cli.core.window import Window
-from agent_cli.engine.turn import NestedState
+from agent_cli.engine.types import NestedState
 from agent_cli.extensions.loader import Embedded
 from agent_cli.headless.pending import pending_items
 from agent_cli.runtime.builder import Agent, build_agent

@@ -12,7 +12,7 @@ from agent_cli.core.events import Compacted, MessageAdded, Uncompacted
 from agent_cli.core.messages import ToolMessage
 from agent_cli.core.results import Complete
 from agent_cli.core.window import Window
-from agent_cli.engine.compaction.clear import CLEARED
+from agent_cli.engine.compaction.compact import CLEARED
 from agent_cli.engine.types import TurnOptions
 from agent_cli.providers.base import Request
 from agent_cli.session.log import SessionLog

@@ -14,8 +14,7 @@ from agent_cli.core.results import Complete, Failed, Suspended, Usage
 from agent_cli.core.window import Window
 from agent_cli.engine.compaction.measure import limit_of
 from agent_cli.engine.compaction.summarize import SECTIONS
-from agent_cli.engine.turn import NestedState
-from agent_cli.engine.types import ModelHandle, TurnOptions
+from agent_cli.engine.types import ModelHandle, NestedState, TurnOptions
 from agent_cli.hooks import HookRegistry, PythonHook
 from agent_cli.providers.base import Request
 from agent_cli.providers.scripted import Scripted

@@ -15,8 +15,8 @@ from agent_cli.core.results import Limits
 from agent_cli.core.window import Window
 from agent_cli.engine.compaction.controls import compact_now, context_used, pin, uncompact
 from agent_cli.engine.conversation import Conversation
-from agent_cli.engine.turn import ConversationState, ToolTable, TurnDeps
-from agent_cli.engine.types import TurnOptions
+from agent_cli.engine.turn import TurnDeps
+from agent_cli.engine.types import ConversationState, ToolTable, TurnOptions
 from agent_cli.permissions.policy import Policy
 from agent_cli.providers.base import Request
 from agent_cli.session.log import SessionLog

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_cli.engine.held_text import HeldText
-from agent_cli.engine.lenient_json import LenientJsonError, read_objects
+from agent_cli.engine.repairs import LenientJsonError, read_objects
 from agent_cli.engine.sampling import AnswerDraft
 from agent_cli.engine.text_calls import read_written_calls
 from agent_cli.providers.base import ToolCallDelta, ToolCallStart

@@ -17,8 +17,8 @@ from agent_cli.core.decisions import Answer, Approve, Defer, QuestionReply, Reje
 from agent_cli.core.events import ApprovalRequested, Event, QuestionAsked, TurnFinished
 from agent_cli.core.results import Limits, Spent, Suspended
 from agent_cli.engine.conversation import Conversation
-from agent_cli.engine.turn import ConversationState, ToolTable, TurnDeps
-from agent_cli.engine.types import TurnOptions
+from agent_cli.engine.turn import TurnDeps
+from agent_cli.engine.types import ConversationState, ToolTable, TurnOptions
 from agent_cli.permissions.policy import Policy
 from agent_cli.providers.scripted import Scripted
 from agent_cli.session.log import SessionLog

@@ -20,8 +20,8 @@ from agent_cli.core.events import ApprovalRequested, Event
 from agent_cli.core.messages import AssistantMessage, Message, ToolMessage, UserMessage
 from agent_cli.core.results import Limits
 from agent_cli.engine.conversation import Conversation
-from agent_cli.engine.turn import ConversationState, ToolTable, TurnDeps
-from agent_cli.engine.types import TurnOptions
+from agent_cli.engine.turn import TurnDeps
+from agent_cli.engine.types import ConversationState, ToolTable, TurnOptions
 from agent_cli.permissions.policy import Policy
 from agent_cli.providers.scripted import Scripted
 from agent_cli.runtime.builder import BROKEN_OFF

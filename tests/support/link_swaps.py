@@ -14,8 +14,8 @@ from agent_cli.core.decisions import Level
 from agent_cli.core.messages import ToolCall
 from agent_cli.engine.loop import run_turn
 from agent_cli.engine.tool_call import prepare_call
-from agent_cli.engine.turn import ConversationState, ToolTable, Turn, TurnDeps
-from agent_cli.engine.types import TurnOptions
+from agent_cli.engine.turn import Turn, TurnDeps
+from agent_cli.engine.types import ConversationState, ToolTable, TurnOptions
 from agent_cli.permissions.policy import Policy
 from agent_cli.providers.scripted import Scripted
 from agent_tools.base import ToolContext, ToolError, ToolResult

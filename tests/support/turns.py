@@ -12,8 +12,8 @@ from agent_cli.core.results import TurnResult
 from agent_cli.core.rules import RuleList, read_rule
 from agent_cli.engine.conversation import consume
 from agent_cli.engine.loop import run_turn
-from agent_cli.engine.turn import ConversationState, ToolTable, TurnDeps
-from agent_cli.engine.types import TurnOptions
+from agent_cli.engine.turn import TurnDeps
+from agent_cli.engine.types import ConversationState, ToolTable, TurnOptions
 from agent_cli.extensions.agents import builtin_agent_types
 from agent_cli.extensions.loader import WORKFLOWS
 from agent_cli.permissions.policy import Mode, Policy

@@ -10,7 +10,8 @@ import pytest
 from agent_cli.core.messages import AssistantMessage, Message, ToolCall, ToolMessage
 from agent_cli.core.rules import RuleError, read_rule, rule_for
 from agent_cli.engine.compaction.carry_over import file_named, superseded
-from agent_cli.engine.turn import ConversationState, ToolTable, TurnDeps
+from agent_cli.engine.turn import TurnDeps
+from agent_cli.engine.types import ConversationState, ToolTable
 from agent_cli.permissions.policy import Policy
 from agent_cli.terminal.dialogs.edit_call import Changeable
 from agent_tools.base import Effect, Tool, ToolContext, ToolResult

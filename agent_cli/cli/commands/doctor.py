@@ -14,7 +14,7 @@ from agent_cli.cli.app import AsJsonObject, takes
 from agent_cli.config.layers import Layers
 from agent_cli.config.run_options import RunOptions
 from agent_cli.core.place import RunEnvironment
-from agent_cli.headless.printing import echo, print_notice, put_json
+from agent_cli.headless.output import echo, print_notice, put_json
 from agent_cli.memory.files import Memory, lines, load_memory, memory_data
 from agent_cli.runtime.environment import find_place, memory_sources, read_settings
 from agent_cli.runtime.tools import make_context, make_policy, make_workspace

@@ -19,7 +19,7 @@ from agent_cli.evaluation.results import TaskRun, run_json
 from agent_cli.evaluation.runs import RunTerms, SandboxMaker, Variant
 from agent_cli.evaluation.schedule import Evaluation
 from agent_cli.evaluation.tasks import read_tasks
-from agent_cli.headless.printing import echo, print_notice, put_json
+from agent_cli.headless.output import echo, print_notice, put_json
 from agent_cli.providers.resolve import SCRIPTED
 from agent_cli.runtime.environment import find_place, in_container, read_settings
 from agent_cli.runtime.models import ChosenModel

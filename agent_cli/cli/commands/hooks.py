@@ -17,7 +17,7 @@ from agent_cli.core.hooks import HOOK_EVENTS, Hook, HookEventRow, HookResult, ho
 from agent_cli.core.place import RunEnvironment, UsageError
 from agent_cli.engine.conversation import consume
 from agent_cli.engine.hook_points import absolute
-from agent_cli.headless.printing import echo, print_notice, put_json, table
+from agent_cli.headless.output import echo, print_notice, put_json, table
 from agent_cli.runtime.environment import find_place, read_settings
 from agent_cli.runtime.hooks import LazyHooks, active_hooks, make_hooks
 from agent_tools.base import ToolContext, ToolError

@@ -14,7 +14,7 @@ from agent_cli.config.layers import Layers
 from agent_cli.config.run_options import RunOptions
 from agent_cli.config.schema import McpServer
 from agent_cli.core.place import RunEnvironment, UsageError
-from agent_cli.headless.printing import echo, print_notice, put_json, table
+from agent_cli.headless.output import echo, print_notice, put_json, table
 from agent_cli.mcp.approvals import changed_tools, server_state
 from agent_cli.mcp.config import (
     FILE,

@@ -11,7 +11,7 @@ from agent_cli.cli.app import AsJson
 from agent_cli.config.run_options import RunOptions
 from agent_cli.config.schema import Settings
 from agent_cli.core.place import UsageError
-from agent_cli.headless.printing import echo, print_notice, put_json, table
+from agent_cli.headless.output import echo, print_notice, put_json, table
 from agent_cli.providers.catalog import ModelInfo, known_models, lookup
 from agent_cli.providers.discover import default_model
 from agent_cli.providers.resolve import ModelSetupError, resolve

@@ -18,6 +18,7 @@ from agent_cli.config.run_options import RunOptions
 from agent_cli.core.decisions import Approver, Asker
 from agent_cli.core.modes import MODES
 from agent_cli.core.place import UsageError
+from agent_cli.headless.output import SUSPENDED, echo, print_notice, put_json
 from agent_cli.headless.pending import (
     decide_commands,
     headline,
@@ -26,8 +27,6 @@ from agent_cli.headless.pending import (
     shown_time,
     tell_pending,
 )
-from agent_cli.headless.printing import echo, print_notice, put_json
-from agent_cli.headless.result import SUSPENDED
 from agent_cli.runtime.environment import find_place
 from agent_cli.runtime.pending import opened_in, pending_of, pending_sessions, project_store, reopen
 from agent_cli.session.records import SessionNotFoundError

@@ -20,7 +20,7 @@ from agent_cli.core.events import ApprovalRequested
 from agent_cli.core.modes import Mode
 from agent_cli.core.place import RunEnvironment, UsageError
 from agent_cli.core.rules import Rule, RuleError, RuleList, read_rule, split_rules
-from agent_cli.headless.printing import echo, print_notice, put_json, table
+from agent_cli.headless.output import echo, print_notice, put_json, table
 from agent_cli.permissions.explain import describe_rule
 from agent_cli.permissions.policy import Policy
 from agent_cli.runtime.environment import find_place, read_settings

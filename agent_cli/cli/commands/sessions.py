@@ -20,7 +20,7 @@ from agent_cli.cli.app import AsJson, Session
 from agent_cli.core.hooks import hook_line
 from agent_cli.core.place import UsageError
 from agent_cli.core.results import Usage
-from agent_cli.headless.printing import echo, print_notice, put_json, table
+from agent_cli.headless.output import echo, print_notice, put_json, table
 from agent_cli.runtime.environment import find_place
 from agent_cli.runtime.tools import tool_definitions
 from agent_cli.session.files import read_log, results_size

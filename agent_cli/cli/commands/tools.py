@@ -24,10 +24,10 @@ from agent_cli.core.messages import AssistantMessage, ToolCall, ToolMessage, Use
 from agent_cli.core.place import RunEnvironment, UsageError
 from agent_cli.engine.executor import run_calls
 from agent_cli.engine.loop import run_turn
-from agent_cli.engine.turn import ConversationState, ToolTable, Turn, TurnDeps
-from agent_cli.engine.types import TurnOptions
+from agent_cli.engine.turn import Turn, TurnDeps
+from agent_cli.engine.types import ConversationState, ToolTable, TurnOptions
 from agent_cli.extensions.loader import load_extensions
-from agent_cli.headless.printing import echo, print_notice, put_json
+from agent_cli.headless.output import echo, print_notice, put_json
 from agent_cli.headless.run import Signals, deny
 from agent_cli.permissions.policy import Policy
 from agent_cli.providers.scripted import Scripted

@@ -11,7 +11,7 @@ import typer
 from agent_cli.config.prompts import workspace_root
 from agent_cli.config.run_options import RunOptions
 from agent_cli.core.place import RunEnvironment, UsageError
-from agent_cli.headless.printing import echo, print_notice, table
+from agent_cli.headless.output import echo, print_notice, table
 from agent_cli.permissions.trust import TrustStore
 from agent_cli.runtime.environment import find_place, project_files, read_settings, remember_trust
 from agent_cli.session.store import state_folder

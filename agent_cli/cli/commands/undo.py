@@ -19,7 +19,7 @@ from agent_cli.checkpoints.undo_plan import Item, Plan, describe_plan
 from agent_cli.cli.app import Session
 from agent_cli.config.run_options import RunOptions
 from agent_cli.core.place import RunEnvironment, UsageError
-from agent_cli.headless.printing import echo, print_notice
+from agent_cli.headless.output import echo, print_notice
 from agent_cli.runtime.checkpoints import undo_manager
 from agent_cli.runtime.environment import find_place, read_settings
 from agent_cli.session.records import SessionNotFoundError

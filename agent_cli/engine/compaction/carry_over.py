@@ -25,7 +25,7 @@ from agent_cli.core.messages import (
     without_note,
 )
 from agent_cli.core.window import tokens_of_text, truncate_to_tokens
-from agent_cli.engine.plan import format_plan
+from agent_cli.engine.progress import format_plan
 from agent_cli.engine.tool_call import prepare_call
 from agent_cli.engine.turn import Turn
 from agent_tools.base import Tool, ToolError, ToolResult

@@ -1,33 +1,131 @@
 """Compaction: show the model less of a long conversation, so that it can continue.
 
-Cheap first: old results are cleared in steps (`clear`), and superseded results are cut to one line, if that frees
-enough. Otherwise a summary replaces all but the newest rounds, together with what is carried over verbatim
-(`carry_over`). The history itself is unchanged. Each compaction invalidates the provider's cached prefix once.
+Cheap first: old results are cleared in steps, and superseded results are cut to one line, if that frees enough.
+Otherwise a summary replaces all but the newest rounds, together with what is carried over verbatim (`carry_over`). The
+history itself is unchanged. Each compaction invalidates the provider's cached prefix once, so it has to be worth it.
+
+A cleared result is replaced by one line, which says what it was and how to get it back: from a file of the session, by
+reading the file again, or by the same call. First go the results of commands, searches and pages; in the last step what
+was read from files, failures and reports of sub-agents too. The newest rounds, plans, answers of the user and
+instructions stay.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Generator, Sequence
+from pathlib import Path
+from typing import Any
 
 from agent_cli.config.prompts import prompt
 from agent_cli.core.events import Compacted, Compacting, Event, Trigger, Warned
-from agent_cli.core.messages import Message, ToolMessage, UserMessage, is_user_message
+from agent_cli.core.messages import AssistantMessage, Message, ToolMessage, UserMessage, is_user_message
 from agent_cli.core.results import Failure
-from agent_cli.core.window import tokens_of, tokens_of_message, tokens_of_text, truncate_to_tokens
+from agent_cli.core.window import CLEARED_WINDOW, tokens_of, tokens_of_message, tokens_of_text, truncate_to_tokens
 from agent_cli.engine.compaction.carry_over import CarryOver, build_carry_over, superseded
-from agent_cli.engine.compaction.clear import old_results
 from agent_cli.engine.compaction.measure import limit_of, overhead_tokens, scaled, used_tokens, window_tokens
 from agent_cli.engine.compaction.summarize import fits_whole, summary_of
 from agent_cli.engine.turn import Turn
 from agent_cli.providers.base import ModelError
+from agent_tools.base import Tool
 from agent_tools.lazy import lazy_imports
 from agent_tools.record import Value
+from agent_tools.text import counted
 
 with lazy_imports():
     from agent_cli.engine import hook_points  # only with hooks
 
+CLEARED = "[Cleared to make room: "
+# Rounds that stay, if they fit into this share of the window; the newest always does.
+ROUNDS = 3
+_NEWEST = 1 / 8
+# A shorter result is not worth a line that replaces it, in tokens.
+_LEAST = 200
+# A clearing frees this share of the window at least.
+_CLEARING_FREES = 0.15
+_SAVED_IN = re.compile(r" in (/[^\n]*?/output-\d+\.txt)[;: ]")
+
+
+def old_results(turn: Turn, used: int) -> tuple[dict[str, str], int]:
+    """Return lines that replace results, by call id, and the tokens that this frees; nothing if it is not worth it."""
+    size = min(turn.window_size, CLEARED_WINDOW)
+    shares = sorted(turn.options.clear_at)
+    reached = sum(used >= share * size for share in shares)
+    # The user has undone the first step: it is not made again.
+    if not reached or (reached == 1 < len(shares) and turn.deps.state.window.uncleared):
+        return {}, 0
+    found = _clearable(turn, everything=reached == len(shares), newest=int(size * _NEWEST))
+    freed = scaled(turn.deps.state.window, sum(tokens_of_message(m) for m in found) - 60 * len(found))
+    if freed < size * _CLEARING_FREES:
+        return {}, 0
+    again = superseded(turn.view, str(turn.deps.context.workspace.cwd), (), turn.deps.tool_class)
+    cuts = {m.call_id: again.get(m.call_id) or _line(turn, m) for m in found}
+    kept = sum(tokens_of_text(line) for line in cuts.values())
+    return cuts, scaled(turn.deps.state.window, sum(tokens_of_message(m) for m in found) - kept)
+
+
+def _clearable(turn: Turn, *, everything: bool, newest: int) -> list[ToolMessage]:
+    border = _newest_rounds(turn.view, newest)
+    window = turn.deps.state.window
+    cuts = window.cuts
+    again = superseded(turn.view, str(turn.deps.context.workspace.cwd), window.pins, turn.deps.tool_class)
+    found = []
+    for message in turn.view[:border]:
+        if not isinstance(message, ToolMessage) or message.call_id in cuts or message.text in window.pins:
+            continue
+        kind = turn.deps.tool_class(message.name)
+        if _stays(kind) or tokens_of_message(message) < _LEAST:
+            continue
+        if everything or message.call_id in again or not (message.is_error or _valuable(kind)):
+            found.append(message)
+    return found
+
+
+def _newest_rounds(view: Sequence[Message], room: int) -> int:
+    """Return where the newest rounds begin."""
+    border, total, rounds = len(view), 0, 0
+    for place in range(len(view) - 1, -1, -1):
+        message = view[place]
+        total += tokens_of_message(message)
+        if rounds and total > room:
+            break
+        if isinstance(message, AssistantMessage) and message.calls:
+            border, rounds = place, rounds + 1
+            if rounds == ROUNDS:
+                break
+    return border
+
+
+def _stays(kind: type[Tool[Any]]) -> bool:
+    """Return True if results of a tool are never cleared: plans, answers of the user, instructions."""
+    about_plans = kind.changes_plan or kind.ends_plan_mode or kind.plan_argument
+    return bool(about_plans or kind.asks_user or kind.result_size == "whole")
+
+
+def _valuable(kind: type[Tool[Any]]) -> bool:
+    """Return True if results of a tool are only cleared in the last step."""
+    return kind.shows_file or kind.changes_files or kind.nested
+
+
+def _line(turn: Turn, message: ToolMessage) -> str:
+    """Return what replaces a result; save the result in a file if it cannot be had otherwise."""
+    kind = turn.deps.tool_class(message.name)
+    what = f"{counted(message.text.count(chr(10)) + 1, 'line')} of {message.name}"
+    if kind.reopens:
+        return f"{CLEARED}{what}. Read the file again if you need it.]"
+    workspace = turn.deps.context.workspace
+    search = workspace.advice("Grep Read", "{} shows any part of it")
+    known = _SAVED_IN.search(message.text)
+    path = Path(known[1]) if known and workspace.scratch.holds(Path(known[1])) else None
+    if search and (path or not message.media):
+        path = path or workspace.scratch.save(message.text)
+        if path is not None:
+            return f"{CLEARED}{what}. All of it is in {path};{search}.]"
+    return f"{CLEARED}{what}. Make the call again if you need them.]"
+
+
 # Cutting results is worth the lost cache if it frees this share of the room, and leaves this much free.
-_FREES, _LEAVES = 0.15, 0.8
+_CUTS_FREE, _LEAVES = 0.15, 0.8
 # Divisors of the room for the newest rounds; the first that fits is used.
 _KEPT = (4, 8, 20)
 _FULL = 0.7
@@ -173,7 +271,7 @@ def _cut_superseded(turn: Turn, used: int, limit: int) -> Generator[Event, None,
     texts = {m.call_id: m.text for m in turn.view if isinstance(m, ToolMessage)}
     cuts = {call: line for call, line in cuts.items() if texts[call] != line}
     freed = scaled(window, sum(tokens_of_text(texts[call]) - tokens_of_text(line) for call, line in cuts.items()))
-    if freed < limit * _FREES or used - freed > limit * _LEAVES:
+    if freed < limit * _CUTS_FREE or used - freed > limit * _LEAVES:
         return False
     yield from _apply(turn, _only_cuts(turn, "auto", cuts, used, freed))
     return True

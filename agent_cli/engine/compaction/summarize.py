@@ -19,7 +19,7 @@ from agent_cli.core.results import Failure
 from agent_cli.core.window import tokens_of, tokens_of_text, truncate_to_tokens
 from agent_cli.engine.compaction.carry_over import file_named
 from agent_cli.engine.helper_model import complete_text
-from agent_cli.engine.plan import format_plan
+from agent_cli.engine.progress import format_plan
 from agent_cli.engine.sampling import request_of
 from agent_cli.engine.turn import Turn
 from agent_cli.engine.types import ModelHandle

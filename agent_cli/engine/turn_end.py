@@ -1,10 +1,13 @@
-"""The command of the setting `after_turn`, run when a turn that changed files is about to end.
+"""What may keep a turn from ending: an answer that only announces an action, and a failure of the command `after_turn`.
 
-A failure goes back to the model, a limited number of times; then the turn ends with a warning.
+The check of the answer is conservative: a false alarm asks a model that is done, or was told to wait; a miss only
+leaves things as they are. The command of the setting `after_turn` runs when a turn that changed files is about to end; a
+failure goes back to the model, a limited number of times; then the turn ends with a warning.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Generator
 from typing import TYPE_CHECKING
 
@@ -23,6 +26,47 @@ if TYPE_CHECKING:
 
 with lazy_imports():
     from agent_tools.shell import process
+
+_LONGEST = 400
+_ACTIONS = (
+    "add|analy[sz]e|apply|call|change|check|continue|correct|create|delete|edit|examine|execute|explore|find|fix|gather"
+    "|get|go ahead|grep|implement|inspect|install|investigate|list|locate|look|modify|move|open|proceed|read|remove"
+    "|rename|replace|review|rewrite|run|scan|search|see|start|test|try|update|use|verify|view|write"
+)
+_LINK = r"(?:now|next|first|then|so|ok|okay|sure|alright|great|good|certainly|of course|to [^.,]{3,80})[,.!:]*\s+"
+_INTENTION = re.compile(
+    rf"(?:{_LINK})*(?:I['\u2019]ll|I will|I(?: a|['\u2019])m going to|let me|let['\u2019]s|I need to)\s+"
+    rf"(?:(?:now|first|then|next|also|just|quickly|start by|begin by|take a|have a)\s+)*(?:{_ACTIONS})(?:ing)?\b",
+    re.IGNORECASE,
+)
+_SENTENCE_END = re.compile(r"(?<=[.!?:\u2026])\s+")
+# It waits for somebody or something, or speaks about later.
+_CONDITIONAL = re.compile(
+    r"(?<!see )(?<!check )\bif\b"
+    r"|\b(?:when|once|unless|whenever|until|after|should you|let me know|tell me|please|happy to|glad to|wait|waiting"
+    r"|later|tomorrow|next time|from now on|in (?:the )?future|would|could|not|never|can['\u2019]?t"
+    r"|don['\u2019]t|unable)\b"
+    r"|\bbefore (?:I|we|you)\b",
+    re.IGNORECASE,
+)
+# The user wants words, or no action yet.
+_WORDS_WANTED = re.compile(
+    r"(?:\A|[.!?;:\n])\s*(?:(?:please|can you|could you)\s+)?(?:what|which|how|why|who|where|when|would|should|will|are"
+    r"|is|explain|describe|outline|plan|propose|suggest|say|reply|answer|repeat|write me)\b"
+    r"|\bplans?\b|\bdo not\b|\bdon['\u2019]t\b|\bwithout\b|\bbefore you\b|\bwait\b|\bjust (?:say|tell|answer)\b",
+    re.IGNORECASE,
+)
+
+
+def is_announcement(answer: str, request: str) -> bool:
+    """Return True if an answer to a request ends with what the model is about to do."""
+    text = answer.strip()
+    if not text or len(text) > _LONGEST or "```" in text or text.endswith("?"):
+        return False
+    if _CONDITIONAL.search(text) or _WORDS_WANTED.search(request):
+        return False
+    return _INTENTION.match(_SENTENCE_END.split(text)[-1].lstrip("*_ ")) is not None
+
 
 _HEAD, _TAIL = 2_000, 6_000
 _NAME = "after_turn"

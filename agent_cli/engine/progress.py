@@ -1,7 +1,8 @@
-"""Budget of a turn over all its parts, and the detection of repeated calls.
+"""The progress of a turn: its budget, repeated calls, the checks that ran, and the open steps of its plan.
 
-What was used before a suspension is passed in again. Repeated calls are skipped if they would return the same, and
-stopped if they form a loop.
+The budget holds over all parts of a turn: what was used before a suspension is passed in again. Repeated calls are
+skipped if they would return the same, and stopped if they form a loop. Checks are commands with a known test or build
+runner; how the last one ended, and what changed after it, decides whether work may be reported as done.
 """
 
 from __future__ import annotations
@@ -10,17 +11,97 @@ import json
 import re
 import stat
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 from zlib import crc32
 
-from agent_cli.core.messages import ToolCall
-from agent_cli.core.results import Cap, Limits, Spent
+from agent_cli.core.messages import Message, ToolCall, is_user_message, user_text
+from agent_cli.core.results import Cap, Check, Limits, Spent
 from agent_cli.engine.types import PreparedCall
 from agent_tools.base import ToolContext, ToolResult
-from agent_tools.display import CommandOutput
+from agent_tools.display import CommandOutput, TodoItem
+
+_MARKS = {"pending": " ", "in_progress": ">", "completed": "x", "cancelled": "-"}
+
+
+def open_steps(plan: Sequence[TodoItem]) -> list[TodoItem]:
+    return [t for t in plan if t.status in ("pending", "in_progress")]
+
+
+def unfinished(plan: Sequence[TodoItem]) -> bool:
+    """Return True for a plan of two or more steps with open ones."""
+    return len(plan) >= 2 and bool(open_steps(plan))
+
+
+def format_plan(plan: Sequence[TodoItem]) -> str:
+    return "\n".join(f"[{_MARKS[t.status]}] {t.label}" for t in plan)
+
+
+def goal_of(history: Iterable[Message]) -> str:
+    """Return the start of the user's latest request."""
+    said = [m.text for m in history if is_user_message(m)]
+    return user_text(said[-1])[:500] if said else ""
+
+
+def is_question(text: str) -> bool:
+    """Return True if the answer ends with a question."""
+    return text.rstrip().rstrip("*_)\"'`").endswith("?")
+
+
+def reminder(plan: Sequence[TodoItem], goal: str, template: str) -> str:
+    """Return the reminder to append to the last result of a round; "" without a request."""
+    return "\n\n" + template.format(goal=goal, plan=format_plan(plan)) if goal else ""
+
+
+# Programs, with the sub-commands that make them a check if they do other things too.
+RUNNERS = {
+    "pytest": "", "tox": "", "nox": "", "mypy": "", "pyright": "", "ruff": "check", "flake8": "", "unittest": "",
+    "make": "test|check|lint|build|all|tests", "cargo": "test|check|build|clippy|nextest", "go": "test|build|vet",
+    "npm": "test|run (?:test|build|lint|check)\\S*", "pnpm": "test|(?:run )?(?:test|build|lint|check)\\S*",
+    "yarn": "test|(?:run )?(?:test|build|lint|check)\\S*", "npx": "jest|vitest|tsc|eslint", "jest": "", "vitest": "",
+    "tsc": "", "eslint": "", "gradle": "test|build|check", "gradlew": "test|build|check", "mvn": "test|verify|package",
+    "dotnet": "test|build", "rspec": "", "rake": "test|spec", "phpunit": "", "ctest": "", "ninja": "",
+    "bazel": "test|build",
+    "mix": "test|compile", "swift": "test|build", "shellcheck": "", "python": "-m (?:pytest|unittest|mypy|tox)",
+    "bundle": "exec (?:rspec|rake)", "uv": "run (?:pytest|mypy|ruff)",
+    "poetry": "run (?:pytest|mypy|ruff)", "deno": "test",
+}  # fmt: skip
+
+
+class CheckTracker:
+    """The last check of a turn, and whether files changed after it."""
+
+    def __init__(self, more: Sequence[str], before: Spent) -> None:
+        self._more = tuple(more)
+        self.last = before.check
+        self.changed_since = before.changed_since
+        self.wrote = before.wrote
+
+    def record_result(self, item: PreparedCall, result: ToolResult) -> None:
+        for effect in item.effects:
+            if effect.kind == "write" and not result.is_error:
+                self.changed_since = self.wrote = True
+            if effect.kind == "run" and isinstance(result.display, CommandOutput) and self.is_check(effect.target):
+                self.last = Check(" ".join(effect.target.split())[:120], result.display.exit_code)
+                self.changed_since = False
+
+    def is_check(self, command: str) -> bool:
+        """Return True if a command line contains a known runner, or one that the setting `verify` names."""
+        if any(command.strip().startswith(m) for m in self._more):
+            return True
+        for part in re.split(r"&&|\|\||[;|\n]", command):
+            words = part.split()
+            while words and re.fullmatch(r"\w+=\S*|time|env|sudo|exec", words[0]):
+                words.pop(0)
+            if not words:
+                continue
+            program = re.sub(r"^python[\d.]*$", "python", words[0].strip("'\"").rsplit("/", 1)[-1])
+            wanted = RUNNERS.get(program)
+            if wanted is not None and (not wanted or re.match(rf"(?:{wanted})(?:\s|$)", " ".join(words[1:]))):
+                return True
+        return False
 
 
 class Budget:
