@@ -13,8 +13,8 @@ from binascii import a2b_base64
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeGuard
 
-from agent_tools.media import Media, MediaKind
 from agent_tools.record import Value
+from agent_tools.results import Media, MediaKind
 
 
 class Text(Value, tag="Text"):

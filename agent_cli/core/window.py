@@ -20,8 +20,8 @@ from agent_cli.core.events import Compacted, Compacting, Pinned, Uncompacted
 from agent_cli.core.messages import AssistantMessage, Message, Text, Thinking, ToolMessage
 from agent_cli.core.results import Usage
 from agent_tools.lazy import lazy_imports
-from agent_tools.media import Media
 from agent_tools.record import Value
+from agent_tools.results import Media
 from agent_tools.text import counted, escape_controls
 
 with lazy_imports():

@@ -30,10 +30,10 @@ from agent_cli.runtime.models import choose_model, find_window, input_modalities
 from agent_cli.session.records import SessionNotFoundError
 from agent_cli.session.store import SessionStore, state_folder
 from agent_tools.base import ToolContext, ToolError
-from agent_tools.media import MediaKind
 from agent_tools.process.child import run_child
 from agent_tools.process.guarded_git import GitError, nowhere
 from agent_tools.record import Value
+from agent_tools.results import MediaKind
 from agent_tools.search.ripgrep import find_rg
 from agent_tools.shell.bash import find_bash
 from agent_tools.text import counted

@@ -31,8 +31,7 @@ from agent_tools.base import ToolError
 from agent_tools.cancel import CancelToken
 from agent_tools.display import TodoItem
 from agent_tools.lazy import lazy_imports
-from agent_tools.media import Media
-from agent_tools.overrides import ExpandedPrompt, prompted
+from agent_tools.results import ExpandedPrompt, Media, prompted
 
 with lazy_imports():
     from agent_cli.engine import (

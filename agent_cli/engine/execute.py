@@ -34,7 +34,7 @@ from agent_cli.engine.types import CheckedCall, PreparedCall
 from agent_tools.base import AskModel, AskUser, Effect, Progress, ToolContext, ToolError, ToolResult
 from agent_tools.cancel import CancelledError
 from agent_tools.lazy import lazy_imports
-from agent_tools.result_limits import ResultSize
+from agent_tools.results import ResultSize
 from agent_tools.shell.state import carried_state
 from agent_tools.text import size_of
 

@@ -29,9 +29,8 @@ from agent_tools.lazy import lazy_imports
 from agent_tools.record import Value
 from agent_tools.registry import SHELL
 from agent_tools.shell.bash import find_bash
-from agent_tools.shell.env import command_env
 from agent_tools.shell.jobs import Jobs
-from agent_tools.shell.state import ShellState, exports
+from agent_tools.shell.state import ShellState, command_env, exports
 
 with lazy_imports():
     from agent_tools import text as agent_tools_text

@@ -32,7 +32,7 @@ from agent_cli.engine.types import CheckedCall, ModelHandle, PreparedCall, ToolT
 from agent_cli.providers.base import ModelError
 from agent_tools.base import ToolError, ToolResult
 from agent_tools.cancel import CancelledError
-from agent_tools.overrides import TurnOverrides
+from agent_tools.results import TurnOverrides
 from agent_tools.shell.state import ShellState, carried_state, restore_carried
 
 MOST_DEPTH = 2

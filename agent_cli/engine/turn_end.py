@@ -1,14 +1,17 @@
 """What may keep a turn from ending: an answer that only announces an action, and a failure of the command `after_turn`.
 
 The check of the answer is conservative: a false alarm asks a model that is done, or was told to wait; a miss only
-leaves things as they are. The command of the setting `after_turn` runs when a turn that changed files is about to end; a
-failure goes back to the model, a limited number of times; then the turn ends with a warning.
+leaves things as they are. Small models also describe a call in a sentence, or answer about a file that they have not
+looked at.
+
+The command of the setting `after_turn` runs when a turn that changed files is about to end. A failure goes back to the
+model, a limited number of times; then the turn ends with a warning.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Generator
+from collections.abc import Generator, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from agent_cli.core.events import Event, HookFinished, HookStarted, Warned
@@ -17,8 +20,7 @@ from agent_cli.engine.turn import Turn
 from agent_tools.cancel import CancelledError
 from agent_tools.lazy import lazy_imports
 from agent_tools.shell.bash import find_bash
-from agent_tools.shell.env import command_env
-from agent_tools.shell.state import ShellState
+from agent_tools.shell.state import ShellState, command_env
 from agent_tools.text import HeadTail, counted, shorten
 
 if TYPE_CHECKING:
@@ -66,6 +68,17 @@ def is_announcement(answer: str, request: str) -> bool:
     if _CONDITIONAL.search(text) or _WORDS_WANTED.search(request):
         return False
     return _INTENTION.match(_SENTENCE_END.split(text)[-1].lstrip("*_ ")) is not None
+
+
+def describes_call(answer: str, tools: Iterable[str]) -> bool:
+    """Return True if an answer names one of the tools and has a JSON object with arguments beside it."""
+    return bool(re.search(r"\{\s*\\?\"\w+\\?\"\s*:", answer)) and any(re.search(rf"\b{t}\b", answer) for t in tools)
+
+
+def named_files(request: str) -> Iterator[str]:
+    """Yield what may be a file in a request: words with a dot inside, without their quotes."""
+    for found in re.finditer(r"[\w~/-][\w./~-]*\.\w+", request):
+        yield found[0]
 
 
 _HEAD, _TAIL = 2_000, 6_000

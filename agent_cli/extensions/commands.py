@@ -15,11 +15,10 @@ from typing import Any
 
 from agent_cli.config.prompts import FrontMatterError, prompt_folder, read_front_matter, split_front_matter
 from agent_cli.extensions.template import expand_body, with_files
-from agent_tools.base import ToolContext, ToolError
-from agent_tools.context import UserCommand
+from agent_tools.base import ToolContext, ToolError, UserCommand
 from agent_tools.fs.safe_files import NotRegularFileError, outside_notice, read_regular, read_start, resolve_inside
-from agent_tools.overrides import ExpandedPrompt
 from agent_tools.record import Value
+from agent_tools.results import ExpandedPrompt
 
 FOLDERS = (".agent/commands", ".claude/commands")
 LIMIT = 65_536

@@ -18,8 +18,7 @@ from agent_cli.config.schema import Settings
 from agent_cli.core.place import RunEnvironment
 from agent_cli.extensions.commands import find_commands, shipped_commands
 from agent_cli.providers.resolve import validate_name
-from agent_tools.base import Tool, ToolContext
-from agent_tools.context import UserCommand
+from agent_tools.base import Tool, ToolContext, UserCommand
 from agent_tools.lazy import lazy_imports
 from agent_tools.record import Value
 from agent_tools.registry import BUILTIN

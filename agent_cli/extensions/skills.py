@@ -25,8 +25,8 @@ from agent_cli.extensions.commands import (
 from agent_cli.extensions.template import expand_body
 from agent_tools.base import ToolContext, ToolError
 from agent_tools.fs.safe_files import read_start, resolve_inside
-from agent_tools.overrides import ExpandedPrompt
 from agent_tools.record import Value
+from agent_tools.results import ExpandedPrompt
 
 FOLDERS = (".agent/skills", ".claude/skills")
 FILE = "SKILL.md"

@@ -16,7 +16,7 @@ from agent_cli.config.prompts import read_allowed
 from agent_tools.base import ToolContext, ToolError
 from agent_tools.fs.encoding import decode_text, fingerprint, split_lines
 from agent_tools.fs.files import lstat_resolved
-from agent_tools.overrides import ExpandedPrompt, TurnOverrides
+from agent_tools.results import ExpandedPrompt, TurnOverrides
 
 EACH = 30_000
 TOGETHER = 90_000

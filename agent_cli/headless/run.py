@@ -34,8 +34,8 @@ from agent_cli.session.pending_plans import WaitingPlan, save_plan
 from agent_tools.base import ToolError
 from agent_tools.cancel import CancelledError
 from agent_tools.lazy import lazy_imports
-from agent_tools.media import Media
 from agent_tools.record import Value
+from agent_tools.results import Media
 from agent_tools.text import escape_controls
 
 if TYPE_CHECKING:

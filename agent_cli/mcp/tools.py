@@ -25,8 +25,8 @@ from agent_tools.base import AskUser, Effect, Outcome, Progress, Tool, ToolConte
 from agent_tools.cancel import CancelledError, CancelToken
 from agent_tools.display import Note
 from agent_tools.documents.images import show_image, sniff
-from agent_tools.media import Media
 from agent_tools.record import Value
+from agent_tools.results import Media
 from agent_tools.text import HeadTail, counted, escape_controls, one_line, sanitize_output, shorten
 
 if TYPE_CHECKING:

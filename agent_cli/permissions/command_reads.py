@@ -25,7 +25,7 @@ from agent_tools.base import Effect
 from agent_tools.fs.safe_files import read_start
 from agent_tools.fs.workspace import Workspace
 from agent_tools.process.guarded_git import GitError
-from agent_tools.shell.env import CALM
+from agent_tools.shell.state import CALM
 
 # Exported variables that may change what a read-only program does.
 _POISON = re.compile(

@@ -21,8 +21,8 @@ from agent_cli.providers.gemini_schema import gemini_schema
 from agent_cli.providers.gemini_stream import GeminiReader
 from agent_cli.providers.http_client import EncodedMessages, HttpModelClient, encoded
 from agent_tools.cancel import CancelToken
-from agent_tools.media import Media
 from agent_tools.net.http import HttpResponse, Timeouts
+from agent_tools.results import Media
 
 # `skip_thought_signature_validator` in base64, for calls that were not made by this provider.
 UNSIGNED = "c2tpcF90aG91Z2h0X3NpZ25hdHVyZV92YWxpZGF0b3I="

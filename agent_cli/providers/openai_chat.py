@@ -20,8 +20,8 @@ from agent_cli.providers.http_client import EncodedMessages, HttpModelClient, en
 from agent_cli.providers.openai_stream import ChatReader
 from agent_cli.providers.registry import Reasoning, find
 from agent_tools.cancel import CancelToken
-from agent_tools.media import Media
 from agent_tools.net.http import HttpResponse, Timeouts
+from agent_tools.results import Media
 
 Part = dict[str, Any]
 

@@ -20,8 +20,8 @@ from agent_cli.providers.base import Chunk, ModelError, Request, ToolSpec
 from agent_cli.providers.http_client import EncodedMessages, HttpModelClient, encoded
 from agent_cli.providers.responses_stream import ResponsesReader
 from agent_tools.cancel import CancelToken
-from agent_tools.media import Media
 from agent_tools.net.http import HttpResponse, Timeouts
+from agent_tools.results import Media
 
 Item = dict[str, Any]
 

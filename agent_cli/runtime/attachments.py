@@ -9,7 +9,7 @@ from agent_cli.extensions.template import mentioned_images
 from agent_tools.base import ToolContext, ToolError
 from agent_tools.fs.workspace import Workspace
 from agent_tools.lazy import lazy_imports
-from agent_tools.media import Media, MediaKind
+from agent_tools.results import Media, MediaKind
 from agent_tools.text import one_line
 
 with lazy_imports():

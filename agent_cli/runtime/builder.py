@@ -60,7 +60,7 @@ from agent_cli.session.files import results_folder
 from agent_cli.session.log import SessionLog
 from agent_cli.session.records import Header, Restored
 from agent_cli.session.store import SessionStore, state_folder, write_report
-from agent_tools.context import UserCommand
+from agent_tools.base import UserCommand
 from agent_tools.record import to_json
 from agent_tools.shell.state import restore_carried
 

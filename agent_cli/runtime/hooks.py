@@ -26,7 +26,7 @@ with lazy_imports():
     from agent_cli.hooks import matching
     from agent_cli.permissions import command_rules
     from agent_cli.runtime import models
-    from agent_tools.shell import env
+    from agent_tools.shell import state
 
 
 class LazyHooks:
@@ -91,8 +91,8 @@ def make_hooks(
 
     def environment(own: bool) -> dict[str, str]:
         if not own:
-            return env.command_env(context)[0]
-        return {n: v for n, v in place.env.items() if n not in env.STARTUP and not n.startswith("BASH_FUNC_")}
+            return state.command_env(context)[0]
+        return {n: v for n, v in place.env.items() if n not in state.STARTUP and not n.startswith("BASH_FUNC_")}
 
     def about(rule: str, tool: str, effects: Sequence[Effect]) -> bool:
         root = context.workspace.root

@@ -17,9 +17,8 @@ from agent_cli.engine.types import LiveMapping, ToolTable
 from agent_cli.runtime.models import ChosenModel
 from agent_cli.runtime.tools import tool_specs
 from agent_cli.session.store import state_folder
-from agent_tools.base import Tool, ToolError
+from agent_tools.base import Tool, ToolError, UserCommand
 from agent_tools.cancel import CancelledError
-from agent_tools.context import UserCommand
 from agent_tools.lazy import lazy_imports
 
 if TYPE_CHECKING:
@@ -31,7 +30,7 @@ with lazy_imports():
     from agent_cli.mcp import approvals as mcp_approvals
     from agent_cli.mcp import config, manager, server_state, tools
     from agent_tools import secret_patterns
-    from agent_tools.shell import env as shell_env  # with the shell
+    from agent_tools.shell import state as shell_env  # with the shell
 
 FINDERS = ("ToolSearch", "UseTool")
 # How long the first message in a terminal waits for servers; tools of slower ones are found by ToolSearch.

@@ -19,8 +19,8 @@ from agent_cli.session.store import state_folder
 from agent_tools.cancel import CancelToken
 from agent_tools.fs.safe_files import private_folder
 from agent_tools.lazy import lazy_imports
-from agent_tools.media import MediaKind
 from agent_tools.record import Value
+from agent_tools.results import MediaKind
 
 with lazy_imports():
     from agent_cli.core import redact

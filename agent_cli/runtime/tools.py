@@ -25,7 +25,7 @@ from agent_tools.base import Tool, ToolContext
 from agent_tools.fs.workspace import Workspace
 from agent_tools.lazy import lazy_imports
 from agent_tools.registry import BUILTIN
-from agent_tools.result_limits import ResultLimits
+from agent_tools.results import ResultLimits
 from agent_tools.sandbox.conditions import Confined, SandboxLimits
 from agent_tools.sandbox.runner import SandboxRunner
 from agent_tools.shell.state import ShellState

@@ -32,8 +32,8 @@ from agent_cli.core.version import __version__
 from agent_cli.core.window import compacted_line
 from agent_cli.session.records import Header, SessionNotFoundError
 from agent_cli.session.restore import records
-from agent_tools.media import Media
 from agent_tools.record import DecodeError, from_json
+from agent_tools.results import Media
 
 SCHEMA = "ATIF-v1.7"
 # Returns the definitions of tools by name, in OpenAI's form.

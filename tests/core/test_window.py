@@ -19,7 +19,7 @@ from agent_cli.core.window import (
     tokens_of_text,
     truncate_to_tokens,
 )
-from agent_tools.media import Media
+from agent_tools.results import Media
 
 HEAD = UserMessage("<compacted>")
 

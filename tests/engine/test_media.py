@@ -8,8 +8,8 @@ from agent_cli.core.messages import Message, ToolMessage, UserMessage
 from agent_cli.engine.types import ModelHandle
 from agent_cli.providers.scripted import Scripted
 from agent_tools.base import Effect, Tool, ToolContext, ToolResult
-from agent_tools.media import Media, MediaKind
 from agent_tools.record import Value
+from agent_tools.results import Media, MediaKind
 from tests.support.scripts import call
 from tests.support.turns import World
 

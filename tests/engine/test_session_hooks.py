@@ -16,7 +16,7 @@ from agent_cli.engine.loop import run_turn
 from agent_cli.engine.turn import Turn
 from agent_cli.engine.types import TurnOptions
 from agent_tools.base import ToolError
-from agent_tools.overrides import ExpandedPrompt, TurnOverrides
+from agent_tools.results import ExpandedPrompt, TurnOverrides
 from tests.support.hooked_turns import Hooked, Said
 from tests.support.turns import World
 

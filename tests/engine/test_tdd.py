@@ -13,7 +13,7 @@ from agent_cli.core.decisions import Approve, QuestionReply
 from agent_cli.core.events import QuestionAsked, TurnPaused, Warned
 from agent_cli.core.results import Complete, Suspended
 from agent_cli.extensions.tdd import _COMMIT, _TEST
-from agent_tools.overrides import TurnOverrides
+from agent_tools.results import TurnOverrides
 from tests.support.scripts import call
 from tests.support.turns import World
 

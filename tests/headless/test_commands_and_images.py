@@ -12,7 +12,7 @@ import pytest
 from agent_cli.core.events import MessageAdded, ToolFinished
 from agent_cli.core.messages import ToolMessage
 from agent_cli.headless.stream_json import StreamJson
-from agent_tools.media import Media
+from agent_tools.results import Media
 from tests.support.extension_files import command
 from tests.support.model_server import ModelServer, Reply, openai
 from tests.support.program import agent

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from agent_tools.process.guarded_git import hardening
-from agent_tools.shell.env import CALM
+from agent_tools.shell.state import CALM
 from tests.support.program import agent
 from tests.support.repositories import git, with_remote
 from tests.support.sandboxes import missing

@@ -12,7 +12,7 @@ import pytest
 from agent_cli.extensions.skills import read_skill
 from agent_tools.base import ToolContext
 from agent_tools.fs.workspace import Workspace
-from agent_tools.skill import SkillArgs, UseSkill
+from agent_tools.saved_prompts import SkillArgs, UseSkill
 from tests.support.extension_files import home_of, put, skill
 from tests.support.model_server import ModelServer, Reply, openai
 from tests.support.program import agent

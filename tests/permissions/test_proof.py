@@ -15,7 +15,7 @@ import pytest
 
 from agent_cli.permissions.policy import Policy
 from agent_cli.permissions.shell.analysis import analyse
-from agent_tools.shell.env import CALM
+from agent_tools.shell.state import CALM
 from tests.permissions.corpus import Case
 from tests.permissions.corpus.place import PATH, build, policy, spelled
 from tests.permissions.corpus.tables import CASES

@@ -14,7 +14,7 @@ from agent_cli.providers.anthropic import Anthropic
 from agent_cli.providers.base import Request
 from agent_cli.providers.openai_chat import OpenAIChat
 from agent_tools.cancel import CancelToken
-from agent_tools.media import Media
+from agent_tools.results import Media
 from tests.support.model_server import ModelServer, Reply
 from tests.support.wires import Wire, ask, every_wire, gathered, request, without_breakpoints
 

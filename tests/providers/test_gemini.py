@@ -17,8 +17,8 @@ from agent_cli.providers.gemini_schema import gemini_schema
 from agent_cli.providers.openai_chat import OpenAIChat
 from agent_cli.providers.openai_responses import OpenAIResponses
 from agent_tools.cancel import CancelToken
-from agent_tools.media import Media
 from agent_tools.record import from_json, to_json
+from agent_tools.results import Media
 from tests.support.model_server import Call, ModelServer, Received, Reply
 from tests.support.wires import TOOLS, Answer, gathered
 

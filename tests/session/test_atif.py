@@ -26,7 +26,7 @@ from agent_cli.core.results import Usage
 from agent_cli.core.version import __version__
 from agent_cli.session.export_atif import build_trajectory
 from agent_cli.session.records import Header, SessionNotFoundError
-from agent_tools.media import Media
+from agent_tools.results import Media
 from tests.support.program import agent
 from tests.support.scripts import bash, script, task
 from tests.support.session_logs import answered, called, ended, log_bytes, said

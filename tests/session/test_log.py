@@ -17,7 +17,7 @@ from agent_cli.session.log import SessionBusyError, SessionLog
 from agent_cli.session.records import Header, SessionNotFoundError
 from agent_cli.session.restore import restore
 from agent_cli.session.store import SessionStore, state_folder
-from agent_tools.media import Media
+from agent_tools.results import Media
 from tests.support.file_faults import fill, mount_small, own_mounts
 from tests.support.session_logs import HEADER, MESSAGES, quiet, write_log
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_tools.context import ToolContext, ToolState
+from agent_tools.base import ToolContext, ToolState
 from agent_tools.fs.workspace import Workspace
 from agent_tools.shell.jobs import Jobs
 from agent_tools.shell.state import ShellState
@@ -90,12 +90,12 @@ def test_whatever_one_raises_the_others_are_closed(tmp_path: Path) -> None:
 
 
 def test_the_context_loads_no_tool() -> None:
-    code = "import sys, agent_tools.context; print(*sorted(m for m in sys.modules if m.startswith('agent_tools.')))"
+    code = "import sys, agent_tools.base; print(*sorted(m for m in sys.modules if m.startswith('agent_tools.')))"
     path = str(Path(__file__).parents[2] / "tools")
     ran = subprocess.run(
         [sys.executable, "-c", code], env={"PYTHONPATH": path}, capture_output=True, text=True, check=True
     )
     loaded = set(ran.stdout.split())
-    assert "agent_tools.context" in loaded
+    assert "agent_tools.base" in loaded
     tools = ("base", "registry", "shell.jobs", "shell.state", "shell.bash", "sandbox.runner", "web", "search", "edit")
     assert not loaded & {f"agent_tools.{name}" for name in tools}

@@ -28,7 +28,7 @@ ALLOWED = {
     "tools/agent_tools/search/ls.py": {"LS"},
     "tools/agent_tools/fs/large_files.py": {"Read"},
     "tools/agent_tools/read.py": {"Read"},
-    "tools/agent_tools/skill.py": {"Skill"},
+    "tools/agent_tools/saved_prompts.py": {"Skill"},
     "tools/agent_tools/shell/jobs.py": {"Bash"},
 }
 FILES = [path for folder in FOLDERS for path in sorted((ROOT / folder).rglob("*.py"))]

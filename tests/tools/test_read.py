@@ -11,7 +11,7 @@ import pytest
 
 from agent_tools.base import Effect
 from agent_tools.display import FileView
-from agent_tools.result_limits import ResultLimits
+from agent_tools.results import ResultLimits
 from tests.support.tool_bench import TOOLS, Bench
 
 

@@ -14,13 +14,12 @@ from agent_tools.edit.edit import Edit
 from agent_tools.edit.multi_edit import MultiEdit
 from agent_tools.plan import ExitPlanMode, PlanProgress, TodoRead, TodoWrite
 from agent_tools.read import Read
+from agent_tools.saved_prompts import SlashCommand, UseSkill
 from agent_tools.search.glob import Glob
 from agent_tools.search.grep import Grep
 from agent_tools.search.ls import LS
 from agent_tools.shell.bash import Bash
 from agent_tools.shell.job_tools import BashInput, BashOutput, KillShell
-from agent_tools.skill import UseSkill
-from agent_tools.slash_command import SlashCommand
 from agent_tools.task import Task
 from agent_tools.web.fetch import WebFetch
 from agent_tools.web.search import WebSearch

@@ -1,14 +1,116 @@
-"""Effects and results of a call, and what a running tool yields."""
+"""The results of calls: effects, attachments, what a running tool yields, prompts to expand, and limits of length.
+
+How much of a result the model is shown is never more than a share of its window. A short result is shown whole. Of a
+longer one the model is shown the beginning and the end, and which file has all of it. Tools that show their results
+page by page stop at the end of a page, and name the offset to continue with.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from typing import Any, Literal
 
 from agent_tools.display import Display
-from agent_tools.media import Media
-from agent_tools.overrides import TurnOverrides
 from agent_tools.record import Value
+from agent_tools.shell.output_file import Scratch
+from agent_tools.text import HeadTail
+
+MediaKind = Literal["image", "pdf"]
+
+
+class Media(Value, tag="Media"):
+    """One attachment. mime: such as image/png. data: base64 without line breaks. name: of the file, as given."""
+
+    mime: str
+    data: str
+    name: str = ""
+
+    @property
+    def kind(self) -> MediaKind:
+        return "pdf" if self.mime == "application/pdf" else "image"
+
+
+class TurnOverrides(Value, tag="Lent"):
+    """Overrides until the end of the turn.
+
+    rules: permission rules for calls that need no approval.
+    model: the model to use.
+    flow: the workflow that the engine enforces.
+    source: the file that declares them, in words.
+    own: the file belongs to the user, not to the project.
+    """
+
+    rules: tuple[str, ...] = ()
+    model: str = ""
+    flow: str = ""
+    source: str = ""
+    own: bool = True
+
+    def __bool__(self) -> bool:
+        return bool(self.rules or self.model or self.flow)
+
+
+class ExpandedPrompt(Value):
+    """A prompt with shell commands or overrides.
+
+    name: name of the command or skill.
+    pieces: text, command, text, ...: the output of each command goes in its place.
+    below: paragraphs to append.
+    lent: overrides for the turn.
+    """
+
+    name: str
+    pieces: tuple[str, ...]
+    below: tuple[str, ...] = ()
+    lent: TurnOverrides = TurnOverrides()
+
+    @property
+    def commands(self) -> tuple[str, ...]:
+        return self.pieces[1::2]
+
+    def text(self, outputs: Sequence[str] = ()) -> str:
+        """Return the prompt with the outputs of its commands; without outputs, with the commands as written."""
+        shown = list(outputs) or [f"!`{command}`" for command in self.commands]
+        words = [*self.pieces]
+        words[1::2] = shown
+        return "\n\n".join(["".join(words).strip(), *self.below])
+
+
+def prompted(prompt: str | ExpandedPrompt, name: str = "") -> ExpandedPrompt:
+    """Return any prompt as an ExpandedPrompt."""
+    return prompt if isinstance(prompt, ExpandedPrompt) else ExpandedPrompt(name, (prompt,))
+
+
+# "short", "page": the limit of that name. "whole": never shortened, such as instructions of the user.
+ResultSize = Literal["short", "page", "whole"]
+# Assumed size of an unknown window, in tokens.
+ASSUMED_WINDOW = 128_000
+_BYTES_PER_TOKEN = 3.5
+_SHARE = 8
+_LEAST = 1_000
+
+
+class ResultLimits(Value):
+    """Limits of results. short, page: bytes. window: the tokens that the model takes."""
+
+    short: int = 10_000
+    page: int = 25_000
+    window: int = ASSUMED_WINDOW
+
+    def most(self, size: ResultSize) -> int:
+        """Return the limit in bytes. What is never shortened has pages too, if it is read in parts."""
+        most = self.short if size == "short" else max(self.short, self.page)
+        return max(min(most, int(self.window * _BYTES_PER_TOKEN / _SHARE)), _LEAST)
+
+    def buffer(self, size: ResultSize, scratch: Scratch, search: str) -> HeadTail:
+        """Return a buffer for a result that arrives in pieces; all of a long one is saved in a file.
+
+        Of a failure a third is the beginning and two thirds are the end; of other results less is shown, in equal
+        parts. search: how the model can look into the file; "" if it cannot.
+        """
+        most = self.most(size)
+        head = most * 7 // 20
+        return HeadTail(head, most - head, scratch, search=search, brief=most * 2 // 5)
 
 
 class ToolError(Exception):

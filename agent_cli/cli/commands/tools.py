@@ -36,9 +36,9 @@ from agent_cli.runtime.hooks import make_hooks
 from agent_cli.runtime.tools import make_context, make_policy, make_workspace, tool_specs
 from agent_tools.base import ToolContext
 from agent_tools.cancel import CancelledError
-from agent_tools.media import Media
 from agent_tools.record import Value
 from agent_tools.registry import BUILTIN
+from agent_tools.results import Media
 from agent_tools.text import escape_controls, one_line
 
 app = typer.Typer(no_args_is_help=True, add_completion=False)

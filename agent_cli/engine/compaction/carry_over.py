@@ -30,9 +30,9 @@ from agent_cli.engine.tool_call import prepare_call
 from agent_cli.engine.turn import Turn
 from agent_tools.base import Tool, ToolError, ToolResult
 from agent_tools.cancel import CancelledError
-from agent_tools.media import Media
 from agent_tools.record import Value
 from agent_tools.registry import ClassOf, tool_class
+from agent_tools.results import Media
 from agent_tools.schema import FILE_NAMES
 from agent_tools.shell.jobs import Jobs
 from agent_tools.text import counted

@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from agent_tools.shell.exit_status import is_answer
+from agent_tools.shell.process import is_answer
 
 ANSWERS = [
     ("grep -rn nothing .", 1), ("rg nothing src | sort | grep x", 1), ("diff a b", 1), ("cmp a b", 1),

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent_tools.sandbox.conditions import RunConditions
-from agent_tools.shell.env import CALM
 from agent_tools.shell.state import (
+    CALM,
     MOST,
     Channel,
     ShellSnapshot,

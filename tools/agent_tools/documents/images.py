@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from agent_tools.base import ToolContext, ToolError, ToolResult
 from agent_tools.display import Note
-from agent_tools.media import Media
 from agent_tools.record import Value
+from agent_tools.results import Media
 
 if TYPE_CHECKING:
     from PIL.Image import Image as Picture

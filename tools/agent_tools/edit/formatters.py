@@ -17,7 +17,7 @@ from agent_tools.fs.encoding import TextFile, decode_text, fingerprint
 from agent_tools.fs.glob_patterns import compile_glob
 from agent_tools.lazy import lazy_imports
 from agent_tools.shell.bash import find_bash
-from agent_tools.shell.env import command_env
+from agent_tools.shell.state import command_env
 from agent_tools.text import HeadTail, shorten
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from agent_tools.context import ToolState
+from agent_tools.base import ToolState
 from agent_tools.lazy import lazy_imports
 from agent_tools.sandbox.conditions import SandboxLimits
 

@@ -12,13 +12,22 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 from agent_tools.base import Effect, Progress, Tool, ToolContext, ToolError, ToolResult
 from agent_tools.display import CommandOutput, Note
 from agent_tools.lazy import lazy_imports
-from agent_tools.overrides import ExpandedPrompt
 from agent_tools.record import Value
+from agent_tools.results import ExpandedPrompt
 from agent_tools.sandbox.conditions import OUTSIDE, RunConditions, Wrapped, unconfined
 from agent_tools.sandbox.runner import SandboxRunner
-from agent_tools.shell.env import EXCEPTIONS, WITHHELD, command_env, needed_secrets
 from agent_tools.shell.jobs import LEFT, Job, Jobs, exit_of, took
-from agent_tools.shell.state import MOST, Channel, ShellState, imposed, parse_exports
+from agent_tools.shell.state import (
+    EXCEPTIONS,
+    MOST,
+    WITHHELD,
+    Channel,
+    ShellState,
+    command_env,
+    imposed,
+    needed_secrets,
+    parse_exports,
+)
 from agent_tools.text import one_line, shorten
 
 if TYPE_CHECKING:
@@ -27,7 +36,6 @@ if TYPE_CHECKING:
 with lazy_imports():
     from agent_tools.sandbox import denials
     from agent_tools.shell import (
-        exit_status,  # has a lexer, needed only for commands that did not exit with 0
         process,
     )
 
@@ -284,7 +292,7 @@ def _with_terminal(argv: list[str], sandbox: SandboxRunner | None) -> list[str]:
 
 
 def _answered(command: str, code: int) -> bool:
-    return exit_status.is_answer(command, code)
+    return process.is_answer(command, code)
 
 
 def _sandbox_notes(wrapped: Wrapped, output: str, ending: ExitInfo, ctx: ToolContext, *, network: bool) -> list[str]:

@@ -13,8 +13,8 @@ from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING
 
+from agent_tools.base import ToolContext, ToolState
 from agent_tools.cancel import CancelToken
-from agent_tools.context import ToolContext, ToolState
 from agent_tools.lazy import lazy_imports
 from agent_tools.results import ToolError
 from agent_tools.sandbox.conditions import Wrapped

@@ -13,8 +13,8 @@ import sys
 from pathlib import Path
 from time import monotonic
 
+from agent_tools.base import ToolState
 from agent_tools.cancel import CancelToken
-from agent_tools.context import ToolState
 from agent_tools.fs.encoding import MARKS, decode_text, kind_of
 from agent_tools.lazy import lazy_imports
 from agent_tools.net.web_client import WebResponse

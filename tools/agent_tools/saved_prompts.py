@@ -1,0 +1,165 @@
+"""The Skill and SlashCommand tools: the model reads instructions, or runs a prompt, that the user saved by name."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping
+from typing import Annotated, ClassVar
+
+from agent_tools.base import Effect, HasDescription, Progress, Tool, ToolContext, ToolError, ToolResult
+from agent_tools.display import Note
+from agent_tools.record import Value
+from agent_tools.results import ExpandedPrompt, prompted
+from agent_tools.shell.bash import fill
+from agent_tools.text import counted, one_line, shorten
+
+_SKILL_LIST = 8_000
+# Line lengths to try until all skills fit; 0 for names only.
+_LINES = (1_000, 400, 200, 100, 0)
+
+
+class SkillArgs(Value):
+    """The arguments of Skill."""
+
+    ALIASES: ClassVar = {"skill": ("name", "command"), "args": ("arguments",)}
+
+    skill: Annotated[str, "The skill's name"]
+    args: Annotated[str, "What to use it on"] = ""
+
+
+class UseSkill(Tool[SkillArgs]):
+    """Loads a skill. Its text needs no approval; commands that it runs and rules that it brings do."""
+
+    name = "Skill"
+    result_size = "whole"
+    Args = SkillArgs
+    rule_names = "target"
+
+    def available(self, ctx: ToolContext) -> bool:
+        return bool(ctx.skills)
+
+    def dynamic_description(self, ctx: ToolContext) -> str:
+        """Return the skills, one per line; with many, lines get shorter so that all fit, if possible."""
+        return skill_list(ctx.skills)
+
+    def effects(self, args: SkillArgs, ctx: ToolContext) -> tuple[Effect, ...]:
+        # The current content of the file, not that at the start, takes effect.
+        prompt = self._prompt(args, ctx)
+        runs = tuple(Effect("run", command) for command in prompt.commands)
+        return (Effect("prompt" if runs or prompt.lent.rules else "state", _name(args)), *runs)
+
+    def summary(self, args: SkillArgs, ctx: ToolContext) -> str:
+        return f"Use the skill {shorten(one_line(f'{_name(args)} {args.args}'), 100).rstrip()}"
+
+    def preview(self, args: SkillArgs, ctx: ToolContext) -> Note:
+        prompt = self._prompt(args, ctx)
+        allows = f"It allows, for this turn: {', '.join(prompt.lent.rules)}\n\n" if prompt.lent.rules else ""
+        return Note(allows + prompt.text())
+
+    def run(self, args: SkillArgs, ctx: ToolContext) -> Generator[Progress, None, ToolResult]:
+        prompt = self._prompt(args, ctx)
+        text = prompt.text()
+        if prompt.commands:
+            text = yield from fill(prompt, ctx)
+        ctx.mark_mentions_read(text)
+        said = f"The skill {_name(args)} says this; work by it now:\n\n{text}"
+        return ToolResult(said, Note(f"skill {_name(args)}"), lent=prompt.lent.replace(model=""))
+
+    def _prompt(self, args: SkillArgs, ctx: ToolContext) -> ExpandedPrompt:
+        skill = ctx.skills.get(_name(args))
+        if skill is None:
+            raise ToolError(f"Unknown skill {one_line(_name(args))!r}. The skills are: {', '.join(ctx.skills)}.")
+        return prompted(skill.expand(args.args, ctx), _name(args))
+
+
+def _name(args: SkillArgs) -> str:
+    return args.skill.strip().removeprefix("/")
+
+
+def skill_list(skills: Mapping[str, HasDescription]) -> str:
+    """Format names and descriptions within the size limit."""
+    for most in _LINES:
+        lines = [shorten(one_line(f"{n}: {s.description}"), most) if most else n for n, s in skills.items()]
+        if sum(len(line.encode("utf-8", "replace")) + 1 for line in lines) <= _SKILL_LIST:
+            return "\n".join(lines)
+    shown: list[str] = []
+    room = _SKILL_LIST
+    for name in skills:
+        room -= len(name.encode("utf-8", "replace")) + 1
+        if room < 0:
+            shown.append(f"and {len(skills) - len(shown)} more, which the user can name")
+            break
+        shown.append(name)
+    return "\n".join(shown)
+
+
+_COMMAND_LIST = 2_000
+_LINE = 240
+
+
+class SlashCommandArgs(Value):
+    """The arguments of SlashCommand."""
+
+    command: Annotated[str, "/name and its arguments"]
+
+
+class SlashCommand(Tool[SlashCommandArgs]):
+    """Expands a command of the user, which the model then follows."""
+
+    name = "SlashCommand"
+    result_size = "whole"
+    Args = SlashCommandArgs
+    of_conversation = True
+    rule_names = "target"
+
+    def available(self, ctx: ToolContext) -> bool:
+        return bool(ctx.commands)
+
+    def dynamic_description(self, ctx: ToolContext) -> str:
+        """Return the commands that fit, one per line, and the number of the others."""
+        lines: list[str] = []
+        room = _COMMAND_LIST
+        for name, command in ctx.commands.items():
+            words = " ".join(
+                filter(None, [f"/{name}", command.hint, command.description and f"- {command.description}"])
+            )
+            line = shorten(one_line(words), _LINE)
+            room -= len(line.encode("utf-8", "replace")) + 1
+            if room < 0:
+                lines.append(f"and {len(ctx.commands) - len(lines)} more, which the user can name")
+                break
+            lines.append(line)
+        return "\n".join(lines)
+
+    def effects(self, args: SlashCommandArgs, ctx: ToolContext) -> tuple[Effect, ...]:
+        uses = Effect("prompt", f"/{_split(args.command)[0]}")
+        return (uses, *(Effect("run", command) for command in self._prompt(args, ctx).commands))
+
+    def summary(self, args: SlashCommandArgs, ctx: ToolContext) -> str:
+        return f"Use the command {shorten(one_line('/' + ' '.join(_split(args.command))), 100).rstrip()}"
+
+    def preview(self, args: SlashCommandArgs, ctx: ToolContext) -> Note:
+        return Note(self._prompt(args, ctx).text())
+
+    def run(self, args: SlashCommandArgs, ctx: ToolContext) -> Generator[Progress, None, ToolResult]:
+        name, _ = _split(args.command)
+        prompt = self._prompt(args, ctx)
+        text = prompt.text()
+        if prompt.commands:
+            text = yield from fill(prompt, ctx)
+        ctx.mark_mentions_read(text)
+        said = f"The user's command /{name} says this; do it now:\n\n{text}"
+        return ToolResult(said, Note(f"a prompt of {counted(len(text.splitlines()), 'line')}"), lent=prompt.lent)
+
+    def _prompt(self, args: SlashCommandArgs, ctx: ToolContext) -> ExpandedPrompt:
+        name, arguments = _split(args.command)
+        command = ctx.commands.get(name)
+        if command is None:
+            known = ", ".join(f"/{n}" for n in ctx.commands)
+            raise ToolError(f"Unknown command /{one_line(name)}. The user's commands are: {known or 'none'}.")
+        return prompted(command.expand(arguments, ctx), name)
+
+
+def _split(text: str) -> tuple[str, str]:
+    """Split a call, with or without the slash, into name and arguments."""
+    name, _, arguments = text.strip().removeprefix("/").partition(" ")
+    return name, arguments.strip()
