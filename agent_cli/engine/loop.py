@@ -13,7 +13,7 @@ made, approved or changed in this turn is guarded: one of an earlier request is 
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Literal
 
 from agent_cli.config.prompts import prompt
@@ -48,7 +48,7 @@ from agent_cli.engine.sampling import build_request, sample
 from agent_cli.engine.turn import OUT_OF_TIME, Turn, TurnDeps, suspended_state
 from agent_cli.engine.types import TurnOptions
 from agent_cli.providers.base import ModelError
-from agent_tools.base import Finish, ToolError
+from agent_tools.base import Finish
 from agent_tools.cancel import CancelledError, CancelToken
 from agent_tools.lazy import lazy_imports
 from agent_tools.record import to_json
@@ -306,11 +306,11 @@ def _unmade_call(turn: Turn, answer: AssistantMessage) -> Generator[Event, None,
         return None
     if turn.deps.context.small_model:
         names = [spec.name for spec in turn.options.tools]
-        if not turn.nudges.get("described") and intentions.describes_call(answer.text, names):
+        if not turn.nudges.get("described") and turn_end.describes_call(answer.text, names):
             turn.nudges["described"] = 1
             yield Noted("The model described a call but did not make it; asking for it.")
             return DESCRIBED
-        if not turn.nudges.get("unread") and not turn.actions and (path := _unread_file(turn)):
+        if not turn.nudges.get("unread") and not turn.actions and (path := turn_end.unread_file(turn)):
             turn.nudges["unread"] = 1
             yield Noted(f"The model answered without looking at {path}; asking it to read the file.")
             return UNREAD.format(path=path)
@@ -323,17 +323,6 @@ def _unmade_call(turn: Turn, answer: AssistantMessage) -> Generator[Event, None,
     turn.nudges["announced"] = 1
     yield Noted("The model said what it would do but made no call; asking for it.")
     return ANNOUNCED
-
-
-def _unread_file(turn: Turn) -> str:
-    """Return the first file that the request names and the model has not seen; "" for none."""
-    context = turn.deps.context
-    for name in intentions.named_files(goal_of(turn.history)):
-        with suppress(ToolError, OSError):
-            path = context.workspace.resolve(name)
-            if path.is_file() and str(path) not in context.seen:
-                return name
-    return ""
 
 
 def _complete(

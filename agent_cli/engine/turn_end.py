@@ -12,11 +12,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Generator, Iterable, Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from agent_cli.core.events import Event, HookFinished, HookStarted, Warned
 from agent_cli.core.results import Check
+from agent_cli.engine.progress import goal_of
 from agent_cli.engine.turn import Turn
+from agent_tools.base import ToolError
 from agent_tools.cancel import CancelledError
 from agent_tools.lazy import lazy_imports
 from agent_tools.shell.bash import find_bash
@@ -83,6 +86,17 @@ def named_files(request: str) -> Iterator[str]:
 
 _HEAD, _TAIL = 2_000, 6_000
 _NAME = "after_turn"
+
+
+def unread_file(turn: Turn) -> str:
+    """Return the first file that the request names and the model has not seen; "" for none."""
+    context = turn.deps.context
+    for name in named_files(goal_of(turn.history)):
+        with suppress(ToolError, OSError):
+            path = context.workspace.resolve(name)
+            if path.is_file() and str(path) not in context.seen:
+                return name
+    return ""
 
 
 def failing(turn: Turn) -> Generator[Event, None, str | None]:

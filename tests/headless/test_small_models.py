@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.engine.intentions import describes_call
+from agent_cli.engine.turn_end import describes_call
 from tests.support.model_server import Call, ModelServer, Reply
 from tests.support.program import agent
 

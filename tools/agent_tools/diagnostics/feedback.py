@@ -14,8 +14,7 @@ from threading import Condition, Thread
 from time import monotonic
 from typing import Any
 
-from agent_tools.base import ToolContext, ToolError
-from agent_tools.context import ToolState
+from agent_tools.base import ToolContext, ToolError, ToolState
 from agent_tools.diagnostics.checkers import (
     KNOWN,
     CheckerRow,

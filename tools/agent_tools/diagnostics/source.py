@@ -7,13 +7,13 @@ import shlex
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from agent_tools.context import ToolContext
+from agent_tools.base import ToolContext
 from agent_tools.diagnostics.checkers import LOCAL
 from agent_tools.diagnostics.problems import Problem
 from agent_tools.record import Value
 from agent_tools.sandbox.conditions import Wrapped, unconfined
 from agent_tools.sandbox.runner import SandboxRunner
-from agent_tools.shell.env import command_env
+from agent_tools.shell.state import command_env
 
 # Nothing is fetched, and no caches are left in the workspace.
 _CALM = {
