@@ -97,5 +97,5 @@ def test_the_context_loads_no_tool() -> None:
     )
     loaded = set(ran.stdout.split())
     assert "agent_tools.base" in loaded
-    tools = ("base", "registry", "shell.jobs", "shell.state", "shell.bash", "sandbox.runner", "web", "search", "edit")
+    tools = ("registry", "shell.jobs", "shell.state", "shell.bash", "sandbox.runner", "web", "search", "edit")
     assert not loaded & {f"agent_tools.{name}" for name in tools}
