@@ -18,9 +18,9 @@ from agent_cli.providers.http_client import MOST_ANSWER, EncodedMessages, HttpMo
 from agent_cli.providers.ollama_stream import LineDecoder, OllamaReader
 from agent_cli.providers.registry import is_loopback_url, native_url
 from agent_tools.cancel import CancelToken
-from agent_tools.media import Media
 from agent_tools.net.http import HttpResponse, Timeouts
 from agent_tools.net.http_connection import HttpError
+from agent_tools.results import Media
 
 # There is no option that forbids calls, and without its tools the whole prompt would be read anew.
 _NO_CALLS = "None of the tools may be called in this answer: write text only."
