@@ -44,6 +44,14 @@ def test_a_background_command_ends_with_a_one_shot_run(work: Path) -> None:
     assert soon(lambda: gone(int((work / "job").read_text())))
 
 
+def test_a_background_command_of_an_earlier_run_is_known_to_have_ended(work: Path) -> None:
+    replies = [bash("exec sleep 60", timeout=200), {"text": "Ok."}]
+    output_allowing_bash(work, replies)
+    look = call("BashOutput", shell_id="b1")
+    end = {"expect": "those of an earlier run ended with it", "text": "Ok."}
+    output_allowing_bash(work, [*replies, {"calls": [look]}, end], "-c")
+
+
 def test_keys_are_passed_on_where_the_settings_of_the_person_say_so(work: Path) -> None:
     replies = [bash("echo ${A_TOKEN-none} ${B_TOKEN-none} > seen; exit 1"), {"text": "Ok."}]
     home = work.parent / "home"
