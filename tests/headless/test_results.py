@@ -124,6 +124,8 @@ def test_a_long_session_clears_old_results_and_the_next_process_sends_the_same(w
         first = len(server.requests)
         again = agent([*args, "-c", "And now?"], work, env)
         assert again.returncode == 0, again.stderr
+        shown = agent(["--plain", *args[1:], "-c"], work, env, stdin="/context\n/uncompact\n").stdout
+    assert re.search(r"old results cleared \d time", shown) and "compacted" not in shown.partition("/context")[2], shown
     assert re.search(r"\d+ old results cleared: [\d,]+ tokens are now about [\d,]+; all else stays", done.stderr)
     asked = server.requests
     assert 1 <= breaks(asked) <= 3 and not any(b"<compaction>" in r.raw for r in asked)
