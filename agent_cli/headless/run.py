@@ -19,6 +19,7 @@ from agent_cli.core.events import ApprovalRequested, Event, QuestionAsked
 from agent_cli.core.messages import media_of
 from agent_cli.core.results import Complete, Spent, Suspended, TurnResult, Usage
 from agent_cli.engine.conversation import Conversation
+from agent_cli.engine.executor import CONTINUE
 from agent_cli.headless.printing import ProgressPrinter, print_line, print_notice, print_text
 from agent_cli.headless.result import SUSPENDED, ResultBuilder, exit_code, outcome_of, result_object
 from agent_cli.session.pending_plans import WaitingPlan, save_plan
@@ -336,7 +337,7 @@ def finish(
             print_text(text if text.endswith("\n") else f"{text}\n")
         # A denial without a call is that of the prompt, which was reported already.
         for denial in (d for d in result.end.denials if d.call_id):
-            print_notice(f"Denied: {denial.tool}: {denial.reason}")
+            print_notice(f"Denied: {denial.tool}: {denial.reason.replace(f' {CONTINUE}', '')}")
     else:
         windows = (report.windows[0], report.windows[1])
         fields = result_object(
