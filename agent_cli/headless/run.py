@@ -19,7 +19,6 @@ from agent_cli.core.events import ApprovalRequested, Event, QuestionAsked
 from agent_cli.core.messages import media_of
 from agent_cli.core.results import Complete, Spent, Suspended, TurnResult, Usage
 from agent_cli.engine.conversation import Conversation
-from agent_cli.engine.executor import CONTINUE
 from agent_cli.headless.printing import ProgressPrinter, print_line, print_notice, print_text
 from agent_cli.headless.result import SUSPENDED, ResultBuilder, exit_code, outcome_of, result_object
 from agent_cli.session.pending_plans import WaitingPlan, save_plan
@@ -28,12 +27,14 @@ from agent_tools.cancel import CancelledError
 from agent_tools.lazy import lazy_imports
 from agent_tools.media import Media
 from agent_tools.record import Value
-from agent_tools.text import escape_controls
+from agent_tools.shell.jobs import Jobs
+from agent_tools.text import escape_controls, shorten
 
 if TYPE_CHECKING:
     from agent_cli.headless.stream_json import StreamJson
 
 with lazy_imports():
+    from agent_cli.engine import executor  # only runs with calls need it
     from agent_cli.headless import pending as headless_pending  # few runs are suspended
     from agent_cli.headless import stream_json  # with its table of events
 
@@ -304,6 +305,10 @@ def run_turns(
             if watch.caught or code == SUSPENDED:
                 break
             tally = ResultBuilder()
+    for job in conversation.deps.context.state(Jobs).all():
+        if job.running:
+            command = escape_controls(shorten(job.command, 200))
+            print_notice(f"Stopped, as it still ran in the background ({job.id}): {command}")
     return code
 
 
@@ -337,7 +342,7 @@ def finish(
             print_text(text if text.endswith("\n") else f"{text}\n")
         # A denial without a call is that of the prompt, which was reported already.
         for denial in (d for d in result.end.denials if d.call_id):
-            print_notice(f"Denied: {denial.tool}: {denial.reason.replace(f' {CONTINUE}', '')}")
+            print_notice(f"Denied: {denial.tool}: {denial.reason.replace(f' {executor.CONTINUE}', '')}")
     else:
         windows = (report.windows[0], report.windows[1])
         fields = result_object(
