@@ -390,17 +390,18 @@ def _resolved(request: ApprovalRequested, answer: Answer) -> ApprovalResolved:
             return ApprovalResolved(request.call_id, "defer", "default", "", "", request.binding)
 
 
+# What the model does without the call; not for the user.
+CONTINUE = "Do not ask: continue without it, and say at the end that it was not done."
+
+
 def rejection_text(answer: Reject, rule: str = "") -> str:
     """Return the text that tells the model about a rejection by the user, a rule or a hook, or as nobody can answer.
 
     rule: the rule that would allow the call; "" for none.
     """
     if answer.by == "default":
-        how = f"; the user can allow it by the rule {rule}" if rule else ""
-        return (
-            f"Permission was denied: the call {answer.reason}. Do not ask: continue without it, and say at the end "
-            f"that it was not done{how}."
-        )
+        how = f" The user can allow it by the rule {rule}." if rule else ""
+        return f"Permission was denied: the call {answer.reason}. {CONTINUE}{how}"
     if answer.by != "person":
         return f"Permission was denied: the call {answer.reason}."
     if answer.reason:

@@ -36,12 +36,14 @@ from agent_tools.cancel import CancelledError
 from agent_tools.lazy import lazy_imports
 from agent_tools.record import Value
 from agent_tools.results import Media
-from agent_tools.text import escape_controls
+from agent_tools.shell.jobs import Jobs
+from agent_tools.text import escape_controls, shorten
 
 if TYPE_CHECKING:
     from agent_cli.headless.stream_json import StreamJson
 
 with lazy_imports():
+    from agent_cli.engine import executor  # only runs with calls need it
     from agent_cli.headless import pending as headless_pending  # few runs are suspended
     from agent_cli.headless import stream_json  # with its table of events
 
@@ -312,6 +314,10 @@ def run_turns(
             if watch.caught or code == SUSPENDED:
                 break
             tally = ResultBuilder()
+    for job in conversation.deps.context.state(Jobs).all():
+        if job.running:
+            command = escape_controls(shorten(job.command, 200))
+            print_notice(f"Stopped, as it still ran in the background ({job.id}): {command}")
     return code
 
 
@@ -345,7 +351,7 @@ def finish(
             print_text(text if text.endswith("\n") else f"{text}\n")
         # A denial without a call is that of the prompt, which was reported already.
         for denial in (d for d in result.end.denials if d.call_id):
-            print_notice(f"Denied: {denial.tool}: {denial.reason}")
+            print_notice(f"Denied: {denial.tool}: {denial.reason.replace(f' {executor.CONTINUE}', '')}")
     else:
         windows = (report.windows[0], report.windows[1])
         fields = result_object(

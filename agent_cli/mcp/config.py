@@ -21,6 +21,7 @@ from agent_cli.config.run_options import RunOptions
 from agent_cli.config.schema import McpServer
 from agent_cli.core.place import RunEnvironment, UsageError
 from agent_cli.mcp.credentials import mistake_in_terms
+from agent_tools.fs.protected_names import has_placeholder
 from agent_tools.fs.safe_files import read_regular, write_whole
 from agent_tools.record import DecodeError, Value, from_json
 from agent_tools.text import one_line, shorten
@@ -141,6 +142,8 @@ def _project_file(root: Path, problems: list[str]) -> list[DeclaredServer]:
     except (FileNotFoundError, NotADirectoryError):
         return []
     except (OSError, UnicodeDecodeError) as error:
+        if has_placeholder(path):
+            return []
         problems.append(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}")
         return []
     return read_json(text, str(path), "project", problems)

@@ -13,6 +13,7 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
+from agent_tools.fs.protected_names import SAME
 from agent_tools.fs.safe_files import read_regular
 from agent_tools.process.guarded_git import Checkout, GitError, GitRun, find_git, nowhere
 from agent_tools.record import Value
@@ -164,7 +165,7 @@ def look_at_repository(root: Path) -> GitStanding:
         return GitStanding(odd=(".git is neither a folder nor a file",))
     if os.path.isdir(dot):  # noqa: PTH112 - the method raises where a parent is closed
         folder = common = Path(os.path.realpath(dot))
-        if os.path.lexists(folder / "commondir"):
+        if os.path.lexists(folder / "commondir") and not _is_same(folder / "commondir"):
             odd.append(".git/commondir, which leads elsewhere")
             common = _pointed(folder / "commondir", "", folder) or folder
     else:
@@ -257,6 +258,14 @@ def _pointed(file: Path, prefix: str, base: Path) -> Path | None:
         return Path(os.path.realpath(base / name)) if name and text.startswith(prefix) else None
     except (OSError, ValueError):
         return None
+
+
+def _is_same(file: Path) -> bool:
+    """Return True for a `commondir` without effect, as the sandbox puts there while a command runs."""
+    try:
+        return read_regular(file, _POINTER) == SAME
+    except OSError:
+        return False
 
 
 def _points_back(folder: Path, common: Path, root: Path) -> bool:

@@ -23,6 +23,7 @@ from agent_cli.memory.imports import MOST, find_imports, leads_outside, resolve_
 from agent_cli.permissions.git_standing import look_at_repository
 from agent_tools.base import ToolError
 from agent_tools.fs.glob_patterns import compile_glob, split_base
+from agent_tools.fs.protected_names import has_placeholder
 from agent_tools.fs.safe_files import NotRegularFileError, read_regular, read_start, resolve_inside, write_whole
 from agent_tools.record import DecodeError, Value, from_json
 
@@ -59,7 +60,7 @@ class Scan:
         self._looked_at = 0
         self.git = look_at_repository(root).brings
         self.outside = self._outside()
-        self.files += [name for name in _SETTINGS if os.path.lexists(root / name)]
+        self.files += [n for n in _SETTINGS if os.path.lexists(root / n) and not has_placeholder(root / n)]
         self._walk(".agent", 0)
         self.files = [name for name in self.files if not _is_memory(name)]
         if self._leads_out(".claude"):

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from agent_tools.sandbox.mounts import Placeholders
 from tests.support.program import agent, clean_env
 from tests.support.scripts import call, script
 
@@ -158,3 +159,21 @@ def test_files_of_our_own_state(root: Path, make: Callable[[Path], None]) -> Non
         run(command, root)
     for command in (["undo"], ["show", log.stem], ["-p", "more", "--resume", log.stem], ["doctor"]):
         run(command, root, None)
+
+
+def test_what_the_sandbox_puts_there_for_a_command_that_runs_is_not_reported(root: Path, tmp_path: Path) -> None:
+    """A server of one session runs; the user starts another session beside it."""
+    (root / "CLAUDE.md").write_text("Be brief.\n")
+    (root / ".agent").mkdir()
+    (root / ".agent/hooks.json").write_text("{}")
+    assert agent(["trust"], root).returncode == 0
+    model = script(tmp_path / "s.toml", [{"text": "Hello."}])
+    names = (".agentrc", ".agentrc.local", ".mcp.json", ".claude", ".git/commondir", ".git/config.worktree")
+    placeholders = Placeholders([root / name for name in names])
+    try:
+        done = agent(["-p", "--model", model, "hi"], root)
+        assert (done.returncode, done.stdout, done.stderr) == (0, "Hello.\n", "")
+        assert "trusted" in agent(["trust", "--show"], root).stdout
+    finally:
+        placeholders.release()
+    assert not (root / ".mcp.json").exists()

@@ -85,6 +85,24 @@ def test_an_answer_that_fails_on_the_way_is_asked_for_again_and_its_cost_is_told
     assert result["total_cost_usd"] == pytest.approx(cost) and result["cost_is_reliable"]
 
 
+def test_a_patch_that_moves_and_deletes_is_named_so_and_is_undone(work: Path) -> None:
+    (work / "b.txt").write_text("bye\n")
+    before = {path.name: path.read_text() for path in work.glob("*.txt")}
+    patch = (
+        "*** Begin Patch\n*** Delete File: b.txt\n*** Update File: a.txt\n*** Move to: sub/c.txt\n"
+        "@@\n-hello world\n+hello there\n*** End Patch"
+    )
+    replies = [Reply(calls=(Call("apply_patch", {"input": patch}),)), Reply(text="Moved.")]
+    with ModelServer([like_openai(reply) for reply in replies]) as server:
+        args = ["-p", "--model", "openai/gpt-5", "--permission-mode", "acceptEdits", "go"]
+        done = agent(args, work, openai(server))
+    assert done.returncode == 0 and "Delete b.txt, Move a.txt to sub/c.txt" in done.stderr, done.stderr
+    assert [path.name for path in work.rglob("*.txt")] == ["c.txt"]
+    undone = agent(["undo", "--yes"], work)
+    assert undone.returncode == 0, undone.stderr
+    assert {path.name: path.read_text() for path in work.rglob("*.txt")} == before
+
+
 def test_stream_json_shows_the_summary_and_keeps_what_is_encrypted(work: Path) -> None:
     with ModelServer([Reply(thinking="I look around.", encrypted="gAAA", text="Done.")]) as server:
         args = ["-p", "--output-format", "stream-json", "--model", "openai/gpt-5.6", "hi"]

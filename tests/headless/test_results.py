@@ -124,6 +124,8 @@ def test_a_long_session_clears_old_results_and_the_next_process_sends_the_same(w
         first = len(server.requests)
         again = agent([*args, "-c", "And now?"], work, env)
         assert again.returncode == 0, again.stderr
+        shown = agent(["--plain", *args[1:], "-c"], work, env, stdin="/context\n/uncompact\n").stdout
+    assert re.search(r"old results cleared \d time", shown) and "compacted" not in shown.partition("/context")[2], shown
     assert re.search(r"\d+ old results cleared: [\d,]+ tokens are now about [\d,]+; all else stays", done.stderr)
     asked = server.requests
     assert 1 <= breaks(asked) <= 3 and not any(b"<compaction>" in r.raw for r in asked)
@@ -160,6 +162,9 @@ def test_what_nobody_could_approve_says_what_to_do(work: Path) -> None:
         "nobody is there to approve it. Do not ask: continue without it, and say at the end that it was not done"
         in (done.stdout)
     )
+    shown = agent(["-p", "--model", model, "go"], work).stderr
+    assert "Denied: Bash: Permission was denied: the call runs a command: make" in shown
+    assert "nobody is there to approve it. The user can allow it by the rule Bash(make -C sub)." in shown
 
 
 def test_long_results_that_repeat_are_noticed_although_each_has_a_file_of_its_own(work: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from tests.support.program import agent, output_allowing_bash
+from tests.support.program import agent, output_allowing_bash, run_allowing_bash
 from tests.support.scripts import bash, call
 from tests.support.session_logs import log_of
 from tests.support.waiting import gone, soon
@@ -42,6 +42,15 @@ def test_a_background_command_ends_with_a_one_shot_run(work: Path) -> None:
     start = bash("echo $$ > job; exec sleep 60", run_in_background=True)
     output_allowing_bash(work, [start, bash("until [ -s job ]; do sleep 0.01; done"), {"text": "Ok."}])
     assert soon(lambda: gone(int((work / "job").read_text())))
+
+
+def test_a_background_command_of_an_earlier_run_is_known_to_have_ended(work: Path) -> None:
+    replies = [bash("exec sleep 60", timeout=200), {"text": "Ok."}]
+    done = run_allowing_bash(work, replies)
+    assert done.stderr.endswith("Stopped, as it still ran in the background (b1): exec sleep 60\n")
+    look = call("BashOutput", shell_id="b1")
+    end = {"expect": "those of an earlier run ended with it", "text": "Ok."}
+    output_allowing_bash(work, [*replies, {"calls": [look]}, end], "-c")
 
 
 def test_keys_are_passed_on_where_the_settings_of_the_person_say_so(work: Path) -> None:

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.text import Text
 
 from agent_cli.core.events import ApprovalRequested, ToolFinished
-from agent_cli.terminal.render.code import SHOWN, changed_words, diff_lines, display_lines
+from agent_cli.terminal.render.code import DELETED, SHOWN, changed_words, diff_lines, display_lines
 from agent_cli.terminal.render.events import EventRenderer
 from agent_tools.display import Diff, Diffs, Display
 from agent_tools.edit.diff import unified
@@ -97,3 +97,11 @@ def test_a_long_diff_is_cut_with_a_count_but_never_at_an_approval() -> None:
 def test_what_is_no_diff_is_shown_all_the_same() -> None:
     assert [line.plain for line in diff_lines(Diff("a", "Binary files differ"))][1:] == ["    Binary files differ"]
     assert len(list(diff_lines(Diff("a", "")))) == 1
+
+
+def test_of_a_deleted_file_only_the_first_lines_are_shown_even_in_an_approval() -> None:
+    old = "".join(f"line {n}\n" for n in range(1500))
+    patch, added, removed = unified(old, "")
+    lines = [line.plain for line in diff_lines(Diff("big.txt", patch, added, removed, deleted=True), whole=True)]
+    assert lines[0] == "  big.txt (deleted, +0 -1500)"
+    assert len(lines) == DELETED + 2 and lines[-1] == "  ... 1,490 more lines"

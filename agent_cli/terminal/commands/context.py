@@ -52,7 +52,9 @@ def _context(ctx: SlashContext, words: str) -> None:
     for line in context_lines(filling(conversation)):
         ctx.say(line)
     pins = conversation.deps.state.window.pins
-    notes = [f"compacted {counted(len(made), 'time')}"] if made else []
+    cleared = sum(e.trigger == "clear" for e in made)
+    notes = [f"compacted {counted(len(made) - cleared, 'time')}"] if len(made) > cleared else []
+    notes += [f"old results cleared {counted(cleared, 'time')}"] if cleared else []
     notes += [f"{counted(len(pins), 'pinned message')}"] if pins else []
     if notes:
         ctx.say(f"  {', '.join(notes)}")

@@ -180,6 +180,8 @@ def _colour(kind: Any) -> str:
 
 
 SHOWN = 60
+# Lines of a deleted file, also in approvals.
+DELETED = 10
 # Limits of decoration: number of coloured lines, and tokens of a line that are compared.
 _COLOURED, _COMPARED = 2_000, 150
 _CHANGED = "bold underline"
@@ -202,11 +204,11 @@ class DiffLine(Value):
 
 
 def diff_lines(diff: Diff, *, whole: bool = False) -> Iterator[Text]:
-    """Yield the heading and the lines of a diff, at most SHOWN of them unless `whole`."""
+    """Yield the heading and the lines of a diff, at most SHOWN of them unless `whole`; of a deleted file the first."""
     verb = "new file" if diff.created else "deleted" if diff.deleted else "change"
     yield styled(f"  {visible(diff.path)} ({verb}, +{diff.added} -{diff.removed})", "dim")
     lines = _parsed(diff.patch)
-    shown = lines if whole else lines[:SHOWN]
+    shown = lines[:DELETED] if diff.deleted else lines if whole else lines[:SHOWN]
     width = max((len(str(line.number)) for line in shown if line.number), default=1)
     yield from _drawn(_paired(shown), diff.path, width)
     if len(shown) < len(lines):

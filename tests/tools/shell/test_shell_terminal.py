@@ -92,6 +92,16 @@ def test_only_what_has_a_terminal_takes_input(bench: Bench) -> None:
     assert "No background command has the ID" in bench.fails("BashInput", shell_id="b9", text="x")
 
 
+def test_a_terminal_has_no_time_limit(bench: Bench) -> None:
+    bench.ctx.settings["shell_timeout"] = 0.2
+    for more in ({}, {"timeout": 200}):
+        bench("Bash", command="read -p '> ' line </dev/tty; echo got $line", pty=True, **more)
+    jobs = bench.ctx.state(Jobs)
+    assert not jobs.find("b2").await_end(0.5)
+    assert "got hello" in typed(bench, "hello\n", until="got hello") and jobs.find("b2").running
+    assert "timeout is in milliseconds" in bench.fails("Bash", command="cat", pty=True, timeout=0)
+
+
 def test_what_nobody_reads_is_not_waited_for(bench: Bench) -> None:
     bench("Bash", command="stty -icanon -echo; echo ready; sleep 60", pty=True)
     assert "does not read its input" in bench.fails("BashInput", shell_id="b1", text="x" * 1_000_000)

@@ -87,7 +87,12 @@ class ApplyPatch(Tool[ApplyPatchArgs]):
         except ToolError:
             return "Apply a patch"
         verbs = {"add": "Add", "delete": "Delete", "update": "Edit"}
-        names = [f"{verbs[part.kind]} {display_path(part.path, ctx)}" for part in parts]
+        names = [
+            f"Move {display_path(part.path, ctx)} to {display_path(part.move, ctx)}"
+            if part.move
+            else f"{verbs[part.kind]} {display_path(part.path, ctx)}"
+            for part in parts
+        ]
         return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
     def preview(self, args: ApplyPatchArgs, ctx: ToolContext) -> Diff | Diffs:

@@ -78,10 +78,30 @@ DIRECTORIES = frozenset(
     name.rstrip("/").rpartition("/")[2] for name in (*PROJECT, *PERSONAL, *ANYWHERE) if name.endswith("/")
 )
 
+# A placeholder's content where git reads `commondir` if it exists: a dot has the same effect as no file.
+SAME = b".\n"
+
 
 def plain_names(names: Iterable[str]) -> tuple[str, ...]:
     """Return the names without the trailing slash of directories."""
     return tuple(name.rstrip("/") for name in names)
+
+
+def is_placeholder(status: os.stat_result) -> bool:
+    """Return True if a file has the form of a placeholder of the sandbox, which stands where a protected name is
+    missing while a command runs. The sticky bit has no effect there and is otherwise unset.
+    """
+    mode, size = status.st_mode, status.st_size
+    sealed = mode & 0o1222 == 0o1000
+    return stat.S_ISSOCK(mode) or (sealed and (stat.S_ISDIR(mode) or (stat.S_ISREG(mode) and size in (0, len(SAME)))))
+
+
+def has_placeholder(path: Path) -> bool:
+    """Return True if a placeholder of the sandbox is at this path."""
+    try:
+        return is_placeholder(os.lstat(path))
+    except OSError:
+        return False
 
 
 def protected_places(roots: Iterable[Path], home: Path | None, env: Mapping[str, str]) -> Iterator[tuple[Path, str]]:

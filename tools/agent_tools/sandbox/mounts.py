@@ -178,8 +178,7 @@ def _first_link(path: Path, covered: Iterable[Path]) -> Path | None:
 # Protected names that are directories; all others are files. Those of this program are always created as directories:
 # `cp -r .` copies these, but fails at a socket or a device.
 DIRECTORIES = protected_names.DIRECTORIES | {"hooks", "info"} | set(protected_names.plain_names(protected_names.OWN))
-# Git reads `commondir` if it exists; a dot has the same effect as no file.
-_COMMON, _SAME = "commondir", b".\n"
+_COMMON = "commondir"
 # An empty file has no effect.
 _OF_WORKTREE = "config.worktree"
 _WAIT = 1.0
@@ -251,7 +250,7 @@ def _missing(path: Path) -> tuple[Path, bool] | None:
     found = None
     for place in (path, *path.parents):
         try:
-            if not _is_ours(os.lstat(place)):
+            if not protected_names.is_placeholder(os.lstat(place)):
                 return found
         except FileNotFoundError:
             pass
@@ -273,23 +272,16 @@ def _make(name: str, folder: bool, directory: int) -> None:
         draft = f"{name}.{os.urandom(4).hex()}"
         made = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o1444, dir_fd=directory)
         try:
-            os.write(made, _SAME)
+            os.write(made, protected_names.SAME)
             os.link(draft, name, src_dir_fd=directory, dst_dir_fd=directory)
         finally:
             os.close(made)
             os.unlink(draft, dir_fd=directory)
 
 
-def _is_ours(status: os.stat_result) -> bool:
-    """Return True if a file has the form of a placeholder. The sticky bit has no effect here and is otherwise unset."""
-    mode, size = status.st_mode, status.st_size
-    sealed = mode & 0o1222 == 0o1000
-    return stat.S_ISSOCK(mode) or (sealed and (stat.S_ISDIR(mode) or (stat.S_ISREG(mode) and size in (0, len(_SAME)))))
-
-
 def _remove(name: str, directory: int) -> None:
     with suppress(OSError):
         status = os.stat(name, dir_fd=directory, follow_symlinks=False)
-        if _is_ours(status):
+        if protected_names.is_placeholder(status):
             # A directory that is not empty stays.
             (os.rmdir if stat.S_ISDIR(status.st_mode) else os.unlink)(name, dir_fd=directory)

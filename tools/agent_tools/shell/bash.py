@@ -321,12 +321,17 @@ def _bash_on(path: str) -> str | None:
 
 
 def time_limit(args: BashArgs, ctx: ToolContext) -> float:
-    """Return the time limit in seconds: the argument, or in the foreground the setting `shell.timeout`."""
+    """Return the time limit in seconds: the argument, or in the foreground the setting `shell.timeout`.
+
+    A command with a terminal has none: it waits for input, and the user for as long as they like over each approval.
+    """
     usual = _usual_limit(ctx)
+    if args.timeout is not None and args.timeout <= 0:
+        raise ToolError("timeout is in milliseconds and must be positive.")
+    if args.pty:
+        return math.inf
     if args.timeout is None:
         return math.inf if args.run_in_background else usual
-    if args.timeout <= 0:
-        raise ToolError("timeout is in milliseconds and must be positive.")
     return args.timeout / 1000 if args.run_in_background else min(args.timeout / 1000, max(LONGEST, usual))
 
 

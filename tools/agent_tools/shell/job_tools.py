@@ -72,6 +72,10 @@ class BashOutput(Tool[BashOutputArgs]):
         return ToolResult(f"{output or nothing}\n[{note}]", Note(note))
 
 
+# An escape of JSON, after any number of backslashes that stand for themselves.
+_CONTROL = re.compile(r"(?<!\\)((?:\\\\)*)\\u00([01][0-9a-f])")
+
+
 class BashInputArgs(Value):
     """The arguments of BashInput."""
 
@@ -97,7 +101,7 @@ class BashInput(Tool[BashInputArgs]):
         return (Effect("call", ctx.state(Jobs).find(args.shell_id).command),)
 
     def summary(self, args: BashInputArgs, ctx: ToolContext) -> str:
-        return f"Type {json.dumps(args.text, ensure_ascii=False)} into {shorten(args.shell_id, 20)}"
+        return f"Type {_shown(args.text)} into {shorten(args.shell_id, 20)}"
 
     def run(self, args: BashInputArgs, ctx: ToolContext) -> Generator[Progress, None, ToolResult]:
         job = ctx.state(Jobs).find(args.shell_id)
@@ -144,6 +148,12 @@ class KillShell(Tool[KillShellArgs]):
         how = "had already ended" if had_ended else "was stopped"
         note = f"{job.id} {how}: {job.state}, after {clock_duration(job.elapsed)}"
         return ToolResult("\n".join(filter(None, (output, f"[{note}]"))), Note(note))
+
+
+def _shown(text: str) -> str:
+    """Return typed text as a line: quoted, with control characters as on a keyboard (^C)."""
+    quoted = json.dumps(text, ensure_ascii=False)
+    return _CONTROL.sub(lambda found: f"{found[1]}^{chr(int(found[2], 16) + 64)}", quoted)
 
 
 def _compiled(text: str | None) -> re.Pattern[str] | None:

@@ -227,7 +227,11 @@ class Jobs(ToolState):
     def find(self, job_id: str) -> Job:
         """Return the command with this ID. Raises ToolError if there is none."""
         if job_id not in self._jobs:
-            known = f"The IDs are: {', '.join(self._jobs)}." if self._jobs else "No background command was started."
+            known = (
+                f"The IDs are: {', '.join(self._jobs)}."
+                if self._jobs
+                else "None was started since the program was; those of an earlier run ended with it."
+            )
             raise ToolError(f"No background command has the ID {shorten(job_id, 20)!r}. {known}")
         return self._jobs[job_id]
 
