@@ -218,7 +218,8 @@ def beginnings(found: Sequence[dict[str, Any]]) -> dict[int, bool]:
     for number, record in enumerate(found):
         kind, event = record["type"], record["data"]
         if kind == "MessageAdded" and event["message"]["type"] == "UserMessage":
-            said = number if said < 0 else said
+            # What the program adds for a turn stands before the message of the user.
+            said = number if said < 0 or of_program(found[said]["data"]["message"]["text"]) else said
         elif kind == "MessageAdded":
             if said >= 0 and not running and not of_program(found[said]["data"]["message"]["text"]):
                 starts[said] = False

@@ -128,7 +128,7 @@ def test_a_refusal_is_recognised(output: str, code: int, network: bool, said: st
     line = sandbox_refusal("bubblewrap", output, code, network=network)
     assert said in line and bool(said) == bool(line)
     if line:
-        assert line.startswith("[the sandbox ") and line.endswith("outside the sandbox]")
+        assert line.startswith("[the sandbox ") and line.endswith("or continue without it]")
     assert sandbox_refusal("none", output, code, network=network) == ""
 
 

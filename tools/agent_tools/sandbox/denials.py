@@ -64,7 +64,8 @@ def sandbox_refusal(
         return ""
     text = output[-_LOOKED_AT:]
     if reason := _not_begun(text, code):
-        return f"[the sandbox could not be set up: {reason}; ask to run the command outside the sandbox]"
+        what = "call again with dangerouslyDisableSandbox, or continue without it"
+        return f"[the sandbox could not be set up: {reason}; {what}]"
     if hosts:
         named = ", ".join(dict.fromkeys(hosts))
         return _told("refused", f"{named}: not in the user's setting sandbox.domains")
