@@ -135,7 +135,7 @@ class WebSettings(Value, tag="Web"):
 
     search: Annotated[
         Literal["", "brave", "tavily", "searxng", "duckduckgo"],
-        "who is asked by WebSearch; empty: brave or tavily, whose key is in the environment",
+        "who is asked by WebSearch; empty: brave or tavily if its key is in the environment, else duckduckgo",
         USER,
     ] = ""
     search_url: Annotated[str, "address of your SearXNG server, or of a stand-in for another provider", USER] = ""

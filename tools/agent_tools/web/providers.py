@@ -110,8 +110,13 @@ def _plain(value: Any, most: int) -> str:
 
 def _duckduckgo(query: str, ctx: ToolContext, limits: WebLimits) -> list[Hit]:
     """Search with the package ddgs, in a thread, since it cannot be interrupted."""
-    from ddgs import DDGS
-    from ddgs.exceptions import DDGSException
+    try:
+        from ddgs import DDGS
+        from ddgs.exceptions import DDGSException
+    except ImportError:
+        raise ToolError(
+            "A search by DuckDuckGo needs the package ddgs, which is not installed (pip install ddgs). Tell the user."
+        ) from None
 
     env = ctx.env
     proxy = next((v for n in ("https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY") if (v := env.get(n))), None)

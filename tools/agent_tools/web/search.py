@@ -24,10 +24,6 @@ _ENDPOINTS = {
     "tavily": "https://api.tavily.com/search",
     "duckduckgo": "https://html.duckduckgo.com/html/",
 }
-_SETUP = (
-    "WebSearch is not set up. The user can set BRAVE_API_KEY or TAVILY_API_KEY in the environment, or under [web] in "
-    'their settings search = "searxng" with search_url, or search = "duckduckgo" with the extra `search` installed.'
-)
 
 
 class WebSearchArgs(Value):
@@ -93,12 +89,13 @@ class WebSearch(Tool[WebSearchArgs]):
 
 
 def provider(ctx: ToolContext) -> SearchProvider:
-    """Return the provider set in the settings and environment. Raises ToolError naming what is missing."""
+    """Return the provider that the settings name, or that has a key in the environment; else DuckDuckGo.
+
+    Raises ToolError naming what is missing.
+    """
     web = ctx.settings.get("web") or {}
-    name = web.get("search") or next((n for n, variable in _KEYS.items() if ctx.env.get(variable)), "")
+    name = web.get("search") or next((n for n, variable in _KEYS.items() if ctx.env.get(variable)), "duckduckgo")
     own: str = web.get("search_url") or ""
-    if not name:
-        raise ToolError(_SETUP)
     key = ctx.env.get(_KEYS.get(name, ""), "")
     if name in _KEYS and not key:
         raise ToolError(f"WebSearch is set up for {name}, but {_KEYS[name]} is not set. Tell the user.")
@@ -107,15 +104,7 @@ def provider(ctx: ToolContext) -> SearchProvider:
             raise ToolError("WebSearch is set up for searxng, but search_url under [web] is not set. Tell the user.")
         own = own.rstrip("/")
         own += "" if own.endswith("/search") else "/search"
-    if name == "duckduckgo" and not _installed("ddgs"):
-        raise ToolError("WebSearch is set up for duckduckgo, which needs: pip install 'agent-cli[search]'.")
     return SearchProvider(name, split_url(own or _ENDPOINTS[name]).text, key)
-
-
-def _installed(package: str) -> bool:
-    from importlib.util import find_spec
-
-    return find_spec(package) is not None
 
 
 def _domains(entries: Sequence[str]) -> tuple[str, ...]:
