@@ -56,7 +56,7 @@ def ask_side_question(
 
     The request is the conversation's own plus a suffix, so it hits the provider's prompt cache.
     """
-    messages = close_open_calls(drop_unsupported(list(history), opened.takes), "This has not finished yet.")
+    messages = close_open_calls(drop_unsupported(list(history), opened.input_modalities), "This has not finished yet.")
     asked = UserMessage(prompt("beside").format(question=question))
     request = request_of(opened.options(options), [*messages, asked], "none")
     answer = PlainAnswer()

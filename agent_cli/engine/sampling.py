@@ -177,7 +177,7 @@ def build_request(turn: Turn, *, tool_choice: Literal["auto", "none"] = "auto") 
     window = turn.deps.state.window
     history = forget_thinking(turn.view, turn.options.keep_thinking)
     if turn.has_media:
-        history = drop_unsupported(history, turn.options.takes)
+        history = drop_unsupported(history, turn.options.input_modalities)
     request = _fitted(turn, request_of(turn.options, history, tool_choice))
     if not window.compactions:
         return request

@@ -257,7 +257,7 @@ class Turn:
         # A sub-agent's steps are reviewed through the gates of the parent turn.
         self.gates = deps.gates
         deps.state.ids.update(call_ids(self.history))
-        deps.context.takes = options.takes
+        deps.context.input_modalities = options.input_modalities
         self._limit_results()
         deps.context.workspace.offered = deps.tools.__contains__
         if deps.context.nested_memory is not None:
@@ -385,7 +385,7 @@ class Turn:
         """Use another model for the rest of the turn."""
         self.transport, self.price = other.transport, other.price
         self.options = other.options(self.options)
-        self.deps.context.takes = other.takes
+        self.deps.context.input_modalities = other.input_modalities
         self._limit_results()
 
     @property

@@ -32,7 +32,7 @@ class TurnOptions(Value):
 
     model: the provider's own name of the model.
     label: the name shown to users.
-    takes: kinds of media that the model accepts.
+    input_modalities: kinds of media that the model accepts.
     spent: what earlier parts of the turn used.
     answer_tokens: length of an answer where max_tokens is not set; None: the provider's own.
     total_tokens: the most that the model can write, with its reasoning.
@@ -48,7 +48,7 @@ class TurnOptions(Value):
     label: str
     system: str
     tools: tuple[ToolSpec, ...] = ()
-    takes: frozenset[MediaKind] = frozenset()
+    input_modalities: frozenset[MediaKind] = frozenset()
     limits: Limits = Limits()
     spent: Spent = Spent()
     max_tokens: int | None = None
@@ -100,7 +100,7 @@ class ModelHandle(Value):
     label: the name shown to users.
     model: the provider's own name.
     price: adds the cost of a call.
-    takes: kinds of media that it accepts.
+    input_modalities: kinds of media that it accepts.
     window: size of its context window in tokens; None if unknown.
     answer_tokens, total_tokens, usual_effort: as in TurnOptions.
     """
@@ -109,7 +109,7 @@ class ModelHandle(Value):
     model: str
     transport: ModelClient
     price: Price = staticmethod(free)
-    takes: frozenset[MediaKind] = frozenset()
+    input_modalities: frozenset[MediaKind] = frozenset()
     window: int | None = None
     answer_tokens: int | None = None
     total_tokens: int | None = None
@@ -118,7 +118,7 @@ class ModelHandle(Value):
     def options(self, options: TurnOptions) -> TurnOptions:
         """Return the options of a turn for this model."""
         return options.replace(
-            model=self.model, label=self.label, takes=self.takes, context_window=self.window,
+            model=self.model, label=self.label, input_modalities=self.input_modalities, context_window=self.window,
             answer_tokens=self.answer_tokens, total_tokens=self.total_tokens, usual_effort=self.usual_effort,
         )  # fmt: skip
 

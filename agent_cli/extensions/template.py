@@ -44,7 +44,7 @@ def mentioned_files(prompt: str, ctx: ToolContext) -> Iterator[str]:
         if not name or f"{name}{lines}" in seen:
             continue
         seen.add(f"{name}{lines}")
-        if "image" in ctx.takes and _is_image(name):
+        if "image" in ctx.input_modalities and _is_image(name):
             continue
         content, mark = _content(name, lines, min(EACH, left), ctx)
         left -= len(content)
@@ -57,7 +57,7 @@ def mentioned_files(prompt: str, ctx: ToolContext) -> Iterator[str]:
 
 def mentioned_images(prompt: str, ctx: ToolContext) -> list[str]:
     """Return the paths of images that a prompt mentions, for a model that accepts them."""
-    if "@" not in prompt or "image" not in ctx.takes:
+    if "@" not in prompt or "image" not in ctx.input_modalities:
         return []
     names = (_named(mention[1], ctx)[0] for mention in re.finditer(_MENTION, prompt))
     return list(dict.fromkeys(name for name in names if name and _is_image(name)))

@@ -222,7 +222,7 @@ def _image(encoded: str, media: list[Media], ctx: ToolContext) -> str:
     if image is None:
         return f"[an image of {len(data):,} bytes in an unknown format]"
     said = f"{image.name} image, {image.size}, {len(data):,} bytes"
-    if "image" not in ctx.takes:
+    if "image" not in ctx.input_modalities:
         return f"[a {said}; this model takes no images]"
     if len(media) >= MOST_IMAGES:
         return f"[a {said}, left out: there are more than {MOST_IMAGES}]"

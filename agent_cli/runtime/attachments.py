@@ -28,7 +28,7 @@ def attach_images(
 
 def attach_mentioned(text: str, context: ToolContext, model: str) -> tuple[Media, ...]:
     """Return the images that a message mentions as `@path`. Raises UsageError for one the model does not accept."""
-    return attach_images(mentioned_images(text, context), context.workspace, model, context.takes, "")
+    return attach_images(mentioned_images(text, context), context.workspace, model, context.input_modalities, "")
 
 
 def _attach(path: str, workspace: Workspace, model: str, takes: frozenset[MediaKind], named: str) -> Media:

@@ -175,7 +175,7 @@ def build_agent(
     answered = attended or options.on_ask == "suspend"
     asks = answered or embedded.answers
     policy = make_policy(workspace, settings, layers, context, place.home, answered=answered)
-    context.takes = takes = input_modalities(info, settings, chosen.window)
+    context.input_modalities = takes = input_modalities(info, settings, chosen.window)
     attached = attach_images(options.image, workspace, model.name, takes)
     repository = RepositoryState(place, layers) if old is None else None
     added = load_extensions(options, place, layers, settings, warn)

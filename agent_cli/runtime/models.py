@@ -203,7 +203,7 @@ def model_handle(
         model=model.model,
         transport=client,
         price=pricing(model, info, settings),
-        takes=input_modalities(info, settings, window),
+        input_modalities=input_modalities(info, settings, window),
         window=window.tokens,
         answer_tokens=_answer_tokens(model, total, window.tokens),
         total_tokens=total,

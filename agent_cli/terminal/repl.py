@@ -204,7 +204,7 @@ class Repl(Dialogs):
         named = map(str, pictures)
         for name in missing_files(text, context) if "@" in text and not pictures else ():
             self.say(f"  @{one_line(name)} is not a file that can be attached; it is sent as plain text")
-        media = attach_images(named, context.workspace, self.agent.model.name, context.takes, "")
+        media = attach_images(named, context.workspace, self.agent.model.name, context.input_modalities, "")
         try:
             self.run_interruptible(lambda: conversation.send(text, self.show_event, media))
         except ToolError as error:

@@ -35,7 +35,7 @@ class Look(Tool[Nothing]):
         return "Look"
 
     def run(self, args: Nothing, ctx: ToolContext) -> ToolResult:
-        return ToolResult(f"Takes {', '.join(sorted(ctx.takes)) or 'text'}.", media=(IMAGE, PAPER))
+        return ToolResult(f"Takes {', '.join(sorted(ctx.input_modalities)) or 'text'}.", media=(IMAGE, PAPER))
 
 
 LOOK = {"calls": [call("Look")]}
@@ -48,7 +48,7 @@ def sent(model: Scripted) -> list[Message]:
 
 def test_a_result_shows_what_the_model_takes_and_names_the_rest(root: Path) -> None:
     world = World(root, [LOOK, {"text": "I see."}], tools=(Look(),))
-    world.turn(takes=IMAGES)
+    world.turn(input_modalities=IMAGES)
     assert world.results[0].media == (IMAGE, PAPER), "the history keeps everything"
     result = sent(world.model)[-1]
     assert isinstance(result, ToolMessage)
@@ -59,7 +59,7 @@ def test_a_result_shows_what_the_model_takes_and_names_the_rest(root: Path) -> N
 def test_another_model_gets_a_note_in_the_place_of_each(root: Path) -> None:
     world = World(root, [{"text": "Seen."}, {"text": "Not seen."}], tools=(Look(),))
     world.history.append(UserMessage("", (IMAGE, IMAGE.replace(name=""))))
-    world.turn("What is it?", takes=IMAGES)
+    world.turn("What is it?", input_modalities=IMAGES)
     first = sent(world.model)[0]
     assert isinstance(first, UserMessage) and len(first.media) == 2
     world.turn("And now?")
@@ -75,9 +75,9 @@ def test_a_fallback_model_is_sent_what_it_takes(root: Path) -> None:
         root,
         [LOOK, {"error": {"kind": "auth", "message": "No."}}],
         tools=(Look(),),
-        fallbacks=[lambda: ModelHandle("spare", "spare", spare, takes=frozenset(("pdf",)))],
+        fallbacks=[lambda: ModelHandle("spare", "spare", spare, input_modalities=frozenset(("pdf",)))],
     )
-    world.turn(takes=IMAGES)
+    world.turn(input_modalities=IMAGES)
     assert [m.text.partition(".")[0] for m in world.results] == ["Takes image", "Takes pdf"]
     assert [m.media for m in sent(spare) if isinstance(m, ToolMessage)] == [(PAPER,), (PAPER,)]
     assert "[image shot.png not sent" in sent(spare)[2].text  # type: ignore[union-attr]

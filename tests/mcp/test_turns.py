@@ -212,7 +212,7 @@ def test_images_pass_to_a_model_that_takes_them(tmp_path: Path) -> None:
             (frozenset(), "this model takes no images"),
         ):
             made = world(servers, tmp_path, [call("mcp__good__picture")], allow=("mcp__good",))
-            made.turn("go", takes=takes)
+            made.turn("go", input_modalities=takes)
             (message,) = made.results
             assert words in message.text
             assert len(message.media) == len(takes)

@@ -114,7 +114,7 @@ class ToolContext:
     seen: for each file that the model has read or written, the hash of the content it knows (`encoding.fingerprint`).
     plan: the current todo list.
     readable: returns True if a search may show the file's content; None if it may show every file.
-    takes: media that the model accepts besides text.
+    input_modalities: media that the model accepts besides text.
     result_limits: how much of a result the model is shown.
     run_conditions: returns how an allowed command must run.
     command_rule: returns True if a rule allows a command, False if one denies it or asks, None if there is none; None
@@ -145,7 +145,7 @@ class ToolContext:
         self.seen: dict[str, str] = {}
         self.plan: tuple[TodoItem, ...] = ()
         self.readable: Callable[[Path | str], bool] | None = None
-        self.takes: frozenset[MediaKind] = frozenset()
+        self.input_modalities: frozenset[MediaKind] = frozenset()
         self.result_limits = ResultLimits()
         self.run_conditions: Callable[[str], RunConditions] = lambda command: RunConditions()
         self.command_rule: Callable[[str], bool | None] | None = None

@@ -49,12 +49,12 @@ def summary_of(
     """
     ask = prompt("compact").format(words=max(100, most * 6 // 10), focus=focus)
     itself = ModelHandle(
-        turn.options.label, turn.options.model, turn.transport, turn.price, turn.options.takes,
+        turn.options.label, turn.options.model, turn.transport, turn.price, turn.options.input_modalities,
         turn.options.context_window,
     )  # fmt: skip
     try:
         if turn.deps.small is None and whole:
-            messages = drop_unsupported([*shown, UserMessage(ask)], turn.options.takes)
+            messages = drop_unsupported([*shown, UserMessage(ask)], turn.options.input_modalities)
             request = request_of(turn.options.replace(prefill=""), messages, "none").replace(aside=True)
             try:
                 return truncate_to_tokens((yield from _written(turn, itself, request)), most, _CUT), True

@@ -49,7 +49,7 @@ def test_images_are_shown_to_models_that_take_them(bench: Bench) -> None:
     bench.file("a.ipynb", notebook(code("plot()", *[PLOT] * 6, id="p")))
     blind = bench("NotebookRead", notebook_path="a.ipynb")
     assert "[image/png, " in blind.text and "this model accepts none" in blind.text and not blind.media
-    bench.ctx.takes = frozenset({"image"})
+    bench.ctx.input_modalities = frozenset({"image"})
     result = bench("NotebookRead", notebook_path="a.ipynb")
     assert [(m.mime, m.data) for m in result.media] == [("image/png", PICTURE)] * 4
     assert "p-1: PNG image, 64 x 48 pixels" in result.text and "2 more images not shown" in result.text

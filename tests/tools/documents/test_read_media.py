@@ -35,7 +35,7 @@ def drawn(form: str, width: int, height: int, mode: str = "RGB", **options: obje
 
 @pytest.fixture
 def seeing(bench: Bench) -> Bench:
-    bench.ctx.takes = frozenset({"image", "pdf"})
+    bench.ctx.input_modalities = frozenset({"image", "pdf"})
     return bench
 
 
@@ -200,7 +200,7 @@ def test_pdfs_that_cannot_be_read_are_explained(bench: Bench) -> None:
         bench.file("cut.pdf", sound[:cut])
         assert "cannot be read" in bench.fails("Read", file_path="cut.pdf")
     for takes in (frozenset(), frozenset({"pdf"})):
-        bench.ctx.takes = takes  # type: ignore[assignment]
+        bench.ctx.input_modalities = takes  # type: ignore[assignment]
         writer = PdfWriter(clone_from=PdfReader(BytesIO(sound)))
         writer.encrypt("open sesame", algorithm="RC4-128")
         writer.write(out := BytesIO())
@@ -210,7 +210,7 @@ def test_pdfs_that_cannot_be_read_are_explained(bench: Bench) -> None:
     writer.encrypt("", owner_password="mine", algorithm="RC4-128")
     writer.write(out := BytesIO())
     bench.file("viewable.pdf", out.getvalue())
-    bench.ctx.takes = frozenset()
+    bench.ctx.input_modalities = frozenset()
     assert "secret words" in bench("Read", file_path="viewable.pdf").text
 
 

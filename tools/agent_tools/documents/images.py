@@ -137,7 +137,7 @@ _TAKEN = ("image/png", "image/jpeg", "image/gif", "image/webp")
 
 def read_image(data: bytes, image: Image, name: str, ctx: ToolContext) -> ToolResult:
     """Return the result of Read for an image. Raises ToolError if it cannot be shown or the model accepts no images."""
-    if "image" not in ctx.takes:
+    if "image" not in ctx.input_modalities:
         raise ToolError(
             f"{name} is a {image.name} image ({image.size}, {len(data):,} bytes), and this model accepts no images."
             + (ctx.workspace.advice("Bash", "Use {} (such as tesseract for its text), or ask") or " Ask")

@@ -227,7 +227,7 @@ def _attach(pictures: list[_Picture], ctx: ToolContext) -> tuple[tuple[Media, ..
     """Return the images, if the model accepts them, and notes about images."""
     if not pictures:
         return (), []
-    if "image" not in ctx.takes:
+    if "image" not in ctx.input_modalities:
         return (), ["images are not shown: this model accepts none"]
     media: list[Media] = []
     notes: list[str] = []

@@ -50,7 +50,7 @@ def show_pdf(data: bytes, name: str, offset: int | None, limit: int | None, ctx:
     Raises ToolError, which says what to do, if it cannot be read; CancelledError when the turn is interrupted.
     """
     whole = offset is None and limit is None
-    if whole and "pdf" in ctx.takes and len(data) <= MOST_BYTES:
+    if whole and "pdf" in ctx.input_modalities and len(data) <= MOST_BYTES:
         total = read_pages(data, name, ctx.cancel, most=0).total
         if total <= MOST_PAGES:
             said = f"{name}: PDF, {counted(total, 'page')}, {len(data):,} bytes"
