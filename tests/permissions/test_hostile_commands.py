@@ -59,6 +59,7 @@ WORDS: dict[str, list[list[str]]] = {
 # Commands that are not tried, and why.
 EXCEPT = {
     "demo": "works in a new folder of its own, and looks at nothing of the one that it is started in",
+    "eval": "runs the tasks of the folder that it is given, each in a copy, and their checks",
     "send-prompt": "hands its words to a running session, and opens no repository",
 }
 EVERYTHING = {**REPOSITORIES, **GIT_REPOSITORIES}

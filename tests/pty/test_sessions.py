@@ -45,7 +45,8 @@ def test_a_session_is_picked_from_a_menu_and_shown_as_it_was(work: Path) -> None
         screen.line("and now")
         screen.wait("More.")
         screen.leave()
-    assert [s["messages"] for s in listed(work)] == [4, 2]
+    # With a note that the user is there now: it began with -p.
+    assert [s["messages"] for s in listed(work)] == [5, 2]
 
 
 def test_a_message_is_shown_as_it_was_written_without_what_was_sent_along(work: Path) -> None:
@@ -123,7 +124,7 @@ def test_a_name_a_copy_and_back(work: Path) -> None:
         screen.until(lambda: screen.text().count("restored 2 messages") == 3, "the named one")
         screen.leave()
     names = {str(s["name"]): s["messages"] for s in listed(work)}
-    assert names == {"The docs (copy)": 4, "The docs": 2, "": 2}
+    assert names == {"The docs (copy)": 5, "The docs": 2, "": 2}
 
 
 def test_the_answer_is_copied_as_it_was_written_and_the_session_exported(work: Path) -> None:

@@ -7,7 +7,7 @@ from tests.support.stories.day import TERMINALS, Day, story
 from tests.support.stories.model import bash, plan, read, says, write
 
 FILES = 16
-FLAGS = ("--permission-mode", "acceptEdits", "--settings", "context_window = 26000")
+FLAGS = ("--permission-mode", "acceptEdits", "--settings", "context_window = 26000\nresults.clear = false")
 
 
 @story(fronts=TERMINALS, faults=("lines-connection", "application-kill", "lines-disk"))
