@@ -228,20 +228,21 @@ def test_a_command_that_writes_ends_the_group(tmp_path: Path) -> None:
 
 
 def test_an_interruption_ends_all_commands_and_keeps_the_output_of_the_first(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "never")
-    world = World(tmp_path, [{"calls": [run(f"echo begun {n}; cat never") for n in "ab"]}, {"text": "never"}])
+    for name in "ab":
+        os.mkfifo(tmp_path / name)
+    world = World(tmp_path, [{"calls": [run(f"echo begun {n}; cat {n}") for n in "ab"]}, {"text": "never"}])
     cancel = world.deps.context.cancel
 
     def stop() -> None:
-        # A reader of a pipe that is opened for writing: both commands wait there.
-        with (tmp_path / "never").open("w"):
+        # A pipe opens for writing once it has a reader: both commands wait there.
+        with (tmp_path / "a").open("w"), (tmp_path / "b").open("w"):
             cancel.cancel()
 
     threading.Thread(target=stop, daemon=True).start()
     result = world.turn()
     assert isinstance(result, Failed) and len(world.results) == 2
     assert "begun a" in world.results[0].text and "interrupted by the user" in world.results[0].text
-    assert soon(lambda: not readers(tmp_path / "never")), "no command is left"
+    assert soon(lambda: not readers(tmp_path / "a") and not readers(tmp_path / "b")), "no command is left"
 
 
 def readers(pipe: Path) -> bool:
