@@ -237,9 +237,12 @@ def test_an_interruption_ends_all_commands_and_keeps_the_output_of_the_first(tmp
         # A pipe opens for writing once it has a reader: both commands wait there.
         with (tmp_path / "a").open("w"), (tmp_path / "b").open("w"):
             cancel.cancel()
+            ended.wait(30)  # closed earlier, they would end the commands
 
+    ended = threading.Event()
     threading.Thread(target=stop, daemon=True).start()
     result = world.turn()
+    ended.set()
     assert isinstance(result, Failed) and len(world.results) == 2
     assert "begun a" in world.results[0].text and "interrupted by the user" in world.results[0].text
     assert soon(lambda: not readers(tmp_path / "a") and not readers(tmp_path / "b")), "no command is left"
