@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -33,7 +34,7 @@ class ServerNotStartedError(CheckFailedError):
     """A server does not even start, such as the proxy of a toolchain manager for what is not installed."""
 
 
-class Source:
+class Source(ABC):
     """Finds the problems of a text. Used by one thread, except for `wake`.
 
     any_text: it can check a text that is not what the file holds.
@@ -46,9 +47,9 @@ class Source:
         self.name = name
         self.stopped = stopped
 
+    @abstractmethod
     def problems(self, path: Path, text: str) -> list[Problem]:
         """Return the problems of the file at `path` when it has this text. Raises CheckFailedError."""
-        raise NotImplementedError
 
     @property
     def runs(self) -> bool:
