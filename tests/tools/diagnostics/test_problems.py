@@ -1,4 +1,4 @@
-"""Which problems an edit brought, and how they are told."""
+"""Which problems an edit brought, and how they are reported."""
 
 from __future__ import annotations
 

@@ -56,13 +56,13 @@ class Source(ABC):
         """True while a process has to be listened to between checks; `listen` does."""
         return False
 
-    def listen(self) -> None:
+    def listen(self) -> None:  # noqa: B027 - a checker has no process between checks
         """Handle what the process says until `wake` is called, or for a while."""
 
-    def wake(self) -> None:
+    def wake(self) -> None:  # noqa: B027 - a checker has no process between checks
         """Make `listen` return. May be called from any thread."""
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027 - a checker has no process between checks
         """End its process."""
 
 
