@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Literal
 from agent_cli.config.prompts import prompt
 from agent_cli.core.events import (
     Event,
-    Noted,
     PlanChanged,
     PlanContinued,
     RoundStarted,
@@ -58,10 +57,11 @@ if TYPE_CHECKING:
 
 with lazy_imports():
     from agent_cli.engine import (
+        after_turn,
         approvals,
         executor,  # with all that calls need; many an answer makes none
         hook_points,
-        turn_end,
+        unmade_calls,
     )
 
 _SHOWN = 30
@@ -132,9 +132,6 @@ STUCK = (
     "<reminder>\nNo call of the last {count} rounds succeeded. Try another approach, or say plainly what blocks you.\n"
     "</reminder>"
 )
-ANNOUNCED = "<reminder>\nYou said what you would do but made no call. Make the call now, or answer.\n</reminder>"
-DESCRIBED = "<reminder>\nYou described a call but did not make it. Make it now, as a tool call.\n</reminder>"
-UNREAD = "<reminder>\nYou have not looked at {path}. Read it with a tool call, then do what was asked.\n</reminder>"
 # One of these is in an answer that announces what the model will do.
 _FUTURE = ("will ", "ll ", "going to ", "et me ", "et's ", "et\u2019s ", "need to ")
 CUT_CALL = (
@@ -255,7 +252,7 @@ def _over(
 
 def _closing(turn: Turn, answer: AssistantMessage | None) -> Generator[Event, None, str | None]:
     """Return why the turn does not end yet (a failing check, a hook's reason), as a message to the model."""
-    if turn.options.after_turn and turn.checks.wrote and (more := (yield from turn_end.failing(turn))):
+    if turn.options.after_turn and turn.checks.wrote and (more := (yield from after_turn.failing(turn))):
         return more
     if turn.deps.hooks.wants("SubagentStop" if turn.deps.depth else "Stop"):
         return (yield from hook_points.stop_hooks(turn, answer.text if answer else ""))
@@ -282,6 +279,8 @@ def _ask(turn: Turn, *, tool_choice: Literal["auto", "none"] = "auto") -> Genera
 
 def _objection(turn: Turn, answer: AssistantMessage) -> Generator[Event, None, str | None]:
     """Return why a text-only answer does not end the turn, as a message to the model; None if it does."""
+    if turn.looped:
+        return (yield from unmade_calls.after_repetition(turn))
     if not answer.text.strip():
         turn.nudges["empty"] = 1
         return EMPTY_ANSWER
@@ -291,38 +290,16 @@ def _objection(turn: Turn, answer: AssistantMessage) -> Generator[Event, None, s
     # After a refusal the answer stands: a user or a rule has just rejected the model's approach.
     if not (turn.actions and turn.actions[-1].outcome == "refused"):
         more = yield from _plan_nudge(turn, answer, prompt("plan_continue"))
-        if more := more or _failing_check(turn) or (yield from _unmade_call(turn, answer)):
+        if more := more or _failing_check(turn):
+            return more
+        announces = any(word in answer.text for word in _FUTURE)
+        if (announces or turn.deps.context.small_model) and (more := (yield from unmade_calls.ask(turn, answer))):
             return more
     if more := next((text for guard in turn.deps.guards if (text := guard(turn, answer))), None):
         return more
     if gates is not None and (more := (yield from gates.before_end(turn))):
         return more
     return (yield from _closing(turn, answer))
-
-
-def _unmade_call(turn: Turn, answer: AssistantMessage) -> Generator[Event, None, str | None]:
-    """Ask, once, for the call that the answer announces or describes but does not make, or that it should have made."""
-    if not turn.options.tools or turn.deps.policy.mode == "plan":
-        return None
-    if turn.deps.context.small_model:
-        names = [spec.name for spec in turn.options.tools]
-        if not turn.nudges.get("described") and turn_end.describes_call(answer.text, names):
-            turn.nudges["described"] = 1
-            yield Noted("The model described a call but did not make it; asking for it.")
-            return DESCRIBED
-        if not turn.nudges.get("unread") and not turn.actions and (path := turn_end.unread_file(turn)):
-            turn.nudges["unread"] = 1
-            yield Noted(f"The model answered without looking at {path}; asking it to read the file.")
-            return UNREAD.format(path=path)
-    if turn.nudges.get("announced"):
-        return None
-    if not any(word in answer.text for word in _FUTURE):
-        return None
-    if not turn_end.is_announcement(answer.text, goal_of(turn.history)):
-        return None
-    turn.nudges["announced"] = 1
-    yield Noted("The model said what it would do but made no call; asking for it.")
-    return ANNOUNCED
 
 
 def _complete(

@@ -294,8 +294,8 @@ def repair_note(history: Sequence[Message], call_id: str) -> str:
             if earlier.id == call_id:
                 break
             said.update(earlier.repaired)
-    new = [kind for kind in call.repaired if kind not in said]
-    return f"\n\n[{' '.join(_sentences(new, call.name))}]" if new else ""
+    sentences = _sentences([kind for kind in call.repaired if kind not in said], call.name)
+    return f"\n\n[{' '.join(sentences)}]" if sentences else ""
 
 
 def _call(history: Sequence[Message], call_id: str) -> ToolCall | None:

@@ -38,6 +38,7 @@ from agent_cli.core.results import Failure, Usage
 from agent_cli.core.window import tokens_of_text
 from agent_cli.engine.barrier import report_failure
 from agent_cli.engine.held_text import HeldText
+from agent_cli.engine.repeated_text import RepeatedText, repetition
 from agent_cli.engine.turn import Turn
 from agent_cli.engine.types import TurnOptions
 from agent_cli.providers.base import (
@@ -112,6 +113,14 @@ class AnswerDraft:
         """The approximate number of tokens received."""
         texts = (p.text if isinstance(p, Thinking) else "".join(p) for p in self._parts if not isinstance(p, int))
         return sum(map(tokens_of_text, (*texts, *("".join(fragments) for _, _, fragments in self._calls.values()))))
+
+    def end_repetition(self) -> None:
+        """End the message here, without the repetitions at the end of its text."""
+        self.stopped = MessageStop("end_turn")
+        last = self._parts[-1] if self._parts else None
+        if isinstance(last, _Words):
+            text = "".join(last)
+            last[:] = [text[: len(text) - repetition(text)]]
 
     def _think(self, chunk: ThinkingChunk) -> None:
         last = self._parts[-1] if self._parts else None
@@ -249,11 +258,14 @@ def sample(turn: Turn, request: Request) -> Generator[Event, None, AssistantMess
     draft = AnswerDraft()
     take = draft.take
     first = True
+    turn.looped = False
+    repeated = RepeatedText()
     held = HeldText() if request.tools and request.tool_choice == "auto" else None
     failed: ModelError | CancelledError | None = None
     turn.in_model_call = True
+    stream = turn.transport.stream(request, turn.deps.context.cancel)
     try:
-        for chunk in turn.transport.stream(request, turn.deps.context.cancel):
+        for chunk in stream:
             if isinstance(chunk, TextChunk):
                 take(chunk)
                 if first:
@@ -263,6 +275,9 @@ def sample(turn: Turn, request: Request) -> Generator[Event, None, AssistantMess
                     yield TextDelta(chunk.text)
                 elif shown := held.feed(chunk.text):
                     yield TextDelta(shown)
+                if repeated.feed(chunk.text):
+                    turn.looped = True
+                    break
                 continue
             if isinstance(chunk, Notice):
                 yield Warned(chunk.text, chunk.wait)
@@ -272,7 +287,7 @@ def sample(turn: Turn, request: Request) -> Generator[Event, None, AssistantMess
                     yield UsageAdded(draft.started.model or request.model, paid, aside=True)
                 draft = AnswerDraft()
                 take = draft.take
-                held = held and HeldText()
+                held, repeated = held and HeldText(), RepeatedText()
                 yield AnswerRestarted()
                 continue
             take(chunk)
@@ -283,6 +298,13 @@ def sample(turn: Turn, request: Request) -> Generator[Event, None, AssistantMess
                 yield from _first(turn, sent)
             if isinstance(chunk, ThinkingChunk) and chunk.text:
                 yield ThinkingDelta(chunk.text)
+                if repeated.feed(chunk.text):
+                    turn.looped = True
+                    break
+        if turn.looped:
+            if isinstance(stream, Generator):
+                stream.close()
+            draft.end_repetition()
         turn.deps.context.cancel.check()
         if draft.stopped is None:
             raise ModelError(Failure("network", "The provider's answer broke off before its end.", retryable=True))
@@ -299,7 +321,7 @@ def sample(turn: Turn, request: Request) -> Generator[Event, None, AssistantMess
         turn.in_model_call = False
     finally:
         turn.model_ms += round((clock() - sent) * 1000)
-        paid = _pay(turn, draft, broken=failed is not None)
+        paid = _pay(turn, draft, broken=turn.looped or failed is not None)
     if paid is not None:
         yield UsageAdded(draft.started.model or request.model, paid)
     if failed is not None:
@@ -335,8 +357,8 @@ def _with_written_calls(
 ) -> Generator[Event, None, AssistantMessage]:
     """Return the message with the calls that its held text is; show that text if it is an answer."""
     calls: list[ToolCall] = []
-    if not message.calls and not turn.was_cut:
-        found = text_calls.read_written_calls(held.passed, held.held)
+    if not message.calls and not turn.was_cut and not turn.looped:
+        found = text_calls.read_written_calls(held.passed, held.held, rest=turn.deps.context.small_model)
         for written in () if text_calls.is_quoted(found, turn.history) else found:
             meant = foreign_calls.resolve_call(written.name, written.arguments, turn.deps.tools)
             if meant is None:

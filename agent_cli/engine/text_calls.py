@@ -90,16 +90,21 @@ class WrittenCall(Value):
     source: str = ""
 
 
-def read_written_calls(lead: str, text: str) -> list[WrittenCall]:
-    """Return the calls that an answer consists of; none if it is anything else. lead: the text before them."""
+def read_written_calls(lead: str, text: str, *, rest: bool = False) -> list[WrittenCall]:
+    """Return the calls that an answer consists of; none if it is anything else.
+
+    lead: the text before them. rest: text may follow them, as from a model that goes on to imagine their results.
+    """
     if thought := _HARMONY_THOUGHT.match(text):
         text = text[thought.end() :]
     if lead.strip() and not _announces(lead.strip(), marked=text.lstrip().startswith(MARKERS)):
         return []
+    calls: list[WrittenCall] = []
     try:
-        return list(_calls(text))
+        calls.extend(_calls(text))
     except (LenientJsonError, _NotCallError):
-        return []
+        return calls if rest else []
+    return calls
 
 
 def _announces(lead: str, *, marked: bool) -> bool:

@@ -247,6 +247,8 @@ class Turn:
         self.cut_at = 0
         self.cut_in_call = False
         self.cut_text = ""
+        # The last answer repeated the same text until it was ended.
+        self.looped = False
         self.in_model_call = False
         self.transport = deps.transport
         self.price = deps.price

@@ -90,8 +90,10 @@ def _environment(facts: PromptFacts, settings: Settings) -> str:
     """Describe where the session works. Sub-agents get this part too."""
     place, mode = facts.place, settings.permissions.mode
     system = os.uname()
-    lines = ["# Environment", f"Working directory: {place.cwd}"]
-    if place.root != place.cwd:
+    # A small model spells a long path wrong; a relative one it copies.
+    where = f"the folder {place.cwd.name} (use relative paths)" if facts.small else str(place.cwd)
+    lines = ["# Environment", f"Working directory: {where}"]
+    if place.root != place.cwd and not facts.small:
         lines.append(f"Workspace: {place.root}")
     if more := settings.permissions.additional_directories:
         lines.append(f"Also in the workspace: {', '.join(more)}")

@@ -6,17 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.engine.turn_end import describes_call
+from agent_cli.engine.repeated_text import RepeatedText, repetition
+from agent_cli.engine.unmade_calls import describes_call
 from tests.support.model_server import Call, ModelServer, Reply
 from tests.support.program import agent
 
 
-def run(work: Path, replies: list[Reply], *words: str, profile: str = "small") -> tuple[list[str], str]:
+def run(work: Path, replies: list[Reply], *words: str, profile: str = "small", code: int = 0) -> tuple[list[str], str]:
     """The last message of each request, and what the run printed on standard error."""
     with ModelServer(replies) as server:
         env = {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": server.openai_url, "AGENT_PROFILE": profile}
         done = agent(["-p", "--model", "openai/x", "--permission-mode", "acceptEdits", *words], work, env)
-        assert done.returncode == 0, done.stderr
+        assert done.returncode == code, done.stderr
     return [str(r.body["messages"][-1]["content"]) for r in server.requests], done.stderr
 
 
@@ -46,6 +47,90 @@ def test_it_is_asked_once_and_only_about_files_that_are_there(work: Path, words:
     run(work, replies, words)
 
 
+def test_a_call_before_an_imagined_result_is_made_and_the_rest_left_out(work: Path) -> None:
+    (work / "stock.py").write_text("print(156)\n")
+    call = '```json\n{"name": "Read", "arguments": {"file_path": "stock.py"}}\n```'
+    last, stderr = run(work, [Reply(text=f"{call}\n\nIt prints 120."), Reply(text="156.")], "What does stock.py print?")
+    assert "print(156)" in last[1] and "It prints 120" not in stderr and "[]" not in last[1]
+
+
+def test_a_result_that_the_model_wrote_itself_is_no_answer(work: Path) -> None:
+    said = "I committed it.\n<tool_response>\n[main 1a2b3c4] Release\n</tool_response>"
+    last, stderr = run(work, [Reply(text=said), Reply(text="Nothing was committed.")], "Commit everything")
+    assert "Only tools give results" in last[1] and "wrote a result" in stderr
+
+
+def test_a_command_that_was_only_written_down_is_asked_for(work: Path) -> None:
+    said = "I would search for it:\n```sh\ngrep -rn parse .\n```\nIt is in utils.py."
+    call = Call("Bash", {"command": "grep -rn parse ."})
+    last, _ = run(work, [Reply(text=said), Reply(calls=(call,)), Reply(text="Nowhere.")], "Where is parse defined?")
+    assert "wrote a command but did not run it" in last[1]
+    run(work, [Reply(text=said)], "How do I search for a word in bash?")
+
+
+def test_an_answer_that_breaks_off_is_continued(work: Path) -> None:
+    last, _ = run(work, [Reply(text="I looked at it and found:"), Reply(text="Nothing.")], "Look around")
+    assert "Your answer breaks off" in last[1]
+
+
+def test_it_is_asked_again_after_calls_that_were_made(work: Path) -> None:
+    (work / "a.ini").write_text("x = 1\n")
+    said = 'Use `Edit` with `{"file_path": "a.ini", "old_string": "1", "new_string": "2"}`.'
+    read = Call("Read", {"file_path": "a.ini"})
+    edit = Call("Edit", {"file_path": "a.ini", "old_string": "1", "new_string": "2"})
+    replies = [Reply(text=said), Reply(calls=(read,)), Reply(text=said), Reply(calls=(edit,)), Reply(text="Done.")]
+    run(work, replies, "Set x to 2")
+    assert (work / "a.ini").read_text() == "x = 2\n"
+
+
+def test_an_answer_that_repeats_itself_is_ended(work: Path) -> None:
+    loop = "The files are:\n" + "".join(f"/work/{name}.yml\n" for name in "abcdefgh") * 200
+    last, stderr = run(work, [Reply(text=loop), Reply(text="None.")], "List files")
+    assert "You repeated the same text" in last[1] and "repeated the same text" in stderr
+    last, stderr = run(work, [Reply(text=loop), Reply(text=loop), Reply(text="Sorry.")], "List files", code=4)
+    assert len(last) == 3
+
+
+@pytest.mark.parametrize(
+    ("text", "repeats"),
+    [
+        ("hello world " * 200, True),
+        ("-" * 3_000, True),
+        ("- " * 600, False),
+        ("".join(f"line {n} of a long list\n" for n in range(900)), False),
+        (" ".join(map(str, range(270))) * 8, True),
+        (" ".join(map(str, range(270))) * 4, False),
+    ],
+)
+def test_what_is_a_repetition(text: str, repeats: bool) -> None:
+    assert bool(repetition(text)) is repeats
+    pieces = RepeatedText()
+    assert any(pieces.feed(text[n : n + 7]) for n in range(0, len(text) + 600, 7)) is repeats
+
+
+def test_an_edit_of_a_file_that_was_not_read_shows_it(work: Path) -> None:
+    (work / "stats.py").write_text("def median(values):\n    return 0\n")
+    wrong = Call("Edit", {"file_path": "stats.py", "old_string": "median = lambda", "new_string": "m = lambda"})
+    right = Call("Edit", {"file_path": "stats.py", "old_string": "    return 0", "new_string": "    return 1"})
+    last, _ = run(work, [Reply(calls=(wrong,)), Reply(calls=(right,)), Reply(text="Done.")], "Fix stats")
+    assert "Copy it from the file" in last[1] and "def median(values):" in last[1]
+    assert (work / "stats.py").read_text().endswith("return 1\n")
+
+
+def test_a_wrong_folder_is_put_right(work: Path) -> None:
+    (work / "settings.ini").write_text("x = 1\n")
+    wrong = Call("Edit", {"file_path": f"{work.parent}/settings.ini", "old_string": "1", "new_string": "2"})
+    last, _ = run(work, [Reply(calls=(wrong,)), Reply(text="Done.")], "Set x to 2")
+    assert "settings.ini has that name" in last[1]
+
+
+def test_the_first_request_names_no_absolute_folder(work: Path) -> None:
+    with ModelServer([Reply(text="Hi.")]) as server:
+        env = {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": server.openai_url, "AGENT_PROFILE": "small"}
+        agent(["-p", "--model", "openai/x", "hi"], work, env)
+    assert str(work) not in str(server.requests[0].body["messages"][0])
+
+
 def test_models_of_the_default_profile_are_not_asked(work: Path) -> None:
     (work / "a.py").write_text("x")
     run(work, [Reply(text='Call `Read` with {"file_path": "a.py"}.')], "What does a.py do?", profile="default")
@@ -59,6 +144,8 @@ def test_models_of_the_default_profile_are_not_asked(work: Path) -> None:
         ("I used Edit to change a.py.", False),
         ('The file has {"name": 1}.', False),
         ("{}", False),
+        ('{{"name": "TestProject", "arguments": {"expected": "x"}}}', True),
+        ('{"name": "agent", "version": 1}', False),
     ],
 )
 def test_what_is_a_description_of_a_call(answer: str, described: bool) -> None:

@@ -173,12 +173,13 @@ def test_a_small_model_edits_what_it_has_not_read_where_the_text_is_there_once(w
     (work / "a.txt").write_text("one\ntwo\ntwo\n")
     edits = [Call("Edit", {"file_path": "a.txt", "old_string": old, "new_string": "x"}) for old in ("two", "one")]
     replies = [Reply(calls=(edits[0],)), Reply(calls=(edits[1],)), Reply(text="Done.")]
-    for profile, text in (("default", "one\ntwo\ntwo\n"), ("small", "x\ntwo\ntwo\n")):
+    unread, ambiguous = "was not read", "old_string is in a.txt 2 times"
+    for profile, text, said in (("default", "one\ntwo\ntwo\n", unread), ("small", "x\ntwo\ntwo\n", ambiguous)):
         with ModelServer(replies) as server:
             env = {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": server.openai_url, "AGENT_PROFILE": profile}
             agent(["-p", "--model", "openai/x", "--permission-mode", "acceptEdits", "go"], work, env)
         assert (work / "a.txt").read_text() == text
-        assert "was not read" in str(server.requests[1].body["messages"][-1])
+        assert said in str(server.requests[1].body["messages"][-1])
 
 
 def test_a_resumed_session_of_a_small_model_stays_small(work: Path) -> None:

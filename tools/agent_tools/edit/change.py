@@ -11,6 +11,7 @@ from agent_tools.display import Diff, Diffs
 from agent_tools.edit.diff import excerpt, unified
 from agent_tools.fs.encoding import TextFile, decode_text, fingerprint, kind_of
 from agent_tools.record import Value
+from agent_tools.text import counted, cut_line, fit
 
 
 class Change(Value):
@@ -73,6 +74,8 @@ def current_text(path: Path, ctx: ToolContext, verb: str, old: str = "") -> tupl
         known = ctx.seen.get(str(path))
         if known is None and ctx.small_model and old and text.content.count(old) == 1:
             return data, text
+        if known is None and ctx.small_model and old:
+            raise _unread(path, text, data, old, ctx)
         if known is None:
             raise ToolError(f"{name} exists and was not read in this conversation. Read it first, then {verb} it.")
         if known != fingerprint(data):
@@ -81,6 +84,17 @@ def current_text(path: Path, ctx: ToolContext, verb: str, old: str = "") -> tupl
                 f"Read it again and {verb} what is there now."
             )
     return data, text
+
+
+def _unread(path: Path, text: TextFile, data: bytes, old: str, ctx: ToolContext) -> ToolError:
+    """Return the error for a small model's edit of a file that it has not read, with the file: that spares a call."""
+    name, times = ctx.workspace.spell(path), text.content.count(old)
+    lines = [f"{n:>6}\t{cut_line(line)}" for n, line in enumerate(text.content.splitlines(), 1)]
+    if fit(lines, ctx.result_limits.most("page")) < len(lines):
+        return ToolError(f"old_string is in {name} {times} times, and you have not read {name}. Read it first.")
+    ctx.seen[str(path)] = fingerprint(data)
+    what = "Copy more of it, or set replace_all" if times else "Copy it from the file"
+    return ToolError(f"old_string is in {name} {counted(times, 'time')}. {what}:\n" + "\n".join(lines))
 
 
 def shown_as(changes: Sequence[Change], ctx: ToolContext) -> Diff | Diffs:

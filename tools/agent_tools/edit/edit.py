@@ -40,7 +40,7 @@ class Edit(Tool[EditArgs]):
 
     name = "Edit"
     Args = EditArgs
-    small_arguments = ("file_path", "old_string", "new_string")
+    small_arguments = ("file_path", "old_string", "new_string", "replace_all")
     paths = ("file_path",)
     example: ClassVar = {"file_path": "hello.txt", "old_string": "hello", "new_string": "goodbye"}
     file_argument = "file_path"

@@ -102,8 +102,6 @@ def _is_file(path: Path) -> bool:
 def _of_that_name(path: Path, ctx: ToolContext) -> list[Path]:
     """Return the files of the workspace with the name of a missing one, if they are few; skip ignored files."""
     root = ctx.workspace.root
-    if not path.is_relative_to(root):
-        return []
     found = [root / name for name in files_named(path.name, root, ctx) if _is_file(root / name)]
     if ctx.readable is not None:
         found = [file for file in found if ctx.readable(file)]

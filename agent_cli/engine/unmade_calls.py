@@ -1,0 +1,159 @@
+"""An answer without calls that should have had one, and what the model is told then.
+
+Models announce a call and end. Small ones also describe it in a sentence, call what is not there, write the result
+themselves, answer about a file that they have not looked at, break off, or repeat the same text. The checks are
+conservative: a false alarm asks a model that is done, or was told to wait; a miss only leaves things as they are.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import suppress
+
+from agent_cli.core.events import Event, Noted, Warned
+from agent_cli.core.messages import AssistantMessage
+from agent_cli.engine.progress import goal_of
+from agent_cli.engine.turn import Turn
+from agent_tools.base import ToolError
+
+ANNOUNCED = "<reminder>\nYou said what you would do but made no call. Make the call now, or answer.\n</reminder>"
+DESCRIBED = "<reminder>\nYou described a call but did not make it. Make it now, with one of {tools}.\n</reminder>"
+UNFINISHED = "<reminder>\nYour answer breaks off. Make the next call, or finish the answer.\n</reminder>"
+LOOPED = (
+    "<reminder>\nYou repeated the same text until your answer was ended. Make one tool call now, or answer in a few "
+    "lines.\n</reminder>"
+)
+IMAGINED = "<reminder>\nOnly tools give results; you wrote one yourself. Make the call and wait.\n</reminder>"
+UNRUN = "<reminder>\nYou wrote a command but did not run it. Run it with Bash, then answer.\n</reminder>"
+UNREAD = "<reminder>\nYou have not looked at {path}. Read it with a tool call, then do what was asked.\n</reminder>"
+_LONGEST = 400
+_ACTIONS = (
+    "add|analy[sz]e|apply|call|change|check|continue|correct|create|delete|edit|examine|execute|explore|find|fix|gather"
+    "|get|go ahead|grep|implement|inspect|install|investigate|list|locate|look|modify|move|open|proceed|read|remove"
+    "|rename|replace|review|rewrite|run|scan|search|see|start|test|try|update|use|verify|view|write"
+)
+_LINK = r"(?:now|next|first|then|so|ok|okay|sure|alright|great|good|certainly|of course|to [^.,]{3,80})[,.!:]*\s+"
+_INTENTION = re.compile(
+    rf"(?:{_LINK})*(?:I['\u2019]ll|I will|I(?: a|['\u2019])m going to|let me|let['\u2019]s|I need to)\s+"
+    rf"(?:(?:now|first|then|next|also|just|quickly|start by|begin by|take a|have a)\s+)*(?:{_ACTIONS})(?:ing)?\b",
+    re.IGNORECASE,
+)
+_SENTENCE_END = re.compile(r"(?<=[.!?:\u2026])\s+")
+# It waits for somebody or something, or speaks about later.
+_CONDITIONAL = re.compile(
+    r"(?<!see )(?<!check )\bif\b"
+    r"|\b(?:when|once|unless|whenever|until|after|should you|let me know|tell me|please|happy to|glad to|wait|waiting"
+    r"|later|tomorrow|next time|from now on|in (?:the )?future|would|could|not|never|can['\u2019]?t"
+    r"|don['\u2019]t|unable)\b"
+    r"|\bbefore (?:I|we|you)\b",
+    re.IGNORECASE,
+)
+# The user wants words, or no action yet.
+_WORDS_WANTED = re.compile(
+    r"(?:\A|[.!?;:\n])\s*(?:(?:please|can you|could you)\s+)?(?:what|which|how|why|who|where|when|would|should|will|are"
+    r"|is|explain|describe|outline|plan|propose|suggest|say|reply|answer|repeat|write me)\b"
+    r"|\bplans?\b|\bdo not\b|\bdon['\u2019]t\b|\bwithout\b|\bbefore you\b|\bwait\b|\bjust (?:say|tell|answer)\b",
+    re.IGNORECASE,
+)
+
+_CALL_OF_ANY = re.compile(r"\s*(?:```(?:json)?\s*)?\{+\s*\"name\"\s*:\s*\"[\w.-]+\"\s*,\s*\"(?:arguments|parameters)\"")
+_SHELL_FENCE = re.compile(r"^```(?:bash|sh|shell|console)[ \t]*$", re.MULTILINE)
+_HOW_TO = re.compile(r"\bhow\b|\b(?:show|give|tell|write) me\b|\bcommand\b|\bscript\b|\bexplain\b", re.IGNORECASE)
+
+
+def is_announcement(answer: str, request: str) -> bool:
+    """Return True if an answer to a request ends with what the model is about to do."""
+    text = answer.strip()
+    if not text or len(text) > _LONGEST or "```" in text or text.endswith("?"):
+        return False
+    if _CONDITIONAL.search(text) or _WORDS_WANTED.search(request):
+        return False
+    return _INTENTION.match(_SENTENCE_END.split(text)[-1].lstrip("*_ ")) is not None
+
+
+def describes_call(answer: str, tools: Iterable[str]) -> bool:
+    """Return True if an answer is a call of a tool that is not there, or has arguments in JSON beside a tool's name."""
+    if _CALL_OF_ANY.match(answer):
+        return True
+    return bool(re.search(r"\{\s*\\?\"\w+\\?\"\s*:", answer)) and any(re.search(rf"\b{t}\b", answer) for t in tools)
+
+
+def imagines_result(answer: str) -> bool:
+    """Return True if an answer has what only tools write: a result in the tags of the chat template."""
+    return "<tool_response>" in answer or "<|tool_response|>" in answer
+
+
+def breaks_off(answer: str) -> bool:
+    """Return True if an answer ends where something should follow."""
+    return answer.rstrip("*_ \n").endswith(":")
+
+
+def writes_command(answer: str, request: str) -> bool:
+    """Return True if an answer shows a shell command in a fence, and the request does not ask how to do something."""
+    return bool(_SHELL_FENCE.search(answer)) and not _HOW_TO.search(request)
+
+
+def named_files(request: str) -> Iterator[str]:
+    """Yield what may be a file in a request: words with a dot inside, without their quotes."""
+    for found in re.finditer(r"[\w~/-][\w./~-]*\.\w+", request):
+        yield found[0]
+
+
+def unread_file(turn: Turn) -> str:
+    """Return the first file that the request names and the model has not seen; "" for none."""
+    context = turn.deps.context
+    for name in named_files(goal_of(turn.history)):
+        with suppress(ToolError, OSError):
+            path = context.workspace.resolve(name)
+            if path.is_file() and str(path) not in context.seen:
+                return name
+    return ""
+
+
+def after_repetition(turn: Turn) -> Generator[Event, None, str]:
+    """Ask, once, for another answer after one that repeated the same text; the second time the turn ends."""
+    if turn.nudges.get("looped"):
+        turn.budget.stop("repetition")
+    turn.nudges["looped"] = 1
+    yield Warned("The model repeated the same text; its answer was ended.")
+    return LOOPED
+
+
+def ask(turn: Turn, answer: AssistantMessage) -> Generator[Event, None, str | None]:
+    """Ask, once, for the call that the answer announces or describes but does not make, or that it should have made."""
+    if not turn.options.tools or turn.deps.policy.mode == "plan":
+        return None
+    if turn.deps.context.small_model and (more := (yield from _of_small_model(turn, answer))):
+        return more
+    if turn.nudges.get("announced"):
+        return None
+    if not is_announcement(answer.text, goal_of(turn.history)):
+        return None
+    turn.nudges["announced"] = 1
+    yield Noted("The model said what it would do but made no call; asking for it.")
+    return ANNOUNCED
+
+
+def _of_small_model(turn: Turn, answer: AssistantMessage) -> Generator[Event, None, str | None]:
+    """Ask for what small models do in words instead of calls; again only after calls that were made since."""
+    calls = len(turn.actions) + 1
+    if turn.nudges.get("in_words", 0) >= calls:
+        return None
+    if imagines_result(answer.text):
+        said, more = "wrote a result itself; asking for the call", IMAGINED
+    elif describes_call(answer.text, names := [spec.name for spec in turn.options.tools]):
+        said, more = "described a call but did not make it; asking for it", DESCRIBED.format(tools=", ".join(names))
+    elif breaks_off(answer.text):
+        said, more = "broke off; asking it to continue", UNFINISHED
+    elif turn.actions:
+        return None
+    elif path := unread_file(turn):
+        said, more = f"answered without looking at {path}; asking it to read the file", UNREAD.format(path=path)
+    elif writes_command(answer.text, goal_of(turn.history)):
+        said, more = "wrote a command but did not run it; asking for it", UNRUN
+    else:
+        return None
+    turn.nudges["in_words"] = calls
+    yield Noted(f"The model {said}.")
+    return more
