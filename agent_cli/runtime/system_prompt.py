@@ -143,7 +143,7 @@ class RepositoryState:
                 ("status", "--porcelain", "--no-renames", "--untracked-files=normal"),
                 ("log", f"-{_COMMITS}", "--no-show-signature", "--format=%h %s"),
             ):
-                self._running.append(git.start(*words))
+                self._running.append(git.start(*words, brief=True))
         except (git_use.NotUsableError, guarded_git.GitError):
             self._stop()
 

@@ -179,11 +179,14 @@ class GitRun:
 
     def run(
         self, *words: str, feed: bytes = b"", cwd: str = "", seconds: float = SECONDS, most: int = LARGEST,
-        env: Mapping[str, str] | None = None, fine: Collection[int] = (0,),
+        env: Mapping[str, str] | None = None, fine: Collection[int] = (0,), brief: bool = False,
     ) -> bytes:  # fmt: skip
-        """Run git and return its output. fine: exit codes of success. Raises GitError, also beyond `most` bytes."""
+        """Run git and return its output. Raises GitError, also beyond `most` bytes.
+
+        fine: exit codes of success. brief: as in `start_child`.
+        """
         named = next((word for word in words if not word.startswith("-")), "git")
-        process = self.start(*words, cwd=cwd, env=env)
+        process = self.start(*words, cwd=cwd, env=env, brief=brief)
         try:
             out, err = collect(process, feed, seconds, most, self.stuck(env))
         except StuckError as error:
@@ -242,7 +245,9 @@ def checked_git(program: str, checkout: Checkout, env: Mapping[str, str], *, loc
 
 def without_filters(run: GitRun) -> dict[str, str]:
     """Return settings that disable all configured filters. Raises GitError."""
-    from_git = run.run("config", "--list", "-z", "--name-only", seconds=5.0).decode("utf-8", "surrogateescape")
+    from_git = run.run("config", "--list", "-z", "--name-only", seconds=5.0, brief=True).decode(
+        "utf-8", "surrogateescape"
+    )
     found: dict[str, str] = {}
     for key in from_git.split("\0"):
         if key.startswith("filter.") and key.count(".") >= 2:
