@@ -101,9 +101,11 @@ def named_files(request: str) -> Iterator[str]:
 
 
 def unread_file(turn: Turn) -> str:
-    """Return the first file that the request names and the model has not seen; "" for none."""
+    """Return the first file that the request names and no call of the turn has shown or named; "" for none."""
     context = turn.deps.context
     for name in named_files(goal_of(turn.history)):
+        if any(name in action.summary for action in turn.actions):
+            continue
         with suppress(ToolError, OSError):
             path = context.workspace.resolve(name)
             if path.is_file() and str(path) not in context.seen:
@@ -146,11 +148,9 @@ def _of_small_model(turn: Turn, answer: AssistantMessage) -> Generator[Event, No
         said, more = "described a call but did not make it; asking for it", DESCRIBED.format(tools=", ".join(names))
     elif breaks_off(answer.text):
         said, more = "broke off; asking it to continue", UNFINISHED
-    elif turn.actions:
-        return None
     elif path := unread_file(turn):
         said, more = f"answered without looking at {path}; asking it to read the file", UNREAD.format(path=path)
-    elif writes_command(answer.text, goal_of(turn.history)):
+    elif not turn.actions and writes_command(answer.text, goal_of(turn.history)):
         said, more = "wrote a command but did not run it; asking for it", UNRUN
     else:
         return None

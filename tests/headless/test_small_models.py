@@ -40,6 +40,14 @@ def test_a_file_that_the_request_names_is_to_be_looked_at(work: Path) -> None:
     assert "print(156)" in last[2]
 
 
+def test_a_specification_is_to_be_looked_at_after_other_calls_too(work: Path) -> None:
+    (work / "SPEC.md").write_text("It prints 1.")
+    write = Call("Write", {"file_path": "a.py", "content": "print(2)\n"})
+    replies = [Reply(calls=(write,)), Reply(text="Done."), Reply(calls=(Call("Bash", {"command": "cat SPEC.md"}),))]
+    last, _ = run(work, [*replies, Reply(text="Done.")], "Make a.py as SPEC.md says")
+    assert "You have not looked at SPEC.md" in last[2] and len(last) == 4
+
+
 @pytest.mark.parametrize("words", ["What is version 1.2?", "Explain none.py", "Is README.md good? Say yes."])
 def test_it_is_asked_once_and_only_about_files_that_are_there(work: Path, words: str) -> None:
     (work / "README.md").write_text("x")
