@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from agent_cli.config.prompts import prompt
 from agent_cli.core.events import (
@@ -46,7 +46,7 @@ from agent_cli.engine.prompt_overrides import apply_initial_overrides, restore_o
 from agent_cli.engine.sampling import build_request, sample
 from agent_cli.engine.turn import OUT_OF_TIME, Turn, TurnDeps, suspended_state
 from agent_cli.engine.types import TurnOptions
-from agent_cli.providers.base import ModelError
+from agent_cli.providers.base import ModelError, ToolChoice
 from agent_tools.base import Finish
 from agent_tools.cancel import CancelledError, CancelToken
 from agent_tools.lazy import lazy_imports
@@ -198,7 +198,9 @@ def _rounds(turn: Turn) -> Run:
             return (yield from _out_of_budget(turn, cap))
         turn.budget.rounds += 1
         yield RoundStarted(turn.budget.all_rounds)
-        answer = yield from _ask(turn)
+        choice: ToolChoice = "required" if turn.must_call else "auto"
+        turn.must_call = False
+        answer = yield from _ask(turn, tool_choice=choice)
         if answer.calls:
             turn.cut_text = ""
             for guard in ("empty", "cut"):
@@ -259,7 +261,7 @@ def _closing(turn: Turn, answer: AssistantMessage | None) -> Generator[Event, No
     return None
 
 
-def _ask(turn: Turn, *, tool_choice: Literal["auto", "none"] = "auto") -> Generator[Event, None, AssistantMessage]:
+def _ask(turn: Turn, *, tool_choice: ToolChoice = "auto") -> Generator[Event, None, AssistantMessage]:
     """Call the model once; if it is unavailable, use the next fallback model."""
     while True:
         yield from compact_if_needed(turn)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Generator, Iterable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 from agent_cli.core.events import (
     AnswerRestarted,
@@ -53,6 +53,7 @@ from agent_cli.providers.base import (
     ThinkingChunk,
     ToolCallDelta,
     ToolCallStart,
+    ToolChoice,
     UsageChunk,
 )
 from agent_tools.base import Tool
@@ -181,7 +182,7 @@ def _depth_within(value: Any, most: int) -> bool:
     return False
 
 
-def build_request(turn: Turn, *, tool_choice: Literal["auto", "none"] = "auto") -> Request:
+def build_request(turn: Turn, *, tool_choice: ToolChoice = "auto") -> Request:
     """Return the request for the next round; always the previous one plus a suffix."""
     window = turn.deps.state.window
     history = forget_thinking(turn.view, turn.options.keep_thinking)
@@ -213,7 +214,7 @@ def _fitted(turn: Turn, request: Request) -> Request:
     return request.replace(total_tokens=min(left, request.total_tokens or left))
 
 
-def request_of(options: TurnOptions, history: Iterable[Message], tool_choice: Literal["auto", "none"]) -> Request:
+def request_of(options: TurnOptions, history: Iterable[Message], tool_choice: ToolChoice) -> Request:
     """Return a request with these messages, and the options of every request of the conversation."""
     return Request(
         model=options.model,
@@ -260,7 +261,7 @@ def sample(turn: Turn, request: Request) -> Generator[Event, None, AssistantMess
     first = True
     turn.looped = False
     repeated = RepeatedText()
-    held = HeldText() if request.tools and request.tool_choice == "auto" else None
+    held = HeldText() if request.tools and request.tool_choice != "none" else None
     failed: ModelError | CancelledError | None = None
     turn.in_model_call = True
     stream = turn.transport.stream(request, turn.deps.context.cancel)
@@ -357,15 +358,18 @@ def _with_written_calls(
 ) -> Generator[Event, None, AssistantMessage]:
     """Return the message with the calls that its held text is; show that text if it is an answer."""
     calls: list[ToolCall] = []
-    if not message.calls and not turn.was_cut and not turn.looped:
-        found = text_calls.read_written_calls(held.passed, held.held, rest=turn.deps.context.small_model)
+    small = turn.deps.context.small_model
+    if not message.calls and not turn.was_cut and (small or not turn.looped):
+        found = text_calls.read_written_calls(held.passed, held.held, rest=small)
         for written in () if text_calls.is_quoted(found, turn.history) else found:
             meant = foreign_calls.resolve_call(written.name, written.arguments, turn.deps.tools)
             if meant is None:
-                calls.clear()
+                calls = calls if small else []
                 break
             schema = turn.deps.tools[meant.tool].schema() if written.untyped else {}
             arguments = text_calls.typed(meant.arguments, schema)
+            if small and any((c.name, c.arguments) == (meant.tool, arguments) for c in calls):
+                continue
             # Nine letters and digits, as Mistral wants it.
             call_id = f"call{len(turn.deps.state.ids) + len(calls):05d}"
             calls.append(ToolCall(call_id, meant.tool, arguments, repaired=(repairs.WRITTEN,)))
@@ -373,6 +377,7 @@ def _with_written_calls(
         if shown := held.release():
             yield TextDelta(shown)
         return message
+    turn.looped = False
     yield Noted("The model wrote its calls as text; they were read from it.")
     # What a provider signed or encrypted for the text that it precedes would be wrong before a call.
     thoughts = [p for p in message.parts if isinstance(p, Thinking) and not (p.provider and p.data)]

@@ -239,16 +239,15 @@ class Turn:
         self.plan_touched = options.spent.plan_touched
         # Why the remaining calls of the current answer do not run; "" if they do.
         self.skip_rest = ""
-        # Why a hook ends the turn, shown to the user.
-        self.stopped: str | None = None
+        self.stopped: str | None = None  # why a hook ends the turn, shown to the user
         # The last answer hit its token limit, at cut_at tokens if known, within a call that it wrote as text;
         # cut_text collects the text of continued answers.
         self.was_cut = any(isinstance(m, AssistantMessage) and was_cut(m) for m in self.history[-1:])
         self.cut_at = 0
         self.cut_in_call = False
         self.cut_text = ""
-        # The last answer repeated the same text until it was ended.
-        self.looped = False
+        # The last answer repeated the same text until it was ended; the next one is to be a call.
+        self.looped = self.must_call = False
         self.in_model_call = False
         self.transport = deps.transport
         self.price = deps.price

@@ -36,7 +36,8 @@ _ACTIONS = (
 _LINK = r"(?:now|next|first|then|so|ok|okay|sure|alright|great|good|certainly|of course|to [^.,]{3,80})[,.!:]*\s+"
 _INTENTION = re.compile(
     rf"(?:{_LINK})*(?:I['\u2019]ll|I will|I(?: a|['\u2019])m going to|let me|let['\u2019]s|I need to)\s+"
-    rf"(?:(?:now|first|then|next|also|just|quickly|start by|begin by|take a|have a)\s+)*(?:{_ACTIONS})(?:ing)?\b",
+    rf"(?:(?:now|first|then|next|also|just|quickly|need to|have to|start by|begin by|take a|have a)\s+)*"
+    rf"(?:{_ACTIONS})(?:ing)?\b",
     re.IGNORECASE,
 )
 _SENTENCE_END = re.compile(r"(?<=[.!?:\u2026])\s+")
@@ -73,10 +74,13 @@ def is_announcement(answer: str, request: str) -> bool:
 
 
 def describes_call(answer: str, tools: Iterable[str]) -> bool:
-    """Return True if an answer is a call of a tool that is not there, or has arguments in JSON beside a tool's name."""
-    if _CALL_OF_ANY.match(answer):
+    """Return True if an answer is a call of a tool that is not there, tells the user to use a tool, or has arguments in
+    JSON beside a tool's name.
+    """
+    names = "|".join(tools)
+    if _CALL_OF_ANY.match(answer) or re.search(rf"\b(?:[Uu]se|[Rr]un|[Cc]all) (?:a |the )?`?(?:{names})\b", answer):
         return True
-    return bool(re.search(r"\{\s*\\?\"\w+\\?\"\s*:", answer)) and any(re.search(rf"\b{t}\b", answer) for t in tools)
+    return bool(re.search(r"\{\s*\\?\"\w+\\?\"\s*:", answer)) and bool(re.search(rf"\b(?:{names})\b", answer))
 
 
 def imagines_result(answer: str) -> bool:
@@ -146,6 +150,8 @@ def _of_small_model(turn: Turn, answer: AssistantMessage) -> Generator[Event, No
         said, more = "wrote a result itself; asking for the call", IMAGINED
     elif describes_call(answer.text, names := [spec.name for spec in turn.options.tools]):
         said, more = "described a call but did not make it; asking for it", DESCRIBED.format(tools=", ".join(names))
+    elif _INTENTION.match(_SENTENCE_END.split(answer.text.strip())[-1]):
+        said, more = "said what it would do but made no call; asking for it", ANNOUNCED
     elif breaks_off(answer.text):
         said, more = "broke off; asking it to continue", UNFINISHED
     elif path := unread_file(turn):
@@ -155,5 +161,6 @@ def _of_small_model(turn: Turn, answer: AssistantMessage) -> Generator[Event, No
     else:
         return None
     turn.nudges["in_words"] = calls
+    turn.must_call = more != UNFINISHED
     yield Noted(f"The model {said}.")
     return more

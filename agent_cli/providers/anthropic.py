@@ -299,8 +299,9 @@ class Anthropic(HttpModelClient):
         on = thinking is not None and thinking["type"] != "disabled"
         if request.temperature is not None and not on and self._takes(request, "temperature"):
             options["temperature"] = request.temperature
-        if request.tools and request.tool_choice == "none":
-            options["tool_choice"] = {"type": "none"}
+        # No call can be required of a model that thinks.
+        if request.tools and request.tool_choice != "auto" and not (on and request.tool_choice == "required"):
+            options["tool_choice"] = {"type": "none" if request.tool_choice == "none" else "any"}
         return options
 
     def _body(self, request: Request) -> bytes:

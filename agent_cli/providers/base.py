@@ -20,6 +20,9 @@ CacheTtl = Literal["5m", "1h"]
 StopReason = Literal["end_turn", "tool_use", "max_tokens", "stop_sequence", "refusal", "pause_turn", "other"]
 
 
+ToolChoice = Literal["auto", "none", "required"]
+
+
 class ToolSpec(Value):
     """A tool as it is described to the model. freeform: where the API has such tools, its input is plain text."""
 
@@ -33,7 +36,8 @@ class Request(Value):
     """One model call. `model` is what the provider calls it, without our provider prefix.
 
     max_tokens: longest answer without its reasoning; total_tokens: the most that both may have (see `token_limit`).
-    tool_choice: "none" keeps the tools in the request (so that the prefix holds) and forbids calling them.
+    tool_choice: "none" keeps the tools in the request (so that the prefix holds) and forbids calling them; "required"
+        asks for a call, where the provider can be asked.
     thinking_tokens: budget for reasoning; effort: the provider's level. A wire that lacks one names it in a `Notice`.
     head: how many messages at the beginning a compaction has put there, behind which a cache may end. earlier: how many
     of the model's answers it has taken away. aside: the request is not the conversation's next.
@@ -55,7 +59,7 @@ class Request(Value):
     cache_key: str = ""
     prefill: str = ""
     stream: bool = True
-    tool_choice: Literal["auto", "none"] = "auto"
+    tool_choice: ToolChoice = "auto"
     json_schema: dict[str, Any] | None = None
     head: int = 0
     earlier: int = 0

@@ -229,8 +229,9 @@ class Gemini(HttpModelClient):
         head: dict[str, Any] = {}
         if options := self._generation(request):
             head["generationConfig"] = options
-        if request.tools and request.tool_choice == "none":
-            head["toolConfig"] = {"functionCallingConfig": {"mode": "NONE"}}
+        if request.tools and request.tool_choice != "auto":
+            mode = "NONE" if request.tool_choice == "none" else "ANY"
+            head["toolConfig"] = {"functionCallingConfig": {"mode": mode}}
         if request.system.strip():
             head["systemInstruction"] = {"parts": [{"text": request.system}]}
         parts = [encoded(head)[:-1], b"," if head else b""]

@@ -59,8 +59,8 @@ def arguments_of(
             {"type": "function", "function": {"name": t.name, "description": t.description, "parameters": t.schema}}
             for t in request.tools
         ]
-        if request.tool_choice == "none":
-            asked["tool_choice"] = "none"
+        if request.tool_choice != "auto":
+            asked["tool_choice"] = request.tool_choice
     if request.temperature is not None:
         asked["temperature"] = request.temperature
     if request.effort is not None:

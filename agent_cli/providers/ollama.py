@@ -106,7 +106,7 @@ class Ollama(HttpModelClient):
         return ModelError(failure, error.retry_after, status, error.code)
 
     def _may_call(self, request: Request) -> bool:
-        return bool(request.tools) and request.tool_choice == "auto"
+        return bool(request.tools) and request.tool_choice != "none"
 
     def _prefill(self, request: Request) -> str:
         return request.prefill if self._takes(request, "prefill") else ""

@@ -191,8 +191,8 @@ class OpenAIChat(HttpModelClient):
         if request.json_schema is not None:
             schema = {"name": "answer", "schema": request.json_schema}
             options["response_format"] = {"type": "json_schema", "json_schema": schema}
-        if request.tools and request.tool_choice == "none":
-            options["tool_choice"] = "none"
+        if request.tools and request.tool_choice != "auto":
+            options["tool_choice"] = request.tool_choice
         return {k: v for k, v in options.items() if self._takes(request, k)}
 
     def _body(self, request: Request) -> bytes:

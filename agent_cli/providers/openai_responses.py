@@ -163,8 +163,8 @@ class OpenAIResponses(HttpModelClient):
             }  # fmt: skip
         if request.tools:
             options["parallel_tool_calls"] = True
-            if request.tool_choice == "none":
-                options["tool_choice"] = "none"
+            if request.tool_choice != "auto":
+                options["tool_choice"] = request.tool_choice
         return {k: v for k, v in options.items() if self._takes(request, k)}
 
     def _body(self, request: Request) -> bytes:

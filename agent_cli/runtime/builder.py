@@ -54,7 +54,7 @@ from agent_cli.runtime.session import (
     new_log,
     open_session,
 )
-from agent_cli.runtime.system_prompt import PromptFacts, RepositoryState, system_prompt
+from agent_cli.runtime.system_prompt import PromptFacts, RepositoryState, system_prompt, working_files
 from agent_cli.runtime.tools import choose_tools, make_context, make_policy, make_workspace, rule_saver, tool_specs
 from agent_cli.session.files import results_folder
 from agent_cli.session.log import SessionLog
@@ -203,7 +203,14 @@ def build_agent(
         context.nested_memory = NestedMemory(sources, memory)
         for cut in memory.cuts:
             warn(f"memory files together may have 64 KiB, and {cut}; see agent memory show")
-    facts = PromptFacts(place, model.name, small, asks, (lambda: (repository or RepositoryState(place, layers)).text()))
+    facts = PromptFacts(
+        place,
+        model.name,
+        small,
+        asks,
+        lambda: (repository or RepositoryState(place, layers)).text(),
+        lambda: working_files(context),
+    )
     system = lambda: system_prompt(facts, settings, memory)  # noqa: E731 - made only where it is needed
     header = make_header(options, place, model, tools, restored, system, answered=asks, small=small)
     if log is not None and restored is not None and restored.rebuilt:

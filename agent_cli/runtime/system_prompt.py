@@ -18,6 +18,7 @@ from agent_cli.config.schema import Settings
 from agent_cli.core.modes import Mode
 from agent_cli.core.place import RunEnvironment
 from agent_cli.memory.files import Memory
+from agent_tools.base import ToolContext
 from agent_tools.lazy import lazy_imports
 from agent_tools.record import Value
 from agent_tools.text import escape_controls
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 with lazy_imports():
     from agent_cli.permissions import git_use
     from agent_tools.process import child, guarded_git
+    from agent_tools.search import ls
 
 Family = Literal["claude", "gpt", "gemini", "open"]
 _FAMILIES: tuple[tuple[Family, str], ...] = (
@@ -55,6 +57,7 @@ class PromptFacts(Value):
 
     answered: somebody can answer questions, now or later.
     repository: returns the lines about the repository; called once.
+    files: returns the files of the working directory, for small models.
     """
 
     place: RunEnvironment
@@ -62,6 +65,13 @@ class PromptFacts(Value):
     small: bool
     answered: bool
     repository: Callable[[], str]
+    files: Callable[[], str]
+
+
+def working_files(context: ToolContext) -> str:
+    """Return the first files of the working directory as lines for a small model, with relative paths alone."""
+    lines = ls.LS().run(ls.LSArgs("."), context).text.splitlines()[1:]
+    return "\n".join(["Paths are relative to the working directory. Its files:", *lines[:_LISTED]])
 
 
 def model_family(model: str) -> Family:
@@ -91,8 +101,7 @@ def _environment(facts: PromptFacts, settings: Settings) -> str:
     place, mode = facts.place, settings.permissions.mode
     system = os.uname()
     # A small model spells a long path wrong; a relative one it copies.
-    where = f"the folder {place.cwd.name} (use relative paths)" if facts.small else str(place.cwd)
-    lines = ["# Environment", f"Working directory: {where}"]
+    lines = ["# Environment", *([facts.files()] if facts.small else [f"Working directory: {place.cwd}"])]
     if place.root != place.cwd and not facts.small:
         lines.append(f"Workspace: {place.root}")
     if more := settings.permissions.additional_directories:
@@ -125,6 +134,7 @@ def _sandbox(settings: Settings) -> str:
 _SECONDS = 1.5
 _LARGEST = 4 << 20
 _FILES = 10
+_LISTED = 40
 _COMMITS = 5
 _WIDTH = 80
 

@@ -116,6 +116,38 @@ def test_what_is_a_repetition(text: str, repeats: bool) -> None:
     assert any(pieces.feed(text[n : n + 7]) for n in range(0, len(text) + 600, 7)) is repeats
 
 
+def test_calls_that_are_repeated_without_end_are_made_once(work: Path) -> None:
+    (work / "stock.py").write_text("print(156)\n")
+    call = '```json\n{"name": "Read", "arguments": {"file_path": "stock.py"}}\n```\n\n'
+    last, _ = run(work, [Reply(text=call * 60), Reply(text="156.")], "What does stock.py print?")
+    assert last[1] == "print(156)"
+
+
+def test_a_folder_is_listed_and_the_first_request_has_the_files(work: Path) -> None:
+    (work / "src").mkdir()
+    (work / "src" / "units.py").write_text("x")
+    replies = [Reply(calls=(Call("Read", {"file_path": "src"}),)), Reply(text="units.py.")]
+    with ModelServer(replies) as server:
+        env = {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": server.openai_url, "AGENT_PROFILE": "small"}
+        agent(["-p", "--model", "openai/x", "What is in src?"], work, env)
+    assert "  src/\n    units.py" in server.requests[0].body["messages"][0]["content"]
+    assert "units.py" in server.requests[1].body["messages"][-1]["content"]
+
+
+def test_a_program_that_is_called_as_a_tool_is_run(work: Path) -> None:
+    calls = '```\n{"name": "Git", "arguments": {"command": "git --version"}}\n```'
+    last, _ = run(work, [Reply(text=calls), Reply(text="Done.")], "Show the version of git")
+    assert "git version" in last[1]
+
+
+def test_the_answer_to_a_reminder_has_to_be_a_call(work: Path) -> None:
+    said = "I am sorry. I will need to run a `Grep` command to search for it."
+    with ModelServer([Reply(text=said), Reply(text="No.")]) as server:
+        env = {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": server.openai_url, "AGENT_PROFILE": "small"}
+        agent(["-p", "--model", "openai/x", "Where is parse defined?"], work, env)
+    assert [r.body.get("tool_choice") for r in server.requests] == [None, "required"]
+
+
 def test_an_edit_of_a_file_that_was_not_read_shows_it(work: Path) -> None:
     (work / "stats.py").write_text("def median(values):\n    return 0\n")
     wrong = Call("Edit", {"file_path": "stats.py", "old_string": "median = lambda", "new_string": "m = lambda"})
@@ -150,6 +182,8 @@ def test_models_of_the_default_profile_are_not_asked(work: Path) -> None:
         ('call `Edit` with {"file_path": "x"}', True),
         ('Use the Bash tool: { "command": "ls" }', True),
         ("I used Edit to change a.py.", False),
+        ("To find them, you can use the `Bash` function.", True),
+        ("I changed a.py using Edit.", False),
         ('The file has {"name": 1}.', False),
         ("{}", False),
         ('{{"name": "TestProject", "arguments": {"expected": "x"}}}', True),

@@ -108,7 +108,8 @@ class ToolContext:
     env: environment for commands.
     settings: values that tools read.
     require_read_first: a file must be read before it is edited.
-    small_model: the model is small: an edit needs no read where the old text is found exactly once, Grep shows lines.
+    small_model: the model is small: an edit needs no read where the old text is found exactly once, Grep shows
+        lines, Read shows no numbers, and directories.
     supplied: states made by the program, such as the sandbox for commands.
 
     seen: for each file that the model has read or written, the hash of the content it knows (`encoding.fingerprint`).

@@ -75,12 +75,20 @@ def resolve_call(name: str, arguments: dict[str, Any], tools: Mapping[str, Tool[
     meant = _of_editor(arguments) if folded in _TEXT_EDITORS else _NAMES.get(folded)
     if meant == "Edit" and "edits" in arguments and "MultiEdit" in tools:
         meant = "MultiEdit"
+    if meant is None and "Bash" in tools and _runs(folded, arguments):
+        return ResolvedCall("Bash", arguments)
     if meant is None or meant not in tools:
         return None
     taken = {key: value for key, value in arguments.items() if key not in _WORDS}
     if folded in _TEXT_EDITORS:
         taken = {key: value for key, value in taken.items() if key != "command" and value is not None}
     return ResolvedCall(meant, _ARGUMENTS[meant](taken) if meant in _ARGUMENTS else taken)
+
+
+def _runs(name: str, arguments: dict[str, Any]) -> bool:
+    """Return True if a call is a command of the program that it names: git with `git add a.py`."""
+    command = arguments.get("command")
+    return arguments.keys() == {"command"} and isinstance(command, str) and command.split()[:1] == [name]
 
 
 def _of_editor(arguments: dict[str, Any]) -> str | None:

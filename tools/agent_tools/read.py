@@ -21,6 +21,7 @@ from agent_tools.text import counted, cut_line, fit
 with lazy_imports():
     from agent_tools.documents import pdf
     from agent_tools.fs import large_files
+    from agent_tools.search import ls
 
 LINES = 2_000
 
@@ -66,6 +67,8 @@ class Read(Tool[ReadArgs]):
             raise ToolError("offset counts lines from 1, and limit must be at least 1.")
         first = max(first, 1)
         path = ctx.workspace.resolve(args.file_path)
+        if ctx.small_model and path.is_dir():  # it has no other tool for that
+            return ls.LS().run(ls.LSArgs(args.file_path), ctx)
         if _is_large(path):
             return _part_of_large(path, first, limit, ctx)
         data = ctx.workspace.read_if_there(path)
@@ -103,7 +106,7 @@ def _part_of_text(text: TextFile, path: Path, first: int, limit: int, note: str,
     if first > max(len(lines), 1):
         raise ToolError(f"{name} has only {counted(len(lines), 'line')}; offset {first} is past its end.")
     shown = [
-        f"{n:>6}\t{cut_line(line.rstrip(chr(13) + chr(10)))}"
+        f"{_number(n, ctx)}{cut_line(line.rstrip(chr(13) + chr(10)))}"
         for n, line in enumerate(lines[first - 1 : first - 1 + limit], first)
     ]
     count = fit(shown, ctx.result_limits.most("page"))
@@ -118,6 +121,11 @@ def _part_of_text(text: TextFile, path: Path, first: int, limit: int, note: str,
     if last < len(lines):
         notes.append(f"continue with offset={last + 1}")
     return ToolResult("\n".join(shown[:count]) + (f"\n[{'; '.join(notes)}]" if notes else ""), view)
+
+
+def _number(line: int, ctx: ToolContext) -> str:
+    """Return the number before a line; none for a small model, which copies it into what it writes."""
+    return "" if ctx.small_model else f"{line:>6}\t"
 
 
 def _is_large(path: Path) -> bool:

@@ -89,7 +89,7 @@ def current_text(path: Path, ctx: ToolContext, verb: str, old: str = "") -> tupl
 def _unread(path: Path, text: TextFile, data: bytes, old: str, ctx: ToolContext) -> ToolError:
     """Return the error for a small model's edit of a file that it has not read, with the file: that spares a call."""
     name, times = ctx.workspace.spell(path), text.content.count(old)
-    lines = [f"{n:>6}\t{cut_line(line)}" for n, line in enumerate(text.content.splitlines(), 1)]
+    lines = [cut_line(line) for line in text.content.splitlines()]
     if fit(lines, ctx.result_limits.most("page")) < len(lines):
         return ToolError(f"old_string is in {name} {times} times, and you have not read {name}. Read it first.")
     ctx.seen[str(path)] = fingerprint(data)
