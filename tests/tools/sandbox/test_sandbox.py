@@ -76,7 +76,7 @@ def test_without_any_commands_run_as_they_are_or_not_at_all(
     profile = make_profile([tmp_path], None)
     none = choose("auto", profile, {}, landlock=True)
     said = "bubblewrap: it is not installed; Landlock: agent sandbox: cannot be set up: the kernel has no Landlock"
-    assert none.text() == f"none, so commands run with your rights: {said}"
+    assert none.text() == f"none, so commands run with your permissions: {said}"
     assert none.prepare(["ls"], tmp_path, {"A": "b"}, profile).argv == ["ls"]
     required = choose("require", profile, {}, landlock=True)
     assert required.text() == f"none, so no command will run: {said}"
