@@ -202,7 +202,7 @@ def build_agent(
         memory = load_memory(sources)
         context.nested_memory = NestedMemory(sources, memory)
         for cut in memory.cuts:
-            warn(f"memory files together may have 64 KiB, and {cut}; see agent memory show")
+            warn(f"all memory files together may have 64 KiB, and {cut}; see agent memory show")
     facts = PromptFacts(place, model.name, small, asks, (lambda: (repository or RepositoryState(place, layers)).text()))
     system = lambda: system_prompt(facts, settings, memory)  # noqa: E731 - made only where it is needed
     header = make_header(options, place, model, tools, restored, system, answered=asks, small=small)

@@ -86,7 +86,7 @@ def test_without_any_commands_run_as_they_are_or_not_at_all(
 
 def test_off_is_off_and_starts_nothing(tmp_path: Path) -> None:
     off = choose("off", Profile((tmp_path,)), {})
-    assert off.text() == "off: commands run with your rights" and off.kind == "none"
+    assert off.text() == "off: commands run with your permissions" and off.kind == "none"
     ready = off.prepare(["ls"], tmp_path, {}, Profile((tmp_path,)))
     assert ready.argv == ["ls"] and ready.code(139) == 139
 
