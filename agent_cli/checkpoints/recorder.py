@@ -241,7 +241,7 @@ class Recorder:
             return self._untold(shots)
         except TooManyFilesError as error:
             self._folders = False
-            said = f"From now on undo covers only files that are written or named: {error}."
+            said = f"From now on undo covers only files that tools write or commands name: {error}."
             return [said, *self.before(call, tool, summary, effects, cwd)]
         except (StoreError, OSError) as error:
             return self._once(f"This call cannot be undone: {error}.")
@@ -276,11 +276,11 @@ class Recorder:
             large = [p for p, size in states if size > bounds.file]
             missing += [f"{p} (too large)" for p in self.store.untracked(large)]
         except StoreError as error:
-            return (f"undo: nothing of this can be brought back: {error}",)
+            return (f"undo: nothing of this can be restored: {error}",)
         if not missing:
             return ("undo: a copy is saved first, and /undo restores it",)
         more = f" and {len(missing) - _LISTED} more" if len(missing) > _LISTED else ""
-        return (f"undo cannot bring back: {', '.join(missing[:_LISTED])}{more}",)
+        return (f"undo cannot restore: {', '.join(missing[:_LISTED])}{more}",)
 
     def _named(self, effects: Iterable[Effect], cwd: str) -> Named:
         roots = tuple(str(r) for r in self._where.roots)

@@ -110,7 +110,7 @@ def _bytes(file: str) -> bytes:
 TOO_BIG = "too large"
 TOO_MUCH = "beyond the limit of one snapshot"
 UNREADABLE = "cannot be read"
-NESTED = "a repository of its own"
+NESTED = "a separate repository"
 _ONE_BY_ONE = 200
 _OF_A_FILE = re.compile(r"process path|unable to (?:index|stat|read)|is a directory|beyond a symbolic|open\(")
 MOST_FILES = 100_000

@@ -383,7 +383,7 @@ def _notes(store: Store, changes: Sequence[RecordedChange], found: Mapping[str, 
     """Describe what is not a file of the folders and stays as it is."""
     first = next((c.heads[0] for c in changes if c.heads[0] != c.heads[1]), "")
     if first:
-        yield f"the branch's commit is not changed back (it was {first[:10]}; see git reflog)"
+        yield f"the commit of the branch is not reset (it was {first[:10]}; see git reflog)"
     began = min((c.time for c in changes if c.time), default="")
     if began and any(s.base != "/" for c in changes for s in c.before):
         names = changed_ignored(store, calendar.timegm(time.strptime(began, "%Y-%m-%dT%H:%M:%SZ")))

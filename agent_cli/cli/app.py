@@ -1,6 +1,7 @@
 """The Typer command line: the options of a run, built from their table, and the files of `commands`, loaded lazily.
 
-Typer reads every line that the quick parser does not, words the mistakes, prints --help and completes in the shell.
+Typer reads every line that the quick parser does not, words the mistakes and completes in the shell. `cli.help` lays
+out --help; `cli.completion` knows the values.
 
 A command takes some of the options of a run, options with a fixed set of values, and those shared by several commands.
 """
@@ -8,6 +9,7 @@ A command takes some of the options of a run, options with a fixed set of values
 from __future__ import annotations
 
 import inspect
+import os
 import sys
 from collections.abc import Callable
 from functools import cache, wraps
@@ -17,7 +19,8 @@ from typing import Annotated, Any, cast, get_args
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from agent_cli.cli import SHARED, command_help, command_names, commands
+from agent_cli.cli import SHARED, command_help, command_names, commands, completion
+from agent_cli.cli.help import examples, lay_out, one_of
 from agent_cli.config.run_options import FORMATS, RunOptions, flags, normalize_argv
 from agent_cli.core.version import __version__
 from agent_tools.lazy import lazy_imports
@@ -25,15 +28,24 @@ from agent_tools.lazy import lazy_imports
 with lazy_imports():
     from agent_cli.cli import run  # the engine, which no command list or help needs
 
-AsJson = Annotated[bool, typer.Option("--json", help="As JSON.")]
-AsJsonObject = Annotated[bool, typer.Option("--json", help="As one JSON object.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+AsJsonObject = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 Calls = Annotated[
     list[str] | None,
-    typer.Argument(help="[SESSION] [CALL]...; the session that waits and its one open call by default."),
-]
+    typer.Argument(
+        metavar="[SESSION] [CALL]...", help="The session and its calls; by default the one call that waits.",
+        autocompletion=completion.sessions,
+    ),
+]  # fmt: skip
 EveryCall = Annotated[bool, typer.Option("--all", help="All open calls of the session.")]
-Session = Annotated[str, typer.Argument(help="Its ID or the beginning of it; the latest by default.")]
-Verbose = Annotated[bool, typer.Option("--verbose")]
+Session = Annotated[
+    str,
+    typer.Argument(
+        metavar="[SESSION]", help="ID of the session, or the beginning of it; the latest by default.",
+        autocompletion=completion.sessions,
+    ),
+]  # fmt: skip
+Verbose = Annotated[bool, typer.Option("--verbose", help="Print more to standard error.")]
 
 
 def choice(choices: tuple[str, ...]) -> Any:
@@ -43,15 +55,19 @@ def choice(choices: tuple[str, ...]) -> Any:
         if value == "auto" and "bypassPermissions" in choices:
             raise typer.BadParameter("auto (a model that decides) is not offered; use acceptEdits or allow rules.")
         if value is not None and value not in choices:
-            raise typer.BadParameter(f"{value} is none of {', '.join(choices)}.")
+            raise typer.BadParameter(f"{value} is not one of {', '.join(choices)}.")
         return value
 
     return check
 
 
 OutputFormat = Annotated[
-    str, typer.Option("--output-format", metavar="text|json|stream-json", callback=choice(FORMATS))
-]
+    str,
+    typer.Option(
+        "--output-format", metavar="FORMAT", help=f"Format of the answer: {one_of(FORMATS)}.",
+        callback=choice(FORMATS), autocompletion=completion.of(FORMATS),
+    ),
+]  # fmt: skip
 
 
 def parameters(*names: str) -> list[inspect.Parameter]:
@@ -65,10 +81,11 @@ def _parameter(name: str, *, headed: bool) -> inspect.Parameter:
     many = str(kind).startswith("tuple")
     option = typer.Option(
         *flag.names,
-        help=flag.help,
+        help=f"{flag.help[:-1]}: {one_of(flag.choices)}." if flag.choices else flag.help,
         rich_help_panel=flag.panel if headed else None,
-        metavar=flag.metavar or ("|".join(flag.choices) or None),
+        metavar=flag.metavar or None,
         callback=choice(flag.choices) if flag.choices else None,
+        autocompletion=completion.of(flag.choices) if flag.choices else completion.VALUES.get(name),
     )
     default = None if many else getattr(RunOptions, name)
     hint = list[str] | None if many else bool if kind is bool else inner | None
@@ -122,12 +139,20 @@ class PromptGroup(TyperGroup):
         """Return the stub of a command for lists and completion: its name and line of help."""
         return TyperCommand(cmd_name, help=command_help(cmd_name))
 
+    def shell_complete(self, ctx: Any, incomplete: str) -> Any:
+        """Complete options, and the names of commands as the first word."""
+        found = super().shell_complete(ctx, incomplete)
+        return found if ctx.meta["first"] else [item for item in found if item.value.startswith("-")]
+
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        ctx.meta["first"] = not args
         ctx.meta["prompt"] = not (args and args[0] in command_names())
         ctx.allow_interspersed_args = ctx.meta["prompt"]
         return super().parse_args(ctx, args)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if ctx.meta["prompt"] and ctx.resilient_parsing:
+            return None, None, []  # completion: options may follow the words of a prompt
         if ctx.meta["prompt"]:
             return PROMPT, self.commands[PROMPT], ["--", *args]
         return args[0], load_command(args[0]), args[1:]
@@ -148,7 +173,7 @@ def load_command(name: str) -> Any:
         command = typer.main.get_command(module.app)
     command.name = name
     command.help = command.help or command_help(name)
-    return command
+    return lay_out(command)
 
 
 app = typer.Typer(
@@ -156,11 +181,19 @@ app = typer.Typer(
     invoke_without_command=True,
     subcommand_metavar="[PROMPT... | COMMAND]",
     pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={"help_option_names": ["--help", "-h"]},
     epilog=(
-        "Exit codes of -p: 0 done or degraded, 1 failed, 2 usage or settings, 3 waiting for the user, 4 stopped by a "
-        "limit, 5 denied (--fail-on-denied), 75 worth trying again, 130 interrupted. "
-        "`agent -- WORD` sends a word that is also a command."
+        "Exit codes of -p:\n"
+        "0 done or degraded, 1 failed, 2 usage or settings, 3 waiting for you, 4 stopped by a limit, 5 denied "
+        "(--fail-on-denied), 75 worth trying again, 130 interrupted.\n\n"
+        + examples(
+            "agent                               start a session",
+            'agent "fix the failing test"        start with this message',
+            "agent -c                            continue the latest session",
+            'agent -p "explain this repository"  print one answer and exit',
+            "git diff | agent -p 'review this'   send standard input along",
+            "agent -- doctor                     send a word that is also a command",
+        )
     ),
 )
 
@@ -184,7 +217,9 @@ _show_version = inspect.Parameter(
     "version",
     inspect.Parameter.KEYWORD_ONLY,
     default=False,
-    annotation=Annotated[bool, typer.Option("--version", "-V", callback=_version, is_eager=True, help="The version.")],
+    annotation=Annotated[
+        bool, typer.Option("--version", "-V", callback=_version, is_eager=True, help="Print the version.")
+    ],
 )
 signed(_run, [_context, *parameters(), _show_version])
 app.callback()(_run)
@@ -203,11 +238,12 @@ def _start(options: RunOptions) -> int:
 @cache
 def as_typer_reads() -> Any:
     """Build Typer's command tree; this takes longer than most commands."""
-    return typer.main.get_command(app)
+    return lay_out(typer.main.get_command(app))
 
 
 def run_cli(argv: list[str]) -> int:
     """Let Typer parse the command line; return the exit code."""
+    completion.join_assignment(os.environ)
     try:
         code = as_typer_reads().main(args=normalize_argv(argv), prog_name="agent", standalone_mode=True)
     except SystemExit as exit_:

@@ -110,7 +110,7 @@ def find_target(words: tuple[str, ...], place: RunEnvironment, *, answer: bool =
         if found:
             return Target(_place_of(found[0], place), found[0].stem, words[1:])
         if len(words[0]) == 36:
-            raise UsageError(f"There is no session {words[0]}. See: agent pending --all")
+            raise UsageError(f"No session matches {words[0]}. See: agent pending --all")
     waiting = pending_sessions(store)
     if not waiting:
         raise UsageError("Nothing waits for you in this project. For other projects: agent pending --all")
@@ -159,7 +159,7 @@ def _calls_and_words(target: Target, decision: PendingDecision) -> tuple[tuple[s
     if not texts or not " ".join(texts).strip():
         short = project_store(target.place).short(target.session_id)
         commands = decide_commands(short, pending_of(restored))
-        raise UsageError(f"There is no answer in this. Write for example: {'; '.join(commands) or 'agent answer TEXT'}")
+        raise UsageError(f"An answer is missing. Write for example: {'; '.join(commands) or 'agent answer TEXT'}")
     return calls, decision.replace(texts=texts)
 
 
@@ -202,7 +202,7 @@ def _shown(waiting: WaitingTurn | None) -> dict[str, object]:
 
 def _decided_meanwhile(agent: Agent, now: Mapping[str, object]) -> int:
     """Another process has decided what was meant, and the turn has gone on: nothing is decided here."""
-    print_notice("Another process has decided this meanwhile, so nothing was decided here.")
+    print_notice("Another process has decided this in the meantime; nothing was changed here.")
     if not now or agent.restored is None:
         return USAGE
     tell_pending(agent.header.session_id, pending_of(agent.restored), project_store(agent.place).folder)
@@ -228,7 +228,7 @@ def _chosen_calls(
         # A question wants words; it waits on where the other calls are approved.
         every = tuple(c for c in undecided if decision.word == "reject" or _kind(waiting, c) != "questions")
         if not every:
-            raise UsageError("Only questions wait, which want an answer: agent answer. See: agent pending")
+            raise UsageError("Only questions are waiting; answer them with: agent answer. See: agent pending")
         return every
     if calls or len(undecided) == 1:
         return calls or undecided
@@ -261,9 +261,7 @@ def _verdict(agent: Agent, waiting: WaitingTurn, call: str, decision: PendingDec
     if word == "answer":
         text = " ".join(decision.texts)
         if text.strip(" .!").lower() in ("n", "no"):
-            raise UsageError(
-                f"To end the work: agent reject {short}. To change it, say what: agent answer {short} TEXT"
-            )
+            raise UsageError(f"To end the work: agent reject {short}. To request changes: agent answer {short} TEXT")
         word, text = ("approve", "") if assents(text) else (word, text)
     if word == "approve" and kind == "plan":
         _check_writes(agent, waiting, waiting.questions[call].data, decision.mode, short)
@@ -278,7 +276,7 @@ def _check_writes(agent: Agent, waiting: WaitingTurn, plan: dict[str, Any], mode
     policy = copy.copy(agent.conversation.deps.policy)
     policy.mode = next((m for m in MODES if m == mode), "default" if policy.mode == "plan" else policy.mode)
     if policy.mode == "plan":
-        raise UsageError(f"In the mode plan nothing can be carried out: agent approve {short} --mode acceptEdits")
+        raise UsageError(f"In plan mode nothing can be changed: agent approve {short} --mode acceptEdits")
     workspace = agent.conversation.deps.context.workspace
     # A plan that names no files is judged by one that it might write.
     named = [*plan.get("files_to_create", ()), *plan.get("files_to_modify", ())] or ["a-new-file"]

@@ -41,7 +41,7 @@ PATH = "/callback"
 _KEYS = ("code", "state", "iss", "error", "error_description")
 _LONGEST = 16_384
 _TAKEN = "The sign-in has returned to agent. You can close this page; the terminal shows the result."
-_STRANGE = "This is not the answer to the pending login; it was not used."
+_STRANGE = "This does not belong to the pending login and was not used."
 
 
 class _Server(ThreadingHTTPServer):
@@ -201,7 +201,7 @@ def _result(work: Future[Login]) -> Login:
     try:
         return work.result()
     except CancelledError:
-        raise McpRequestError("it was ended") from None
+        raise McpRequestError("it was cancelled") from None
 
 
 def _read_pasted(typed: int, redirects: Redirects, say: Callable[[str], None]) -> int | None:
@@ -242,7 +242,7 @@ def log_in_to(found: DeclaredServer, place: RunEnvironment, *, browser: bool) ->
     if has_own_key(server):
         raise UsageError(f"The MCP server {name} is declared with an Authorization header, which is used instead.")
     if not is_secure_url(server.url, server.url):
-        raise UsageError(f"The MCP server {name} is not reached by https, so nothing of a login is sent to it.")
+        raise UsageError(f"The MCP server {name} does not use https, so no login is sent to it.")
     typed = sys.stdin.fileno() if sys.stdin.isatty() else None
 
     def show(address: str) -> None:
@@ -254,19 +254,17 @@ def log_in_to(found: DeclaredServer, place: RunEnvironment, *, browser: bool) ->
             # Some browsers block their starter until they exit.
             threading.Thread(target=_open, args=(address,), daemon=True).start()
         if typed is not None:
-            print_notice(
-                "Ctrl-C ends this. Where the browser is on another machine, paste here the address it ends at."
-            )
+            print_notice("Ctrl-C cancels. If the browser is on another machine, paste the address it ends at here.")
 
     try:
         Logins(logins_folder(place)).keep(server, log_in(server, show, print_notice, typed))
     except McpRequestError as refused:
-        print_notice(f"agent: The login to {name} did not come about: {one_line(str(refused))}.")
+        print_notice(f"agent: The login to {name} failed: {one_line(str(refused))}.")
         return 1
     except TokenStoreError as unkept:
-        print_notice(f"agent: The login to {name} cannot be kept: {one_line(str(unkept))}.")
+        print_notice(f"agent: The login to {name} cannot be stored: {one_line(str(unkept))}.")
         return 1
-    echo(f"Logged in to {name}. What it offers: agent mcp test {name}")
+    echo(f"Logged in to {name}. To list its tools: agent mcp test {name}")
     return 0
 
 
@@ -278,11 +276,11 @@ def log_out_of(found: DeclaredServer, place: RunEnvironment) -> int:
     try:
         there = logins.forget(server)
     except TokenStoreError as unkept:
-        raise UsageError(f"The login to {name} is still there: {unkept}.") from None
+        raise UsageError(f"The login to {name} was not deleted: {unkept}.") from None
     if there:
         logins.mark(server, wanted=True)
     if login is not None and not revoke(login):
-        print_notice("agent: The authorization server could not be told, and takes the tokens until they run out.")
+        print_notice("agent: The authorization server could not be reached; the tokens stay valid until they expire.")
     echo(f"Logged out of {name}." if there else f"You were not logged in to {name}.")
     return 0
 

@@ -90,8 +90,8 @@ def run_one_shot(options: RunOptions) -> int:
     approver, asker, fails = headless_approver(options.on_ask)
     if options.on_ask == "suspend" and not layers.settings().save_sessions:
         raise UsageError(
-            "--on-ask suspend needs a saved session, from which the turn is continued later: leave out "
-            "--no-session-persistence (the setting save_sessions), or use --on-ask deny."
+            "--on-ask suspend needs a saved session to continue later: leave out --no-session-persistence "
+            "(setting save_sessions), or use --on-ask deny."
         )
     asked = headless_options(options, layers.settings()).replace(fails=fails)
     built: list[Agent] = []
@@ -183,7 +183,7 @@ def _take_up_plan(agent: Agent) -> None:
     plan = claim_plan(store.folder)
     if plan is None:
         return
-    text = f"The plan was taken up by session {agent.header.session_id}."
+    text = f"The plan was claimed by session {agent.header.session_id}."
     close_stored_call(store, plan.session_id, plan.call_id, text)
     if not is_expired(plan.created, agent.settings.plan_ttl):
         agent.conversation.wrap_next = lambda words: feedback_block(plan.plan, words)
@@ -248,9 +248,9 @@ def _reject_session_commands(agent: Agent) -> None:
             import difflib
 
             if name in commands.REGISTRY:
-                raise ToolError(f"/{name} is a command of sessions, and does nothing with -p.")
+                raise ToolError(f"/{name} is a command for interactive sessions and does nothing with -p.")
             if near := difflib.get_close_matches(name, agent.commands, 1, 0.75):
-                raise ToolError(f"There is no /{name}; did you mean /{near[0]}?")
+                raise ToolError(f"Unknown command /{name}. Did you mean /{near[0]}?")
         return text
 
     agent.conversation.expanders.insert(0, looked_at)

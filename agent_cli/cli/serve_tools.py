@@ -83,7 +83,7 @@ def serve_tools(options: RunOptions) -> int:
 
     def call(name: str, arguments: dict[str, Any], cancel: CancelToken) -> ToolRun:
         if name not in {t.name for t in tools}:
-            return ToolRun(f"There is no tool named {name!r}.", True)
+            return ToolRun(f"Unknown tool {name!r}.", True)
         with one_at_a_time:
             context.cancel = cancel
             return run_call(ToolCall("call", name, arguments), here)

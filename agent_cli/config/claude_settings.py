@@ -26,7 +26,7 @@ _TOLD = 10
 
 def add_claude_settings(layers: Layers, path: Path, voice: Origin) -> None:
     """Merge the permissions of one file, if it exists. Globs with `/` start from the directory above `.claude`."""
-    text, table = _read(layers, path, voice, "its permissions were not taken, deny rules included")
+    text, table = _read(layers, path, voice, "its permissions are ignored, deny rules included")
     if text is None:
         return
     where = key_locations(text, str(path))
@@ -36,7 +36,7 @@ def add_claude_settings(layers: Layers, path: Path, voice: Origin) -> None:
         return
     base, source = path.parent.parent, str(path)
     if sum(len(_list(given.get(kind))) for kind in _LISTS) > RULES_LIMIT - len(layers.rules):
-        layers.ignored.append(f"{path}: more than {RULES_LIMIT} rules; they were not taken, deny rules included")
+        layers.ignored.append(f"{path}: more than {RULES_LIMIT} rules; they are ignored, deny rules included")
         return
     taken: dict[str, Any] = {}
     wrong: list[str] = []
@@ -48,14 +48,14 @@ def add_claude_settings(layers: Layers, path: Path, voice: Origin) -> None:
                 skipped.append(str(rule))
                 if kind != "allow" and why != "unknown":
                     place = where(str(rule), "permissions")
-                    wrong.append(f"{place}: this {kind} rule is not understood and does not hold: {why}")
+                    wrong.append(f"{place}: this {kind} rule cannot be read and is ignored: {why}")
             else:
                 rules.append(rule)
         if rules:
             taken[kind] = rules
     layers.ignored += wrong[:_TOLD]
     if len(wrong) > _TOLD:
-        layers.ignored.append(f"{path}: {len(wrong) - _TOLD} more rules are not understood and do not hold")
+        layers.ignored.append(f"{path}: {len(wrong) - _TOLD} more rules cannot be read and are ignored")
     mode = given.get("defaultMode")
     if mode in MODES and mode != "bypassPermissions":
         taken["mode"] = mode
@@ -103,15 +103,15 @@ def add_hooks(layers: Layers, table: dict[str, Any], path: Path, voice: Origin, 
     # Only with hooks.
     given = given if isinstance(given, dict) else {"hooks": given}
     if elsewhere := [event for event in given if event in hooks.UNSUPPORTED_EVENTS]:
-        layers.imported.append(f"{path}: hooks of {', '.join(elsewhere)} left out, events that are not offered")
+        layers.imported.append(f"{path}: hooks of {', '.join(elsewhere)} ignored: unknown events")
     given = {event: groups for event, groups in given.items() if event not in hooks.UNSUPPORTED_EVENTS}
     found, problems = hooks.hooks_of(given, str(path), own=voice == "own", root=path.parent.parent)
     layers.ignored += [f"{path}: {problem}; this hook does not run" for problem in problems[:_TOLD]]
     if len(problems) > _TOLD:
-        layers.ignored.append(f"{path}: {len(problems) - _TOLD} more hooks are not understood and do not run")
+        layers.ignored.append(f"{path}: {len(problems) - _TOLD} more hooks cannot be read and do not run")
     if found:
         layers.add_hooks(found, str(path), voice)
-        held = " left out for lack of trust" if voice == "project" else ""
+        held = " ignored: the project is not trusted" if voice == "project" else ""
         layers.imported.append(f"{path}: {len(found)} hook{'s' if len(found) > 1 else ''}{held}")
 
 
@@ -126,7 +126,7 @@ def _list(value: object) -> list[Any]:
 def _unusable(kind: str, rule: object) -> str:
     """Return why a rule is ignored: "unknown" if its tool is unknown, else the error; "" for a valid rule."""
     if not isinstance(rule, str):
-        return f"{rule!r} is no text"
+        return f"{rule!r} is not a string"
     try:
         tool = read_rule(kind, rule, "", Path("/")).tool  # type: ignore[arg-type]
     except RuleError as error:
@@ -141,9 +141,9 @@ def _in_words(source: str, taken: dict[str, Any], skipped: list[str], held: list
         if f"permissions.{key}" not in held:
             parts.append(f"mode {value}" if key == "mode" else f"{len(value)} {key.replace('_', ' ')}")
     if held:
-        parts.append(f"left out for lack of trust: {', '.join(key.partition('.')[2] for key in held)}")
+        parts.append(f"ignored, as the project is not trusted: {', '.join(key.partition('.')[2] for key in held)}")
     if skipped:
         more = ", ..." if len(skipped) > _TOLD else ""
         named = ", ".join(shorten(text, 60) for text in skipped[:_TOLD])
-        parts.append(f"{len(skipped)} left out as not understood ({named}{more})")
+        parts.append(f"{len(skipped)} ignored as unreadable ({named}{more})")
     return f"{source}: {', '.join(parts) or 'nothing'}"

@@ -55,11 +55,11 @@ def hooks_of(raw: Any, source: str, *, own: bool, root: Path | None = None) -> t
         if hook is None:
             continue
         if not own and root is not None and (script := _outside(hook, root)):
-            problems.append(f"{where}: {script} leads out of {root}, where it could change unseen")
+            problems.append(f"{where}: {script} points outside {root}, where it could change unnoticed")
         else:
             found.append(hook)
     if len(found) > MOST:
-        problems.append(f"there can be {MOST} hooks, and these are {len(found)}")
+        problems.append(f"at most {MOST} hooks are allowed, found {len(found)}")
     return tuple(found[:MOST]), problems
 
 
@@ -113,7 +113,7 @@ def _foreign(entry: Any) -> str:
         return "expected a table with type and command"
     kind = entry.get("type", "command")
     if kind not in _KINDS:
-        return f"hooks of the type {shorten(str(kind), 40)} are not offered, only {', '.join(_KINDS)}"
+        return f"hooks of type {shorten(str(kind), 40)} are not supported, only {', '.join(_KINDS)}"
     key = _KINDS[kind]
     return "" if key in entry else f"{key}: expected text"
 
@@ -123,9 +123,9 @@ def _hook(entry: dict[str, Any], where: str, source: str, own: bool, problems: l
     seconds = fields.get("timeout", SECONDS)
     why = ""
     if unknown := next((k for k in fields if k not in _KEYS), ""):
-        why = f"{unknown}: there is no such key{nearest_key_hint(unknown, list(_KEYS))}"
+        why = f"{unknown}: unknown key{nearest_key_hint(unknown, list(_KEYS))}"
     elif not isinstance(event := fields.get("event"), str) or event not in HOOK_EVENTS:
-        why = f"{event!r} is no event that is offered{nearest_key_hint(str(event), list(HOOK_EVENTS))}"
+        why = f"{event!r} is not a known event{nearest_key_hint(str(event), list(HOOK_EVENTS))}"
     elif name := next((n for n in ("strict", "background") if not isinstance(fields.get(n, False), bool)), ""):
         why = f"{name}: expected true or false"
     elif isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds <= _LONGEST:
@@ -160,7 +160,7 @@ def _hook(entry: dict[str, Any], where: str, source: str, own: bool, problems: l
 def _misplaced(fields: dict[str, Any], kind: str) -> str:
     """Return a field that this kind of hook does not use."""
     name = next((key for other, keys in _OWN.items() for key in keys if other != kind and key in fields), "")
-    return f"{name}: is not for a hook with a {_KINDS[kind]}" if name else ""
+    return f"{name}: does not apply to a hook with a {_KINDS[kind]}" if name else ""
 
 
 def _bad_command(fields: dict[str, Any]) -> str:
@@ -190,8 +190,8 @@ def _bad_condition(fields: dict[str, Any]) -> str:
     if not isinstance(fields.get("model") or "", str):
         return "model: expected the name of a model"
     if fields.get("background"):
-        return "background: the answer to a prompt is waited for"
-    return "" if HOOK_EVENTS[fields["event"]].blocks else f"prompt: {fields['event']} has nothing that could be refused"
+        return "background: a prompt hook always waits for its answer"
+    return "" if HOOK_EVENTS[fields["event"]].blocks else f"prompt: {fields['event']} has nothing to refuse"
 
 
 _BAD = {"command": _bad_command, "http": _bad_server, "prompt": _bad_condition}
@@ -205,7 +205,7 @@ def _bad_filter(fields: dict[str, Any]) -> str:
     if not isinstance(rule, str):
         return "if: expected a rule, as Bash(git push:*)"
     if not HOOK_EVENTS[fields["event"]].about_call:
-        return f"if: {fields['event']} is about no call, so this hook would never run"
+        return f"if: {fields['event']} is not about a call, so this hook would never run"
     try:
         read_rule("deny", rule, "", Path("/"))
     except RuleError as error:
@@ -231,5 +231,5 @@ def _bad_matcher(matcher: Any) -> str:
     try:
         re.compile(matcher)
     except re.error as error:
-        return f"matcher: {shorten(matcher, 80)} is no regular expression: {error}"
+        return f"matcher: {shorten(matcher, 80)} is not a regular expression: {error}"
     return ""

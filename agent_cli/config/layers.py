@@ -127,7 +127,7 @@ class Layers:
         except (FileNotFoundError, NotADirectoryError):
             return None
         except PermissionError:
-            self.ignored.append(f"{path}: cannot be read, and was left out")
+            self.ignored.append(f"{path}: cannot be read and was ignored")
             return None
         except NotRegularFileError as error:
             if has_placeholder(path):
@@ -136,7 +136,7 @@ class Layers:
                 raise
             inside = self.inside(path, voice)
             leads_out = inside is not None and str(error).startswith("leads out")
-            said = outside_notice(path, inside) if leads_out and inside else f"{path}: {error}, and was left out"
+            said = outside_notice(path, inside) if leads_out and inside else f"{path}: {error}, and was ignored"
             if said not in self.ignored:
                 self.ignored.append(said)
             return None
@@ -213,7 +213,7 @@ class _Layer:
             return self.where(spelled or key, table)
 
         if key not in hints or (cls is Settings and key in tables()):
-            raise SettingsError(f"{place()}: {name}: there is no such setting{nearest_key_hint(key, list(hints))}")
+            raise SettingsError(f"{place()}: {name}: unknown setting{nearest_key_hint(key, list(hints))}")
         hooks = name == "hooks"
         value: Any = self._hooks(raw, place) if hooks else check_value(hints[key], raw, name, place)
         if self._voice != "own":
@@ -263,7 +263,7 @@ class _Layer:
 
     def _add_rules(self, key: str, value: tuple[Any, ...]) -> None:
         if len(self._layers.rules) + len(value) > RULES_LIMIT:
-            raise SettingsError(f"{self._source}: there can be {RULES_LIMIT} rules, and with these there are more")
+            raise SettingsError(f"{self._source}: at most {RULES_LIMIT} rules are allowed, and these are more")
         entries = value if key == "rules" else tuple(RuleEntry(key, text) for text in value)  # type: ignore[arg-type]
         for entry in entries:
             place = self.where(entry.rule, "permissions")
@@ -287,7 +287,7 @@ def _never(hint: Any, key: str, value: Any) -> str:
     if any(str(v).startswith("scripted:") for v in (value if isinstance(value, tuple) else (value,))):
         return "cannot name a script as the model"
     if key == "mode" and value == "bypassPermissions":
-        return "cannot be bypassPermissions, which only a flag can ask for"
+        return "cannot be bypassPermissions, which only an option of the command line can set"
     return "can only be set in your own settings" if _scope(hint).who == "user" else ""
 
 

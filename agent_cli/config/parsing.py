@@ -69,7 +69,7 @@ def decode_json(text: str, source: str) -> dict[str, Any]:
         if len(found) < len(pairs):
             names = [name for name, _ in pairs]
             twice = next(name for name in names if names.count(name) > 1)
-            raise SettingsError(f"{source}:{key_line(text, twice)}: {twice[:80]} stands there twice")
+            raise SettingsError(f"{source}:{key_line(text, twice)}: {twice[:80]} is set twice")
         return found
 
     try:

@@ -127,7 +127,7 @@ def listed_items(value: object) -> list[str]:
         return split_rules(text[1:-1] if text.startswith("[") and text.endswith("]") else text)
     if isinstance(value, list) and all(isinstance(item, str) for item in value):
         return [rule for item in value for rule in split_rules(item)]
-    raise RuleError(f"{str(value)[:80]!r} is no list of tools")
+    raise RuleError(f"{str(value)[:80]!r} is not a list of tools")
 
 
 _PACKAGE = Path(__file__).resolve().parent.parent

@@ -60,13 +60,13 @@ def reference() -> str:
         "",
         "Settings are TOML. Later layers win: `~/.agentrc`, `.agentrc` at the workspace root, `.agentrc.local` beside",
         "it, `--settings FILE|TOML|JSON`, `AGENT_<KEY>` in the environment, flags. Lists of rules add up over",
-        "the layers. A mistake names file, line, key and what was expected, and ends the run with exit code 2.",
+        "the layers. An error names the file, the line, the key and what was expected, and ends the run with exit code 2.",
         "",
         "*Project* says whether the files of a repository may set a key: freely once you trust the repository, before",
         "that only in the stricter direction or not at all, and some keys never ([security](security.md#trust)).",
         "`--settings` counts as yours.",
         "",
-        "`AGENT_STATE_DIR` moves the folder that sessions are kept in. Under `[permissions]` the variables are",
+        "`AGENT_STATE_DIR` moves the folder of the sessions. Under `[permissions]` the variables are",
         "`AGENT_PERMISSION_MODE`, `AGENT_PERMISSION_ALLOW` and so on; lists are separated by commas.",
     ]
     current: str | None = None

@@ -18,7 +18,10 @@ ASK_WHICH = "?"
 
 
 class Flag(Value):
-    """How an option is written: its names, its help, the setting it overrides, and its heading in --help."""
+    """How an option is written: its names, its help, the setting it overrides, and its heading in --help.
+
+    --help appends the choices of an option to its help.
+    """
 
     names: tuple[str, ...]
     help: str
@@ -29,12 +32,13 @@ class Flag(Value):
     optional_value: bool = False
 
 
-RUN = "Running"
+TASK = "Task"
+SESSION = "Session"
 MODEL = "Model"
-PERMISSION = "Permission"
-SESSION = "Sessions"
-CONTEXT = "Context"
-OUTPUT = "Input and output"
+PERMISSION = "Permissions"
+OUTPUT = "Output"
+LIMITS = "Limits and exit codes"
+CONTEXT = "Settings and prompts"
 
 
 def _flag(names: str, panel: str, text: str, **more: Any) -> Flag:
@@ -45,125 +49,142 @@ class RunOptions(Value):
     """One run of `agent` as requested on the command line. None and empty values mean: not given."""
 
     prompt: tuple[str, ...] = ()
-    print: Annotated[bool, _flag("-p --print", RUN, "Run one task, print the answer and exit.")] = False
-    max_turns: Annotated[
-        int | None, _flag("--max-turns", RUN, "Model calls this turn may take.", setting="max_rounds")
-    ] = None
-    max_budget_usd: Annotated[
-        float | None, _flag("--max-budget-usd", RUN, "Dollars this turn may cost.", setting="max_cost")
-    ] = None
-    allow_unknown_cost: Annotated[
-        bool,
-        _flag("--allow-unknown-cost", RUN, "With --max-budget-usd: run although a model's price is not known.",
-              setting="allow_unknown_cost"),
-    ] = False  # fmt: skip
-    bare: Annotated[bool, _flag("--bare", RUN, "No settings files, no memory files: only what the flags say.")] = False
-    settings: Annotated[
-        tuple[str, ...], _flag("--settings", RUN, "Settings from a file, or as TOML or JSON text.", metavar="FILE|JSON")
+    print: Annotated[bool, _flag("-p --print", TASK, "Run one task, print the answer and exit.")] = False
+    image: Annotated[
+        tuple[str, ...], _flag("-i --image", TASK, "Attach an image to the first message.", metavar="FILE")
     ] = ()
-    verbose: Annotated[bool, _flag("--verbose", RUN, "Say more on standard error.")] = False
-    debug: Annotated[bool, _flag("--debug", RUN, "Write requests and responses to a file; show tracebacks.")] = False
-    plain: Annotated[bool, _flag("--plain", RUN, "Line by line, without colours or redrawing.")] = False
 
-    model: Annotated[str | None, _flag("--model -m", MODEL, "Model as provider/model.", setting="model")] = None
+    continue_: Annotated[bool, _flag("-c --continue", SESSION, "Continue the latest session of this folder.")] = False
+    resume: Annotated[
+        str | None,
+        _flag("-r --resume", SESSION, "Resume a session by its ID, its name or words in it; alone: pick from a list.",
+              metavar="[ID|WORDS]", optional_value=True),
+    ] = None  # fmt: skip
+    worktree: Annotated[
+        str | None,
+        _flag("-w --worktree", SESSION, "Work in a separate git worktree, on the branch agent/NAME.",
+              metavar="[NAME]", optional_value=True),
+    ] = None  # fmt: skip
+    fork_session: Annotated[
+        bool, _flag("--fork-session", SESSION, "With -c or -r: continue in a copy with a new ID.")
+    ] = False
+    session_id: Annotated[
+        str | None, _flag("--session-id", SESSION, "Use this UUID as the ID of the session.", metavar="UUID")
+    ] = None
+    no_session_persistence: Annotated[bool, _flag("--no-session-persistence", SESSION, "Do not save the session.")] = (
+        False
+    )
+
+    model: Annotated[
+        str | None, _flag("--model -m", MODEL, "Model to use, as provider/model.", setting="model", metavar="MODEL")
+    ] = None
+    effort: Annotated[
+        str | None,
+        _flag("--effort", MODEL, "Reasoning effort.", setting="effort", choices=get_args(Effort), metavar="LEVEL"),
+    ] = None
     fallback_model: Annotated[
         tuple[str, ...],
-        _flag("--fallback-model", MODEL, "Model to continue with when the model fails.", setting="fallback_models"),
-    ] = ()
-    effort: Annotated[
-        str | None, _flag("--effort", MODEL, "Reasoning effort.", setting="effort", choices=get_args(Effort))
-    ] = None
+        _flag("--fallback-model", MODEL, "Model to switch to when the model fails.", setting="fallback_models",
+              metavar="MODEL"),
+    ] = ()  # fmt: skip
 
     permission_mode: Annotated[
-        str | None,
-        _flag("--permission-mode", PERMISSION, "How open questions are answered.", choices=MODES),
+        str | None, _flag("--permission-mode", PERMISSION, "Approval mode.", choices=MODES, metavar="MODE")
     ] = None
     allowed_tools: Annotated[
         tuple[str, ...],
-        _flag("--allowedTools --allowed-tools", PERMISSION, "Rules that allow, e.g. 'Bash(git status:*) Edit'.",
-              metavar="RULES"),
+        _flag("--allowedTools --allowed-tools", PERMISSION,
+              "Rules for calls to run without asking, e.g. 'Bash(git status:*) Edit'.", metavar="RULES"),
+    ] = ()  # fmt: skip
+    ask_tools: Annotated[
+        tuple[str, ...],
+        _flag("--askTools --ask-tools", PERMISSION,
+              "Rules for calls that always need approval, even if another rule allows them.", metavar="RULES"),
     ] = ()  # fmt: skip
     disallowed_tools: Annotated[
         tuple[str, ...],
-        _flag("--disallowedTools --disallowed-tools", PERMISSION, "Rules that deny.", metavar="RULES"),
-    ] = ()
-    ask_tools: Annotated[
-        tuple[str, ...],
-        _flag("--askTools --ask-tools", PERMISSION, "Rules that ask, whatever allows.", metavar="RULES"),
+        _flag("--disallowedTools --disallowed-tools", PERMISSION, "Rules for calls to refuse.", metavar="RULES"),
     ] = ()
     trust: Annotated[
-        bool, _flag("--trust", PERMISSION, "For this run: the project's own settings, commands and hooks count fully.")
+        bool, _flag("--trust", PERMISSION, "Trust this project's settings, commands and hooks for this run.")
     ] = False
-    tools: Annotated[
-        tuple[str, ...], _flag("--tools", PERMISSION, "Names of the tools to offer; '' for none.", metavar="NAMES")
-    ] = ()
     add_dir: Annotated[
-        tuple[str, ...], _flag("--add-dir", PERMISSION, "A folder beside the workspace to work in.", metavar="DIR")
+        tuple[str, ...], _flag("--add-dir", PERMISSION, "Add a folder to the workspace.", metavar="DIR")
     ] = ()
+    tools: Annotated[
+        tuple[str, ...], _flag("--tools", PERMISSION, "Offer only these tools; '' for none.", metavar="NAMES")
+    ] = ()
+
+    output_format: Annotated[
+        str, _flag("--output-format", OUTPUT, "Format of the answer, with -p.", choices=FORMATS, metavar="FORMAT")
+    ] = "text"
+    input_format: Annotated[
+        str,
+        _flag("--input-format", OUTPUT, "Format of the input, with -p.", choices=("text", "stream-json"),
+              metavar="FORMAT"),
+    ] = "text"  # fmt: skip
+    json_schema: Annotated[
+        str | None,
+        _flag("--json-schema", OUTPUT, "Require an answer that matches this JSON schema.", metavar="FILE|JSON"),
+    ] = None
+    include_partial_messages: Annotated[
+        bool, _flag("--include-partial-messages", OUTPUT, "With stream-json: print parts of the answer as they arrive.")
+    ] = False
+    include_hook_events: Annotated[
+        bool, _flag("--include-hook-events", OUTPUT, "With stream-json: print each hook as it starts and ends.")
+    ] = False
+    plain: Annotated[bool, _flag("--plain", OUTPUT, "Print line by line, without colours or redrawing.")] = False
+    verbose: Annotated[bool, _flag("--verbose", OUTPUT, "Print more to standard error.")] = False
+    debug: Annotated[bool, _flag("--debug", OUTPUT, "Write requests and responses to a file, and show tracebacks.")] = (
+        False
+    )
+
+    max_turns: Annotated[
+        int | None, _flag("--max-turns", LIMITS, "Stop after this many model calls.", setting="max_rounds", metavar="N")
+    ] = None
+    max_budget_usd: Annotated[
+        float | None,
+        _flag("--max-budget-usd", LIMITS, "Stop once the turn has cost this many dollars.", setting="max_cost",
+              metavar="USD"),
+    ] = None  # fmt: skip
+    allow_unknown_cost: Annotated[
+        bool,
+        _flag("--allow-unknown-cost", LIMITS, "With --max-budget-usd: run even if the model's price is not known.",
+              setting="allow_unknown_cost"),
+    ] = False  # fmt: skip
     on_ask: Annotated[
         str,
-        _flag("--on-ask", PERMISSION, "With -p: what happens to a call that needs approval.",
-              choices=("deny", "suspend", "fail")),
+        _flag("--on-ask", LIMITS, "What -p does with a call that needs approval.",
+              choices=("deny", "suspend", "fail"), metavar="ACTION"),
     ] = "deny"  # fmt: skip
-    fail_on_denied: Annotated[bool, _flag("--fail-on-denied", PERMISSION, "Exit 5 if anything was denied.")] = False
+    fail_on_denied: Annotated[bool, _flag("--fail-on-denied", LIMITS, "Exit 5 if anything was denied.")] = False
     fail_on_degraded: Annotated[
-        bool, _flag("--fail-on-degraded", PERMISSION, "Exit 75 if the model failed after tools had run.")
+        bool, _flag("--fail-on-degraded", LIMITS, "Exit 75 if the model failed after tools had run.")
     ] = False
-
     fail_on_unfinished: Annotated[
-        bool, _flag("--fail-on-unfinished", PERMISSION, "Exit 1 if the plan has open steps at the end.")
+        bool, _flag("--fail-on-unfinished", LIMITS, "Exit 1 if the plan has open steps at the end.")
     ] = False
 
-    continue_: Annotated[bool, _flag("-c --continue", SESSION, "Continue this folder's latest session.")] = False
-    resume: Annotated[
-        str | None,
-        _flag("-r --resume", SESSION, "Resume a session: its ID, its name, or words; alone: choose one.",
-              metavar="[ID|WORDS]", optional_value=True),
-    ] = None  # fmt: skip
-    session_id: Annotated[str | None, _flag("--session-id", SESSION, "Use this UUID for the session.")] = None
-    fork_session: Annotated[
-        bool, _flag("--fork-session", SESSION, "With -c or -r: continue in a copy, under a new ID.")
-    ] = False
-    worktree: Annotated[
-        str | None,
-        _flag("-w --worktree", SESSION, "Work in a git worktree of its own, on the branch agent/NAME.",
-              metavar="[NAME]", optional_value=True),
-    ] = None  # fmt: skip
-    no_session_persistence: Annotated[bool, _flag("--no-session-persistence", SESSION, "Keep nothing on disk.")] = False
-
+    settings: Annotated[
+        tuple[str, ...],
+        _flag("--settings", CONTEXT, "Read settings from a file, or from TOML or JSON text.", metavar="FILE|JSON"),
+    ] = ()
+    bare: Annotated[bool, _flag("--bare", CONTEXT, "Ignore settings and memory files; use only these options.")] = False
     system_prompt: Annotated[
-        str | None, _flag("--system-prompt", CONTEXT, "Replace the system prompt.", setting="system_prompt")
+        str | None,
+        _flag("--system-prompt", CONTEXT, "Replace the system prompt.", setting="system_prompt", metavar="TEXT"),
     ] = None
     append_system_prompt: Annotated[
         str | None,
-        _flag("--append-system-prompt", CONTEXT, "Add to the system prompt.", setting="append_system_prompt"),
-    ] = None
-    json_schema: Annotated[
-        str | None, _flag("--json-schema", CONTEXT, "The answer must fit this JSON schema.", metavar="FILE|JSON")
-    ] = None
-
+        _flag("--append-system-prompt", CONTEXT, "Add to the system prompt.", setting="append_system_prompt",
+              metavar="TEXT"),
+    ] = None  # fmt: skip
     mcp_config: Annotated[
         tuple[str, ...],
-        _flag("--mcp-config", CONTEXT, "MCP servers from a file, or as JSON text.", metavar="FILE|JSON"),
+        _flag("--mcp-config", CONTEXT, "Add MCP servers from a file or JSON text.", metavar="FILE|JSON"),
     ] = ()
     strict_mcp_config: Annotated[
-        bool, _flag("--strict-mcp-config", CONTEXT, "Only the MCP servers of --mcp-config.")
-    ] = False
-
-    output_format: Annotated[
-        str, _flag("--output-format", OUTPUT, "With -p: how the answer is printed.", choices=FORMATS)
-    ] = "text"
-    input_format: Annotated[
-        str, _flag("--input-format", OUTPUT, "With -p: how input is read.", choices=("text", "stream-json"))
-    ] = "text"
-    image: Annotated[
-        tuple[str, ...], _flag("-i --image", OUTPUT, "Show this image with the first message.", metavar="FILE")
-    ] = ()
-    include_partial_messages: Annotated[
-        bool, _flag("--include-partial-messages", OUTPUT, "With stream-json: pieces of the answer as they come.")
-    ] = False
-    include_hook_events: Annotated[
-        bool, _flag("--include-hook-events", OUTPUT, "With stream-json: each hook as it starts and ends.")
+        bool, _flag("--strict-mcp-config", CONTEXT, "Use only the MCP servers of --mcp-config.")
     ] = False
 
 

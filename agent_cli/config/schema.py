@@ -46,16 +46,16 @@ class Permissions(Value, tag="Permissions"):
 
     mode: Annotated[
         Mode,
-        "how open questions are answered",
+        "approval mode: what may run without asking",
         tighten("bypassPermissions", "acceptEdits", "default", "dontAsk", "plan"),
     ] = "default"
-    allow: Annotated[tuple[str, ...], "rules for calls that run without a question"] = ()
-    ask: Annotated[tuple[str, ...], "rules for calls that are always asked about", TIGHTEN] = ()
-    deny: Annotated[tuple[str, ...], "rules for calls that never run", TIGHTEN] = ()
+    allow: Annotated[tuple[str, ...], "rules for calls that run without asking"] = ()
+    ask: Annotated[tuple[str, ...], "rules for calls that always need approval", TIGHTEN] = ()
+    deny: Annotated[tuple[str, ...], "rules for calls that are refused", TIGHTEN] = ()
     rules: Annotated[
         tuple[RuleEntry, ...], "rules as [[permissions.rules]]: list, rule, why, match, not_match", TIGHTEN
     ] = ()
-    additional_directories: Annotated[tuple[str, ...], "folders beside the workspace that count as inside"] = ()
+    additional_directories: Annotated[tuple[str, ...], "more folders that belong to the workspace"] = ()
 
 
 class Shell(Value, tag="Shell"):
@@ -63,9 +63,9 @@ class Shell(Value, tag="Shell"):
 
     timeout: Annotated[float, "seconds a command may take unless the call says otherwise"] = 120.0
     on_timeout: Annotated[
-        Literal["background", "kill"], "what happens to it then: it goes on in the background, or is killed"
+        Literal["background", "kill"], "what happens then: it continues in the background, or is killed"
     ] = "background"
-    env_pass: Annotated[tuple[str, ...], "variables that commands are given although they look like secrets", USER] = ()
+    env_pass: Annotated[tuple[str, ...], "variables that commands get although they look like secrets", USER] = ()
 
 
 class SandboxSettings(Value, tag="Sandbox"):
@@ -76,7 +76,7 @@ class SandboxSettings(Value, tag="Sandbox"):
         "the sandbox for commands: where bubblewrap works, no command without one, or none",
         tighten("off", "auto", "require"),
     ] = "auto"
-    auto_allow: Annotated[bool, "commands in the sandbox run without a question", USER] = False
+    auto_allow: Annotated[bool, "commands in the sandbox run without asking", USER] = False
     auto_allow_destructive: Annotated[
         bool, "with auto_allow, those that destroy files too: for work trees that are copies", USER
     ] = False
@@ -91,7 +91,7 @@ class SandboxSettings(Value, tag="Sandbox"):
         tuple[str, ...], 'sockets of services that commands in the sandbox reach, e.g. "/run/postgresql"', USER
     ] = ()
     writable: Annotated[
-        tuple[str, ...], 'folders that commands may write beside the workspace, e.g. "~/.cache"', USER
+        tuple[str, ...], 'more folders that commands may write, e.g. "~/.cache"', USER
     ] = ()
     readable: Annotated[
         tuple[str, ...], 'folders of the home folder that commands may read, e.g. "~/datasets"', USER
@@ -118,15 +118,15 @@ class Terminal(Value, tag="Terminal"):
     theme: Annotated[
         Literal["dark", "light", "contrast", "none"], "colours that fit the background; none: no colours", USER
     ] = "dark"
-    plain: Annotated[bool, "lines and words only, e.g. for a screen reader", USER] = False
-    vim: Annotated[bool, "edit the input line with the keys of vi", USER] = False
+    plain: Annotated[bool, "plain lines only, e.g. for a screen reader", USER] = False
+    vim: Annotated[bool, "vi keys in the input line", USER] = False
     status_line: Annotated[
-        str, "command whose first line replaces the toolbar; it gets facts of the session as JSON on stdin", USER
+        str, "command whose first line replaces the toolbar; it gets the state of the session as JSON on stdin", USER
     ] = ""
     title: Annotated[bool, "show what is being done in the terminal's title", USER] = True
-    notify: Annotated[bool, "ring and notify when you are waited for", USER] = True
+    notify: Annotated[bool, "ring and notify when the agent waits for you", USER] = True
     reflow: Annotated[
-        Literal["auto", "on", "off"], "whether the terminal wraps old lines anew when it gets narrower", USER
+        Literal["auto", "on", "off"], "whether the terminal rewraps old lines when it gets narrower", USER
     ] = "auto"
 
 
@@ -135,12 +135,12 @@ class WebSettings(Value, tag="Web"):
 
     search: Annotated[
         Literal["", "brave", "tavily", "searxng", "duckduckgo"],
-        "who is asked by WebSearch; empty: brave or tavily if its key is in the environment, else duckduckgo",
+        "search provider of WebSearch; empty: brave or tavily if its key is in the environment, else duckduckgo",
         USER,
     ] = ""
-    search_url: Annotated[str, "address of your SearXNG server, or of a stand-in for another provider", USER] = ""
+    search_url: Annotated[str, "address of your SearXNG server, or a replacement for another provider's", USER] = ""
     allow_private: Annotated[
-        tuple[str, ...], "hosts, addresses and networks that WebFetch may reach although they are private", USER
+        tuple[str, ...], "private hosts, addresses and networks that WebFetch may reach", USER
     ] = ()
     max_bytes: Annotated[int, "bytes of a page that are read, twice as many unpacked; 0: no limit", TIGHTEN] = 5_000_000
     timeout: Annotated[float, "seconds for a whole page; 0: no limit", TIGHTEN] = 30.0
@@ -154,19 +154,19 @@ class DiagnosticsSettings(Value, tag="Diagnostics"):
     enabled: Annotated[
         bool, "report new problems in edited files to the model, where a checker is installed", tighten(True, False)
     ] = True
-    wait: Annotated[float, "seconds that an edit waits for them; what comes later is in the next request", USER] = 2.0
-    skip: Annotated[tuple[str, ...], 'programs that are not used, e.g. "mypy", "gopls"'] = ()
+    wait: Annotated[float, "seconds that an edit waits for them; later ones come with the next request", USER] = 2.0
+    skip: Annotated[tuple[str, ...], 'programs not to use, e.g. "mypy", "gopls"'] = ()
     servers: Annotated[dict[str, str], 'more language servers by glob: { "*.lua" = "lua-language-server" }', USER] = {}  # noqa: RUF012
 
 
 class Undo(Value, tag="Undo"):
     """What is kept so that work can be taken back, under [undo]."""
 
-    keep: Annotated[bool, "keep the files before and after each call that may change them", USER] = True
-    max_file_mb: Annotated[float, "megabytes of a file that git does not track; larger ones are not kept", USER] = 5.0
-    max_total_mb: Annotated[float, "megabytes of new content in one snapshot", USER] = 200.0
-    max_store_mb: Annotated[float, "megabytes of all snapshots of a project; the oldest go first", USER] = 1000.0
-    days: Annotated[float, "days after which the snapshots of a session go", USER] = 14.0
+    keep: Annotated[bool, "save files before and after each call that may change them", USER] = True
+    max_file_mb: Annotated[float, "largest file that is saved if git does not track it, in megabytes", USER] = 5.0
+    max_total_mb: Annotated[float, "most new content in one snapshot, in megabytes", USER] = 200.0
+    max_store_mb: Annotated[float, "most for all snapshots of a project, in megabytes; the oldest are deleted first", USER] = 1000.0
+    days: Annotated[float, "days after which the snapshots of a session are deleted", USER] = 14.0
 
 
 class ResultSettings(Value, tag="Results"):
@@ -179,7 +179,7 @@ class ResultSettings(Value, tag="Results"):
     max_mb: Annotated[
         float, "megabytes on disk of the results of a session that were too long; the oldest go first", USER
     ] = 200.0
-    clear: Annotated[bool, "take old results out of a long conversation, a line each stays"] = True
+    clear: Annotated[bool, "clear old results from a long conversation; a line of each stays"] = True
     clear_at: Annotated[
         tuple[float, ...],
         "shares of the window (of 128,000 tokens at most) at which: first output and searches, then files too",
@@ -204,9 +204,9 @@ class Mcp(Value, tag="Mcp"):
     """MCP servers and how they are used, under [mcp]."""
 
     servers: Annotated[dict[str, McpServer], "servers by name, as [mcp.servers.NAME]"] = {}  # noqa: RUF012
-    disabled: Annotated[tuple[str, ...], "names of servers that are not started"] = ()
+    disabled: Annotated[tuple[str, ...], "names of servers not to start"] = ()
     wait: Annotated[float, "seconds that the first request of -p waits for servers"] = 10.0
-    start_timeout: Annotated[float, "seconds a server may take to come up"] = 30.0
+    start_timeout: Annotated[float, "seconds a server may take to start"] = 30.0
     call_timeout: Annotated[float, "seconds one call may take; 0: no limit"] = 600.0
     tool_search: Annotated[
         Literal["auto", "always", "never"],
@@ -219,24 +219,24 @@ class ProviderSettings(Value):
     """How one provider is reached, under [providers.NAME]."""
 
     wire_api: Annotated[
-        Literal["auto", "responses", "chat"], "which of OpenAI's protocols it is spoken to in, where it has both"
+        Literal["auto", "responses", "chat"], "OpenAI protocol to use, if the provider has both"
     ] = "auto"
 
 
 class Settings(Value, tag="Settings"):
     """The settings of a run, all layers merged."""
 
-    model: Annotated[str | None, "model as provider/model; empty: whatever is found"] = None
+    model: Annotated[str | None, "model as provider/model; empty: the first one found"] = None
     small_model: Annotated[str | None, "model for small jobs; empty: the model"] = None
-    fallback_models: Annotated[tuple[str, ...], "models to continue with when the model fails"] = ()
+    fallback_models: Annotated[tuple[str, ...], "models to switch to when the model fails"] = ()
     profile: Annotated[
         Literal["auto", "default", "small"],
-        "what a model is given: small is for weak models and small windows (five tools, a short prompt); auto: by the "
+        "prompt and tools: small is for weak models and small windows (five tools, a short prompt); auto: by the "
         "model's window",
     ] = "auto"
-    transport: Annotated[Literal["auto", "direct", "litellm"], "how models are reached"] = "auto"
+    transport: Annotated[Literal["auto", "direct", "litellm"], "how models are called"] = "auto"
     model_takes: Annotated[
-        tuple[Literal["image", "pdf"], ...], "what a model is shown beside text where the catalog does not say"
+        tuple[Literal["image", "pdf"], ...], "what a model accepts besides text, if the catalog does not say"
     ] = ()
     base_url: Annotated[str | None, "base URL of an OpenAI or Anthropic compatible server"] = None
     key_command: Annotated[str | None, "command that prints the API key", USER] = None
@@ -245,18 +245,18 @@ class Settings(Value, tag="Settings"):
     effort: Annotated[Effort | None, "reasoning effort"] = None
     thinking_tokens: Annotated[int | None, "budget for reasoning, in tokens"] = None
     reasoning_summary: Annotated[bool, "ask for summaries of hidden reasoning"] = False
-    verbosity: Annotated[Verbosity | None, "how long answers are, where the model takes it"] = None
+    verbosity: Annotated[Verbosity | None, "length of answers, if the model supports it"] = None
     keep_thinking: Annotated[int, "turns whose reasoning is sent again; 0: all"] = 0
     max_tokens: Annotated[int | None, "longest answer, in tokens; empty: the model's own limit"] = None
-    context_window: Annotated[int | None, "tokens that a model takes where the catalog does not say, or fewer"] = None
+    context_window: Annotated[int | None, "size of the window in tokens, if the catalog does not know it or to use less of it"] = None
     compact_at: Annotated[
         float, "share of the window at which the conversation is compacted; 0: only when it is refused as too long"
     ] = 0.92
     cache_ttl: Annotated[
-        Literal["5m", "1h"], "how long Claude's caches are kept: an hour costs twice the input's price to write"
+        Literal["5m", "1h"], "lifetime of Claude's caches; writing one for an hour costs twice the input price"
     ] = "5m"
     temperature: Annotated[float | None, "sampling temperature"] = None
-    prefill: Annotated[str, "text that every answer begins with, where the model takes it"] = ""
+    prefill: Annotated[str, "text that every answer begins with, if the model supports it"] = ""
     stream: Annotated[bool, "stream answers"] = True
 
     system_prompt: Annotated[str | None, "replaces the built-in system prompt"] = None
@@ -275,7 +275,7 @@ class Settings(Value, tag="Settings"):
     max_seconds: Annotated[float, "working time per turn in seconds; 0: no limit", TIGHTEN] = 0.0
     max_cost: Annotated[float, "dollars per turn; 0: no limit", TIGHTEN] = 0.0
     allow_unknown_cost: Annotated[
-        bool, "run with max_cost although a model's price is not known; its calls cost nothing then", USER
+        bool, "run with max_cost even if the model's price is not known; its calls count as free", USER
     ] = False
 
     max_failures: Annotated[int, "rounds in a row without a successful call that end a turn; 0: no limit", TIGHTEN] = 5
@@ -284,7 +284,7 @@ class Settings(Value, tag="Settings"):
 
     plan_review: Annotated[
         Literal["off", "plan", "always"],
-        "which plans you approve: none, those of plan mode, all (nothing is changed before)",
+        "plans that need your approval: none, those of plan mode, or all (nothing is changed before)",
         tighten("off", "plan", "always"),
     ] = "plan"
     review: Annotated[
@@ -292,22 +292,22 @@ class Settings(Value, tag="Settings"):
         "when a turn pauses for you to look: never, after each step of its plan, after each set of changed files",
         tighten("off", "step", "files"),
     ] = "off"
-    plan_review_fresh: Annotated[bool, "a new one-shot session may take up a plan that waits here"] = False
+    plan_review_fresh: Annotated[bool, "a new one-shot session may claim a plan that waits here"] = False
     plan_ttl: Annotated[int, "minutes that a plan may wait for your approval; 0: for ever"] = 4320
-    plan_nudges: Annotated[int, "how often a turn is sent on while its plan is unfinished"] = 5
+    plan_nudges: Annotated[int, "how often a turn is continued while its plan has open steps"] = 5
     plan_reminder: Annotated[int, "rounds between reminders of the plan; 0: none"] = 3
     after_edit: Annotated[
         dict[str, str], 'commands for edited files by glob: { "*.py" = "ruff format -q {file}" }', USER
     ] = {}  # noqa: RUF012 - a frozen record, whose values nobody changes
-    after_turn: Annotated[str, "command that has to succeed when a turn changed files, e.g. your tests"] = ""
-    after_turn_tries: Annotated[int, "how often its failure goes back to the model"] = 3
+    after_turn: Annotated[str, "command that must succeed after a turn changed files, e.g. your tests"] = ""
+    after_turn_tries: Annotated[int, "how often its failure is sent back to the model"] = 3
     after_turn_timeout: Annotated[float, "seconds that it may take"] = 600.0
-    hooks: Annotated[tuple[Hook, ...], "commands at named steps, as [[hooks]]: see hooks.md"] = ()
-    hook_continues: Annotated[int, "how often Stop hooks may send a turn on", TIGHTEN] = 5
+    hooks: Annotated[tuple[Hook, ...], "commands run at session events, as [[hooks]]: see hooks.md"] = ()
+    hook_continues: Annotated[int, "how often Stop hooks may continue a turn", TIGHTEN] = 5
     disable_hooks: Annotated[bool, "run no hooks at all", USER] = False
-    verify: Annotated[tuple[str, ...], "beginnings of commands that check the work, beside the known runners"] = ()
+    verify: Annotated[tuple[str, ...], "prefixes of commands that verify the work, besides the known test runners"] = ()
 
-    retries: Annotated[int, "attempts after a failure of the provider that may pass"] = 5
+    retries: Annotated[int, "retries after a temporary failure of the provider"] = 5
     connect_timeout: Annotated[float, "seconds to reach the provider"] = 10.0
     idle_timeout: Annotated[
         float,
@@ -318,7 +318,7 @@ class Settings(Value, tag="Settings"):
     stdin_limit: Annotated[int, "bytes of piped input that are read"] = 1_048_576
     stdin_wait: Annotated[float, "seconds to wait for a silent pipe when there is a prompt"] = 30.0
     color: Annotated[Literal["auto", "always", "never"], "colours on the terminal"] = "auto"
-    save_sessions: Annotated[bool, "keep sessions on disk", USER] = True
+    save_sessions: Annotated[bool, "save sessions", USER] = True
     commit_trailers: Annotated[
         tuple[str, ...], 'lines below the message of /commit, e.g. "Assisted-by: {model}"', USER
     ] = ()
@@ -328,17 +328,17 @@ class Settings(Value, tag="Settings"):
 
     permissions: Annotated[Permissions, "rules and mode"] = Permissions()
     shell: Annotated[Shell, "how commands run"] = Shell()
-    web: Annotated[WebSettings, "what the web tools may do"] = WebSettings()
-    sandbox: Annotated[SandboxSettings, "what commands run in"] = SandboxSettings()
+    web: Annotated[WebSettings, "limits of the web tools"] = WebSettings()
+    sandbox: Annotated[SandboxSettings, "sandbox for commands"] = SandboxSettings()
     diagnostics: Annotated[DiagnosticsSettings, "checks of edited files"] = DiagnosticsSettings()
-    undo: Annotated[Undo, "what is saved so that work can be undone"] = Undo()
+    undo: Annotated[Undo, "what is saved for undo"] = Undo()
     providers: Annotated[
         dict[str, ProviderSettings],
         'OpenAI\'s protocol for a provider: { NAME = { wire_api = "responses" or "chat" } }',
     ] = {}  # noqa: RUF012
-    results: Annotated[ResultSettings, "how much of a tool's result the model is shown"] = ResultSettings()
+    results: Annotated[ResultSettings, "how much of a tool's result the model sees"] = ResultSettings()
     mcp: Annotated[Mcp, "MCP servers"] = Mcp()
-    terminal: Annotated[Terminal, "how a session looks and is typed in"] = Terminal()
+    terminal: Annotated[Terminal, "look and keys of an interactive session"] = Terminal()
 
 
 @cache

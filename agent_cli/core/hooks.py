@@ -122,7 +122,7 @@ _ROWS = (
         "a call succeeded",
         {"tool_response": {"content": "hello\n", "success": True}, "duration_ms": 10},
         matched="tool_name",
-        verdicts={"deny": ("tell the model what is wrong", "the model would be told")},
+        verdicts={"deny": ("tell the model what is wrong", "the model would get a message")},
         adds_context=True,
     ),
     HookEventRow(

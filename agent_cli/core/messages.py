@@ -238,4 +238,4 @@ def _only_taken(message: Message, takes: frozenset[MediaKind]) -> Message:
 
 def _not_sent(item: Media) -> str:
     noun = _NOUNS[item.kind]
-    return f"[{noun} {item.name or 'without a name'} not sent: this model takes no {noun}s]"
+    return f"[{noun} {item.name or 'without a name'} not sent: this model does not accept {noun}s]"

@@ -88,23 +88,23 @@ def read_rule(kind: RuleList, text: str, source: str, base: Path) -> Rule:
             raise RuleError(f"{text!r} is not a rule: only mcp__server__* may end in an asterisk without parentheses")
         tool = tool.removesuffix("__*")
     if re.fullmatch(r"mcp(__)?", tool):
-        raise RuleError(f"{text!r} names no MCP server; write mcp__server or mcp__server__tool")
+        raise RuleError(f"{text!r} does not name an MCP server; write mcp__server or mcp__server__tool")
     if tool not in KNOWN_TOOLS and not tool.startswith("mcp__") and (near := _closest_tool(tool)):
-        raise RuleError(f"{text!r} names no tool; did you mean {near}?")
+        raise RuleError(f"{text!r} is not a known tool; did you mean {near}?")
     tool = tool_name(tool)
     if spec is None:
         return Rule(kind, tool, None, source, str(base))
     if not spec.strip():
-        raise RuleError(f"{text!r}: there is nothing in the parentheses; write {tool} for all of it")
+        raise RuleError(f"{text!r}: the parentheses are empty; write {tool} for all calls")
     names = tool_class(tool).rule_names
     if not names and (tool in KNOWN_TOOLS or tool.startswith("mcp__")):
-        raise RuleError(f"{text!r}: a rule about {tool} has no parentheses")
+        raise RuleError(f"{text!r}: a rule for {tool} takes no parentheses")
     if names == "domain" and not spec.startswith("domain:"):
         raise RuleError(f"{text!r}: {tool} rules name a domain, for example {tool}(domain:example.org)")
     if re.search(r"\)[\s,]+\w+\(", spec):
-        raise RuleError(f"{text!r} holds several rules; write each as a text of its own")
+        raise RuleError(f"{text!r} holds several rules; write each as a separate string")
     if names == "command" and not spec.removesuffix("*").removesuffix(":").strip() and spec != "*":
-        raise RuleError(f"{text!r} names no command; write {tool} for every command")
+        raise RuleError(f"{text!r} does not name a command; write {tool} for every command")
     # As a glob `Read(*)` is every file below the working directory, as a wildcard every file there is: each list uses
     # the reading that is on the safe side.
     whole = spec == "*" and (names != "path" or kind == "deny")
@@ -134,7 +134,7 @@ def split_rules(text: str) -> list[str]:
         elif char == ")":
             depth -= 1
             if depth < 0:
-                raise RuleError(f"{text!r}: a parenthesis is closed that was not opened")
+                raise RuleError(f"{text!r}: a closing parenthesis has no opening one")
         elif depth == 0 and (char == "," or char.isspace()):
             if position > start:
                 rules.append(text[start:position])

@@ -239,7 +239,7 @@ def compacted_line(event: Compacted) -> str:
     said = f"compacted: {event.tokens_before:,} tokens are now about {event.tokens_after:,}"
     if not event.head:
         return f"{said}; {counted(len(event.cuts), 'old result')} cut, all else stays"
-    by = "" if event.by == "model" else " (made by the program, as no model could write it)"
+    by = "" if event.by == "model" else " (made without a model, as none could write it)"
     parts = [
         f"{counted(event.dropped, 'message')} became a summary{by}",
         f"the newest {event.kept} stay" if event.kept > 1 else "the newest stays",

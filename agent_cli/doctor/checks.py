@@ -67,8 +67,8 @@ def check_tools(ctx: ToolContext) -> list[Finding]:
     git = shutil.which("git", path=os.pathsep.join(places))
     return [
         _program("ripgrep", find_rg(ctx), "searches are slow without it, and do not honour .gitignore"),
-        _program("git", git, "the agent works without it; you cannot undo by it"),
-        _program("shell", find_bash(ctx), "no bash: commands cannot be run, and Bash is not offered"),
+        _program("git", git, "optional: without it there is no undo by git"),
+        _program("shell", find_bash(ctx), "no bash: commands cannot be run, and the tool Bash is not available"),
     ]
 
 
@@ -94,7 +94,7 @@ def _program(topic: str, path: str | None, without: str) -> Finding:
         return Finding("missing", topic, without)
     version = _version_of(topic, path)
     if version is None:
-        return Finding("problem", topic, f"{path} does not answer to --version")
+        return Finding("problem", topic, f"{path} does not answer --version")
     return Finding("ok", topic, f"{version} ({path})", data={"path": path})
 
 
@@ -136,7 +136,7 @@ def check_place(place: RunEnvironment, wrong: str) -> list[Finding]:
     findings = [Finding("ok", "workspace", f"{place.root} ({kind})", data={"root": str(place.root)})]
     if place.home is None:
         findings.append(
-            Finding("missing", "home", "HOME is not set or not a folder: there are no settings of your own")
+            Finding("missing", "home", "HOME is not set or not a folder: you have no settings of your own")
         )
     return [*findings, Finding("problem", "workspace", wrong)] if wrong else findings
 
@@ -152,7 +152,7 @@ def check_state(place: RunEnvironment) -> list[Finding]:
         with tempfile.TemporaryFile(dir=there):
             pass
     except OSError as error:
-        text = f"{folder} cannot be written ({error.strerror}): runs work, and nothing of them is kept"
+        text = f"{folder} cannot be written ({error.strerror}): runs work, but nothing is saved"
         return [Finding("problem", "state", text, data=data | {"writable": False})]
     text = f"{folder} is writable; sessions of this project: {here}, of all: {every}"
     return [Finding("ok", "state", text, data=data | {"writable": True})]
@@ -161,7 +161,7 @@ def check_state(place: RunEnvironment) -> list[Finding]:
 def check_snapshots(place: RunEnvironment, settings: Settings) -> list[Finding]:
     """Describe how undo stores checkpoints, and the space that takes."""
     if not settings.undo.keep or not settings.save_sessions:
-        return [Finding("missing", "undo", "nothing is kept: undo.keep or save_sessions is off", data={"bytes": 0})]
+        return [Finding("missing", "undo", "off: undo.keep or save_sessions is false", data={"bytes": 0})]
     folder = kept_folder(place)
     here, every = folder_size(folder), folder_size(folder.parent)
     text = f"snapshots of this project take {here / 1e6:.1f} MB, of all {every / 1e6:.1f} MB"
@@ -201,16 +201,16 @@ def check_settings(layers: Layers, place: RunEnvironment, mistakes: list[str]) -
     for path in settings_files(place):
         said = next((text for text in layers.ignored if text.startswith(f"{path}: ")), "")
         if os.path.lexists(path) and str(path) not in layers.read and str(path) not in told:
-            findings.append(Finding("problem", "settings", said or f"{path}: left out while another file is broken"))
+            findings.append(Finding("problem", "settings", said or f"{path}: ignored while another file is broken"))
     for source in dict.fromkeys([*layers.read, *layers.origins.values()]):
         keys = [key for key, origin in layers.origins.items() if origin == source]
         details = (
             *(f"overrides {text.removesuffix(f' by {source}')}" for text in layers.overridden if text.endswith(source)),
             *(f"ignored: {text.removeprefix(f'{source}: ')}" for text in layers.ignored if text.startswith(source)),
         )
-        text = f"{source} sets {', '.join(keys)}" if keys else f"{source} sets nothing that stands"
+        text = f"{source} sets {', '.join(keys)}" if keys else f"{source} sets nothing that is used"
         findings.append(Finding("ok", "settings", text, details, {"source": source, "sets": keys}))
-    return findings or [Finding("ok", "settings", "none: every setting has its default")]
+    return findings or [Finding("ok", "settings", "defaults")]
 
 
 def settings_files(place: RunEnvironment) -> list[Path]:
@@ -225,14 +225,14 @@ def check_trust(layers: Layers, place: RunEnvironment) -> list[Finding]:
     trust = layers.trust
     data = {"state": trust.state, "by": trust.by, "brings": list(trust.brings)}
     if trust.root != str(place.root):
-        return [Finding("missing", "trust", "not looked at while a settings file is broken; nothing is trusted")]
+        return [Finding("missing", "trust", "not checked while a settings file is broken; nothing is trusted")]
     held = tuple(f"{os.path.relpath(h.source, trust.root)} sets {h.key}: {h.shown}" for h in layers.held)
     if trust.state == "plain":
-        return [Finding("ok", "trust", "the project brings nothing that would run or widen anything", data=data)]
+        return [Finding("ok", "trust", "nothing to trust: the project brings nothing that would run or allow anything", data=data)]
     if trust.trusted:
         return [Finding("ok", "trust", f"trusted: {trust.by}", trust.brings, data)]
     how = f"changed since you trusted it: {', '.join(trust.changed)}" if trust.state == "changed" else "not trusted"
-    text = f"{how}; this is left out (agent trust shows it and trusts it, --trust does for one run)"
+    text = f"{how}; this is ignored (agent trust shows it and trusts it; --trust does so for one run)"
     return [Finding("missing", "trust", text, (*held, *trust.brings), data)]
 
 
@@ -263,13 +263,13 @@ def check_rules(layers: Layers, settings: Settings, place: RunEnvironment) -> li
 def check_memory(memory: Memory, settings: Settings) -> list[Finding]:
     """Describe the memory files that a session here would load, and what was cut or ignored."""
     wrong = tuple(f"not read: {s.path}{f' (in {s.by})' if s.by else ''}: {s.why}" for s in memory.skipped)
-    details = (*(f"{cut}, as memory files together may have 64 KiB" for cut in memory.cuts), *wrong)
+    details = (*(f"{cut}, as all memory files together may have 64 KiB" for cut in memory.cuts), *wrong)
     if not memory.files:
         text = f"no {' or '.join(settings.memory_files) or 'memory file'} here"
         return [Finding("missing", "memory", text, details)]
     files = [str(f.path) for f in memory.files]
     size = sum(len(f.text.encode()) for f in memory.files)
-    text = f"{counted(len(files), 'file')}, {size:,} bytes (agent memory show tells more)"
+    text = f"{counted(len(files), 'file')}, {size:,} bytes (more: agent memory show)"
     details = (*(f"{f.shown}: {f.why}" for f in memory.files), *details)
     return [Finding("problem" if memory.cuts else "ok", "memory", text, details, {"files": files, "bytes": size})]
 
@@ -278,12 +278,12 @@ def check_packages() -> list[Finding]:
     """Describe optional packages: access to most providers, and other extras."""
     litellm = package_version("litellm")
     keyring = package_version("keyring")
-    missing = "not installed: only providers with a direct wire can be used, and no prices are known"
+    missing = "not installed: only providers with a built-in client can be used, and no prices are known"
     return [
         Finding("ok", "litellm", litellm) if litellm else Finding("missing", "litellm", missing),
         Finding("ok", "keyring", keyring)
         if keyring
-        else Finding("missing", "keyring", "optional: keys cannot be kept in the system keyring (extra: keyring)"),
+        else Finding("missing", "keyring", "not installed (optional): keys cannot be stored in the system keyring (extra: keyring)"),
     ]
 
 
@@ -316,7 +316,7 @@ def check_model(settings: Settings, place: RunEnvironment) -> tuple[list[Finding
     takes = ", ".join(["text", *(MEDIA[kind] for kind in sorted(input_modalities(info, settings, asked)))])
     details = (
         f"key: {model.key_source}",
-        f"reached by: {_way(model)}",
+        f"protocol: {_way(model)}",
         _facts(model, info, settings),
         f"takes: {takes}",
     )
@@ -343,11 +343,11 @@ def _unusable(model: ResolvedModel) -> str:
 
 def _way(model: ResolvedModel) -> str:
     wires = {
-        "openai": "the Chat Completions wire",
-        "responses": "the Responses wire",
-        "anthropic": "the Anthropic wire",
-        "gemini": "the Gemini wire",
-        "ollama": "the Ollama wire",
+        "openai": "Chat Completions",
+        "responses": "Responses",
+        "anthropic": "Anthropic",
+        "gemini": "Gemini",
+        "ollama": "Ollama",
         "litellm": "LiteLLM",
         "scripted": "a script",
     }
@@ -362,13 +362,13 @@ def _facts(model: ResolvedModel, info: ModelInfo | None, settings: Settings) -> 
         found = find_window(model, info, settings)
         window = f"{found.tokens:,} tokens ({_SOURCES[found.source]})"
     if info is None:
-        return f"not in the catalog: window {window or 'unknown'}, price unknown; it works, and cost is not shown"
+        return f"not in the catalog: window {window or 'unknown'}, price unknown; it works, but no cost is shown"
     price = "free" if info.local else "known" if info.prices else "unknown"
     return f"window: {window or 'unknown'}; price: {price}"
 
 
 _SOURCES = {
-    "catalog": "by the catalog", "settings": "context_window", "server": "as the server says", "assumed": "assumed",
+    "catalog": "from the catalog", "settings": "context_window", "server": "from the server", "assumed": "assumed",
     "none": "",
 }  # fmt: skip
 

@@ -85,10 +85,10 @@ def _finding(base: Path, told: list[FileReport], *, counts: bool) -> Finding:
     used = [t for t in told if t.used]
     partly = sum(bool(t.notes) for t in used)
     left = len(told) - len(used)
-    parts = [f"{counted(len(told), 'file')} in .agent and .claude", f"{len(used)} understood"]
+    parts = [f"{counted(len(told), 'file')} in .agent and .claude", f"{len(used)} used"]
     parts += [f"{partly} of them with notes"] if partly else []
     parts += [f"{left} not used"] if left else []
-    text = f"{base}: {', '.join(parts)}" + ("" if counts else "; left out, because the project is not trusted")
+    text = f"{base}: {', '.join(parts)}" + ("" if counts else "; ignored, as the project is not trusted")
     plain = [{"path": t.path, "what": t.what, "used": t.used, "notes": list(t.notes)} for t in told]
     return Finding("ok" if counts else "missing", "extensions", text, tuple(map(str, told)), {"files": plain})
 
@@ -98,7 +98,7 @@ def _check_plugins(settings: Settings) -> tuple[list[Finding], set[str]]:
     there = installed()
     off = [name for name in there if name not in settings.plugins]
     findings = (
-        [Finding("missing", "plugins", f"installed and not named in the setting plugins: {', '.join(off)}")]
+        [Finding("missing", "plugins", f"installed, but not in the setting plugins: {', '.join(off)}")]
         if off
         else []
     )
@@ -132,7 +132,7 @@ _GET = (
     ),
     (
         "(?i)namespace|uid map|permission|not permitted",
-        "the system does not let bubblewrap make namespaces: on Ubuntu, load its AppArmor profile"
+        "the system does not let bubblewrap create namespaces: on Ubuntu, load its AppArmor profile"
         " bwrap-userns-restrict (docs/security.md says how); in a container, the container is the sandbox",
     ),
 )
@@ -155,13 +155,13 @@ def check_sandbox(workspace: Workspace, settings: Settings, place: RunEnvironmen
     if hindered:
         text = f"{sandbox.text()}; it cannot be used here: {hindered}"
         return [Finding("problem", "sandbox", text, data=data | {"obstacle": hindered})]
-    unasked = "commands run without a question" if settings.sandbox.auto_allow else "every command is asked about"
+    unasked = "commands run without asking" if settings.sandbox.auto_allow else "every command needs approval"
     reach = "with the network" if profile.network else ", ".join(settings.sandbox.domains) or "without network"
     notes = list(sandbox.limits)
     if (confinement := make_confinement(workspace, settings, place)) is not None:
         session = confinement.session
         if session is not None and session.space_error:
-            notes.append(f"each command has a network of its own, and caches have no layer: {session.space_error}")
+            notes.append(f"each command has its own network, and caches have no layer: {session.space_error}")
         confinement.close()
     return [Finding("ok", "sandbox", f"{sandbox.text()}; {reach}; {unasked}", tuple(notes), data)]
 

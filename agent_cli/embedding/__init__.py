@@ -119,7 +119,7 @@ def read_hooks(hooks: HookFunctions) -> tuple[PythonHook, ...]:
         event, colon, matcher = name.partition(":")
         row = HOOK_EVENTS.get(event)
         if row is None:
-            raise UsageError(f"hooks: there is no event {event!r}; the events are: {', '.join(HOOK_EVENTS)}.")
+            raise UsageError(f"hooks: unknown event {event!r}; known events: {', '.join(HOOK_EVENTS)}.")
         if colon and not row.matched:
             raise UsageError(f"hooks: {event} has nothing that a matcher could be compared with.")
         every = [functions] if callable(functions) else functions
@@ -138,7 +138,7 @@ def spell_json(data: Mapping[str, Any], name: str) -> str:
 
 Pending = ApprovalRequested | QuestionAsked
 Ending = Literal["complete", "suspended", "error", "limit", "interrupted"]
-NO_OUTPUT = "The model gave no answer that fits the schema."
+NO_OUTPUT = "The model gave no answer that matches the schema."
 
 
 class Result(Value):

@@ -220,7 +220,7 @@ class CallBatch:
         if answer.scope == "project":
             why = deps.save_rule(answer.rule) if deps.save_rule is not None else "the project is not trusted"
             if why:
-                yield Warned(f"The rule holds for this session only; it was not saved: {why}.")
+                yield Warned(f"The rule applies to this session only; it was not saved: {why}.")
 
     def _already_decided(self, item: PreparedCall, request: ApprovalRequested) -> bool:
         """Return True if the same call was already decided in this round and had to wait for an earlier one."""

@@ -58,7 +58,7 @@ def read_agent_type(
     if not name or not body.strip():
         raise AgentTypeError(f"{source}: a name and a prompt are needed")
     if re.fullmatch(r"\w[\w.:-]*", name) is None:
-        raise AgentTypeError(f"{source}: {name!r} is no name of one word")
+        raise AgentTypeError(f"{source}: {name!r} is not a name of one word")
     if without and not tools:
         raise AgentTypeError(f"{source}: none of its tools is here: {', '.join(without)}")
     model = model_of(table)

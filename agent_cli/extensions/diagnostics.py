@@ -31,7 +31,7 @@ USED = {
     "skill": _PROMPT | {"name", "user-invocable", "when_to_use"},
     "agent": frozenset(("name", "description", "tools", "disallowedTools", "model")),
 }
-_HERE = "it works in this conversation, not in one of its own"
+_HERE = "it works in this conversation, not in a separate one"
 _WORDS = "only says something about the file"
 _REASONS = {
     "name": "the file's name is used",
@@ -42,7 +42,7 @@ _REASONS = {
     "agent": _HERE,
     "fork": _HERE,
     "hooks": "hooks belong in settings files",
-    "color": "types have no colours here",
+    "color": "agent types have no colours here",
     "user-invocable": "a command is always yours to use",
     "effort": "the session's effort applies",
     "thinking": "the session's effort applies",
@@ -51,7 +51,7 @@ _REASONS = {
     "skills": "it may use any skill itself",
     "mcpServers": "servers are those of the session",
     "memory": "it starts without memory",
-    "background": "a sub-agent is waited for",
+    "background": "sub-agents do not run in the background",
     "isolation": "it works in the same folder",
     "paths": "it is offered everywhere",
     "shell": "commands run in bash",
@@ -71,11 +71,11 @@ SETTINGS = {
     "model": "the model is that of our own settings",
     "statusLine": "the command for it is status_line under [terminal] of our own settings",
     "outputStyle": "there are no output styles",
-    "enabledPlugins": "plugins of Claude Code are not read",
-    "extraKnownMarketplaces": "plugins of Claude Code are not read",
+    "enabledPlugins": "plugins of Claude Code are not supported",
+    "extraKnownMarketplaces": "plugins of Claude Code are not supported",
     "includeCoAuthoredBy": "nothing is added to commits by itself",
     "attribution": "nothing is added to commits by itself",
-    "cleanupPeriodDays": "sessions are kept",
+    "cleanupPeriodDays": "sessions are saved",
     "apiKeyHelper": "the key is that of key_command in your own settings",
     "sandbox": "the sandbox is set in our own settings",
     **dict.fromkeys(
@@ -85,13 +85,13 @@ SETTINGS = {
 }
 PERMISSIONS = frozenset(("allow", "ask", "deny", "defaultMode", "additionalDirectories"))
 # Files and folders directly below `.agent` and `.claude`: True if they take effect, and what they are.
-_MEMORY = (True, "memory, which has a line of its own")
+_MEMORY = (True, "memory, which has a separate line")
 _STATUS = (False, "not used by itself: the command for it is status_line under [terminal] of our own settings")
 FOLDERS = {
     **dict.fromkeys(("AGENTS.md", "CLAUDE.md", "AGENTS.local.md", "CLAUDE.local.md", "rules"), _MEMORY),
     "hooks": (True, "belongs to hooks, and runs where one names it"),
     "output-styles": (False, "not used: there are no output styles"),
-    "plugins": (False, "not used: plugins of Claude Code are not read"),
+    "plugins": (False, "not used: plugins of Claude Code are not supported"),
     "scripts": (True, "belongs to what names it"),
     "worktrees": (False, "not used: worktrees of another program"),
     **dict.fromkeys(("statusline.sh", "status_lines"), _STATUS),
@@ -153,7 +153,7 @@ class ReportReader:
                 if len(found) == MOST:
                     return [
                         *found,
-                        FileReport(f"{top}/...", f"more than {MOST} files: the rest was not looked at", False),
+                        FileReport(f"{top}/...", f"more than {MOST} files: the rest was not checked", False),
                     ]
                 if (told := self._file(base, path, within)) is not None:
                     found.append(told)
@@ -277,7 +277,7 @@ def _no_markdown(inner: str, what: str) -> str:
     if not inner.endswith(".md"):
         return f"not used: {what} is a file that ends in .md"
     if any(is_unusable_name(part) for part in inner.split("/")):
-        return "not used: its name cannot be called; it has blanks, colons or a dot at its beginning"
+        return "not used: its name cannot be called; it contains spaces or colons, or begins with a dot"
     return ""
 
 

@@ -65,7 +65,7 @@ def _tools_of(point: EntryPoint) -> list[Tool[Any]]:
 def tool_problem(tool: object) -> str:
     """Describe why an object cannot be offered as a tool; "" if it can."""
     if not isinstance(tool, Tool):
-        return f"{type(tool).__name__}, which is no agent_tools.base.Tool"
+        return f"{type(tool).__name__}, which is not an agent_tools.base.Tool"
     name = getattr(tool, "name", None)
     if not isinstance(name, str) or re.fullmatch(r"[A-Za-z][\w-]{0,63}", name) is None or name.startswith("mcp__"):
         return f"a tool whose name cannot be one: {name!r}"

@@ -70,7 +70,7 @@ class Worktree:
             commits, files = self._commits(), self._changed()
             if not commits and not files:
                 if not self._is_unused():
-                    return [f"The worktree {self.path} is in use by another session and is kept."]
+                    return [f"The worktree {self.path} is in use by another session and stays."]
                 self._remove(state)
                 return ["The worktree is removed again: nothing was changed in it."]
         except (WorktreeError, GitError, OSError) as error:
@@ -201,7 +201,7 @@ def _make(worktree: Worktree) -> None:
         # Its folder was deleted manually.
         run_git(repo, worktree.use, "worktree", "add", "--force", *how)
     changed = run_git(repo, worktree.use, "status", "--porcelain", "--untracked-files=no").splitlines()
-    left = f" What is not committed ({counted(len(changed), 'file')}) stays where it is." if changed else ""
+    left = f" Uncommitted changes ({counted(len(changed), 'file')}) stays where it is." if changed else ""
     worktree.message = (
         f"In the worktree {path}, {'old' if old else 'new'} branch {worktree.branch}.{left}{_unfiltered(worktree)}"
     )

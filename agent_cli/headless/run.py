@@ -100,7 +100,7 @@ def _answers(fd: int, wait: float, say: Callable[[str], None]) -> bool:
         say(f"Waiting up to {wait:g} s for standard input (close it with < /dev/null) ...")
         if select.select([fd], [], [], max(0.0, end - time.monotonic()))[0]:
             return True
-    say(f"Standard input stayed silent for {wait:g} s and was not read.")
+    say(f"Nothing arrived on standard input for {wait:g} s and was not read.")
     return False
 
 
@@ -114,8 +114,8 @@ def compose_prompt(prompt: str, piped: Piped, limit: int) -> str:
     return "\n".join(parts)
 
 
-NOBODY = "nobody is there to approve it"
-UNANSWERED = "Nobody is there to answer. Decide for yourself, and state the assumption you made."
+NOBODY = "nobody can approve it here"
+UNANSWERED = "Nobody can answer. Decide for yourself, and state the assumption you made."
 
 
 TurnStep = Callable[[Callable[[Event], None]], TurnResult]
@@ -337,7 +337,7 @@ def finish(
         print_notice(f"Failed: the user is needed for: {escape_controls(', '.join(asked.fails.needed))}")
     if asked.structured and isinstance(result, Complete) and result.return_value is None and outcome != "degraded":
         outcome = "failed"
-        print_notice("The model gave no answer that fits the JSON schema.")
+        print_notice("The model gave no answer that matches the JSON schema.")
     if asked.output_format == "text":
         text = getattr(result, "text", "")
         if outcome == "interrupted":

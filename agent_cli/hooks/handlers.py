@@ -252,10 +252,10 @@ def read_object(event: HookEvent, data: Mapping[str, Any], *, strict: bool) -> H
     result = found.result()
     message, quiet = found.text(data, "systemMessage"), found.flag(data, "suppressOutput", False)
     if found.wrong and strict and result.verdict != "deny" and HOOK_EVENTS[event].blocks:
-        result = result.replace(verdict="deny", reason=f"its answer is not understood: {found.wrong[0]}")
+        result = result.replace(verdict="deny", reason=f"its answer cannot be read: {found.wrong[0]}")
     elif found.wrong and result.verdict == "allow":
         result = result.replace(verdict="", reason="")
-    error = f"its answer is not understood: {'; '.join(found.wrong)}" if found.wrong else ""
+    error = f"its answer cannot be read: {'; '.join(found.wrong)}" if found.wrong else ""
     return HookResponse(result, error, message, quiet)
 
 

@@ -48,7 +48,7 @@ class HookSession(Value):
 
 def no_model(name: str) -> ModelHandle:
     """Raise ModelError: no model is available."""
-    raise ModelError(Failure("auth", "There is no model here that could judge it."))
+    raise ModelError(Failure("auth", "No model is available to judge it."))
 
 
 class HookSet:

@@ -73,7 +73,7 @@ class Approvals:
             return {}
         except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError, DecodeError) as error:
             why = str(error) if str(error).startswith("can be") else "is damaged"
-            self._warn(f"{self.path} {why}, so no MCP server is approved by it")
+            self._warn(f"{self.path} {why}, so the approvals stored in it are ignored")
             return {}
 
     def _key(self, found: DeclaredServer) -> str:

@@ -48,7 +48,7 @@ class _Bounded(httpx2.AsyncByteStream):
         async for chunk in self._stream:
             size += len(chunk)
             if size > self._most:
-                raise MessageTooLongError(f"the answer has more than {LINE_LIMIT >> 20} MB, and was dropped")
+                raise MessageTooLongError(f"the answer has more than {LINE_LIMIT >> 20} MB, and was discarded")
             yield chunk
 
     async def aclose(self) -> None:
@@ -151,7 +151,7 @@ async def _asked(answer: Awaitable[Any]) -> Any:
     except MCPError as error:
         raise McpRequestError(error.error.message) from None
     except ValidationError:
-        raise McpRequestError("its answer does not have the shape that the protocol demands") from None
+        raise McpRequestError("its answer does not follow the protocol") from None
     except (RuntimeError, OSError) as error:
         raise McpRequestError(str(error) or type(error).__name__) from None
 

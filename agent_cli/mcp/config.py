@@ -172,7 +172,7 @@ def read_json(text: str, source: str, scope: Scope, problems: list[str]) -> list
             problems.append(f"{source}: {one_line(str(error))}")
             continue
         if unknown := [k for k in raw if k not in known and k not in ("description", "name")]:
-            problems.append(f"{source}: {shorten(name)}: {shorten(', '.join(unknown))} means nothing here")
+            problems.append(f"{source}: {shorten(name)}: {shorten(', '.join(unknown))} is not a known key")
             if scope == "given":
                 continue
         found.append(DeclaredServer(name, server, source, scope))

@@ -38,11 +38,11 @@ def mistake_in_terms(server: McpServer) -> str:
         return "oauth, which is for a server with a url"
     for key, value in said.items():
         if key not in _KINDS:
-            return f"oauth.{shorten(key, 40)}, which means nothing here"
+            return f"oauth.{shorten(key, 40)}, which is not a known key"
         if type(value) is not _KINDS[key]:
             return f"an oauth.{key} that is no {'text' if _KINDS[key] is str else 'number'}"
     if not 0 < said.get("callbackPort", 1) < 65536:
-        return "an oauth.callbackPort that is no port"
+        return "an oauth.callbackPort that is not a port"
     if not said.get("scopes", "").isprintable() or '"' in said.get("scopes", ""):
         return "oauth.scopes with characters that a scope cannot have"
     if not said.get("authServerMetadataUrl", "https://").startswith(("https://", "http://", "${")):
@@ -199,4 +199,4 @@ class Logins:
 
 def wants_login(name: str, subject: str = "") -> str:
     """Return the message that names a server wanting a login. subject: used instead of its name."""
-    return f"{subject or name} wants a login: agent mcp login {name}"
+    return f"{subject or name} needs a login: agent mcp login {name}"

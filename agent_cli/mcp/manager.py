@@ -128,7 +128,7 @@ class UseTool(Tool[UseToolArgs]):
 
             near = difflib.get_close_matches(args.tool, tools, 3, 0.5)
             hint = f"Did you mean {', '.join(near)}?" if near else "Find it with ToolSearch."
-            raise ToolError(f"There is no tool named {args.tool!r}. {hint}")
+            raise ToolError(f"Unknown tool {args.tool!r}. {hint}")
         return tool, tool.read(args.arguments)
 
     def wrap_call(self, name: str, arguments: dict[str, Any]) -> dict[str, Any] | None:

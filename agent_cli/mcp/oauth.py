@@ -122,7 +122,7 @@ class _InteractiveProvider(OAuthClientProvider):
     def _checked(self, request: httpx2.Request) -> httpx2.Request:
         """Return the request if it may be sent. Raises McpRequestError."""
         if not is_secure_url(str(request.url), self._server.url):
-            raise McpRequestError(f"{shorten(str(request.url), 200)} is not https, so nothing of a login is sent there")
+            raise McpRequestError(f"{shorten(str(request.url), 200)} is not https, so no login is sent there")
         return request
 
     def _resource(self, found: httpx2.Response, metadata: bytes) -> httpx2.Response:
@@ -131,7 +131,7 @@ class _InteractiveProvider(OAuthClientProvider):
             raise McpRequestError(f"oauth.authServerMetadataUrl answers {found.status_code}")
         issuer = str(OAuthMetadata.model_validate_json(metadata).issuer)
         if httpx2.URL(issuer).host != found.request.url.host:
-            raise McpRequestError(f"the metadata are those of another authorization server, {shorten(issuer, 200)}")
+            raise McpRequestError(f"the metadata belong to another authorization server, {shorten(issuer, 200)}")
         data = {"resource": self._server.url, "authorization_servers": [issuer]}
         return httpx2.Response(200, json=data, request=found.request)
 
@@ -218,7 +218,7 @@ async def _first_request(server: McpServer, provider: _InteractiveProvider) -> i
     except OAuthFlowError as error:
         raise McpRequestError(_why(error, provider)) from None
     except ValidationError:
-        raise McpRequestError("what it says about logins does not have the shape that the protocol demands") from None
+        raise McpRequestError("its login metadata does not follow the protocol") from None
     except (*_BROKEN, ValueError) as error:
         raise McpRequestError(shorten(reason(error), 300)) from None
 
@@ -226,11 +226,11 @@ async def _first_request(server: McpServer, provider: _InteractiveProvider) -> i
 def _why(error: OAuthFlowError, provider: _InteractiveProvider) -> str:
     # Details of a malformed answer may contain a token.
     if isinstance(error.__context__, ValidationError):
-        return "what it says about logins does not have the shape that the protocol demands"
+        return "its login metadata does not follow the protocol"
     text = shorten(str(error), 300)
     if isinstance(error, OAuthRegistrationError):
-        text = f"no client could be registered ({text}); one that was registered by hand is named by oauth.clientId"
-    return text if provider.asked_for else f"it did not ask for a login, and there is no way to make one ({text})"
+        text = f"no client could be registered ({text}); set oauth.clientId to one that is already registered"
+    return text if provider.asked_for else f"it did not ask for a login and offers none ({text})"
 
 
 def _plain(model: Any) -> dict[str, Any]:

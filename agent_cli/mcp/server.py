@@ -103,7 +103,7 @@ class Server(ServerState):
             self.become("unapproved", why)
             self.tell(
                 f"the MCP server {self.name} of this project {why}, and was not started ({self.found.line}); "
-                f"agent mcp approve {self.name}, or --trust for one run, lets it start"
+                f"to start it: agent mcp approve {self.name}, or --trust for one run"
             )
             return
         self.become("starting")
@@ -167,7 +167,7 @@ class Server(ServerState):
     def _ask(self, work: Callable[[ServerSupervisor], Any], seconds: float) -> Future[Any]:
         async def asked() -> Any:
             if self._keeper is None:
-                raise McpRequestError(f"the MCP server {self.name} is not there: {self.reason or self.status}")
+                raise McpRequestError(f"the MCP server {self.name} is not running: {self.reason or self.status}")
             return await self._keeper.bounded(_made(work, self._keeper), seconds)
 
         return self._loop.submit(asked())

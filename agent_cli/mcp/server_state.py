@@ -181,8 +181,8 @@ class ServerState:
         withheld = changed_tools(before, marks)
         if withheld and withheld != self.withheld:
             self.tell(
-                f"tools of the MCP server {self.name} are not as they were approved, and were left out: "
-                f"{changes_phrase(withheld)}; look at them with agent mcp approve {self.name}"
+                f"tools of the MCP server {self.name} have changed since they were approved and are disabled: "
+                f"{changes_phrase(withheld)}; to review them: agent mcp approve {self.name}"
             )
         for problem in problems:
             if problem not in self.problems:

@@ -107,7 +107,7 @@ class ServerSupervisor:
             raise
         except Exception as error:  # noqa: BLE001 - errors of a server or its transport affect that server only
             if not up and self._denied and has_own_key(server.found.server):
-                server.become("failed", "it does not accept the Authorization header that is declared (401)")
+                server.become("failed", "it rejects the declared Authorization header (401)")
             elif not up and self._denied:
                 self._mark(declared, wanted=True)
                 server.become("login", wants_login(server.name, "it"))
@@ -185,7 +185,7 @@ class ServerSupervisor:
         """Return the open connection. Raises McpRequestError."""
         if self._link is None:
             raise McpRequestError(
-                f"the MCP server {self._server.name} is not there: {self._server.reason or 'it has ended'}"
+                f"the MCP server {self._server.name} is not running: {self._server.reason or 'it has ended'}"
             )
         return self._link
 

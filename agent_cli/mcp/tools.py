@@ -107,7 +107,7 @@ class McpTool(Tool[McpArgs]):
             text = shorten(escape_controls(str(refused)), 2_000)
             raise ToolError(f"The MCP server {self.server.name} could not do this: {text}") from None
         except FutureCancelledError:
-            raise ToolError(f"The MCP server {self.server.name} was ended before it answered.") from None
+            raise ToolError(f"The MCP server {self.server.name} was stopped before it answered.") from None
         finally:
             undo()
             call.cancel()
@@ -129,7 +129,7 @@ def wait_for(server: Server, cancel: CancelToken) -> None:
     while server.status == "starting" and not server.wait(0.05):
         cancel.check()
     if server.status != "ready":
-        raise ToolError(f"The MCP server {server.name} is not there ({server.reason or server.status}).")
+        raise ToolError(f"The MCP server {server.name} is not running ({server.reason or server.status}).")
 
 
 def _cancel(future: Future[Any]) -> None:
@@ -147,7 +147,7 @@ def result_within(future: Future[Any], cancel: CancelToken, name: str) -> Any:
         raise ToolError(f"The MCP server {name}: {shorten(escape_controls(str(refused)), 500)}") from None
     except FutureCancelledError:
         cancel.check()
-        raise ToolError(f"The MCP server {name} was ended before it answered.") from None
+        raise ToolError(f"The MCP server {name} was stopped before it answered.") from None
     finally:
         undo()
 
@@ -385,7 +385,7 @@ class ServerPrompt(Value):
         data = result_within(self.server.prompt(str(self.raw["name"]), given), ctx.cancel, self.server.name)
         text = "\n\n".join(filter(None, (_message_text(m) for m in data.get("messages") or [])))
         if not text.strip():
-            raise ToolError(f"The MCP server {self.server.name} gave an empty prompt for /{self.name}.")
+            raise ToolError(f"The MCP server {self.server.name} returned an empty prompt for /{self.name}.")
         return truncated_result(text, ctx)
 
 

@@ -29,7 +29,7 @@ LIMIT = 64 * 1024
 MOST = 100
 DEEPEST = 5
 _HOUSES = (".agent", ".claude")
-_HEADING = "# Project memory\nInstructions that the user keeps for work here. They override your defaults."
+_HEADING = "# Project memory\nInstructions of the user for work here. They override your defaults."
 
 
 class Sources(Value):
@@ -88,7 +88,7 @@ class Memory(Value):
         """Return the text for the system prompt; "" if there is none."""
         parts = [f"## {f.shown}{f' (imported by {f.by})' if f.by else ''}\n{f.text}" for f in self.files if f.text]
         if out := [s.path for s in self.skipped if s.why == FULL]:
-            parts.append(f"(left out, as memory files together may have {LIMIT // 1024} KiB: {', '.join(out)})")
+            parts.append(f"(left out, as all memory files together may have {LIMIT // 1024} KiB: {', '.join(out)})")
         return "\n\n".join([_HEADING, *parts]) if parts else ""
 
     @property
@@ -98,7 +98,7 @@ class Memory(Value):
         return (*cut, *(f"{s.path} was left out" for s in self.skipped if s.why == FULL))
 
 
-FULL = "memory files together may have no more"
+FULL = "the limit for all memory files is reached"
 SECRET = "looks like a secret, or a rule keeps it from being read"
 
 

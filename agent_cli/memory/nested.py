@@ -102,5 +102,5 @@ def _name(file: MemoryFile) -> str:
 def _text(file: MemoryFile) -> str:
     why = f"They are {file.why}." if file.by else f"They are for what you just touched: {file.why}."
     return (
-        f'{MARK}{_name(file)}">\n{file.text}\n</project_memory>\nInstructions that the user keeps for work here. {why}'
+        f'{MARK}{_name(file)}">\n{file.text}\n</project_memory>\nInstructions of the user for work here. {why}'
     )

@@ -213,7 +213,7 @@ class CommandEvaluator:
             reason = "only reads inside the workspace" if part.words else "runs nothing by itself"
             return Verdict(text, Level.ALLOW, reason)
         if part.unknown:
-            return Verdict(text, Level.ASK, f"runs a command that is not known for certain: it contains {part.unknown}")
+            return Verdict(text, Level.ASK, f"runs a command that cannot be determined: it contains {part.unknown}")
         if self._around.mode == "acceptEdits" and (made := self._makes(part)):
             return made
         verdict = max(read, key=lambda v: v.level, default=None)
@@ -230,7 +230,7 @@ class CommandEvaluator:
     def _only_reads(self, part: SimpleCommand, read: list[Verdict]) -> str:
         """Return why a part may do more than read inside the workspace; "" if it only reads."""
         if part.unknown:
-            return f"runs a command that is not known for certain: it contains {part.unknown}"
+            return f"runs a command that cannot be determined: it contains {part.unknown}"
         if own := next((layer for layer in part.layers if layer.kind == "own"), None):
             return f"runs a command: {own.words[0].text} runs others"
         if not part.words:

@@ -273,7 +273,7 @@ def describe_rule(rule: Rule) -> str:
     if rule.names == "command" and spec.endswith(":*"):
         return f"every command that begins with `{spec.removesuffix(':*')}`, whatever follows"
     if rule.names == "command":
-        return "just this command, word for word, in every directory"
+        return "exactly this command, in every directory"
     if rule.names == "domain":
         return f"every page of {spec.removeprefix('domain:')}"
     if rule.covers("write") or rule.covers("read"):

@@ -103,7 +103,7 @@ def losses(found: Iterable[Danger], git: GitReader) -> tuple[str, ...]:
             except (OSError, LookupError, ValueError):
                 lines.append(f"{_named(danger)}: what would be lost could not be computed")
         if danger.part.cwds is None:
-            lines.append(f"{_named(danger)}: runs in a directory that is not known, so what would be lost is not known")
+            lines.append(f"{_named(danger)}: runs in an unknown directory, so it is not known what would be lost")
     return tuple(dict.fromkeys(lines))
 
 
@@ -183,13 +183,13 @@ class _Tally:
 
 def _files(danger: Danger, cwd: str, git: GitReader) -> Iterator[str]:
     if unknown := _unknown(danger.words):
-        yield f"{_named(danger)}: what it acts on is not known: {unknown}"
+        yield f"{_named(danger)}: it is not known what it acts on: {unknown}"
     paths = expand_words(danger.words, cwd)
     tally = _Tally(paths, danger.kind != "delete")
     verb = "changes" if danger.kind == "attributes" else "deletes up to" if "~" in danger.flags else "deletes"
     if not tally.count and not tally.folders:
         if not unknown:
-            yield f"{_named(danger)}: finds nothing to lose: {_list(paths, cwd)}"
+            yield f"{_named(danger)}: nothing would be lost: {_list(paths, cwd)}"
         return
     least = "" if tally.whole else "at least "
     folders = f" in {counted(tally.folders, 'folder')}" if tally.folders else ""
@@ -207,14 +207,14 @@ def _recoverable(paths: list[str], count: int, cwd: str, git: GitReader) -> str:
         tracked = [f for f in git.ask(cwd, "ls-files", "-z", "--", *inside).split("\0") if f]
         changed, added, removed = git.changed(cwd, "HEAD", "--", *inside)
     except LookupError:
-        return "not in a git repository: they cannot be got back"
+        return "not in a git repository: they cannot be restored"
     there = sum(os.path.lexists(os.path.join(cwd, f)) for f in tracked)
     clean = max(there - len(changed), 0)
-    parts = [f"{clean:,} as committed (git can give them back)"] if clean else []
+    parts = [f"{clean:,} as committed (git can restore them)"] if clean else []
     if changed:
         parts.append(f"{len(changed):,} with uncommitted changes (+{added} -{removed} lines)")
     if count > there:
-        parts.append(f"{count - there:,} that git does not have")
+        parts.append(f"{count - there:,} that git has no copy of")
     return f"of these: {', '.join(parts)}"
 
 
@@ -252,7 +252,7 @@ def _uncommitted(danger: Danger, cwd: str, git: GitReader) -> Iterator[str]:
         paths = [w.text for w in danger.words if not w.why]
         files, added, removed = git.changed(cwd, *(["--", *paths] if danger.words else ["HEAD"]))
     if unknown := _unknown(danger.words):
-        yield f"{_named(danger)}: what it acts on is not known: {unknown}"
+        yield f"{_named(danger)}: it is not known what it acts on: {unknown}"
     if files:
         more = f" and {len(files) - _NAMED:,} more" if len(files) > _NAMED else ""
         listed = ", ".join(files[:_NAMED])
@@ -288,7 +288,7 @@ def _cleaned(danger: Danger, cwd: str, git: GitReader) -> str:
     more = f" and {len(found) - _NAMED:,} more" if len(found) > _NAMED else ""
     size = _size(total) if len(found) <= _MOST_MATCHES else f"at least {_size(total)}"
     listed = ", ".join(found[:_NAMED])
-    return f"deletes {counted(len(found), 'file')} that git does not have ({size}): {listed}{more}"
+    return f"deletes {counted(len(found), 'file')} that git has no copy of ({size}): {listed}{more}"
 
 
 def _stashes(danger: Danger, cwd: str, git: GitReader) -> str:
@@ -319,7 +319,7 @@ def _pushed(danger: Danger, cwd: str, git: GitReader) -> Iterator[str]:
     """Describe what a remote would lose, as of the last fetch."""
     remote = danger.words[0].text if danger.words else "origin"
     if "m" in danger.flags:
-        yield f"makes {remote} just like this repository: what is only there is lost"
+        yield f"makes {remote} identical to this repository: anything that is only there is lost"
         return
     names = [w.text for w in danger.words[1:] if not w.why and _REF.fullmatch(w.text.lstrip("+:").replace(":", ""))]
     if not names:
@@ -333,7 +333,7 @@ def _pushed(danger: Danger, cwd: str, git: GitReader) -> Iterator[str]:
         try:
             lost = int(git.ask(cwd, "rev-list", "--count", there, *against))
         except LookupError:
-            yield f"{_named(danger)}: {remote}/{target} was never fetched, so what it has is not known"
+            yield f"{_named(danger)}: {remote}/{target} was never fetched, so its content is not known"
             continue
         verb = "deletes" if danger.kind == "unpush" else "replaces"
         had = counted(lost, "commit") + (

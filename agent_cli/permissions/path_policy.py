@@ -115,9 +115,9 @@ def protected(path: Path, places: Places = (), roots: Sequence[Path] = ()) -> tu
         inside = parts[-len(tail) :] != list(tail)
         return kind, f"it is inside {'/'.join(tail)}" if inside else _what(tail, kind)
     if name in _CI_FILES or any(_inside(folders, folder) for folder in _CI_FOLDERS):
-        return "ci", "it says what CI runs"
+        return "ci", "it controls what CI runs"
     if any(path.is_relative_to(place) for place in _of_machine()):
-        return "steering", "it steers the programs of this machine"
+        return "steering", "it controls programs of this machine"
     for place, kind, what in places:
         if path.is_relative_to(place) and not any(
             root.is_relative_to(place) and path.is_relative_to(root) for root in roots
@@ -314,7 +314,7 @@ def _by_itself(workspace: Workspace, effect: Effect, tool: str) -> Verdict:
         return Verdict(target, Level.ASK, f"uses the saved prompt {target}")
     if effect.kind == "call":
         if tool_class(tool).types_input:
-            reason = "types into a program, which may do anything with it"
+            reason = "types into a program, which may do anything with the input"
         else:
             reason = f"runs {OUTSIDE}" if target == OUTSIDE else "calls another program's tool"
         return Verdict(target, Level.ASK, reason)
@@ -341,18 +341,18 @@ def _is_inside(workspace: Workspace, target: str) -> bool:
 def with_mode(verdict: Verdict, mode: str, effect_kind: str, workspace: Workspace, *, reads: bool = False) -> Verdict:
     """Apply the permission mode to a verdict. reads: the effect is of a read-only command."""
     if mode == "plan" and effect_kind in ("write", "run", "call") and not reads and verdict.level is not Level.DENY:
-        return _mode(verdict, Level.DENY, "is not read-only, as plan mode demands")
+        return _mode(verdict, Level.DENY, "is not read-only, and plan mode allows only that")
     if verdict.level is not Level.ASK:
         return verdict
     if mode == "dontAsk":
-        said = f"{verdict.reason}, and the mode dontAsk denies what no rule allows"
+        said = f"{verdict.reason}, and the mode dontAsk denies everything no rule allows"
         return _mode(verdict, Level.DENY, said).replace(rule=verdict.rule)
     if verdict.final:
         return verdict
     if mode == "bypassPermissions":
         return _mode(verdict, Level.ALLOW, "runs with permissions bypassed")
     if mode == "acceptEdits" and effect_kind == "write" and _is_inside(workspace, verdict.text):
-        return _mode(verdict, Level.ALLOW, "edits inside the workspace, which the mode accepts")
+        return _mode(verdict, Level.ALLOW, "edits inside the workspace, which the mode allows")
     return verdict
 
 

@@ -146,7 +146,7 @@ class Scan:
         if others := [f for f in self.files if f.startswith(".agent/") and not f.startswith(shown)]:
             phrases.append(f"files: {_listed(others)}")
         if self.leading_out:
-            phrases.append(f"links that lead outside, which do not count: {_listed(self.leading_out)}")
+            phrases.append(f"links that point outside, which are ignored: {_listed(self.leading_out)}")
         if self.git:
             phrases.append(f"git settings and files that may run programs or lead elsewhere: {_listed(list(self.git))}")
         if self.outside:
@@ -289,7 +289,7 @@ class TrustStore:
             pass
         except (OSError, ValueError, RecursionError, LookupError, TypeError, AttributeError, DecodeError) as error:
             why = str(error) if isinstance(error, PermissionError) else "is damaged"
-            self.problem = f"{self.path} {why}, so no repository is trusted by it"
+            self.problem = f"{self.path} {why}, so the trust stored in it is ignored"
 
     def _check(self) -> None:
         """Raise PermissionError, with the reason, if another user could have written the file."""
@@ -357,7 +357,7 @@ def _changes(before: Mapping[str, str], now: Mapping[str, str]) -> tuple[str, ..
             words.append(f"{name} (gone)")
         elif before[name] != now[name]:
             words.append(f"{name} (changed)")
-    return tuple(words) or ("more files than can be checked",)
+    return tuple(words) or ("too many files to check",)
 
 
 def trusts_folder(pattern: str, root: Path, home: Path | None) -> bool:
@@ -387,9 +387,9 @@ def fingerprints(root: Path) -> dict[str, str] | None:
 def grant_trust(root: Path, folder: Path, shown: dict[str, str] | None) -> str:
     """Save the user's trust in `root` as shown to them; return "" or why that could not be saved."""
     if shown is None:
-        return "it brings more files than can be checked"
+        return "it brings too many files to check"
     if fingerprints(root) != shown:
-        return "it changed while you were asked"
+        return "it changed while you were being asked"
     try:
         TrustStore(folder).remember(root, shown)
     except OSError as error:

@@ -164,10 +164,10 @@ _MARKS = {
 
 # Options that may be left out when the API rejects them, and what we then say.
 _OPTIONAL = {
-    "temperature": "takes no temperature; it was left out",
-    "display": "offers no summaries of its reasoning",
-    "effort": "takes no such effort; it was left out",
-    "thinking": "cannot think as asked; that option was left out",
+    "temperature": "does not support temperature; it was omitted",
+    "display": "does not offer summaries of its reasoning",
+    "effort": "does not support this effort; it was omitted",
+    "thinking": "does not support this thinking option; it was omitted",
 }
 
 
@@ -201,13 +201,13 @@ class Anthropic(HttpModelClient):
     def stream(self, request: Request, cancel: CancelToken) -> Iterator[Chunk]:
         """See `ModelClient`. A prefill comes as the first text, so that the texts together are the whole answer."""
         if request.json_schema is not None:
-            yield from self._once("Anthropic takes no JSON schema here; the answer is checked afterwards.")
+            yield from self._once("Anthropic does not support a JSON schema here; the answer is checked afterwards.")
         if request.verbosity:
             yield from self._once("Anthropic takes no verbosity.")
         if request.thinking_tokens and not self._thinks_by_budget(request):
-            yield from self._once(f"{request.model} takes no thinking budget; it follows the effort alone.")
+            yield from self._once(f"{request.model} does not support a thinking budget; it uses the effort alone.")
         if request.prefill and self._thinking(request):
-            yield from self._once("The prefill was left out, because it cannot be combined with thinking.")
+            yield from self._once("The prefill was omitted, because it cannot be combined with thinking.")
         for step in self._send(request, cancel):
             if isinstance(step, HttpResponse):
                 yield from self._read(request, step)
@@ -272,7 +272,7 @@ class Anthropic(HttpModelClient):
         words = error.failure.message.lower()
         if "prefill" in words and self._prefill(request):
             self._rejected.add((request.model, "prefill"))
-            return f"{request.model} cannot continue a given beginning; the prefill was left out."
+            return f"{request.model} cannot continue a given beginning; the prefill was omitted."
         options = self._options(request)
         thinking = options.get("thinking") or {}
         names_mode = "adaptive" in words or "budget_tokens" in words

@@ -234,7 +234,7 @@ def stopped(raw: str, *, calls: bool, provider: str) -> MessageStop:
     """
     word = raw.lower()
     if word in _OVERLOADED:
-        raise ModelError(Failure("overloaded", f"{provider} broke the answer off ({raw}).", retryable=True))
+        raise ModelError(Failure("overloaded", f"{provider} cut off the answer ({raw}).", retryable=True))
     if word in _MALFORMED:
         said = f"{provider} could not read the tool call that its model wrote ({raw})."
         raise ModelError(Failure("malformed", said, retryable=True))

@@ -81,9 +81,9 @@ def key_of_command(command: str, env: Mapping[str, str]) -> str:
             ["/bin/sh", "-c", command], seconds=COMMAND_SECONDS, memory=None, env=dict(env), start_new_session=True
         )
     except OverflowError:
-        raise ModelSetupError("key_command printed more than a key") from None
+        raise ModelSetupError("key_command printed more than one key") from None
     except TimeoutError:
-        raise ModelSetupError(f"key_command gave no key within {COMMAND_SECONDS} s") from None
+        raise ModelSetupError(f"key_command printed no key within {COMMAND_SECONDS} s") from None
     except OSError as error:
         raise ModelSetupError(f"key_command could not be run: {error.strerror}") from None
     if done.code != 0:

@@ -164,7 +164,7 @@ def _judged(status: int, words: str, wait: float | None) -> tuple[Kind, bool, st
     if status == 404:
         return "bad_request", False, "wrong place"
     if status == 408:
-        return "network", True, "gave up waiting for the request"
+        return "network", True, "timed out waiting for the request"
     if status == 503 and _says(_LOADING, words):
         return "overloaded", True, "loading"
     if status in (503, 529):

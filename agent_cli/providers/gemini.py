@@ -91,15 +91,15 @@ class Gemini(HttpModelClient):
         if request.verbosity:
             yield from self._once(f"{self._provider} takes no verbosity.")
         if request.prefill:
-            yield from self._once(f"{self._provider} cannot continue a given beginning; the prefill was left out.")
+            yield from self._once(f"{self._provider} cannot continue a given beginning; the prefill was omitted.")
         if request.json_schema is not None and request.tools and not self._is_modern(request):
-            yield from self._once(f"{request.model} takes no JSON schema beside tools; the answer is checked after it.")
+            yield from self._once(f"{request.model} does not support a JSON schema together with tools; the answer is checked afterwards.")
         if (request.effort or request.thinking_tokens) and re.search(_WITHOUT_THOUGHTS, request.model):
             if request.effort != "none":
-                yield from self._once(f"{request.model} does not think; the effort was left out.")
+                yield from self._once(f"{request.model} does not think; the effort was omitted.")
         elif request.effort == "none" and (config := self._thinking(request)) and config.get("thinkingBudget") != 0:
             least = config.get("thinkingLevel") or f"{config.get('thinkingBudget')} tokens"
-            yield from self._once(f"{request.model} always thinks; it is set to its least ({least}).")
+            yield from self._once(f"{request.model} always thinks; it is set to its minimum ({least}).")
 
     def _signed_in(self, request: Request, cancel: CancelToken) -> Iterator[Notice | HttpResponse]:
         """Send the request, with a new token where there is none or the one there is has expired."""
@@ -162,9 +162,9 @@ class Gemini(HttpModelClient):
             return self._adapt_thinking(request, config, words)
         sent = self._generation(request)
         for option, name, advice in (
-            ("temperature", "temperature", "takes no temperature; it was left out"),
-            ("schema", "responseJsonSchema", "takes no JSON schema here; the answer is checked after it"),
-            ("mime type", "responseJsonSchema", "takes no JSON schema here; the answer is checked after it"),
+            ("temperature", "temperature", "does not support temperature; it was omitted"),
+            ("schema", "responseJsonSchema", "does not support a JSON schema here; the answer is checked afterwards"),
+            ("mime type", "responseJsonSchema", "does not support a JSON schema here; the answer is checked afterwards"),
         ):
             if option in words and name in sent:
                 self._rejected.add((request.model, name))
@@ -206,9 +206,9 @@ class Gemini(HttpModelClient):
                 return ""
             if config["thinkingBudget"] == 0:
                 self._ranges[model] = max(128, usual[0]), usual[1], False
-                return f"{model} always thinks; it is set to its least."
+                return f"{model} always thinks; it is set to its minimum."
         self._rejected.add((model, "thinking"))
-        return f"{model} cannot think as asked; that option was left out."
+        return f"{model} does not support this thinking option; it was omitted."
 
     def _generation(self, request: Request) -> dict[str, Any]:
         """Return `generationConfig`, in a fixed order, without what the server rejected."""

@@ -68,7 +68,7 @@ class GeminiReader:
         stop = stopped(self._raw, calls=bool(self._calls), provider=self._provider)
         if stop.reason == "other":
             raise ModelError(
-                Failure("overloaded", f"{self._provider} broke the answer off ({self._raw}).", retryable=True)
+                Failure("overloaded", f"{self._provider} cut off the answer ({self._raw}).", retryable=True)
             )
         yield stop
 

@@ -330,7 +330,7 @@ class HttpModelClient(ABC):
                 yield chunk
         except _ODD as error:
             said = json.dumps(event, default=str)[:80]
-            raise malformed(f"{self._provider} sent an answer of an unknown form: {said!r}.") from error
+            raise malformed(f"{self._provider} sent an answer in an unknown format: {said!r}.") from error
 
     def _without_key(self, body: bytes) -> bytes:
         """What a provider said, in case it repeats the key: the sentence goes to logs and screens."""
@@ -371,11 +371,11 @@ class HttpModelClient(ABC):
         try:
             value = json.loads(text)
         except ValueError as error:
-            raise malformed(f"{self._provider} sent something that is not JSON: {text[:80]!r}.") from error
+            raise malformed(f"{self._provider} sent something other than JSON: {text[:80]!r}.") from error
         except RecursionError as error:
             raise malformed(f"{self._provider} sent JSON that is nested too deeply: {text[:80]!r}.") from error
         if not isinstance(value, dict):
-            raise malformed(f"{self._provider} sent JSON of an unknown form: {text[:80]!r}.")
+            raise malformed(f"{self._provider} sent JSON in an unknown format: {text[:80]!r}.")
         return value
 
 

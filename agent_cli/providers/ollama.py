@@ -84,11 +84,11 @@ class Ollama(HttpModelClient):
     def _lacking(self, request: Request) -> Iterator[str]:
         """What the request asks for and this wire cannot say."""
         if request.thinking_tokens:
-            yield f"{self._provider} takes no reasoning budget; set an effort instead."
+            yield f"{self._provider} does not support a reasoning budget; set an effort instead."
         if request.verbosity:
             yield f"{self._provider} takes no verbosity."
         if request.json_schema is not None and self._may_call(request):
-            yield f"{self._provider} takes no JSON schema beside tools; the answer is checked after it."
+            yield f"{self._provider} does not support a JSON schema together with tools; the answer is checked afterwards."
 
     def _explained(self, request: Request, error: ModelError) -> ModelError:
         """The failure with what to do about it, where that is plain."""
@@ -136,7 +136,7 @@ class Ollama(HttpModelClient):
                 if "support thinking" not in words:
                     return ""
             self._rejected.add((request.model, "think"))
-            return f"{request.model} does not think; the effort was left out."
+            return f"{request.model} does not think; the effort was omitted."
         for option in ("temperature", "format", "prefill"):
             if option in words and self._takes(request, option) and self._asks(request, option):
                 self._rejected.add((request.model, option))

@@ -70,11 +70,11 @@ _PREFILLS = {
 # Options that may be left out when a server rejects them: how its message names them, and what we then say.
 _OPTIONAL = {
     "stream_options": "",
-    "temperature": "takes no temperature; it was left out",
-    "reasoning_effort": "takes no such reasoning effort; it was left out",
-    "reasoning": "takes no reasoning budget; it was left out",
-    "verbosity": "takes no verbosity; it was left out",
-    "response_format": "takes no JSON schema; the answer is checked afterwards",
+    "temperature": "does not support temperature; it was omitted",
+    "reasoning_effort": "does not support this reasoning effort; it was omitted",
+    "reasoning": "does not support a reasoning budget; it was omitted",
+    "verbosity": "does not support verbosity; it was omitted",
+    "response_format": "does not support a JSON schema; the answer is checked afterwards",
     "tool_choice": "",
 }
 
@@ -135,13 +135,13 @@ class OpenAIChat(HttpModelClient):
     def _lacking(self, request: Request) -> Iterator[str]:
         """What the request asks for and this wire cannot say."""
         if request.thinking_tokens and self._provider != "openrouter":
-            yield f"{self._provider} takes no reasoning budget over this protocol; set an effort instead."
+            yield f"{self._provider} does not support a reasoning budget over this protocol; set an effort instead."
         if request.verbosity and not self._is_openai:
-            yield f"{self._provider} takes no verbosity over this protocol."
+            yield f"{self._provider} does not support verbosity over this protocol."
         if request.reasoning_summary:
-            yield f"{self._provider} offers no reasoning summaries over this protocol."
+            yield f"{self._provider} does not offer reasoning summaries over this protocol."
         if request.prefill and self._provider not in _PREFILLS:
-            yield f"{self._provider} cannot continue a given beginning; the prefill was left out."
+            yield f"{self._provider} cannot continue a given beginning; the prefill was omitted."
 
     def _prefill(self, request: Request) -> str:
         if self._provider in _PREFILLS and self._takes(request, "prefill"):
@@ -165,7 +165,7 @@ class OpenAIChat(HttpModelClient):
                 return ""
         if "prefill" in words and self._prefill(request):
             self._rejected.add((request.model, "prefill"))
-            return f"{request.model} cannot continue a given beginning; the prefill was left out."
+            return f"{request.model} cannot continue a given beginning; the prefill was omitted."
         for option in self._options(request):
             if option in words and option in _OPTIONAL:
                 self._rejected.add((request.model, option))

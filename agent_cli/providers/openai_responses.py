@@ -31,12 +31,12 @@ _OPTIONAL = {
     "parallel_tool_calls": ("parallel_tool_calls", ""),
     "stream_options": ("stream_options|obfuscation", ""),
     "tool_choice": ("tool_choice", ""),
-    "temperature": ("temperature", "takes no temperature; it was left out"),
-    "verbosity": ("verbosity", "takes no verbosity; it was left out"),
-    "format": ("json_schema|text.format|'format'", "takes no JSON schema; the answer is checked afterwards"),
-    "summary": ("summar", "offers no summaries of its reasoning"),
+    "temperature": ("temperature", "does not support temperature; it was omitted"),
+    "verbosity": ("verbosity", "does not support verbosity; it was omitted"),
+    "format": ("json_schema|text.format|'format'", "does not support a JSON schema; the answer is checked afterwards"),
+    "summary": ("summar", "does not offer summaries of its reasoning"),
     "include": ("include|encrypted", ""),
-    "effort": ("effort|'reasoning'", "takes no such reasoning effort; it was left out"),
+    "effort": ("effort|'reasoning'", "does not support this reasoning effort; it was omitted"),
     "store": ("store", ""),
 }
 _LEVELS: dict[str, tuple[str, ...]] = {"effort": get_args(Effort), "verbosity": get_args(Verbosity)}
@@ -84,10 +84,10 @@ class OpenAIResponses(HttpModelClient):
         """See `ModelClient`."""
         if request.thinking_tokens:
             yield from self._once(
-                f"{self._provider} takes no reasoning budget over this protocol; set an effort instead."
+                f"{self._provider} does not support a reasoning budget over this protocol; set an effort instead."
             )
         if request.prefill:
-            yield from self._once(f"{self._provider} cannot continue a given beginning; the prefill was left out.")
+            yield from self._once(f"{self._provider} cannot continue a given beginning; the prefill was omitted.")
         for step in self._send(request, cancel):
             if isinstance(step, HttpResponse):
                 reader = ResponsesReader(self._provider, request.model, self._freeform)

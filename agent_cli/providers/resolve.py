@@ -117,7 +117,7 @@ def resolve(
 
     wire_api: which of OpenAI's protocols is set for a provider. base_url, key_command and keyring must come from the
     user's own settings, never from a project's.
-    Raises NoModelError for a name that means nothing here, MissingKeyError for a key that was found nowhere, and
+    Raises NoModelError for a name that is not a known key, MissingKeyError for a key that was found nowhere, and
     ModelSetupError for a key command that failed or a transport that cannot reach this provider.
     """
     if name.startswith(SCRIPTED):
@@ -162,7 +162,7 @@ def resolve(
 
 
 def validate_name(name: str, base_url: str | None) -> str:
-    """Why a model's name means nothing here, or ""; keys and addresses are not looked at."""
+    """Why a model's name is not a known key, or ""; keys and addresses are not looked at."""
     if name in SHORT_NAMES or name.startswith(SCRIPTED):
         return ""
     try:
@@ -273,7 +273,7 @@ def _split(name: str, base_url: str | None) -> tuple[Provider, str]:
     # What Ollama's names look like and no one else's: qwen3:8b.
     if not slash and ":" in name and (provider := find("ollama")):
         return provider, name
-    unknown = f"no provider is called {head!r}" if slash else f"no provider is known for the model {name!r}"
+    unknown = f"unknown provider {head!r}" if slash else f"no provider is known for the model {name!r}"
     raise NoModelError(f"{unknown}: write it as provider/model (see `agent models`), or set base_url")
 
 

@@ -202,7 +202,7 @@ def build_agent(
         memory = load_memory(sources)
         context.nested_memory = NestedMemory(sources, memory)
         for cut in memory.cuts:
-            warn(f"memory files together may have 64 KiB, and {cut}; see agent memory show")
+            warn(f"all memory files together may have 64 KiB, and {cut}; see agent memory show")
     facts = PromptFacts(
         place,
         model.name,

@@ -157,7 +157,7 @@ def untrusted_notice(layers: Layers) -> str:
     phrases = [f"{source} ({', '.join(keys)})" for source, keys in sources.items()]
     what = shorten("; ".join([*phrases, *layers.trust.brings]), 400)
     how = "has changed since you trusted it" if layers.trust.state == "changed" else "is not trusted"
-    return f"{layers.trust.root} {how}, and this was left out: {what}. --trust loads it; see agent trust --show"
+    return f"{layers.trust.root} {how}, and this was ignored: {what}. --trust loads it; see agent trust --show"
 
 
 def _check_bypass(layers: Layers, options: RunOptions) -> None:

@@ -67,7 +67,7 @@ def pending_of(restored: Restored) -> list[dict[str, Any]]:
     ttl = waiting.saved.get("settings", {}).get("plan_ttl", Settings().plan_ttl)
     items = pending_items(asked, restored.history, waiting.nested, asked_at=waiting.asked_at, plan_ttl=ttl)
     for item in items[len(waiting.undecided) :]:
-        item["decided"] = f"{_decision(waiting, item['call_id'])}, not carried out"
+        item["decided"] = f"{_decision(waiting, item['call_id'])}, not run"
     return items
 
 
@@ -149,7 +149,7 @@ def reopen(
         if agent.restored is None or _saved(agent.restored) == saved:
             return agent
         agent.close()
-    raise UsageError(f"Session {session_id} is being changed by other processes. Try again when they have ended.")
+    raise UsageError(f"Session {session_id} is in use by other processes. Try again when they have ended.")
 
 
 def _saved(restored: Restored) -> Mapping[str, Any]:
@@ -195,7 +195,7 @@ def _reopen(
     except SessionInUseError as busy:
         if attended:
             raise
-        raise UsageError(f"{busy.where} If a question is open there, answer it there; else try again later.") from None
+        raise UsageError(f"{busy.where} If a question is open there, answer it there; otherwise try again later.") from None
     waiting = (agent.restored.waiting or agent.restored.interrupted) if agent.restored else None
     if waiting is not None:
         restore_suspended(agent, waiting, approver, asker)
@@ -227,7 +227,7 @@ def refuse_fork(options: RunOptions, settings: Settings, place: RunEnvironment) 
     if restored is not None and restored.waiting is not None:
         short = store.short(restored.header.session_id)
         raise UsageError(
-            f"Session {short} waits for your decision, and is not copied. To decide: agent --resume {short}"
+            f"Session {short} waits for your decision and cannot be copied. To decide: agent --resume {short}"
         )
 
 
@@ -255,7 +255,7 @@ def saved_place(saved: Mapping[str, Any], place: RunEnvironment) -> RunEnvironme
         return place
     cwd = Path(saved["cwd"])
     if not os.path.isdir(cwd):  # noqa: PTH112 - the method raises where a parent is closed
-        raise UsageError(f"The folder that this session ran in is gone: {cwd}")
+        raise UsageError(f"The folder of this session no longer exists: {cwd}")
     return place.replace(cwd=cwd, root=Path(saved["root"]))
 
 
@@ -317,7 +317,7 @@ def _chosen_option(question: Mapping[str, Any], text: str) -> str:
         return text
     numbers = [number_in(part) for part in parts]
     if len(numbers) > 1 and not question.get("multiSelect"):
-        raise UsageError("Only one option may be chosen.")
+        raise UsageError("Choose only one option.")
     if all(1 <= number <= len(labels) for number in numbers):
         return ", ".join(labels[number - 1] for number in numbers)
     if any(c.isdigit() for label in labels for c in label):

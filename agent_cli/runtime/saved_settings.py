@@ -109,7 +109,7 @@ def saver(trust: Trust, state: Path) -> Callable[[str], str] | None:
             after = fingerprints(root)
             # Only the rule may have changed since.
             others = [None if f is None else {k: v for k, v in f.items() if k != NAME} for f in (before, after)]
-            return grant_trust(root, state, after) if others[0] == others[1] else "the project changed meanwhile"
+            return grant_trust(root, state, after) if others[0] == others[1] else "the project changed in the meantime"
         except OSError as error:
             return f"{NAME}: {error.strerror or error}"
         except ValueError as error:

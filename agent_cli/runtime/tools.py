@@ -204,11 +204,11 @@ def choose_tools(
     """
     known = {tool.name: tool for tool in [*BUILTIN, *more]}
     if twice := next((t.name for t in embedded if t.name in known), ""):
-        raise UsageError(f"There is a tool named {twice} already: give yours another name.")
+        raise UsageError(f"A tool named {twice} already exists: give yours another name.")
     known |= {tool.name: tool for tool in embedded}
     named = [n for n in settings.tools or () if n != "default" and not n.startswith("mcp__")]
     if unknown := [n for n in named if n not in known]:
-        raise UsageError(f"There is no tool named {unknown[0]}. The tools are: {', '.join(known)}.")
+        raise UsageError(f"Unknown tool {unknown[0]}. The tools are: {', '.join(known)}.")
     own = [tool.name for tool in embedded]
     denied = {r.tool for r in rules if r.list == "deny" and r.spec is None}
     wanted = set(settings.tools or ()) | set(own)

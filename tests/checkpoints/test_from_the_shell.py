@@ -56,4 +56,4 @@ def test_agent_why_says_which_turn_wrote_a_line(repository: Path) -> None:
     assert "asked: write it" in asked[2].stdout and f"written by {model} in turn 1" in asked[2].stdout
     assert all("asked: now three" in asked[n].stdout and "in turn 2" in asked[n].stdout for n in (3, 4))
     wrong = agent(["why", "w.py"], repository)
-    assert (wrong.returncode, wrong.stderr) == (2, "agent: Say which line, as in: agent why src/app.py:42\n")
+    assert (wrong.returncode, wrong.stderr) == (2, "agent: Name a line, as in: agent why src/app.py:42\n")

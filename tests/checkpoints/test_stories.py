@@ -160,9 +160,9 @@ def test_the_question_about_a_destructive_command_says_what_cannot_be_kept(repos
     assert facts == [
         (),
         (kept,),
-        (f"undo cannot bring back: {repository}/big/f (too large)",),
-        ("undo cannot bring back: stash entries",),
-        (f"undo cannot bring back: {repository}/.git",),
+        (f"undo cannot restore: {repository}/big/f (too large)",),
+        ("undo cannot restore: stash entries",),
+        (f"undo cannot restore: {repository}/.git",),
         (kept,),
     ]
 
@@ -189,7 +189,7 @@ def test_of_a_large_folder_only_what_git_does_not_track_has_to_be_listed(
     for number in range(4):
         (repository / f"src/{number}.log").write_text("ignored\n")
     facts = session.recorder.facts(remove, str(repository))
-    assert facts == (f"undo cannot bring back: {repository}/src (more than 3 files)",)
+    assert facts == (f"undo cannot restore: {repository}/src (more than 3 files)",)
 
 
 def test_a_folder_of_too_many_files_is_said_once_and_named_files_are_kept(

@@ -59,7 +59,7 @@ def test_a_new_file_is_a_command(capsys: pytest.CaptureFixture[str], monkeypatch
     assert guarded(["greet", "--help"]) == 0
     assert "Greet somebody: the example of the tests." in capsys.readouterr().out
     assert guarded(["--help"]) == 0
-    assert "│ greet  Greet somebody: the example of the tests." in capsys.readouterr().out
+    assert "  greet                     Greet somebody: the example of the tests." in capsys.readouterr().out
     monkeypatch.setenv("_AGENT_COMPLETE", "complete_bash")
     for words, word, offered in (("agent gr", "1", "greet"), ("agent greet --lo", "2", "--loud")):
         monkeypatch.setenv("COMP_WORDS", words)

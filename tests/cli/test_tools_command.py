@@ -63,7 +63,7 @@ def test_hooks_look_at_the_call_and_may_refuse_it(work: Path) -> None:
 def test_what_would_ask_is_denied_and_the_rule_is_named(work: Path) -> None:
     done = agent(["tools", "run", "Bash", '{"command": "touch made"}'], work)
     assert (done.returncode, done.stdout) == (1, "")
-    assert "nobody is there to approve it" in done.stderr
+    assert "nobody can approve it here" in done.stderr
     assert "--allowedTools 'Bash(touch made)'" in done.stderr
     assert not (work / "made").exists()
 

@@ -54,7 +54,7 @@ def test_rules_mode_and_folders_are_taken(file: Path, tmp_path: Path) -> None:
     assert [Path(d).resolve() for d in permissions.additional_directories] == [tmp_path / "lib"]
     assert layers.imported == [
         f"{file}: 2 deny, 1 ask, 3 allow, mode acceptEdits, 1 additional directories, "
-        "2 left out as not understood (PowerShell(x), ../gone)"
+        "2 ignored as unreadable (PowerShell(x), ../gone)"
     ]
     assert layers.ignored == []
 
@@ -76,7 +76,7 @@ def test_a_rule_that_denies_and_is_not_understood_is_told(tmp_path: Path) -> Non
     assert len(layers.ignored) == 3
     assert all("does not hold" in text for text in layers.ignored)
     assert layers.imported == [
-        f"{tmp_path}/.claude/settings.json: 4 left out as not understood (bash(rm:*), 3, Edit(), edit)"
+        f"{tmp_path}/.claude/settings.json: 4 ignored as unreadable (bash(rm:*), 3, Edit(), edit)"
     ]
 
 

@@ -66,11 +66,11 @@ def test_each_file_is_told_with_what_of_it_is_not_used(tmp_path: Path) -> None:
         ".claude/skills/modest/SKILL.md": "skill modest",
         ".claude/skills/empty/notes.md": "not used: its folder empty has no SKILL.md",
         ".claude/skills/lone.md": "not used: a skill is a folder with a SKILL.md",
-        ".claude/agents/a.md": "agent type a (color: types have no colours here; tools that are not here: TaskCreate)",
+        ".claude/agents/a.md": "agent type a (color: agent types have no colours here; tools that are not here: TaskCreate)",
         ".claude/agents/b.md": "not used: there is no tool named Raed; did you mean Read?",
         ".claude/output-styles/x.md": "not used: there are no output styles",
         ".claude/whatever.txt": "not used: nothing reads it",
-        ".claude/rules/style.md": "memory, which has a line of its own",
+        ".claude/rules/style.md": "memory, which has a separate line",
         ".claude/statusline.sh": "not used by itself: the command for it is status_line under [terminal] of our own "
         "settings",
         ".agent/hooks.json": "hooks, which agent hooks list shows",
@@ -129,7 +129,7 @@ def test_doctor_shows_it_and_says_what_trust_leaves_out(work: Path) -> None:
     (work.parent / "home/.agentrc").write_text(f'trusted = ["{work.parent}/*"]\n')
     project, _ = found()
     assert project["mark"] == "ok" and "1 understood, 1 of them with notes" in project["text"]
-    assert project["details"] == [".claude/commands/fix.md: command /fix (color: types have no colours here)"]
+    assert project["details"] == [".claude/commands/fix.md: command /fix (color: agent types have no colours here)"]
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

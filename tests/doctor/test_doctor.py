@@ -158,7 +158,7 @@ def test_the_sandbox_is_told_and_why_it_is_no_better_one(work: Path) -> None:
     (work.parent / "home/.agentrc").write_text('[sandbox]\nmode = "off"\n')
     settings = {"AGENT_SANDBOX_MODE": ""}
     off = findings(agent(["doctor", "--json"], work, env=settings).stdout)["sandbox"][0]
-    assert off["mark"] == "missing" and off["text"].startswith("off: commands run with your rights")
+    assert off["mark"] == "missing" and off["text"].startswith("off: commands run with your permissions")
     # A project can only make it stricter.
     (work / ".agentrc").write_text('[sandbox]\nmode = "require"\nnetwork = true\n')
     found = findings(agent(["doctor", "--json"], work, env=settings).stdout)

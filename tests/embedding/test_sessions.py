@@ -195,7 +195,7 @@ def test_endings_that_are_no_answer(work: Path) -> None:
         stopped = session.run("hi")
     assert (stopped.outcome, stopped.diagnostics.terminal_reason) == ("limit", "max_rounds")
     with open_agent(work, scripted(work, {"text": "No."}, {"text": "No."}, {"text": "No."}), schema={}) as session:
-        assert session.run("hi").error == "The model gave no answer that fits the schema."
+        assert session.run("hi").error == "The model gave no answer that matches the schema."
 
 
 def test_sub_agents_ask_the_same_function(work: Path) -> None:

@@ -53,7 +53,7 @@ def test_a_result_shows_what_the_model_takes_and_names_the_rest(root: Path) -> N
     result = sent(world.model)[-1]
     assert isinstance(result, ToolMessage)
     assert result.media == (IMAGE,)
-    assert result.text == "Takes image.\n[PDF paper.pdf not sent: this model takes no PDFs]"
+    assert result.text == "Takes image.\n[PDF paper.pdf not sent: this model does not accept PDFs]"
 
 
 def test_another_model_gets_a_note_in_the_place_of_each(root: Path) -> None:
@@ -64,8 +64,8 @@ def test_another_model_gets_a_note_in_the_place_of_each(root: Path) -> None:
     assert isinstance(first, UserMessage) and len(first.media) == 2
     world.turn("And now?")
     assert sent(world.model)[0] == UserMessage(
-        "[image shot.png not sent: this model takes no images]\n"
-        "[image without a name not sent: this model takes no images]"
+        "[image shot.png not sent: this model does not accept images]\n"
+        "[image without a name not sent: this model does not accept images]"
     )
 
 

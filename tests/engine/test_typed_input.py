@@ -28,7 +28,7 @@ def test_it_is_asked_about_with_its_text(tmp_path: Path, mode: Any) -> None:
     assert isinstance(world.turn(), Complete)
     (request,) = world.asked
     assert request.summary == r'Type "rm -rf /\n^D" into b1' and request.effects[0].target == "cat"
-    assert request.reason == "types into a program, which may do anything with it" and not request.always
+    assert request.reason == "types into a program, which may do anything with the input" and not request.always
     assert world.results[1].text.startswith("rm -rf /")
 
 

@@ -70,7 +70,7 @@ class One(Tool):
         ("other = pack:One", TOOL.format(name="One"), "no installed package offers 'words'; there are: other."),
         ("words = pack:One", "raise RuntimeError('broken')", "cannot be loaded: RuntimeError: broken"),
         ("words = pack:Two", TOOL.format(name="One"), "cannot be loaded: AttributeError"),
-        ("words = pack:One", "One = 3", "leads to int, which is no agent_tools.base.Tool"),
+        ("words = pack:One", "One = 3", "leads to int, which is not an agent_tools.base.Tool"),
         ("words = pack:One", TOOL.format(name="Read"), "the tool Read of 'words' has the name of a built-in tool"),
         ("words = pack:One", TOOL.format(name="../x"), "leads to a tool whose name cannot be one: '../x'"),
     ],

@@ -104,7 +104,7 @@ def test_a_session_with_an_image_goes_on_with_another_model(work: Path) -> None:
     url = f"data:image/png;base64,{b64encode(picture()).decode()}"
     assert first == [{"type": "image_url", "image_url": {"url": url}}, {"type": "text", "text": "What is it?"}]
     assert again == first
-    assert other == "What is it?\n[image shot.png not sent: this model takes no images]"
+    assert other == "What is it?\n[image shot.png not sent: this model does not accept images]"
     shown = agent(["show"], work)
     assert "What is it?" in shown.stdout and url[30:60] not in shown.stdout
     assert url[30:60] not in agent(["sessions", "list", "--json"], work).stdout

@@ -160,7 +160,7 @@ def test_a_question_that_is_left_for_later_can_be_answered_by_a_hook(work: Path,
     claude(home / ".claude/settings.json", PermissionRequest=f"echo '{allow}'")
     model = script(work.parent / "script.toml", BASH)
     denied = agent(["-p", "--model", model, "hello"], work)
-    assert "nobody is there to approve it" in denied.stderr
+    assert "nobody can approve it here" in denied.stderr
     assert not (work / "made").exists()
     assert agent(["-p", "--model", model, "--on-ask", "suspend", "hello"], work).returncode == 0
     assert (work / "made").exists()
@@ -230,7 +230,7 @@ def test_hooks_are_listed_and_tried(work: Path, home: Path) -> None:
         ('[[hooks]]\nevent = "Stop"\nurl = "http://a/"\ncommand = "x"', "url: is not for a hook with a command"),
         ('[[hooks]]\nevent = "Stop"\nurl = "http://a/"\nheaders = {"a b" = "c"}', "headers: expected a table of text"),
         ('[[hooks]]\nevent = "Stop"\nurl = "http://u:p@a/"', "url: "),
-        ('[[hooks]]\nevent = "SessionStart"\nprompt = "x"', "prompt: SessionStart has nothing that could be refused"),
+        ('[[hooks]]\nevent = "SessionStart"\nprompt = "x"', "prompt: SessionStart has nothing to refuse"),
         ('[[hooks]]\nevent = "Stop"\nprompt = "x"\nbackground = true', "the answer to a prompt is waited for"),
         ('[[hooks]]\nevent = "Stop"\nprompt = "x"\nmodel = 5', "model: expected the name of a model"),
         ("hooks = 5", "expected tables, [[hooks]]"),
@@ -260,11 +260,11 @@ def test_what_is_not_understood_in_claude_codes_files_is_named_and_the_rest_runs
     told = [line for line in done.stderr.splitlines() if "settings.json" in line]
     assert len(told) == 4
     assert "hooks of the type agent are not offered, only command, http, prompt; this hook does not run" in told[0]
-    assert "if: Stop is about no call, so this hook would never run" in told[1]
+    assert "if: Stop is not about a call, so this hook would never run" in told[1]
     assert "only http and https can be fetched" in told[2]
     assert "'Stop2' is no event that is offered; did you mean Stop?" in told[3]
     doctor = agent(["doctor"], work).stdout
-    assert "hooks of SubagentStart left out, events that are not offered" in doctor
+    assert "hooks of SubagentStart ignored: unknown events" in doctor
 
 
 def test_a_session_lists_its_hooks_and_tells_them_of_a_new_beginning(work: Path, home: Path) -> None:

@@ -37,7 +37,7 @@ def test_commands_in_a_prompt_run_where_they_are_permitted(work: Path) -> None:
 @pytest.mark.parametrize(
     ("head", "flags", "why"),
     [
-        ("", (), "nobody is there to approve it"),
+        ("", (), "nobody can approve it here"),
         ("", ("--on-ask", "suspend"), "it needs the user to allow it"),
         ("", ("--disallowedTools", "Bash(touch:*)", "--permission-mode", "acceptEdits"), "is denied by Bash(touch:*)"),
         ("---\nallowed-tools: Bash(touch:*)\n---\n", ("--disallowedTools", "Bash(touch:*)"), "is denied by"),
@@ -138,7 +138,7 @@ def test_the_shipped_commands_are_there_and_files_override_them(work: Path) -> N
 @pytest.mark.parametrize(
     ("message", "said"),
     [
-        ("/compact now", "agent: /compact is a command of sessions, and does nothing with -p.\n"),
+        ("/compact now", "agent: /compact is a command for interactive sessions and does nothing with -p.\n"),
         ("/reveiw a.txt", "agent: There is no /reveiw; did you mean /review?\n"),
     ],
 )

@@ -159,12 +159,12 @@ def test_what_nobody_could_approve_says_what_to_do(work: Path) -> None:
     done = agent(["-p", "--model", model, "--output-format", "stream-json", "go"], work)
     assert done.returncode == 0, done.stdout + done.stderr
     assert (
-        "nobody is there to approve it. Do not ask: continue without it, and say at the end that it was not done"
+        "nobody can approve it here. Do not ask: continue without it, and say at the end that it was not done"
         in (done.stdout)
     )
     shown = agent(["-p", "--model", model, "go"], work).stderr
     assert "Denied: Bash: Permission was denied: the call runs a command: make" in shown
-    assert "nobody is there to approve it. The user can allow it by the rule Bash(make -C sub)." in shown
+    assert "nobody can approve it here. The user can allow it by the rule Bash(make -C sub)." in shown
 
 
 def test_long_results_that_repeat_are_noticed_although_each_has_a_file_of_its_own(work: Path) -> None:

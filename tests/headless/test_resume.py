@@ -59,16 +59,16 @@ def test_an_approved_call_that_was_not_carried_out_is_listed_told_and_carried_ou
     approve_and_kill(work)
     assert log(work) == []
     [session] = pending(work)
-    assert [i["decided"] for i in session["pending"]] == ["approved, not carried out"]
+    assert [i["decided"] for i in session["pending"]] == ["approved, not run"]
     listed = agent(["pending"], work).stdout
-    assert "Run: echo one >> log (call-1-1, approved, not carried out)" in listed
+    assert "Run: echo one >> log (call-1-1, approved, not run)" in listed
     assert "> agent resume" in listed
-    assert "approved by you, not carried out" in agent(["show"], work).stdout
+    assert "approved by you, not run" in agent(["show"], work).stdout
     [line] = json.loads(agent(["sessions", "list", "--json"], work).stdout)
     assert line["stage"] == "interrupted"
     words = agent(["-c", "-p", "something else"], work)
     assert words.returncode == 3
-    assert "decided: Run: echo one >> log (call-1-1, approved, not carried out)" in words.stderr
+    assert "decided: Run: echo one >> log (call-1-1, approved, not run)" in words.stderr
     assert "agent resume" in words.stderr
     assert log(work) == []
     done = agent([command, "--output-format", "json"], work)
@@ -218,7 +218,7 @@ def test_an_approved_call_behind_one_that_was_killed_is_still_carried_out(work: 
     run.wait(60)
     [session] = json.loads(agent(["pending", "--json"], work).stdout)
     assert [(item["summary"], item["decided"]) for item in session["pending"]] == [
-        ("Run: echo two >> log", "approved, not carried out")
+        ("Run: echo two >> log", "approved, not run")
     ]
     done = agent(["approve"], work)
     assert (done.returncode, done.stdout) == (0, "Done.\n"), done.stderr

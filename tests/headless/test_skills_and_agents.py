@@ -118,8 +118,8 @@ def test_an_agent_type_of_a_file_works_with_its_prompt_tools_and_model(work: Pat
         ("name: x\nmodel: nobody/none", "model nobody/none: no provider is called 'nobody'"),
         ("name: x\ntools: TaskCreate", "none of its tools is here: TaskCreate"),
         ("description: no name", "a name and a prompt are needed"),
-        ("name: two words", "'two words' is no name of one word"),
-        ("name: [", "'[' is no name of one word"),
+        ("name: two words", "'two words' is not a name of one word"),
+        ("name: [", "'[' is not a name of one word"),
         ("name: x\ncolor: [", "line 4"),
     ],
 )

@@ -115,18 +115,18 @@ def test_the_old_words_of_pre_tool_use(tmp_path: Path) -> None:
     [
         ('{"decision": "bl', "printed invalid JSON"),
         ("{" * 100_000, "printed invalid JSON"),
-        ('{"continue": "no"}', "its answer is not understood: continue is not true or false"),
-        ('{"systemMessage": 5}', "its answer is not understood: systemMessage is not text"),
-        ('{"hookSpecificOutput": []}', "its answer is not understood: hookSpecificOutput is not an object"),
+        ('{"continue": "no"}', "its answer cannot be read: continue is not true or false"),
+        ('{"systemMessage": 5}', "its answer cannot be read: systemMessage is not text"),
+        ('{"hookSpecificOutput": []}', "its answer cannot be read: hookSpecificOutput is not an object"),
         (
             '{"hookSpecificOutput": {"hookEventName": "Stop"}}',
-            "its answer is not understood: hookEventName is Stop, not PreToolUse",
+            "its answer cannot be read: hookEventName is Stop, not PreToolUse",
         ),
         (
             '{"hookSpecificOutput": {"permissionDecision": "perhaps"}}',
-            "its answer is not understood: the decision 'perhaps' is none",
+            "its answer cannot be read: the decision 'perhaps' is none",
         ),
-        ('{"hookSpecificOutput": {"updatedInput": 5}}', "its answer is not understood: updatedInput is not an object"),
+        ('{"hookSpecificOutput": {"updatedInput": 5}}', "its answer cannot be read: updatedInput is not an object"),
     ],
 )
 def test_an_answer_that_is_not_understood_blocks_only_where_it_is_strict(

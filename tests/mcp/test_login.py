@@ -18,7 +18,7 @@ from agent_cli.mcp.credentials import Login, Logins, is_secure_url, key_of
 from tests.support.mcp.login_server import METADATA, RESOURCE, TOKEN, Locked, browse, locked
 from tests.support.mcp.running import PATIENCE, ask, company, text_of
 
-SENTENCE = "web wants a login: agent mcp login web"
+SENTENCE = "web needs a login: agent mcp login web"
 
 
 @pytest.fixture
@@ -75,7 +75,7 @@ def test_from_a_refusal_to_a_login_a_renewal_and_a_logout(tmp_path: Path, web: L
         assert [path for path, _ in web.shown[:2]] == [TOKEN, "/mcp"]
         # Logged out in another terminal, and nothing else counts.
         assert logins.forget(declared)
-        with pytest.raises(McpRequestError, match="it wants a login: agent mcp login web"):
+        with pytest.raises(McpRequestError, match="it needs a login: agent mcp login web"):
             ask(server, "add", {"a": 1, "b": 2})
         assert servers.news() == [f"the MCP server {SENTENCE}"]
     with company(tmp_path, web=declared) as servers:
@@ -233,7 +233,7 @@ def test_who_registers_nobody_is_one_sentence_and_who_asks_for_nothing_too(web: 
     web.changes[METADATA] = lambda said: said | {"registration_endpoint": f"{web.issuer}/nowhere"}
     with pytest.raises(McpRequestError, match=r"no client could be registered \(.*404.*oauth.clientId"):
         logged_in(McpServer(url=web.url))
-    with pytest.raises(McpRequestError, match="it did not ask for a login, and there is no way to make one"):
+    with pytest.raises(McpRequestError, match="it did not ask for a login and offers none"):
         logged_in(McpServer(url=f"{web.issuer}/elsewhere"))
 
 

@@ -19,7 +19,7 @@ from tests.support.program import agent, clean_env
 from tests.support.scripts import call, script
 
 METHOD = "code_challenge_method=S256"
-SENTENCE = "web wants a login: agent mcp login web"
+SENTENCE = "web needs a login: agent mcp login web"
 
 
 @pytest.fixture
@@ -50,8 +50,8 @@ def test_the_program_names_logs_in_uses_and_logs_out(place: Path, web: Locked) -
     assert f"the MCP server {SENTENCE}" in done.stderr
     tested = agent(["mcp", "test", "web"], place, env)
     assert (tested.returncode, tested.stderr) == (1, f"agent: the MCP server {SENTENCE}.\n")
-    assert "it wants a login: agent mcp login web" in agent(["mcp", "list"], place).stdout
-    assert "web: it wants a login: agent mcp login web" in agent(["doctor"], place).stdout
+    assert "it needs a login: agent mcp login web" in agent(["mcp", "list"], place).stdout
+    assert "web: it needs a login: agent mcp login web" in agent(["doctor"], place).stdout
     # The SDK's server forgets tokens only for a client whose secret is in the form.
     before = web.changes[METADATA]
     web.changes[METADATA] = lambda said: (
@@ -118,7 +118,7 @@ def test_what_is_declared_for_a_login_is_checked_and_written(place: Path, web: L
     assert written == {"url": web.url, "oauth": {"clientId": "me", "callbackPort": 3118}}
     model = script(place / "s.toml", [{"text": "x"}])
     for oauth, words in (
-        ({"wat": "x"}, "oauth.wat, which means nothing here"),
+        ({"wat": "x"}, "oauth.wat, which is not a known key"),
         ({"callbackPort": 0}, "is no port"),
         ({"clientId": 3}, "oauth.clientId that is no text"),
         ({"scopes": 'a" x="'}, "characters that a scope cannot have"),

@@ -74,7 +74,7 @@ def test_what_no_rule_allows_is_denied_and_waits_where_it_may(place: Path) -> No
         ('{"mcpServers": {"x": {}}}', "needs either a command or a url"),
         ('{"mcpServers": {"x__y": {"command": "true"}}}', "has a name"),
         ('{"mcpServers": {"x": {"command": "true", "args": "no"}}}', "x.args: expected a list of text"),
-        ('{"mcpServers": {"x": {"command": "true", "wat": 1}}}', "wat means nothing here"),
+        ('{"mcpServers": {"x": {"command": "true", "wat": 1}}}', "wat is not a known key"),
         ('{"mcpServers": {"x": {"url": "ftp://here"}}}', "a url that is none of http"),
         ("nowhere.json", "No such file or directory"),
     ],
@@ -195,7 +195,7 @@ def test_the_program_is_a_server_itself_under_permission(place: Path) -> None:
         assert "there" in text_of(ask(agent_server, "Bash", {"command": "echo there"}))
         refused = ask(agent_server, "Write", {"file_path": "b.txt", "content": "x"})
         assert refused["isError"]
-        assert "nobody is there to approve it" in text_of(refused)
+        assert "nobody can approve it here" in text_of(refused)
         assert not (place / "b.txt").exists()
         mark = place / "mark"
         call_ = agent_server.call("Bash", {"command": "echo"}, lambda kind, what: None)

@@ -167,7 +167,7 @@ def test_all_together_are_bounded_and_the_rest_is_named(root: Path) -> None:
     assert [f.cut for f in memory.files] == [0, 990]
     assert why(memory)["CLAUDE.local.md"] == FULL
     assert "(cut here: memory files together may have 64 KiB)" in memory.block()
-    assert "(left out, as memory files together may have 64 KiB: CLAUDE.local.md)" in memory.block()
+    assert "(left out, as all memory files together may have 64 KiB: CLAUDE.local.md)" in memory.block()
     assert memory.cuts == ("CLAUDE.md was cut by 990 bytes", "CLAUDE.local.md was left out")
 
 

@@ -161,9 +161,9 @@ def test_a_reset_loses_uncommitted_lines_and_commits(repo: Path) -> None:
 
 
 def test_a_clean_deletes_what_git_does_not_have(repo: Path) -> None:
-    assert "deletes 1 file that git does not have (8 bytes): new.txt" in asked(repo, "git clean -fd")
+    assert "deletes 1 file that git has no copy of (8 bytes): new.txt" in asked(repo, "git clean -fd")
     told = asked(repo, "git clean -fdx")
-    assert "deletes 13 files that git does not have (12.0 kB): build/00.o" in told
+    assert "deletes 13 files that git has no copy of (12.0 kB): build/00.o" in told
     assert "and 3 more" in told
     assert "deletes 12 files" in asked(repo, "git clean -fdX")
     git(repo, "add", "new.txt")
@@ -215,12 +215,12 @@ def test_rm_counts_files_and_says_what_git_can_give_back(repo: Path) -> None:
     assert "deletes 15 files (12.0 kB) in 1 folder: a.py, b.py, new.txt, build/" in told
     assert "and 5 more" in told
     assert (
-        "of these: 1 as committed (git can give them back), 1 with uncommitted changes (+2 -1 lines), "
-        "13 that git does not have" in told
+        "of these: 1 as committed (git can restore them), 1 with uncommitted changes (+2 -1 lines), "
+        "13 that git has no copy of" in told
     )
     assert "deletes 12 files" in asked(repo, "rm build/*.o")
-    assert "rm: finds nothing to lose: nothing" in asked(repo, "rm nothing")
-    assert "what it acts on is not known: $X" in asked(repo, "rm -r $X")
+    assert "rm: nothing would be lost: nothing" in asked(repo, "rm nothing")
+    assert "it is not known what it acts on: $X" in asked(repo, "rm -r $X")
     assert "12.0 kB" in asked(repo, "find build -delete")
     assert "changes 12 files" in asked(repo, "chmod -R 700 build")
     assert "deletes 12 files" in asked(repo, "cd build && rm -r .")

@@ -185,7 +185,7 @@ def test_what_always_offers(root: Path, command: str, rule: str) -> None:
 @pytest.mark.parametrize(
     ("rule", "words"),
     [
-        ("Bash(npm test)", "just this command, word for word, in every directory"),
+        ("Bash(npm test)", "exactly this command, in every directory"),
         ("Bash(git commit:*)", "every command that begins with `git commit`, whatever follows"),
         ("Edit(//w/a.py)", "every change to /w/a.py"),
         ("Read(//etc/hosts)", "every reading of /etc/hosts"),

@@ -130,7 +130,7 @@ def test_links_that_lead_out_are_not_followed(repository: Path, folder: Path) ->
 def test_what_changed_while_the_person_was_asked_is_not_agreed_to(repository: Path, folder: Path) -> None:
     shown = fingerprints(repository)
     (repository / ".mcp.json").write_text("{}")
-    assert grant_trust(repository, folder, shown) == "it changed while you were asked"
+    assert grant_trust(repository, folder, shown) == "it changed while you were being asked"
     assert state(repository, folder) == "untrusted"
 
 
@@ -267,14 +267,14 @@ def test_more_than_can_be_checked_is_never_remembered(
     yes(repository, folder)
     monkeypatch.setattr(trust_scan, "COUNT_LIMIT", 1)
     assert fingerprints(repository) is None
-    assert "more files than can be checked" in yes(repository, folder)
+    assert "too many files to check" in yes(repository, folder)
     assert state(repository, folder) == "changed"
 
 
 def test_a_huge_file_is_never_remembered(repository: Path, folder: Path) -> None:
     with (repository / ".agent/commands/huge.md").open("wb") as file:
         file.truncate(trust_scan.FILE_LIMIT + 1)
-    assert "more files than can be checked" in yes(repository, folder)
+    assert "too many files to check" in yes(repository, folder)
 
 
 def test_folders_linked_in_a_circle_end(repository: Path, folder: Path) -> None:

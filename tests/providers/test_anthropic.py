@@ -226,7 +226,7 @@ def test_a_rejected_temperature_is_left_out_and_named_once() -> None:
 
     with ModelServer([respond], repeat=True) as server:
         wire = Anthropic(server.anthropic_url, "key")
-        assert asked(wire, temperature=0.5).notices == (f"{OLD} takes no temperature; it was left out.",)
+        assert asked(wire, temperature=0.5).notices == (f"{OLD} does not support temperature; it was omitted.",)
         assert asked(wire, temperature=0.5).notices == ()
 
 

@@ -64,11 +64,11 @@ def test_the_address_of_a_browser_elsewhere_is_pasted_and_an_open_session_takes_
     session = Terminal(["--model", model, "--plain", "--mcp-config", "servers.json"], work)
     session.ready()
     session.type("go")
-    session.expect("the MCP server web wants a login: agent mcp login web")
+    session.expect("the MCP server web needs a login: agent mcp login web")
     session.expect("One.")
     session.ready()
     session.type("/mcp")
-    session.expect("web wants a login: agent mcp login web")
+    session.expect("web needs a login: agent mcp login web")
 
     terminal = Terminal(["mcp", "login", "web", "--mcp-config", "servers.json"], work)
     terminal.expect("), sign in here:")
@@ -93,6 +93,6 @@ def test_the_address_of_a_browser_elsewhere_is_pasted_and_an_open_session_takes_
     # What is known is said at the start of the next session, which waits for nothing.
     assert agent(["mcp", "logout", "web", "--mcp-config", "servers.json"], work).returncode == 0
     session = Terminal(["--model", model, "--plain", "--mcp-config", "servers.json"], work)
-    assert "the MCP server web wants a login: agent mcp login web" in session.expect("> ")
+    assert "the MCP server web needs a login: agent mcp login web" in session.expect("> ")
     session.type("/exit")
     session.end()

@@ -100,7 +100,7 @@ def test_what_was_approved_is_carried_out_after_a_kill(day: Day) -> None:
     day.until(lambda: int(pid.read_text()) not in day.processes(), "the end of the command")
     assert day.text("log") == "one\n"
     shown = day.agent("pending")
-    assert "echo two >> log" in shown and "approved, not carried out" in shown
+    assert "echo two >> log" in shown and "approved, not run" in shown
     day.model.will(says("One broke off, two is there.", sees=("Interrupted: the program ended", "exit code 0")))
     done = day.agent("approve", "--output-format", "json")
     assert result_of(done)["result"] == "One broke off, two is there."

@@ -311,7 +311,7 @@ class Tool(ABC, Generic[A]):
     replaces_file: ClassVar[bool] = False
     # Argument that holds a command line.
     command_argument: ClassVar[str] = ""
-    # Types into a running program, which may do anything with it.
+    # Types into a running program, which may do anything with the input.
     types_input: ClassVar[bool] = False
     # Argument that holds a URL to open; the user is asked about a URL that only the model has mentioned.
     address_argument: ClassVar[str] = ""

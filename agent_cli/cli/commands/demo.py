@@ -20,6 +20,7 @@ from typing import Annotated, Any
 
 import typer
 
+from agent_cli.cli.help import examples
 from agent_cli.config.layers import Layers
 from agent_cli.config.run_options import RunOptions
 from agent_cli.core.decisions import Answer, Approver, Reject
@@ -42,7 +43,7 @@ from agent_tools.registry import SHELL
 app = typer.Typer(add_completion=False)
 
 
-@app.command()
+@app.command(epilog=examples("agent demo", "agent demo --yes --keep"))
 def demo(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask; the demo's own rules answer.")] = False,
     keep: Annotated[bool, typer.Option("--keep", help="Keep the demo's folder.")] = False,

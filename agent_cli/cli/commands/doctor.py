@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from agent_cli.cli.app import AsJsonObject, takes
+from agent_cli.cli.help import examples
 from agent_cli.config.layers import Layers
 from agent_cli.config.run_options import RunOptions
 from agent_cli.core.place import RunEnvironment
@@ -31,7 +32,7 @@ memory = typer.Typer(no_args_is_help=True)
 shared.add_typer(memory, name="memory")
 
 
-@app.command()
+@app.command(epilog=examples("agent doctor", "agent doctor --json"))
 def doctor(as_json: AsJsonObject = False) -> int:
     return report.run_doctor(as_json=as_json, commands=commands.REGISTRY)
 
@@ -42,14 +43,14 @@ def _group() -> None:
     pass
 
 
-@memory.command("show")
+@memory.command("show", epilog=examples("agent memory show", "agent memory show --text"))
 @takes("settings", "trust")
 def show_memory(
     options: RunOptions,
     as_json: AsJsonObject = False,
-    as_text: Annotated[bool, typer.Option("--text", help="The text that the model gets.")] = False,
+    as_text: Annotated[bool, typer.Option("--text", help="Print the text that the model gets.")] = False,
 ) -> int:
-    """Say which memory files are loaded, why, how large they are, and what was cut or left out."""
+    """Show which memory files are loaded and why, their size, and what was cut or left out."""
     place = find_place(os.environ)
     layers = read_settings(options, place)
     for text in layers.ignored:

@@ -1,4 +1,4 @@
-"""Run a folder of tasks with one or more models, and compare what they got right."""
+"""Run a folder of tasks with one or more models and compare the results."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from typing import Annotated
 
 import typer
 
+from agent_cli.cli import completion
 from agent_cli.cli.app import choice, takes
+from agent_cli.cli.help import examples, one_of
 from agent_cli.config.layers import Layers
 from agent_cli.config.run_options import RunOptions, flags
 from agent_cli.core.place import RunEnvironment, UsageError
@@ -35,7 +37,10 @@ _FORMATS = ("text", "json", "jsonl")
 _UNASKED = {"sandbox": {"mode": "require", "auto_allow": True, "auto_allow_destructive": True}}
 
 
-@app.command(epilog="Exit codes: 0 all passed, 1 some did not, 2 usage or tasks, 130 interrupted.")
+@app.command(
+    epilog="Exit codes:\n0 all passed, 1 some did not, 2 usage or tasks, 130 interrupted.\n\n"
+    + examples("agent eval tasks", "agent eval tasks --model openai/gpt-5.6 --model ollama/qwen3:8b --jobs 2")
+)
 @takes(
     "max_budget_usd", "max_turns", "allow_unknown_cost", "effort", "settings", "bare", "permission_mode",
     "allowed_tools", "disallowed_tools", "tools", "trust", "mcp_config", "strict_mcp_config",
@@ -46,24 +51,26 @@ def evaluate(
     folder: Annotated[str, typer.Argument(help="A folder of tasks, or one task.", metavar="FOLDER")],
     model: Annotated[
         list[str] | None,
-        typer.Option("--model", "-m", help="Model as provider/model; several are compared.", metavar="MODEL"),
+        typer.Option("--model", "-m", help="Model to use, as provider/model; several are compared.", metavar="MODEL",
+                     autocompletion=completion.models),
     ] = None,
     compare: Annotated[
         list[str] | None,
-        typer.Option("--compare", help="Settings as a file, or as TOML or JSON text; several are compared.",
+        typer.Option("--compare", help="Settings to compare, as a file or as TOML or JSON text.",
                      metavar="FILE|JSON"),
     ] = None,
-    only: Annotated[list[str] | None, typer.Option("--only", help="Only this task.", metavar="NAME")] = None,
-    jobs: Annotated[int, typer.Option("--jobs", "-j", help="Runs at a time.", min=1)] = 1,
-    repeat: Annotated[int, typer.Option("--repeat", help="Runs of each task with each model.", min=1)] = 1,
+    only: Annotated[list[str] | None, typer.Option("--only", help="Run only this task.", metavar="NAME")] = None,
+    jobs: Annotated[int, typer.Option("--jobs", "-j", help="How many runs at the same time.", min=1)] = 1,
+    repeat: Annotated[int, typer.Option("--repeat", help="How many runs of each task with each model.", min=1)] = 1,
     timeout: Annotated[
-        float | None, typer.Option("--timeout", help="Seconds for each run, instead of what the tasks say.", min=0.1)
+        float | None, typer.Option("--timeout", help="Seconds for each run.", show_default="from the tasks", min=0.1)
     ] = None,
     keep: Annotated[
-        str, typer.Option("--keep", help="Where to keep work trees and transcripts of failed runs.", metavar="DIR")
+        str, typer.Option("--keep", help="Folder for the work trees and transcripts of failed runs.", metavar="DIR")
     ] = "",
     output_format: Annotated[
-        str, typer.Option("--output-format", help="How the results are printed.", metavar="text|json|jsonl",
+        str, typer.Option("--output-format", help=f"Format of the results: {one_of(_FORMATS)}.", metavar="FORMAT",
+                          autocompletion=completion.of(_FORMATS),
                           callback=choice(_FORMATS))
     ] = "text",
 ) -> int:  # fmt: skip
@@ -180,7 +187,7 @@ def _unattended(options: RunOptions, layers: Layers, place: RunEnvironment) -> t
         return ["--permission-mode=bypassPermissions"], sandbox, "commands run without a sandbox, in this container"
     raise UsageError(
         "There is no sandbox for commands here (agent doctor says why): run this in a container, or let the models run "
-        "any command with your rights: --permission-mode bypassPermissions."
+        "any command with your permissions: --permission-mode bypassPermissions."
     )
 
 

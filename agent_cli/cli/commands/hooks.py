@@ -1,4 +1,4 @@
-"""Commands of yours at named steps of a session."""
+"""List and test hooks: your own commands, run at session events."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from typing import Annotated, Any
 
 import typer
 
+from agent_cli.cli import completion
 from agent_cli.cli.app import AsJson, takes
+from agent_cli.cli.help import examples
 from agent_cli.config.layers import Layers
 from agent_cli.config.run_options import RunOptions
 from agent_cli.core.events import HookFinished, Warned
@@ -49,10 +51,10 @@ def hook_rows(layers: Layers) -> list[Row]:
     return found + [Row(h, "held: the project is not trusted") for h in layers.held_hooks]
 
 
-@app.command("list")
+@app.command("list", epilog=examples("agent hooks list"))
 @takes("settings", "trust")
 def list_hooks(options: RunOptions, as_json: AsJson = False) -> int:
-    """List the hooks in the order they run: event, matcher, command, where from, and whether they run."""
+    """List the hooks in the order they run, where they are configured, and whether they run."""
     place = find_place(os.environ)
     layers = _layers(options, place)
     rows = hook_rows(layers)
@@ -93,21 +95,30 @@ def _plain(row: Row) -> dict[str, Any]:
     }  # fmt: skip
 
 
-@app.command("test")
+@app.command(
+    "test",
+    epilog=examples(
+        "agent hooks test SessionStart", 'agent hooks test PreToolUse --tool Bash --input \'{"command": "make"}\''
+    ),
+)
 @takes("settings", "trust")
 def test_hooks(
     options: RunOptions,
-    event: Annotated[str, typer.Argument(help="The event, e.g. PreToolUse.")],
+    event: Annotated[
+        str, typer.Argument(help="Event, e.g. PreToolUse.", metavar="EVENT", autocompletion=completion.events)
+    ],
     given: Annotated[
-        str, typer.Option("--input", metavar="JSON", help="Fields of the event; for a tool its input is enough.")
+        str, typer.Option("--input", metavar="JSON", help="Fields of the event; for a tool call, its input is enough.")
     ] = "",
-    tool: Annotated[str, typer.Option("--tool", metavar="NAME", help="The tool that would be called.")] = "",
+    tool: Annotated[
+        str, typer.Option("--tool", metavar="NAME", help="Tool to call, e.g. Bash.", autocompletion=completion.tools)
+    ] = "",
     as_json: AsJson = False,
 ) -> int:
-    """Run the hooks of an event, for real, and show what they answer and what would come of it."""
+    """Run the hooks of an event for real, and show their answers and what would happen."""
     row = next((r for r in HOOK_EVENTS.values() if r.name.lower() == event.lower()), None)
     if row is None:
-        raise UsageError(f"{event} is no event of hooks. They are: {', '.join(HOOK_EVENTS)}.")
+        raise UsageError(f"Unknown hook event {event!r}. Known events: {', '.join(HOOK_EVENTS)}.")
     name = row.name
     data = _data(row, given, tool)
     place = find_place(os.environ)
@@ -185,7 +196,7 @@ def in_words(event: HookEventRow, result: HookResult) -> list[str]:
     lines = [f"{event.verdicts[result.verdict][1]}{why}"] if result.verdict in event.verdicts else []
     if result.changed is not None:
         lines.append(f"the input would be {json.dumps(result.changed, ensure_ascii=False)}")
-    lines += [f"the model would be given: {text}" for text in result.context]
+    lines += [f"the model would get: {text}" for text in result.context]
     if result.stop is not None:
         lines.append(f"the turn would end: {result.stop}")
     return [f"=> {line}" for line in lines or ["nothing would change"]]

@@ -1,4 +1,4 @@
-"""MCP servers: add, list, test and approve them, or be one."""
+"""Add, list, test and approve MCP servers, or serve tools as one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from agent_cli.cli import completion
 from agent_cli.cli.app import AsJson, choice, takes
+from agent_cli.cli.help import examples, one_of
 from agent_cli.config.layers import Layers
 from agent_cli.config.run_options import RunOptions
 from agent_cli.config.schema import McpServer
@@ -47,15 +49,17 @@ with lazy_imports():
     from agent_cli.mcp import manager  # the SDK, half a second
 
 app = typer.Typer(no_args_is_help=True, add_completion=False)
-Name = Annotated[str, typer.Argument(help="The server's name.")]
+_SCOPES = ("user", "project")
+_TRANSPORTS = ("stdio", "http", "sse")
+Name = Annotated[str, typer.Argument(help="Name of the server.", metavar="NAME", autocompletion=completion.servers)]
 Scope = Annotated[
     str,
-    typer.Option("--scope", "-s", metavar="user|project", callback=choice(("user", "project")),
-                 help="Whose it is: yours (~/.agentrc), or the project's (.mcp.json)."),
+    typer.Option("--scope", "-s", metavar="SCOPE", callback=choice(_SCOPES), autocompletion=completion.of(_SCOPES),
+                 help="Where to declare it: user (~/.agentrc) or project (.mcp.json)."),
 ]  # fmt: skip
 Config = Annotated[
     list[str] | None,
-    typer.Option("--mcp-config", metavar="FILE|JSON", help="Also servers that are declared there. Repeatable."),
+    typer.Option("--mcp-config", metavar="FILE|JSON", help="Add servers from a file or JSON text."),
 ]
 
 
@@ -75,7 +79,9 @@ def find_server(name: str, found: dict[str, DeclaredServer], layers: Layers) -> 
     if name in found:
         return found[name]
     known = f"The servers are: {', '.join(found)}." if found else "There are none."
-    hint = "" if layers.trust.state in ("plain", "trusted") else " Those of the project count once you trust it."
+    hint = (
+        "" if layers.trust.state in ("plain", "trusted") else " The servers of this project are used once you trust it."
+    )
     raise UsageError(f"There is no MCP server {shorten(name, 60)}. {known}{hint}")
 
 
@@ -83,9 +89,9 @@ def _state(found: DeclaredServer, place: RunEnvironment, layers: Layers) -> str:
     return server_state(found, layers, approvals_of(place), Logins(logins_folder(place)), place.env)
 
 
-@app.command("list")
+@app.command("list", epilog=examples("agent mcp list"))
 def list_servers(as_json: AsJson = False) -> int:
-    """List the servers that are declared, and whether they may start. Nothing is started."""
+    """List the declared servers, and whether they may start. Starts nothing."""
     place, layers, found = here()
     if as_json:
         put_json([
@@ -100,9 +106,9 @@ def list_servers(as_json: AsJson = False) -> int:
     return 0
 
 
-@app.command("get")
+@app.command("get", epilog=examples("agent mcp get github"))
 def get_server(name: Name) -> int:
-    """Show how a server is declared; of yours the values of environment and headers are left out."""
+    """Show how a server is declared; values of your environment variables and headers are hidden."""
     place, layers, found = here()
     echo("\n".join(described(find_server(name, found, layers), place, layers)))
     return 0
@@ -119,28 +125,44 @@ def described(found: DeclaredServer, place: RunEnvironment, layers: Layers) -> l
     return lines + [f"  {word}  {told}" for word, told in found.given.items()]
 
 
-@app.command("add")
+@app.command(
+    "add",
+    epilog=examples(
+        "agent mcp add docs https://example.org/mcp",
+        "agent mcp add time -- uvx mcp-server-time",
+        "agent mcp add git --scope project -- uvx mcp-server-git",
+    ),
+)
 def add_server(
-    name: Name,
-    target: Annotated[list[str], typer.Argument(metavar="URL | -- COMMAND [ARGS]...", help="What to reach or run.")],
+    name: Annotated[str, typer.Argument(help="Name of the new server.", metavar="NAME")],
+    target: Annotated[
+        list[str], typer.Argument(metavar="URL | -- COMMAND [ARGS]...", help="URL to connect to, or command to run.")
+    ],
     scope: Scope = "user",
     transport: Annotated[
         str,
-        typer.Option("--transport", "-t", metavar="stdio|http|sse", callback=choice(("", "stdio", "http", "sse")),
-                     help="By default http for a URL, else stdio."),
+        typer.Option("--transport", "-t", metavar="TRANSPORT", callback=choice(("", *_TRANSPORTS)),
+                     autocompletion=completion.of(_TRANSPORTS), help=f"How to connect: {one_of(_TRANSPORTS)}.",
+                     show_default="http for a URL, else stdio"),
     ] = "",
-    env: Annotated[list[str] | None, typer.Option("--env", "-e", metavar="NAME=VALUE", help="Repeatable.")] = None,
+    env: Annotated[
+        list[str] | None,
+        typer.Option("--env", "-e", metavar="NAME=VALUE", help="Environment variable for the command."),
+    ] = None,
     header: Annotated[
-        list[str] | None, typer.Option("--header", "-H", metavar="NAME: VALUE", help="Repeatable.")
+        list[str] | None, typer.Option("--header", "-H", metavar="'NAME: VALUE'", help="HTTP header for the URL.")
     ] = None,
     client_id: Annotated[
-        str, typer.Option("--client-id", metavar="ID", help="Log in as this client, for servers that register none.")
+        str,
+        typer.Option("--client-id", metavar="ID", help="Log in as this client; for servers without registration."),
     ] = "",
     callback_port: Annotated[
-        int, typer.Option("--callback-port", metavar="PORT", help="The port that the client is registered with.")
+        int,
+        typer.Option("--callback-port", metavar="PORT", help="Port the client is registered with.",
+                     show_default="any free port"),
     ] = 0,
 ) -> int:  # fmt: skip
-    """Add a server. ${NAME} and ${NAME:-default} stand for variables of the environment, as in --env KEY='${KEY}'."""
+    """Add a server. ${NAME} and ${NAME:-default} are replaced by environment variables, as in --env KEY='${KEY}'."""
     oauth = {key: value for key, value in (("clientId", client_id), ("callbackPort", callback_port)) if value}
     url = target[0] if len(target) == 1 and target[0].startswith(("http://", "https://")) else ""
     pairs: dict[str, Any] = {
@@ -164,9 +186,9 @@ def add_server(
     return 0
 
 
-@app.command("remove")
+@app.command("remove", epilog=examples("agent mcp remove time"))
 def remove_server(name: Name, scope: Scope = "user") -> int:
-    """Remove a server, and forget that it was approved."""
+    """Remove a server and its approval."""
     place = find_place(os.environ)
     path = place.root / FILE if scope == "project" else (place.home or place.root) / ".agentrc"
     found = DeclaredServer(name, McpServer(), str(path), "project" if scope == "project" else "own")
@@ -245,9 +267,9 @@ def _brought_up(
     return servers, servers.all[found.name], time.monotonic() - started
 
 
-@app.command("test")
+@app.command("test", epilog=examples("agent mcp test time"))
 def test_server(name: Name, as_json: AsJson = False) -> int:
-    """Start a server and list what it offers. Exit 1 where it does not come up."""
+    """Start a server and list what it offers. Exits with 1 if it does not start."""
     place, layers, every = here()
     found = find_server(name, every, layers)
     servers, server, seconds = _brought_up(found, place, layers, trusted=False)
@@ -282,9 +304,9 @@ def _report(server: Server, seconds: float) -> dict[str, Any]:
     }
 
 
-@app.command("approve")
+@app.command("approve", epilog=examples("agent mcp approve git"))
 def approve_server(name: Name) -> int:
-    """Agree to a server of the project as it is declared, and to the tools of a server as they are now."""
+    """Approve a project server as it is declared now, and the tools of a server as they are now."""
     place, layers, every = here()
     found = find_server(name, every, layers)
     echo("\n".join(described(found, place, layers)))
@@ -294,7 +316,7 @@ def approve_server(name: Name) -> int:
     try:
         marks = server.marks if server.status == "ready" else None
         if marks is None:
-            print_notice(f"agent: it did not start ({one_line(server.reason)}); its tools are remembered when it does.")
+            print_notice(f"agent: it did not start ({one_line(server.reason)}); its tools are approved when it does.")
         changes = changed_tools(entry.tools if entry is not None else {}, marks or {})
         for offer in server.listed:
             word = changes.get(offer.full, "as before")
@@ -307,31 +329,31 @@ def approve_server(name: Name) -> int:
     return 0
 
 
-@app.command("login")
+@app.command("login", epilog=examples("agent mcp login docs", "agent mcp login docs --no-browser"))
 def login_to_server(
     name: Name,
     mcp_config: Config = None,
     browser: Annotated[
-        bool, typer.Option("--browser/--no-browser", help="Open the browser, or only say where.")
+        bool, typer.Option("--browser/--no-browser", help="Open the browser, or only print the address.")
     ] = True,
 ) -> int:
-    """Log in to a server by OAuth: sign in in the browser, within 5 minutes. The address is also printed."""
+    """Log in to a server with OAuth: sign in in the browser within 5 minutes. The address is also printed."""
     place, layers, found = here(RunOptions(mcp_config=tuple(mcp_config or ())))
     return mcp_login.log_in_to(find_server(name, found, layers), place, browser=browser)
 
 
-@app.command("logout")
+@app.command("logout", epilog=examples("agent mcp logout docs"))
 def logout_of_server(name: Name, mcp_config: Config = None) -> int:
-    """Forget the login to a server."""
+    """Log out of a server and delete the stored login."""
     place, layers, found = here(RunOptions(mcp_config=tuple(mcp_config or ())))
     return mcp_login.log_out_of(find_server(name, found, layers), place)
 
 
-@app.command("serve")
+@app.command("serve", epilog=examples("agent mcp serve --allowedTools Read,Grep,Glob"))
 @takes(
     "permission_mode", "allowed_tools", "ask_tools", "disallowed_tools", "tools", "add_dir",
     "settings", "trust", "bare", print=True,
 )  # fmt: skip
 def mcp_serve(options: RunOptions) -> int:
-    """Offer the tools of this program to another one, over standard input and output. What would ask is refused."""
+    """Serve the tools of this program over standard input and output. Calls that need approval are refused."""
     return serve_tools.serve_tools(options)

@@ -7,7 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
+from agent_cli.cli import completion
 from agent_cli.cli.app import AsJson
+from agent_cli.cli.help import examples
 from agent_cli.config.run_options import RunOptions
 from agent_cli.config.schema import Settings
 from agent_cli.core.place import UsageError
@@ -34,16 +36,18 @@ class Chosen(Value):
 app = typer.Typer(add_completion=False)
 
 
-@app.command()
+@app.command(epilog=examples("agent models", "agent models claude"))
 def models(
-    search: Annotated[str, typer.Argument(help="Part of a name.")] = "",
+    search: Annotated[
+        str, typer.Argument(help="Part of a name.", metavar="[SEARCH]", autocompletion=completion.models)
+    ] = "",
     as_json: AsJson = False,
 ) -> int:
     chosen = chosen_model()
     listed = _with_chosen(known_models(search), chosen, search)
     if not listed:
         print_notice(
-            f"No known model's name contains {escape_controls(search)!r}; a model need not be listed to be used."
+            f"No known model's name contains {escape_controls(search)!r}; models that are not listed can be used too."
         )
         return 1
     if as_json:
@@ -54,7 +58,7 @@ def models(
     lines = table(header, rows, frozenset((2, 3, 4, 5)))
     note = f"{len(listed)} model{'' if len(listed) == 1 else 's'}. {LEGEND}"
     if chosen and any(m.name == chosen.name for m in listed):
-        words = {"configured": "the configured model", "default": "found, and used when none is configured"}
+        words = {"configured": "the configured model", "default": "found, and used because none is configured"}
         note += f" {MARKS[chosen.how]} {words[chosen.how]}."
     echo("\n".join(lines))
     print_notice(note)

@@ -1,4 +1,4 @@
-"""List what waits for you in this project, and the commands that decide it.
+"""List what waits for your decision in this project, and the commands to decide it.
 
 These commands are here too: approve, reject, answer, and resume, which continues an interrupted turn.
 """
@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from agent_cli.cli import completion
 from agent_cli.cli.app import AsJson, Calls, EveryCall, OutputFormat, Session, Verbose
+from agent_cli.cli.help import examples, one_of
 from agent_cli.config.run_options import RunOptions
 from agent_cli.core.decisions import Approver, Asker
 from agent_cli.core.modes import MODES
@@ -50,9 +52,9 @@ app = typer.Typer(add_completion=False)
 shared = typer.Typer()
 
 
-@app.command()
+@app.command(epilog=examples("agent pending", "agent pending --all"))
 def pending(
-    everywhere: Annotated[bool, typer.Option("--all", help="In all projects.")] = False, as_json: AsJson = False
+    everywhere: Annotated[bool, typer.Option("--all", help="Look in all projects.")] = False, as_json: AsJson = False
 ) -> int:
     place = find_place(os.environ)
     own = project_store(place)
@@ -137,29 +139,39 @@ def _shown(preview: dict[str, Any]) -> str:
     return str(preview.get("patch", preview.get("text", "")))
 
 
-@shared.command()
+@shared.command(epilog=examples("agent approve", "agent approve 1a2b3c4d --all", "agent approve --mode acceptEdits"))
 def approve(
     words: Calls = None,
     every: EveryCall = False,
-    mode: Annotated[str, typer.Option("--mode", help="For a plan: the permission mode to continue in.")] = "",
-    text: Annotated[str, typer.Option("--with", help="For a plan or a review: words for the model.")] = "",
+    mode: Annotated[
+        str,
+        typer.Option(
+            "--mode",
+            metavar="MODE",
+            autocompletion=completion.of(MODES),
+            help=f"For a plan: the permission mode to continue in: {one_of(MODES)}.",
+        ),
+    ] = "",
+    text: Annotated[
+        str, typer.Option("--with", metavar="TEXT", help="For a plan or a review: a comment for the model.")
+    ] = "",
     output_format: OutputFormat = "text",
     verbose: Verbose = False,
 ) -> int:
     if mode and mode not in MODES:
-        raise typer.BadParameter(f"{mode} is none of {', '.join(MODES)}.")
+        raise typer.BadParameter(f"{mode} is not one of {', '.join(MODES)}.")
     options = RunOptions(print=True, output_format=output_format, verbose=verbose)
     return decide_calls.decide_calls(
         words or (), decide_calls.PendingDecision("approve", every=every, mode=mode, text=text), options
     )
 
 
-@shared.command()
+@shared.command(epilog=examples('agent reject --why "use pytest instead"', "agent reject 1a2b3c4d --all"))
 def reject(
     words: Calls = None,
     every: EveryCall = False,
-    why: Annotated[str, typer.Option("--why", help="Words that go to the model.")] = "",
-    undo: Annotated[bool, typer.Option("--undo", help="At a review: undo what was changed.")] = False,
+    why: Annotated[str, typer.Option("--why", metavar="TEXT", help="Reason, for the model.")] = "",
+    undo: Annotated[bool, typer.Option("--undo", help="At a review: undo the changes.")] = False,
     output_format: OutputFormat = "text",
     verbose: Verbose = False,
 ) -> int:
@@ -169,9 +181,11 @@ def reject(
     )
 
 
-@shared.command()
+@shared.command(epilog=examples("agent answer 2", 'agent answer "keep the old name"'))
 def answer(
-    words: Annotated[list[str], typer.Argument(help="[SESSION] [CALL] ANSWER...; the number of an option, or words.")],
+    words: Annotated[
+        list[str], typer.Argument(metavar="[SESSION] [CALL] ANSWER...", help="Number of an option, or a text.")
+    ],
     output_format: OutputFormat = "text",
     verbose: Verbose = False,
 ) -> int:
@@ -179,7 +193,7 @@ def answer(
     return decide_calls.decide_calls(words, decide_calls.PendingDecision("answer"), options)
 
 
-@shared.command("resume")
+@shared.command("resume", epilog=examples("agent resume", "agent resume 1a2b3c4d --output-format json"))
 def resume_session(session: Session = "", output_format: OutputFormat = "text", verbose: Verbose = False) -> int:
     place = find_place(os.environ)
     store = project_store(place)

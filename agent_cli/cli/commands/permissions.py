@@ -1,4 +1,4 @@
-"""The permission rules in force."""
+"""List the permission rules, explain a decision, and suggest rules."""
 
 from __future__ import annotations
 
@@ -13,11 +13,13 @@ from typing import Annotated, Any, cast, get_args
 
 import typer
 
+from agent_cli.cli import completion
 from agent_cli.cli.app import AsJson, AsJsonObject, takes
+from agent_cli.cli.help import examples, one_of
 from agent_cli.config.run_options import RunOptions
 from agent_cli.core.decisions import Decision, Level
 from agent_cli.core.events import ApprovalRequested
-from agent_cli.core.modes import Mode
+from agent_cli.core.modes import MODES, Mode
 from agent_cli.core.place import RunEnvironment, UsageError
 from agent_cli.core.rules import Rule, RuleError, RuleList, read_rule, split_rules
 from agent_cli.headless.output import echo, print_notice, put_json, table
@@ -39,24 +41,34 @@ ORDER = ("deny", "ask", "allow")
 
 
 app = typer.Typer(no_args_is_help=True, add_completion=False)
-GivenRules = Annotated[list[str] | None, typer.Option(metavar="RULE", help="A rule to judge by; repeatable.")]
+GivenRules = Annotated[list[str] | None, typer.Option(metavar="RULE", help="Add this rule.")]
 
 
-@app.command("check")
+@app.command("check", epilog=examples('agent permissions check --tool Bash --input \'{"command": "git push"}\''))
 def check_call(
-    tool: Annotated[str, typer.Option(help="The tool, e.g. Bash.")] = "",
-    given: Annotated[str, typer.Option("--input", metavar="JSON", help="The arguments of the call.")] = "",
+    tool: Annotated[
+        str, typer.Option(metavar="NAME", help="Tool of the call, e.g. Bash.", autocompletion=completion.tools)
+    ] = "",
+    given: Annotated[str, typer.Option("--input", metavar="JSON", help="Arguments of the call.")] = "",
     allow: GivenRules = None,
     ask: GivenRules = None,
     deny: GivenRules = None,
-    mode: Annotated[str, typer.Option(help="The permission mode.")] = "",
-    cwd: Annotated[str, typer.Option(metavar="DIR", help="Where the call would be made.")] = "",
-    settings: Annotated[list[str] | None, typer.Option("--settings")] = None,
-    isolated: Annotated[bool, typer.Option("--isolated", help="Without your rules and this machine's home.")] = False,
-    batch: Annotated[bool, typer.Option("--batch", help="Answer JSON lines from stdin, each at once.")] = False,
+    mode: Annotated[
+        str,
+        typer.Option(metavar="MODE", help=f"Permission mode: {one_of(MODES)}.", autocompletion=completion.of(MODES)),
+    ] = "",
+    cwd: Annotated[str, typer.Option(metavar="DIR", help="Working directory of the call.")] = "",
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--settings", metavar="FILE|JSON", help="Read settings from a file, or from TOML or JSON text."),
+    ] = None,
+    isolated: Annotated[bool, typer.Option("--isolated", help="Ignore your rules and home directory.")] = False,
+    batch: Annotated[
+        bool, typer.Option("--batch", help="Answer JSON lines from standard input, one at a time.")
+    ] = False,
     as_json: AsJson = False,
 ) -> int:
-    """Explain what would be decided about a call. Nothing is run, and nothing needs to exist."""
+    """Explain what would be decided about a call. Runs nothing; files need not exist."""
     files = tuple(settings or ())
     if batch:
         return check_batch(isolated=isolated, settings=files)
@@ -64,10 +76,10 @@ def check_call(
     return check_one(request, isolated=isolated, settings=files, as_json=as_json)
 
 
-@app.command("list")
+@app.command("list", epilog=examples("agent permissions list"))
 @takes("permission_mode", "allowed_tools", "ask_tools", "disallowed_tools", "settings", "trust", "bare")
 def list_rules(options: RunOptions, as_json: AsJsonObject = False) -> int:
-    """List the rules that a run with these flags would have, and where each comes from."""
+    """List the rules of a run with these options, and where each comes from."""
     place = find_place(os.environ)
     layers = read_settings(options, place)
     for text in layers.ignored:
@@ -153,7 +165,7 @@ class Checker:
         except ToolError as error:
             return {
                 "decision": "deny",
-                "reason": f"is not a call that can be made: {error}",
+                "reason": f"is not a valid call: {error}",
                 "rule": "",
                 "parts": [],
                 "narrowest": [],
@@ -175,7 +187,7 @@ class Checker:
             return known.effects(known.read(given), context)
         if tool.startswith("mcp__"):
             return (Effect("call", tool),)
-        raise UsageError(f"There is no tool named {escape_controls(tool)}. See: agent tools list")
+        raise UsageError(f"Unknown tool {escape_controls(tool)}. See: agent tools list")
 
 
 def _plain(decision: Decision) -> dict[str, Any]:
@@ -201,14 +213,14 @@ def _rules(request: Mapping[str, Any], base: Path) -> Iterable[Rule]:
 
 def _mode(name: object) -> Mode:
     if name not in get_args(Mode):
-        raise UsageError(f"There is no mode {name!r}. The modes are: {', '.join(get_args(Mode))}.")
+        raise UsageError(f"Unknown mode {name!r}. Known modes: {', '.join(get_args(Mode))}.")
     return cast(Mode, name)
 
 
 def _text(request: Mapping[str, Any], key: str) -> str:
     value = request.get(key) or ""
     if not isinstance(value, str):
-        raise UsageError(f"{key} is a text.")
+        raise UsageError(f"{key} must be a string.")
     return value
 
 
@@ -217,7 +229,7 @@ def _texts(request: Mapping[str, Any], key: str) -> list[str]:
     if isinstance(value, str):
         return [value]
     if not isinstance(value, (list, tuple)) or not all(isinstance(v, str) for v in value):
-        raise UsageError(f"{key} is a list of texts.")
+        raise UsageError(f"{key} must be a list of strings.")
     return list(value)
 
 
@@ -255,7 +267,7 @@ def check_batch(*, isolated: bool, settings: tuple[str, ...]) -> int:
         try:
             request = json.loads(line)
             if not isinstance(request, dict):
-                raise UsageError("A request is a JSON object.")
+                raise UsageError("A request must be a JSON object.")
             answer = checker.decide(request)
         except (ValueError, RecursionError, UsageError) as error:
             answer = {
@@ -271,10 +283,10 @@ def check_batch(*, isolated: bool, settings: tuple[str, ...]) -> int:
     return 0
 
 
-@app.command("learn")
+@app.command("learn", epilog=examples("agent permissions learn --days 7"))
 def learn_rules(
     as_json: AsJsonObject = False,
-    days: Annotated[int, typer.Option(min=1, help="How far to look back.")] = 30,
+    days: Annotated[int, typer.Option(min=1, help="Days to look back.")] = 30,
 ) -> int:
     """Propose the narrowest rules that would have spared the questions that you answered with yes."""
     place = find_place(os.environ)
@@ -293,9 +305,9 @@ def learn_rules(
         put_json({"questions": len(approved), "not_spared": left, "days": days, "rules": told})
         return 0
     calls, lately = counted(len(approved), "call"), counted(days, "day")
-    echo(f"# {calls} that you approved in the last {lately} would be asked about again.")
+    echo(f"# {calls} that you approved in the last {lately} would need approval again.")
     if left:
-        echo(f"# {left} of them no narrow rule can allow.")
+        echo(f"# {left} of them cannot be allowed by a narrow rule.")
     if found:
         echo("[permissions]\nallow = [")
         for rule, count, grants in found:

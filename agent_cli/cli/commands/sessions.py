@@ -1,4 +1,4 @@
-"""The sessions of this project, or of all.
+"""List, show, export and remove sessions.
 
 Also `agent show`, which shows one of them.
 """
@@ -16,7 +16,9 @@ from typing import Annotated, Any
 
 import typer
 
+from agent_cli.cli import completion
 from agent_cli.cli.app import AsJson, Session
+from agent_cli.cli.help import examples, one_of
 from agent_cli.core.hooks import hook_line
 from agent_cli.core.place import UsageError
 from agent_cli.core.results import Usage
@@ -43,10 +45,10 @@ app = typer.Typer(no_args_is_help=True, add_completion=False)
 shared = typer.Typer()
 
 
-@shared.command()
+@shared.command(epilog=examples("agent show", "agent show 1a2b3c4d --turn -1"))
 def show(
     session: Session = "",
-    turn: Annotated[int | None, typer.Option("--turn", help="Only this turn, from 1; -1 is the last.")] = None,
+    turn: Annotated[int | None, typer.Option("--turn", help="Only this turn, from 1; -1 is the latest.")] = None,
     as_json: AsJson = False,
 ) -> int:
     return show_log(log_of(session, every=False), turn, as_json)
@@ -67,10 +69,10 @@ def log_of(text: str, every: bool) -> Path:
             ids = [g for g in found if is_id_like(text) and g.session_id.startswith(text.lower())]
             found = ids or resolve_reference(found, text)
         if len(found) > 1 and text:
-            raise SeveralSessionsError(f"{counted(len(found), 'session')} fit {shorten(text, 60)!r}.", found)
+            raise SeveralSessionsError(f"{counted(len(found), 'session')} match {shorten(text, 60)!r}.", found)
         if not found:
             raise SessionNotFoundError(
-                f"No session fits {shorten(text, 60)!r}. See: agent sessions list --all-projects"
+                f"No session matches {shorten(text, 60)!r}. See: agent sessions list --all-projects"
             )
         return found[0].path
     except SessionNotFoundError as error:
@@ -88,7 +90,7 @@ def show_log(log: Path, turn: int | None, as_json: bool) -> int:
     if turn is not None:
         index = turn - 1 if turn > 0 else turn
         if not turns or not -len(turns) <= index < len(turns) or turn == 0:
-            raise UsageError(f"Session {session_id} has {len(turns)} turns, and no turn {turn}.")
+            raise UsageError(f"Session {session_id} has {counted(len(turns), 'turn')}, and no turn {turn}.")
         turns = [turns[index]]
     total = Usage()
     for _, told in turns:
@@ -100,7 +102,7 @@ def show_log(log: Path, turn: int | None, as_json: bool) -> int:
     echo(f"session {session_id}")
     for number, told in turns:
         echo("\n".join(_lines(number, told)))
-    echo(f"in all: {_used(total)}")
+    echo(f"total: {_used(total)}")
     return 0
 
 
@@ -136,7 +138,7 @@ def _lines(number: int, turn: TurnSummary) -> list[str]:
     if turn.copied:
         return [f"\nturn {number}  {turn.started}", lines[1], "  copied from another session", *lines[2:]]
     how = turn.terminal_reason or "not ended"
-    lines.append(f"  {how}: {turn.rounds} rounds, {turn.duration_ms / 1000:.1f} s, {_used(turn.usage)}")
+    lines.append(f"  {how}: {counted(turn.rounds, 'model call')}, {turn.duration_ms / 1000:.1f} s, {_used(turn.usage)}")
     return lines
 
 
@@ -145,7 +147,7 @@ def _call(call: CallSummary) -> str:
     why = f" ({call.reason})" if call.reason and call.decision == "reject" else ""
     ended = f", {call.outcome} in {call.duration_ms} ms" if call.outcome else ""
     if not call.outcome and call.decision == "approve":
-        ended = ", begun and not ended" if call.started else ", not carried out"
+        ended = ", started, not finished" if call.started else ", not run"
     agent = f"[{call.agent}] " if call.agent else ""
     return f"{agent}{call.summary}: {decided or 'not decided'}{why}{ended}"
 
@@ -156,9 +158,14 @@ def _used(usage: Usage) -> str:
     return f"{usage.input} tokens in{cached}, {usage.output} out, {cost}"
 
 
-Every = Annotated[bool, typer.Option("--all-projects", "-A", help="Of all projects, moved and removed ones too.")]
+Every = Annotated[bool, typer.Option("--all-projects", "-A", help="Include all projects, also moved and removed ones.")]
 One = Annotated[
-    str, typer.Argument(help="ID, its beginning, name, or words; the latest by default.", metavar="[SESSION]")
+    str,
+    typer.Argument(
+        help="ID or its beginning, name, or words; the latest by default.",
+        metavar="[SESSION]",
+        autocompletion=completion.sessions,
+    ),
 ]
 
 
@@ -173,8 +180,8 @@ SHORT = 8
 # Labels of sessions that are not completed.
 STAGES = {
     "awaiting_tool_approval": "waiting for approval",
-    "awaiting_plan_approval": "a plan waits",
-    "awaiting_answer": "a question waits",
+    "awaiting_plan_approval": "plan waiting",
+    "awaiting_answer": "question waiting",
     "executing": "not ended",
     "failed": "failed",
     "interrupted": "interrupted",
@@ -182,11 +189,13 @@ STAGES = {
 _RIGHT = frozenset((1, 4, 5, 6))
 
 
-@app.command("list")
+@app.command("list", epilog=examples("agent sessions list", "agent sessions list --search login"))
 def list_sessions(
-    as_json: Annotated[bool, typer.Option("--json", help="As JSON, with every field.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, with every field.")] = False,
     every: Every = False,
-    search: Annotated[str, typer.Option("--search", "-s", help="Only those that say all of these words.")] = "",
+    search: Annotated[
+        str, typer.Option("--search", "-s", metavar="WORDS", help="Only sessions containing all these words.")
+    ] = "",
 ) -> int:
     """List the sessions of this project, the latest first."""
     found: list[tuple[SessionSummary, str]] = [(g, "") for g in find_sessions(every)]
@@ -198,7 +207,7 @@ def list_sessions(
     if not found:
         where = "of any project" if every else f"of {find_place(os.environ).root}"
         print_notice(
-            f"No session {where} says {shorten(search)!r}." if words else f"There are no sessions {where} yet."
+            f"No session {where} contains {shorten(search)!r}." if words else f"There are no sessions {where} yet."
         )
         return 0
     length = short_length([g.session_id for g, _ in found])
@@ -209,14 +218,14 @@ def list_sessions(
     return 0
 
 
-@app.command("show")
+@app.command("show", epilog=examples("agent sessions show", "agent sessions show 1a2b3c4d --turn -1"))
 def sessions_show(
     session: One = "",
-    turn: Annotated[int | None, typer.Option("--turn", help="Only this turn; negative from the end.")] = None,
+    turn: Annotated[int | None, typer.Option("--turn", help="Only this turn, from 1; -1 is the latest.")] = None,
     as_json: AsJson = False,
     every: Every = False,
 ) -> int:
-    """Tell what happened in a session, turn by turn."""
+    """Show what happened in a session, turn by turn."""
     return show_log(log_of(session, every), turn, as_json)
 
 
@@ -277,18 +286,21 @@ _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _SHOWN = 10
 
 
-@app.command("rm")
+@app.command("rm", epilog=examples("agent sessions rm 1a2b3c4d", "agent sessions rm --older-than 30d"))
 def remove_sessions(
-    sessions: Annotated[list[str] | None, typer.Argument(help="IDs, names, or words.", metavar="[SESSION...]")] = None,
+    sessions: Annotated[
+        list[str] | None,
+        typer.Argument(help="IDs, names, or words.", metavar="[SESSION...]", autocompletion=completion.sessions),
+    ] = None,
     older_than: Annotated[
-        str, typer.Option("--older-than", help="Those that did not change for so long: 12h, 30d, 4w.", metavar="TIME")
+        str, typer.Option("--older-than", help="Sessions unchanged for this long: 12h, 30d or 4w.", metavar="TIME")
     ] = "",
     every: Every = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> int:
-    """Remove sessions for good."""
+    """Delete sessions. This cannot be undone."""
     if bool(sessions) == bool(older_than):
-        raise UsageError("Say which sessions: their IDs, or --older-than 30d.")
+        raise UsageError("Name the sessions to remove by ID, or give --older-than 30d.")
     if older_than:
         before = datetime.now(UTC) - read_time(older_than)
         chosen = [g for g in find_sessions(every) if _changed(g) < before]
@@ -312,7 +324,7 @@ def read_time(text: str) -> timedelta:
     """Parse a duration: 90m, 12h, 30d, 4w. Raises UsageError."""
     found = re.fullmatch(r"(\d{1,6})([mhdw])", text.strip().lower())
     if found is None:
-        raise UsageError(f"--older-than: {shorten(text, 40)} is no time; write 12h, 30d or 4w.")
+        raise UsageError(f"--older-than: {shorten(text, 40)} is not a duration; write 12h, 30d or 4w.")
     return timedelta(**{_UNITS[found[2]]: int(found[1])})
 
 
@@ -328,16 +340,14 @@ def _ask(chosen: Sequence[SessionSummary], *, yes: bool) -> None:
     if yes:
         return
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        raise UsageError(
-            f"{counted(len(chosen), 'session')} would be removed for good; --yes says so without a question."
-        )
+        raise UsageError(f"{counted(len(chosen), 'session')} would be deleted; --yes does it without asking.")
     now = datetime.now(UTC)
     for g in chosen[:_SHOWN]:
         print_notice(f"  {g.session_id[:8]}  {age(g.updated, now):>4}  {size(g.size):>5}  {shorten(g.title, 60)}")
     if len(chosen) > _SHOWN:
         print_notice(f"  and {len(chosen) - _SHOWN} more")
     what = "this session" if len(chosen) == 1 else f"these {len(chosen)} sessions"
-    sys.stderr.write(f"Remove {what} for good? [y/N] ")
+    sys.stderr.write(f"Delete {what}? [y/N] ")
     sys.stderr.flush()
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
         raise UsageError("Nothing was removed.")
@@ -370,22 +380,27 @@ def _drop_if_empty(folder: Path) -> None:
         folder.rmdir()
 
 
-@app.command("export")
+_EXPORTS = ("markdown", "html", "json", "atif")
+
+
+@app.command(
+    "export", epilog=examples("agent sessions export -o session.html", "agent sessions export 1a2b3c4d --format json")
+)
 def export_session(
     session: One = "",
     kind: Annotated[
-        str, typer.Option("--format", "-f", help="What to write; by default what FILE's name says, else markdown.",
-                          metavar="markdown|html|json|atif")
+        str, typer.Option("--format", "-f", help=f"Format: {one_of(_EXPORTS)}.", metavar="FORMAT",
+                          show_default="from the name of FILE, else markdown", autocompletion=completion.of(_EXPORTS))
     ] = "",
     output: Annotated[
-        str, typer.Option("--output", "-o", help="Where to; standard output by default.", metavar="FILE")
+        str, typer.Option("--output", "-o", help="File to write.", show_default="standard output", metavar="FILE")
     ] = "",
     every: Every = False,
-    force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
 ) -> int:  # fmt: skip
     """Write a session as markdown, as one HTML page, as JSON, or as an ATIF trajectory."""
     if kind and kind not in export.FORMATS:
-        raise UsageError(f"--format: {kind} is none of {', '.join(export.FORMATS)}.")
+        raise UsageError(f"--format: {kind} is not one of {', '.join(export.FORMATS)}.")
     log = log_of(session, every)
     try:
         made = export.document(log, kind or export.format_of(output) or "markdown", tool_definitions)

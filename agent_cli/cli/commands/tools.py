@@ -14,7 +14,9 @@ from typing import Annotated, Any
 
 import typer
 
+from agent_cli.cli import completion
 from agent_cli.cli.app import takes
+from agent_cli.cli.help import examples
 from agent_cli.config.layers import Layers
 from agent_cli.config.run_options import RunOptions
 from agent_cli.config.schema import Settings
@@ -44,8 +46,10 @@ from agent_tools.text import escape_controls, one_line
 app = typer.Typer(no_args_is_help=True, add_completion=False)
 
 
-@app.command("list")
-def list_tools(as_json: Annotated[bool, typer.Option("--json", help="With their JSON schemas.")] = False) -> int:
+@app.command("list", epilog=examples("agent tools list"))
+def list_tools(
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, with the schema of each tool.")] = False,
+) -> int:
     """List the tools."""
     specs = tool_specs(list(BUILTIN))
     if as_json:
@@ -56,18 +60,20 @@ def list_tools(as_json: Annotated[bool, typer.Option("--json", help="With their 
     return 0
 
 
-@app.command("run")
+@app.command("run", epilog=examples('agent tools run Grep \'{"pattern": "TODO"}\''))
 @takes(
     "permission_mode", "allowed_tools", "ask_tools", "disallowed_tools", "add_dir",
     "settings", "trust", "bare", print=True,
 )  # fmt: skip
 def run_tool(
     options: RunOptions,
-    name: Annotated[str, typer.Argument(help="The tool, e.g. Grep.")],
-    arguments: Annotated[str | None, typer.Argument(help="Its arguments as JSON; else read from stdin.")] = None,
+    name: Annotated[str, typer.Argument(help="Tool, e.g. Grep.", metavar="NAME", autocompletion=completion.tools)],
+    arguments: Annotated[
+        str | None, typer.Argument(metavar="[JSON]", help="Its arguments; read from standard input by default.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print text and is_error as JSON.")] = False,
 ) -> int:
-    """Run one tool, under the same permissions as in a session. Exit 0, 1 for an error or a denial, 2 for misuse."""
+    """Run one tool with the permissions of a session. Exits with 0, 1 on an error or a denial, 2 on wrong usage."""
     _check_name(name)
     call = ToolCall("call", name, _decode(_given(arguments)))
     here = alone(options)
@@ -106,7 +112,7 @@ def _left_out(name: str, settings: Settings) -> ToolRun | None:
     wanted = settings.tools
     if wanted is None or "default" in wanted or name in wanted:
         return None
-    return ToolRun(f"Permission was denied: the setting `tools` leaves {name} out.", True, denied=True)
+    return ToolRun(f"Permission was denied: the setting `tools` does not include {name}.", True, denied=True)
 
 
 def _check_name(name: str) -> None:
@@ -116,7 +122,7 @@ def _check_name(name: str) -> None:
         return
     near = difflib.get_close_matches(name.lower(), known, 1)
     hint = f" Did you mean {known[near[0]]}?" if near else f" The tools are: {', '.join(known.values())}."
-    raise UsageError(f"There is no tool named {escape_controls(name)}.{hint}")
+    raise UsageError(f"Unknown tool {escape_controls(name)}.{hint}")
 
 
 def _given(arguments: str | None) -> str:

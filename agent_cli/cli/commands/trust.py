@@ -1,4 +1,4 @@
-"""Trust a repository as it is now: its settings, commands, agents and hooks then count."""
+"""Trust a repository as it is now, with its settings, commands, agents and hooks."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from agent_cli.cli.help import examples
 from agent_cli.config.prompts import workspace_root
 from agent_cli.config.run_options import RunOptions
 from agent_cli.core.place import RunEnvironment, UsageError
@@ -20,12 +21,14 @@ from agent_tools.text import one_line
 app = typer.Typer(add_completion=False)
 
 
-@app.command()
+@app.command(epilog=examples("agent trust --show", "agent trust", "agent trust --revoke"))
 def trust(
-    folder: Annotated[str, typer.Argument(help="A folder of the repository; the one here by default.")] = "",
-    show: Annotated[bool, typer.Option("--show", help="Only show what it brings.")] = False,
-    revoke: Annotated[bool, typer.Option("--revoke", help="Take trust back.")] = False,
-    every: Annotated[bool, typer.Option("--list", help="List the repositories that are trusted.")] = False,
+    folder: Annotated[
+        str, typer.Argument(metavar="[FOLDER]", help="A folder of the repository; by default the current one.")
+    ] = "",
+    show: Annotated[bool, typer.Option("--show", help="Only show what the repository brings.")] = False,
+    revoke: Annotated[bool, typer.Option("--revoke", help="Stop trusting it.")] = False,
+    every: Annotated[bool, typer.Option("--list", help="List the trusted repositories.")] = False,
 ) -> int:
     return list_trusted() if every else trust_folder(folder, show=show, revoke=revoke)
 
@@ -46,7 +49,7 @@ def trust_folder(folder: str, *, show: bool, revoke: bool) -> int:
         return 0
     if why := remember_trust(place, files):
         raise UsageError(f"{place.root} is not trusted: {why}.")
-    echo("Trusted from now on, until it changes. To take it back: agent trust --revoke")
+    echo("Trusted from now on, until it changes. To stop trusting it: agent trust --revoke")
     return 0
 
 
@@ -56,9 +59,7 @@ def list_trusted() -> int:
     if store.problem:
         print_notice(f"agent: {one_line(store.problem)}.")
     rows = [(root, agreed.when, str(len(agreed.files))) for root, agreed in sorted(store.agreed.items())]
-    echo(
-        "\n".join(table(("REPOSITORY", "SINCE", "FILES"), rows)) if rows else "No repository is remembered as trusted."
-    )
+    echo("\n".join(table(("REPOSITORY", "SINCE", "FILES"), rows)) if rows else "No repository is trusted.")
     return 0
 
 
@@ -76,7 +77,7 @@ def _revoke(place: RunEnvironment) -> int:
     try:
         known = TrustStore(state_folder(place.env)).forget(place.root)
     except OSError as error:
-        raise UsageError(f"Trust in {place.root} could not be taken back: {error.strerror or error}.") from None
+        raise UsageError(f"Trust in {place.root} could not be revoked: {error.strerror or error}.") from None
     root = one_line(str(place.root))
-    echo(f"{root} is not trusted any more." if known else f"{root} was not remembered as trusted.")
+    echo(f"{root} is no longer trusted." if known else f"{root} was not trusted.")
     return 0

@@ -1,4 +1,4 @@
-"""Take back what the last turn of a session changed, commands included.
+"""Undo what the last turn of a session changed, by commands too.
 
 Also `agent why`, which names the turn that wrote a line.
 """
@@ -17,6 +17,7 @@ from agent_cli.checkpoints.git_store import StoreError
 from agent_cli.checkpoints.undo import UndoManager
 from agent_cli.checkpoints.undo_plan import Item, Plan, describe_plan
 from agent_cli.cli.app import Session
+from agent_cli.cli.help import examples
 from agent_cli.config.run_options import RunOptions
 from agent_cli.core.place import RunEnvironment, UsageError
 from agent_cli.headless.output import echo, print_notice
@@ -31,15 +32,15 @@ app = typer.Typer(add_completion=False)
 shared = typer.Typer()
 
 
-@app.command("undo")
+@app.command("undo", epilog=examples("agent undo", "agent undo --to 3", "agent undo --file src/app.py"))
 def undo_session(
     session: Session = "",
     listed: Annotated[bool, typer.Option("--list", help="List the turns that changed something.")] = False,
     to: Annotated[int | None, typer.Option("--to", metavar="TURN", help="Undo this turn and all after it.")] = None,
-    redo: Annotated[bool, typer.Option("--redo", help="Take the latest undo back.")] = False,
+    redo: Annotated[bool, typer.Option("--redo", help="Redo what was undone last.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Also files that somebody changed since.")] = False,
-    files: Annotated[list[str] | None, typer.Option("--file", help="Only this file; repeatable.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Include files that were changed since.")] = False,
+    files: Annotated[list[str] | None, typer.Option("--file", metavar="FILE", help="Only this file.")] = None,
 ) -> int:
     place = find_place(os.environ)
     work = open_undo(session, place)
@@ -73,7 +74,7 @@ def open_undo(start: str, place: RunEnvironment) -> UndoManager:
 def _list(work: UndoManager) -> int:
     steps = work.steps()
     if not steps:
-        print_notice("Nothing was changed in this session, as far as snapshots tell.")
+        print_notice("No changes are recorded for this session.")
     for step in steps:
         what = "undone" if step.undone else work.summed([step.turn.turn]) or "nothing to undo"
         echo(f"{step.turn.turn:>3}  {step.turn.time}  {what}: {escape_controls(step.turn.text)}")
@@ -89,7 +90,7 @@ def _turns(work: UndoManager, to: int | None) -> list[int]:
         return [latest]
     found = [n for n in known if n >= to]
     if not found:
-        raise UsageError(f"No turn from {to} on has changed anything that stands. See: agent undo --list")
+        raise UsageError(f"There is nothing to undo from turn {to} on. See: agent undo --list")
     return found
 
 
@@ -98,46 +99,46 @@ def _chosen(plan: Plan, place: RunEnvironment, *, yes: bool, force: bool, files:
     wanted = {os.path.normpath(place.cwd / f) for f in files}
     items = [i for i in plan.items if not wanted or i.path in wanted]
     if unknown := sorted(wanted - {i.path for i in items}):
-        raise UsageError(f"The undo has nothing to do with {escape_controls(unknown[0])}.")
+        raise UsageError(f"This undo does not change {escape_controls(unknown[0])}.")
     root = str(place.root)
     ready = [i for i in items if i.kind == "ready" or (force and i.kind == "ask")]
     for line in describe_plan(ready, root):
         echo(f"  {line}")
     if left := [i for i in items if i not in ready]:
-        echo("Left as they are:")
+        echo("Not changed:")
         for line in describe_plan(left, root):
             echo(f"  {line}")
         if any(i.kind == "ask" for i in left):
-            echo("  (--force puts back those that were changed since, too)")
+            echo("  (--force also restores those that were changed since)")
     for note in plan.notes:
         echo(f"Note: {escape_controls(note)}.")
     if not ready:
-        echo("There is nothing to put back.")
+        echo("There is nothing to restore.")
         return None
     if yes:
         return ready
     if not sys.stdin.isatty():
-        raise UsageError("Nobody is there to agree to this: --yes does it without a question.")
-    sys.stderr.write(f"Put back {counted(len(ready), 'file')}? [y/N] ")
+        raise UsageError("This needs your approval, and nobody can be asked here: --yes does it without asking.")
+    sys.stderr.write(f"Restore {counted(len(ready), 'file')}? [y/N] ")
     sys.stderr.flush()
     return ready if sys.stdin.readline().strip().lower() in ("y", "yes") else None
 
 
 def _told(failed: dict[str, str], items: Sequence[Item], place: RunEnvironment, back: str) -> int:
-    echo(f"Put back {counted(len(items) - len(failed), 'file')}. agent {back} reverts that.")
+    echo(f"Restored {counted(len(items) - len(failed), 'file')}. To reverse this: agent {back}")
     for path, why in failed.items():
-        print_notice(f"not put back: {escape_controls(os.path.relpath(path, place.root))}: {escape_controls(why)}")
+        print_notice(f"not restored: {escape_controls(os.path.relpath(path, place.root))}: {escape_controls(why)}")
     return 1 if failed else 0
 
 
 _LARGEST = 20_000_000
 
 
-@shared.command()
-def why(line: Annotated[str, typer.Argument(metavar="FILE:LINE", help="As in src/app.py:42.")]) -> int:
+@shared.command(epilog=examples("agent why src/app.py:42"))
+def why(line: Annotated[str, typer.Argument(metavar="FILE:LINE", help="Line of a file, as in src/app.py:42.")]) -> int:
     name, _, number = line.rpartition(":")
     if not name or number_in(number) < 1:
-        raise UsageError("Say which line, as in: agent why src/app.py:42")
+        raise UsageError("Name a line, as in: agent why src/app.py:42")
     place = find_place(os.environ)
     path = os.path.realpath(place.cwd / name)
     try:
@@ -153,7 +154,7 @@ def why(line: Annotated[str, typer.Argument(metavar="FILE:LINE", help="As in src
         raise UsageError(f"The snapshots cannot be used: {error}.") from None
     echo(f"{escape_controls(name)}:{number}: {escape_controls(lines[int(number) - 1].rstrip())}")
     if found is None:
-        echo("No session that is kept wrote this line.")
+        echo("No stored session wrote this line.")
         return 1
     turn, change = found.turn, found.change
     echo(f"  written by {turn.model} in turn {turn.turn} of session {found.session[:8]}, {change.time}")

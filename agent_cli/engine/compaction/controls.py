@@ -100,7 +100,7 @@ def compact_now(conversation: Conversation, show: Listener, focus: str = "") -> 
             conversation.source = "compact"
         return why
     except CancelledError:
-        return "Interrupted; the conversation is as it was."
+        return "Interrupted; the conversation is unchanged."
     except ModelError as error:
         return error.failure.message
 

@@ -282,7 +282,7 @@ def _analysed(command: str, scope: Scope, depth: int) -> Analysis:
         return Analysis(command, (), str(error))
     except (KeyError, TypeError, RecursionError):
         # A tree of a shape that this parser is not known to produce.
-        return Analysis(command, tuple(walk.parts), "has a form that is not known")
+        return Analysis(command, tuple(walk.parts), "has an unknown form")
     return _through(command, walk.parts, unclear or walk.unclear, depth, scope)
 
 

@@ -124,7 +124,7 @@ def run_shfmt(command: str, dialect: str = "bash") -> dict[str, Any]:
     except (OSError, TimeoutError, OverflowError, UnicodeEncodeError):
         raise ShellParseError("could not be parsed") from None
     if ran.code:
-        raise ShellParseError("is not valid bash, as far as can be told")
+        raise ShellParseError("does not seem to be valid bash")
     try:
         tree: dict[str, Any] = json.loads(ran.out)
         return tree

@@ -76,7 +76,7 @@ def test_without_any_commands_run_as_they_are_or_not_at_all(
     profile = make_profile([tmp_path], None)
     none = choose("auto", profile, {}, landlock=True)
     said = "bubblewrap: it is not installed; Landlock: agent sandbox: cannot be set up: the kernel has no Landlock"
-    assert none.text() == f"none, so commands run with your rights: {said}"
+    assert none.text() == f"none, so commands run with your permissions: {said}"
     assert none.prepare(["ls"], tmp_path, {"A": "b"}, profile).argv == ["ls"]
     required = choose("require", profile, {}, landlock=True)
     assert required.text() == f"none, so no command will run: {said}"
@@ -86,7 +86,7 @@ def test_without_any_commands_run_as_they_are_or_not_at_all(
 
 def test_off_is_off_and_starts_nothing(tmp_path: Path) -> None:
     off = choose("off", Profile((tmp_path,)), {})
-    assert off.text() == "off: commands run with your rights" and off.kind == "none"
+    assert off.text() == "off: commands run with your permissions" and off.kind == "none"
     ready = off.prepare(["ls"], tmp_path, {}, Profile((tmp_path,)))
     assert ready.argv == ["ls"] and ready.code(139) == 139
 

@@ -105,11 +105,11 @@ class RpcConnection:
             try:
                 message = json.loads(body)
             except (ValueError, RecursionError):
-                raise RpcLostError("sent a message that is no JSON") from None
+                raise RpcLostError("sent a message that is not JSON") from None
             if isinstance(message, dict):
                 self._receive(message)
         if len(self._unread) > _LARGEST:
-            raise RpcLostError("sent something that is no message")
+            raise RpcLostError("sent something that is not a message")
 
     def close(self, *, friendly: bool) -> None:
         """End the process and everything it started. friendly: it was asked to end, and gets a moment for that."""
@@ -136,4 +136,4 @@ def _length(head: bytes) -> int:
             size = int(value[:12])
             if size <= _LARGEST:
                 return size
-    raise RpcLostError("sent something that is no message")
+    raise RpcLostError("sent something that is not a message")

@@ -53,7 +53,7 @@ def not_found_error(path: Path, ctx: ToolContext) -> ToolError:
         back = workspace.advice("Bash", "{} goes back to the root.")
         return ToolError(f"The working directory {where} is gone. Use absolute paths.{back}")
     if workspace.scratch.holds(path):
-        return ToolError(f"{spell(path)} is no longer kept: there is a limit on disk. Make the call again.")
+        return ToolError(f"{spell(path)} was deleted: there is a limit on disk. Make the call again.")
     parent = path.parent
     there = parent.is_dir()
     said = f"{spell(path)} does not exist"

@@ -92,7 +92,7 @@ def outside_notice(path: Path | str, inside: Path) -> str:
         here = here / rest.pop()
         if here.is_symlink():
             break
-    return f"{here} leads out of {inside}, and was left out"
+    return f"{here} points outside {inside} and was ignored"
 
 
 def _below(path: Path | str, inside: Path) -> list[str]:

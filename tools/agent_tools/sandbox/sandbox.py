@@ -43,9 +43,9 @@ class Sandbox(Value):
     def text(self) -> str:
         """The sandbox in one line: "Landlock and seccomp, not bubblewrap: it is not installed"."""
         if self.mode == "off":
-            return "off: commands run with your rights"
+            return "off: commands run with your permissions"
         if self.kind == "none":
-            so = "no command will run" if self.mode == "require" else "commands run with your rights"
+            so = "no command will run" if self.mode == "require" else "commands run with your permissions"
             return f"none, so {so}: {'; '.join(self.why)}"
         return "; ".join((_NAMES[self.kind], *(f"not {reason}" for reason in self.why)))
 

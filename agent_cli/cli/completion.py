@@ -1,0 +1,113 @@
+"""The values that the shell completes: sessions, models, tools, names of servers and choices.
+
+Typer speaks the protocol of bash, zsh and fish. Its scripts evaluate what they get, so a value with characters that
+mean something to a shell is left out, and titles lose them.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, MutableMapping
+from itertools import islice
+
+from agent_tools.lazy import lazy_imports
+
+with lazy_imports():
+    from agent_cli.config import run_options
+    from agent_cli.core import hooks, place, rules
+    from agent_cli.mcp import config as mcp_config
+    from agent_cli.providers import catalog, registry
+    from agent_cli.runtime import environment
+    from agent_cli.session import store, summary
+
+Candidate = str | tuple[str, str]
+Values = Callable[[str], list[Candidate]]
+_INSTRUCTION = "_AGENT_COMPLETE"
+_MOST_SESSIONS = 30
+_PLAIN = re.compile(r"[\w./:@+-]+")
+_UNSAFE = re.compile(r"[^\w .,/@+=-]+")
+_ASSIGNED = re.compile(r"(?<=\s)(--[\w-]+)\s=\s?")  # bash puts a line break between words
+
+
+def of(choices: tuple[str, ...]) -> Values:
+    """Return a function that completes one of these values."""
+
+    def complete(incomplete: str) -> list[Candidate]:
+        return [c for c in choices if c.startswith(incomplete)]
+
+    return complete
+
+
+def sessions(incomplete: str) -> list[Candidate]:
+    """Return the latest sessions of this project by their short IDs, with age and title."""
+    try:
+        here = environment.find_place(os.environ)
+    except place.UsageError:
+        return []
+    project = store.SessionStore(store.state_folder(os.environ), here.root)
+    found = []
+    for session in islice(summary.glances(project.folder), _MOST_SESSIONS):
+        if session.session_id.startswith(incomplete):
+            found.append((project.short(session.session_id), session.title))
+    return _explained(found)
+
+
+def models(incomplete: str) -> list[Candidate]:
+    """Return the names of models: of the providers with a key, or of all providers if there is none."""
+    named = catalog.known_models(incomplete)
+    ready = {p.name for p in registry.PROVIDERS if any(os.environ.get(key, "").strip() for key in p.keys)}
+    usable = [m for m in named if m.provider in ready] if "/" not in incomplete else []
+    return [m.name for m in usable or named if m.name.startswith(incomplete) and _PLAIN.fullmatch(m.name)]
+
+
+def tools(incomplete: str) -> list[Candidate]:
+    """Return the names of tools."""
+    return [name for name in sorted(rules.KNOWN_TOOLS) if name.startswith(incomplete)]
+
+
+def events(incomplete: str) -> list[Candidate]:
+    """Return the names of hook events."""
+    return [name for name in hooks.HOOK_EVENTS if name.startswith(incomplete)]
+
+
+def servers(incomplete: str) -> list[Candidate]:
+    """Return the names of the MCP servers that are declared here."""
+    try:
+        here = environment.find_place(os.environ)
+        options = run_options.RunOptions()
+        found, _ = mcp_config.find_servers(options, here, environment.read_settings(options, here, []))
+    except place.UsageError:
+        return []
+    return [f.name for f in found if f.name.startswith(incomplete) and _PLAIN.fullmatch(f.name)]
+
+
+# Options of a run with values that can be listed, besides those with choices.
+VALUES: dict[str, Values] = {
+    "resume": sessions,
+    "model": models,
+    "fallback_model": models,
+    "tools": tools,
+    "allowed_tools": tools,
+    "ask_tools": tools,
+    "disallowed_tools": tools,
+}
+
+
+def _explained(found: list[tuple[str, str]]) -> list[Candidate]:
+    """Return values with what they stand for; bash shows it as a comment behind each of several values."""
+    plain = [(value, " ".join(_UNSAFE.sub(" ", text).split())) for value, text in found]
+    if not os.environ.get(_INSTRUCTION, "").endswith("_bash"):
+        return list(plain)
+    return [f"{value}  # {text}" for value, text in plain] if len(plain) > 1 else [value for value, _ in plain]
+
+
+def join_assignment(env: MutableMapping[str, str]) -> None:
+    """Undo what bash does to --name=value in a line to complete: it makes three words of it."""
+    words, index = env.get("COMP_WORDS", ""), env.get("COMP_CWORD", "")
+    if _INSTRUCTION not in env or not index.isdigit():
+        return
+    joined, count = _ASSIGNED.subn(r"\1 ", words)
+    if count:
+        at_sign = words.split()[int(index) : int(index) + 1] == ["="]
+        env["COMP_WORDS"], env["COMP_CWORD"] = joined, str(int(index) - count + at_sign)

@@ -1,0 +1,100 @@
+"""Every --help, of every command: nothing cut, nothing broken, nothing unexplained, at any width."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import typer
+
+from agent_cli.cli import command_names, help
+from agent_cli.cli.app import as_typer_reads, load_command
+from tests.support.imported_modules import loaded
+
+
+def every_command() -> Iterator[tuple[str, Any]]:
+    yield "agent", as_typer_reads()
+    for name in command_names():
+        yield from below(f"agent {name}", load_command(name))
+
+
+def below(path: str, command: Any) -> Iterator[tuple[str, Any]]:
+    yield path, command
+    for name, inner in getattr(command, "commands", {}).items():
+        yield from below(f"{path} {name}", inner)
+
+
+COMMANDS = dict(every_command())
+
+
+def shown(path: str, width: int, monkeypatch: pytest.MonkeyPatch) -> tuple[str, Any]:
+    """The help of a command at a width, and its context."""
+    monkeypatch.setenv("COLUMNS", str(width))
+    command = COMMANDS[path]
+    names = path.split(" ")
+    context = typer.Context(COMMANDS["agent"], info_name="agent")
+    for depth in range(2, len(names) + 1):
+        context = typer.Context(COMMANDS[" ".join(names[:depth])], info_name=names[depth - 1], parent=context)
+    return command.get_help(context), context
+
+
+@pytest.mark.parametrize("width", [40, 80, 100, 120])
+@pytest.mark.parametrize("path", COMMANDS)
+def test_names_and_values_are_whole(path: str, width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    text, context = shown(path, width, monkeypatch)
+    assert "…" not in text
+    assert not [line for line in text.partition("Examples:")[0].splitlines() if len(line) > width]
+    words = set(re.split(r"[\s,]+", text))
+    for parameter in COMMANDS[path].get_params(context):
+        if parameter.hidden:
+            continue
+        if parameter.param_type_name == "option":
+            assert {*parameter.opts, *parameter.secondary_opts} <= words
+        # Whatever its help lists is still one word on one line.
+        parts = {word.strip(",.:()") for word in (parameter.help or "").split()}
+        assert parts <= {word.strip(",.:()") for word in text.split()}
+
+
+@pytest.mark.parametrize("path", COMMANDS)
+def test_everything_is_explained_in_a_sentence(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, context = shown(path, 80, monkeypatch)
+    command = COMMANDS[path]
+    assert re.search(r"^[A-Z].*\.$", command.help.partition("\n\n")[0], re.DOTALL)
+    for parameter in command.get_params(context):
+        if not parameter.hidden:
+            assert re.search(r"^[A-Z'].*\.$", parameter.help or "", re.DOTALL), parameter.name
+
+
+@pytest.mark.parametrize("path", [p for p in COMMANDS if not getattr(COMMANDS[p], "commands", {})])
+def test_examples_come_last_and_begin_with_the_command(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    text, _ = shown(path, 80, monkeypatch)
+    found = text.partition("\nExamples:\n")[2].splitlines()
+    assert found
+    assert all(f"{path}" in line and len(line) <= 80 for line in found)
+
+
+def test_options_of_a_run_are_grouped_and_the_rest_comes_after(monkeypatch: pytest.MonkeyPatch) -> None:
+    text, _ = shown("agent", 80, monkeypatch)
+    headings = [line for line in text.splitlines() if re.fullmatch(r"[A-Z][\w ,-]*:", line)]
+    assert headings == [
+        "Task:", "Session:", "Model:", "Permissions:", "Output:", "Limits and exit codes:", "Settings and prompts:",
+        "Other options:", *(f"{name}:" for name in help.GROUPS), "Exit codes of -p:", "Examples:",
+    ]  # fmt: skip
+    assert sorted(name for names in help.GROUPS.values() for name in names) == command_names()
+
+
+def test_help_at_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    text, _ = shown("agent", 80, monkeypatch)
+    assert (
+        "Permissions:\n"
+        "  --permission-mode MODE    Approval mode: default, acceptEdits, plan, dontAsk\n"
+        "                            or bypassPermissions.\n"
+        "  --allowedTools, --allowed-tools RULES\n"
+    ) in text
+
+
+def test_help_imports_no_rich(tmp_path: Any) -> None:
+    for args in (["--help"], ["sessions", "list", "--help"]):
+        assert not {"rich", "pygments", "agent_cli.engine"} & loaded(tmp_path, *args)

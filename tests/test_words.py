@@ -1,0 +1,128 @@
+"""The words of everything that a user or a model reads: plain English, and none of the idiom that this program had."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_cli.config.run_options import flags
+from agent_cli.config.schema import Settings
+from tests.cli.test_help import COMMANDS
+from tests.support.program import ROOT
+
+# Folders of the program whose messages are checked; LATER are those that are still being rewritten.
+CHECKED = ("agent_cli", "tools/agent_tools")
+LATER = ("agent_cli/terminal", "agent_cli/demo")
+PAGES = [
+    *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "prompts").rglob("*.md")),
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+]
+# What must not come back, and what to write.
+BANNED = {
+    r"\b(go|goes|going|went|gone) on with\b": "continue, resume",
+    r"\b(it|turn|session|conversation|agent|model|run|work|program|process) goes on\b": "continues",
+    r"\b(take|takes|taken|took|taking)( \w+)? back\b": "undo, revert, withdraw",
+    r"\bthe person\b": "the user",
+    r"\bpersons?\b": "user",
+    r"\bshall\b": "should, must",
+    r"\bblanks\b": "spaces",
+    r"\b(is|are|was|were|be|been) told\b": "gets, learns, is shown",
+    r"\bkept\b": "stored, saved, stays",
+    r"\bas far as (is known|can be told|\w+ tells?)\b": "not known to",
+    r"\bwhoever\b": "anyone who",
+    r"\bis said\b": "is reported",
+    r"\bof (its|their) own\b": "its own, separate",
+    r"\ba yes\b": "approval",
+    r"\bmade again\b": "re-created",
+    r"\b(let|lets) (it|them) be\b": "leave",
+    r"\bdoes not let you\b": "prevents",
+    r"\bwhether it does is for\b": "decides",
+    r"\bbeside the (conversation|workspace)\b": "in addition to, outside",
+    r"\banew\b": "again",
+    r"\b(stands|stand) (there )?twice\b": "is set twice",
+    r"\b(Never|Nor|Neither) (is|are|was|does|do|has) ": "plain word order",
+    r"\bthere is no such\b": "unknown",
+    r"\bThere is no /": "Unknown command /",
+    r"\bis none of [A-Z{]": "is not one of",
+    r"\bwhat (stands|is so)\b": "the current state",
+    r"\bput back\b": "restore",
+    r"\bword for word\b": "exactly",
+    r"\bwants? a login\b": "needs a login",
+    r"\bby itself\b": "on its own, automatically",
+}
+_FOUND = re.compile("|".join(f"(?:{pattern})" for pattern in BANNED), re.IGNORECASE)
+
+
+def banned_in(text: str) -> list[str]:
+    return [match[0] for match in _FOUND.finditer(text)]
+
+
+def messages(path: Path) -> Iterator[tuple[int, str]]:
+    """The string literals of a file with at least three words, and their lines; not its docstrings."""
+    tree = ast.parse(path.read_text("utf-8"))
+    skipped = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr):
+            skipped |= {id(part) for part in node.values}
+            text = "".join(p.value if isinstance(p, ast.Constant) else "{}" for p in node.values)  # type: ignore[misc]
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in skipped:
+            text = node.value
+        else:
+            continue
+        if len(text.split()) > 2:
+            yield node.lineno, text
+
+
+def program_files() -> list[Path]:
+    every = [path for folder in CHECKED for path in sorted((ROOT / folder).rglob("*.py"))]
+    return [p for p in every if not p.relative_to(ROOT).as_posix().startswith(tuple(f"{name}/" for name in LATER))]
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_pages_are_in_plain_english(path: Path) -> None:
+    lines = path.read_text("utf-8").splitlines()
+    assert not [(n, found) for n, line in enumerate(lines, 1) if (found := banned_in(line))]
+
+
+def test_messages_are_in_plain_english() -> None:
+    wrong = [
+        f"{path.relative_to(ROOT)}:{line}: {found} in {text[:100]!r}"
+        for path in program_files()
+        for line, text in messages(path)
+        if (found := banned_in(text))
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("path", COMMANDS)
+def test_help_is_in_plain_english(path: str) -> None:
+    command: Any = COMMANDS[path]
+    texts = [command.help, command.epilog or "", *(getattr(p, "help", None) or "" for p in command.params)]
+    assert not [found for text in texts if (found := banned_in(text))]
+
+
+def test_settings_and_options_are_in_plain_english() -> None:
+    assert not [found for flag, _ in flags().values() if (found := banned_in(flag.help))]
+    meanings = [text for path in ("schema",) for _, text in messages(ROOT / f"agent_cli/config/{path}.py")]
+    assert Settings.__doc__
+    assert not [found for text in meanings if (found := banned_in(text))]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["it goes on with the turn", "Take it back", "Settings that are told", "three blanks", "Whoever reads", "is kept"],
+)
+def test_the_old_idiom_is_noticed(text: str) -> None:
+    assert banned_in(text)
+
+
+@pytest.mark.parametrize("text", ["The session continues.", "one blank line", "Undo it", "your own settings"])
+def test_plain_english_is_not(text: str) -> None:
+    assert not banned_in(text)
