@@ -261,3 +261,23 @@ def test_the_real_gcc(story: Story) -> None:
     edit = appends("a.c", "int after(void) { return nothing; }", old)
     (said,) = story.run("a.c", edit, settings="[diagnostics]\nwait = 60\n", text=old)
     assert "a.c:2: " in said and "nothing" in said.split("a.c:2: ")[1] and "missing" not in said.split("[diag")[1]
+
+
+@pytest.mark.parametrize("sandbox", ["", "off"])
+def test_without_a_checker_python_files_have_their_syntax_checked(story: Story, sandbox: str) -> None:
+    story.sandbox = sandbox
+    (story.work / "sitecustomize.py").write_text("open('evil', 'w')\n")
+    old = "def f():\n    return 1\n"
+    replies = [appends("a.py", "print((1)", old), appends("a.py", "x = 1", "print((1)\n")]
+    first, second = story.run("a.py", *replies, text=old, settings="[diagnostics]\nwait = 60\n")
+    version = f"{sys.version_info.major}.{sys.version_info.minor}"
+    assert f"1 new problem in a.py since this edit:]\na.py:3: '(' was never closed (python {version})" in first
+    assert "diagnostics" not in second and not (story.work / "evil").exists()
+    (said,) = story.run("b.py", appends("b.py", "if x\n", old), text=old, settings='[diagnostics]\nskip = ["python"]\n')
+    assert "diagnostics" not in said
+
+
+def test_a_checker_makes_the_check_of_the_syntax_needless(story: Story) -> None:
+    story.checkers.add("ruff", RUFF)
+    (said,) = story.run("a.py", appends("a.py", "BAD = ("), settings="[diagnostics]\nwait = 60\n")
+    assert "a.py:4: BAD = ( is undefined (ruff F821)" in said and "never closed" not in said

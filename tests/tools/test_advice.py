@@ -18,8 +18,13 @@ from tests.support.tool_bench import Bench
         ("LS Glob", "Read", "src", "src is a directory, not a file. Use LS or Glob to see what is in it."),
         ("Glob", "Read", "src", "not a file. Use Glob to see what is in it."),
         ("", "Read", "src", "not a file."),
+        ("Bash", "Read", "src", "src is a directory, not a file. Use Bash with ls to see what is in it."),
+        ("Bash", "Edit", "src", "src is a directory, not a file. Use Bash with ls to see what is in it."),
         ("Read", "LS", "src/a.py", "not a directory. Use Read to see what is in it."),
         ("", "LS", "src/a.py", "not a directory."),
+        ("Bash", "LS", "src/a.py", "not a directory. Use Bash with cat to see what is in it."),
+        ("Bash Grep", "Read", "lib/gone.py", "the nearest that does is '.'. Use Bash with ls to find the right path."),
+        ("Bash Grep", "Read", "src/odd", "src/odd does not exist. Use Bash with find to look for it."),
         ("LS", "Read", "lib/gone.py", "the nearest that does is '.'. Use LS to find the right path."),
         ("", "Read", "lib/gone.py", "nor does its directory; the nearest that does is '.'."),
         ("Glob", "Read", "src/odd{x}", "src/odd{x} does not exist. Glob **/odd{x} may find where it is."),
@@ -70,8 +75,22 @@ def test_a_run_with_few_tools_is_advised_to_use_those(work: Path) -> None:
     (work / "src").mkdir()
     replies = [
         {"calls": [call("Read", file_path="src")]},
-        {"text": "Done.", "expect": "src is a directory, not a file."},
+        {"text": "Done.", "expect": "src is a directory, not a file. Use Bash with ls to see what is in it."},
     ]
     args = ["-p", "--model", script(work.parent / "s.toml", replies), "--tools", "Read,Edit,Bash"]
     done = agent([*args, "--output-format", "stream-json", "look"], work)
     assert done.returncode == 0 and "not a file" in done.stdout and "Use LS" not in done.stdout, done.stdout
+
+
+@pytest.mark.parametrize(("offered", "changed"), [("Edit Write Bash", True), ("Edit Write Read", False)])
+def test_reading_first_is_only_demanded_where_there_is_a_tool_to_read(
+    bench: Bench, offered: str, changed: bool
+) -> None:
+    bench.ctx.workspace.offered = offered.split().__contains__
+    for name, arguments in (("Edit", {"old_string": "one", "new_string": "two"}), ("Write", {"content": "two\n"})):
+        path = bench.file(f"{name}.txt", "one\n")
+        if changed:
+            bench(name, file_path=path.name, **arguments)
+            assert path.read_text() == "two\n"
+        else:
+            assert "Read it first" in bench.fails(name, file_path=path.name, **arguments)

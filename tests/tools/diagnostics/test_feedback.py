@@ -134,3 +134,29 @@ def test_every_tool_that_edits_reports(bench: Bench, checkers: CheckerFolder, to
     }
     name = next(name for name in TOOLS if name.lower().replace("_", "") == tool.lower().replace("_", ""))
     assert "a.py:1: BAD is undefined (ruff F821)" in bench(name, **arguments[tool]).text
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("x = 1\n", "x = (\n", "a.py:1: '(' was never closed (python "),
+        ("x = 1\n", "def f(:\n", "a.py:1: invalid syntax (python "),
+        ("x = 1\n", "x = 1\n  y = 2\n", "a.py:2: unexpected indent (python "),
+        ("x = 1\n", "return 1\n", "a.py:1: 'return' outside function (python "),
+        ("x = 1\n", 'x = "\\d"\n', ""),
+        ("x = 1\n", "((((" * 4_000, None),
+        ("x = 1\n", "x = 1\0\n", None),
+        # It does not parse before the edit either, as with a newer Python's syntax.
+        ("try: f()\nexcept!: pass\n", "try: f()\nexcept!: pass\nx = 1\n", ""),
+        ("print 'old'\n", "print 'old'\nprint('new')\n", ""),
+    ],
+)
+def test_syntax_is_checked_without_any_checker(bench: Bench, old: str, new: str, said: str | None) -> None:
+    bench.ctx.command_rule = lambda command: None
+    bench.ctx.settings["diagnostics"] = {"wait": 60}
+    bench.file("a.py", old)
+    bench("Read", file_path="a.py")
+    found = bench("Write", file_path="a.py", content=new).text
+    assert "not run again" not in found
+    if said is not None:
+        assert said in found if said else "diagnostics" not in found

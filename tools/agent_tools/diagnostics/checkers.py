@@ -95,6 +95,22 @@ KNOWN: tuple[CheckerRow | ServerRow, ...] = (
     CheckerRow("clang-tidy", "c lint", _C, ("--quiet", "{file}", "--"), parsers.text_lines, markers=(".clang-tidy",)),
 )  # fmt: skip
 
+# Compiles what it reads from standard input, and runs nothing of it.
+_COMPILE = """\
+import sys
+try:
+    compile(sys.stdin.buffer.read(), "<stdin>", "exec", dont_inherit=True)
+except SyntaxError as error:
+    version = "%d.%d" % sys.version_info[:2]
+    print("<stdin>:%d: error: %s [%s]" % (error.lineno or 1, error.msg, version), file=sys.stderr)
+except (MemoryError, RecursionError, ValueError):
+    pass
+"""
+# For Python files that no other checker looks at. It is the Python that runs this program, whose version it names, and
+# reads nothing of the project: it needs no rule and no sandbox.
+SYNTAX = CheckerRow("python", "python syntax", _PYTHON, ("-I", "-S", "-W", "ignore", "-c", _COMPILE),
+                    parsers.error_lines, stdin=True, usual=(0,))  # fmt: skip
+
 # What a language server calls the languages.
 LANGUAGES = {
     ".py": "python", ".pyi": "python", ".ts": "typescript", ".mts": "typescript", ".cts": "typescript",

@@ -7,6 +7,7 @@ comes with the result of the edit, the rest with the next round. Nothing here ma
 from __future__ import annotations
 
 import shlex
+import sys
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -17,6 +18,7 @@ from typing import Any
 from agent_tools.base import ToolContext, ToolError, ToolState
 from agent_tools.diagnostics.checkers import (
     KNOWN,
+    SYNTAX,
     CheckerRow,
     ServerRow,
     arguments,
@@ -28,6 +30,7 @@ from agent_tools.diagnostics.problems import Problem, new_problems, problem_line
 from agent_tools.diagnostics.source import (
     CheckFailedError,
     FoundProgram,
+    Launcher,
     ServerNotStartedError,
     Source,
     allowed_by_rule,
@@ -229,6 +232,10 @@ class EditDiagnostics(ToolState):
             if worker is not None and worker.failures < _FAILURES:
                 groups.add(row.group)
                 yield worker
+        if not groups and path.suffix in SYNTAX.suffixes and SYNTAX.name not in settings.get("skip", ()):
+            worker = self._worker(SYNTAX, FoundProgram(sys.executable, ()), None, ctx) if sys.executable else None
+            if worker is not None and worker.failures < _FAILURES:
+                yield worker
 
     def _programs(self, name: str, ctx: ToolContext) -> tuple[FoundProgram, ...]:
         if name not in self._found:
@@ -240,8 +247,9 @@ class EditDiagnostics(ToolState):
     ) -> _Worker | None:
         key = (row.name, program.path, str(marker or ""))
         if key not in self._workers:
+            argv = (program.path, *(() if isinstance(row, CheckerRow) else row.args))
             try:
-                launcher = make_launcher((program.path, *(() if isinstance(row, CheckerRow) else row.args)), ctx)
+                launcher = Launcher(argv, {}, None) if row is SYNTAX else make_launcher(argv, ctx)
             except (ToolError, OSError):
                 return None
             worker = _Worker(self, row.name)

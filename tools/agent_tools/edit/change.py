@@ -60,7 +60,7 @@ def current_text(path: Path, ctx: ToolContext, verb: str, old: str = "") -> tupl
     """Return the bytes and text of a file that is about to be changed; None and an empty text for a new file.
 
     verb: what the call does, for messages. old: the text to replace; where the context allows it, finding it exactly
-    once is enough to change a file that was not read.
+    once is enough to change a file that was not read. Nothing has to be read first where Read is not offered.
     Raises ToolError if it is no text file, was not read in this conversation, or has changed since.
     """
     data = ctx.workspace.read_if_there(path)
@@ -76,6 +76,8 @@ def current_text(path: Path, ctx: ToolContext, verb: str, old: str = "") -> tupl
             return data, text
         if known is None and ctx.small_model and old:
             raise _unread(path, text, data, old, ctx)
+        if known is None and not ctx.workspace.offered("Read"):
+            return data, text
         if known is None:
             raise ToolError(f"{name} exists and was not read in this conversation. Read it first, then {verb} it.")
         if known != fingerprint(data):

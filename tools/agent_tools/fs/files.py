@@ -176,11 +176,12 @@ class UnusableFileError(ToolError):
 
     tools: names of tools that can help, separated by spaces.
     advice: what to do, with {} for the tools that are offered.
+    shell: the program to run with Bash where none of them is.
     """
 
-    def __init__(self, message: str, tools: str = "", advice: str = "") -> None:
+    def __init__(self, message: str, tools: str = "", advice: str = "", shell: str = "") -> None:
         super().__init__(message)
-        self.tools, self.advice = tools, advice
+        self.tools, self.advice, self.shell = tools, advice, shell
 
 
 def problem(path: Path | str, error: OSError) -> ToolError:
@@ -202,7 +203,7 @@ def not_a_file(path: Path | str, mode: int) -> UnusableFileError:
     """Return the error for something that is not a regular file, naming what it is."""
     said = f"{one_line(str(path))} is {_kind(mode)}, not a file."
     if stat.S_ISDIR(mode):
-        return UnusableFileError(said, "LS Glob", "Use {} to see what is in it.")
+        return UnusableFileError(said, "LS Glob", "Use {} to see what is in it.", "ls")
     return UnusableFileError(f"{said} Only regular files can be used here.")
 
 
@@ -210,8 +211,8 @@ def not_a_directory(path: Path | str, mode: int) -> UnusableFileError:
     """Return the error for something that is not a directory, naming what it is."""
     said = f"{one_line(str(path))} is {_kind(mode)}, not a directory."
     if stat.S_ISREG(mode):
-        return UnusableFileError(said, "Read", "Use {} to see what is in it.")
-    return UnusableFileError(said, "LS Glob", "Use {} to find the right path.")
+        return UnusableFileError(said, "Read", "Use {} to see what is in it.", "cat")
+    return UnusableFileError(said, "LS Glob", "Use {} to find the right path.", "ls")
 
 
 def _too_large(path: Path, size: str) -> UnusableFileError:

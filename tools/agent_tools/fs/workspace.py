@@ -101,14 +101,19 @@ class Workspace:
         real = _real(path)
         return any(real.is_relative_to(root) for root in self.roots)
 
-    def advice(self, tools: str, text: str) -> str:
-        """Return " " and the text with {} replaced by those of the tools that are offered; "" if none is."""
+    def advice(self, tools: str, text: str, shell: str = "") -> str:
+        """Return " " and the text with {} replaced by those of the tools that are offered; "" if none is.
+
+        shell: the program that serves instead, where Bash is the only tool that can help.
+        """
         there = [name for name in tools.split() if self.offered(name)]
+        if not there and shell and self.offered("Bash"):
+            there = [f"Bash with {shell}"]
         return f" {text.format(' or '.join(there))}" if there else ""
 
     def advised(self, error: UnusableFileError) -> ToolError:
         """Return the error with its advice, as far as the model has the tools for it."""
-        return ToolError(f"{error}{self.advice(error.tools, error.advice)}")
+        return ToolError(f"{error}{self.advice(error.tools, error.advice, error.shell)}")
 
     def may_read(self, path: Path | str) -> bool:
         """Return True if `path` is inside, a saved output of a command, or a file of a skill."""
