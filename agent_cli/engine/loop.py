@@ -432,7 +432,7 @@ def _plan_nudge(turn: Turn, answer: AssistantMessage, template: str) -> Generato
 def _failing_check(turn: Turn) -> str | None:
     """Tell the model, once, that the last test or build command of this turn failed."""
     check = turn.checks.last
-    if check is None or check.passed or turn.nudges.get("verify"):
+    if check is None or not check.failed or turn.nudges.get("verify"):
         return None
     turn.nudges["verify"] = 1
     return (
