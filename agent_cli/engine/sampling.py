@@ -248,7 +248,7 @@ def sample(turn: Turn, request: Request) -> Generator[Event, None, AssistantMess
     sent = clock()
     draft = AnswerDraft()
     take = draft.take
-    first = True
+    first = reached = True
     held = HeldText() if request.tools and request.tool_choice == "auto" else None
     failed: ModelError | CancelledError | None = None
     turn.in_model_call = True
@@ -264,12 +264,13 @@ def sample(turn: Turn, request: Request) -> Generator[Event, None, AssistantMess
                 elif shown := held.feed(chunk.text):
                     yield TextDelta(shown)
                 continue
+            reached = not isinstance(chunk, Notice)
             if isinstance(chunk, Notice):
                 yield Warned(chunk.text, chunk.wait)
                 continue
             if isinstance(chunk, Restarted):
                 if (paid := _pay(turn, draft, broken=True)) is not None:
-                    yield UsageAdded(draft.started.model or request.model, paid, aside=True)
+                    yield UsageAdded(turn.options.label, paid, aside=True)
                 draft = AnswerDraft()
                 take = draft.take
                 held = held and HeldText()
@@ -299,9 +300,11 @@ def sample(turn: Turn, request: Request) -> Generator[Event, None, AssistantMess
         turn.in_model_call = False
     finally:
         turn.model_ms += round((clock() - sent) * 1000)
-        paid = _pay(turn, draft, broken=failed is not None)
+        # Interrupted while the provider worked: it was sent the request, and charges for it.
+        unanswered = reached and isinstance(failed, CancelledError)
+        paid = _pay(turn, draft, broken=failed is not None, unanswered=unanswered)
     if paid is not None:
-        yield UsageAdded(draft.started.model or request.model, paid)
+        yield UsageAdded(turn.options.label, paid)
     if failed is not None:
         if held is not None and (shown := held.release()):
             yield TextDelta(shown)
@@ -358,11 +361,13 @@ def _with_written_calls(
     return message.replace(parts=(*thoughts, *lead, *calls), stop_reason="tool_use")
 
 
-def _pay(turn: Turn, draft: AnswerDraft, *, broken: bool) -> Usage | None:
+def _pay(turn: Turn, draft: AnswerDraft, *, broken: bool, unanswered: bool = False) -> Usage | None:
     """Charge the turn for an answer; if it broke off, the provider may not have reported its usage, which is then
-    estimated.
+    estimated. unanswered: also if nothing of it had arrived.
     """
-    used = draft.usage if draft.usage is not None or not broken else _estimated(turn, draft)
+    used = draft.usage
+    if used is None and broken and (draft.tokens or unanswered):
+        used = _estimated(turn, draft)
     if used is None:
         return None
     usage = turn.price(used)
@@ -371,14 +376,11 @@ def _pay(turn: Turn, draft: AnswerDraft, *, broken: bool) -> Usage | None:
     return usage
 
 
-def _estimated(turn: Turn, draft: AnswerDraft) -> Usage | None:
-    """Estimate the usage of an answer that broke off before the provider reported it; None if nothing had arrived."""
-    if not (received := draft.tokens):
-        return None
+def _estimated(turn: Turn, draft: AnswerDraft) -> Usage:
+    """Estimate the usage of an answer that broke off before the provider reported it."""
     window = turn.deps.state.window
-    return Usage(
-        measure.used_tokens(window, turn.options, turn.history), measure.scaled(window, received), estimated=True
-    )
+    sent = measure.used_tokens(window, turn.options, turn.history)
+    return Usage(sent, measure.scaled(window, draft.tokens), estimated=True)
 
 
 def with_valid_calls(message: AssistantMessage, known: set[str], tools: Mapping[str, Tool[Any]]) -> AssistantMessage:
