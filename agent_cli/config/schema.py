@@ -90,9 +90,7 @@ class SandboxSettings(Value, tag="Sandbox"):
     sockets: Annotated[
         tuple[str, ...], 'sockets of services that commands in the sandbox reach, e.g. "/run/postgresql"', USER
     ] = ()
-    writable: Annotated[
-        tuple[str, ...], 'more folders that commands may write, e.g. "~/.cache"', USER
-    ] = ()
+    writable: Annotated[tuple[str, ...], 'more folders that commands may write, e.g. "~/.cache"', USER] = ()
     readable: Annotated[
         tuple[str, ...], 'folders of the home folder that commands may read, e.g. "~/datasets"', USER
     ] = ()
@@ -165,7 +163,9 @@ class Undo(Value, tag="Undo"):
     keep: Annotated[bool, "save files before and after each call that may change them", USER] = True
     max_file_mb: Annotated[float, "largest file that is saved if git does not track it, in megabytes", USER] = 5.0
     max_total_mb: Annotated[float, "most new content in one snapshot, in megabytes", USER] = 200.0
-    max_store_mb: Annotated[float, "most for all snapshots of a project, in megabytes; the oldest are deleted first", USER] = 1000.0
+    max_store_mb: Annotated[
+        float, "most for all snapshots of a project, in megabytes; the oldest are deleted first", USER
+    ] = 1000.0
     days: Annotated[float, "days after which the snapshots of a session are deleted", USER] = 14.0
 
 
@@ -218,9 +218,9 @@ class Mcp(Value, tag="Mcp"):
 class ProviderSettings(Value):
     """How one provider is reached, under [providers.NAME]."""
 
-    wire_api: Annotated[
-        Literal["auto", "responses", "chat"], "OpenAI protocol to use, if the provider has both"
-    ] = "auto"
+    wire_api: Annotated[Literal["auto", "responses", "chat"], "OpenAI protocol to use, if the provider has both"] = (
+        "auto"
+    )
 
 
 class Settings(Value, tag="Settings"):
@@ -248,7 +248,9 @@ class Settings(Value, tag="Settings"):
     verbosity: Annotated[Verbosity | None, "length of answers, if the model supports it"] = None
     keep_thinking: Annotated[int, "turns whose reasoning is sent again; 0: all"] = 0
     max_tokens: Annotated[int | None, "longest answer, in tokens; empty: the model's own limit"] = None
-    context_window: Annotated[int | None, "size of the window in tokens, if the catalog does not know it or to use less of it"] = None
+    context_window: Annotated[
+        int | None, "size of the window in tokens, if the catalog does not know it or to use less of it"
+    ] = None
     compact_at: Annotated[
         float, "share of the window at which the conversation is compacted; 0: only when it is refused as too long"
     ] = 0.92

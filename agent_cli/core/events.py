@@ -304,11 +304,13 @@ class UsageAdded(Value, tag="UsageAdded"):
     """The usage of one model call. Its `cost` is unreliable if the model has no known price.
 
     aside: the call was outside the conversation, so its tokens say nothing about the window.
+    of_turn: it counts towards the limits of a turn; False for what the user asks beside it.
     """
 
     model: str
     usage: Usage
     aside: bool = False
+    of_turn: bool = True
 
 
 class SubagentEvent(Value, tag="SubagentEvent"):

@@ -210,17 +210,32 @@ class Action(Value, tag="Action"):
 
 
 class Check(Value, tag="Check"):
-    """A command that verified something. `exit_code` is None if it was killed."""
+    """A command that checks the work.
+
+    exit_code: None if it was killed.
+    decided: the exit code says whether the work passed; in `pytest; echo done` it does not.
+    programs: the checks that ran.
+    """
 
     command: str
     exit_code: int | None
+    decided: bool = True
+    programs: tuple[str, ...] = ()
 
     @property
     def passed(self) -> bool:
-        return self.exit_code == 0
+        return self.decided and self.exit_code == 0
+
+    @property
+    def failed(self) -> bool:
+        return self.decided and self.exit_code != 0
 
     def __str__(self) -> str:
-        how = "passed" if self.passed else f"failed (exit {self.exit_code})"
+        if self.passed:
+            return f"`{self.command}` passed"
+        if not self.decided:
+            return f"`{self.command}` ran, but its exit code does not show the outcome"
+        how = "did not finish" if self.exit_code is None else f"failed (exit {self.exit_code})"
         return f"`{self.command}` {how}"
 
 

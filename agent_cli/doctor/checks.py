@@ -135,9 +135,7 @@ def check_place(place: RunEnvironment, wrong: str) -> list[Finding]:
     kind = f"git repository{f', on {branch}' if branch else ''}" if git else "not a git repository"
     findings = [Finding("ok", "workspace", f"{place.root} ({kind})", data={"root": str(place.root)})]
     if place.home is None:
-        findings.append(
-            Finding("missing", "home", "HOME is not set or not a folder: you have no settings of your own")
-        )
+        findings.append(Finding("missing", "home", "HOME is not set or not a folder: you have no settings of your own"))
     return [*findings, Finding("problem", "workspace", wrong)] if wrong else findings
 
 
@@ -228,7 +226,14 @@ def check_trust(layers: Layers, place: RunEnvironment) -> list[Finding]:
         return [Finding("missing", "trust", "not checked while a settings file is broken; nothing is trusted")]
     held = tuple(f"{os.path.relpath(h.source, trust.root)} sets {h.key}: {h.shown}" for h in layers.held)
     if trust.state == "plain":
-        return [Finding("ok", "trust", "nothing to trust: the project brings nothing that would run or allow anything", data=data)]
+        return [
+            Finding(
+                "ok",
+                "trust",
+                "nothing to trust: the project brings nothing that would run or allow anything",
+                data=data,
+            )
+        ]
     if trust.trusted:
         return [Finding("ok", "trust", f"trusted: {trust.by}", trust.brings, data)]
     how = f"changed since you trusted it: {', '.join(trust.changed)}" if trust.state == "changed" else "not trusted"
@@ -283,7 +288,11 @@ def check_packages() -> list[Finding]:
         Finding("ok", "litellm", litellm) if litellm else Finding("missing", "litellm", missing),
         Finding("ok", "keyring", keyring)
         if keyring
-        else Finding("missing", "keyring", "not installed (optional): keys cannot be stored in the system keyring (extra: keyring)"),
+        else Finding(
+            "missing",
+            "keyring",
+            "not installed (optional): keys cannot be stored in the system keyring (extra: keyring)",
+        ),
     ]
 
 

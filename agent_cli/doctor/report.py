@@ -98,9 +98,7 @@ def _check_plugins(settings: Settings) -> tuple[list[Finding], set[str]]:
     there = installed()
     off = [name for name in there if name not in settings.plugins]
     findings = (
-        [Finding("missing", "plugins", f"installed, but not in the setting plugins: {', '.join(off)}")]
-        if off
-        else []
+        [Finding("missing", "plugins", f"installed, but not in the setting plugins: {', '.join(off)}")] if off else []
     )
     if not settings.plugins:
         return findings, set()

@@ -140,7 +140,7 @@ def _outcome(
     if watched:
         yield from map(Warned, turn.deps.watch.after(call.id))
     turn.budget.called(failed=result.is_error)
-    turn.checks.record_result(item, result)
+    result = turn.checks.record_result(item, result)
     if result.lent:
         yield from apply_overrides(turn, result.lent)
     return result, interrupted

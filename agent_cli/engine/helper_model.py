@@ -7,18 +7,23 @@ stored.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable
+from collections.abc import Callable, Generator, Iterator, Sequence
 
 from agent_cli.config.prompts import prompt
 from agent_cli.core.events import Event, UsageAdded, Warned
 from agent_cli.core.messages import Message, UserMessage, close_open_calls, drop_unsupported
 from agent_cli.core.results import Usage
+from agent_cli.core.window import Window
 from agent_cli.engine.sampling import request_of
 from agent_cli.engine.turn import Turn
 from agent_cli.engine.types import ModelHandle, TurnOptions
 from agent_cli.providers.base import ModelError, PlainAnswer, Request, Restarted, TextChunk
 from agent_tools.base import AskModel
 from agent_tools.cancel import CancelToken
+from agent_tools.lazy import lazy_imports
+
+with lazy_imports():
+    from agent_cli.engine.compaction import measure  # only for answers that break off
 
 
 def ask_helper_model(turn: Turn, ask: AskModel) -> Generator[Event, None, str | None]:
@@ -50,21 +55,37 @@ def complete_text(turn: Turn, opened: ModelHandle, request: Request) -> Generato
 
 
 def ask_side_question(
-    opened: ModelHandle, options: TurnOptions, history: Iterable[Message], question: str, cancel: CancelToken
-) -> Generator[str, None, Usage]:
-    """Yield the answer as it arrives; return its usage. Raises ModelError, CancelledError.
+    opened: ModelHandle,
+    options: TurnOptions,
+    window: Window,
+    history: Sequence[Message],
+    question: str,
+    cancel: CancelToken,
+    paid: Callable[[Usage], None],
+) -> Iterator[str]:
+    """Yield the answer as it arrives. Raises ModelError, CancelledError.
 
     The request is the conversation's own plus a suffix, so it hits the provider's prompt cache.
+    paid: called at the end with the usage, which is estimated for an answer that broke off.
     """
-    messages = close_open_calls(drop_unsupported(list(history), opened.input_modalities), "This has not finished yet.")
+    messages = close_open_calls(
+        drop_unsupported(window.view(history), opened.input_modalities), "This has not finished yet."
+    )
     asked = UserMessage(prompt("beside").format(question=question))
     request = request_of(opened.options(options), [*messages, asked], "none")
     answer = PlainAnswer()
-    for chunk in opened.transport.stream(request, cancel):
-        answer.read((chunk,))
-        if isinstance(chunk, TextChunk):
-            yield chunk.text
-        elif isinstance(chunk, Restarted):
-            yield "\n\n(The connection broke; the answer starts again.)\n\n"
-    cancel.check()
-    return opened.price(answer.usage) if answer.usage is not None else Usage()
+    try:
+        for chunk in opened.transport.stream(request, cancel):
+            answer.read((chunk,))
+            if isinstance(chunk, TextChunk):
+                yield chunk.text
+            elif isinstance(chunk, Restarted):
+                yield "\n\n(The connection broke; the answer starts again.)\n\n"
+        cancel.check()
+    finally:
+        used = answer.usage
+        if used is None and (answer.text or cancel.cancelled):
+            sent = measure.used_tokens(window, options, [*history, asked])
+            used = Usage(sent, measure.scaled(window, len(answer.text) // 4), estimated=True)
+        if used is not None:
+            paid(opened.price(used))

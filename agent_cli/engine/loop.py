@@ -140,6 +140,8 @@ CUT_CALL = (
 )
 # How many times an answer that was cut at the token limit is continued.
 CONTINUATIONS = 3
+# How many times in a row an answer without a call is sent on because of the plan; a user who is there can say it too.
+IDLE_NUDGES = {True: 1, False: 2}
 # Extra time for the closing summary of a turn that ran out of time.
 SUMMARY_SECONDS = 30.0
 # Limits at which a user who is present is asked whether to continue.
@@ -203,7 +205,7 @@ def _rounds(turn: Turn) -> Run:
         answer = yield from _ask(turn, tool_choice=choice)
         if answer.calls:
             turn.cut_text = ""
-            for guard in ("empty", "cut"):
+            for guard in ("empty", "cut", "idle"):
                 turn.nudges.pop(guard, None)
             ended = yield from _run_calls(turn, answer.calls)
             if over := (yield from _over(turn, answer, ended)):
@@ -399,10 +401,10 @@ def _plan_nudge(turn: Turn, answer: AssistantMessage, template: str) -> Generato
         if turn.deps.attended or turn.nudges.get("asked"):
             return None
         turn.nudges["asked"] = 1
-    attempt = turn.nudges.get("plan", 0) + 1
-    if attempt > turn.options.plan_nudges:
+    attempt, idle = turn.nudges.get("plan", 0) + 1, turn.nudges.get("idle", 0) + 1
+    if attempt > turn.options.plan_nudges or idle > IDLE_NUDGES[turn.deps.attended]:
         return None
-    turn.nudges["plan"] = attempt
+    turn.nudges |= {"plan": attempt, "idle": idle}
     yield PlanContinued(turn.budget.rounds, attempt, len(answer.text))
     step = next((t for t in plan if t.status == "in_progress"), open_steps(plan)[0])
     return template.format(goal=goal_of(turn.history), plan=format_plan(plan), step=step.content)
@@ -411,7 +413,7 @@ def _plan_nudge(turn: Turn, answer: AssistantMessage, template: str) -> Generato
 def _failing_check(turn: Turn) -> str | None:
     """Tell the model, once, that the last test or build command of this turn failed."""
     check = turn.checks.last
-    if check is None or check.passed or turn.nudges.get("verify"):
+    if check is None or not check.failed or turn.nudges.get("verify"):
         return None
     turn.nudges["verify"] = 1
     return (

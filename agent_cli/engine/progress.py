@@ -1,8 +1,8 @@
 """The progress of a turn: its budget, repeated calls, the checks that ran, and the open steps of its plan.
 
 The budget holds over all parts of a turn: what was used before a suspension is passed in again. Repeated calls are
-skipped if they would return the same, and stopped if they form a loop. Checks are commands with a known test or build
-runner; how the last one ended, and what changed after it, decides whether work may be reported as done.
+skipped if they would return the same, and stopped if they form a loop. How the last check ended (`checks`), and what
+changed after it, decides whether work may be reported as done.
 """
 
 from __future__ import annotations
@@ -21,7 +21,11 @@ from agent_cli.core.messages import Message, ToolCall, is_user_message, user_tex
 from agent_cli.core.results import Cap, Check, Limits, Spent
 from agent_cli.engine.types import PreparedCall
 from agent_tools.base import ToolContext, ToolResult
-from agent_tools.display import CommandOutput, TodoItem
+from agent_tools.display import CommandOutput, Note, TodoItem
+from agent_tools.lazy import lazy_imports
+
+with lazy_imports():
+    from agent_cli.engine import checks  # parses command lines; only for turns that run commands
 
 _MARKS = {"pending": " ", "in_progress": ">", "completed": "x", "cancelled": "-"}
 
@@ -55,23 +59,11 @@ def reminder(plan: Sequence[TodoItem], goal: str, template: str) -> str:
     return "\n\n" + template.format(goal=goal, plan=format_plan(plan)) if goal else ""
 
 
-# Programs, with the sub-commands that make them a check if they do other things too.
-RUNNERS = {
-    "pytest": "", "tox": "", "nox": "", "mypy": "", "pyright": "", "ruff": "check", "flake8": "", "unittest": "",
-    "make": "test|check|lint|build|all|tests", "cargo": "test|check|build|clippy|nextest", "go": "test|build|vet",
-    "npm": "test|run (?:test|build|lint|check)\\S*", "pnpm": "test|(?:run )?(?:test|build|lint|check)\\S*",
-    "yarn": "test|(?:run )?(?:test|build|lint|check)\\S*", "npx": "jest|vitest|tsc|eslint", "jest": "", "vitest": "",
-    "tsc": "", "eslint": "", "gradle": "test|build|check", "gradlew": "test|build|check", "mvn": "test|verify|package",
-    "dotnet": "test|build", "rspec": "", "rake": "test|spec", "phpunit": "", "ctest": "", "ninja": "",
-    "bazel": "test|build",
-    "mix": "test|compile", "swift": "test|build", "shellcheck": "", "python": "-m (?:pytest|unittest|mypy|tox)",
-    "bundle": "exec (?:rspec|rake)", "uv": "run (?:pytest|mypy|ruff)",
-    "poetry": "run (?:pytest|mypy|ruff)", "deno": "test",
-}  # fmt: skip
-
-
 class CheckTracker:
-    """The last check of a turn, and whether files changed after it."""
+    """The last check of a turn, and whether files changed after it.
+
+    A failed check is replaced only by one that runs some of the same programs, or by another failure.
+    """
 
     def __init__(self, more: Sequence[str], before: Spent) -> None:
         self._more = tuple(more)
@@ -79,29 +71,52 @@ class CheckTracker:
         self.changed_since = before.changed_since
         self.wrote = before.wrote
 
-    def record_result(self, item: PreparedCall, result: ToolResult) -> None:
+    def record_result(self, item: PreparedCall, result: ToolResult) -> ToolResult:
+        """Record a call that ran; return its result, with a note if a pipe hides that a check failed."""
         for effect in item.effects:
             if effect.kind == "write" and not result.is_error:
                 self.changed_since = self.wrote = True
-            if effect.kind == "run" and isinstance(result.display, CommandOutput) and self.is_check(effect.target):
-                self.last = Check(" ".join(effect.target.split())[:120], result.display.exit_code)
-                self.changed_since = False
+            if effect.kind == "run":
+                result = self._ran(effect.target, result)
+        if isinstance(result.display, Note) and result.display.ended is not None:
+            ended = checks.judge(*result.display.ended, more=self._more)
+            # Files that were changed since it was started count as changed after it.
+            if ended and self.last and not self.last.decided and self.last.command == ended.command:
+                self.last = ended
+        return result
+
+    def _ran(self, command: str, result: ToolResult) -> ToolResult:
+        shown = result.display
+        if isinstance(shown, Note):
+            started = checks.judge(command, 0, more=self._more)
+            self._record(started and started.replace(decided=False))
+        if not isinstance(shown, CommandOutput):
+            return result
+        check = checks.judge(command, shown.exit_code, shown.pipe, self._more)
+        self._record(check)
+        if check is None or not check.failed or shown.exit_code != 0:
+            return result
+        note = f"{', '.join(check.programs)} in the pipe: exit code {check.exit_code}"
+        return result.replace(
+            text=f"{result.text}\n[{note}]", display=shown.replace(note=f"{shown.note}; {note}" if shown.note else note)
+        )
+
+    def _record(self, check: Check | None) -> None:
+        if check is None:
+            return
+        before = self.last
+        other = before and before.programs and not set(before.programs) & set(check.programs)
+        if before and before.failed and not check.failed and other:
+            return
+        self.last, self.changed_since = check, False
 
     def is_check(self, command: str) -> bool:
         """Return True if a command line contains a known runner, or one that the setting `verify` names."""
-        if any(command.strip().startswith(m) for m in self._more):
-            return True
-        for part in re.split(r"&&|\|\||[;|\n]", command):
-            words = part.split()
-            while words and re.fullmatch(r"\w+=\S*|time|env|sudo|exec", words[0]):
-                words.pop(0)
-            if not words:
-                continue
-            program = re.sub(r"^python[\d.]*$", "python", words[0].strip("'\"").rsplit("/", 1)[-1])
-            wanted = RUNNERS.get(program)
-            if wanted is not None and (not wanted or re.match(rf"(?:{wanted})(?:\s|$)", " ".join(words[1:]))):
-                return True
-        return False
+        return checks.contains_check(command, self._more)
+
+    def decides(self, command: str) -> bool:
+        """Return True if the exit code of a command line is that of the checks in it."""
+        return checks.decides(command, self._more)
 
 
 class Budget:

@@ -258,7 +258,7 @@ def sample(turn: Turn, request: Request) -> Generator[Event, None, AssistantMess
     sent = clock()
     draft = AnswerDraft()
     take = draft.take
-    first = True
+    first = reached = True
     turn.looped = False
     repeated = RepeatedText()
     held = HeldText() if request.tools and request.tool_choice != "none" else None
@@ -280,12 +280,13 @@ def sample(turn: Turn, request: Request) -> Generator[Event, None, AssistantMess
                     turn.looped = True
                     break
                 continue
+            reached = not isinstance(chunk, Notice)
             if isinstance(chunk, Notice):
                 yield Warned(chunk.text, chunk.wait)
                 continue
             if isinstance(chunk, Restarted):
                 if (paid := _pay(turn, draft, broken=True)) is not None:
-                    yield UsageAdded(draft.started.model or request.model, paid, aside=True)
+                    yield UsageAdded(turn.options.label, paid, aside=True)
                 draft = AnswerDraft()
                 take = draft.take
                 held, repeated = held and HeldText(), RepeatedText()
@@ -322,9 +323,11 @@ def sample(turn: Turn, request: Request) -> Generator[Event, None, AssistantMess
         turn.in_model_call = False
     finally:
         turn.model_ms += round((clock() - sent) * 1000)
-        paid = _pay(turn, draft, broken=turn.looped or failed is not None)
+        # Interrupted while the provider worked: it was sent the request, and charges for it.
+        unanswered = reached and isinstance(failed, CancelledError)
+        paid = _pay(turn, draft, broken=turn.looped or failed is not None, unanswered=unanswered)
     if paid is not None:
-        yield UsageAdded(draft.started.model or request.model, paid)
+        yield UsageAdded(turn.options.label, paid)
     if failed is not None:
         if held is not None and (shown := held.release()):
             yield TextDelta(shown)
@@ -385,11 +388,13 @@ def _with_written_calls(
     return message.replace(parts=(*thoughts, *lead, *calls), stop_reason="tool_use")
 
 
-def _pay(turn: Turn, draft: AnswerDraft, *, broken: bool) -> Usage | None:
+def _pay(turn: Turn, draft: AnswerDraft, *, broken: bool, unanswered: bool = False) -> Usage | None:
     """Charge the turn for an answer; if it broke off, the provider may not have reported its usage, which is then
-    estimated.
+    estimated. unanswered: also if nothing of it had arrived.
     """
-    used = draft.usage if draft.usage is not None or not broken else _estimated(turn, draft)
+    used = draft.usage
+    if used is None and broken and (draft.tokens or unanswered):
+        used = _estimated(turn, draft)
     if used is None:
         return None
     usage = turn.price(used)
@@ -398,14 +403,11 @@ def _pay(turn: Turn, draft: AnswerDraft, *, broken: bool) -> Usage | None:
     return usage
 
 
-def _estimated(turn: Turn, draft: AnswerDraft) -> Usage | None:
-    """Estimate the usage of an answer that broke off before the provider reported it; None if nothing had arrived."""
-    if not (received := draft.tokens):
-        return None
+def _estimated(turn: Turn, draft: AnswerDraft) -> Usage:
+    """Estimate the usage of an answer that broke off before the provider reported it."""
     window = turn.deps.state.window
-    return Usage(
-        measure.used_tokens(window, turn.options, turn.history), measure.scaled(window, received), estimated=True
-    )
+    sent = measure.used_tokens(window, turn.options, turn.history)
+    return Usage(sent, measure.scaled(window, draft.tokens), estimated=True)
 
 
 def with_valid_calls(message: AssistantMessage, known: set[str], tools: Mapping[str, Tool[Any]]) -> AssistantMessage:

@@ -67,7 +67,7 @@ class Tdd:
 
     def __init__(self, turn: Turn, kept: dict[str, Any] | None) -> None:
         self.state: TddState = from_json(TddState, kept) if kept else TddState()
-        self._is_check = turn.checks.is_check
+        self._is_check, self._decides = turn.checks.is_check, turn.checks.decides
         self._root = turn.deps.context.workspace.root
         turn.options = turn.options.replace(plan_review="always")
         turn.plan_approved = self.state.phase != "plan"
@@ -190,7 +190,7 @@ class Tdd:
         *before, last = (part.strip() for part in line.split("&&"))
         if re.match(_NO_TESTS, last) or not all(re.fullmatch(_BEFORE, part) for part in before):
             return None
-        return line if self._is_check(last) else None
+        return line if self._decides(last) else None
 
     def _account(self) -> str:
         state = self.state

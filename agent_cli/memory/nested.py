@@ -101,6 +101,4 @@ def _name(file: MemoryFile) -> str:
 
 def _text(file: MemoryFile) -> str:
     why = f"They are {file.why}." if file.by else f"They are for what you just touched: {file.why}."
-    return (
-        f'{MARK}{_name(file)}">\n{file.text}\n</project_memory>\nInstructions of the user for work here. {why}'
-    )
+    return f'{MARK}{_name(file)}">\n{file.text}\n</project_memory>\nInstructions of the user for work here. {why}'

@@ -93,7 +93,9 @@ class Gemini(HttpModelClient):
         if request.prefill:
             yield from self._once(f"{self._provider} cannot continue a given beginning; the prefill was omitted.")
         if request.json_schema is not None and request.tools and not self._is_modern(request):
-            yield from self._once(f"{request.model} does not support a JSON schema together with tools; the answer is checked afterwards.")
+            yield from self._once(
+                f"{request.model} does not support a JSON schema together with tools; the answer is checked afterwards."
+            )
         if (request.effort or request.thinking_tokens) and re.search(_WITHOUT_THOUGHTS, request.model):
             if request.effort != "none":
                 yield from self._once(f"{request.model} does not think; the effort was omitted.")
@@ -164,7 +166,11 @@ class Gemini(HttpModelClient):
         for option, name, advice in (
             ("temperature", "temperature", "does not support temperature; it was omitted"),
             ("schema", "responseJsonSchema", "does not support a JSON schema here; the answer is checked afterwards"),
-            ("mime type", "responseJsonSchema", "does not support a JSON schema here; the answer is checked afterwards"),
+            (
+                "mime type",
+                "responseJsonSchema",
+                "does not support a JSON schema here; the answer is checked afterwards",
+            ),
         ):
             if option in words and name in sent:
                 self._rejected.add((request.model, name))

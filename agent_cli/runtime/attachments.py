@@ -34,8 +34,7 @@ def attach_mentioned(text: str, context: ToolContext, model: str) -> tuple[Media
 def _attach(path: str, workspace: Workspace, model: str, takes: frozenset[MediaKind], named: str) -> Media:
     if "image" not in takes:
         raise UsageError(
-            f"{named}{model} is not known to accept images. Choose a model that does, or set "
-            'model_takes = ["image"].'
+            f'{named}{model} is not known to accept images. Choose a model that does, or set model_takes = ["image"].'
         )
     try:
         data = workspace.read(workspace.resolve(path))

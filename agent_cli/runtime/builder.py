@@ -13,10 +13,10 @@ from agent_cli.config.layers import Layers
 from agent_cli.config.run_options import RunOptions
 from agent_cli.config.schema import Settings
 from agent_cli.core.decisions import Approver, Asker, defer
-from agent_cli.core.events import Event, SessionNamed
+from agent_cli.core.events import Event, SessionNamed, UsageAdded
 from agent_cli.core.messages import pending_calls
 from agent_cli.core.place import RunEnvironment, UsageError
-from agent_cli.core.results import Limits
+from agent_cli.core.results import Limits, Usage
 from agent_cli.core.rules import Trust
 from agent_cli.core.window import Window
 from agent_cli.engine.conversation import Conversation
@@ -100,7 +100,7 @@ class Agent:
         self.mcp = mcp
         self._log = log
         self.name = restored.name if restored else ""
-        self._unsaid: SessionNamed | None = None
+        self._unsaid: list[SessionNamed | UsageAdded] = []
 
     @property
     def model(self) -> ResolvedModel:
@@ -114,14 +114,23 @@ class Agent:
 
     def rename(self, named: SessionNamed) -> None:
         """Name the session; callable from any thread. A session without messages stores the name with its first one."""
-        self.name, self._unsaid = named.name, named
-        self.keep_name()
+        self.name = named.name
+        self._unsaid = [event for event in self._unsaid if not isinstance(event, SessionNamed)]
+        self._record(named)
 
-    def keep_name(self) -> None:
-        """Persist the name once the session has messages."""
-        if self._unsaid is not None and self.conversation.history:
-            named, self._unsaid = self._unsaid, None
-            self.conversation.record(named)
+    def charge(self, model: str, usage: Usage) -> None:
+        """Count a model call that the user made beside the turns; callable from any thread."""
+        if usage != Usage():
+            self._record(UsageAdded(model, usage, aside=True, of_turn=False))
+
+    def _record(self, event: SessionNamed | UsageAdded) -> None:
+        self._unsaid.append(event)
+        self.record_unsaid()
+
+    def record_unsaid(self) -> None:
+        """Record the name and the costs so far, once the session has messages."""
+        while self._unsaid and self.conversation.history:
+            self.conversation.record(self._unsaid.pop(0))
 
     @property
     def unsaved(self) -> str:

@@ -195,7 +195,9 @@ def _reopen(
     except SessionInUseError as busy:
         if attended:
             raise
-        raise UsageError(f"{busy.where} If a question is open there, answer it there; otherwise try again later.") from None
+        raise UsageError(
+            f"{busy.where} If a question is open there, answer it there; otherwise try again later."
+        ) from None
     waiting = (agent.restored.waiting or agent.restored.interrupted) if agent.restored else None
     if waiting is not None:
         restore_suspended(agent, waiting, approver, asker)

@@ -187,7 +187,9 @@ class ReplayState:
                 self.seen |= seen
                 self.shell = shell or self.shell
             case UsageAdded(model=model, usage=usage, aside=aside):
-                self.turn.used(model, usage)
+                self.usage += usage
+                if event.of_turn:
+                    self.turn.used(model, usage)
                 if not aside:
                     self._used = usage
                     self.window.reported(usage, len(self.history.messages) + 1)
@@ -211,8 +213,8 @@ class ReplayState:
                 self.turn.resume()
             case TurnPaused() | Checkpoint():
                 self.turn.hold(event)
-            case TurnFinished(usage=usage, diagnostics=diagnostics):
-                self.usage, self.last = self.usage + usage, diagnostics
+            case TurnFinished(diagnostics=diagnostics):
+                self.last = diagnostics
             case SessionNamed(name=name, usage=usage):
                 self.name, self.usage = name, self.usage + usage
             case ApprovalRequested(call_id=call_id, binding=binding):
@@ -246,8 +248,6 @@ class ReplayState:
         if isinstance(event, Compacted):
             self._tokens, self._since = event.tokens_after, 0
             self.seen |= event.seen
-            # Its cost belongs to a turn, unless the user compacted between turns.
-            self.usage += event.usage if event.trigger == "manual" else Usage()
         elif isinstance(event, Uncompacted):
             self._tokens, self._since = event.tokens, 0
 
@@ -260,6 +260,7 @@ class ReplayState:
             case RoundStarted(round=number):
                 self.turn.entered(number)
             case UsageAdded(model=model, usage=usage):
+                self.usage += usage
                 self.turn.used(model, usage)
             case ToolStarted(call_id=started):
                 self.started.add(started)

@@ -21,7 +21,9 @@ from agent_tools.record import DecodeError, Value, from_json
 _HEAD = re.compile(rb'\{"v":\d+,"seq":\d+,"id":"[^"\\]*","parent":"[^"\\]*","type":"(\w+)","time":"([^"\\]*)",')
 _SAID = b'"message":{"type":"UserMessage",'
 _STATES = {b"Checkpoint": "waiting", b"ToolStarted": "open", b"MessageAdded": "open"}
-_TOLD = {b"Compacted", b"Header", b"SessionNamed", b"TurnFinished", b"TurnStarted"}
+_TOLD = {b"Header", b"SessionNamed", b"TurnFinished", b"TurnStarted"}
+# Records with what a model call used, that of a sub-agent inside its own.
+_USED = b'"type":"UsageAdded"'
 _WORDS = 80
 # Results of turns that did not complete, by terminal reason.
 ENDS = {"inference_error": "failed", "failed": "failed", "cancelled": "interrupted", "interrupted": "interrupted"}
@@ -84,15 +86,22 @@ def glance(path: Path) -> SessionSummary | None:
                 if not of_program(text):
                     found["first"] = first_words(text)
         elif kind in _TOLD:
-            record = _data(line)
-            # Compactions during a turn are in the turn's own usage.
-            used = {} if kind == b"Compacted" and record.get("trigger") != "manual" else record.get("usage", {})
+            found |= _told(kind, _data(line))
+        if kind in (b"UsageAdded", b"SessionNamed") or (kind == b"SubagentEvent" and _USED in line):
+            used = _usage(_data(line))
             cost += used.get("cost", 0.0)
             reliable = reliable and used.get("reliable", True)
-            found |= _told(kind, record)
     if "created" not in found:
         return None
     return SessionSummary(**found, messages=messages, cost=cost, reliable=reliable)
+
+
+def _usage(data: dict[str, Any]) -> dict[str, Any]:
+    """Return the usage in a record, through the sub-agents that it is nested in; {} for none."""
+    while isinstance(inner := data.get("event"), dict):
+        data = inner
+    used = data.get("usage", {})
+    return used if isinstance(used, dict) else {}
 
 
 def _told(kind: bytes, data: dict[str, Any]) -> dict[str, Any]:
@@ -105,8 +114,6 @@ def _told(kind: bytes, data: dict[str, Any]) -> dict[str, Any]:
         return {"ended": ENDS.get(data.get("diagnostics", {}).get("terminal_reason", ""), "done")}
     if kind == b"SessionNamed":
         return {"name": data.get("name", "")}
-    if kind == b"Compacted":
-        return {}
     try:
         header: Header = from_json(Header, data)
     except DecodeError:

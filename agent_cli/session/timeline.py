@@ -64,7 +64,7 @@ class CallSummary(Value):
 class TurnSummary(Value):
     """A turn: the query, its calls, its usage, its result.
 
-    usage: includes later costs: a title, a compaction by the user.
+    usage: of all model calls up to the next turn: also a title, a compaction, and what the user asked beside it.
     agents: usage of each sub-agent, by its Task call.
     notes: compactions and rewinds, in words.
     copied: the turn ran in the session that this one was forked from.
@@ -134,8 +134,8 @@ class _Turn:
             case "Compacted":
                 event: Compacted = from_json(Compacted, data)
                 self.notes.append(f"{f'[{agent}] ' if agent else ''}{compacted_line(event)}")
-                if event.trigger == "manual":
-                    self._used(event.usage)
+            case "UsageAdded":
+                self._used(from_json(Usage, data["usage"]))
             case "Uncompacted" if not agent:
                 self.notes.append(uncompacted_line(from_json(Uncompacted, data)))
             case "SessionNamed":
@@ -153,7 +153,6 @@ class _Turn:
                     "stop_reason": done["stop_reason"],
                     "text": data.get("text", ""),
                 }
-                self._used(from_json(Usage, data["usage"]))
 
     def _used(self, usage: Usage) -> None:
         self.fields["usage"] = self.fields.get("usage", Usage()) + usage
@@ -289,10 +288,19 @@ def spending(data: bytes) -> Spending:
             kind = event["type"] if event["type"] in ("SubagentEvent", "UsageAdded") else ""
         if kind == "UsageAdded" or (kind == "SessionNamed" and event.get("model")):
             used = _usage(event)
-            models[event["model"]] = models.get(event["model"], Usage()) + used
+            name = _one_name(event["model"], models)
+            models[name] = models.get(name, Usage()) + used
             if turns:
                 turns[-1] = turns[-1].replace(usage=turns[-1].usage + used)
     return Spending(sum(models.values(), Usage()), models, tuple(turns))
+
+
+def _one_name(model: str, models: dict[str, Usage]) -> str:
+    """Return the name to list a model by: logs of earlier versions also have it without its provider."""
+    provider, _, bare = model.rpartition("/")
+    if provider and bare in models:
+        models[model] = models.pop(bare)
+    return model if provider else next((name for name in models if name.endswith(f"/{model}")), model)
 
 
 def _usage(event: dict[str, Any]) -> Usage:

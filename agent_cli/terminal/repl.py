@@ -212,7 +212,7 @@ class Repl(Dialogs):
         else:
             self._offer_undo()
         self.measure_context()
-        self.agent.keep_name()
+        self.agent.record_unsaid()
         self._titles.turn_ended(self.agent)
 
     @property

@@ -34,7 +34,10 @@ pytestmark = pytest.mark.usefixtures("clean")
         ({"schema": {"type": "array"}}, 'schema: a schema of type "object" is needed'),
         ({"hooks": {"BeforeTool": print}}, "there is no event 'BeforeTool'; the events are: PreToolUse"),
         ({"hooks": {"Stop:Bash": print}}, "hooks: Stop has nothing that a matcher could be compared with"),
-        ({"tools": ["Read"]}, "tools: expected tools and functions, and not str, which is not an agent_tools.base.Tool"),
+        (
+            {"tools": ["Read"]},
+            "tools: expected tools and functions, and not str, which is not an agent_tools.base.Tool",
+        ),
         ({"tools": [lambda text: text]}, "text needs a type, such as text: str."),
     ],
     ids=lambda value: "-".join(value) if isinstance(value, dict) else "",

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from agent_cli.config.prompts import prompt
 from agent_cli.core.decisions import Approve, Defer, QuestionReply
 from agent_cli.core.events import PlanChanged, PlanContinued, QuestionAnswered, QuestionAsked, ToolStarted, TurnPaused
@@ -43,6 +45,27 @@ def test_nudges_are_bounded_and_then_the_text_is_final(root: Path) -> None:
     assert isinstance(result, Complete)
     assert result.plan_unfinished
     assert [e.attempt for e in world.of(PlanContinued)] == [1, 2]
+
+
+@pytest.mark.parametrize(("attended", "requests"), [(True, 1), (False, 2)])
+def test_an_answer_without_a_call_ends_the_nudging(root: Path, attended: bool, requests: int) -> None:
+    """A model that answers an approved plan with words only says no more when it is asked five times."""
+    replies = [{"calls": [PLAN]}, *[{"text": "ok"}] * 9]
+    world = World(root, replies, mode="plan", attended=attended, asker=answers(QuestionReply("approve")))
+    result = world.turn("plan it")
+    assert isinstance(result, Complete)
+    assert result.plan_unfinished
+    assert len(nudges(world)) == requests
+    world.turn("something else: two words")
+    assert len(nudges(world)) == requests
+
+
+def test_work_between_the_answers_renews_the_nudges(root: Path) -> None:
+    look = {"calls": [call("Glob", pattern="*")]}
+    replies = [{"calls": [OPEN]}, {"text": "a"}, look, {"text": "b"}, look, {"text": "c"}, {"text": "d"}]
+    world = World(root, replies, attended=True)
+    world.turn()
+    assert [e.attempt for e in world.of(PlanContinued)] == [1, 2, 3]
 
 
 def test_a_pause_does_not_give_new_nudges(root: Path) -> None:

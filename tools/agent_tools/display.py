@@ -42,13 +42,18 @@ class FileView(Value, tag="FileView"):
 
 
 class CommandOutput(Value, tag="CommandOutput"):
-    """A command that ran. exit_code: None if a signal or the time-out ended it."""
+    """A command that ran.
+
+    exit_code: None if a signal or the time-out ended it.
+    pipe: exit codes of the parts of the last pipe that it ran; () if unknown.
+    """
 
     command: str
     output: str
     exit_code: int | None
     seconds: float
     note: str = ""
+    pipe: tuple[int, ...] = ()
 
 
 class TodoItem(Value, tag="TodoItem"):
@@ -77,9 +82,13 @@ class TodoView(Value, tag="TodoView"):
 
 
 class Note(Value, tag="Note"):
-    """A line of text for the user."""
+    """A line of text for the user.
+
+    ended: the background command whose end it reports, and its exit code; None if it was stopped.
+    """
 
     text: str
+    ended: tuple[str, int | None] | None = None
 
 
 Display = Diff | Diffs | Listing | FileView | CommandOutput | TodoView | Note

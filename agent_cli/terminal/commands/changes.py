@@ -335,6 +335,7 @@ def _message(ctx: SlashContext, repo: Repository, take: Sequence[FileStatus], as
             assert deps.open_model is not None
             opened = deps.small() if deps.small else deps.open_model(agent.conversation.options.label)
             text, usage = propose(opened, shown, deps.context.cancel)
+            agent.charge(opened.label, usage)
             ctx.add_usage(usage)
         except ModelError as error:
             ctx.say(f"The model proposes no message: {error.failure.message}")

@@ -182,15 +182,15 @@ def _btw(ctx: SlashContext, words: str) -> None:
         return
     stop = conversation.side_cancel_token()
     opened = deps.open_model(conversation.options.label)  # a separate connection: a turn may be using the other
-    answer: list[str] = []
-    steps = ask_side_question(
-        opened, conversation.options, deps.state.window.view(conversation.live_history), words, stop
-    )
+
+    def paid(usage: Usage) -> None:
+        ctx.agent.charge(opened.label, usage)
+        ctx.add_usage(usage)
+
+    history = conversation.live_history
     try:
-        while True:
-            answer.append(next(steps))
-    except StopIteration as end:
-        ctx.add_usage(end.value)
+        steps = ask_side_question(opened, conversation.options, deps.state.window, history, words, stop, paid)
+        answer = list(steps)
     except ModelError as error:
         ctx.say(error.failure.message)
         return

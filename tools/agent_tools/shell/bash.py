@@ -181,7 +181,8 @@ def _waited_for(
     if failed and ending.cause == "exit" and (names := needed_secrets(args.command, output, withheld)):
         lines += filter(None, [ctx.once(f"[{WITHHELD}: {', '.join(names)}; {EXCEPTIONS}]")])
     code = ending.code if ending.code >= 0 and ending.cause == "exit" else None
-    display = CommandOutput(args.command, output, code, round(ending.seconds, 3), note)
+    pipe = channel.pipe if channel else ()
+    display = CommandOutput(args.command, output, code, round(ending.seconds, 3), note, pipe)
     return ToolResult("\n".join(lines), display, failed)
 
 
@@ -224,7 +225,7 @@ def _in_background(
     failed = ended and job.state != "exit code 0"
     ports = closed_ports(job, ctx)
     said = "\n".join(filter(None, (said, ports)))
-    return ToolResult("\n".join(filter(None, (output, f"[{said}]"))), Note(said), failed)
+    return ToolResult("\n".join(filter(None, (output, f"[{said}]"))), Note(said, job.ended if ended else None), failed)
 
 
 def _continued(job: Job, output: str, terms: RunConditions, ctx: ToolContext) -> ToolResult:

@@ -69,7 +69,7 @@ class BashOutput(Tool[BashOutputArgs]):
             note += "; there was too much output to search all of it"
         if ports := closed_ports(job, ctx):
             note += f"\n{ports}"
-        return ToolResult(f"{output or nothing}\n[{note}]", Note(note))
+        return ToolResult(f"{output or nothing}\n[{note}]", Note(note, job.ended if ended else None))
 
 
 # An escape of JSON, after any number of backslashes that stand for themselves.
@@ -147,7 +147,7 @@ class KillShell(Tool[KillShellArgs]):
         output = job.take()[0].text(HINT).rstrip("\n")
         how = "had already ended" if had_ended else "was stopped"
         note = f"{job.id} {how}: {job.state}, after {clock_duration(job.elapsed)}"
-        return ToolResult("\n".join(filter(None, (output, f"[{note}]"))), Note(note))
+        return ToolResult("\n".join(filter(None, (output, f"[{note}]"))), Note(note, job.ended))
 
 
 def _shown(text: str) -> str:

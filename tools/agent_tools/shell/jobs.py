@@ -94,6 +94,13 @@ class Job:
         return f"timed out after {self._seconds:g} s" if self.ending.cause == "time-out" else "ended on request"
 
     @property
+    def ended(self) -> tuple[str, int | None] | None:
+        """Its command and exit code, None for a code if it was stopped; None while it runs."""
+        if self.running or self.ending is None:
+            return None
+        return self.command, self.ending.code if self.ending.cause == "exit" and self.ending.code >= 0 else None
+
+    @property
     def elapsed(self) -> float:
         """Seconds that it has been running, or ran."""
         return self.ending.seconds if self.ending is not None else monotonic() - self._started

@@ -210,17 +210,25 @@ def restore_carried(ctx: ToolContext, carried: ShellSnapshot) -> None:
 
 
 class Channel:
-    """An unnamed file through which a command reports its end. Raises OSError if it cannot be created."""
+    """An unnamed file through which a command reports its end. Raises OSError if it cannot be created.
+
+    pipe: exit codes of the parts of the last pipe that the command ran, once `read` was called; () if unknown.
+    """
 
     def __init__(self) -> None:
         self.fd = _nameless()
         self.env = {"BASH_ENV": _FILE, CHANNEL: str(self.fd)}
+        self.pipe: tuple[int, ...] = ()
 
     def read(self) -> bytes:
-        """Return the report of the command; b"" if it is incomplete."""
+        """Return the directory and exports that the command reported; b"" if the report is incomplete."""
         size = os.fstat(self.fd).st_size
-        data = os.pread(self.fd, size, 0) if size <= _LONGEST else b""
-        return data if data.endswith(b"\0") and data.count(b"\0") == 2 else b""
+        codes, _, data = (os.pread(self.fd, size, 0) if size <= _LONGEST else b"").partition(b"\0")
+        if not (data.endswith(b"\0") and data.count(b"\0") == 2):
+            return b""
+        if re.fullmatch(rb"(?:\d{1,3} )+", codes):
+            self.pipe = tuple(map(int, codes.split()))
+        return data
 
     def close(self) -> None:
         os.close(self.fd)

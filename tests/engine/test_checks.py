@@ -1,0 +1,257 @@
+"""A check counts as passed only if its exit code proves it: compared with what bash really does."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_cli.core.events import ToolFinished
+from agent_cli.core.messages import UserMessage
+from agent_cli.core.results import Complete
+from agent_cli.engine.checks import judge
+from agent_cli.permissions.shell import parser
+from tests.support.scripts import call
+from tests.support.turns import World
+
+# Lines with a check, and whether "passed" may be said when all goes well ("yes"), or never ("no"). What is said when it
+# fails must never be "passed", whatever the line.
+LINES = {
+    "pytest": "yes",
+    "pytest -q tests": "yes",
+    "python3 -m pytest -q": "yes",
+    "python3 -W error -m unittest -q": "yes",
+    "PYTHONPATH=. CI=1 pytest": "yes",
+    "cd sub && pytest": "yes",
+    "cd sub; pytest": "yes",
+    "(pytest)": "yes",
+    "{ pytest; }": "yes",
+    "(cd sub && pytest -x)": "yes",
+    "timeout 60 pytest": "yes",
+    "timeout -k 5 60 nice -n 5 pytest": "yes",
+    "env CI=1 pytest": "yes",
+    "command pytest": "yes",
+    "exec pytest": "yes",
+    "time pytest": "yes",
+    "nohup pytest > log 2>&1": "yes",
+    "pytest > log 2>&1": "yes",
+    "pytest && echo ok": "yes",
+    "true && pytest && echo ok && ls": "yes",
+    "pytest || exit 1": "yes",
+    "pytest || { echo failed; exit 3; }": "yes",
+    "pytest || (echo failed; false)": "yes",
+    "pytest || exit 1; echo ok": "yes",
+    "set -e; pytest; echo done": "yes",
+    "set -e\npytest\necho done": "yes",
+    "set -euo pipefail; pytest 2>&1 | tee log; echo done": "yes",
+    "set -o pipefail; pytest | cat": "yes",
+    "set -o pipefail && pytest | cat": "yes",
+    "bash -c 'cd sub && pytest'": "yes",
+    "bash -ec 'pytest; echo done'": "yes",
+    "pytest | tail -20": "yes",
+    "pytest 2>&1 | tee log": "yes",
+    "cd sub && pytest 2>&1 | tail -5": "yes",
+    "cd sub; pytest |& cat": "yes",
+    "time pytest | cat": "yes",
+    "(cd sub && pytest) | cat": "yes",
+    "pytest | grep -c FAILED": "yes",
+    "pytest | cat | cat | cat": "yes",
+    "echo start; pytest | cat": "yes",
+    "yes | head -1 | pytest": "yes",
+    "pytest && ruff check . && mypy": "yes",
+    "ruff check . | cat && pytest | cat": "no",
+    "pytest; echo done": "no",
+    "pytest\necho done": "no",
+    "pytest || true": "no",
+    "pytest || echo failed": "no",
+    "pytest || (echo failed; exit 0)": "no",
+    "pytest; echo exit: $?": "no",
+    "pytest | tail; echo done": "no",
+    "pytest &": "no",
+    "pytest & wait": "no",
+    "(pytest &)": "no",
+    "! pytest": "no",
+    "if pytest; then echo ok; fi": "no",
+    "if pytest; then echo ok; else echo no; fi": "no",
+    "while pytest; do break; done": "no",
+    "for n in 1 2; do pytest; done; ls": "no",
+    "for n in 1 2; do pytest; true; done": "no",
+    "case x in x) pytest; true;; esac": "no",
+    "x=$(pytest); echo $x": "no",
+    "echo $(pytest)": "no",
+    "cat <(pytest)": "no",
+    "pytest() { true; }; pytest": "no",
+    "trap 'exit 0' EXIT; pytest": "no",
+    "eval 'pytest; true'": "no",
+    "eval pytest '||' true": "no",
+    "bash -c 'pytest; true'": "no",
+    "bash -c 'pytest | cat'": "no",
+    "sh -c 'pytest || true'": "no",
+    "timeout 60 bash -c 'pytest; true'": "no",
+    "(pytest; true)": "no",
+    "{ pytest; true; }": "no",
+    "{ pytest | cat; true; }": "no",
+    "(pytest | cat)": "no",
+    "(set -e; pytest; true) && echo ok": "no",
+    "set -e; pytest && true; echo ok": "no",
+    "set -e; { set +e; }; pytest; echo ok": "no",
+    "set +e; pytest; echo ok": "no",
+    "set -e; ! pytest; echo ok": "no",
+    "set -e; pytest | cat; echo ok": "no",
+    "set -e; pytest || true": "no",
+    "set -e; if pytest; then true; fi; echo ok": "no",
+    "set -e; . ./lenient.sh; pytest; echo ok": "no",
+    "set -n; pytest": "no",
+    "exit 0; pytest": "no",
+    "[ -d nothing ] || exit 0; pytest": "no",
+    "exec true; pytest": "no",
+    "ruff check .; pytest": "no",
+    "pytest; mypy": "no",
+    "pytest || pytest": "no",
+    "find sub -maxdepth 0 -exec pytest {} ';'": "no",
+    "echo sub | xargs pytest": "no",
+    "setsid pytest": "no",
+    "pytest; true | cat": "no",
+    "pytest | cat || true": "no",
+    "false | true && pytest; ls | cat": "no",
+    "printf -v x 1; pytest; : ok": "no",
+    "coproc pytest; wait": "no",
+    "pytest <<< 'x' || :": "no",
+    "pytest # && echo\ntrue": "no",
+    "true # pytest": "none",
+    "echo pytest": "none",
+    "grep pytest setup.cfg": "none",
+    "pytest --version": "none",
+    "pytest --collect-only -q": "none",
+    "make -n test": "none",
+    "ls": "none",
+}
+
+
+@pytest.fixture
+def tools(root: Path) -> Path:
+    """Fake test programs in `bin`: they end with the code in the file `code`, and note that they ran."""
+    (root / "bin").mkdir()
+    (root / "sub").mkdir()
+    (root / "lenient.sh").write_text("set +e\n")
+    (root / "setup.cfg").write_text("pytest\n")
+    code = root / "code"
+    for name in ("pytest", "mypy", "ruff", "python3"):
+        program = root / "bin" / name
+        program.write_text(f'#!/bin/sh\necho ran >> {root}/ran\necho FAILED or not\nexit "$(cat {code})"\n')
+        program.chmod(0o755)
+    return code
+
+
+def claim(root: Path, line: str, code: int) -> tuple[str, bool]:
+    """Run a line by the Bash tool with test programs that end with this code; return the claim, and if they ran."""
+    (root / "code").write_text(f"{code}\n")
+    (root / "ran").unlink(missing_ok=True)
+    replies = [{"calls": [call("Bash", command=line)]}, {"text": "Done."}, {"text": "It fails."}]
+    world = World(root, replies, mode="bypassPermissions")
+    world.deps.context.env["PATH"] = f"{root}/bin:{os.environ['PATH']}"
+    world.model.replies.append({"text": "Still done."})
+    result = world.turn()
+    assert isinstance(result, Complete)
+    return result.verified, (root / "ran").exists()
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_passed_is_claimed_only_of_tests_that_ran_and_passed(root: Path, tools: Path, line: str) -> None:
+    good, ran = claim(root, line, 0)
+    bad, _ = claim(root, line, 3)
+    assert not bad.endswith("passed")
+    expected = LINES[line]
+    assert good.endswith("passed") == (expected == "yes")
+    assert expected != "yes" or "failed (exit " in bad
+    assert ran or not good.endswith("passed")
+    if expected == "none":
+        assert (good, bad) == ("", "")
+
+
+def check(world: World) -> str:
+    result = world.turn()
+    assert isinstance(result, Complete)
+    return result.verified
+
+
+def world_with(root: Path, *commands: dict[str, Any]) -> World:
+    replies = [{"calls": [c]} for c in commands]
+    world = World(root, [*replies, {"text": "Done."}, {"text": "It fails."}], mode="bypassPermissions")
+    world.deps.context.env["PATH"] = f"{root}/bin:{os.environ['PATH']}"
+    return world
+
+
+def test_a_failure_that_a_pipe_hides_is_reported_to_the_model_and_on_the_screen(root: Path, tools: Path) -> None:
+    tools.write_text("1\n")
+    world = world_with(root, call("Bash", command="pytest -q 2>&1 | tail -20"))
+    assert check(world) == "`pytest -q 2>&1 | tail -20` failed (exit 1)"
+    assert "[pytest in the pipe: exit code 1]" in world.results[0].text
+    [shown] = [e.display for e in world.of(ToolFinished)]
+    assert shown.exit_code == 0
+    assert shown.note.endswith("; pytest in the pipe: exit code 1")
+    assert any("The last check you ran" in m.text for m in world.history if isinstance(m, UserMessage))
+
+
+def test_a_check_that_another_program_fails_is_not_hidden_by_one_that_passes(root: Path, tools: Path) -> None:
+    failing = root / "bin" / "pytest"
+    failing.write_text("#!/bin/sh\nexit 1\n")
+    tools.write_text("0\n")
+    lines = ("pytest", "ruff check .", "mypy | cat")
+    assert check(world_with(root, *(call("Bash", command=c) for c in lines))) == "`pytest` failed (exit 1)"
+    (root / "bin" / "python3").write_text("#!/bin/sh\nexit 0\n")
+    lines = ("pytest", "ruff check .", "python3 -m pytest tests")
+    verified = check(world_with(root, *(call("Bash", command=c) for c in lines)))
+    assert verified == "`python3 -m pytest tests` passed"
+
+
+def test_an_undecided_run_replaces_what_was_known(root: Path, tools: Path) -> None:
+    tools.write_text("0\n")
+    verified = check(world_with(root, call("Bash", command="pytest"), call("Bash", command="pytest; echo $?")))
+    assert verified == "`pytest; echo $?` ran, but its exit code does not show the outcome"
+
+
+@pytest.mark.parametrize("code", [0, 1])
+def test_a_check_in_the_background_counts_once_its_end_was_seen(root: Path, tools: Path, code: int) -> None:
+    tools.write_text(f"{code}\n")
+    (root / "bin" / "pytest").write_text(f"#!/bin/sh\nwhile [ ! -e {root}/go ]; do sleep 0.05; done\nexit {code}\n")
+    start = call("Bash", command="pytest -q", run_in_background=True)
+    go = call("Write", file_path="go", content="")
+    wait = call("BashOutput", shell_id="b1", timeout=20_000)
+    unseen = "`pytest -q` ran, but its exit code does not show the outcome, but files were changed after it"
+    assert check(world_with(root, start, go)) == unseen
+    (root / "go").unlink()
+    verified = check(world_with(root, start, go, wait))
+    assert verified == f"`pytest -q` {'failed (exit 1)' if code else 'passed'}, but files were changed after it"
+
+
+def test_a_check_that_reached_its_time_limit_is_not_a_pass(root: Path, tools: Path) -> None:
+    (root / "bin" / "pytest").write_text(f"#!/bin/sh\nwhile [ ! -e {root}/go ]; do sleep 0.05; done\nexit 1\n")
+    verified = check(world_with(root, call("Bash", command="pytest | cat", timeout=300)))
+    assert "passed" not in verified
+    (root / "go").touch()
+
+
+def test_commands_of_the_setting_count_with_the_same_proof() -> None:
+    more = ("./check.sh",)
+    assert str(judge("./check.sh --all", 0, (), more)) == "`./check.sh --all` passed"
+    assert str(judge("cd x && ./check.sh", 1, (), more)) == "`cd x && ./check.sh` failed (exit 1)"
+    for line in ("./check.sh; true", "./check.sh | cat", "./check.sh || echo no"):
+        found = judge(line, 0, (), more)
+        assert found is not None
+        assert not found.passed
+    assert judge("./other.sh", 0, (), more) is None
+
+
+def test_without_the_parser_only_plain_commands_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parser, "find_shfmt", lambda: None)
+    parser.parse_tree.cache_clear()
+    assert str(judge("pytest -q tests", 0)) == "`pytest -q tests` passed"
+    found = judge("cd x && pytest -q tests", 0)
+    assert found is None or not found.passed
+
+
+def test_a_killed_check_did_not_finish() -> None:
+    assert str(judge("pytest", None)) == "`pytest` did not finish"
