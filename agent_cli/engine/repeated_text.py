@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 # Characters after which the end of the text is examined again, and which of it are looked for before.
-_STEP, _PROBE = 512, 48
+_STEP, _PROBE = 128, 48
 # The longest text whose repetition is noticed; how often it is repeated at least, and in how many characters.
 _LONGEST, _TIMES, _LEAST = 1_000, 6, 2_000
+# White space that no text has; a server that waits for a call lets a model write nothing else.
+_BLANK = 200
 
 
 class RepeatedText:
@@ -17,7 +19,7 @@ class RepeatedText:
         self._end = ""
 
     def feed(self, text: str) -> bool:
-        """Add a piece; return True if the text ends in at least six repetitions and 2,000 characters of them."""
+        """Add a piece; return True if the text ends in six repetitions and 2,000 characters of them, or in white space."""
         self._pieces.append(text)
         self._new += len(text)
         if self._new < _STEP:
@@ -32,7 +34,10 @@ def repetition(text: str) -> int:
     probe = text[-_PROBE:]
     before = text.rfind(probe, max(0, len(text) - _PROBE - _LONGEST), len(text) - 1)
     unit = len(text) - _PROBE - before
-    if before < 0 or not probe.strip():
+    if not probe.strip():
+        blank = len(text) - len(text.rstrip())
+        return blank if blank >= _BLANK else 0
+    if before < 0:
         return 0
     place = len(text) - 1
     while place >= unit and text[place] == text[place - unit]:

@@ -345,7 +345,7 @@ def sample(turn: Turn, request: Request) -> Generator[Event, None, AssistantMess
     if message is None:
         return AssistantMessage((), turn.stop_reason)
     turn.cut_in_call = turn.was_cut and held is not None and _begins_call(turn, held.held)
-    if held is not None and held.held:
+    if held is not None and (held.held or turn.deps.context.small_model):
         message = yield from _with_written_calls(turn, message, held)
     return with_valid_calls(message, turn.deps.state.ids, turn.deps.tools)
 
@@ -361,9 +361,12 @@ def _with_written_calls(
 ) -> Generator[Event, None, AssistantMessage]:
     """Return the message with the calls that its held text is; show that text if it is an answer."""
     calls: list[ToolCall] = []
+    before = held.passed
     small = turn.deps.context.small_model
     if not message.calls and not turn.was_cut and (small or not turn.looped):
         found = text_calls.read_written_calls(held.passed, held.held, rest=small)
+        if small and not found:
+            before, found = text_calls.read_last_call(message.text)
         for written in () if text_calls.is_quoted(found, turn.history) else found:
             meant = foreign_calls.resolve_call(written.name, written.arguments, turn.deps.tools)
             if meant is None:
@@ -384,7 +387,7 @@ def _with_written_calls(
     yield Noted("The model wrote its calls as text; they were read from it.")
     # What a provider signed or encrypted for the text that it precedes would be wrong before a call.
     thoughts = [p for p in message.parts if isinstance(p, Thinking) and not (p.provider and p.data)]
-    lead = [Text(held.passed.rstrip())] if held.passed.strip() else []
+    lead = [Text(before.rstrip())] if before.strip() else []
     return message.replace(parts=(*thoughts, *lead, *calls), stop_reason="tool_use")
 
 

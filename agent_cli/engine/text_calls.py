@@ -107,6 +107,17 @@ def read_written_calls(lead: str, text: str, *, rest: bool = False) -> list[Writ
     return calls
 
 
+def read_last_call(text: str) -> tuple[str, list[WrittenCall]]:
+    """Return the text before the call that ends an answer of a small model, whatever it is, and the call.
+
+    The call has the form that models have for calls alone, or is JSON in a fence.
+    """
+    begins = [
+        found.start() for found in re.finditer(r"^[ \t]*(?:```json\s*\{|<tools>|<tool_call>)", text, re.MULTILINE)
+    ]
+    return (text[: begins[-1]], read_written_calls("", text[begins[-1] :])) if begins else ("", [])
+
+
 def _announces(lead: str, *, marked: bool) -> bool:
     """Return True if a text announces a call and explains nothing. marked: the call is in the form that models have for
     calls alone, so that the announcement may be in any words.

@@ -105,6 +105,8 @@ def test_an_answer_that_repeats_itself_is_ended(work: Path) -> None:
         ("hello world " * 200, True),
         ("-" * 3_000, True),
         ("- " * 600, False),
+        ("Done." + "\n" * 900, True),
+        ("Done." + "\n" * 90, False),
         ("".join(f"line {n} of a long list\n" for n in range(900)), False),
         (" ".join(map(str, range(270))) * 8, True),
         (" ".join(map(str, range(270))) * 4, False),
@@ -132,6 +134,14 @@ def test_a_folder_is_listed_and_the_first_request_has_the_files(work: Path) -> N
         agent(["-p", "--model", "openai/x", "What is in src?"], work, env)
     assert "  src/\n    units.py" in server.requests[0].body["messages"][0]["content"]
     assert "units.py" in server.requests[1].body["messages"][-1]["content"]
+
+
+def test_a_call_at_the_end_of_an_explanation_is_made(work: Path) -> None:
+    (work / "a.py").write_text("print(156)\n")
+    said = f"{'I will look at it in the format that is required. ' * 9}\n\n<tools>\n"
+    call = '{"name": "Read", "arguments": {"file_path": "a.py"}}\n</tools>' + "\n" * 600
+    last, stderr = run(work, [Reply(text=said + call), Reply(text="156.")], "What does a.py print?")
+    assert last[1] == "print(156)"
 
 
 def test_a_program_that_is_called_as_a_tool_is_run(work: Path) -> None:
