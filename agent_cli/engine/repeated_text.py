@@ -19,7 +19,7 @@ class RepeatedText:
         self._end = ""
 
     def feed(self, text: str) -> bool:
-        """Add a piece; return True if the text ends in six repetitions and 2,000 characters of them, or in white space."""
+        """Add a piece; return True if the text ends in six repetitions (2,000 characters) or blank lines."""
         self._pieces.append(text)
         self._new += len(text)
         if self._new < _STEP:

@@ -140,7 +140,7 @@ def test_a_call_at_the_end_of_an_explanation_is_made(work: Path) -> None:
     (work / "a.py").write_text("print(156)\n")
     said = f"{'I will look at it in the format that is required. ' * 9}\n\n<tools>\n"
     call = '{"name": "Read", "arguments": {"file_path": "a.py"}}\n</tools>' + "\n" * 600
-    last, stderr = run(work, [Reply(text=said + call), Reply(text="156.")], "What does a.py print?")
+    last, _ = run(work, [Reply(text=said + call), Reply(text="156.")], "What does a.py print?")
     assert last[1] == "print(156)"
 
 
