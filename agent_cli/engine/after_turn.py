@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from agent_tools.shell.process import ExitInfo
 
 with lazy_imports():
+    from agent_cli.engine import checks
     from agent_tools.shell import process
 
 _HEAD, _TAIL = 2_000, 6_000
@@ -48,7 +49,7 @@ def failing(turn: Turn) -> Generator[Event, None, str | None]:
     )  # fmt: skip
     if ending.cause == "interrupted":
         raise CancelledError
-    turn.checks.last, turn.checks.changed_since = Check(" ".join(command.split())[:120], code), False
+    turn.checks.last, turn.checks.changed_since = _outcome(turn, command, code), False
     turn.nudges["verify"] = 1
     if code == 0:
         return None
@@ -62,6 +63,11 @@ def failing(turn: Turn) -> Generator[Event, None, str | None]:
         f"<hook_feedback>\nFiles were changed in this turn, so `{command}` was run. It {how}:\n\n{output}\n\n"
         "Fix what it found. If that cannot be done here, say plainly why.\n</hook_feedback>"
     )
+
+
+def _outcome(turn: Turn, command: str, code: int | None) -> Check:
+    """Return what the command says about the work: by its exit code, unless a check in it may fail without that."""
+    return checks.judge(command, code, more=turn.deps.verify) or Check(" ".join(command.split())[:120], code)
 
 
 def _passed_already(turn: Turn, command: str) -> bool:

@@ -37,8 +37,7 @@ from agent_cli.core.modes import thinking_budget
 from agent_cli.core.results import Failure, Usage
 from agent_cli.core.window import tokens_of_text
 from agent_cli.engine.barrier import report_failure
-from agent_cli.engine.held_text import HeldText
-from agent_cli.engine.repeated_text import RepeatedText, repetition
+from agent_cli.engine.held_text import HeldText, RepeatedText, repetition
 from agent_cli.engine.turn import Turn
 from agent_cli.engine.types import TurnOptions
 from agent_cli.providers.base import (

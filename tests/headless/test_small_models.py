@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.engine.repeated_text import RepeatedText, repetition
+from agent_cli.engine.held_text import RepeatedText, repetition
 from agent_cli.engine.unmade_calls import describes_call
 from tests.support.model_server import Call, ModelServer, Reply
 from tests.support.program import agent

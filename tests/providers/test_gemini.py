@@ -12,8 +12,7 @@ from agent_cli.core.messages import AssistantMessage, Message, Text, Thinking, T
 from agent_cli.providers.anthropic import Anthropic
 from agent_cli.providers.base import ModelClient, ModelError, Request
 from agent_cli.providers.discover import default_model
-from agent_cli.providers.gemini import UNSIGNED, Gemini
-from agent_cli.providers.gemini_schema import gemini_schema
+from agent_cli.providers.gemini import UNSIGNED, Gemini, gemini_schema
 from agent_cli.providers.openai_chat import OpenAIChat
 from agent_cli.providers.openai_responses import OpenAIResponses
 from agent_tools.cancel import CancelToken

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from agent_cli.core.messages import AssistantMessage, Message, Text, Thinking, ToolCall, ToolMessage, UserMessage
 from agent_cli.core.results import Usage
 from agent_cli.providers.base import ModelError, Request, ToolSpec
-from agent_cli.providers.ollama import Ollama
-from agent_cli.providers.ollama_stream import LineDecoder
+from agent_cli.providers.ollama import LineDecoder, Ollama
 from agent_cli.providers.resolve import resolve
 from agent_tools.cancel import CancelToken
 from tests.support.model_server import Call, ModelServer, Reply
