@@ -61,6 +61,7 @@ with lazy_imports():
         approvals,
         executor,  # with all that calls need; many an answer makes none
         hook_points,
+        structured_output,
         unmade_calls,
     )
 
@@ -217,7 +218,11 @@ def _rounds(turn: Turn) -> Run:
         elif turn.was_cut:
             return LimitReached(turn.end(REASONS["output"]), cap="output", text=turn.cut_text + answer.text)
         else:
-            return _complete(turn, answer)
+            return _complete(turn, answer, _answer_in_text(turn, answer))
+
+
+def _answer_in_text(turn: Turn, answer: AssistantMessage) -> Finish | None:
+    return structured_output.answer_in_text(turn, answer) if turn.deps.guards else None
 
 
 def _stuck(turn: Turn) -> list[str]:
@@ -297,7 +302,8 @@ def _objection(turn: Turn, answer: AssistantMessage) -> Generator[Event, None, s
         if more := more or _failing_check(turn):
             return more
         announces = any(word in answer.text for word in _FUTURE)
-        if (announces or turn.deps.context.small_model) and (more := (yield from unmade_calls.ask(turn, answer))):
+        asked = (announces or turn.deps.context.small_model) and not _answer_in_text(turn, answer)
+        if asked and (more := (yield from unmade_calls.ask(turn, answer))):
             return more
     if more := next((text for guard in turn.deps.guards if (text := guard(turn, answer))), None):
         return more

@@ -1,5 +1,7 @@
 """Answers that fit a JSON schema: a tool that the model must call last, whose arguments are the answer.
 
+An answer whose text is fitting JSON, plain or in a code fence, counts as that call.
+
 A tool instead of the provider's own response format, because only some APIs have that, and it would forbid text between
 the calls of a longer job.
 """
@@ -57,13 +59,44 @@ class StructuredOutput(Tool[StructuredAnswer]):
         return ToolResult("The answer was taken.", finish=Finish(args.value))
 
 
+def _read_text(turn: Turn, answer: AssistantMessage) -> StructuredAnswer | None:
+    """Read the text of an answer, or the one code fence that it ends with, as the structured answer; None if it is no
+    JSON object. Raises ToolError if it does not fit the schema.
+    """
+    text = (turn.cut_text + answer.text).strip()
+    if text.count("```") == 2 and text.endswith("```"):
+        text = text.split("```")[1].removeprefix("json")
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return turn.deps.tools[NAME].read(value) if isinstance(value, dict) else None
+
+
+def answer_in_text(turn: Turn, answer: AssistantMessage) -> Finish | None:
+    """Return the structured answer that the text of an answer is; None if it is none, or none is wanted."""
+    if NAME not in turn.deps.tools:
+        return None
+    try:
+        found = _read_text(turn, answer)
+    except ToolError:
+        return None
+    return Finish(found.value) if found else None
+
+
 def answer_guard(turn: Turn, answer: AssistantMessage) -> str | None:
-    """Remind the model of the structured answer if it ends with text, at most twice."""
-    reminders = turn.nudges.get(NAME, 0)
+    """Remind the model of the structured answer if it ends with other text, at most twice."""
+    reminders, mistake = turn.nudges.get(NAME, 0), ""
+    try:
+        if _read_text(turn, answer):
+            return None
+    except ToolError as error:
+        mistake = f"{error}\n"
     if reminders >= _REMINDERS:
         return None
     turn.nudges[NAME] = reminders + 1
-    return f"<reminder>\nGive the final answer by calling {NAME}, with arguments that fit its schema.\n</reminder>"
+    how = f"Give the final answer by calling {NAME}, with arguments that fit its schema."
+    return f"<reminder>\n{mistake}{how}\n</reminder>"
 
 
 def read_schema(text: str) -> dict[str, Any]:

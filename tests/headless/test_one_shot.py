@@ -137,6 +137,47 @@ def test_an_answer_that_fits_a_schema(work: Path) -> None:
     assert done.returncode == 2
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"name": "Bash", "n": 4}',
+        '\n{"name": "Bash",\n "n": 4}\n',
+        '```json\n{"name": "Bash", "n": 4}\n```',
+        '```\n{"name": "Bash", "n": 4}```\n',
+        'Here is the answer:\n\n```json\n{"name": "Bash", "n": 4}\n```',
+    ],
+)
+@pytest.mark.parametrize("profile", ["default", "small"])
+def test_an_answer_that_is_fitting_json_is_the_structured_answer(work: Path, text: str, profile: str) -> None:
+    schema = json.dumps({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]})
+    # A second request would fail.
+    model = script(work / "s.toml", [{"text": text}])
+    flags = ["--json-schema", schema, "--settings", f'profile = "{profile}"']
+    done = agent(["-p", "--model", model, *flags, "--output-format", "json", "2+2"], work)
+    assert done.returncode == 0, done.stderr
+    assert result_of(done.stdout)["structured_output"] == {"name": "Bash", "n": 4}
+    done = agent(["-p", "--model", model, *flags, "2+2"], work)
+    assert json.loads(done.stdout) == {"name": "Bash", "n": 4}
+
+
+@pytest.mark.parametrize(
+    ("text", "reminder"),
+    [
+        ('{"n": "four"}', "The answer does not fit its schema. n: 'four' is not of type 'integer'"),
+        ("{}", "The answer does not fit its schema. the answer: 'n' is a required property"),
+        ("[4]", "Give the final answer by calling StructuredOutput"),
+        ('{"n": 4', "Give the final answer by calling StructuredOutput"),
+        ('```\n{"n": 4}\n```\nor\n```\n{"n": 5}\n```', "Give the final answer by calling StructuredOutput"),
+        ('It is not {"n": 4}', "Give the final answer by calling StructuredOutput"),
+    ],
+)
+def test_an_answer_that_is_no_fitting_json_is_asked_for_again(work: Path, text: str, reminder: str) -> None:
+    schema = json.dumps({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]})
+    model = script(work / "s.toml", [{"text": text}, {"text": '{"n": 4}', "expect": reminder}])
+    done = agent(["-p", "--model", model, "--json-schema", schema, "2+2"], work)
+    assert done.returncode == 0 and json.loads(done.stdout) == {"n": 4}, done.stderr
+
+
 def test_piped_input_follows_the_prompt(work: Path) -> None:
     model = script(work / "s.toml", [{"text": "Ok.", "expect": "review this\ndiff --git a b"}])
     assert agent(["-p", "--model", model, "review this"], work, stdin="diff --git a b\n").returncode == 0
