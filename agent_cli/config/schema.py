@@ -280,7 +280,7 @@ class Settings(Value, tag="Settings"):
         bool, "run with max_cost even if the model's price is not known; its calls count as free", USER
     ] = False
 
-    max_failures: Annotated[int, "rounds in a row without a successful call that end a turn; 0: no limit", TIGHTEN] = 5
+    max_failures: Annotated[int, "rounds in a row without a successful call that end a turn; 0: no limit", TIGHTEN] = 25
     max_denials: Annotated[int, "refusals of the same call that end a turn; 0: no limit", TIGHTEN] = 3
     max_parallel_subagents: Annotated[int, "read-only sub-agents of one answer that run at the same time"] = 1
 

@@ -29,7 +29,7 @@ class Limits(Value):
     seconds: float = 0.0
     tool_calls: int = 500
     cost: float = 0.0
-    failures: int = 5
+    failures: int = 25
     denials: int = 3
 
 

@@ -226,9 +226,9 @@ def _answer_in_text(turn: Turn, answer: AssistantMessage) -> Finish | None:
 
 
 def _stuck(turn: Turn) -> list[str]:
-    """Warn the model two rounds before the failure limit ends the turn."""
+    """Tell the model that nothing succeeds: after three rounds, then after ten, and two before the limit."""
     failures, limit = turn.budget.failures, turn.options.limits.failures
-    if not failures or failures != limit - 2:
+    if not failures or failures not in (3, 10, limit - 2):
         return []
     return [STUCK.format(count=failures)]
 

@@ -147,16 +147,25 @@ def test_the_model_is_warned_before_failures_end_the_turn(root: Path) -> None:
     bad: list[dict[str, Any]] = [{"calls": [call("Read", file_path=f"gone{n}")]} for n in range(5)]
     bad[3]["expect"] = "No call of the last 3 rounds succeeded"
     world = World(root, [*bad, {"text": "I give up."}])
-    result = world.turn()
+    result = world.turn(limits=Limits(failures=5))
     assert isinstance(result, LimitReached)
     assert result.end.diagnostics.terminal_reason == "max_failures"
+
+
+def test_a_search_that_fails_for_long_does_not_end_the_turn(root: Path) -> None:
+    bad: list[dict[str, Any]] = [{"calls": [call("Read", file_path=f"gone{n}")]} for n in range(24)]
+    bad[3]["expect"] = "No call of the last 3 rounds succeeded"
+    bad[10]["expect"] = "No call of the last 10 rounds succeeded"
+    bad[23]["expect"] = "No call of the last 23 rounds succeeded"
+    world = World(root, [*bad, {"calls": [READ]}, {"text": "Found."}])
+    assert isinstance(world.turn(), Complete)
 
 
 def test_where_the_user_watches_failures_ask_instead_of_ending(root: Path) -> None:
     bad = [{"calls": [call("Read", file_path=f"gone{n}")]} for n in range(9)]
     user = Asked("Continue")
     world = World(root, [*bad, {"text": "Ok."}], attended=True, asker=user)
-    assert isinstance(world.turn(), Complete)
+    assert isinstance(world.turn(limits=Limits(failures=5)), Complete)
     assert user.questions == ["Nothing succeeded in 5 rounds in a row. Continue?"]
 
 

@@ -207,7 +207,12 @@ def test_two_empty_answers_are_an_error(work: Path) -> None:
 @pytest.mark.parametrize(
     ("replies", "flags", "reason", "subtype"),
     [
-        ([{"calls": [call("Read", file_path=f"gone{n}")]} for n in range(5)], (), "max_failures", "error_max_failures"),
+        (
+            [{"calls": [call("Read", file_path=f"gone{n}")]} for n in range(25)],
+            (),
+            "max_failures",
+            "error_max_failures",
+        ),
         ([{"calls": [call("Bash", command="make")]}] * 3, (), "max_denials", "error_max_denials"),
         ([{"calls": [call("Bash", command="echo")]}] * 5, ("--allowedTools", "Bash"), "repetition", "error_repetition"),
         ([{"calls": [call("Read", file_path="a.txt")]}] * 2, ("--max-turns", "2"), "max_rounds", "error_max_turns"),
