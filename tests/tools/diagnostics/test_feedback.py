@@ -115,7 +115,7 @@ def test_where_a_server_does_not_start_the_next_of_its_group_is_used(bench: Benc
 def test_without_a_checker_nothing_is_started(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     bench.ctx.env["PATH"] = os.fspath(bench.root)
     before = threading.active_count()
-    assert bench("Write", file_path="a.py", content="BAD").text == "Created a.py (1 line)."
+    assert bench("Write", file_path="a.go", content="BAD").text == "Created a.go (1 line)."
     assert bench("Write", file_path="b.txt", content="BAD").text == "Created b.txt (1 line)."
     assert threading.active_count() == before
 
