@@ -42,8 +42,8 @@ def test_one_shot_imports_nothing_heavy(tmp_path: Path, model: str) -> None:
         ("openai/m", {"openai_chat", "openai_stream", "openai_either"}),
         ("openai/gpt-5.6", {"openai_responses", "responses_stream", "openai_either"}),
         ("anthropic/claude-x", {"anthropic"}),
-        ("gemini/gemini-x", {"gemini", "gemini_schema", "gemini_stream"}),
-        ("ollama/qwen3:8b", {"ollama", "ollama_stream", "openai_stream"}),
+        ("gemini/gemini-x", {"gemini", "gemini_stream"}),
+        ("ollama/qwen3:8b", {"ollama", "openai_stream"}),
     ],
 )
 def test_a_wire_loads_nothing_of_another(tmp_path: Path, model: str, own: set[str]) -> None:
@@ -55,7 +55,7 @@ def test_a_wire_loads_nothing_of_another(tmp_path: Path, model: str, own: set[st
         modules = loaded(tmp_path, "-p", "--model", model, "hello", **keys, **urls)
     names = {name.rpartition(".")[2] for name in modules if name.startswith("agent_cli.providers.")}
     wires = {"openai_chat", "openai_stream", "openai_responses", "responses_stream", "openai_either", "anthropic"}
-    wires |= {"gemini", "gemini_schema", "gemini_stream", "google_auth", "litellm", "ollama", "ollama_stream"}
+    wires |= {"gemini", "gemini_stream", "google_auth", "litellm", "ollama"}
     assert names & wires == own
 
 
