@@ -11,7 +11,13 @@ JOBS ?= 3
 demo: $(VENV)/.runtime
 	@$(BIN)/agent demo
 
-test: lint types tests
+# The type checker runs beside the tests; what it finds is shown after them.
+test: lint
+	@found=$$(mktemp) && trap 'rm -f "$$found"' EXIT; \
+	$(BIN)/mypy > "$$found" 2>&1 & types=$$!; \
+	$(BIN)/pytest -n $(JOBS); tests=$$?; \
+	wait $$types && exit $$tests; \
+	cat "$$found"; exit 1
 
 quick: $(VENV)/.dev
 	$(BIN)/pytest -n $(JOBS) -m "not slow"
