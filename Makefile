@@ -11,7 +11,13 @@ JOBS ?= 3
 demo: $(VENV)/.runtime
 	@$(BIN)/agent demo
 
-test: lint types tests
+# The type checker runs beside the tests; what it finds is shown after them.
+test: lint
+	@found=$$(mktemp) && trap 'rm -f "$$found"' EXIT; \
+	$(BIN)/mypy > "$$found" 2>&1 & types=$$!; \
+	$(BIN)/pytest -n $(JOBS); tests=$$?; \
+	wait $$types && exit $$tests; \
+	cat "$$found"; exit 1
 
 quick: $(VENV)/.dev
 	$(BIN)/pytest -n $(JOBS) -m "not slow"
@@ -28,7 +34,7 @@ tests: $(VENV)/.dev
 
 # The gate for commands: very many lines by chance, run by the real bash, and all that runs unasked under strace; git
 # configurations by chance, compared with git's own reading; and folders swapped for links under every tool for files.
-# Then all examples of the dearest properties.
+# Then all examples of the properties, of which the tests try a third.
 fuzz: $(VENV)/.dev
 	FUZZ_LINES=$${FUZZ_LINES:-100000} FUZZ_SEED=$${FUZZ_SEED:-$$(date +%s)} \
 	  FUZZ_CONFIGS=$${FUZZ_CONFIGS:-20000} RACES=$${RACES:-10000} \
@@ -36,7 +42,7 @@ fuzz: $(VENV)/.dev
 	  tests/permissions/test_proof.py tests/permissions/test_corpus.py tests/permissions/test_git_standing.py \
 	  tests/permissions/test_hostile.py tests/permissions/test_hostile_git.py \
 	  tests/permissions/test_hostile_commands.py tests/races
-	EXAMPLES=all $(BIN)/pytest -n $(JOBS) $$(grep -rl 'max_examples=examples(' tests --include='test_*.py')
+	EXAMPLES=all $(BIN)/pytest -n $(JOBS) $$(grep -rl '@given' tests --include='test_*.py')
 
 # The session log: very many kills at every kind of point, and logs damaged by chance.
 crashes: $(VENV)/.dev

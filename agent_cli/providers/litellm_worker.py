@@ -251,9 +251,9 @@ def _load() -> Any:
     from litellm.llms.bedrock.chat import converse_transformation
 
     # Where no count of reasoning tokens was reported, one guessed from the text must not pass for it.
-    transformation.token_counter = lambda **_: 0  # type: ignore[attr-defined]
-    converse_transformation.token_counter = lambda **_: 0  # type: ignore[attr-defined]
-    ChunkProcessor.count_reasoning_tokens = lambda *_: None  # type: ignore[method-assign]
+    transformation.token_counter = lambda **_: 0
+    converse_transformation.token_counter = lambda **_: 0
+    ChunkProcessor.count_reasoning_tokens = lambda *_: None
     _keep_stop_words()
     return litellm
 
@@ -275,7 +275,7 @@ def _keep_stop_words() -> None:
     from litellm.litellm_core_utils import core_helpers
     from litellm.llms.vertex_ai.gemini import vertex_and_google_ai_studio_gemini as gemini
 
-    core_helpers._FINISH_REASON_MAP = _StopWords(core_helpers._FINISH_REASON_MAP)  # type: ignore[misc, assignment]
+    core_helpers._FINISH_REASON_MAP = _StopWords(core_helpers._FINISH_REASON_MAP)
     parse = gemini.ModelResponseIterator.chunk_parser
 
     def parse_and_end(self: Any, chunk: dict[str, Any]) -> Any:
@@ -286,7 +286,7 @@ def _keep_stop_words() -> None:
             _StopWords.heard = word
         return parsed
 
-    gemini.ModelResponseIterator.chunk_parser = parse_and_end  # type: ignore[method-assign]
+    gemini.ModelResponseIterator.chunk_parser = parse_and_end
 
 
 def _answer(litellm: Any, order: dict[str, Any]) -> Iterator[Chunk]:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from agent_cli.extensions.diagnostics import ReportReader, walk_folder
 from tests.support.extension_files import put
+from tests.support.hypothesis_examples import examples
 from tests.support.program import agent
 
 
@@ -132,7 +133,7 @@ def test_doctor_shows_it_and_says_what_trust_leaves_out(work: Path) -> None:
     assert project["details"] == [".claude/commands/fix.md: command /fix (color: agent types have no colours here)"]
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(25), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.dictionaries(
         st.tuples(

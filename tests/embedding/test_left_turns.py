@@ -182,7 +182,9 @@ def children() -> str:
 def test_servers_end_with_the_session(work: Path) -> None:
     clock = {"command": sys.executable, "args": ["-m", "mcp_server_time"]}
     model = scripted(work, {"calls": [call("mcp__clock__get_current_time", timezone="UTC")]}, {"text": "It is late."})
-    with open_agent(work, model, lambda request: True, settings={"mcp": {"servers": {"clock": clock}}}) as session:
+    # On a busy machine the server may take longer than a user would wait for it.
+    settings = {"mcp": {"servers": {"clock": clock}, "wait": 100, "start_timeout": 100}}
+    with open_agent(work, model, lambda request: True, settings=settings) as session:
         assert '"timezone": "UTC"' in str(list(session.stream("what time is it?"))).replace("\\n", "")
         assert "mcp_server_time" in children()
     assert "mcp_server_time" not in children()

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent_cli.memory.files import DEEPEST, FULL, LIMIT, Memory, Sources, load_memory, own_folders
+from tests.support.hypothesis_examples import examples
 
 
 def put(path: Path, text: str | bytes) -> Path:
@@ -185,7 +186,7 @@ def test_rules_in_files_of_their_own_hold_always_or_for_paths(tmp_path: Path, ro
 links = st.lists(st.tuples(st.integers(0, 7), st.integers(0, 7)), max_size=40)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(links, st.lists(st.integers(0, 30_000), min_size=8, max_size=8))
 def test_whatever_imports_what_each_file_is_read_once_and_the_bound_holds(
     edges: list[tuple[int, int]], sizes: list[int]

@@ -14,7 +14,7 @@ import pytest
 from tests.permissions.bash_differences import differences
 from tests.permissions.random_word_lines import WordLines
 
-LINES = int(os.environ.get("FUZZ_LINES", "20000"))
+LINES = int(os.environ.get("FUZZ_LINES", "5000"))
 SEED = int(os.environ.get("FUZZ_SEED", "1"))
 AT_ONCE = 2500
 

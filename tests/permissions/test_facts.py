@@ -16,6 +16,7 @@ from agent_cli.permissions.policy import Policy
 from agent_tools.base import Effect
 from agent_tools.fs.workspace import Workspace
 from agent_tools.text import UNSAFE
+from tests.support.hypothesis_examples import examples
 from tests.support.repositories import git
 
 
@@ -198,7 +199,7 @@ def test_what_it_grants_in_words(root: Path, rule: str, words: str) -> None:
     assert Policy(Workspace(root)).describe_grant(rule) == words
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.text(alphabet=st.sampled_from("ab $;|&>'\"\\\t\n\r\x1b\u202e\u200b\x07rmgit-/"), max_size=30))
 def test_nothing_that_steers_a_terminal_comes_out(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
     root = tmp_path_factory.getbasetemp()

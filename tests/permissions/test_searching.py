@@ -13,6 +13,7 @@ from agent_cli.permissions.policy import Policy
 from agent_tools.base import Effect
 from agent_tools.fs.workspace import Workspace
 from tests.support.call_counts import steps
+from tests.support.hypothesis_examples import examples
 
 NAMES = st.sampled_from(["src", "a.py", ".env", ".env.local", "secrets", ".ssh", "id_rsa", "key.pem", "x.key", "docs"])
 SPECS = st.sampled_from(["*.py", "secrets/**", "/src/*", ".env*", "//etc/**", "**/docs", "~/x", "src/a.py", "key.pem"])
@@ -28,7 +29,7 @@ def policy(root: Path, rules: list[tuple[str, str]]) -> Policy:
     st.lists(NAMES, min_size=1, max_size=4),
     st.lists(st.tuples(LISTS, st.tuples(st.sampled_from(["Read", "Grep", "Edit"]), SPECS)), max_size=3),
 )
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_inside_the_workspace_it_is_the_gates_answer(
     parts: list[str], rules: list[tuple[str, tuple[str, str]]]
 ) -> None:

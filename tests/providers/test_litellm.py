@@ -53,7 +53,8 @@ ALL = {"tools", "tool_choice", "temperature", "reasoning_effort", "thinking", "r
 
 
 @pytest.fixture(scope="module", autouse=True)
-def no_worker_is_left() -> Iterator[None]:
+def workers() -> Iterator[None]:
+    """They are started as the program does it, and none is left."""
     yield
     close_workers()
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.pty.tmux_session import Tmux
+from tests.pty.tmux_session import PATIENCE, Tmux
 from tests.support.scripts import script
 
 pytestmark = pytest.mark.skipif(shutil.which("tmux") is None, reason="needs tmux")
@@ -26,7 +26,7 @@ def numbered(count: int) -> list[str]:
 
 
 def wait_for_line(tmux: Tmux, number: int) -> None:
-    end = time.monotonic() + 30
+    end = time.monotonic() + PATIENCE
     while not any(int(n) >= number for n in re.findall(r"<(\d{4})>", tmux.screen())):
         assert time.monotonic() < end, tmux.screen()
         time.sleep(0.01)

@@ -26,6 +26,7 @@ from agent_cli.session.search import SeveralSessionsError, contains_text, find_s
 from agent_cli.session.store import SessionStore
 from agent_cli.session.summary import glance, glances, size, summaries_of_all_projects
 from agent_tools.display import CommandOutput
+from tests.support.hypothesis_examples import examples
 from tests.support.session_logs import answered, called, ended, keep, said, session_id, turn
 
 
@@ -105,7 +106,7 @@ def test_a_session_of_elsewhere_is_named(store: SessionStore, tmp_path: Path) ->
     assert [g.first for g in summaries_of_all_projects(tmp_path / "state")] in (["a", "c"], ["c", "a"])
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.text(min_size=1, max_size=30), st.integers(0, 29), st.integers(1, 10))
 def test_every_piece_of_what_was_said_is_found(text: str, start: int, length: int) -> None:
     import tempfile

@@ -5,6 +5,8 @@ environment, streams and session, that is waited for and killed as any. What com
 and the imports, it shares with the others; of what Python does at the end, threads are waited for, `atexit` is run, and
 the streams are written out. A test of all that (of imports, /proc/PID/environ, the command line) starts the program as
 a user does; with STARTS=exec every test does, as in `make versions`.
+
+`start_worker` is the same for the process in which LiteLLM runs, whose imports take seconds.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import gc
 import importlib
 import json
 import os
+import pkgutil
 import select
 import signal
 import socket
@@ -22,7 +25,7 @@ import subprocess
 import sys
 import termios
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from io import TextIOWrapper
 from pathlib import Path
@@ -32,34 +35,28 @@ ROOT = Path(__file__).resolve().parents[2]
 # What Python and the C library read before the program does. Of these only the language may be set.
 _READ_AT_START = ("PYTHON", "LC_", "LD_", "MALLOC_", "TZ")
 PYTHONPATH = f"{ROOT}{os.pathsep}{ROOT / 'tools'}"
-# Imported before the fork: the program, and what a session in a terminal needs of libraries.
-_IMPORTED = (
-    "agent_cli.checkpoints.prune",
-    "agent_cli.checkpoints.undo",
-    "agent_cli.cli.app",
-    "agent_cli.cli.commands.pending",
-    "agent_cli.cli.decide_calls",
-    "agent_cli.cli.commands.sessions",
-    "agent_cli.cli.run",
-    "agent_cli.doctor.report",
-    "agent_cli.headless.run",
-    "agent_cli.mcp.client",
-    "agent_cli.runtime.saved_settings",
-    "agent_cli.providers.scripted",
-    "agent_cli.runtime.attachments",
-    "agent_cli.terminal.app.session",
-    "agent_cli.terminal.render.blocks",
-    "agent_cli.terminal.render.code",
-    "agent_cli.terminal.render.markdown",
-    "agent_tools.process.hardening",
+_PROGRAM, _WORKER = "agent_cli", "agent_cli.providers.litellm_worker"
+# Imported before the fork: all of the program, and what a session loads of libraries by and by.
+_OF_THE_PROGRAM = (
+    "anyio._backends._asyncio",
+    "anyio.streams.tls",
+    "concurrent.futures.thread",
     "ctypes",
+    "glob",
     "markdown_it",
     "prompt_toolkit.input.vt100",
     "pygments.lexers.python",
     "tomllib",
 )
-# By the language, which Python reads at its start.
-_servers: dict[str | None, _Server | None] = {}
+_OF_THE_WORKER = (
+    _WORKER,
+    "litellm",
+    "litellm.llms.anthropic.chat.transformation",
+    "litellm.llms.bedrock.chat.converse_transformation",
+    "litellm.llms.vertex_ai.gemini.vertex_and_google_ai_studio_gemini",
+)
+# By the module that is run, and the language, which Python reads at its start.
+_servers: dict[tuple[str, str | None], _Server | None] = {}
 
 
 def start(
@@ -72,15 +69,29 @@ def start(
     """
     command = [sys.executable, "-m", "agent_cli", *args]
     popen["start_new_session"] = popen.get("start_new_session", False) or terminal
-    language = env.get("LANG")
+    kind = (_PROGRAM, env.get("LANG"))
     set_by = {name: value for name, value in env.items() if name.startswith(_READ_AT_START)}
-    odd = set_by != {"PYTHONPATH": PYTHONPATH} or _mounts() != _MOUNTS or os.environ.get("STARTS") == "exec"
-    if odd or language not in _servers:
+    odd = set_by != {"PYTHONPATH": PYTHONPATH} or _is_by_exec()
+    if odd or kind not in _servers:
         if not odd:
-            _servers[language] = None
+            _servers[kind] = None
         return subprocess.Popen(command, cwd=cwd, env=env, preexec_fn=_own_terminal if terminal else None, **popen)
-    server = _servers[language] = _servers[language] or _Server(language)
+    server = _servers[kind] = _servers[kind] or _Server(*kind)
     return _Forked(server, command, terminal=terminal, cwd=cwd, env=env, **popen)
+
+
+def start_worker(command: list[str], env: dict[str, str], **popen: Any) -> subprocess.Popen[bytes]:
+    """Start the process for LiteLLM, whose command is given, in a session of its own."""
+    popen["start_new_session"] = True
+    if _is_by_exec():
+        return subprocess.Popen(command, env=env, **popen)
+    kind = (_WORKER, env.get("LANG"))
+    server = _servers[kind] = _servers.get(kind) or _Server(*kind)
+    return _Forked(server, command, terminal=False, cwd=Path.cwd(), env=env, **popen)
+
+
+def _is_by_exec() -> bool:
+    return _mounts() != _MOUNTS or os.environ.get("STARTS") == "exec"
 
 
 def _mounts() -> str:
@@ -101,12 +112,12 @@ def _own_terminal() -> None:
 class _Server:
     """The process that is forked, as the tests see it. It ends when the tests do."""
 
-    def __init__(self, language: str | None) -> None:
+    def __init__(self, module: str, language: str | None) -> None:
         self._control, theirs = socket.socketpair()
         env = {k: v for k, v in os.environ.items() if k in ("PATH", "HOME")}
         env |= {"PYTHONPATH": PYTHONPATH} | ({} if language is None else {"LANG": language})
         # -P: as in `python -m agent_cli`, the working directory is not on the import path.
-        command = [sys.executable, "-P", "-m", "tests.support.fork_server", str(theirs.fileno())]
+        command = [sys.executable, "-P", "-m", "tests.support.fork_server", module, str(theirs.fileno())]
         self._process = subprocess.Popen(
             command, cwd=os.sep, env=env, pass_fds=[theirs.fileno()], start_new_session=True, stdin=subprocess.DEVNULL
         )
@@ -161,11 +172,15 @@ class _Forked(subprocess.Popen[bytes]):
         return self.returncode
 
 
-def _serve(control: socket.socket) -> None:
+def _serve(module: str, control: socket.socket) -> None:
     """Fork for each request, and return in the new process; the server itself ends here when the tests have."""
-    for name in _IMPORTED:
+    if module == _WORKER:
+        # Read by LiteLLM when it is imported.
+        os.environ.update(importlib.import_module(_WORKER).ENVIRONMENT)
+    for name in _OF_THE_WORKER if module == _WORKER else (*_modules_of_the_program(), *_OF_THE_PROGRAM):
         importlib.import_module(name)
-    sys.modules["agent_cli.cli.app"].as_typer_reads()
+    if module == _PROGRAM:
+        sys.modules["agent_cli.cli.app"].as_typer_reads()
     gc.collect()
     gc.freeze()
     connections: dict[int, socket.socket] = {}
@@ -203,6 +218,12 @@ def _serve(control: socket.socket) -> None:
             os.close(fd)
 
 
+def _modules_of_the_program() -> Iterator[str]:
+    for package in ("agent_cli", "agent_tools"):
+        path = importlib.import_module(package).__path__
+        yield from (m.name for m in pkgutil.walk_packages(path, f"{package}.") if not m.name.endswith(".__main__"))
+
+
 def _become(request: dict[str, Any], streams: list[int]) -> None:
     """Make of this process one that has just been started."""
     if request["session"]:
@@ -233,11 +254,10 @@ def _stream(before: TextIOWrapper, mode: str) -> TextIOWrapper:
     return made
 
 
-def _run() -> None:
-    """Run the program. The process then ends at once: Python would take apart all that was imported, which takes twice
-    as long as a short run."""
-    from agent_cli.__main__ import main
-
+def _run(module: str) -> None:
+    """Run the program or the worker. The process then ends at once: Python would take apart all that was imported,
+    which takes twice as long as a short run."""
+    main = importlib.import_module(f"{_PROGRAM}.__main__" if module == _PROGRAM else module).main
     try:
         main()
     except SystemExit as end:
@@ -251,5 +271,6 @@ def _run() -> None:
 
 
 if __name__ == "__main__":
-    _serve(socket.socket(fileno=int(sys.argv[1])))
-    _run()
+    run = sys.argv[1]
+    _serve(run, socket.socket(fileno=int(sys.argv[2])))
+    _run(run)

@@ -17,6 +17,7 @@ from agent_tools.display import Diff, Diffs
 from agent_tools.fs.encoding import split_lines
 from agent_tools.fs.workspace import Workspace
 from agent_tools.registry import BUILTIN
+from tests.support.hypothesis_examples import examples
 
 TOOLS: dict[str, Any] = {tool.name: tool for tool in BUILTIN}
 LINES = st.lists(st.sampled_from(["a", "b", "", "  c", "d", "é"]), min_size=40, max_size=90)
@@ -41,7 +42,7 @@ def by_hand(lines: list[str], kept: list[Hunk]) -> str:
     return "".join(lines)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(
     LINES, st.data(), st.sampled_from(["\n", "\r\n"]), st.booleans(), st.sampled_from(["Write", "Edit", "MultiEdit"])
 )

@@ -27,6 +27,7 @@ from agent_cli.terminal.app.status_bar import StatusLine, branch_of
 from agent_cli.terminal.app.worker import LIMIT, EventQueue
 from agent_cli.terminal.render.ansi import cells, clip, fragments, wrapped
 from agent_tools.display import TodoItem
+from tests.support.hypothesis_examples import examples
 
 COMMANDS = [("help", "this list"), ("mode", "the mode"), ("model", "the model")]
 
@@ -103,7 +104,7 @@ def test_a_history_file_that_is_a_link_is_not_written_through(tmp_path: Path) ->
     assert (tmp_path / "other").read_text() == "mine\n"
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.text(max_size=2000), st.text(max_size=20))
 def test_a_folded_paste_is_unfolded_to_itself(text: str, around: str) -> None:
     pastes = Pastes()
@@ -113,7 +114,7 @@ def test_a_folded_paste_is_unfolded_to_itself(text: str, around: str) -> None:
     assert long.startswith("[Pasted #") and pastes.unfold(long) == "x\n" * 10
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.text(alphabet=st.characters(exclude_categories=["Cc", "Cs"]), max_size=80), st.integers(2, 40))
 def test_rows_are_never_wider_than_asked_and_lose_nothing(text: str, width: int) -> None:
     assert cells(clip(text, width)) <= width

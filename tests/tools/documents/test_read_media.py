@@ -20,6 +20,7 @@ from agent_tools.base import ToolError
 from agent_tools.cancel import CancelledError, CancelToken
 from agent_tools.documents.images import sniff
 from agent_tools.documents.pdf import read_pages
+from tests.support.hypothesis_examples import examples
 from tests.support.sample_files import pdf, png
 from tests.support.tool_bench import Bench
 
@@ -141,7 +142,7 @@ def test_bombs_and_damaged_images_are_refused(seeing: Bench, monkeypatch: pytest
         assert "truncated or damaged" in seeing.fails("Read", file_path="cut")
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(
     st.sampled_from([drawn(form, 30, 20) for form in ("PNG", "JPEG", "GIF", "WEBP", "BMP", "TIFF")]),
     st.lists(st.tuples(st.integers(0, 80), st.integers(0, 255)), max_size=6),

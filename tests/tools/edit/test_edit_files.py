@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from agent_tools.base import ToolError
 from agent_tools.edit.edit import apply
 from agent_tools.fs.encoding import TextFile, decode_text
+from tests.support.hypothesis_examples import examples
 from tests.support.tool_bench import Bench
 
 marks = {"utf-8": b"\xef\xbb\xbf", "utf-16-le": b"\xff\xfe", "utf-16-be": b"\xfe\xff", "utf-32-le": b"\xff\xfe\0\0"}
@@ -17,7 +18,7 @@ kinds = st.sampled_from([("utf-8", b""), ("cp1252", b""), *marks.items()])
 lines = st.text(alphabet="ab \t“–é$\\{", max_size=6)
 row = st.tuples(lines, st.sampled_from(["\n", "\n", "\r\n"])).map("".join)
 texts = st.builds(lambda rows, last: "".join(rows) + last, st.lists(row, max_size=8), lines)
-quick = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+quick = settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @st.composite
@@ -117,7 +118,7 @@ def test_several_edits_are_those_edits_one_by_one_or_nothing(
         assert text is not None and (bench.root / name).read_bytes() == text.encode(contents[name])
 
 
-@settings(quick, max_examples=25)
+@settings(quick, max_examples=examples(25))
 @given(st.lists(encoded(), max_size=4), st.integers(0, 4))
 def test_whichever_write_fails_every_file_is_put_back(bench: Bench, files: list[bytes], at: int) -> None:
     texts = [put(bench, f"f{n}", data) for n, data in enumerate(files)]

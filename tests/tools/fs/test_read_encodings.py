@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent_tools.fs.encoding import decode_text
+from tests.support.hypothesis_examples import examples
 from tests.support.tool_bench import Bench
 
 SAMPLES = [
@@ -43,7 +44,7 @@ def test_the_encoding_is_guessed_and_said_and_kept(bench: Bench, encoding: str, 
 
 
 # The guess is one of likelihood: the same mixtures each time, so that a rare one does not fail by chance.
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(max_examples=examples(150), deadline=None, derandomize=True)
 @given(st.lists(st.sampled_from([*WESTERN, "plain words", "x = 1;"]), min_size=1, max_size=8), st.sampled_from(" \n"))
 def test_western_texts_are_taken_for_nothing_else(words: list[str], between: str) -> None:
     content = between.join(words)
@@ -51,7 +52,7 @@ def test_western_texts_are_taken_for_nothing_else(words: list[str], between: str
     assert text is not None and text.content == content and text.encoding in ("utf-8", "cp1252")
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.binary(max_size=300), st.sampled_from([encoding for encoding, _ in SAMPLES]))
 def test_a_guess_never_changes_a_byte(data: bytes, encoding: str) -> None:
     text = decode_text(data + "これ，중 это".encode(encoding, "ignore"))

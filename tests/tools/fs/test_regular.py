@@ -18,6 +18,7 @@ from agent_tools.fs.safe_files import (
     read_start,
     resolve_inside,
 )
+from tests.support.hypothesis_examples import examples
 
 
 @pytest.fixture
@@ -128,7 +129,7 @@ def test_a_file_that_drips_is_given_up(root: Path, monkeypatch: pytest.MonkeyPat
 NAMES = ("a", "b", "c/a", "c/b")
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.dictionaries(st.sampled_from(NAMES), st.lists(st.sampled_from(["a", "b", "c", "..", "."]), max_size=4)))
 def test_it_agrees_with_the_system_wherever_it_answers(links: dict[str, list[str]]) -> None:
     with tempfile.TemporaryDirectory() as folder:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from agent_tools.base import ToolError
 from agent_tools.net.urls import domain_covers, same_site, split_url
 from agent_tools.net.web_client import Guard, kind_of_address
+from tests.support.hypothesis_examples import examples
 
 
 @pytest.mark.parametrize(
@@ -97,7 +98,7 @@ PIECES = st.sampled_from(
 )  # fmt: skip
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(st.one_of(st.text(max_size=40), st.lists(PIECES, max_size=12).map(lambda parts: "http://" + "".join(parts))))
 def test_what_is_accepted_is_read_the_same_by_the_standard_library(text: str) -> None:
     try:
@@ -150,7 +151,7 @@ def test_behind_nat64_the_address_that_is_meant_decides() -> None:
         assert kind_of_address(outer)
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(st.ip_addresses())
 def test_nothing_that_python_knows_to_be_private_is_let_through(
     address: ipaddress.IPv4Address | ipaddress.IPv6Address,

@@ -22,6 +22,7 @@ from agent_tools.shell.state import (
     parse_exports,
     restore_carried,
 )
+from tests.support.hypothesis_examples import examples
 from tests.support.tool_bench import Bench
 
 BASH = ["bash", "--noprofile", "--norc", "-c"]
@@ -255,7 +256,7 @@ def test_a_command_cannot_tell_that_it_is_watched(tmp_path: Path, command: str) 
 
 
 @given(st.dictionaries(st.from_regex(rb"X[A-Za-z0-9_]{0,8}", fullmatch=True), st.binary(max_size=60), max_size=6))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 def test_values_survive_to_the_byte(values: dict[bytes, bytes]) -> None:
     values = {n: v.replace(b"\0", b"\n") for n, v in values.items()}
     for locale in (b"C", b"C.UTF-8"):

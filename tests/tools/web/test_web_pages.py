@@ -16,6 +16,7 @@ from agent_tools.net.web_client import WebResponse
 from agent_tools.web import cache as reading
 from agent_tools.web.cache import Page, PageCache, decode_page, read_page
 from agent_tools.web.html_worker import to_markdown
+from tests.support.hypothesis_examples import examples
 from tests.support.stalled_ports import PROMPT, cancelled_within
 
 WORDS = "Plain words that are long enough to count as the content of a page. " * 4
@@ -70,7 +71,7 @@ def test_charsets(data: bytes, declared: str, text: str) -> None:
     assert decode_page(data, declared, marked_up=True) == text
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(st.binary(max_size=200), st.text(max_size=20))
 def test_any_bytes_are_some_text(data: bytes, declared: str) -> None:
     assert isinstance(decode_page(data, declared, marked_up=True), str)
@@ -173,7 +174,7 @@ def test_the_base_of_links() -> None:
     assert "(https://site.example/docs/x)" in markdown('<base href="http://["><a href="x">long link</a>')
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(
     st.lists(
         st.sampled_from(

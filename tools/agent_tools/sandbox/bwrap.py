@@ -31,8 +31,8 @@ _ALWAYS = (
 # The rest of the file system is as it should be already.
 _AS_MOUNTED = ["--dev-bind", "/", "/", "--proc", "/proc", "--remount-ro", "/proc"]
 _OF_ROOT = ("CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_FSETID")
-# Seconds to wait for the processes of an ended sandbox to exit.
-_GONE = 2.0
+# Seconds to wait for the processes of an ended sandbox to exit: what is killed ends when it is next scheduled.
+_GONE = 20.0
 
 
 class SpaceEntry(Value):
