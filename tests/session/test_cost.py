@@ -54,8 +54,8 @@ def test_a_side_question_counts_in_the_session_in_lists_and_after_a_resume(work:
 
 
 def test_a_side_question_before_anything_was_said_counts_too(work: Path) -> None:
-    session(work, "/btw what colour?", "go", replies=[BESIDE, DONE])
-    assert "$0.7500" in agent(["sessions", "list"], work).stdout
+    session(work, "/btw what colour?", "go", replies=[BESIDE])  # a script answers both with its first reply
+    assert "$1.0000" in agent(["sessions", "list"], work).stdout
 
 
 @pytest.fixture
