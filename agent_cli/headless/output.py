@@ -178,8 +178,9 @@ class ProgressPrinter:
 
 def _ending(event: ToolFinished) -> str:
     match event.display:
-        case CommandOutput(exit_code=code, seconds=seconds):
-            return f" (exit {code}, {seconds:.1f} s)" if code is not None else f" (ended, {seconds:.1f} s)"
+        case CommandOutput(exit_code=code, seconds=seconds, note=note):
+            more = "; ".join(["", *note.split("; ")[1:]]) if code is not None else ""
+            return f" (exit {code}, {seconds:.1f} s{more})" if code is not None else f" (ended, {seconds:.1f} s)"
         case Diff(created=True):
             return " (created)"
         case Diffs(files=files):
