@@ -108,3 +108,10 @@ def test_a_side_question_is_no_part_of_the_budget_of_a_turn(log: Path) -> None:
     interrupted = restore(log.read_bytes(), "s-1").interrupted
     assert interrupted is not None
     assert interrupted.spent.cost == 64
+
+
+def test_what_is_estimated_is_said() -> None:
+    spent = Usage(input=10, cost=0.5)
+    assert spent.cost_words == "$0.5000"
+    assert spent.replace(estimated=True).cost_words == "about $0.5000"
+    assert spent.replace(reliable=False).cost_words == "cost unknown"
