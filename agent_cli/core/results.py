@@ -65,6 +65,13 @@ class Usage(Value, tag="Usage"):
             estimated=self.estimated or other.estimated,
         )
 
+    @property
+    def cost_words(self) -> str:
+        """The cost as text: with "about" where a part is estimated, unknown without a price."""
+        if not self.reliable:
+            return "cost unknown"
+        return f"{'about ' if self.estimated else ''}${self.cost:.4f}"
+
     def less(self, before: Usage) -> Usage:
         """Return what was used since `before`."""
         flags = ("reliable", "estimated")

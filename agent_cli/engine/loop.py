@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from agent_cli.config.prompts import prompt
 from agent_cli.core.events import (
     Event,
+    Noted,
     PlanChanged,
     PlanContinued,
     RoundStarted,
@@ -299,7 +300,7 @@ def _objection(turn: Turn, answer: AssistantMessage) -> Generator[Event, None, s
     # After a refusal the answer stands: a user or a rule has just rejected the model's approach.
     if not (turn.actions and turn.actions[-1].outcome == "refused"):
         more = yield from _plan_nudge(turn, answer, prompt("plan_continue"))
-        if more := more or _failing_check(turn):
+        if more := more or (yield from _failing_check(turn)):
             return more
         announces = any(word in answer.text for word in _FUTURE)
         asked = (announces or turn.deps.context.small_model) and not _answer_in_text(turn, answer)
@@ -416,12 +417,14 @@ def _plan_nudge(turn: Turn, answer: AssistantMessage, template: str) -> Generato
     return template.format(goal=goal_of(turn.history), plan=format_plan(plan), step=step.content)
 
 
-def _failing_check(turn: Turn) -> str | None:
+def _failing_check(turn: Turn) -> Generator[Event, None, str | None]:
     """Tell the model, once, that the last test or build command of this turn failed."""
     check = turn.checks.last
     if check is None or not check.failed or turn.nudges.get("verify"):
         return None
     turn.nudges["verify"] = 1
+    how = "did not finish" if check.exit_code is None else f"exit {check.exit_code}"
+    yield Noted(f"The last check failed: `{check.command}` ({how}); asking the model about it.")
     return (
         f"<reminder>\nThe last check you ran, {check}. If the work is not done, continue. If this is expected or "
         "cannot be fixed here, say so plainly in your answer.\n</reminder>"

@@ -164,11 +164,10 @@ class ProgressPrinter:
             case TurnFinished() if self._verbose:
                 self._words.clear()
                 used = event.earlier + event.usage
-                cost = f"${used.cost:.4f}" if used.reliable else "cost unknown"
-                self._say(
-                    f"{event.diagnostics.rounds} rounds, {event.diagnostics.tool_calls} calls, "
-                    f"{event.diagnostics.duration_ms / 1000:.1f} s, {used.input} tokens in, {used.output} out, {cost}"
-                )
+                counts = f"{event.diagnostics.rounds} rounds, {event.diagnostics.tool_calls} calls"
+                seconds = event.diagnostics.duration_ms / 1000
+                tokens = f"{used.input} tokens in, {used.output} out, {used.cost_words}"
+                self._say(f"{counts}, {seconds:.1f} s, {tokens}")
 
     def _flush(self) -> None:
         if text := "".join(self._words).strip():
@@ -178,8 +177,9 @@ class ProgressPrinter:
 
 def _ending(event: ToolFinished) -> str:
     match event.display:
-        case CommandOutput(exit_code=code, seconds=seconds):
-            return f" (exit {code}, {seconds:.1f} s)" if code is not None else f" (ended, {seconds:.1f} s)"
+        case CommandOutput(exit_code=code, seconds=seconds, note=note):
+            more = "; ".join(["", *note.split("; ")[1:]]) if code is not None else ""
+            return f" (exit {code}, {seconds:.1f} s{more})" if code is not None else f" (ended, {seconds:.1f} s)"
         case Diff(created=True):
             return " (created)"
         case Diffs(files=files):
@@ -290,7 +290,7 @@ def result_object(
         "terminal_reason": end.diagnostics.terminal_reason,
         "session_id": session_id,
         "total_cost_usd": end.usage.cost,
-        "cost_is_reliable": end.usage.reliable,
+        "cost_is_reliable": end.usage.reliable and not end.usage.estimated,
         "usage": usage_object(end.usage),
         "modelUsage": {name: _model_usage(usage, windows) for name, usage in tally.by_model.items()},
         "permission_denials": [

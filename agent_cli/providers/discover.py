@@ -28,6 +28,11 @@ def default_model(env: Mapping[str, str], probe: Probe | None = None) -> str:
         raise NoModelError(
             f"no model is configured; {variable} is set, but {address}/models lists none: name one with --model"
         )
+    for provider, variable in _with_addresses(env):
+        key = "" if is_loopback_url(base_url_of(provider, env)) else f", and its key in {provider.keys[0]}"
+        raise NoModelError(
+            f"no model is configured; {variable} is set: name one with --model {provider.name}/NAME{key}"
+        )
     keys = ", ".join(p.keys[0] for p in PROVIDERS[:4])
     servers = ", ".join(p.name for p in _local_servers())
     raise NoModelError(
@@ -65,6 +70,10 @@ def _found(env: Mapping[str, str], probe: Probe) -> Iterator[tuple[str, str]]:
                 yield f"{provider.name}/{model}", f"{variable} is set and {url} answers"
             continue
         yield f"{provider.name}/{_default_of(provider)}", f"{variable} is set"
+    for provider, variable in _with_addresses(env):
+        url = base_url_of(provider, env)
+        if is_loopback_url(url) and (model := probe(_models_url(provider, env))):
+            yield f"{provider.name}/{model}", f"{variable} is set and {url} answers"
     for provider in _local_servers():
         url = base_url_of(provider, env)
         if model := probe(url):
@@ -76,6 +85,15 @@ def _with_keys(env: Mapping[str, str]) -> Iterator[tuple[Provider, str]]:
     for provider in PROVIDERS:
         variable = next((v for v in provider.keys if env.get(v, "").strip()), None)
         if variable is not None and provider.default and not provider.local:
+            yield provider, variable
+
+
+def _with_addresses(env: Mapping[str, str]) -> Iterator[tuple[Provider, str]]:
+    """The providers that have an address and no key in the environment, with the variable of the address."""
+    keyed = [provider for provider, _ in _with_keys(env)]
+    for provider in PROVIDERS:
+        variable = next((v for v in provider.bases if env.get(v, "").strip()), None)
+        if variable is not None and provider.default and not provider.local and provider not in keyed:
             yield provider, variable
 
 

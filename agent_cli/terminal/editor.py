@@ -41,15 +41,15 @@ class EditorResult(Value):
     problem: str = ""
 
 
-def edited_as(text: str, read: Callable[[str], Any]) -> EditorResult:
-    """Edit a text and parse the result with `read`.
+def edited_as(text: str, read: Callable[[str], Any], suffix: str = ".md") -> EditorResult:
+    """Edit a text and parse the result with `read`. suffix: of its file, by which editors know its language.
 
     If `read` raises ValueError with a message, the editor opens again on the same text with the message above it, until
     the text is left unchanged.
     """
     problem = ""
     for _ in range(_TRIES):
-        changed = edited_text(f"{_PROBLEM}{problem} -->\n{text}" if problem else text)
+        changed = edited_text(f"{_PROBLEM}{problem} -->\n{text}" if problem else text, suffix)
         if changed is None:
             return EditorResult(None, text, NO_EDITOR)
         if changed.startswith(_PROBLEM):
@@ -103,7 +103,8 @@ def read_line(prompt: str) -> str:
     sys.stdout.flush()
     line = sys.stdin.readline()
     if not line:
-        sys.stdout.write("\n")
+        if prompt:
+            sys.stdout.write("\n")
         raise EOFError
     return line.rstrip("\n").replace("\0", "")
 

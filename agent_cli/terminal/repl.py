@@ -10,7 +10,8 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, ClassVar, Literal, cast
 
 from agent_cli.config.layers import Layers
@@ -75,6 +76,7 @@ def how_it_ended(result: TurnResult | None) -> Literal["well", "stopped", "badly
 
 
 AFTER_PROMPT = 0.5
+BYPASS = "bypassPermissions: commands and edits run without asking. Use it only where nothing can be lost."
 
 
 class LineScreen:
@@ -153,15 +155,20 @@ class Repl(Dialogs):
         self.say(f"warning: {text}")
 
     def run(self, first: str) -> int:
-        """Greet, process messages until the end, and print how to resume."""
-        self._greet()
+        """Greet, process messages until the end, and print how to resume.
+
+        No prompt is written where input is piped in.
+        """
+        mark = "> " if os.isatty(0) else ""
+        with self._beside_output():
+            self._greet()
         self._take_up_waiting()
         if first.strip():
             self.say(f"> {first}")
             self.take_turn(first)
         while True:
             try:
-                text = read_line("> ").strip()
+                text = read_line(mark).strip()
                 if text:
                     self.handle(text)
             except KeyboardInterrupt:
@@ -170,8 +177,20 @@ class Repl(Dialogs):
                 break
             except UsageError as mistake:
                 self.say(str(mistake))
-        self._farewell()
+        with self._beside_output():
+            self._farewell()
         return 0
+
+    @contextmanager
+    def _beside_output(self) -> Iterator[None]:
+        """Write to standard error if standard output is a file or a pipe, where only the conversation belongs."""
+        console = self._console
+        if not os.isatty(1):
+            self._console = make_console("never", os.environ, plain=True, file=sys.stderr)
+        try:
+            yield
+        finally:
+            self._console = console
 
     def _take_up_waiting(self) -> None:
         """Ask about the open calls of a suspended turn, before any message."""
@@ -289,6 +308,8 @@ class Repl(Dialogs):
                 self.say(hint)
         else:
             self.say("  /help lists the commands")
+        if mode == "bypassPermissions":
+            self._warn(BYPASS)
         if agent.mcp is not None:
             agent.mcp.report_changes()
         # Slow work starts after the prompt is shown.

@@ -9,7 +9,15 @@ import pytest
 
 from agent_cli.config.prompts import prompt
 from agent_cli.core.decisions import Approve, Defer, QuestionReply
-from agent_cli.core.events import PlanChanged, PlanContinued, QuestionAnswered, QuestionAsked, ToolStarted, TurnPaused
+from agent_cli.core.events import (
+    Noted,
+    PlanChanged,
+    PlanContinued,
+    QuestionAnswered,
+    QuestionAsked,
+    ToolStarted,
+    TurnPaused,
+)
 from agent_cli.core.messages import UserMessage
 from agent_cli.core.results import Complete, Failed, Suspended
 from agent_tools.display import TodoItem
@@ -169,6 +177,10 @@ def test_done_over_a_failing_check_is_questioned_once(root: Path) -> None:
     assert result.text.startswith("It fails")
     assert result.verified == "`make test` failed (exit 2)"
     assert sum("The last check you ran" in m.text for m in world.history if isinstance(m, UserMessage)) == 1
+    # Without it the two answers would stand on the screen as one.
+    assert [e.text for e in world.of(Noted)] == [
+        "The last check failed: `make test` (exit 2); asking the model about it."
+    ]
 
 
 def test_what_verified_the_work_is_told(root: Path) -> None:

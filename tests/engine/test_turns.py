@@ -23,7 +23,7 @@ from agent_cli.core.events import (
 from agent_cli.core.messages import AssistantMessage, Text, ToolMessage, UserMessage, pending_calls
 from agent_cli.core.results import Complete, Failed, Failure, LimitReached, Limits, Spent, Suspended, Usage
 from agent_cli.engine.types import ModelHandle
-from agent_cli.providers.base import Chunk, ModelError, Request, Started, TextChunk, UsageChunk
+from agent_cli.providers.base import Chunk, ModelError, Notice, Request, Started, TextChunk, UsageChunk
 from agent_tools.base import Effect, Progress, Tool, ToolContext, ToolResult
 from agent_tools.cancel import CancelToken
 from agent_tools.record import Value
@@ -315,6 +315,34 @@ def test_what_an_answer_that_broke_off_used_is_in_every_account(root: Path) -> N
     assert isinstance(result, Failed)
     assert [e.usage for e in world.of(UsageAdded)] == [result.end.usage] == [Usage(1_000, 7)]
     assert world.history[-1] == AssistantMessage((Text("Half of"),), "error", "r", "m")
+
+
+class Thinking:
+    """A model that has sent nothing yet when the user interrupts it. waits: it waits for its server before."""
+
+    def __init__(self, *, waits: bool) -> None:
+        self._waits = waits
+
+    def stream(self, request: Request, cancel: CancelToken) -> Iterator[Chunk]:
+        if self._waits:
+            yield Notice("Could not connect; trying again in 5 s (1 of 5)", 5.0)
+        cancel.cancel()
+        cancel.check()
+        yield Started("r", "m")
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_an_answer_that_is_interrupted_before_its_first_word_is_not_free(root: Path, waits: bool) -> None:
+    world = World(root, [], price=lambda usage: usage.replace(cost=usage.input * 0.001))
+    world.deps = world.deps.replace(transport=Thinking(waits=waits))
+    result = world.turn("a question of some length")
+    assert result.end.diagnostics.terminal_reason == "interrupted"
+    charged = [e.usage for e in world.of(UsageAdded)]
+    assert bool(charged) == (not waits)
+    for usage in charged:
+        assert usage.estimated
+        assert usage.cost > 0
+        assert result.end.usage == usage
 
 
 def test_typed_messages_arrive_at_the_next_round(root: Path) -> None:

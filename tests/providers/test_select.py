@@ -348,3 +348,15 @@ def test_each_wire_opens_and_a_script_is_not_retried(tmp_path: Path) -> None:
 def test_two_resolutions_of_one_name_are_equal() -> None:
     one, two = resolve("gpt-5", env=KEYS), resolve("gpt-5", env=KEYS)
     assert one == two and isinstance(one, ResolvedModel) and one.api_key == Secret("key-of-openai")
+
+
+def test_an_address_without_a_key_is_asked_for_its_model_or_named_in_the_message() -> None:
+    local = {"OPENAI_BASE_URL": "http://127.0.0.1:7777/v1"}
+    assert discover(local, lambda url, **key: "mine" if ":7777" in url else None) == [
+        ("openai/mine", "OPENAI_BASE_URL is set and http://127.0.0.1:7777/v1 answers")
+    ]
+    with pytest.raises(NoModelError, match=r"OPENAI_BASE_URL is set: name one with --model openai/NAME$"):
+        default_model(local, lambda url, **key: None)
+    remote = {"OPENAI_BASE_URL": "https://models.example/v1"}
+    with pytest.raises(NoModelError, match=r"--model openai/NAME, and its key in OPENAI_API_KEY$"):
+        default_model(remote, lambda url, **key: None)

@@ -54,8 +54,8 @@ def test_a_side_question_counts_in_the_session_in_lists_and_after_a_resume(work:
 
 
 def test_a_side_question_before_anything_was_said_counts_too(work: Path) -> None:
-    session(work, "/btw what colour?", "go", replies=[BESIDE, DONE])
-    assert "$0.7500" in agent(["sessions", "list"], work).stdout
+    session(work, "/btw what colour?", "go", replies=[BESIDE])  # a script answers both with its first reply
+    assert "$1.0000" in agent(["sessions", "list"], work).stdout
 
 
 @pytest.fixture
@@ -108,3 +108,10 @@ def test_a_side_question_is_no_part_of_the_budget_of_a_turn(log: Path) -> None:
     interrupted = restore(log.read_bytes(), "s-1").interrupted
     assert interrupted is not None
     assert interrupted.spent.cost == 64
+
+
+def test_what_is_estimated_is_said() -> None:
+    spent = Usage(input=10, cost=0.5)
+    assert spent.cost_words == "$0.5000"
+    assert spent.replace(estimated=True).cost_words == "about $0.5000"
+    assert spent.replace(reliable=False).cost_words == "cost unknown"

@@ -32,7 +32,7 @@ from agent_cli.session.records import Header
 from agent_cli.session.store import SessionStore
 from agent_tools.display import Diff, TodoItem, TodoView
 from tests.support.hypothesis_examples import examples
-from tests.support.session_logs import answered, called, ended, keep, log_bytes, said, session_id
+from tests.support.session_logs import answered, called, ended, keep, log_bytes, said, session_id, spent
 
 HOSTILE = [
     "<script>alert(1)</script>",
@@ -184,7 +184,8 @@ def test_the_page_folds_calls_colours_changes_and_loads_nothing(tmp_path: Path) 
     diff = Diff("a.py", "@@ -1 +1 @@\n-old\n+new\n same", 1, 1)
     events = [
         said("Change it"), answered("I **do**.", call), *called(call, "ok", diff, summary="Edit a.py"),
-        answered("And", run), *called(run, "12 passed", summary="Run: make test"), answered("Done."), ended(0.5),
+        answered("And", run), *called(run, "12 passed", summary="Run: make test"), answered("Done."),
+        spent(0.5), ended(0.5),
     ]  # fmt: skip
     path = keep(SessionStore(tmp_path, tmp_path), 1, events, name="The change", branch="main")
     text = document(path, "html")

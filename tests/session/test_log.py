@@ -55,7 +55,7 @@ def test_records_are_ascii_lines_with_every_field(tmp_path: Path) -> None:
     path = tmp_path / "s-1.jsonl"
     write_log(path)
     lines = path.read_bytes().splitlines()
-    assert len(lines) == 1 + len(MESSAGES) + 2
+    assert len(lines) == 1 + len(MESSAGES) + 3
     parent = ""
     for seq, line in enumerate(lines, 1):
         record = json.loads(line)

@@ -16,6 +16,7 @@ from agent_cli.core.events import (
     ToolRequested,
     TurnFinished,
     TurnStarted,
+    UsageAdded,
 )
 from agent_cli.core.messages import AssistantMessage, Text, Thinking, ToolCall, ToolMessage, UserMessage
 from agent_cli.core.results import Diagnostics, Failure, Usage
@@ -54,7 +55,12 @@ def ended(cost: float = 0.0, result: Any = "Complete", reason: Any = "completed"
 
 
 def turn(question: str, answer: str, cost: float = 0.0) -> list[Event]:
-    return [said(question), TurnStarted("m", "default"), answered(answer), ended(cost)]
+    return [said(question), TurnStarted("m", "default"), spent(cost), answered(answer), ended(cost)]
+
+
+def spent(cost: float = 0.0) -> UsageAdded:
+    """What a model call used, as `ended` says it of a turn with one."""
+    return UsageAdded("m", ended(cost).usage)
 
 
 def log_bytes(header: Header, events: list[Event]) -> bytes:
@@ -117,5 +123,6 @@ def write_log(path: Path) -> None:
         log.record(TextDelta("not kept"))
     log.record(ToolFinished("c1", "Read", False, 3, Diff("a", "@@", 1, 2), {"/w/a": "hash"}))
     end = Diagnostics(2, 1, 50, 40, "stop", "completed")
+    log.record(UsageAdded("a/b", Usage(5, 6)))
     log.record(TurnFinished("Complete", end, Usage(5, 6), "Done.", failure=Failure("auth", "no")))
     log.close()

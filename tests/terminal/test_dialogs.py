@@ -26,6 +26,7 @@ from agent_cli.terminal.dialogs.questions import (
     question_dialog,
     review_dialog,
 )
+from agent_cli.terminal.editor import edited_as
 from agent_tools.cancel import CancelledError
 from tests.support.terminal_stage import REQUEST
 
@@ -139,6 +140,29 @@ def test_a_plan_is_put_again_as_it_was_edited(tmp_path: Path, monkeypatch: pytes
     reply = lines.reply(PLAN)
     assert isinstance(reply, QuestionReply) and "2. Look at it" in reply.plan["plan"]
     assert "2. Look at it" in lines.shown.rpartition("? Plan")[2]
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "suffix"),
+    [
+        ("Edit", {"file_path": "src/a.py", "old_string": "a", "new_string": "b"}, ".py"),
+        ("Write", {"file_path": "/w/main.rs", "content": "b"}, ".rs"),
+        ("Write", {"file_path": "Makefile", "content": "b"}, ".txt"),
+        ("Bash", {"command": "make"}, ".sh"),
+    ],
+)
+def test_a_call_is_edited_in_a_file_that_shows_its_language(
+    tool: str, arguments: dict[str, str], suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    change = Changeable(tool, arguments)
+    assert change.suffix == suffix
+    editor = tmp_path / "editor"
+    editor.write_text(f'#!/bin/sh\necho "$1" > {tmp_path}/named\necho more >> "$1"\n')
+    editor.chmod(0o755)
+    monkeypatch.setenv("VISUAL", str(editor))
+    edited = edited_as(change.text, change.edited, change.suffix)
+    assert isinstance(edited.answer, EditedCall)
+    assert (tmp_path / "named").read_text().strip().endswith(suffix)
 
 
 def test_a_prompt_that_does_not_fit_has_its_choices_above_it() -> None:

@@ -18,6 +18,7 @@ from agent_cli.core.events import (
     ToolStarted,
     TurnFinished,
     UsageAdded,
+    Warned,
 )
 from agent_cli.core.results import Diagnostics, Usage
 from agent_cli.terminal.app.app import ECHO
@@ -175,6 +176,18 @@ def test_the_tokens_of_a_turn_are_not_those_of_the_command_after_it() -> None:
     assert (transcript.turn.input, transcript.received) == (1_000, 5)
     transcript(TurnFinished("Complete", Diagnostics(1, 1, 0, 0, "stop", "completed"), Usage(1_000, 5)))
     assert (transcript.turn.input, transcript.received) == (0, 0)
+
+
+def test_a_retry_is_one_line_of_the_status_and_no_warning_each_time() -> None:
+    kept = io.StringIO()
+    transcript = Transcript(Console(file=kept, soft_wrap=True), kept)
+    for number in range(1, 4):
+        transcript(Warned(f"Could not connect to api.x: refused; trying again in 0.9 s ({number} of 5)", 30.0))
+    assert transcript.status().startswith("Could not connect to api.x: refused; trying again in ")
+    assert transcript.status().endswith(" s (3 of 5)")
+    assert "Could not connect" not in kept.getvalue()
+    transcript(Warned("The disk is full."))
+    assert "The disk is full." in kept.getvalue()
 
 
 def test_messages_that_follow_each_other_do_not_count_the_seconds_together() -> None:

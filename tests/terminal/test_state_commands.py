@@ -129,7 +129,8 @@ def test_the_cost_names_each_model_and_folds_what_was_long_ago(work: Path) -> No
     lines = [*(f"message {n}" for n in range(12)), f"/model {other}", "last", "/cost"]
     shown = session(work, *lines, replies=[DONE] * 12)
     assert "turns 1 to 3: 300 tokens in" in shown
-    assert "scripted:s: 1,200 tokens in" in shown and "scripted:other: 100 tokens in" in shown
+    assert f"scripted:{work.parent}/s.toml: 1,200 tokens in" in shown
+    assert f"{other}: 100 tokens in" in shown
 
 
 def test_a_session_that_is_not_kept_says_what_it_knows(work: Path) -> None:

@@ -153,9 +153,8 @@ def _call(call: CallSummary) -> str:
 
 
 def _used(usage: Usage) -> str:
-    cost = f"${usage.cost:.4f}" if usage.reliable else "cost unknown"
     cached = f" ({usage.cache_read} cached)" if usage.cache_read else ""
-    return f"{usage.input} tokens in{cached}, {usage.output} out, {cost}"
+    return f"{usage.input} tokens in{cached}, {usage.output} out, {usage.cost_words}"
 
 
 Every = Annotated[bool, typer.Option("--all-projects", "-A", help="Include all projects, also moved and removed ones.")]

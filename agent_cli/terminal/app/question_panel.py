@@ -199,7 +199,7 @@ class QuestionPanel:
 
     def _edit(self, ask: OpenDialog, key: str, act: InEditor) -> None:
         async def edit() -> None:
-            came = await run_in_terminal(lambda: edited_as(act.text, act.read))
+            came = await run_in_terminal(lambda: edited_as(act.text, act.read, act.suffix))
             if came.problem:
                 self._screen.say(f"  {came.problem}")
                 # Offer the text again when the editor is reopened.

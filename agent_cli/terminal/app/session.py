@@ -322,7 +322,7 @@ class AppRepl(Repl):
         elif show.context_tokens:
             fields.append(f"context {short_count(show.context_tokens)}")
         if show.usage.reliable and show.usage.cost:
-            fields.append(f"${show.usage.cost:.2f}")
+            fields.append(f"{'~' if show.usage.estimated else ''}${show.usage.cost:.2f}")
         branch = str(self._branch)
         return [*fields, *([branch] if branch else []), *self._sandbox_field()]
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from agent_cli.core.decisions import Answer, Approve, EditedCall, Reject
@@ -158,12 +159,17 @@ def _once(part: str, whole: str) -> bool:
     return bool(part) and whole.find(part, whole.find(part) + 1) < 0
 
 
+# Arguments that name the file whose text is edited.
+_PATHS = ("file_path", "notebook_path", "path")
+
+
 class Changeable:
     """The editable parts of a call.
 
     name: argument that may be edited; "" if there is none.
     in_line: its text fits into an input line.
     hunks: parts of its change that can be applied separately.
+    suffix: of a file with its text, by which an editor knows the language.
     """
 
     def __init__(
@@ -180,6 +186,8 @@ class Changeable:
         self.name, self.text = (name, text) if isinstance(text, str) else ("", "")
         self.hunks = tuple(hunks)
         self._arguments, self._workspace = arguments, workspace
+        path = next((value for name in _PATHS if isinstance(value := arguments.get(name), str)), "")
+        self.suffix = ".sh" if self.name and self.name == kind.command_argument else Path(path).suffix or ".txt"
 
     def edited(self, text: str) -> EditedCall | None:
         """Return the answer with this text as the argument; None if it is empty or unchanged."""

@@ -182,7 +182,7 @@ class LineDialogs(Dialogs):
             case InEditor() as act:
                 # Offer unusable text again when the editor is reopened.
                 act = drafts.get(choice.key, act)
-                came = edited_as(act.text, act.read)
+                came = edited_as(act.text, act.read, act.suffix)
                 if came.problem:
                     drafts[choice.key] = act.replace(text=came.text)
                     raise ValueError(came.problem)

@@ -83,10 +83,11 @@ class TextInput(Value):
 
 
 class InEditor(Value):
-    """Open the user's editor on this text. read: as in `TextInput`."""
+    """Open the user's editor on this text. read: as in `TextInput`. suffix: of the file, for its language."""
 
     text: str
     read: Callable[[str], Any]
+    suffix: str = ".md"
 
 
 class Pick(Value):

@@ -122,7 +122,7 @@ def approval_dialog(request: ApprovalRequested, change: Changeable) -> Dialog:
         choices.append(Choice("A", "always", GiveAnswer(project), ("A", "Always", "ALWAYS")))
     if change.name:
         in_line = TextInput(f"{change.name}> ", change.edited, change.text)
-        edit = in_line if change.in_line else InEditor(change.text, change.edited)
+        edit = in_line if change.in_line else InEditor(change.text, change.edited, change.suffix)
         choices.append(Choice("e", "edit", edit, ("e", "edit")))
     if change.hunks:
         choices.append(Choice("h", f"its {len(change.hunks)} parts one by one", GiveAnswer(ByHunk()), ("h",)))

@@ -278,7 +278,7 @@ class EventRenderer:
         if event.result == "Complete" and event.plan_unfinished:
             self._say("the plan has open steps: /todos shows it", "ask")
         used = event.earlier + event.usage
-        cost = f", ${used.cost:.4f}" if used.reliable and used.cost else ""
+        cost = f", {used.cost_words}" if used.reliable and used.cost else ""
         tokens = f", {used.input} tokens in, {used.output} out" if used.input or used.output else ""
         self._say(f"({event.diagnostics.duration_ms / 1000:.1f} s{tokens}{cost})", "dim")
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -144,13 +145,15 @@ class Transcript(EventRenderer):
         self.details = Details()
         self.doing = self._before_hook = ""
         # When a failed call is retried, on the monotonic clock.
-        self.retry_at = 0.0
+        self.retry_at, self._retry = 0.0, ""
         self.turn = Usage()
         self._streamed = 0
 
     def __call__(self, event: Event) -> None:
         self._follow(event)
         self.details(event)
+        if isinstance(event, Warned) and event.wait:
+            return  # one line of the status that changes, not a warning for each try
         super().__call__(event)
 
     def _follow(self, event: Event) -> None:
@@ -182,8 +185,8 @@ class Transcript(EventRenderer):
             case UsageAdded(usage=usage):
                 self.turn += usage
                 self._streamed = 0
-            case Warned(wait=wait) if wait:
-                self.retry_at = time.monotonic() + wait
+            case Warned(text=text, wait=wait) if wait:
+                self.retry_at, self._retry = time.monotonic() + wait, text
             case TurnFinished():
                 # A later command sends and receives no tokens.
                 self.turn, self._streamed, self.doing = Usage(), 0, ""
@@ -191,7 +194,7 @@ class Transcript(EventRenderer):
     def status(self) -> str:
         """Return the current activity, in words."""
         left = self.retry_at - time.monotonic()
-        return f"trying again in {left:.0f} s" if left > 0.5 else self.doing
+        return re.sub(r"(?<=again in )[\d.]+", f"{left:.0f}", self._retry) if left > 0.5 else self.doing
 
     @property
     def received(self) -> int:
