@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from agent_cli.config.run_options import flags
 from agent_cli.config.reference import reference
+from agent_cli.config.run_options import flags
 from tests.cli.test_help import COMMANDS
 from tests.support.program import ROOT
 

@@ -28,6 +28,10 @@ def default_model(env: Mapping[str, str], probe: Probe | None = None) -> str:
         raise NoModelError(
             f"no model is configured; {variable} is set, but {address}/models lists none: name one with --model"
         )
+    for provider, variable in _with_addresses(env):
+        raise NoModelError(
+            f"no model is configured; {variable} is set: name a model of that server with --model {provider.name}/NAME"
+        )
     keys = ", ".join(p.keys[0] for p in PROVIDERS[:4])
     servers = ", ".join(p.name for p in _local_servers())
     raise NoModelError(
@@ -76,6 +80,14 @@ def _with_keys(env: Mapping[str, str]) -> Iterator[tuple[Provider, str]]:
     for provider in PROVIDERS:
         variable = next((v for v in provider.keys if env.get(v, "").strip()), None)
         if variable is not None and provider.default and not provider.local:
+            yield provider, variable
+
+
+def _with_addresses(env: Mapping[str, str]) -> Iterator[tuple[Provider, str]]:
+    """The providers whose address is in the environment, though not their key, with its variable."""
+    for provider in PROVIDERS:
+        variable = next((v for v in provider.bases if env.get(v, "").strip()), None)
+        if variable is not None and not provider.local:
             yield provider, variable
 
 
