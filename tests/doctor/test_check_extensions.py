@@ -66,7 +66,8 @@ def test_each_file_is_told_with_what_of_it_is_not_used(tmp_path: Path) -> None:
         ".claude/skills/modest/SKILL.md": "skill modest",
         ".claude/skills/empty/notes.md": "not used: its folder empty has no SKILL.md",
         ".claude/skills/lone.md": "not used: a skill is a folder with a SKILL.md",
-        ".claude/agents/a.md": "agent type a (color: agent types have no colours here; tools that are not here: TaskCreate)",
+        ".claude/agents/a.md": "agent type a (color: agent types have no colours here; "
+        "tools that are not here: TaskCreate)",
         ".claude/agents/b.md": "not used: there is no tool named Raed; did you mean Read?",
         ".claude/output-styles/x.md": "not used: there are no output styles",
         ".claude/whatever.txt": "not used: nothing reads it",
