@@ -94,7 +94,7 @@ def test_learning_from_what_was_approved(work: Path) -> None:
     assert tomllib.loads(done.stdout) == {"permissions": {"allow": ["Bash(touch made)", "Bash(touch more)"]}}
     assert "# 3 calls that you approved in the last 30 days would need approval again." in done.stdout
     assert "# 1 of them cannot be allowed by a narrow rule." in done.stdout
-    assert '"Bash(touch made)",  # 2 of them; allows just this command, word for word' in done.stdout
+    assert '"Bash(touch made)",  # 2 of them; allows exactly this command' in done.stdout
     (work / "rules.toml").write_text(done.stdout)
     shown = agent(["show"], work).stdout
     assert "the narrowest rule that would allow it: Bash(touch made)" in shown
