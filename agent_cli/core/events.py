@@ -107,6 +107,10 @@ class ApprovalRequested(Value, tag="ApprovalRequested"):
     edits: bool = False
 
 
+# Reason of a rejection by a user who has edited the call, which is then asked about again.
+EDITED = "changed the arguments"
+
+
 class ApprovalResolved(Value, tag="ApprovalResolved"):
     """A call was decided: how, by whom, and why.
 

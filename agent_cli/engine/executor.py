@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from agent_cli.core.decisions import Answer, Approve, Defer, EditedCall, Level, Reject
 from agent_cli.core.events import (
+    EDITED,
     ApprovalRequested,
     ApprovalResolved,
     Event,
@@ -394,7 +395,7 @@ def _resolved(request: ApprovalRequested, answer: Answer) -> ApprovalResolved:
         case Reject(by=by, reason=reason):
             return ApprovalResolved(request.call_id, "reject", by, reason, "", request.binding)
         case EditedCall(by=by):
-            return ApprovalResolved(request.call_id, "reject", by, "changed the arguments", "", request.binding)
+            return ApprovalResolved(request.call_id, "reject", by, EDITED, "", request.binding)
         case _:
             return ApprovalResolved(request.call_id, "defer", "default", "", "", request.binding)
 

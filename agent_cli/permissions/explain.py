@@ -140,7 +140,11 @@ def _outside(found: Analysis, asked: ApprovalContext) -> list[str]:
                 folder = os.path.dirname(path)  # noqa: PTH120
                 # A pattern of sed or grep begins with a slash too.
                 is_path = os.path.lexists(path) or (folder != "/" and os.path.isdir(folder))  # noqa: PTH112
-                if is_path and not path.startswith("/dev/") and not any(_within(path, r) for r in asked.workspace.roots):
+                if (
+                    is_path
+                    and not path.startswith("/dev/")
+                    and not any(_within(path, r) for r in asked.workspace.roots)
+                ):
                     named[path] = None
     return list(named)[:_MOST_PATHS]
 

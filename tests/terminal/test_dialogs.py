@@ -16,12 +16,10 @@ from agent_cli.terminal.dialogs import questions
 from agent_cli.terminal.dialogs.edit_call import Changeable, Hunk
 from agent_cli.terminal.dialogs.lines import LineDialogs
 from agent_cli.terminal.dialogs.model import KEYS, Dialog
+from agent_cli.terminal.dialogs.approval import approval_dialog, ask_approval, hunk_dialog
 from agent_cli.terminal.dialogs.questions import (
-    approval_dialog,
-    ask_approval,
     ask_question,
     confirm_dialog,
-    hunk_dialog,
     plan_dialog,
     question_dialog,
     review_dialog,

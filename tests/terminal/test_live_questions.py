@@ -11,8 +11,8 @@ from agent_cli.core.place import UsageError
 from agent_cli.terminal.app.question_panel import OpenDialog
 from agent_cli.terminal.dialogs import questions
 from agent_cli.terminal.dialogs.edit_call import Changeable
+from agent_cli.terminal.dialogs.approval import approval_dialog
 from agent_cli.terminal.dialogs.questions import (
-    approval_dialog,
     confirm_dialog,
     pick_dialog,
     plan_dialog,
