@@ -96,7 +96,13 @@ def test_what_matters_before_a_yes_is_short_and_the_gravest_comes_first(root: Pa
     assert any("outside the workspace" in line for line in warned(root, "ls > /etc/x"))
     assert warned(root, "cp new /etc/x") == ["names paths outside the workspace: /etc/x"]
     assert warned(root, "cp new ../x") == [f"names paths outside the workspace: {root.parent / 'x'}"]
-    for command in ("sed -i /foo/d new", "make > /dev/null", f"cp new {root}/other", "cat /etc/hosts | wc", "/bin/mkdir x"):
+    for command in (
+        "sed -i /foo/d new",
+        "make > /dev/null",
+        f"cp new {root}/other",
+        "cat /etc/hosts | wc",
+        "/bin/mkdir x",
+    ):
         assert not warned(root, command) or "cat" in command, command
     assert "secrets" in warned(root, "cat ~/.ssh/id_rsa")[0] and len(warned(root, "cat ~/.ssh/id_rsa")) == 1
     outside = str(tmp_path / "other.py")

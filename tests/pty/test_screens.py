@@ -118,7 +118,7 @@ def test_an_answer_while_it_streams_and_when_it_is_done(place: Path) -> None:
 
 def test_a_tool_call_and_its_approval(place: Path) -> None:
     with begun(place, [READ, EDIT, {"text": "Done."}], "--", "change it") as screen:
-        screen.wait("? Allow it?")
+        screen.wait("Enter choose")
         shot(screen, place, "approval")
         screen.rest()
         screen.type("y")
@@ -131,7 +131,7 @@ def test_a_command_to_approve_in_a_narrow_window(place: Path) -> None:
     command = "printf 'a long command %s\\n' with several words in it > out.txt && cat out.txt"
     replies = [{"calls": [call("Bash", command=command, description="Write and show")]}, {"text": "Done."}]
     with begun(place, replies, "--", "go", columns=40, rows=30) as screen:
-        screen.wait("because]")
+        screen.wait("Enter choose")
         shot(screen, place, "approval_narrow")
 
 
@@ -158,7 +158,7 @@ def test_an_answer_and_a_plan_under_way_with_messages_that_wait(place: Path) -> 
 def test_a_plan_to_approve(place: Path) -> None:
     replies = [{"calls": [call("ExitPlanMode", plan="1. Look at `a.txt`\n2. Change the greeting\n")]}, {"text": "Ok."}]
     with begun(place, replies, "--permission-mode", "plan", "--", "plan it") as screen:
-        screen.wait("? Approve this plan?")
+        screen.wait("Enter choose")
         shot(screen, place, "plan")
 
 
@@ -166,7 +166,7 @@ def test_a_question_of_the_model(place: Path) -> None:
     options = [{"label": "Red", "description": "like fire"}, {"label": "Blue", "description": "like the sea"}]
     ask = call("AskUserQuestion", questions=[{"question": "Which colour?", "options": options}])
     with begun(place, [{"calls": [ask]}, {"text": "Ok."}], "--", "ask me") as screen:
-        screen.wait("? Your answer?")
+        screen.wait("Enter choose")
         shot(screen, place, "question")
 
 

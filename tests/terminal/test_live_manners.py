@@ -22,7 +22,7 @@ from agent_cli.core.events import (
 from agent_cli.core.results import Diagnostics, Usage
 from agent_cli.terminal.app.app import ECHO
 from agent_cli.terminal.app.input_line import complete
-from agent_cli.terminal.app.layout import REPLYING, status_line
+from agent_cli.terminal.app.layout import status_line
 from agent_cli.terminal.app.worker import Printed
 from agent_cli.terminal.dialogs.questions import pick_dialog, question_dialog
 from agent_cli.terminal.render.ansi import cells
@@ -82,7 +82,7 @@ def test_the_bar_of_a_reply_tells_the_keys_that_hold_and_escape_goes_back() -> N
         later(stage)
         stage.press("r")
         stage.until(lambda: stage.live.line.replying)
-        stage.until(lambda: REPLYING[2:] in stage.screen.drawn)
+        stage.until(lambda: "Enter send · Esc back" in stage.screen.drawn)
         stage.press("\x1b")
         stage.until(lambda: not stage.live.line.replying)
         later(stage)
@@ -106,10 +106,10 @@ def test_a_very_long_message_is_shown_in_part_and_sent_whole() -> None:
 
 @pytest.mark.parametrize("width", [20, 30, 39, 60, 79, 200])
 def test_what_is_done_comes_before_the_numbers(width: int) -> None:
-    line = status_line("waiting for you", 75, 12_345, 678, width)
+    line = status_line("waiting for your answer", 75, 12_345, 678, width)
     text = "".join(fragment[1] for fragment in line)
     assert cells(text) <= width
-    assert ("waiting for you" in text) == (width > 20)
+    assert ("waiting for your answer" in text) == (width > 20)
     assert ("↑ 12k ↓ 678" in text) == (width >= 60) and "esc" in text
 
 

@@ -121,18 +121,6 @@ def fitted(text: str, width: int) -> str:
     return clip(text, max(width - 1, 0)) + "…" if width > 0 else ""
 
 
-def folded(text: str, width: int) -> list[str]:
-    """Split a text into rows at its middle dots if it is too long for one."""
-    rows = [""]
-    for part in one_line(text).split(" · "):
-        longer = f"{rows[-1]} · {part}" if rows[-1] else part
-        if rows[-1] and cells(longer) > width:
-            rows.append(f"  {part}")
-        else:
-            rows[-1] = longer
-    return [clip(row, width) for row in rows]
-
-
 def toolbar(fields: Iterable[str], width: int) -> Line:
     """Return the fields in one row; rightmost fields are dropped first, and the last column stays free."""
     text = ""

@@ -123,15 +123,11 @@ class QuestionView:
         box = ("[x] " if number in self.marked else "[ ] ") if self.dialog.several and choice.key.isdecimal() else ""
         head = f"{'❯' if chosen else ' '} {number + 1}. {box}"
         style = "bold" if chosen else ""
-        text = styled(one_line(choice.label))
+        text = Text(head, style).append_text(styled(one_line(choice.label)))
         text.stylize(style)
         if choice.detail:
             text.append_text(styled(f" - {one_line(choice.detail)}", "dim"))
-        rows = wrap(text, width - len(head)) or [Text()]
-        return [
-            Text(" " * len(head) if more else head, "" if more else style).append_text(row)
-            for more, row in enumerate(rows)
-        ]
+        return wrapped_line(text, width, min(len(head), width // 2))
 
     def _keys(self, width: int, *, replying: bool) -> Text:
         """Return the keys in one row; in a narrow window the most useful ones."""

@@ -107,13 +107,15 @@ def fact_lines(text: str, console: Console) -> Iterator[Text]:
     return hanging(styled(text, "dim"), console, "  ", "    ")
 
 
-def wrapped_line(line: Text, width: int) -> list[Text]:
-    """Return a line as rows of at most `width` cells, the further ones below the text of the first."""
+def wrapped_line(line: Text, width: int, indent: int = -1) -> list[Text]:
+    """Return a line as rows of at most `width` cells, the further ones indented: by default below the first text."""
     if line.cell_len <= width:
         return [line]
-    gutter = _GUTTER.match(line.plain)
-    indent = min(len(gutter[0]) if gutter and gutter[0].strip() else 4, width // 2)
-    rows, rest = [], line
+    if indent < 0:
+        gutter = _GUTTER.match(line.plain)
+        indent = min(len(gutter[0]) if gutter and gutter[0].strip() else 4, width // 2)
+    rows: list[Text] = []
+    rest = line
     while rest.cell_len > (room := width - (indent if rows else 0)):
         at = _break(rest.plain, room)
         first, rest = rest.divide([at])
