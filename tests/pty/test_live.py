@@ -16,7 +16,7 @@ from tests.support.scripts import call, script
 READ = {"text": "I look.", "calls": [call("Read", file_path="a.txt")]}
 EDIT = {"text": "I change it.", "calls": [call("Edit", file_path="a.txt", old_string="world", new_string="there")]}
 SLOW = {"text": "one two three four five six seven eight nine ten " * 20, "pause": 0.03}
-BAR = "Enter choose"
+BAR = "❯ 1. Yes"
 
 
 def masked(text: str, work: Path) -> str:
@@ -370,7 +370,7 @@ def test_a_change_is_taken_in_parts_and_the_model_is_told_which(work: Path) -> N
         {"text": "Two of three.", "expect": "The user took 2 of the 3 parts"},
     ]
     with Drawn(["--model", script(work / "s.toml", replies), "go"], work, rows=45) as screen:
-        screen.wait("h review 3 hunks")
+        screen.wait("3 hunks")
         for key, shown in (("h", "Hunk 1 of 3"), ("y", "Hunk 2 of 3"), ("n", "Hunk 3 of 3"), ("y", "Two of three.")):
             screen.rest()
             screen.type(key)

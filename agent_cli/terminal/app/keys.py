@@ -93,6 +93,7 @@ def make_keys(controls: Controls) -> KeyBindings:
         line.move(1)
 
     @keys.add("up", filter=~menu & writing)
+    @keys.add("c-p", filter=asked & writing)
     def _up(event: KeyPressEvent) -> None:
         if controls.live.questions.move(-1):
             return
@@ -101,6 +102,7 @@ def make_keys(controls: Controls) -> KeyBindings:
         line.close_menu()
 
     @keys.add("down", filter=~menu & writing)
+    @keys.add("c-n", filter=asked & writing)
     def _down(event: KeyPressEvent) -> None:
         if controls.live.questions.move(1):
             return

@@ -69,19 +69,31 @@ class QuestionView:
         lead, body = self._texts(console, width, explained=self.explained)
         warnings = self._warnings(width)
         keys = [self._keys(width, replying=replying)]
-        choices = [self._choice_rows(number, width) for number in range(len(self.dialog.listed))]
+        choices = [
+            wrapped_line(self._choice_row(number), width, min(5, width // 2))
+            for number in range(len(self.dialog.listed))
+        ]
         if sum(map(len, choices)) > room - len(lead) - len(warnings) - len(keys) - min(len(body), LEAST):
-            choices = [_one(rows, width) for rows in choices]
-        least, cut = min(len(body), 1), False
-        if len(lead) + least + len(warnings) + len(choices) + len(keys) > room:
-            cut, lead, warnings = len(lead) > 1 or len(warnings) > 1, lead[:1], warnings[:1]
-        if len(lead) + least + len(warnings) + len(choices) + len(keys) > room:
+            choices = [[self._choice_row(number, width)] for number in range(len(choices))]
+        least, few = min(len(body), 1), min(len(choices), 3)
+
+        def lacks() -> bool:
+            return len(lead) + least + len(warnings) + few + len(keys) > room
+
+        cut = lacks()
+        if lacks():
+            lead, warnings = lead[:1], warnings[:1]
+        if lacks():
             keys = []
+        if lacks():
+            warnings, few = [], min(few, 1)
+        if lacks():
+            least = 0
         listed = [row for rows in choices for row in rows]
-        left = room - len(lead) - least - len(warnings) - len(keys)
+        left = max(room - len(lead) - least - len(warnings) - len(keys), 0)
         if len(listed) > left:
-            first = max(0, min(self.chosen - left // 2, len(listed) - max(left, 1)))
-            listed = listed[first : first + max(left, 1)]
+            first = max(0, min(self.chosen - left // 2, len(listed) - left))
+            listed = listed[first : first + left]
         budget = max(room - len(lead) - len(warnings) - len(listed) - len(keys), least)
         if not self.explained:
             budget = min(budget, max(LEAST, window // 3))
@@ -90,7 +102,10 @@ class QuestionView:
         self.folded = self.folded or cut
         if keys and self.folded:
             keys = [self._keys(width, replying=replying)]
-        return [to_ansi(row, color=not console.no_color) for row in (*shown, *keys)][: max(room, 1)]
+        texts = [*shown, *keys][: max(room, 1)]
+        for text in texts:
+            text.truncate(width)
+        return [to_ansi(text, color=not console.no_color) for text in texts]
 
     def _texts(self, console: Console, width: int, *, explained: bool) -> tuple[list[Text], list[Text]]:
         """Return the rows of the title and of the body; both cost something to make."""
@@ -118,60 +133,62 @@ class QuestionView:
             rows[WARNINGS - 1].append(more)
         return rows[:WARNINGS]
 
-    def _choice_rows(self, number: int, width: int) -> list[Text]:
+    def _choice_row(self, number: int, width: int = 0) -> Text:
+        """Return a choice as one line, shortened to a width if there is one."""
         choice, chosen = self.dialog.listed[number], number == self.chosen
         box = ("[x] " if number in self.marked else "[ ] ") if self.dialog.several and choice.key.isdecimal() else ""
         head = f"{'❯' if chosen else ' '} {number + 1}. {box}"
         style = "bold" if chosen else ""
-        text = Text(head, style).append_text(styled(one_line(choice.label)))
+        label = one_line(choice.label)
+        if width and len(head) + len(label) > width and label.startswith("Yes, "):
+            label = label[5:6].upper() + label[6:]
+        text = Text(head, style).append_text(styled(label))
         text.stylize(style)
         if choice.detail:
             text.append_text(styled(f" - {one_line(choice.detail)}", "dim"))
-        return wrapped_line(text, width, min(len(head), width // 2))
+        if width:
+            text.truncate(width, overflow="ellipsis")
+        return text
 
     def _keys(self, width: int, *, replying: bool) -> Text:
         """Return the keys in one row; in a narrow window the most useful ones."""
         dialog = self.dialog
+        # The words, shorter ones for a narrow window, and the rank: what is left out first has the highest.
+        parts: list[tuple[str, str, int]]
         if isinstance(dialog.words, Pick):
-            parts = [("type to filter", 3), ("↑↓", 2), ("Enter", 1), ("Esc cancel", 1)]
+            parts = [("type to filter", "type to filter", 2), ("↑↓ Enter", "Enter", 1), ("Esc cancel", "Esc", 1)]
         elif replying:
-            parts = [("Enter send", 1), ("Esc back" if not dialog.own else "Esc cancel", 1)]
+            back = "Esc cancel" if dialog.own else "Esc back"
+            parts = [("Enter send", "Enter send", 1), (back, back, 1)]
         else:
-            parts = [("Space mark", 2)] if dialog.several else []
-            parts.append(("Enter choose" if dialog.listed else "Enter answer", 1))
+            parts = [("Space mark", "Space mark", 2)] if dialog.several else []
+            parts.append(("Enter choose" if dialog.listed else "Enter answer", "Enter", 1))
             if self.choice is not None and self.choice.comment is not None:
-                parts.append(("Tab add a comment", 4))
+                parts.append(("Tab add a comment", "Tab comment", 4))
             comments = [c.comment for c in dialog.choices if c.comment is not None]
             parts += [
-                (f"{c.key} {c.label}", 5)
+                (f"{c.key} {c.label}", f"{c.key} {c.short or c.label}", 5)
                 for c in dialog.choices
                 if not c.listed and c.key != dialog.escape and c.act not in comments
             ]
             if dialog.details:
-                parts.append((f"{EXPLAIN} explain" if not self.explained else f"{EXPLAIN} less", 3))
+                parts.append((f"{EXPLAIN} {'less' if self.explained else 'explain'}", f"{EXPLAIN} explain", 3))
             if self.folded:
-                parts.append((f"{VIEW} view all", 2))
+                parts.append((f"{VIEW} view all", f"{VIEW} all", 2))
             out = dialog.by_key(dialog.escape)
-            parts.append((f"Esc {one_line(out.label).split(',')[0].lower()}" if out else "Esc cancel", 1))
+            word = f"Esc {(out.short or out.label).split(',')[0].lower()}" if out else "Esc cancel"
+            parts.append((word, word, 1))
         return styled(_fitting(parts, width), "dim")
 
 
-def _one(rows: list[Text], width: int) -> list[Text]:
-    """Return the first row, with an ellipsis where there are more."""
-    first = rows[0].copy()
-    if len(rows) > 1:
-        first.truncate(width - 1)
-        first.rstrip()
-        first.append("…")
-    return [first]
-
-
-def _fitting(parts: Sequence[tuple[str, int]], width: int) -> str:
-    """Join the parts that fit, by their rank, in their order."""
+def _fitting(parts: Sequence[tuple[str, str, int]], width: int) -> str:
+    """Join the parts in their order: in full, in short, or those that fit by their rank."""
     left = list(parts)
-    while len(left) > 1 and styled(" · ".join(text for text, _ in left)).cell_len > width - 2:
-        left.remove(max(reversed(left), key=lambda part: part[1]))
-    return "  " + " · ".join(text for text, _ in left)
+    while True:
+        for row in (" · ".join(part[0] for part in left), " · ".join(part[1] for part in left)):
+            if styled(row).cell_len <= width - 2 or len(left) == 1:
+                return f"  {row}"
+        left.remove(max(reversed(left), key=lambda part: part[2]))
 
 
 def _fold(rows: list[Text], budget: int) -> list[Text]:

@@ -121,7 +121,8 @@ def _choices(request: ApprovalRequested, change: Changeable, *, edits: bool) -> 
         edit = in_line if change.in_line else InEditor(change.text, change.edited)
         yield Choice("e", "edit", edit, ("e", "edit"), listed=False)
     if change.hunks:
-        yield Choice("h", f"review {len(change.hunks)} hunks", GiveAnswer(ByHunk()), ("h",), listed=False)
+        hunks = f"{len(change.hunks)} hunks"
+        yield Choice("h", f"review {hunks}", GiveAnswer(ByHunk()), ("h",), hunks, listed=False)
     yield Choice("r", "no, because", no, listed=False)
 
 
