@@ -164,11 +164,11 @@ def test_enter_sends_a_draft_and_does_not_answer() -> None:
     def story(stage: Stage) -> None:
         found = asking(stage, approval_dialog(REQUEST, CHANGE))
         later(stage)
-        stage.press("a message")
-        stage.has("a message")
+        stage.press("please wait")
+        stage.has("please wait")
         later(stage)
         stage.press("\r")
-        stage.until(lambda: stage.live.queued == ["a message"])
+        stage.until(lambda: stage.live.queued == ["please wait"])
         assert not found and stage.live.questions.ask is not None
 
     play(story)

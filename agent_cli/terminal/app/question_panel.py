@@ -271,6 +271,7 @@ class QuestionPanel:
         if not self.listing or self.ask is None:
             return False
         choice = self.ask.view.choice
+        self._answered = True
         if choice is not None and choice.comment is not None:
             self._take_words(choice.comment)
         return True
