@@ -164,7 +164,7 @@ def _shortened(lines: Sequence[str]) -> Iterator[_Found]:
             gone = [part for part in after.removeprefix("of these: ").split(", ") if "as committed" not in part]
             yield line, ", ".join([line.partition(": ")[0], *gone])
         else:
-            yield line, ": finds nothing to lose" not in line
+            yield line, ": nothing would be lost" not in line
 
 
 def _touched(found: Analysis) -> Iterator[tuple[str, str]]:

@@ -114,9 +114,9 @@ def test_words_that_go_with_a_yes_reach_the_model(root: Path) -> None:
 
 def test_accepting_all_edits_decides_the_others_of_the_round_too(root: Path) -> None:
     edits = [call("Write", file_path=f"new{n}", content="x") for n in range(3)]
-    later = {"calls": [call("Write", file_path="more", content="x"), bash("touch y")]}
+    later = {"calls": [call("Write", file_path="more", content="x"), bash("make y")]}
     world = World(root, [{"calls": edits}, later, {"text": "Ok."}], [Approve(mode="acceptEdits"), Reject()])
     assert isinstance(world.turn(), Complete)
-    assert [request.summary for request in world.asked][1:] == ["Run: touch y"], "edits are not asked about again"
+    assert [request.summary for request in world.asked][1:] == ["Run: make y"], "edits are not asked about again"
     assert world.asked[0].edits and not world.asked[1].edits
     assert all((root / name).exists() for name in ("new0", "new1", "new2", "more"))

@@ -86,7 +86,7 @@ def test_what_matters_before_a_yes_is_short_and_the_gravest_comes_first(root: Pa
     git(root, "commit", "-m", "first")
     (root / "new").write_text("x")
     assert warned(root, "curl https://example.org/x && rm -f a.py new") == [
-        "deletes 2 files (5 bytes), 1 that git does not have",
+        "deletes 2 files (5 bytes), 1 that git has no copy of",
         "uses the network (curl)",
     ]
     assert warned(root, "rm -f a.py") == ["deletes 1 file (4 bytes)"], "git can give it back"

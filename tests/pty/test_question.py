@@ -31,7 +31,7 @@ def test_what_would_be_lost_is_shown_before(work: Path) -> None:
     for wanted in (
         command,
         "loses the uncommitted changes of 1 file (+1 -1 lines): a.txt",
-        "deletes 1 file (1 byte), 1 that git does not have",
+        "deletes 1 file (1 byte), 1 that git has no copy of",
     ):
         assert "".join(wanted.split()) in "".join(shown.split()), wanted
     terminal.type("?")
@@ -68,7 +68,8 @@ def test_where_the_project_is_not_trusted_it_holds_for_the_session(work: Path) -
     terminal = Terminal(["--model", model, "please"], work)
     terminal.expect("Trust")
     terminal.type("n")
-    shown = terminal.expect("Allow?")
+    terminal.expect("Allow?")
+    shown = terminal.expect("? explain")
     assert "a always this session: touch made" in shown
     assert "in this project" not in shown
     terminal.type("a")
@@ -96,7 +97,7 @@ def test_learning_from_what_was_approved(work: Path) -> None:
     assert tomllib.loads(done.stdout) == {"permissions": {"allow": ["Bash(touch made)", "Bash(touch more)"]}}
     assert "# 3 calls that you approved in the last 30 days would need approval again." in done.stdout
     assert "# 1 of them cannot be allowed by a narrow rule." in done.stdout
-    assert '"Bash(touch made)",  # 2 of them; allows just this command, word for word' in done.stdout
+    assert '"Bash(touch made)",  # 2 of them; allows exactly this command' in done.stdout
     (work / "rules.toml").write_text(done.stdout)
     shown = agent(["show"], work).stdout
     assert "the narrowest rule that would allow it: Bash(touch made)" in shown
@@ -224,7 +225,7 @@ def test_the_command_is_never_scrolled_away_and_is_whole_on_request(short: Path,
     args = ["--model", script(short.parent / "s.toml", replies), "please"]
     with Drawn(args, short, columns, rows, PAGER=f"tee {paged}") as screen:
         screen.wait("Esc no")
-        screen.type("a draft of many words " * 20)
+        screen.type("please, a draft of many words " * 12)
         screen.until(lambda: screen.input_line().endswith("words"), "the draft")
         shown = screen.visible()
         assert "Run a command" in shown and "rm -f a-file-with-a-long-name-00" in shown and "deletes 30 files" in shown

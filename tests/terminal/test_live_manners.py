@@ -106,10 +106,10 @@ def test_a_very_long_message_is_shown_in_part_and_sent_whole() -> None:
 
 @pytest.mark.parametrize("width", [20, 30, 39, 60, 79, 200])
 def test_what_is_done_comes_before_the_numbers(width: int) -> None:
-    line = status_line("waiting for your answer", 75, 12_345, 678, width)
+    line = status_line("waiting for you", 75, 12_345, 678, width)
     text = "".join(fragment[1] for fragment in line)
     assert cells(text) <= width
-    assert ("waiting for your answer" in text) == (width > 20)
+    assert ("waiting for you" in text) == (width > 20)
     assert ("↑ 12k ↓ 678" in text) == (width >= 60) and "esc" in text
 
 

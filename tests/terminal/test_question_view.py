@@ -30,7 +30,7 @@ def command(text: str, **more: object) -> Dialog:
         effects=(Effect("run", text),),
         arguments={"command": text, "description": "Do it"},
         exact="Bash(touch a b)",
-        warnings=("deletes 2 files (4 bytes), 1 that git does not have", "uses the network (curl)"),
+        warnings=("deletes 2 files (4 bytes), 1 that git has no copy of", "uses the network"),
         facts=tuple(f"fact {n}" for n in range(4)),
         **more,
     )
@@ -76,7 +76,10 @@ def test_what_is_asked_and_every_choice_show(name: str, columns: int, window: in
     assert shown[0].startswith(view.dialog.title.text[:20])
     if len(view.dialog.listed) < window // 2:
         for number, choice in enumerate(view.dialog.listed, 1):
-            assert any(f"{number}. " in row and choice.label[:12] in row for row in shown), (number, shown)
+            assert any(f"{number}. " in row and choice.label.removeprefix("Yes, ")[1:12] in row for row in shown), (
+                number,
+                shown,
+            )
     assert any(row.startswith("❯ 1. ") for row in shown)
     assert "Enter" in shown[-1] and "Esc " in shown[-1]
     body = [row for row in shown if not re.match(r"[❯ ] +\d+\. ", row)]
@@ -104,7 +107,7 @@ def test_a_short_body_is_never_folded() -> None:
     assert shown == [
         "Run a command   · Do it",
         "  python3 -m unittest -q 2>&1 | tail -20",
-        "  deletes 2 files (4 bytes), 1 that git does not have · uses the network (curl)",
+        "  deletes 2 files (4 bytes), 1 that git has no copy of · uses the network",
         "❯ 1. Yes",
         "  2. Yes, always this session: touch a",
         "  3. Yes, always in this project, trusting it: touch a",

@@ -66,7 +66,7 @@ class QuestionView:
 
     def rows(self, console: Console, width: int, room: int, window: int, *, replying: bool = False) -> list[str]:
         """Return at most `room` rows with SGR sequences. window: height of the window."""
-        lead, body = self._texts(console, width, explained=self.explained)
+        lead, body = map(list, self._texts(console, width, explained=self.explained))
         warnings = self._warnings(width)
         keys = [self._keys(width, replying=replying)]
         choices = [
@@ -80,9 +80,17 @@ class QuestionView:
         def lacks() -> bool:
             return len(lead) + least + len(warnings) + few + len(keys) > room
 
-        cut = lacks()
+        def cramped() -> bool:
+            return room - len(lead) - len(warnings) - len(choices) - len(keys) < min(len(body), LEAST)
+
+        cut = (cramped() and len(lead) + len(warnings) > 1) or lacks()
+        # A description, or a second row of warnings, makes room for the beginning and the end of the body.
+        if cramped():
+            lead = lead[:1]
+        if cramped():
+            warnings = self._warnings(width, 1)
         if lacks():
-            lead, warnings = lead[:1], warnings[:1]
+            lead, warnings = lead[:1], self._warnings(width, 1)
         if lacks():
             keys = []
         if lacks():
@@ -123,15 +131,15 @@ class QuestionView:
             self._cached[width, explained] = title[:TITLE], [*title[TITLE:], *rows]
         return self._cached[width, explained]
 
-    def _warnings(self, width: int) -> list[Text]:
+    def _warnings(self, width: int, most: int = WARNINGS) -> list[Text]:
         """Return what matters in a row or two; what does not fit is behind the key that explains."""
         text = styled(" · ".join(map(visible, self.dialog.warnings)), "ask")
         rows = [Text("  ").append_text(row) for row in wrap(text, width - 2)]
-        if len(rows) > WARNINGS:
+        if len(rows) > most:
             more = f"… ({EXPLAIN} for more)"
-            rows[WARNINGS - 1].truncate(width - len(more))
-            rows[WARNINGS - 1].append(more)
-        return rows[:WARNINGS]
+            rows[most - 1].truncate(width - len(more))
+            rows[most - 1].append(more)
+        return rows[:most]
 
     def _choice_row(self, number: int, width: int = 0) -> Text:
         """Return a choice as one line, shortened to a width if there is one."""
@@ -194,7 +202,7 @@ def _fitting(parts: Sequence[tuple[str, str, int]], width: int) -> str:
 def _fold(rows: list[Text], budget: int) -> list[Text]:
     """Shorten rows in the middle to `budget`, with a row that says how many are left out."""
     if budget < 2:
-        return rows[:budget]
+        return [Text().append_text(row[: max(row.cell_len - 1, 0)]).append("…") for row in rows[:budget]]
     head = -(-2 * (budget - 1) // 3)
     tail = budget - 1 - head
     left = len(rows) - head - tail

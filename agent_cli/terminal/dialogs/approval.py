@@ -34,7 +34,7 @@ from agent_tools.text import counted, one_line
 YES, NO = ("y", "yes"), ("n", "no", "")
 _VERBS = {"read": "reads", "write": "writes", "fetch": "fetches", "call": "calls"}
 # Descriptions of grants that only repeat their rule.
-_SAYS_NOTHING_MORE = ("just this command", "every change to", "every reading of")
+_SAYS_NOTHING_MORE = ("exactly this command", "every change to", "every reading of")
 _NO_ALWAYS = '"always" is not offered for this call. Answer y to allow it once.'
 _RULE = re.compile(r"(\w+)\((.*)\)")
 
