@@ -340,7 +340,8 @@ def test_narrow_low_and_wide_windows(work: Path, columns: int, rows: int) -> Non
     model = script(work / "s.toml", [READ, EDIT, {"text": "# All\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\nAll done."}])
     with Drawn(["--model", model, "please"], work, columns, rows) as screen:
         screen.until(lambda: "❯ 1. Yes" in screen.visible(), "the question")
-        screen.type("a long draft of many words")
+        screen.type("please, a long draft")
+        screen.until(lambda: screen.input_line().endswith("draft"), "the draft")
         screen.rest()
         screen.type("y")
         screen.wait("All done.")
