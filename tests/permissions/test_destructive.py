@@ -45,7 +45,7 @@ def policy(root: Path, mode: Mode = "default", **more: object) -> Policy:
 def asked(root: Path, command: str, **more: object) -> str:
     """The facts of the question about a command, as one text."""
     gate, effects = policy(root, **more), (Effect("run", command),)  # type: ignore[arg-type]
-    return "\n".join(gate.facts("Bash", effects, gate.decide("Bash", effects)))
+    return "\n".join(gate.facts("Bash", effects, gate.decide("Bash", effects)).lines)
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,7 @@ def test_the_first_start_asks_once_how_commands_run(work: Path, answer: str, una
         screen.wait("commands run in the sandbox" if unasked else "changes need your approval")
         screen.line("go")
         if not unasked:
-            screen.wait("Allow it?")
+            screen.wait("Enter choose")
             screen.rest()
             screen.type("y")
         screen.wait("Done.")

@@ -14,7 +14,6 @@ from agent_cli.core.events import TextDelta, ToolProgress, Warned
 from agent_cli.terminal.app.attachments import Pictures
 from agent_cli.terminal.app.input_line import MOST_REMEMBERED, Pastes, ProjectHistory, complete, fuzzy_matches
 from agent_cli.terminal.app.layout import (
-    folded,
     queue_lines,
     short_count,
     short_duration,
@@ -148,10 +147,6 @@ def test_numbers_are_short_and_the_bar_gives_up_its_right_end_first() -> None:
         "".join(t for _, t in status_line("Run: x\ny", 3, 10, 20, 60))
         == "* Run: x\\ny (3s · ↑ 10 ↓ 20 · esc to interrupt)"
     )
-    assert folded("? Allow it? [y yes · n no · r no, with a reason]", 30) == [
-        "? Allow it? [y yes · n no",
-        "  r no, with a reason]",
-    ]
 
 
 def test_terminals_that_wrap_old_lines_anew_are_known_and_in_doubt_it_is_none() -> None:

@@ -14,7 +14,7 @@ from prompt_toolkit.keys import Keys
 
 from agent_cli.terminal.app.output import NEWLINE
 from agent_cli.terminal.app.protocol import LiveScreen
-from agent_cli.terminal.dialogs.model import KEYS
+from agent_cli.terminal.dialogs.model import EXPLAIN, KEYS, MARK, VIEW
 from agent_cli.terminal.editor import NO_EDITOR, edited_text
 from agent_cli.terminal.render.ansi import count_rows
 from agent_tools.cancel import CancelledError
@@ -28,7 +28,9 @@ def make_keys(controls: Controls) -> KeyBindings:
     menu = Condition(lambda: bool(line.menu))
     empty = Condition(lambda: not line.buffer.text)
 
-    for key in KEYS:
+    asked = Condition(lambda: controls.live.questions.listing)
+
+    for key in (*KEYS, EXPLAIN, VIEW, MARK):
         may = Condition(lambda key=key: controls.live.questions.may_answer(key))  # type: ignore[misc]
 
         @keys.add(key, filter=may & writing, eager=True)
@@ -52,7 +54,7 @@ def make_keys(controls: Controls) -> KeyBindings:
     def _interrupt(event: KeyPressEvent) -> None:
         controls.ctrl_c()
 
-    @keys.add("escape", filter=writing & ~vi_insert_mode & ~vi_replace_mode)
+    @keys.add("escape", filter=writing & (asked | (~vi_insert_mode & ~vi_replace_mode)))
     def _escape(event: KeyPressEvent) -> None:
         controls.escape()
 
@@ -66,6 +68,8 @@ def make_keys(controls: Controls) -> KeyBindings:
 
     @keys.add("tab", filter=writing)
     def _tab(event: KeyPressEvent) -> None:
+        if controls.live.questions.comment():
+            return
         if line.picking and line.menu:
             line.move(1)
         elif line.menu:
@@ -75,7 +79,8 @@ def make_keys(controls: Controls) -> KeyBindings:
 
     @keys.add("s-tab", filter=writing)
     def _mode(event: KeyPressEvent) -> None:
-        controls.next_mode()
+        if not controls.live.questions.mode_key():
+            controls.next_mode()
 
     @keys.add("up", filter=menu & writing)
     @keys.add("c-p", filter=menu & writing)
@@ -88,13 +93,19 @@ def make_keys(controls: Controls) -> KeyBindings:
         line.move(1)
 
     @keys.add("up", filter=~menu & writing)
+    @keys.add("c-p", filter=asked & writing)
     def _up(event: KeyPressEvent) -> None:
+        if controls.live.questions.move(-1):
+            return
         if line.buffer.text or not controls.take_back():
             line.buffer.auto_up(count=event.arg)
         line.close_menu()
 
     @keys.add("down", filter=~menu & writing)
+    @keys.add("c-n", filter=asked & writing)
     def _down(event: KeyPressEvent) -> None:
+        if controls.live.questions.move(1):
+            return
         line.buffer.auto_down(count=event.arg)
         line.close_menu()
 
@@ -108,7 +119,8 @@ def make_keys(controls: Controls) -> KeyBindings:
 
     @keys.add("c-o", filter=writing)
     def _more(event: KeyPressEvent) -> None:
-        controls.show_more()
+        if not controls.live.questions.show_all():
+            controls.show_more()
 
     @keys.add("c-x", "c-e", filter=writing)
     @keys.add("v", filter=vi_navigation_mode & writing)
@@ -145,11 +157,13 @@ class Controls:
         self._ctrl_c_at = self._escape_at = -TWICE
 
     def enter(self) -> None:
-        """Send the line: as a reply, as a message, or into the queue. An empty line does nothing."""
+        """Send the line: as a reply, as a message, or into the queue. An empty line answers a question."""
         live = self.live
         live.clear_hint()
         if self.line.replying:
             live.questions.reply(self.line.text)
+            return
+        if live.questions.enter():
             return
         if not self.line.text.strip():
             return
@@ -226,11 +240,13 @@ class Controls:
         return True
 
     def escape(self) -> None:
-        """Close the menu; else leave a reply; else interrupt; twice on an empty line: open the rewind menu."""
+        """Close the menu; else leave a reply; else refuse; else interrupt; twice on an empty line: the rewind menu."""
         if self.line.menu and not self.line.picking:
             self.line.close_menu()
         elif self.line.replying:
             self.live.questions.back()
+        elif self.live.questions.escape():
+            pass
         elif self.live.busy:
             self.live.interrupt()
         elif not self.line.buffer.text:
@@ -241,13 +257,13 @@ class Controls:
                 self.live.send("/rewind")
 
     def ctrl_c(self) -> None:
-        """Leave a reply; else interrupt; else clear the draft; pressed twice: leave."""
+        """Interrupt; else leave a reply; else clear the draft; pressed twice: leave."""
         now = self.live.clock()
         again = now - self._ctrl_c_at <= TWICE
         self._ctrl_c_at = now
         if again:
             self.live.leave()
-        elif self.line.replying:
+        elif self.live.questions.own:
             self.live.questions.back()
         elif self.live.busy:
             self.live.interrupt()
