@@ -22,7 +22,7 @@ def talk(work: Path, *lines: str, path: str = "", more: tuple[str, ...] = ()) ->
     env = {"PATH": path} if path else {}
     done = agent([*more, *FLAGS, "--model", model], work, env, stdin="".join(f"{line}\n" for line in lines))
     assert done.returncode == 0 and "Traceback" not in done.stderr, done.stderr
-    return done.stdout
+    return done.stderr + done.stdout
 
 
 def test_the_last_turn_is_undone_and_made_again(work: Path) -> None:
