@@ -6,14 +6,17 @@ that brought nothing until now, the answer that saves the rule also trusts it.
 
 from __future__ import annotations
 
+import os
 import tomllib
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from agent_cli.config.layers import Layers
 from agent_cli.config.parsing import SettingsError
 from agent_cli.core.rules import Trust, split_rules
+from agent_cli.permissions.git_standing import git_folders
 from agent_cli.permissions.trust import fingerprints, grant_trust, keep_trust
 from agent_tools.fs.safe_files import read_regular, write_whole
 
@@ -134,6 +137,31 @@ def add_rules(path: Path, rules: Sequence[str]) -> None:
     if _rules(new) != [*before, *missing]:
         raise ValueError("could not be changed safely; add the rule by hand")
     write_whole(path, new.encode(), keep=True)
+    if path.name == NAME and not text:
+        _exclude(path)
+
+
+def _exclude(path: Path) -> None:
+    """Keep a new local file out of `git status` by the repository's own list, never by the project's .gitignore.
+
+    What cannot be read or written is left as it is.
+    """
+    folder = next(iter(git_folders(path.parent)), None)
+    if folder is None or not os.path.isdir(folder):  # noqa: PTH112 - the method raises where a parent is closed
+        return
+    file = folder / "info" / "exclude"
+    try:
+        before = read_regular(file, LIMIT)
+    except FileNotFoundError:
+        before = b""
+    except OSError:
+        return
+    if path.name.encode() in (line.strip().removeprefix(b"/") for line in before.splitlines()):
+        return
+    with suppress(OSError):
+        file.parent.mkdir(exist_ok=True)
+        separator = b"" if not before or before.endswith(b"\n") else b"\n"
+        write_whole(file, before + separator + path.name.encode() + b"\n", keep=True)
 
 
 def _rules(text: str) -> list[Any]:

@@ -82,9 +82,9 @@ def test_a_deny_rule_of_this_session_also_hides_files_from_searches(work: Path) 
 
 def test_effort_is_changed_for_the_session(work: Path) -> None:
     shown = session(work, "/effort", "/effort low", "/effort huge", "/effort default")
-    assert "effort: the default of the model" in shown
+    assert "effort: model default" in shown
     assert "effort: low" in shown
-    assert "huge is none of none, minimal, low" in shown
+    assert "huge is not a level. There are default, none, minimal, low" in shown
 
 
 def test_a_folder_is_added_and_the_model_is_told(work: Path) -> None:
@@ -106,12 +106,13 @@ def test_a_folder_is_added_and_the_model_is_told(work: Path) -> None:
 
 
 def test_plan_mode_is_entered_and_left(work: Path) -> None:
-    shown = session(work, "/plan on", "/mode", "go", "/plan off", "/plan maybe", "more", replies=[DONE, DONE])
-    assert "plan mode is on: nothing may be changed" in shown and "mode: plan" in shown
-    assert "plan mode is off; mode: default" in shown
-    assert "Say /plan on, /plan off, or /plan." in shown
+    shown = session(
+        work, "/plan on", "/mode", "go", "/plan off", "more", "/plan make it small", "/mode", replies=[DONE] * 3
+    )
+    assert "plan mode on: nothing is changed until you approve a plan" in shown
+    assert shown.count("mode: plan") == 2 and "plan mode off; mode: default" in shown
     texts = sent(work)
-    assert "<plan_mode>" in texts[0]
+    assert "<plan_mode>" in texts[0] and any(text.endswith("make it small") for text in texts)
     assert any("The user ended plan mode" in text for text in texts)
 
 
@@ -219,7 +220,7 @@ def test_config_shows_finds_and_changes_settings(work: Path) -> None:
         "/config sandbox.mode sometimes", "/config terminal.theme light", "/config sandbox.domains pypi.org",
     )  # fmt: skip
     assert f'effort = "low" ({own})' in shown and "stream = true" in shown
-    assert 'effort = "high", saved in ~/.agentrc; it counts from the next start' in shown
+    assert 'effort = "high", saved in ~/.agentrc; takes effect at the next start' in shown
     assert 'effort = "high" (/config)' in shown and "[1-" in shown
     assert "There is no setting modle; did you mean model?" in shown
     assert "There is no setting auto_allow; did you mean sandbox.auto_allow?" in shown

@@ -33,8 +33,11 @@ class OpenDialog:
     def bar(self) -> str:
         """Describe the keys."""
         dialog = self.dialog
+        title = f"? {one_line(dialog.title.text)} · " if dialog.quiet else "? "
         if isinstance(dialog.words, Pick):
-            return "? type to narrow it down · up, down and Enter choose · Esc none"
+            return f"{title}type to filter · ↑↓ Enter · Esc cancel"
+        if dialog.quiet and dialog.words:
+            return f"{title}Enter · Esc cancel"
         numbers = [choice.key for choice in dialog.choices if choice.key.isdigit()]
         keys = [f"{numbers[0]}-{numbers[-1]} choose"] if numbers else []
         keys += [f"{choice.key} {choice.label}" for choice in dialog.choices if not choice.key.isdigit()]
@@ -92,12 +95,8 @@ class QuestionPanel:
         if self.ask is not None:
             self._later.append(ask)
             return
-        writer = screen.transcript.writer
-        writer.settle()
-        if not dialog.own:
-            writer.gap()
-        for row in dialog_lines(dialog, writer.console):
-            writer.put(row)
+        if not dialog.quiet:
+            self._write(dialog)
         now = self._clock()
         self.ask, self._asked_at = ask, now
         self._before, self._unsent = screen.line.buffer.text, {}
@@ -105,8 +104,21 @@ class QuestionPanel:
             screen.ring()
         if isinstance(dialog.words, Pick):
             screen.line.borrow(dialog.words.label, "", dialog.words.options)
-        elif dialog.typing and dialog.words and not screen.line.buffer.text and now - self._key_at > GUARD:
+        elif (
+            dialog.typing
+            and dialog.words
+            and (dialog.own or (not screen.line.buffer.text and now - self._key_at > GUARD))
+        ):
             self._take_words(dialog.words)
+
+    def _write(self, dialog: Dialog) -> None:
+        """Write what is asked above the live region."""
+        writer = self._screen.transcript.writer
+        writer.settle()
+        if not dialog.own:
+            writer.gap()
+        for row in dialog_lines(dialog, writer.console):
+            writer.put(row)
 
     def key_pressed(self) -> None:
         """Note a key press. A key that answered does not count as typing."""
@@ -190,7 +202,7 @@ class QuestionPanel:
         self._screen.line.give_back()
         if ask is not None:
             pick = ask.dialog.words
-            if answer is not None:
+            if answer is not None and not ask.dialog.quiet:
                 said = one_line(pick.options[answer][0]) if isinstance(pick, Pick) else _answer_line(answer)
                 self._screen.say(f"  {said}")
             ask.waiting.answer(answer)

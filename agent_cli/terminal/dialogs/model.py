@@ -126,6 +126,7 @@ class Dialog(Value):
     repeated: text repeated, shortened, below a body longer than the screen.
     own: a command of the user's asks, so leaving answers None; other questions then stay open.
     guard: seconds without a key before a key counts as an answer.
+    quiet: nothing of it stays on the screen, where that is possible.
     """
 
     title: Prose | Verbatim
@@ -139,6 +140,7 @@ class Dialog(Value):
     repeated: str = ""
     own: bool = False
     guard: float = GUARD
+    quiet: bool = False
 
     def by_key(self, key: str) -> Choice | None:
         """Return the choice for a key."""
