@@ -32,8 +32,21 @@ def save_setting(path: Path, key: str, value: Any) -> None:
     if it cannot be read or written.
     """
     table, _, name = key.rpartition(".")
-    data = {table: {name: value}} if table else {name: value}
-    Layers().add(data, f"{key}", path.parent)
+    Layers().add({table: {name: value}} if table else {name: value}, f"{key}", path.parent)
+    _rewrite(path, table, name, value)
+
+
+def remove_setting(path: Path, key: str) -> None:
+    """Remove `key`, or `table.key`, from a settings file. Raises as `save_setting` does."""
+    table, _, name = key.rpartition(".")
+    _rewrite(path, table, name, _GONE)
+
+
+# In place of a value: the key is removed.
+_GONE = object()
+
+
+def _rewrite(path: Path, table: str, name: str, value: Any) -> None:
     try:
         text = read_regular(path, _LARGEST, path.parent).decode("utf-8")
     except FileNotFoundError:
@@ -44,12 +57,14 @@ def save_setting(path: Path, key: str, value: Any) -> None:
         raise SettingsError(f"{path} is JSON; change it by hand")
     before, new = _parsed(path, text), _changed(path, text, table, name, value)
     expected: dict[str, Any] = dict(before)
+    place = expected
     if table:
         rest = expected.get(table, {})
         rest = rest if isinstance(rest, dict) else {_SHORT[table]: rest} if table in _SHORT else {}
-        expected[table] = rest | {name: value}
-    else:
-        expected[name] = value
+        place = expected[table] = dict(rest)
+    place[name] = value
+    if value is _GONE:
+        del place[name]
     if _parsed(path, new) != expected:
         raise SettingsError(f"{path} cannot be changed safely; change it by hand")
     write_whole(path, new.encode(), keep=True)
@@ -78,7 +93,10 @@ def _changed(path: Path, text: str, table: str, name: str, value: Any) -> str:
             elif short is None:
                 document[table] = tomlkit.table()
             place = document[table]
-        place[name] = list(value) if isinstance(value, tuple) else value
+        if value is _GONE:
+            place.pop(name, None)
+        else:
+            place[name] = list(value) if isinstance(value, tuple) else value
         return str(tomlkit.dumps(document))
     except (TOMLKitError, TypeError) as error:
         raise SettingsError(f"{path} cannot be changed ({error}); change it by hand") from None

@@ -122,7 +122,7 @@ def test_modes_and_models_are_picked_from_lists(work: Path) -> None:
 def test_settings_are_changed_on_a_screen_and_written_with_their_comments(work: Path) -> None:
     own = work.parent / "home/.agentrc"
     own.parent.mkdir()
-    own.write_text('# mine\neffort = "low" # quick\n')
+    own.write_text('# mine\neffort = "low"\nstream = true # quick\n')
     with Drawn(["--model", script(work.parent / "s.toml", [])], work, columns=80, rows=24) as screen:
         screen.ready()
         screen.line("/config")
@@ -141,10 +141,15 @@ def test_settings_are_changed_on_a_screen_and_written_with_their_comments(work: 
         screen.wait("? terminal.theme")
         screen.type("light\r")
         screen.wait('terminal.theme = "light", saved in ~/.agentrc')
+        screen.wait("? Settings · type to filter")
+        screen.type("reasoning effort\r")
+        screen.wait("? effort: reasoning effort")
+        screen.type("(default)\r")
+        screen.wait("effort is removed from ~/.agentrc")
         screen.type("\x1b")
         screen.gone("? Settings")
         screen.leave()
-    assert own.read_text() == '# mine\neffort = "low" # quick\nmax_rounds = 77\n\n[terminal]\ntheme = "light"\n'
+    assert own.read_text() == '# mine\nstream = true # quick\nmax_rounds = 77\n\n[terminal]\ntheme = "light"\n'
 
 
 def test_jobs_are_counted_watched_ended_and_their_end_is_shown(work: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -114,6 +115,15 @@ def test_plan_mode_is_entered_and_left(work: Path) -> None:
     texts = sent(work)
     assert "<plan_mode>" in texts[0] and any(text.endswith("make it small") for text in texts)
     assert any("The user ended plan mode" in text for text in texts)
+
+
+def test_the_diff_leaves_out_what_programs_write_for_themselves(work: Path) -> None:
+    subprocess.run(["git", "init", "-q"], cwd=work, check=True)
+    made = "mkdir __pycache__ && touch __pycache__/a.pyc && echo new > made.txt"
+    shown = session(work, "go", "y", "/diff", "/undo", replies=[{"calls": [call("Bash", command=made)]}, DONE])
+    assert (work / "__pycache__/a.pyc").exists()
+    after = shown.rpartition("Done.")[2]
+    assert "made.txt" in after and "a.pyc" not in after
 
 
 def test_the_cost_is_told_by_turn_and_for_all_after_a_resume(work: Path) -> None:

@@ -126,6 +126,8 @@ class Pastes:
 
 PROMPT = "> "
 SEARCH = "history: "
+# Characters of an earlier message that are searched.
+_SEARCHED = 2_000
 # A longer message is stored in the history with its pastes folded.
 LONGEST_KEPT = 20_000
 
@@ -202,7 +204,7 @@ class InputLine:
         """Pick from the messages of this project, newest first, starting with the draft; False if there are none."""
         self._found = self.history.newest()
         if self._found:
-            options = tuple((" ".join(text.split()), "") for text in self._found)
+            options = tuple((" ".join(text[:_SEARCHED].split()), "") for text in self._found)
             self.borrow(SEARCH, " ".join(self.buffer.text.split()), options)
             self.searching = True
         return self.searching

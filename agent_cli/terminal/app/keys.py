@@ -60,7 +60,8 @@ def make_keys(controls: Controls, key_map: KeyMap) -> KeyBindings:
 
     @keys.add("?", filter=empty & ~asked & writing & ~vi_navigation_mode)
     def _list_keys(event: KeyPressEvent) -> None:
-        controls.live.show_panel(lambda width, room: key_rows(key_map.rows(), width, room))
+        if not controls.live.close_panel():
+            controls.live.show_panel(lambda width, room: key_rows(key_map.rows(), width, room))
 
     for key in KEYS:
         may = Condition(lambda key=key: controls.live.questions.may_answer(key))  # type: ignore[misc]
@@ -124,7 +125,7 @@ def make_keys(controls: Controls, key_map: KeyMap) -> KeyBindings:
     def _editor(event: KeyPressEvent) -> None:
         controls.edit_draft()
 
-    @keys.add("backspace", filter=Condition(lambda: bool(line.placeholder)) & writing)
+    @keys.add("backspace", filter=Condition(lambda: bool(line.placeholder)) & ~vi_navigation_mode & writing)
     def _delete_placeholder(event: KeyPressEvent) -> None:
         line.buffer.delete_before_cursor(line.placeholder)
 

@@ -271,7 +271,8 @@ def below_input(live: LiveScreen) -> list[Line]:
     width = live.app.screen.get_size().columns - 1
     own = live.session.status_line()
     bar = fragments(recolored(own, live.look.theme), width) if own else toolbar(live.session.toolbar(), width)
-    rows = _menu(live, width) if live.panel is None else _panel(live, width)
+    picks = live.panel is None or live.line.menu or live.line.picking
+    rows = _menu(live, width) if picks else _panel(live, width)
     return [*rows, bar]
 
 
@@ -286,6 +287,7 @@ def _panel(live: LiveScreen, width: int) -> list[Line]:
 def key_rows(keys: Sequence[tuple[str, str]], width: int, room: int) -> list[str]:
     """Lay out keys and what they do in two columns where they fit, else in one; what has no room is left out."""
     for columns in (2, 1):
+        keys = keys if columns > 1 else keys[:room]
         count = -(-len(keys) // columns)
         cut = [keys[n * count : (n + 1) * count] for n in range(columns)]
         cell = [[f"  {key.ljust(max(len(k) for k, _ in part))}  {text}" for key, text in part] for part in cut]

@@ -11,6 +11,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
@@ -51,6 +52,8 @@ from agent_tools.shell.jobs import Job, Jobs
 from agent_tools.text import counted, shorten
 
 PAUSE = 0.4
+# Seconds for which the listed values of an argument serve, while it is typed.
+_FRESH = 3.0
 
 
 class Drafts:
@@ -119,6 +122,8 @@ class AppRepl(Repl):
         self._files: FileNames | None = None
         self._status: StatusLine | None = None
         self._kept: dict[str, Drafts] = {}
+        # The argument values of a command, and when they were listed.
+        self._arguments: tuple[str, float, list[ArgumentValue]] = ("", 0.0, [])
         links = {"on": True, "off": False}.get(settings.terminal.links, follows_links(os.environ))
         history = ProjectHistory(self._folder / "input.history" if settings.save_sessions else None)
         self.live = TerminalApp(
@@ -386,7 +391,11 @@ class AppRepl(Repl):
         values = command.values
 
         def listed() -> Iterable[ArgumentValue]:
-            return [(v, "") if isinstance(v, str) else v for v in values(self)] if values is not None else []
+            name, at, found = self._arguments
+            if values is not None and (name != command.name or time.monotonic() - at > _FRESH):
+                found = [(v, "") if isinstance(v, str) else v for v in values(self)]
+                self._arguments = command.name, time.monotonic(), found
+            return found
 
         return CommandEntry(
             command.name, command.help, command.usage, command.aliases, listed if values else None, command.strict

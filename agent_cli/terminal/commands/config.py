@@ -7,12 +7,13 @@ import json
 import tomllib
 from collections.abc import Iterable
 from pathlib import Path
+from types import UnionType
 from typing import Any, Literal, get_args, get_origin
 
 from agent_cli.config.layers import Layers
 from agent_cli.config.parsing import SettingsError
 from agent_cli.config.schema import Settings, tables
-from agent_cli.runtime.saved_settings import save_setting
+from agent_cli.runtime.saved_settings import remove_setting, save_setting
 from agent_cli.terminal.slash import SlashContext, slash
 from agent_tools.record import hints_of
 from agent_tools.text import one_line, shorten
@@ -72,12 +73,17 @@ def _edit(ctx: SlashContext, key: str, value: Any, hint: Any) -> None:
     if options:
         now = str(value).lower() if isinstance(value, bool) else str(value)
         rows = [(option or '""', "current" if option == now else "") for option in options]
+        rows += [("(default)", f"remove it from ~/{_OWN}")] if _is_own(ctx, key) else []
         place = ctx.choose(f"{key}: {meaning}", rows, quiet=True)
-        if place is not None:
+        if place is not None and place < len(options):
             _change(ctx, key, _read(options[place] or '""', hint))
+        elif place is not None:
+            _remove(ctx, key)
         return
 
-    def read(text: str) -> tuple[Any]:
+    def read(text: str) -> tuple[Any, ...]:
+        if not text.strip() and _is_own(ctx, key):
+            return ()
         new = _read(text.strip(), hint)
         try:
             Layers().add(_data(key, new), key, Path("/"))
@@ -86,9 +92,29 @@ def _edit(ctx: SlashContext, key: str, value: Any, hint: Any) -> None:
         return (new,)
 
     text = value if isinstance(value, str) else "" if value is None else _shown(value)
-    answer = ctx.ask(f"{key}: {meaning}", read, text)
-    if answer is not None and answer[0] != (list(value) if isinstance(value, tuple) else value):
+    empty = " (empty: default)" if _is_own(ctx, key) else ""
+    answer = ctx.ask(f"{key}: {meaning}{empty}", read, text)
+    if answer == ():
+        _remove(ctx, key)
+    elif answer is not None and answer[0] != (list(value) if isinstance(value, tuple) else value):
         _change(ctx, key, answer[0])
+
+
+def _is_own(ctx: SlashContext, key: str) -> bool:
+    """Return True if the user's own file sets a key."""
+    source = ctx.layers.origins.get(key, "")
+    return ctx.place.home is not None and source.startswith((str(ctx.place.home / _OWN), "/config"))
+
+
+def _remove(ctx: SlashContext, key: str) -> None:
+    """Remove a setting from the user's own file."""
+    assert ctx.place.home is not None
+    try:
+        remove_setting(ctx.place.home / _OWN, key)
+    except (SettingsError, OSError) as error:
+        ctx.say(f"Not changed: {error}.")
+        return
+    ctx.say(f"{key} is removed from ~/{_OWN}; takes effect at the next start")
 
 
 def _all(settings: Settings) -> list[tuple[str, Any, Any]]:
@@ -114,11 +140,14 @@ def _options(hint: Any) -> list[str]:
 
 def _read(text: str, hint: Any) -> Any:
     """Parse a typed value: as TOML if possible, else as the text itself; one item becomes a list."""
+    bare = hint.__origin__
     try:
         value: Any = tomllib.loads(f"value = {text}")["value"]
     except ValueError:
         value = text
-    return [value] if get_origin(hint.__origin__) is tuple and not isinstance(value, list) else value
+    if bare is str or (get_origin(bare) is UnionType and str in get_args(bare)):
+        return value if isinstance(value, str) else text
+    return [value] if get_origin(bare) is tuple and not isinstance(value, list) else value
 
 
 def _change(ctx: SlashContext, key: str, value: Any) -> None:

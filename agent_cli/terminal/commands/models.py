@@ -38,14 +38,14 @@ def _picks(ctx: SlashContext) -> Picks:
 
 
 def _names(ctx: SlashContext) -> Iterable[tuple[str, str]]:
-    return [(info.name, _about(info)) for info in _offered(ctx)]
+    return [(info.name, _about(info)) for info in _offered(ctx, ask=False)]
 
 
 @slash("model", "choose the model", "[NAME]", values=_names, aliases=("models",))
 def _model(ctx: SlashContext, words: str) -> None:
     now = ctx.agent.conversation.options.label
     if not words and ctx.has_menus:
-        offered = _offered(ctx)
+        offered = _offered(ctx, ask=True)
         options = [(info.name, f"{_about(info)}{' (current)' if info.name == now else ''}") for info in offered]
         place = ctx.choose("Model", options, quiet=True)
         if not options:
@@ -60,13 +60,16 @@ def _model(ctx: SlashContext, words: str) -> None:
     ctx.say(f"model: {label}" + (f" (/config model {label} makes it the default)" if words else ""))
 
 
-def _offered(ctx: SlashContext) -> list[ModelInfo]:
-    """Return the models to offer: those used lately, those of the provider, those of others that have a key."""
+def _offered(ctx: SlashContext, *, ask: bool) -> list[ModelInfo]:
+    """Return the models to offer: those used lately, those of the provider, those of others that have a key.
+
+    ask: ask a server on this machine what it has, which may take a second.
+    """
     model, env = ctx.agent.model, ctx.place.env
     others = [p.name for p in PROVIDERS if not p.local and p.name != model.provider and any(env.get(k) for k in p.keys)]
     found = {name: info for name in _picks(ctx).used()[:_RECENT] if (info := _info(name)) is not None}
     key = model.api_key.reveal() if model.api_key is not None else ""
-    if is_loopback_url(model.base_url) and (listed := discover.offered_models(model.base_url, key)):
+    if ask and is_loopback_url(model.base_url) and (listed := discover.offered_models(model.base_url, key)):
         found |= {name: info for each in listed if (info := _info(name := f"{model.provider}/{each}")) is not None}
     else:
         others.insert(0, model.provider)
