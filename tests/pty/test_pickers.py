@@ -133,7 +133,7 @@ def test_settings_are_changed_on_a_screen_and_written_with_their_comments(work: 
         screen.wait("? max_rounds: model calls per turn")
         screen.until(lambda: screen.input_line() == "> 200", "its value")
         screen.type("\x15many\r")
-        screen.wait("valid integer")
+        screen.wait("  max_rounds: expected a whole number")
         screen.type("\x1577\r")
         screen.wait("max_rounds = 77, saved in ~/.agentrc")
         screen.wait("? Settings · type to filter")

@@ -88,7 +88,7 @@ def _edit(ctx: SlashContext, key: str, value: Any, hint: Any) -> None:
         try:
             Layers().add(_data(key, new), key, Path("/"))
         except SettingsError as error:
-            raise ValueError(f"{error}.") from None
+            raise ValueError(f"{str(error).removeprefix(f'{key}: ')}.") from None
         return (new,)
 
     text = value if isinstance(value, str) else "" if value is None else _shown(value)

@@ -88,7 +88,7 @@ _NUMBERS = re.compile(r"(?<!\d)\d{1,2}(?!\d)")
 
 def _newest(known: Iterable[ModelInfo], provider: str) -> list[ModelInfo]:
     """Return the models of a provider that can use tools, the highest version first; dated copies are left out."""
-    able = [m for m in known if m.provider == provider and m.tools]
+    able = [m for m in known if m.provider == provider and m.tools and "/ft:" not in m.name]
     names = {m.name for m in able}
     whole = [m for m in able if _DATE.sub("", m.name) == m.name or _DATE.sub("", m.name) not in names]
     return sorted(whole, key=lambda m: (*_version(m.name), m.name))
