@@ -109,7 +109,7 @@ def test_long_pastes_are_folded_and_sent_whole() -> None:
 
     def story(stage: Stage) -> None:
         stage.press(f"see \x1b[200~{text}\x1b[201~ end")
-        stage.has("see [Pasted #1 201 lines] end")
+        stage.has("see [Pasted #1 200 lines] end")
         stage.press("\r")
         stage.until(lambda: stage.session.sent == [f"see {text} end"])
         stage.press("\x1b[200~short\x1b[201~")

@@ -113,7 +113,7 @@ def test_plan_mode_is_entered_and_left(work: Path) -> None:
     assert "plan mode on: nothing is changed until you approve a plan" in shown
     assert shown.count("mode: plan") == 2 and "plan mode off; mode: default" in shown
     texts = sent(work)
-    assert "<plan_mode>" in texts[0] and any(text.endswith("make it small") for text in texts)
+    assert "<plan_mode>" in texts[0] and any(text.startswith("make it small\n\n<plan_mode>") for text in texts)
     assert any("The user ended plan mode" in text for text in texts)
 
 
