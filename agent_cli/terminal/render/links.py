@@ -69,9 +69,11 @@ def _insert(row: str, targets: list[tuple[int, int, str]]) -> str:
             made.append(part)
             continue
         for char in part:
-            made.append(("\x1b]8;;\x1b\\" if at in ends else "") + marks.get(at, "") + char)
+            made.append(marks.get(at, "") + char)
             at += 1
-    return "".join(made) + ("\x1b]8;;\x1b\\" if at in ends else "")
+            if at in ends:
+                made.append("\x1b]8;;\x1b\\")
+    return "".join(made)
 
 
 def _file(text: str, root: str) -> str:
