@@ -263,3 +263,14 @@ def test_sessions_are_one_row_each(work: Path, columns: int) -> None:
         below = screen.text().partition(row)[2].split("\n")[1]
         assert below == "/resume opens one."
         screen.leave()
+
+
+def test_addresses_and_files_are_links_where_the_terminal_follows_them(work: Path) -> None:
+    model = script(work.parent / "s.toml", [{"text": "Both `a.txt` and https://a.example/x are there."}])
+    for known, env in ((True, {"WT_SESSION": "1"}), (False, {})):
+        with Drawn(["--model", model, "--", "go"], work, **env) as screen:
+            screen.wait("are there.")
+            screen.gone("interrupt")
+            assert (b"\x1b]8;;https://a.example/x\x1b\\https://a.example/x\x1b]8;;\x1b\\" in screen.raw) == known
+            assert (f"{work}/a.txt\x1b\\a.txt\x1b]8;;\x1b\\".encode() in screen.raw) == known
+            screen.leave()
