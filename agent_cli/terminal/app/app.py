@@ -392,9 +392,10 @@ class TerminalApp:
     def show_panel(self, panel: Panel, *, stays: bool = False) -> None:
         """Show rows below the input line until the next key; stays: until Esc."""
         self.panel, self._panel_keys = panel, 0 if stays else 2
+        # Not at once: within a key's handler the key itself would be drawn.
+        self.draw_soon()
         if stays:
             self._watch(panel)
-        self.app.redraw()
 
     def _watch(self, panel: Panel) -> None:
         """Redraw while a panel is open, as what it shows changes."""
