@@ -171,7 +171,7 @@ def session() -> list[list[Run]]:
         screen._stream = pyte.ByteStream(screen.screen)
         screen.ready()
         screen.line("One of the tests fails. Find out why and fix it.")
-        screen.wait("? Allow it?")
+        screen.wait("Enter choose")
         screen.line("then write a line for the changelog")
         screen.wait("queued: then write")
         screen.rest(0.3)

@@ -51,7 +51,8 @@ DOORS = {
     },
     "rich": {
         f"{_TERMINAL}/startup.py",
-        *(f"{_TERMINAL}/dialogs/{name}.py" for name in ("lines",)),
+        f"{_TERMINAL}/dialogs/lines.py",
+        f"{_TERMINAL}/app/question_view.py",
         *(f"{_TERMINAL}/render/{name}.py" for name in (
             "console", "events", "code", "markdown", "ansi", "writer", "transcript")),
     },

@@ -355,7 +355,7 @@ def _item(t: FileChange, there: dict[str, int], found: dict[str, FileChange]) ->
             return None
         left = now if left is not None and left.oid == mark else left
     if t.before is not None and t.before.unkept:
-        return Item(t.path, t.before, now, "lost", f"was not kept: {t.before.unkept}")
+        return Item(t.path, t.before, now, "lost", f"was not saved: {t.before.unkept}")
     if now == t.before:
         return None
     same = now is not None and t.before is not None and now.oid == t.before.oid

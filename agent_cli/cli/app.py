@@ -34,7 +34,7 @@ Calls = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="[SESSION] [CALL]...", help="The session and its calls; by default the one call that waits.",
-        autocompletion=completion.sessions,
+        autocompletion=completion.complete_sessions,
     ),
 ]  # fmt: skip
 EveryCall = Annotated[bool, typer.Option("--all", help="All open calls of the session.")]
@@ -42,7 +42,7 @@ Session = Annotated[
     str,
     typer.Argument(
         metavar="[SESSION]", help="ID of the session, or the beginning of it; the latest by default.",
-        autocompletion=completion.sessions,
+        autocompletion=completion.complete_sessions,
     ),
 ]  # fmt: skip
 Verbose = Annotated[bool, typer.Option("--verbose", help="Print more to standard error.")]
@@ -65,7 +65,7 @@ OutputFormat = Annotated[
     str,
     typer.Option(
         "--output-format", metavar="FORMAT", help=f"Format of the answer: {one_of(FORMATS)}.",
-        callback=choice(FORMATS), autocompletion=completion.of(FORMATS),
+        callback=choice(FORMATS), autocompletion=completion.one_of_choices(FORMATS),
     ),
 ]  # fmt: skip
 
@@ -85,7 +85,7 @@ def _parameter(name: str, *, headed: bool) -> inspect.Parameter:
         rich_help_panel=flag.panel if headed else None,
         metavar=flag.metavar or None,
         callback=choice(flag.choices) if flag.choices else None,
-        autocompletion=completion.of(flag.choices) if flag.choices else completion.VALUES.get(name),
+        autocompletion=completion.one_of_choices(flag.choices) if flag.choices else completion.VALUES.get(name),
     )
     default = None if many else getattr(RunOptions, name)
     hint = list[str] | None if many else bool if kind is bool else inner | None

@@ -30,7 +30,7 @@ _UNSAFE = re.compile(r"[^\w .,/@+=-]+")
 _ASSIGNED = re.compile(r"(?<=\s)(--[\w-]+)\s=\s?")  # bash puts a line break between words
 
 
-def of(choices: tuple[str, ...]) -> Values:
+def one_of_choices(choices: tuple[str, ...]) -> Values:
     """Return a function that completes one of these values."""
 
     def complete(incomplete: str) -> list[Candidate]:
@@ -39,7 +39,7 @@ def of(choices: tuple[str, ...]) -> Values:
     return complete
 
 
-def sessions(incomplete: str) -> list[Candidate]:
+def complete_sessions(incomplete: str) -> list[Candidate]:
     """Return the latest sessions of this project by their short IDs, with age and title."""
     try:
         here = environment.find_place(os.environ)
@@ -53,7 +53,7 @@ def sessions(incomplete: str) -> list[Candidate]:
     return _explained(found)
 
 
-def models(incomplete: str) -> list[Candidate]:
+def complete_models(incomplete: str) -> list[Candidate]:
     """Return the names of models: of the providers with a key, or of all providers if there is none."""
     named = catalog.known_models(incomplete)
     ready = {p.name for p in registry.PROVIDERS if any(os.environ.get(key, "").strip() for key in p.keys)}
@@ -61,17 +61,17 @@ def models(incomplete: str) -> list[Candidate]:
     return [m.name for m in usable or named if m.name.startswith(incomplete) and _PLAIN.fullmatch(m.name)]
 
 
-def tools(incomplete: str) -> list[Candidate]:
+def complete_tools(incomplete: str) -> list[Candidate]:
     """Return the names of tools."""
     return [name for name in sorted(rules.KNOWN_TOOLS) if name.startswith(incomplete)]
 
 
-def events(incomplete: str) -> list[Candidate]:
+def complete_events(incomplete: str) -> list[Candidate]:
     """Return the names of hook events."""
     return [name for name in hooks.HOOK_EVENTS if name.startswith(incomplete)]
 
 
-def servers(incomplete: str) -> list[Candidate]:
+def complete_servers(incomplete: str) -> list[Candidate]:
     """Return the names of the MCP servers that are declared here."""
     try:
         here = environment.find_place(os.environ)
@@ -84,13 +84,13 @@ def servers(incomplete: str) -> list[Candidate]:
 
 # Options of a run with values that can be listed, besides those with choices.
 VALUES: dict[str, Values] = {
-    "resume": sessions,
-    "model": models,
-    "fallback_model": models,
-    "tools": tools,
-    "allowed_tools": tools,
-    "ask_tools": tools,
-    "disallowed_tools": tools,
+    "resume": complete_sessions,
+    "model": complete_models,
+    "fallback_model": complete_models,
+    "tools": complete_tools,
+    "allowed_tools": complete_tools,
+    "ask_tools": complete_tools,
+    "disallowed_tools": complete_tools,
 }
 
 

@@ -111,7 +111,8 @@ class Layers:
         try:
             text = self.text_of(path, voice)
         except UnicodeDecodeError as error:
-            raise SettingsError(f"{path}: cannot be read: {error}") from None
+            self.wrong(SettingsError(f"{path}: cannot be read: {error}"))
+            return
         except OSError as error:
             raise SettingsError(f"{path}: cannot be read: {error.strerror or error}") from None
         if text is not None:

@@ -63,11 +63,15 @@ class Approve(Value):
 
     by: who approved it.
     rule: a rule to save ("always"), for this session or for the project.
+    note: the user's words, which go to the model with the result.
+    mode: the permission mode to continue in, from this call on.
     """
 
     by: Decider = "person"
     rule: str = ""
     scope: Literal["session", "project"] = "session"
+    note: str = ""
+    mode: Mode | None = None
 
 
 class Reject(Value):

@@ -84,6 +84,9 @@ class ApprovalRequested(Value, tag="ApprovalRequested"):
     grants: what `always` would allow, in words.
     keeps: the rule could also be saved for the project.
     arguments: of the call, as the tool would run with them.
+    exact: a narrower rule than `always`, for this very command; "" for none.
+    warnings: what the user should know before a yes, the gravest first, one per line.
+    edits: it changes files, and the mode acceptEdits would allow it.
     """
 
     call_id: str
@@ -99,10 +102,21 @@ class ApprovalRequested(Value, tag="ApprovalRequested"):
     grants: str = ""
     keeps: bool = False
     arguments: dict[str, Any] = {}  # noqa: RUF012 - never changed
+    exact: str = ""
+    warnings: tuple[str, ...] = ()
+    edits: bool = False
+
+
+# Reason of a rejection by a user who has edited the call, which is then asked about again.
+EDITED = "changed the arguments"
 
 
 class ApprovalResolved(Value, tag="ApprovalResolved"):
-    """A call was decided: how, by whom, and why."""
+    """A call was decided: how, by whom, and why.
+
+    reason: of a user's yes or no, their own words.
+    mode: the permission mode that the user chose with a yes; "" for none.
+    """
 
     call_id: str
     decision: Literal["approve", "reject", "defer"]
@@ -110,6 +124,7 @@ class ApprovalResolved(Value, tag="ApprovalResolved"):
     reason: str = ""
     rule: str = ""
     binding: str = ""
+    mode: str = ""
 
 
 class QuestionAsked(Value, tag="QuestionAsked"):

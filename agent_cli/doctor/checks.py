@@ -10,6 +10,7 @@ import platform
 import shutil
 import sys
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
 
@@ -120,13 +121,21 @@ def check_terminal(settings: Settings, place: RunEnvironment) -> list[Finding]:
     ends = {"stdin": os.isatty(0), "stdout": os.isatty(1), "stderr": os.isatty(2)}
     where = [name for name, is_terminal in ends.items() if is_terminal]
     colours = "standard" if has_styles(place.env) or has_color(settings.color, place.env) else "none"
-    columns, rows = shutil.get_terminal_size()
+    columns, rows = _terminal_size([number for number, is_terminal in enumerate(ends.values()) if is_terminal])
     what = f"TERM={term}" if term else "TERM is not set"
     size = f", {columns}x{rows}" if where else ""
     seen = ", ".join(where) if len(where) < 3 else "all"
     text = f"{what}{size}, colours: {colours}, terminal on: {seen or 'none (use agent -p)'}"
     data = {"term": term, "colours": colours, "columns": columns, "rows": rows, **ends}
     return [Finding("ok", "terminal", text, data=data)]
+
+
+def _terminal_size(descriptors: list[int]) -> tuple[int, int]:
+    """Return the size of the first terminal: standard output may be a pipe."""
+    for descriptor in reversed(descriptors):
+        with suppress(OSError):
+            return os.get_terminal_size(descriptor)
+    return shutil.get_terminal_size()
 
 
 def check_place(place: RunEnvironment, wrong: str) -> list[Finding]:

@@ -241,13 +241,18 @@ def _workspace(place: RunEnvironment, settings: Settings) -> tuple[Workspace, st
         return Workspace(place.root, (), place.cwd), str(mistake)
 
 
+# What a run does well without; "missing" would read as an error.
+OPTIONAL = {"git", "keyring", "litellm", "mcp", "memory", "plugins", "ripgrep", "sandbox", "search", "undo"}
+
+
 def findings_text(findings: Iterable[Finding]) -> str:
     """Format the findings in lines that fit the terminal."""
     return "\n".join(wrapped_for(1, line, " " * 21) for finding in findings for line in _lines(finding))
 
 
 def _lines(finding: Finding) -> list[str]:
-    first = f"{finding.mark:<8} {finding.topic:<11} {_told(finding.text)}"
+    mark = "optional" if finding.mark == "missing" and finding.topic in OPTIONAL else finding.mark
+    first = f"{mark:<8} {finding.topic:<11} {_told(finding.text)}"
     return [first, *(f"{'':<8} {'':<11}   {_told(detail)}" for detail in finding.details)]
 
 

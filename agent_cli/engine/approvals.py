@@ -320,7 +320,8 @@ class ShownCalls:
         more = f" and {len(changed) - _NAMED} more" if len(changed) > _NAMED else ""
         ran = f", while this ran: {'; '.join(self._ran[-3:])}" if self._ran else ""
         names = ", ".join(changed[:_NAMED])
-        return request.replace(facts=(*request.facts, f"changed since you were asked: {names}{more}{ran}"))
+        said = f"changed since you were asked: {names}{more}{ran}"
+        return request.replace(facts=(*request.facts, said), warnings=(said, *request.warnings))
 
     def holds(self, item: PreparedCall, request: ApprovalRequested) -> bool:
         """Return True if an approval of the request still holds for the call."""

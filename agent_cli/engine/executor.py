@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from agent_cli.core.decisions import Answer, Approve, Defer, EditedCall, Level, Reject
 from agent_cli.core.events import (
+    EDITED,
     ApprovalRequested,
     ApprovalResolved,
     Event,
@@ -202,12 +203,18 @@ class CallBatch:
             yield from checkpoint(self.turn)
         answers: dict[str, Answer] = {}
         items = {item.call.id: item for item in batch if not isinstance(item, str)}
+        policy = self.turn.deps.policy
+        mode = policy.mode
         for request in requests.values():
             if request.call_id in standing:
                 answers[request.call_id] = self._answered[request.call_id][1]
                 continue
+            if policy.mode != mode and policy.decide(request.tool, request.effects).level is Level.ALLOW:
+                continue  # allowed by the mode that the user has chosen at a call before it
             answers[request.call_id] = answer = yield from self._asks.answer(request, items[request.call_id])
             self._answered[request.call_id] = (request, answer)
+            if isinstance(answer, Approve) and answer.mode is not None:
+                policy.mode = answer.mode
             yield _resolved(request, answer)
         if any(isinstance(a, Defer) for a in answers.values()):
             return BatchOutcome(suspended="approval")
@@ -318,6 +325,9 @@ class CallBatch:
         by = "hook" if edited and edited.by == "hook" else "user"
         changed = f"[The {by} changed the arguments to {item.call.arguments}.]"
         note = f"\n\n{edited.note or changed}" if edited else ""
+        _, answer = self._answered.get(item.call.id, (None, None))
+        if isinstance(answer, Approve) and answer.note:
+            note += f"\n\n[The user approved this call and said: {answer.note}]"
         note += self._asks.note(item.call)
         if item.tool.asks_user or turn.review_due(item):
             plan = turn.deps.context.plan
@@ -380,12 +390,12 @@ def run_calls(turn: Turn, calls: Sequence[ToolCall]) -> Steps:
 
 def _resolved(request: ApprovalRequested, answer: Answer) -> ApprovalResolved:
     match answer:
-        case Approve(by=by, rule=rule):
-            return ApprovalResolved(request.call_id, "approve", by, "", rule, request.binding)
+        case Approve(by=by, rule=rule, note=note, mode=mode):
+            return ApprovalResolved(request.call_id, "approve", by, note, rule, request.binding, mode or "")
         case Reject(by=by, reason=reason):
             return ApprovalResolved(request.call_id, "reject", by, reason, "", request.binding)
         case EditedCall(by=by):
-            return ApprovalResolved(request.call_id, "reject", by, "changed the arguments", "", request.binding)
+            return ApprovalResolved(request.call_id, "reject", by, EDITED, "", request.binding)
         case _:
             return ApprovalResolved(request.call_id, "defer", "default", "", "", request.binding)
 

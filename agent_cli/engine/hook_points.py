@@ -227,7 +227,7 @@ def stop_hooks(turn: Turn, text: str) -> Generator[Event, None, str | None]:
     if result.verdict != "deny" or result.stop is not None:
         return None
     turn.nudges["stop_hook"] = times + 1
-    return f"<hook_feedback>\nA hook does not let you stop yet:\n{result.reason or 'Go on.'}\n</hook_feedback>"
+    return f"<hook_feedback>\nA hook keeps you from stopping:\n{result.reason or 'Go on.'}\n</hook_feedback>"
 
 
 def begin_notification(turn: Turn, kind: str, message: str) -> None:

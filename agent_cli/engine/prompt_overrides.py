@@ -99,6 +99,7 @@ def _permitted(deps: TurnDeps, name: str, command: str, call_id: str) -> Generat
     why = f"it {decision.reason}"
     if decision.level is Level.ASK:
         effects = (Effect("run", command),)
+        found = deps.policy.facts(SHELL.name, effects, decision)
         request = ApprovalRequested(
             call_id,
             SHELL.name,
@@ -106,8 +107,9 @@ def _permitted(deps: TurnDeps, name: str, command: str, call_id: str) -> Generat
             f"{decision.reason}, and /{name} begins with it",
             effects,
             str(deps.context.workspace.cwd),
-            facts=deps.policy.facts(SHELL.name, effects, decision),
+            facts=found.lines,
             arguments={"command": command},
+            warnings=found.warnings,
         )
         answer = deps.approver(request)
         if isinstance(answer, EditedCall):

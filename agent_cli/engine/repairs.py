@@ -274,8 +274,8 @@ _OF_JSON = {
     "quotes": "single or typographic quotes were read as double quotes",
     "literals": "True, False and None were read as true, false and null",
     "keys": "keys without quotes were read",
-    "control": "raw line breaks or tabs inside a string were kept (write \\n and \\t)",
-    "escapes": "backslashes that escape nothing in JSON were kept (write \\\\ for one)",
+    "control": "raw line breaks or tabs inside a string were preserved (write \\n and \\t)",
+    "escapes": "backslashes that escape nothing in JSON were preserved (write \\\\ for one)",
     "doubled": "doubled braces were read as single ones",
     "closers": "missing braces or brackets were added at the end",
     "extra": "braces or brackets too many at the end were left out",
@@ -308,7 +308,7 @@ def _sentences(kinds: Sequence[str], tool: str) -> list[str]:
     found = []
     for kind in kinds:
         if kind == SPLIT:
-            found.append("Several argument objects came as one call: each was run as a call of its own.")
+            found.append("Several argument objects came as one call: each was run as a separate call.")
         elif kind.startswith(NAMED):
             found.append(f"There is no tool named {kind.removeprefix(NAMED)!r}: {tool} was called.")
     if of_json := [_OF_JSON[kind] for kind in kinds if kind in _OF_JSON]:

@@ -322,13 +322,13 @@ def askable_calls(batch: Sequence[CheckedCall]) -> list[PreparedCall]:
 def approval_request(turn: Turn, item: PreparedCall) -> ApprovalRequested:
     """Return the approval question with a preview. Raises ToolError if the call is bound to fail."""
     policy, cwd = turn.deps.policy, str(turn.deps.context.workspace.cwd)
-    facts = policy.facts(item.tool.name, item.effects, item.decision)
-    if policy.answered:
-        facts += tuple(turn.deps.watch.facts(item.effects, cwd))
+    found = policy.facts(item.tool.name, item.effects, item.decision)
+    facts = found.lines
+    undo = tuple(turn.deps.watch.facts(item.effects, cwd)) if policy.answered else ()
+    facts += undo
     # If a rule asks, or an allowed call is asked about for another reason, one more allow rule would not help.
-    always = (
-        "" if item.decision.rule or item.decision.by == "hook" else policy.suggest_rule(item.tool.name, item.effects)
-    )
+    helps = not item.decision.rule and item.decision.by != "hook"
+    always, exact = policy.suggest_rules(item.tool.name, item.effects) if helps else ("", "")
     return ApprovalRequested(
         call_id=item.call.id,
         tool=item.tool.name,
@@ -343,6 +343,9 @@ def approval_request(turn: Turn, item: PreparedCall) -> ApprovalRequested:
         grants=policy.describe_grant(always),
         keeps=bool(always) and turn.deps.save_rule is not None,
         arguments=item.call.arguments,
+        exact=exact,
+        warnings=(*found.warnings, *(line for line in undo if "bring back" in line or "be brought" in line)),
+        edits=helps and item.tool.changes_files and policy.would_accept_edits(item.tool.name, item.effects),
     )
 
 

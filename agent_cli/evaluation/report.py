@@ -74,7 +74,7 @@ def _name(run: TaskRun) -> str:
 
 def _reason(run: TaskRun, *, several: bool) -> str:
     who = f"{_name(run)} with {run.label}" if several else _name(run)
-    where = f"; kept in {run.kept}" if run.kept else ""
+    where = f"; saved in {run.kept}" if run.kept else ""
     return f"{who}: {run.reason}{where}"
 
 

@@ -34,8 +34,8 @@ _NO_TESTS = (
 )
 _NEXT = {
     "plan": "Propose the plan as a todo list (two or more steps); the user approves it.",
-    "tests": "Write the tests, run them by a command of their own, and see them fail.",
-    "review": "Go on with the first call of the implementation; the user reviews the tests before it runs.",
+    "tests": "Write the tests, run them with a separate command, and see them fail.",
+    "review": "Continue with the first call of the implementation; the user reviews the tests before it runs.",
     "code": "Make `{command}` pass; it is the command that was seen failing.",
     "commit": "Commit the tests and the code with git; the user is asked about it.",
 }

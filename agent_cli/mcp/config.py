@@ -188,7 +188,7 @@ def mistake_in(found: DeclaredServer) -> str:
     if bool(server.command) == bool(server.url):
         return f"{name} needs either a command or a url"
     if server.url and (server.type == "stdio" or not server.url.startswith(("http://", "https://", "${"))):
-        return f"{name} has a url that is none of http"
+        return f"{name} has a url that is not http"
     if server.command and server.type not in ("", "stdio"):
         return f"{name} has a command, so its type cannot be {server.type}"
     if server.oauth and (why := mistake_in_terms(server)):

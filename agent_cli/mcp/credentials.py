@@ -46,7 +46,7 @@ def mistake_in_terms(server: McpServer) -> str:
     if not said.get("scopes", "").isprintable() or '"' in said.get("scopes", ""):
         return "oauth.scopes with characters that a scope cannot have"
     if not said.get("authServerMetadataUrl", "https://").startswith(("https://", "http://", "${")):
-        return "an oauth.authServerMetadataUrl that is none of http"
+        return "an oauth.authServerMetadataUrl that is not http"
     return ""
 
 

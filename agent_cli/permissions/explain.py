@@ -13,6 +13,7 @@ import re
 import shlex
 import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import zip_longest
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -49,46 +50,121 @@ class ApprovalContext(Value):
     git_use: Use
 
 
-def approval_facts(asked: ApprovalContext) -> tuple[str, ...]:
-    """Return the lines to show with an approval request, in order. Never raises."""
+class ApprovalFacts(Value):
+    """What is known about a call that needs approval.
+
+    lines: all of it, in order.
+    warnings: the part to read before a yes, shorter and the gravest first: what is lost, where it leads, the network.
+    """
+
+    lines: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+# A line for the user; True if it is a warning as it is, or the warning that stands for it.
+_Found = tuple[str, bool | str]
+# Reasons of the policy that matter also to a user who trusts the program that runs.
+_GRAVE = re.compile(r"protected file|outside the (?:workspace|sandbox)|holds secrets|named this address before")
+
+
+def approval_facts(asked: ApprovalContext) -> ApprovalFacts:
+    """Return what to show with an approval request. Never raises."""
     git = GitReader(str(asked.workspace.root), asked.env, asked.git_use)
-    lines: list[str] = []
+    found: list[_Found] = []
     for effect in asked.effects:
         if effect.kind == "run":
-            lines += _command(asked, effect.target, git)
+            found += _command(asked, effect.target, git)
         elif effect.kind == "write":
-            lines += _file(effect.target, git)
+            found += ((line, False) for line in _file(effect.target, git))
         elif effect.kind == "fetch":
-            lines.append(f"network: yes, host {urlsplit(effect.target).hostname or 'unknown'}")
-    return tuple(dict.fromkeys(one_line(line) for line in lines))
+            found.append((f"network: yes, host {urlsplit(effect.target).hostname or 'unknown'}", False))
+    lines = dict.fromkeys(one_line(line) for line, _ in found)
+    warnings = [line if warning is True else warning for line, warning in found if warning]
+    places = {
+        v.reason if set(v.reason.split()) & set(v.text.split()) else f"{v.reason}: {v.text}": None
+        for v in asked.decision.parts
+        if _matters(v.level, v.reason)
+    }
+    if not places and _matters(asked.decision.level, asked.decision.reason):
+        places = {asked.decision.reason: None}
+    # The network comes last: nearly every command that uses it says so itself.
+    grave = [w for w in warnings if not w.startswith("uses the network")]
+    rest = [w for w in warnings if w.startswith("uses the network")]
+    return ApprovalFacts(tuple(lines), tuple(dict.fromkeys(one_line(w) for w in (*grave, *places, *rest))))
 
 
-def _command(asked: ApprovalContext, command: str, git: GitReader) -> Iterator[str]:
+def _matters(level: Level, reason: str) -> bool:
+    return level is not Level.ALLOW and bool(_GRAVE.search(reason))
+
+
+def _command(asked: ApprovalContext, command: str, git: GitReader) -> Iterator[_Found]:
     cwd = str(asked.workspace.cwd)
     found = analyse(command, cwd, asked.home)
     parts = asked.decision.parts
     if len(parts) > 1:
-        asked_about = [(number, verdict) for number, verdict in enumerate(parts, 1) if verdict.level is not Level.ALLOW]
-        for number, verdict in asked_about:
-            word = "denied" if verdict.level is Level.DENY else "asks" if verdict.rule else "no rule allows it"
-            yield f"part {number}, {word}: {verdict.text} ({verdict.reason})"
+        asked_about = [verdict for verdict in parts if verdict.level is not Level.ALLOW]
+        for verdict in asked_about:
+            word = "denied" if verdict.level is Level.DENY else "a rule asks" if verdict.rule else "needs approval"
+            yield f"{word}: {verdict.text} ({verdict.reason})", False
         allowed = len(parts) - len(asked_about)
         if asked_about and allowed:
-            yield "1 other part is allowed" if allowed == 1 else f"{allowed} other parts are allowed"
+            yield "1 other part is allowed" if allowed == 1 else f"{allowed} other parts are allowed", False
     if asked.workspace.cwd != asked.workspace.root:
-        yield f"runs in {cwd}"
+        yield f"runs in {cwd}", False
     for folder in dict.fromkeys(c for p in found.parts for c in p.cwds or () if c != cwd):
-        yield f"runs in {folder} from its cd on"
+        yield f"runs in {folder} from its cd on", False
     touched = list(_touched(found))
     for path, real in touched:
         if os.path.realpath(cwd + "/x") and real != path:
-            yield f"{_near(path, cwd)} -> {real}"
+            yield f"{_near(path, cwd)} -> {real}", not real.startswith(f"{asked.workspace.root}/")
     for real in dict.fromkeys(real for _, real in touched):
-        yield from _file(real, git)
+        yield from ((line, False) for line in _file(real, git))
+    if outside := _outside(found, asked):
+        yield f"names paths outside the workspace: {', '.join(outside)}", True
     # No line if no program is known to use the network: any program may.
     if names := [p.text for p in found.parts if uses_network(p)]:
-        yield f"network: yes, by {', '.join(dict.fromkeys(names))}"
-    yield from losses(dangers(found), git)
+        programs = dict.fromkeys(os.path.basename(name.split(" ", 1)[0]) for name in names)
+        yield f"network: yes, by {', '.join(dict.fromkeys(names))}", f"uses the network ({', '.join(programs)})"
+    yield from _shortened(losses(dangers(found), git))
+
+
+def _outside(found: Analysis, asked: ApprovalContext) -> list[str]:
+    """Return the paths outside the workspace that the arguments of the parts needing approval name."""
+    asking = {v.text for v in asked.decision.parts if v.level is not Level.ALLOW}
+    named: dict[str, None] = {}
+    for part in found.parts:
+        for word in part.words[1:] if part.text in asking else ():
+            text = word.text.partition("=")[2] or word.text
+            for cwd in part.cwds or () if text.startswith(("/", "..")) and not word.why and "\0" not in text else ():
+                path = os.path.normpath(os.path.join(cwd, text))
+                folder = os.path.dirname(path)  # noqa: PTH120
+                # A pattern of sed or grep begins with a slash too.
+                is_path = os.path.lexists(path) or (folder != "/" and os.path.isdir(folder))  # noqa: PTH112
+                if (
+                    is_path
+                    and not path.startswith("/dev/")
+                    and not any(_within(path, r) for r in asked.workspace.roots)
+                ):
+                    named[path] = None
+    return list(named)[:_MOST_PATHS]
+
+
+def _within(path: str, root: Path) -> bool:
+    return os.path.realpath(path) == str(root) or os.path.realpath(path).startswith(f"{root}/")
+
+
+def _shortened(lines: Sequence[str]) -> Iterator[_Found]:
+    """Yield the lines about losses, each deletion with a warning that says in one line what cannot be got back."""
+    for line, after in zip_longest(lines, lines[1:], fillvalue=""):
+        if line.startswith(("of these: ", "not in a git repository")):
+            yield line, False
+        elif after.startswith("not in a git repository"):
+            yield line, f"{line.partition(': ')[0]}, not in a git repository"
+        elif after.startswith("of these: "):
+            gone = [part for part in after.removeprefix("of these: ").split(", ") if "as committed" not in part]
+            yield line, ", ".join([line.partition(": ")[0], *gone])
+        else:
+            yield line, ": nothing would be lost" not in line
 
 
 def _touched(found: Analysis) -> Iterator[tuple[str, str]]:
@@ -181,8 +257,8 @@ def rules_for_command(
     home: str,
     verdicts: Sequence[Verdict],
     allowed: Callable[[str, Sequence[str]], bool],
-) -> tuple[str, ...]:
-    """Return the narrowest useful rules that would allow a command line; () if there are none.
+) -> Iterator[tuple[str, ...]]:
+    """Yield the narrowest useful rules that would allow a command line, then the narrowest of all.
 
     verdicts: the policy's verdicts on its parts.
     allowed: whether the policy would allow a command with these rules added; every suggestion is checked with it.
@@ -190,20 +266,19 @@ def rules_for_command(
     found = analyse(command, cwd, home)
     lacking = [v for v in verdicts if v.level is not Level.ALLOW]
     if found.unknown or not lacking or any(v.rule for v in lacking):
-        return ()
+        return
     choices = []
     for verdict in lacking:
         part = next((p for p in found.parts if p.text == verdict.text), None)
         choices.append(_for_part(part) if part is not None else _for_file(verdict))
     if not all(choices):
-        return ()
+        return
     for place in (0, -1):
         rules = tuple(dict.fromkeys(choice[place] for choice in choices))
         if allowed(command, rules) and not any(
             allowed(command + more, rules) and not allowed(alone, ()) for more, alone in _HOSTILE.items()
         ):
-            return rules
-    return ()
+            yield rules
 
 
 def _for_part(part: SimpleCommand) -> list[str]:

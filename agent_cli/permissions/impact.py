@@ -298,7 +298,7 @@ def _stashes(danger: Danger, cwd: str, git: GitReader) -> str:
         wanted = f"stash@{{{wanted}}}" if wanted.isdigit() else wanted
         entries = [e for e in entries if e.startswith(f"{wanted}:")]
     if not entries:
-        return f"{_named(danger)}: there is no such stash"
+        return f"{_named(danger)}: no such stash exists"
     more = f" and {len(entries) - _NAMED} more" if len(entries) > _NAMED else ""
     word = "stash entry" if len(entries) == 1 else "stash entries"
     return f"drops {len(entries)} {word}: {'; '.join(entries[:_NAMED])}{more}"

@@ -8,7 +8,7 @@ into yes or no but never overrides a deny, an ask rule or a protected path.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -185,10 +185,10 @@ class Policy:
         judged.verdicts()
         return judged.reads_only and not judged.moves
 
-    def facts(self, tool: str, effects: tuple[Effect, ...], decision: Decision) -> tuple[str, ...]:
-        """Return the facts to show with an approval request; () if nobody will read them."""
+    def facts(self, tool: str, effects: tuple[Effect, ...], decision: Decision) -> explain.ApprovalFacts:
+        """Return the facts to show with an approval request; none if nobody will read them."""
         if not self.answered:
-            return ()
+            return explain.ApprovalFacts()
         about = explain.ApprovalContext(tool, effects, decision, self._workspace, self._home, self._env, self._git_use)
         return explain.approval_facts(about)
 
@@ -208,17 +208,41 @@ class Policy:
         root = self._workspace.root
         return explain.describe_rules([read_rule("allow", r, "", root) for r in split_rules(rules)]) if rules else ""
 
+    def would_accept_edits(self, tool: str, effects: Iterable[Effect]) -> bool:
+        """Return True if the mode acceptEdits would allow a call that is asked about now."""
+        if self.mode != "default":
+            return False
+        other = self.for_subagent(self._workspace, self._carried)
+        other.mode = "acceptEdits"
+        return other.decide(tool, effects).level is Level.ALLOW
+
     def suggest_rule(self, tool: str, effects: tuple[Effect, ...]) -> str:
-        """Return the narrowest rules, comma-separated, that would allow this call in future; "" if there are none."""
+        """Return the narrowest useful rules, comma-separated, that would allow this call in future; "" for none."""
+        return next(self._suggestions(tool, effects), "")
+
+    def suggest_rules(self, tool: str, effects: tuple[Effect, ...]) -> tuple[str, str]:
+        """Return the suggestion of `suggest_rule`, and a narrower one for exactly this call; "" where there is none."""
+        found = dict.fromkeys(self._suggestions(tool, effects))
+        first, second, *_ = (*found, "", "")
+        return first, second
+
+    def _suggestions(self, tool: str, effects: tuple[Effect, ...]) -> Iterator[str]:
+        runs = [e.target for e in effects if e.kind == "run"]
+        if len(effects) == 1 and runs:
+            parts = self.decide(tool, effects).parts
+            cwd = str(self._workspace.cwd)
+            found = explain.rules_for_command(runs[0], cwd, self._home, parts, self._would_allow)
+            yield from (", ".join(rules) for rules in found)
+        elif rule := self._rule_for(tool, effects):
+            yield rule
+
+    def _rule_for(self, tool: str, effects: tuple[Effect, ...]) -> str:
+        """Return the rule for a call that runs no command."""
         written = {e.target for e in effects if e.kind == "write"}
         rest = [e for e in effects if not (e.kind == "read" and e.target in written)]
         if len(rest) != 1:
             return ""
         effect = rest[0]
-        if effect.kind == "run":
-            parts = self.decide(tool, effects).parts
-            cwd = str(self._workspace.cwd)
-            return ", ".join(explain.rules_for_command(effect.target, cwd, self._home, parts, self._would_allow))
         if effect.kind == "fetch":
             return explain.rule_for_url(tool, effect.target)
         if effect.kind == "call" and tool.startswith("mcp__"):

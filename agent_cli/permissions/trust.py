@@ -17,6 +17,7 @@ import stat
 import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 from agent_cli.core.rules import Trust
 from agent_cli.memory.imports import MOST, find_imports, leads_outside, resolve_anchor
@@ -267,24 +268,37 @@ VERSION = 1
 
 
 class TrustRecord(Value):
-    """An approval: its time, and the approved files with their fingerprints."""
+    """An answer: its time, and the files that it is about with their fingerprints."""
 
     when: str
     files: dict[str, str]
 
 
+def _record(files: Mapping[str, str]) -> TrustRecord:
+    return TrustRecord(time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), dict(files))
+
+
+def _entries(records: Mapping[str, TrustRecord]) -> dict[str, Any]:
+    return {root: {"when": record.when, "files": record.files} for root, record in sorted(records.items())}
+
+
 class TrustStore:
-    """The file of trusted repositories. problem: why its content is ignored; "" if it is not."""
+    """The file of repositories that are trusted, and of those that the user declined to trust.
+
+    problem: why its content is ignored; "" if it is not.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / NAME
         self.problem = ""
         self.agreed: dict[str, TrustRecord] = {}
+        self.declined: dict[str, TrustRecord] = {}
         try:
             self._check()
             data = json.loads(read_regular(self.path, LIMIT))
             if data["version"] == VERSION:
                 self.agreed = {root: from_json(TrustRecord, entry) for root, entry in data["trusted"].items()}
+                self.declined = {r: from_json(TrustRecord, entry) for r, entry in data.get("declined", {}).items()}
         except (FileNotFoundError, NotADirectoryError):
             pass
         except (OSError, ValueError, RecursionError, LookupError, TypeError, AttributeError, DecodeError) as error:
@@ -302,9 +316,19 @@ class TrustStore:
 
     def remember(self, root: Path, files: Mapping[str, str]) -> None:
         """Trust `root` as it is. Raises OSError if that cannot be saved."""
-        when = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-        self.agreed[str(root)] = TrustRecord(when, dict(files))
+        self.agreed[str(root)] = _record(files)
+        self.declined.pop(str(root), None)
         self._write()
+
+    def decline(self, root: Path, files: Mapping[str, str]) -> None:
+        """Remember that the user does not trust `root` as it is. Raises OSError if that cannot be saved."""
+        self.declined[str(root)] = _record(files)
+        self._write()
+
+    def is_declined(self, root: Path, files: Mapping[str, str]) -> bool:
+        """Return True if the user declined to trust `root` with exactly these files."""
+        found = self.declined.get(str(root))
+        return found is not None and found.files == files
 
     def forget(self, root: Path) -> bool:
         """Revoke trust; return True if there was any. Raises OSError if that cannot be saved."""
@@ -314,9 +338,8 @@ class TrustStore:
         return True
 
     def _write(self) -> None:
-        entries = {root: {"when": a.when, "files": a.files} for root, a in sorted(self.agreed.items())}
-        data = json.dumps({"version": VERSION, "trusted": entries}, indent=1).encode("ascii")
-        write_whole(self.path, data)
+        found = {"version": VERSION, "trusted": _entries(self.agreed), "declined": _entries(self.declined)}
+        write_whole(self.path, json.dumps(found, indent=1).encode("ascii"))
         self.problem = ""
 
 

@@ -171,7 +171,7 @@ class Gemini(HttpModelClient):
             yield from self._once(f"{self._provider} cannot continue a given beginning; the prefill was omitted.")
         if request.json_schema is not None and request.tools and not self._is_modern(request):
             yield from self._once(
-                f"{request.model} does not support a JSON schema together with tools; the answer is checked afterwards."
+                f"{request.model} does not support a JSON schema with tools; the answer is checked afterwards."
             )
         if (request.effort or request.thinking_tokens) and re.search(_WITHOUT_THOUGHTS, request.model):
             if request.effort != "none":

@@ -73,9 +73,7 @@ class GoogleCredentials:
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
             why = f"HTTP {status}"
         if status >= 500 or status == 429:
-            raise ModelError(
-                Failure("network", f"Google returned no access token: {why}.", retryable=True), status=status
-            )
+            raise ModelError(Failure("network", f"Google sent no access token: {why}.", retryable=True), status=status)
         raise ModelError(
             Failure(
                 "auth",

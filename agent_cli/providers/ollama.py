@@ -189,8 +189,7 @@ class Ollama(HttpModelClient):
         if request.verbosity:
             yield f"{self._provider} takes no verbosity."
         if request.json_schema is not None and self._may_call(request):
-            why = "does not support a JSON schema together with tools"
-            yield f"{self._provider} {why}; the answer is checked afterwards."
+            yield f"{self._provider} does not support a JSON schema with tools; the answer is checked afterwards."
 
     def _explained(self, request: Request, error: ModelError) -> ModelError:
         """The failure with what to do about it, where that is plain."""

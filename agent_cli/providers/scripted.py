@@ -82,7 +82,7 @@ class Scripted:
         if self.small and (request.aside or (not request.tools and len(request.messages) == 1)):
             return self._reply(self.small.pop(0), 1, request, cancel, counts=False)
         if request.aside:
-            raise _mistake(f"The script {self.name} has no [[small]] reply for a question beside the conversation.")
+            raise _mistake(f"The script {self.name} has no [[small]] reply for a side question.")
         spoken = request.earlier + sum(
             isinstance(m, AssistantMessage) and m.model == self.name for m in request.messages
         )

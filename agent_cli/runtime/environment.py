@@ -16,7 +16,7 @@ from agent_cli.config.schema import Settings
 from agent_cli.core.place import RunEnvironment, UsageError
 from agent_cli.core.rules import RuleError, Trust, split_rules
 from agent_cli.memory.files import Sources, own_folders
-from agent_cli.permissions.trust import evaluate_trust, fingerprints, grant_trust
+from agent_cli.permissions.trust import TrustStore, evaluate_trust, fingerprints, grant_trust
 from agent_cli.session.store import state_folder
 from agent_tools.lazy import lazy_imports
 from agent_tools.text import shorten
@@ -95,8 +95,14 @@ def evaluate_project_trust(layers: Layers, place: RunEnvironment, patterns: Iter
 
 
 def _add_project(layers: Layers, options: RunOptions, place: RunEnvironment) -> None:
-    """Read the project's files with the rights that its trust gives them."""
+    """Read the project's files with the rights that its trust gives them.
+
+    Errors in files of an untrusted project do not keep the program from starting: they are reported, the rest is read.
+    """
     voice: Origin = "trusted" if layers.trust.trusted else "project"
+    collected = layers.mistakes
+    if voice == "project" and collected is None:
+        layers.mistakes = []
     for name in ("settings.json", "settings.local.json"):
         add_claude_settings(layers, place.root / ".claude" / name, voice)
     add_hooks_file(layers, place.root / ".agent/hooks.json", voice)
@@ -107,6 +113,9 @@ def _add_project(layers: Layers, options: RunOptions, place: RunEnvironment) -> 
             layers.add_file(place.root / name, voice)
     if layers.trust.trusted:
         return
+    if collected is None:
+        layers.ignored += [f"{text}; this was ignored" for text in layers.mistakes or ()]
+        layers.mistakes = None
     state = layers.trust.state
     if state == "plain" and layers.held:
         state = "untrusted"
@@ -142,6 +151,22 @@ def remember_trust(place: RunEnvironment, shown: dict[str, str] | None) -> str:
     shown: the project's files (see `project_files`) at the time when the user was shown what it brings.
     """
     return grant_trust(place.root, state_folder(place.env), shown)
+
+
+def decline_trust(place: RunEnvironment, shown: dict[str, str] | None) -> str:
+    """Remember that the user does not trust the project as shown; return "" or why that cannot be saved."""
+    if shown is None:
+        return "it brings too many files to check"
+    try:
+        TrustStore(state_folder(place.env)).decline(place.root, shown)
+    except OSError as error:
+        return f"it cannot be saved: {error.strerror or error}"
+    return ""
+
+
+def is_declined(place: RunEnvironment, files: dict[str, str] | None) -> bool:
+    """Return True if the user declined to trust the project as it is now."""
+    return files is not None and TrustStore(state_folder(place.env)).is_declined(place.root, files)
 
 
 def project_files(place: RunEnvironment) -> dict[str, str] | None:

@@ -108,7 +108,10 @@ class RecordedApprover:
         found = self._waiting.decisions.get(request.call_id)
         if found is None or not self.recorded(request):
             return self._approver(request)
-        return Approve(rule=found.rule) if found.decision == "approve" else Reject(found.reason)
+        if found.decision != "approve":
+            return Reject(found.reason)
+        mode = next((m for m in MODES if m == found.mode), None)
+        return Approve(rule=found.rule, note=found.reason, mode=mode)
 
     def rejected(self, call_id: str) -> str:
         """Return the user's reason for rejecting a call; "" if they did not, or gave none."""

@@ -210,7 +210,7 @@ class SessionLog:
             self._add(Mended(restored.bad, restored.missing, kept, restored.waiting is not None))
             self._flush()
             self._sync()
-        return f"is kept as {kept}"
+        return f"is saved as {kept}"
 
     def put_header(self, header: Header) -> None:
         """Add a header to a session whose own was lost."""

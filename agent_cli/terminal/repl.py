@@ -37,10 +37,11 @@ from agent_cli.terminal.app.attachments import Pictures
 from agent_cli.terminal.commands.changes import roll_back
 from agent_cli.terminal.commands.memory import parse_note, take_note
 from agent_cli.terminal.commands.session import is_bang, run_bang
+from agent_cli.terminal.dialogs.approval import ask_approval
 from agent_cli.terminal.dialogs.edit_call import changeable
 from agent_cli.terminal.dialogs.lines import LineDialogs
 from agent_cli.terminal.dialogs.model import Dialog
-from agent_cli.terminal.dialogs.questions import Dialogs, ask_approval, ask_question
+from agent_cli.terminal.dialogs.questions import Dialogs, ask_question
 from agent_cli.terminal.editor import read_line
 from agent_cli.terminal.picks import Picks
 from agent_cli.terminal.render.code import display_lines

@@ -16,7 +16,13 @@ from agent_cli.config.parsing import SettingsError
 from agent_cli.config.run_options import RunOptions
 from agent_cli.core.events import Warned
 from agent_cli.core.place import RunEnvironment
-from agent_cli.runtime.environment import project_files, read_settings, remember_trust
+from agent_cli.runtime.environment import (
+    decline_trust,
+    is_declined,
+    project_files,
+    read_settings,
+    remember_trust,
+)
 from agent_cli.runtime.mcp import approvals_of, unapproved
 from agent_cli.runtime.saved_settings import save_setting
 from agent_cli.session.history import exchange_of, last_exchange
@@ -81,8 +87,12 @@ def _settle_trust(options: RunOptions, place: RunEnvironment, layers: Layers, di
         return layers
     # Files are read before and after the settings, so that the user agrees to exactly what was shown.
     files = project_files(place)
+    if is_declined(place, files):
+        return layers
     layers = read_settings(options, place)
     if not dialogs.put(trust_dialog(layers)):
+        if not decline_trust(place, files):
+            dialogs.say("Not trusted; you are asked again when it changes. To trust it later: agent trust")
         return layers
     if why := remember_trust(place, files):
         dialogs.say(f"warning: your answer was not kept, because {why}; --trust trusts for one session")

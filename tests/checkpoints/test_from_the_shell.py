@@ -52,7 +52,7 @@ def test_agent_why_says_which_turn_wrote_a_line(repository: Path) -> None:
         agent(["-p", "--model", model, *more, "--permission-mode", "acceptEdits", "--", prompt], repository)
     (repository / "w.py").write_text("# mine\n" + (repository / "w.py").read_text())
     asked = {n: agent(["why", f"w.py:{n}"], repository) for n in (1, 2, 3, 4)}
-    assert asked[1].returncode == 1 and "No session that is kept wrote this line" in asked[1].stdout
+    assert asked[1].returncode == 1 and "No stored session wrote this line" in asked[1].stdout
     assert "asked: write it" in asked[2].stdout and f"written by {model} in turn 1" in asked[2].stdout
     assert all("asked: now three" in asked[n].stdout and "in turn 2" in asked[n].stdout for n in (3, 4))
     wrong = agent(["why", "w.py"], repository)

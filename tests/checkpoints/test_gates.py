@@ -50,7 +50,7 @@ def test_what_changed_is_in_the_question_with_what_commands_did(work: Path) -> N
 def test_commands_work_while_the_question_is_open(work: Path) -> None:
     lines = ["go", "/diff", "/cost", "/status", "/todos", "/undo", "/exit", "y"]
     said = talk(work, [FIRST, NEXT, {"text": "Went on."}], *lines)
-    asked = said[said.index("Go on?") : said.index("Went on.")]
+    asked = said[said.index("Continue?") : said.index("Went on.")]
     assert "one.txt (new file, +1 -0)" in asked
     assert "session: " in asked and "There is no plan." in asked
     assert "/undo cannot run while a question is open" in asked and "/exit cannot run" in asked

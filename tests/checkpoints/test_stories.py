@@ -143,7 +143,7 @@ def test_large_files_are_named_once_and_listed_before_an_undo(repository: Path) 
     session.run("echo y >> big.bin; echo 2 > a.txt")
     assert session.said == ["Not covered by undo: 1 file: big.bin (too large)."]
     left, _ = session.undo()
-    assert left == ["big.bin: was not kept: too large"]
+    assert left == ["big.bin: was not saved: too large"]
     assert (repository / "a.txt").read_text() == "1\n"
 
 
@@ -199,7 +199,7 @@ def test_a_folder_of_too_many_files_is_said_once_and_named_files_are_kept(
     session = Session(root)
     session.run("rm a.txt")
     session.run("echo x > b.txt")
-    assert len(session.said) == 1 and "only files that are written or named" in session.said[0]
+    assert len(session.said) == 1 and "only files that tools write or commands name" in session.said[0]
     assert session.undo()[0] == session.undo()[0] == []
     assert (root / "a.txt").read_text() == "one\n" and (root / "b.txt").read_bytes() == b"two\r\n"
 

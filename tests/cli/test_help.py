@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 import typer
 
-from agent_cli.cli import command_names, help
+from agent_cli.cli import command_names
 from agent_cli.cli.app import as_typer_reads, load_command
+from agent_cli.cli.help import GROUPS
 from tests.support.imported_modules import loaded
 
 
@@ -80,9 +81,9 @@ def test_options_of_a_run_are_grouped_and_the_rest_comes_after(monkeypatch: pyte
     headings = [line for line in text.splitlines() if re.fullmatch(r"[A-Z][\w ,-]*:", line)]
     assert headings == [
         "Task:", "Session:", "Model:", "Permissions:", "Output:", "Limits and exit codes:", "Settings and prompts:",
-        "Other options:", *(f"{name}:" for name in help.GROUPS), "Exit codes of -p:", "Examples:",
+        "Other options:", *(f"{name}:" for name in GROUPS), "Exit codes of -p:", "Examples:",
     ]  # fmt: skip
-    assert sorted(name for names in help.GROUPS.values() for name in names) == command_names()
+    assert sorted(name for names in GROUPS.values() for name in names) == command_names()
 
 
 def test_help_at_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -61,12 +61,12 @@ def test_no_rules(work: Path) -> None:
 def test_trust_is_shown_given_listed_and_taken_back(project: Path) -> None:
     shown = agent(["trust", "--show"], project).stdout
     assert shown.splitlines() == [f"{project}: untrusted", "  .agentrc sets permissions.allow: Bash(make:*)"]
-    assert "No repository is remembered" in agent(["trust", "--list"], project).stdout
+    assert "No repository is trusted" in agent(["trust", "--list"], project).stdout
     assert "Trusted from now on" in agent(["trust"], project).stdout
     assert str(project) in agent(["trust", "--list"], project).stdout
     assert "Bash(make:*)" in agent(["permissions", "list"], project).stdout
-    assert "is not trusted any more" in agent(["trust", "--revoke"], project).stdout
-    assert "was not remembered" in agent(["trust", "--revoke"], project).stdout
+    assert "is no longer trusted" in agent(["trust", "--revoke"], project).stdout
+    assert "was not trusted" in agent(["trust", "--revoke"], project).stdout
     assert "Bash(make:*)" not in agent(["permissions", "list"], project).stdout
 
 

@@ -50,7 +50,7 @@ def test_a_list_over_all_projects_with_what_was_searched_for(work: Path, store: 
     assert [(d["session_id"], d["match"], d["root"]) for d in data] == [(session_id(1), "In lexer.py.", str(work))]
     nothing = agent(["sessions", "list", "--search", "haskell"], work)
     assert (nothing.returncode, nothing.stdout) == (0, "")
-    assert "says 'haskell'" in nothing.stderr
+    assert "contains 'haskell'" in nothing.stderr
 
 
 def test_a_session_of_a_moved_folder_goes_on_as_a_copy(work: Path) -> None:
@@ -90,7 +90,7 @@ def test_removing_needs_a_yes(work: Path, store: SessionStore) -> None:
     assert (refused.returncode, ids(store)) == (2, [1, 2, 3])
     assert "--yes" in refused.stderr
     terminal = Terminal(["sessions", "rm", "00000001", "docs"], work)
-    assert "fix the parser" in terminal.expect("Remove these 2 sessions for good? [y/N]")
+    assert "fix the parser" in terminal.expect("Delete these 2 sessions? [y/N]")
     terminal.type("n")
     terminal.end()
     assert (terminal.exit_code, ids(store)) == (2, [1, 2, 3])

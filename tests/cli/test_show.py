@@ -29,7 +29,7 @@ def test_a_session_is_told_turn_by_turn(work: Path) -> None:
     assert "> list it" in shown
     assert "LS .: approved, done" in shown or "List" in shown
     assert "Run: touch x: denied" in shown
-    assert "in all: 300 tokens in (120 cached), 15 out" in shown
+    assert "total: 300 tokens in (120 cached), 15 out" in shown
     told = json.loads(agent(["show", "--json", "--turn", "-1"], work).stdout)
     (turn,) = told["turns"]
     assert (turn["turn"], turn["query"], turn["rounds"], turn["terminal_reason"]) == (2, "and again", 1, "completed")

@@ -74,7 +74,7 @@ def test_a_rule_that_denies_and_is_not_understood_is_told(tmp_path: Path) -> Non
     layers = taken(write(tmp_path / ".claude/settings.json", deny=["bash(rm:*)", 3], ask=["Edit()"], allow=["edit"]))
     assert layers.rules == []
     assert len(layers.ignored) == 3
-    assert all("does not hold" in text for text in layers.ignored)
+    assert all("is ignored" in text for text in layers.ignored)
     assert layers.imported == [
         f"{tmp_path}/.claude/settings.json: 4 ignored as unreadable (bash(rm:*), 3, Edit(), edit)"
     ]
@@ -131,4 +131,4 @@ def test_the_real_program_takes_them_under_the_same_trust(work: Path) -> None:
     assert rules("--bare") == []
     shown = agent(["doctor"], work).stdout
     assert f"{home}/.claude/settings.json: 1 deny, 1 allow" in shown
-    assert f"{work}/.claude/settings.json: 1 deny, left out for lack of trust: allow" in shown
+    assert f"{work}/.claude/settings.json: 1 deny, ignored, as the project is not trusted: allow" in shown

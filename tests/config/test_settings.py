@@ -173,7 +173,7 @@ def test_folders_are_meant_from_the_file_that_names_them(tmp_path: Path) -> None
     ("text", "words"),
     [
         ('model = "a"\nmax_rounds = "many"', "own.toml:2: max_rounds: expected a whole number, found 'many'"),
-        ("\nmax_rouns = 1", "own.toml:2: max_rouns: there is no such setting; did you mean max_rounds?"),
+        ("\nmax_rouns = 1", "own.toml:2: max_rouns: unknown setting; did you mean max_rounds?"),
         ('effort = "huge"', "own.toml:1: effort: expected one of none, minimal, low"),
         ("stream = 1", "own.toml:1: stream: expected true or false, found 1"),
         ('[permissions]\nmode = "yolo"', "own.toml:2: permissions.mode: expected one of default"),
@@ -195,7 +195,7 @@ def test_folders_are_meant_from_the_file_that_names_them(tmp_path: Path) -> None
         ("max_cost = nan", "own.toml:1: max_cost: expected a number that is not negative"),
         ('{"model": "a", "model": "b"}', "own.toml:1: model is set twice"),
         ('{"permissions": {"deny": ["Bash"],\n"deny": []}}', "own.toml:1: deny is set twice"),
-        ('{"permissions": {"__proto__": {}}}', "own.toml:1: permissions.__proto__: there is no such setting"),
+        ('{"permissions": {"__proto__": {}}}', "own.toml:1: permissions.__proto__: unknown setting"),
         ('{"a":' * 3000 + "1" + "}" * 3000, "own.toml: not JSON: nested too deeply"),
         ("a = " + "[" * 3000 + "]" * 3000, "own.toml: not TOML: nested too deeply"),
         ("a." * 20_000 + "a = 1", "own.toml: settings in TOML have at most 65536 characters and no endless keys"),
@@ -264,7 +264,7 @@ PLAIN = [(n, h) for n, h in hints_of(Settings).items() if n not in (*tables(), "
 def test_a_mistake_about_a_provider_is_one_sentence(tmp_path: Path, text: str, said: str) -> None:
     (tmp_path / "work").mkdir()
     (tmp_path / "work/.agentrc").write_text(text + "\n")
-    done = agent(["-p", "--model", "openai/m", "hi"], tmp_path / "work", {"OPENAI_API_KEY": "k"})
+    done = agent(["-p", "--trust", "--model", "openai/m", "hi"], tmp_path / "work", {"OPENAI_API_KEY": "k"})
     assert done.returncode == 2 and said in done.stderr and len(done.stderr.splitlines()) == 1
 
 
@@ -317,6 +317,6 @@ def test_what_a_project_may_not_do_is_said_and_a_mistake_is_exit_2(tmp_path: Pat
     assert done.returncode == 0
     assert "key_command can only be set in your own settings" in done.stderr
     (work / ".agentrc").write_text("\nmax_rounds = 'x'\n")
-    done = agent(["-p", "--model", model, "hi"], work)
+    done = agent(["-p", "--trust", "--model", model, "hi"], work)
     assert done.returncode == 2
     assert f"agent: {work}/.agentrc:2: max_rounds: expected a whole number, found 'x'" in done.stderr

@@ -57,8 +57,8 @@ def test_each_file_is_told_with_what_of_it_is_not_used(tmp_path: Path) -> None:
         "(category, author: only says something about the file; blah: not known here; model: no such model)",
         ".claude/commands/clear.md": "command /clear, not used: a command of the program has that name and comes first",
         ".claude/commands/none.md": "not used: it has no text",
-        ".claude/commands/two words.md": "not used: its name cannot be called; it has blanks, colons or a dot at its "
-        "beginning",
+        ".claude/commands/two words.md": "not used: its name cannot be called; it contains spaces or colons, or begins "
+        "with a dot",
         ".claude/commands/run.sh": "not used: a command is a file that ends in .md",
         ".claude/skills/pdf/SKILL.md": "skill pdf (license: only says something about the file; its name 'portable' is "
         "not that of its folder, which is used)",
@@ -67,7 +67,8 @@ def test_each_file_is_told_with_what_of_it_is_not_used(tmp_path: Path) -> None:
         ".claude/skills/modest/SKILL.md": "skill modest",
         ".claude/skills/empty/notes.md": "not used: its folder empty has no SKILL.md",
         ".claude/skills/lone.md": "not used: a skill is a folder with a SKILL.md",
-        ".claude/agents/a.md": "agent type a (color: agent types have no colours here; tools that are not here: TaskCreate)",
+        ".claude/agents/a.md": "agent type a (color: agent types have no colours here; "
+        "tools that are not here: TaskCreate)",
         ".claude/agents/b.md": "not used: there is no tool named Raed; did you mean Read?",
         ".claude/output-styles/x.md": "not used: there are no output styles",
         ".claude/whatever.txt": "not used: nothing reads it",
@@ -125,11 +126,11 @@ def test_doctor_shows_it_and_says_what_trust_leaves_out(work: Path) -> None:
 
     project, home = found()
     assert project["mark"] == "missing" and "the project is not trusted" in project["text"]
-    assert home["text"].endswith("1 file in .agent and .claude, 1 understood")
+    assert home["text"].endswith("1 file in .agent and .claude, 1 used")
     assert home["files"] == [{"path": ".agent/skills/pdf/SKILL.md", "what": "skill pdf", "used": True, "notes": []}]
     (work.parent / "home/.agentrc").write_text(f'trusted = ["{work.parent}/*"]\n')
     project, _ = found()
-    assert project["mark"] == "ok" and "1 understood, 1 of them with notes" in project["text"]
+    assert project["mark"] == "ok" and "1 used, 1 of them with notes" in project["text"]
     assert project["details"] == [".claude/commands/fix.md: command /fix (color: agent types have no colours here)"]
 
 

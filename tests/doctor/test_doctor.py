@@ -40,7 +40,7 @@ def test_without_a_model_it_says_what_was_looked_for(work: Path) -> None:
 
 def test_every_topic_has_a_line_that_begins_with_its_mark(work: Path) -> None:
     lines = [line for line in agent(["doctor"], work).stdout.splitlines() if not line.startswith(" ")]
-    assert {line.split()[0] for line in lines} <= {"ok", "missing", "problem"}
+    assert {line.split()[0] for line in lines} <= {"ok", "missing", "optional", "problem"}
     topics = {line.split()[1] for line in lines}
     assert {"agent", "python", "model", "ripgrep", "git", "shell", "sandbox", "terminal"} <= topics
     assert {"workspace", "state", "settings", "permissions", "memory", "litellm", "keyring"} <= topics

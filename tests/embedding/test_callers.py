@@ -32,7 +32,7 @@ pytestmark = pytest.mark.usefixtures("clean")
         ({"fork": True}, "name the session to copy"),
         ({"approve": "yes"}, 'expected a function, "deny" or "suspend", not'),
         ({"schema": {"type": "array"}}, 'schema: a schema of type "object" is needed'),
-        ({"hooks": {"BeforeTool": print}}, "there is no event 'BeforeTool'; the events are: PreToolUse"),
+        ({"hooks": {"BeforeTool": print}}, "unknown event 'BeforeTool'; known events: PreToolUse"),
         ({"hooks": {"Stop:Bash": print}}, "hooks: Stop has nothing that a matcher could be compared with"),
         (
             {"tools": ["Read"]},
@@ -56,7 +56,7 @@ def test_a_tool_with_a_name_that_is_taken_is_refused(work: Path) -> None:
         """Reads."""
         return path
 
-    with pytest.raises(UsageError, match="There is a tool named Read already"):
+    with pytest.raises(UsageError, match="A tool named Read already exists"):
         open_agent(work, scripted(work, {"text": "x"}), tools=[Read])
 
 

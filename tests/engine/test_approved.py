@@ -103,3 +103,20 @@ def test_what_changes_all_the_time_is_not_asked_about_for_ever(root: Path) -> No
     story = Story(root, [bash("rm -rf d")], dict.fromkeys(range(1, 9), grow))
     story.turn()
     assert len(story.asked) == 3 and not (root / "d").exists()
+
+
+def test_words_that_go_with_a_yes_reach_the_model(root: Path) -> None:
+    world = World(root, [{"calls": [bash("touch x")]}, {"text": "Ok."}], [Approve(note="and be quick")])
+    assert isinstance(world.turn(), Complete)
+    assert world.results[0].text.endswith("[The user approved this call and said: and be quick]")
+    assert (root / "x").exists()
+
+
+def test_accepting_all_edits_decides_the_others_of_the_round_too(root: Path) -> None:
+    edits = [call("Write", file_path=f"new{n}", content="x") for n in range(3)]
+    later = {"calls": [call("Write", file_path="more", content="x"), bash("make y")]}
+    world = World(root, [{"calls": edits}, later, {"text": "Ok."}], [Approve(mode="acceptEdits"), Reject()])
+    assert isinstance(world.turn(), Complete)
+    assert [request.summary for request in world.asked][1:] == ["Run: make y"], "edits are not asked about again"
+    assert world.asked[0].edits and not world.asked[1].edits
+    assert all((root / name).exists() for name in ("new0", "new1", "new2", "more"))

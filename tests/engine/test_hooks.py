@@ -284,7 +284,7 @@ def test_a_stop_hook_sends_the_turn_on_and_is_bounded(tmp_path: Path) -> None:
         (True, "Done 1."),
     ]
     told = [m.text for m in world.history if isinstance(m, UserMessage)][1:]
-    assert told == ["<hook_feedback>\nA hook does not let you stop yet:\nWrite tests.\n</hook_feedback>"] * 2
+    assert told == ["<hook_feedback>\nA hook keeps you from stopping:\nWrite tests.\n</hook_feedback>"] * 2
 
 
 def test_a_stop_hook_that_is_content_lets_the_turn_end(tmp_path: Path) -> None:

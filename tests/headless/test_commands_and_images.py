@@ -117,7 +117,7 @@ def test_a_session_with_an_image_goes_on_with_another_model(work: Path) -> None:
         ("none.png", "image", "none.png does not exist."),
         (".", "image", "is a directory, not a file"),
         ("cut.png", "image", "truncated or damaged"),
-        ("shot.png", "", "s.toml takes no images, as far as is known. Choose a model"),
+        ("shot.png", "", "s.toml is not known to accept images. Choose a model"),
         ("shot.png", "pdf", "takes no images"),
     ],
 )

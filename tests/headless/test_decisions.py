@@ -160,7 +160,7 @@ def test_the_id_of_a_session_is_never_an_answer(work: Path) -> None:
         assert agent(words, work).returncode == 2, words
     strange = agent(["answer", "0" * 8 + session[8:]], work)
     assert strange.returncode == 2
-    assert "There is no session" in strange.stderr
+    assert "No session matches" in strange.stderr
     wrong = agent(["answer", session[:8], "7"], work)
     assert wrong.returncode == 2
     assert "There is no option 7: choose 1 to 2" in wrong.stderr

@@ -58,7 +58,7 @@ def test_hooks_are_read_from_all_their_places_in_order(work: Path, home: Path) -
     order.unlink()
     untrusted = run_allowing_bash(work, [{"text": "ok"}], "--settings", flag)
     assert order.read_text().split() == list("1238")
-    assert "is not trusted, and this was left out" in untrusted.stderr
+    assert "is not trusted, and this was ignored" in untrusted.stderr
     order.unlink()
     run_allowing_bash(work, [{"text": "ok"}], "--bare")
     run_allowing_bash(work, [{"text": "ok"}], "--settings", "disable_hooks = true")
@@ -214,24 +214,27 @@ def test_hooks_are_listed_and_tried(work: Path, home: Path) -> None:
     [
         (
             '[[hooks]]\nevent = "PreTool"\ncommand = "x"',
-            "'PreTool' is no event that is offered; did you mean PreToolUse?",
+            "'PreTool' is not a known event; did you mean PreToolUse?",
         ),
         ('[[hooks]]\nevent = "Stop"', "command: expected text"),
-        ('[[hooks]]\nevent = "Stop"\ncommand = "x"\nmatch = "y"', "match: there is no such key; did you mean matcher?"),
-        ('[[hooks]]\nevent = "Stop"\ncommand = "x"\nown = true', "own: there is no such key"),
+        ('[[hooks]]\nevent = "Stop"\ncommand = "x"\nmatch = "y"', "match: unknown key; did you mean matcher?"),
+        ('[[hooks]]\nevent = "Stop"\ncommand = "x"\nown = true', "own: unknown key"),
         ('[[hooks]]\nevent = "Stop"\ncommand = "x"\nmatcher = "(("', "is no regular expression"),
         ('[[hooks]]\nevent = "PreToolUse"\ncommand = "x"\nmatcher = "Bash(git:*)"', "is spelled like a rule"),
         ('[[hooks]]\nevent = "Stop"\ncommand = "x"\ntimeout = 0', "timeout: expected seconds"),
         ('[[hooks]]\nevent = "Stop"\ncommand = "x"\nstrict = 1', "strict: expected true or false"),
         ('[[hooks]]\nevent = "Stop"\ncommand = "x"\nargs = "y"', "args: expected a list of text"),
-        ('[[hooks]]\nevent = "Stop"\ncommand = "x"\nif = "Bash"', "if: Stop is about no call"),
+        ('[[hooks]]\nevent = "Stop"\ncommand = "x"\nif = "Bash"', "if: Stop is not about a call"),
         ('[[hooks]]\nevent = "PreToolUse"\ncommand = "x"\nif = "Bash("', "if: 'Bash(' is not a rule"),
-        ('[[hooks]]\nevent = "Stop"\ncommand = "x"\nheaders = {a = "b"}', "headers: is not for a hook with a command"),
-        ('[[hooks]]\nevent = "Stop"\nurl = "http://a/"\ncommand = "x"', "url: is not for a hook with a command"),
+        (
+            '[[hooks]]\nevent = "Stop"\ncommand = "x"\nheaders = {a = "b"}',
+            "headers: does not apply to a hook with a command",
+        ),
+        ('[[hooks]]\nevent = "Stop"\nurl = "http://a/"\ncommand = "x"', "url: does not apply to a hook with a command"),
         ('[[hooks]]\nevent = "Stop"\nurl = "http://a/"\nheaders = {"a b" = "c"}', "headers: expected a table of text"),
         ('[[hooks]]\nevent = "Stop"\nurl = "http://u:p@a/"', "url: "),
         ('[[hooks]]\nevent = "SessionStart"\nprompt = "x"', "prompt: SessionStart has nothing to refuse"),
-        ('[[hooks]]\nevent = "Stop"\nprompt = "x"\nbackground = true', "the answer to a prompt is waited for"),
+        ('[[hooks]]\nevent = "Stop"\nprompt = "x"\nbackground = true', "a prompt hook always waits for its answer"),
         ('[[hooks]]\nevent = "Stop"\nprompt = "x"\nmodel = 5', "model: expected the name of a model"),
         ("hooks = 5", "expected tables, [[hooks]]"),
     ],
@@ -259,10 +262,10 @@ def test_what_is_not_understood_in_claude_codes_files_is_named_and_the_rest_runs
     assert (done.stdout, (work / "ran").exists()) == ("ok\n", True)
     told = [line for line in done.stderr.splitlines() if "settings.json" in line]
     assert len(told) == 4
-    assert "hooks of the type agent are not offered, only command, http, prompt; this hook does not run" in told[0]
+    assert "hooks of type agent are not supported, only command, http, prompt; this hook does not run" in told[0]
     assert "if: Stop is not about a call, so this hook would never run" in told[1]
     assert "only http and https can be fetched" in told[2]
-    assert "'Stop2' is no event that is offered; did you mean Stop?" in told[3]
+    assert "'Stop2' is not a known event; did you mean Stop?" in told[3]
     doctor = agent(["doctor"], work).stdout
     assert "hooks of SubagentStart ignored: unknown events" in doctor
 

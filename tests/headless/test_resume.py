@@ -236,7 +236,7 @@ def test_a_waiting_session_is_not_copied_in_a_terminal(work: Path) -> None:
     suspend(work, [{"calls": [once("one")]}, {"text": "Done."}])
     done = agent(["--plain", "-c", "--fork-session"], work)
     assert done.returncode == 2
-    assert "waits for your decision, and is not copied" in done.stderr
+    assert "waits for your decision and cannot be copied" in done.stderr
     assert agent(["approve"], work).returncode == 0
     assert log(work) == ["one"]
 

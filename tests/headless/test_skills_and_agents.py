@@ -115,7 +115,7 @@ def test_an_agent_type_of_a_file_works_with_its_prompt_tools_and_model(work: Pat
     [
         ("name: x\ntools: Grap", "there is no tool named Grap; did you mean Grep?"),
         ("name: x\ndisallowedTools: Bsh", "there is no tool named Bsh; did you mean Bash?"),
-        ("name: x\nmodel: nobody/none", "model nobody/none: no provider is called 'nobody'"),
+        ("name: x\nmodel: nobody/none", "model nobody/none: unknown provider 'nobody'"),
         ("name: x\ntools: TaskCreate", "none of its tools is here: TaskCreate"),
         ("description: no name", "a name and a prompt are needed"),
         ("name: two words", "'two words' is not a name of one word"),

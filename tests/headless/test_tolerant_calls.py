@@ -93,7 +93,7 @@ def test_two_objects_are_two_calls(work: Path) -> None:
     with ModelServer([Reply(calls=(Call("Bash", both),)), Done]) as server:
         run(work, server)
     assert (work / "made.txt").read_text() == "1\n2\n"
-    assert len(results(server)) == 2 and "each was run as a call of its own" in results(server)[0]
+    assert len(results(server)) == 2 and "each was run as a separate call" in results(server)[0]
 
 
 def test_a_text_that_breaks_off_writes_nothing_but_may_read(work: Path) -> None:

@@ -86,7 +86,7 @@ def test_headers_are_sent_and_a_refusal_is_a_sentence(tmp_path: Path) -> None:
             assert {n: s.status for n, s in servers.all.items()} == {"web": "login", "dead": "failed"}
             assert all("\n" not in s.reason and s.reason for s in servers.all.values())
         with company(tmp_path, web=declared.replace(headers={"Authorization": "mine"})) as servers:
-            assert "does not accept the Authorization header" in servers.all["web"].reason
+            assert "rejects the declared Authorization header" in servers.all["web"].reason
         http.shutdown()
     assert seen[0] == "for me"
 

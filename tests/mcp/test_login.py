@@ -215,7 +215,7 @@ def test_an_answer_with_another_state_is_refused(web: Locked) -> None:
         (METADATA, {"authorization_response_iss_parameter_supported": True, "issuer": "http://127.0.0.1:1"}, "issuer"),
         (RESOURCE, {"resource": "https://elsewhere.example/mcp"}, "does not match expected"),
         (RESOURCE, {"authorization_servers": ["http://elsewhere.example"]}, "is not https"),
-        (TOKEN, {"access_token": None, "refresh_token": "refresh-secret"}, "does not have the shape"),
+        (TOKEN, {"access_token": None, "refresh_token": "refresh-secret"}, "does not follow the protocol"),
     ],
 )
 def test_a_login_that_leads_astray_is_one_sentence(

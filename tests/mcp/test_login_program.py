@@ -66,7 +66,7 @@ def test_the_program_names_logs_in_uses_and_logs_out(place: Path, web: Locked) -
     assert process.stderr.readline() == f"To log in to web (${{WHERE:-{web.url}}}), sign in here:\n"
     assert browse(process.stderr.readline().strip())[0] == 200
     out, err = process.communicate(timeout=PATIENCE)
-    assert (process.returncode, out) == (0, "Logged in to web. What it offers: agent mcp test web\n"), err
+    assert (process.returncode, out) == (0, "Logged in to web. To list its tools: agent mcp test web\n"), err
     assert "logged in" in agent(["mcp", "list"], place).stdout
     done = agent(run, place, env)
     assert json.loads(done.stdout.splitlines()[0])["mcp_servers"] == [{"name": "web", "status": "connected"}]
@@ -95,7 +95,7 @@ def test_no_login_where_it_is_not_due(place: Path, web: Locked) -> None:
         return done.stderr
 
     assert "is a command" in why('command = "true"')
-    assert "not reached by https" in why('url = "http://tracker.example/mcp"')
+    assert "does not use https" in why('url = "http://tracker.example/mcp"')
     assert "declared with an Authorization header" in why(f'url = "{web.url}"', 'headers = {Authorization = "x"}')
     assert "NOT_SET is not set" in why('url = "https://${NOT_SET}/mcp"')
     done = agent(["mcp", "login", "nobody"], place)
@@ -119,7 +119,7 @@ def test_what_is_declared_for_a_login_is_checked_and_written(place: Path, web: L
     model = script(place / "s.toml", [{"text": "x"}])
     for oauth, words in (
         ({"wat": "x"}, "oauth.wat, which is not a known key"),
-        ({"callbackPort": 0}, "is no port"),
+        ({"callbackPort": 0}, "is not a port"),
         ({"clientId": 3}, "oauth.clientId that is no text"),
         ({"scopes": 'a" x="'}, "characters that a scope cannot have"),
     ):

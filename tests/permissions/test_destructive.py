@@ -45,7 +45,7 @@ def policy(root: Path, mode: Mode = "default", **more: object) -> Policy:
 def asked(root: Path, command: str, **more: object) -> str:
     """The facts of the question about a command, as one text."""
     gate, effects = policy(root, **more), (Effect("run", command),)  # type: ignore[arg-type]
-    return "\n".join(gate.facts("Bash", effects, gate.decide("Bash", effects)))
+    return "\n".join(gate.facts("Bash", effects, gate.decide("Bash", effects)).lines)
 
 
 @pytest.mark.parametrize(
@@ -182,7 +182,7 @@ def test_restoring_what_is_clean_loses_nothing(repo: Path) -> None:
 def test_stashes_and_branches(repo: Path) -> None:
     git(repo, "stash", "push", "-m", "half done")
     assert "drops 1 stash entry: stash@{0}: On main: half done" in asked(repo, "git stash drop")
-    assert "there is no such stash" in asked(repo, "git stash drop 3")
+    assert "no such stash exists" in asked(repo, "git stash drop 3")
     git(repo, "checkout", "-b", "topic")
     (repo / "a.py").write_text("topic\n")
     git(repo, "commit", "-am", "on topic")

@@ -74,7 +74,7 @@ def test_a_rule_that_fails_its_examples_ends_the_run_with_file_and_line(work: Pa
     [
         ("--allowedTools", "Bash(x", "--allowedTools: 'Bash(x': a parenthesis is not closed"),
         ("--disallowedTools", "bash", "--disallowedTools: permissions.deny: 'bash' names no tool"),
-        ("--askTools", "Bash()", "--askTools: permissions.ask: 'Bash()': there is nothing in the parentheses"),
+        ("--askTools", "Bash()", "--askTools: permissions.ask: 'Bash()': the parentheses are empty"),
     ],
 )
 def test_a_bad_rule_of_a_flag_names_the_flag(work: Path, flag: str, text: str, words: str) -> None:

@@ -23,7 +23,13 @@ from tests.support.repositories import git
 def told(root: Path, command: str, *allow: str, kind: str = "run", tool: str = "Bash") -> list[str]:
     gate = Policy(Workspace(root), [read_rule("allow", r, "test", root) for r in allow])
     effects = (Effect(kind, command),)  # type: ignore[arg-type]
-    return list(gate.facts(tool, effects, gate.decide(tool, effects)))
+    return list(gate.facts(tool, effects, gate.decide(tool, effects)).lines)
+
+
+def warned(root: Path, command: str, *, kind: str = "run", tool: str = "Bash") -> list[str]:
+    gate = Policy(Workspace(root))
+    effects = (Effect(kind, command),)  # type: ignore[arg-type]
+    return list(gate.facts(tool, effects, gate.decide(tool, effects)).warnings)
 
 
 def always(root: Path, command: str) -> str:
@@ -32,11 +38,11 @@ def always(root: Path, command: str) -> str:
 
 def test_the_parts_that_need_the_answer_are_listed_and_the_others_counted(root: Path) -> None:
     lines = told(root, "git status && npm test && python x.py", "Bash(git status:*)", "Bash(npm test)")
-    assert lines[0].startswith("part 3, no rule allows it: python x.py (runs a command")
+    assert lines[0].startswith("needs approval: python x.py (runs a command")
     assert lines[1] == "2 other parts are allowed"
     lines = told(root, "for i in 1 2 3 4 5 6 7 8; do echo $i; touch x; done")
     assert [line.partition(" (")[0] for line in lines] == [
-        "part 3, no rule allows it: touch x",
+        "needs approval: touch x",
         "9 other parts are allowed",
     ]
     assert "1 other part is allowed" in told(root, "ls && npm test")
@@ -72,6 +78,76 @@ def test_network_and_folder(root: Path) -> None:
     assert f"runs in {root / 'src'} from its cd on" in lines
     assert told(root, "make") == told(root, "touch x") == [], "facts that say nothing are left out"
     assert told(root, "https://example.org/x", kind="fetch", tool="WebFetch") == ["network: yes, host example.org"]
+
+
+def test_what_matters_before_a_yes_is_short_and_the_gravest_comes_first(root: Path, tmp_path: Path) -> None:
+    git(root, "init")
+    (root / "a.py").write_text("one\n")
+    git(root, "add", ".")
+    git(root, "commit", "-m", "first")
+    (root / "new").write_text("x")
+    assert warned(root, "curl https://example.org/x && rm -f a.py new") == [
+        "deletes 2 files (5 bytes), 1 that git has no copy of",
+        "uses the network (curl)",
+    ]
+    assert warned(root, "rm -f a.py") == ["deletes 1 file (4 bytes)"], "git can give it back"
+    assert warned(root, "make test") == warned(root, "touch x") == warned(root, "rm -f nothing") == []
+    (root / "out").symlink_to(tmp_path / "far")
+    assert warned(root, "touch out")[0] == f"out -> {tmp_path / 'far'}"
+    assert any("outside the workspace" in line for line in warned(root, "ls > /etc/x"))
+    assert warned(root, "cp new /etc/x") == ["names paths outside the workspace: /etc/x"]
+    assert warned(root, "cp new ../x") == [f"names paths outside the workspace: {root.parent / 'x'}"]
+    for command in (
+        "sed -i /foo/d new",
+        "make > /dev/null",
+        f"cp new {root}/other",
+        "cat /etc/hosts | wc",
+        "/bin/mkdir x",
+    ):
+        assert not warned(root, command) or "cat" in command, command
+    assert "secrets" in warned(root, "cat ~/.ssh/id_rsa")[0] and len(warned(root, "cat ~/.ssh/id_rsa")) == 1
+    outside = str(tmp_path / "other.py")
+    assert warned(root, outside, kind="write", tool="Edit") == ["changes a file outside the workspace"]
+    settings = str(root / ".agentrc")
+    assert "protected file" in warned(root, settings, kind="write", tool="Edit")[0]
+    assert warned(root, str(root / "a.py"), kind="write", tool="Edit") == []
+
+
+@pytest.mark.parametrize(
+    ("command", "rules"),
+    [
+        ("pytest -q a.py", ("Bash(pytest:*)", "Bash(pytest -q a.py)")),
+        ("python3 -m unittest -q 2>&1 | tail -20", ("Bash(python3 -m unittest:*)", "Bash(python3 -m unittest -q)")),
+        ("git commit -m 'a b'", ("Bash(git commit:*)", "Bash(git commit -m 'a b')")),
+        ("make test", ("Bash(make test)", "")),
+        ("bash -c 'touch x'", ("", "")),
+        ("python -c 1", ("", "")),
+        ("sudo make", ("", "")),
+        ("curl https://example.org | sh", ("", "")),
+        ("ls | xargs rm", ("", "")),
+        ("env FOO=1 python x.py", ("", "")),
+    ],
+)
+def test_the_exact_command_is_offered_where_it_is_narrower(root: Path, command: str, rules: tuple[str, str]) -> None:
+    gate = Policy(Workspace(root))
+    assert gate.suggest_rules("Bash", (Effect("run", command),)) == rules
+    assert gate.suggest_rule("Bash", (Effect("run", command),)) == rules[0]
+    for rule in filter(None, rules):
+        other = Policy(Workspace(root))
+        other.grant(rule)
+        assert other.decide("Bash", [Effect("run", command)]).level is Level.ALLOW
+
+
+def test_a_mode_that_accepts_edits_is_offered_where_it_would_allow_the_call(root: Path, tmp_path: Path) -> None:
+    gate = Policy(Workspace(root))
+    assert gate.would_accept_edits("Edit", [Effect("write", str(root / "a.py"))])
+    for path in (root / ".agentrc", tmp_path / "outside.py"):
+        assert not gate.would_accept_edits("Edit", [Effect("write", str(path))])
+    gate.mode = "acceptEdits"
+    assert not gate.would_accept_edits("Edit", [Effect("write", str(root / "a.py"))])
+    gate.mode = "default"
+    gate.add("ask", "Edit")
+    assert not gate.would_accept_edits("Edit", [Effect("write", str(root / "a.py"))])
 
 
 RUNNERS = [
@@ -217,4 +293,5 @@ def test_names_of_files_are_spelled_out(root: Path) -> None:
 def test_nobody_pays_for_it_where_nobody_reads_it(root: Path) -> None:
     gate = Policy(Workspace(root), answered=False)
     effects = (Effect("run", "rm -r src"),)
-    assert gate.facts("Bash", effects, gate.decide("Bash", effects)) == ()
+    found = gate.facts("Bash", effects, gate.decide("Bash", effects))
+    assert not found.lines and not found.warnings

@@ -65,6 +65,37 @@ def test_a_plain_repository_brings_nothing(work: Path, folder: Path) -> None:
     assert state(work, folder) == "plain"
 
 
+def test_a_no_is_remembered_until_something_changes_or_the_user_agrees(repository: Path, folder: Path) -> None:
+    files = fingerprints(repository)
+    assert files is not None
+    store = TrustStore(folder)
+    assert not store.is_declined(repository, files)
+    store.decline(repository, files)
+    assert TrustStore(folder).is_declined(repository, files)
+    assert state(repository, folder) == "untrusted"
+    (repository / ".agentrc").write_text("max_rounds = 1\n")
+    assert not TrustStore(folder).is_declined(repository, fingerprints(repository) or {})
+    assert yes(repository, folder) == ""
+    assert not TrustStore(folder).declined
+    assert state(repository, folder) == "trusted"
+
+
+def test_a_broken_settings_file_of_an_untrusted_repository_is_reported_and_ignored(work: Path) -> None:
+    model = script(work.parent / "s.toml", [{"text": "Hello."}])
+    for broken, line in (
+        (b'model = "x\n', "not TOML"), (b"\xff", "cannot be read"), (b"max_rouns = 1\n", "unknown setting"),
+        (b'{"a":', "not JSON"),
+    ):  # fmt: skip
+        (work / ".agentrc").write_bytes(
+            broken + b"\n[permissions]\ndeny = ['Read']\n" if broken[:1] == b"m" else broken
+        )
+        done = agent(["-p", "--model", model, "hi"], work)
+        assert (done.returncode, done.stdout) == (0, "Hello.\n"), done.stderr
+        assert line in done.stderr and "; this was ignored" in done.stderr
+        trusted = agent(["-p", "--trust", "--model", model, "hi"], work)
+        assert trusted.returncode == 2 and line in trusted.stderr
+
+
 def test_a_yes_holds_until_something_changes(repository: Path, folder: Path) -> None:
     assert yes(repository, folder) == ""
     assert (folder / "trust.json").stat().st_mode & 0o777 == 0o600

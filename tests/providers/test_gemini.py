@@ -304,7 +304,7 @@ def test_thinking_that_a_model_refuses_is_as_near_as_it_takes(model: str, effort
 
 
 @pytest.mark.parametrize(
-    ("model", "says"), [("gemini-2.5-pro", "always thinks"), ("gemini-3.1-pro", "set to its least (low)")]
+    ("model", "says"), [("gemini-2.5-pro", "always thinks"), ("gemini-3.1-pro", "set to its minimum (low)")]
 )
 def test_that_thinking_cannot_be_turned_off_is_said_once(model: str, says: str) -> None:
     with ModelServer([Reply(text="x")] * 2) as server:

@@ -167,7 +167,7 @@ def test_a_service_account_signs_its_request(tmp_path: Path, form: str) -> None:
     [
         (400, {"error": "invalid_grant", "error_description": "Token has been expired or revoked."},
          "auth", "expired or revoked. Log in again: gcloud auth application-default login"),
-        (503, {"error": "unavailable"}, "network", "gave no access token: unavailable"),
+        (503, {"error": "unavailable"}, "network", "sent no access token: unavailable"),
         (200, {"token": "x"}, "auth", "HTTP 200"),
     ],
 )  # fmt: skip

@@ -283,6 +283,14 @@ def test_a_gateway_that_lists_nothing_is_named_and_not_the_lack_of_a_key(local: 
     assert "no key" not in said
 
 
+def test_an_address_without_a_key_is_seen_and_a_model_asked_for() -> None:
+    with pytest.raises(NoModelError) as caught:
+        default_model({"OPENAI_BASE_URL": "http://127.0.0.1:9/v1"}, nothing)
+    said = str(caught.value)
+    assert "OPENAI_BASE_URL is set" in said and "--model openai/NAME" in said and "no key" not in said
+    assert resolve("openai/m", env={"OPENAI_BASE_URL": "http://127.0.0.1:9/v1"}).base_url == "http://127.0.0.1:9/v1"
+
+
 def test_with_nothing_there_it_says_what_was_looked_for() -> None:
     with pytest.raises(NoModelError) as caught:
         default_model({}, nothing)

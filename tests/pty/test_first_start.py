@@ -50,7 +50,7 @@ def test_the_first_start_asks_once_how_commands_run(work: Path, answer: str, una
         screen.wait("commands run in the sandbox" if unasked else "changes need your approval")
         screen.line("go")
         if not unasked:
-            screen.wait("Allow it?")
+            screen.wait("Enter choose")
             screen.rest()
             screen.type("y")
         screen.wait("Done.")
@@ -71,7 +71,7 @@ def test_the_first_start_asks_once_how_commands_run(work: Path, answer: str, una
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        (["doctor"], "missing memory no AGENTS.md or CLAUDE.md here"),
+        (["doctor"], "optional memory no AGENTS.md or CLAUDE.md here"),
         (["--model", "nosuch"], "agent: No provider is known for the model 'nosuch': write it as provider/model"),
         ([], "Set a key, start a server, or see it work: agent demo."),
     ],

@@ -22,7 +22,7 @@ def session(work: Path, first: dict[str, object], *flags: str) -> Terminal:
 @pytest.mark.parametrize("typed", ["y\r", "y\ry\ry\r", "yes\r", "y"])
 def test_what_is_typed_as_the_question_comes_does_not_approve(work: Path, typed: str) -> None:
     terminal = session(work, RUN)
-    terminal.expect("because it")
+    terminal.expect("? explain")
     terminal.send(typed)
     terminal.expect("Allow?")
     assert not (work / "made").exists()
@@ -34,7 +34,7 @@ def test_what_is_typed_as_the_question_comes_does_not_approve(work: Path, typed:
 
 def test_whoever_goes_on_typing_is_not_asked_before_they_stop(work: Path) -> None:
     terminal = session(work, RUN)
-    terminal.expect("because it")
+    terminal.expect("? explain")
     for letter in "and then please tell me why\ry\r":
         terminal.send(letter)
         assert not terminal.seen("Allow?", 0.05), "the prompt waits for a pause"
@@ -50,7 +50,7 @@ def test_a_question_of_the_models_waits_too(work: Path) -> None:
     terminal = session(work, ASK)
     terminal.expect("2. B")
     terminal.send("1\r")
-    terminal.expect("your own words]")
+    terminal.expect("Choose")
     terminal.type("2")
     terminal.expect("All done.")
     assert "Which one? -> B" in terminal_log(work)
@@ -59,7 +59,7 @@ def test_a_question_of_the_models_waits_too(work: Path) -> None:
 
 def test_ctrl_c_is_heard_meanwhile(work: Path) -> None:
     terminal = session(work, RUN)
-    terminal.expect("because it")
+    terminal.expect("? explain")
     terminal.press("c")
     terminal.expect("interrupted")
     assert not (work / "made").exists()

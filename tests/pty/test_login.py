@@ -43,7 +43,7 @@ def test_the_browser_is_opened_for_who_sits_there(work: Path, web: Locked) -> No
     for args, env in ((login, {"CI": "true"}), ([*login, "--no-browser"], {})):
         terminal = Terminal(args, work, BROWSER=str(browser), **env)
         terminal.expect("), sign in here:")
-        terminal.expect("Ctrl-C ends this.")
+        terminal.expect("Ctrl-C cancels.")
         terminal.press("c")
         terminal.end()
         assert terminal.exit_code == 130
@@ -72,7 +72,7 @@ def test_the_address_of_a_browser_elsewhere_is_pasted_and_an_open_session_takes_
 
     terminal = Terminal(["mcp", "login", "web", "--mcp-config", "servers.json"], work)
     terminal.expect("), sign in here:")
-    address = re.search(r"http://\S+", terminal.expect("Ctrl-C ends this."))
+    address = re.search(r"http://\S+", terminal.expect("Ctrl-C cancels."))
     assert address is not None
     terminal.type("http://127.0.0.1/callback?code=x&state=y")
     terminal.expect("That is not the URL this sign-in was redirected to")

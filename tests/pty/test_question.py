@@ -28,14 +28,16 @@ def test_what_would_be_lost_is_shown_before(work: Path) -> None:
     model = script(work / "s.toml", [{"calls": [call("Bash", command=command)]}, {"text": "As you wish."}])
     terminal = Terminal(["--model", model, "please"], work)
     shown = terminal.expect("Allow?")
-    flat = "".join(shown.split())
     for wanted in (
         command,
-        "part 2, no rule allows it: rm",
         "loses the uncommitted changes of 1 file (+1 -1 lines): a.txt",
-        "deletes 1 file (1 byte):" + name,
+        "deletes 1 file (1 byte), 1 that git has no copy of",
     ):
-        assert "".join(wanted.split()) in flat, wanted
+        assert "".join(wanted.split()) in "".join(shown.split()), wanted
+    terminal.type("?")
+    shown = terminal.expect("Allow?")
+    for wanted in ("needs approval: rm", "deletes 1 file (1 byte):" + name):
+        assert "".join(wanted.split()) in "".join(shown.split()), wanted
     terminal.type("n")
     terminal.expect("As you wish.")
     assert (work / "a.txt").read_text() == "changed\n"
@@ -47,8 +49,8 @@ def test_always_kept_for_the_project_counts_in_the_next_session(work: Path) -> N
     model = script(work / "s.toml", [touch, {"text": "Finished."}])
     first = Terminal(["--model", model, "please"], work)
     shown = first.expect("Allow?")
-    assert "a adds the rule Bash(touch made)" in shown
-    assert "A saves it, and trusts the project as it is" in " ".join(shown.split())
+    assert "a always this session: touch made" in " ".join(shown.split())
+    assert "A always in this project, trusting it: touch made" in " ".join(shown.split())
     first.type("A")
     first.expect("Finished.")
     first.leave()
@@ -66,9 +68,10 @@ def test_where_the_project_is_not_trusted_it_holds_for_the_session(work: Path) -
     terminal = Terminal(["--model", model, "please"], work)
     terminal.expect("Trust")
     terminal.type("n")
-    shown = terminal.expect("Allow?")
-    assert "a adds the rule" in shown
-    assert "A keeps" not in shown
+    terminal.expect("Allow?")
+    shown = terminal.expect("? explain")
+    assert "a always this session: touch made" in shown
+    assert "in this project" not in shown
     terminal.type("a")
     terminal.expect("Finished.")
     assert not (work / ".agentrc.local").exists()
@@ -94,7 +97,7 @@ def test_learning_from_what_was_approved(work: Path) -> None:
     assert tomllib.loads(done.stdout) == {"permissions": {"allow": ["Bash(touch made)", "Bash(touch more)"]}}
     assert "# 3 calls that you approved in the last 30 days would need approval again." in done.stdout
     assert "# 1 of them cannot be allowed by a narrow rule." in done.stdout
-    assert '"Bash(touch made)",  # 2 of them; allows just this command, word for word' in done.stdout
+    assert '"Bash(touch made)",  # 2 of them; allows exactly this command' in done.stdout
     (work / "rules.toml").write_text(done.stdout)
     shown = agent(["show"], work).stdout
     assert "the narrowest rule that would allow it: Bash(touch made)" in shown
@@ -150,13 +153,13 @@ def test_a_change_is_taken_in_parts(work: Path) -> None:
         {"text": "Some of it.", "expect": "The user took 2 of the 3 parts"},
     ]
     terminal = Terminal(["--model", script(work / "s.toml", replies), "please"], work)
-    assert "h its 3 parts one by one" in " ".join(terminal.expect("Allow?").split())
+    assert "h 3 hunks" in " ".join(terminal.expect("Allow?").split())
     terminal.type("h")
-    assert "Part 1 of 3" in terminal.expect("Take this part?")
+    assert "Hunk 1 of 3" in terminal.expect("Apply this hunk?")
     terminal.type("perhaps")
-    terminal.expect("Take this part?")
+    terminal.expect("Apply this hunk?")
     terminal.type("n")
-    assert "Part 2 of 3" in terminal.expect("Take this part?")
+    assert "Hunk 2 of 3" in terminal.expect("Apply this hunk?")
     terminal.type("a")
     terminal.expect("Some of it.")
     assert [line for line in (work / "f.txt").read_text().split() if "x" in line] == ["x15", "x25"]
@@ -178,39 +181,121 @@ def asked(short: Path, command: str) -> str:
 
 def test_a_small_question_has_four_lines(short: Path) -> None:
     terminal = Terminal(["--model", asked(short, "touch x"), "please"], short, COLUMNS="80")
-    shown = terminal.expect("Allow?").rpartition("? Run: touch x")[2]
-    assert shown.count("\n") <= 3 and all(len(line) <= 80 for line in shown.split("\n")), shown
-    assert "a adds the rule Bash(touch x) · A saves it" in shown
+    shown = terminal.expect("Allow?").rpartition("? Run a command")[2]
+    assert shown.count("\n") <= 4 and all(len(line) <= 80 for line in shown.split("\n")), shown
+    assert "y yes · a always this session: touch x" in shown
     terminal.type("n")
     terminal.leave()
 
 
-def test_a_small_question_has_four_rows_in_the_application(short: Path) -> None:
+def last(screen: Drawn, rows: int) -> list[str]:
+    """The last rows of the screen, without the toolbar and the rules around the line."""
+    return [row for row in screen.visible().split("\n")[:-1] if row.strip("─ ")][-rows:]
+
+
+def test_a_small_question_in_the_application(short: Path) -> None:
     with Drawn(["--model", asked(short, "touch x"), "please"], short, 80, 24) as screen:
-        screen.wait("because]")
-        shown = screen.visible()
-        rows = shown[shown.index("? Run: touch x") : shown.index("because]")].split("\n")
-        assert len([r for r in rows if r.strip() and not r.startswith("* waiting")]) <= 4, rows
+        screen.wait("Esc no")
+        assert last(screen, 8) == [
+            "Run a command",
+            "  touch x",
+            "❯ 1. Yes",
+            "  2. Yes, always this session: touch x",
+            "  3. Yes, always in this project, trusting it: touch x",
+            "  4. No",
+            "  Enter choose · Tab add a comment · e edit · ? explain · Esc no",
+            ">",
+        ]
         screen.rest()
         screen.type("n")
+        screen.wait("● Run: touch x · ✗ denied")
+        screen.gone("Run a command")
         screen.leave()
 
 
-@pytest.mark.parametrize("rows", [24, 12])
-def test_the_command_is_never_scrolled_away(short: Path, rows: int) -> None:
+@pytest.mark.parametrize(("columns", "rows"), [(80, 24), (40, 15)])
+def test_the_command_is_never_scrolled_away_and_is_whole_on_request(short: Path, columns: int, rows: int) -> None:
     for number in range(30):
         (short / f"a-file-with-a-long-name-{number:02}").write_text("x\n")
     listed = " ".join(sorted(p.name for p in short.glob("a-file*")))
     command = f"rm -f {listed} && echo the-last-words"
-    with Drawn(["--model", asked(short, command), "please"], short, 80, rows) as screen:
-        screen.wait("Allow it?")
+    todo = [{"content": f"Step {number}", "status": "pending"} for number in range(8)]
+    replies = [{"calls": [call("TodoWrite", todos=todo)]}, {"calls": [call("Bash", command=command)]}, {"text": "Ok."}]
+    paged = short.parent / "paged"
+    args = ["--model", script(short.parent / "s.toml", replies), "please"]
+    with Drawn(args, short, columns, rows, PAGER=f"tee {paged}") as screen:
+        screen.wait("Esc no")
+        screen.type("please, a draft of many words " * 12)
+        screen.until(lambda: screen.input_line().endswith("words"), "the draft")
         shown = screen.visible()
-        assert "? Run: rm -f a-file-with-a-long-name-00" in shown and "the-last-words" in shown
-        assert "more rows, which stand above]" in shown
-        assert "a-file-with-a-long-name-15" in screen.text(), "all of it is above"
+        assert "Run a command" in shown and "rm -f a-file-with-a-long-name-00" in shown and "deletes 30 files" in shown
+        assert "(v views all)" in shown and "❯ 1. Yes" in shown and "No\n" in shown and "Esc no" in shown
+        screen.type("\x0f")
+        screen.until(lambda: paged.exists() and "the-last-words" in paged.read_text(), "the pager")
+        assert "a-file-with-a-long-name-15" in paged.read_text()
+        screen.wait("Esc no")
         screen.rest()
         screen.type("n")
+        screen.wait("Ok.")
+        screen.kill()
+
+
+def test_answers_by_every_key(short: Path) -> None:
+    """An early y, Enter, a digit, arrows, a comment, Escape, and what explains; no two of them in one question."""
+    runs = [{"calls": [call("Bash", command=f"touch x{number}")]} for number in range(7)]
+    runs[4]["expect"] = "said: and be quick"
+    runs[6]["expect"] = "not this one"
+    model = script(short.parent / "s.toml", [*runs, {"text": "All done."}])
+    with Drawn(["--model", model, "please"], short, 80, 24) as screen:
+        screen.wait("touch x0")
+        screen.type("y\r")
+        screen.wait("touch x1")
+        assert "queued" not in screen.text() and (short / "x0").exists(), "an early answer is held"
+        screen.rest()
+        screen.type("\r")
+        screen.wait("touch x2")
+        screen.rest()
+        screen.type("1")
+        screen.wait("touch x3")
+        screen.rest()
+        screen.type("\t")
+        screen.wait("yes, and>")
+        screen.line("and be quick")
+        screen.wait("  touch x4")
+        screen.rest()
+        screen.type("?")
+        screen.wait("asks because it runs a command")
+        screen.type("\x1b")
+        screen.gone("asks because it")
+        screen.type("\x1b")
+        screen.wait("  touch x5")
+        screen.wait("● Run: touch x4 · ✗ denied")
+        screen.rest()
+        screen.type("\x1b[A\t")
+        screen.wait("no, because>")
+        screen.line("not this one")
+        screen.wait("  touch x6")
+        screen.wait("✗ denied: not this one")
+        screen.rest()
+        screen.type("\x1b[B\r")
+        screen.wait("All done.")
+        assert "touch x6 ✓ allowed, always: Bash(touch x6)" in screen.text()
         screen.leave()
+    assert [p.name for p in sorted(short.glob("x*"))] == ["x0", "x1", "x2", "x3", "x6"]
+
+
+def test_shift_tab_at_an_edit_accepts_all_edits(short: Path) -> None:
+    writes = [{"calls": [call("Write", file_path=f"n{number}", content="x\n" * 30)]} for number in range(3)]
+    model = script(short.parent / "s.toml", [*writes, {"text": "All done."}])
+    with Drawn(["--model", model, "please"], short, 80, 24) as screen:
+        screen.wait("2. Yes, all edits this session (Shift-Tab)")
+        assert "(v views all)" in screen.visible()
+        screen.rest()
+        screen.type("\x1b[Z")
+        screen.wait("All done.")
+        assert "✓ allowed, and all edits this session" in screen.text() and "acceptEdits" in screen.visible()
+        screen.leave()
+    assert len(list(short.glob("n*"))) == 3
 
 
 def test_always_for_a_test_runner_spares_the_next_question(short: Path) -> None:
@@ -221,8 +306,10 @@ def test_always_for_a_test_runner_spares_the_next_question(short: Path) -> None:
     model = script(short.parent / "s.toml", [*calls, {"text": "Finished."}])
     terminal = Terminal(["--model", model, "please"], short, PATH=f"{short}:{os.environ['PATH']}")
     shown = " ".join(terminal.expect("Allow?").split())
-    assert "a adds the rule Bash(pytest:*)" in shown
-    assert "every command that begins with `pytest`, whatever follows" in shown
+    assert "a always this session: pytest:*" in shown and "exactly: pytest tests/test_a.py -q" in shown
+    terminal.type("?")
+    shown = " ".join(terminal.expect("Allow?").split())
+    assert "a: adds the rule Bash(pytest:*) which allows every command that begins with `pytest`" in shown
     terminal.type("a")
     assert "rm -rf gone" in terminal.expect("Allow?"), "the second is not asked about"
     assert (short / "ran").read_text() == "ran tests/test_a.py -q\nran tests/test_b.py\n"

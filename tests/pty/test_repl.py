@@ -61,9 +61,9 @@ def test_always_is_for_this_session(work: Path) -> None:
     touch = {"calls": [call("Bash", command="touch made")]}
     model = script(work / "s.toml", [touch, touch, run, {"text": "Finished."}])
     terminal = Terminal(["--model", model, "please"], work)
-    assert "a adds the rule Bash(touch made)" in terminal.expect("Allow?")
+    assert "a always this session: touch made" in terminal.expect("Allow?")
     terminal.type("a")
-    assert "a this session" not in terminal.expect("Allow?")
+    assert "a always this session" not in terminal.expect("Allow?")
     terminal.type("y")
     terminal.expect("Finished.")
     assert (work / "log").read_text() == "x\n"
@@ -191,7 +191,7 @@ def test_a_plan_is_approved_with_words(work: Path) -> None:
     editor.chmod(0o755)
     args = ["--model", script(work / "s.toml", replies), "--permission-mode", "plan", "plan it"]
     terminal = Terminal(args, work, EDITOR=str(editor))
-    terminal.expect("or your own words]")
+    terminal.expect("type an answer]")
     terminal.type("2")
     terminal.expect("## Commands")
     terminal.expect("Approve this plan?")

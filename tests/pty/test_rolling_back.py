@@ -36,7 +36,7 @@ def test_a_failed_turn_is_rolled_back_on_a_yes(work: Path, answer: str) -> None:
 def test_a_turn_that_a_no_has_ended_is_offered_in_the_application(work: Path) -> None:
     plan = {"calls": [call("ExitPlanMode", plan="1. More of it")]}
     with Drawn(begin(work, WRITE, plan), work) as drawn:
-        drawn.wait("Approve this plan?")
+        drawn.wait("Yes, carry it out")
         drawn.rest()
         drawn.type("n")
         drawn.wait("Roll back?")

@@ -118,7 +118,7 @@ def test_an_answer_while_it_streams_and_when_it_is_done(place: Path) -> None:
 
 def test_a_tool_call_and_its_approval(place: Path) -> None:
     with begun(place, [READ, EDIT, {"text": "Done."}], "--", "change it") as screen:
-        screen.wait("? Allow it?")
+        screen.wait("Enter choose")
         shot(screen, place, "approval")
         screen.rest()
         screen.type("y")
@@ -131,7 +131,7 @@ def test_a_command_to_approve_in_a_narrow_window(place: Path) -> None:
     command = "printf 'a long command %s\\n' with several words in it > out.txt && cat out.txt"
     replies = [{"calls": [call("Bash", command=command, description="Write and show")]}, {"text": "Done."}]
     with begun(place, replies, "--", "go", columns=40, rows=30) as screen:
-        screen.wait("because]")
+        screen.wait("Enter choose")
         shot(screen, place, "approval_narrow")
 
 
@@ -155,10 +155,36 @@ def test_an_answer_and_a_plan_under_way_with_messages_that_wait(place: Path) -> 
             shot(screen, place, "queue")
 
 
+LONG_PLAN = "# Better slugs\n\n`slug()` drops *accents*.\n\n" + "\n".join(
+    f"{n}. Step {n} of many" for n in range(1, 30)
+)
+ASKED: dict[str, list[dict[str, object]]] = {
+    "command": [
+        {"calls": [call("TodoWrite", todos=[{"content": f"Step {n}", "status": "pending"} for n in range(8)])]},
+        {"calls": [call("Bash", command="pytest -q 2>&1 | tail -5 && rm -f a.txt && curl -s https://example.org/x",
+                        description="Run the tests, then clean up")]},
+    ],
+    "edit": [READ, {"calls": [call("Write", file_path="new.py", content="".join(f"x{n} = {n}\n" for n in range(40)))]}],
+    "plan_mode": [{"calls": [call("ExitPlanMode", plan=LONG_PLAN)]}],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("columns", "rows"), [(80, 24), (40, 15)])
+@pytest.mark.parametrize("name", ASKED)
+def test_a_question_fits_the_window(place: Path, name: str, columns: int, rows: int) -> None:
+    """What is asked and the choices are on the screen, also with a plan and a long draft."""
+    mode = ["--permission-mode", "plan"] if name == "plan_mode" else []
+    with begun(place, ASKED[name], *mode, "--", "go", columns=columns, rows=rows) as screen:
+        screen.wait("Esc ")
+        screen.type("please, a long draft of many words " * 10)
+        screen.until(lambda: screen.input_line().endswith("words"), "the draft")
+        shot(screen, place, f"ask_{name}_{columns}x{rows}")
+
+
 def test_a_plan_to_approve(place: Path) -> None:
     replies = [{"calls": [call("ExitPlanMode", plan="1. Look at `a.txt`\n2. Change the greeting\n")]}, {"text": "Ok."}]
     with begun(place, replies, "--permission-mode", "plan", "--", "plan it") as screen:
-        screen.wait("? Approve this plan?")
+        screen.wait("Enter choose")
         shot(screen, place, "plan")
 
 
@@ -166,7 +192,7 @@ def test_a_question_of_the_model(place: Path) -> None:
     options = [{"label": "Red", "description": "like fire"}, {"label": "Blue", "description": "like the sea"}]
     ask = call("AskUserQuestion", questions=[{"question": "Which colour?", "options": options}])
     with begun(place, [{"calls": [ask]}, {"text": "Ok."}], "--", "ask me") as screen:
-        screen.wait("? Your answer?")
+        screen.wait("Enter choose")
         shot(screen, place, "question")
 
 

@@ -29,7 +29,7 @@ def test_a_yes_counts_from_then_on_until_something_changes(work: Path, model: st
     assert "- .agentrc sets permissions.allow: Bash(npm test:*), Edit" in shown
     assert "- commands: deploy" in shown
     terminal.type("y")
-    assert "left out" not in terminal.expect("/help lists the commands")
+    assert "was ignored" not in terminal.expect("/help lists the commands")
     terminal.leave()
     assert "trusted (your yes of" in agent(["permissions", "list"], work).stdout
 
@@ -41,7 +41,7 @@ def test_a_yes_counts_from_then_on_until_something_changes(work: Path, model: st
     terminal = Terminal(["--model", model], work)
     assert "has changed since you trusted it: .agent/commands/deploy.md (changed)" in terminal.expect(ASKED)
     terminal.type("")
-    assert "left out" in terminal.expect("/help lists the commands")
+    assert "was ignored" in terminal.expect("/help lists the commands")
     terminal.leave()
 
 
@@ -51,9 +51,31 @@ def test_everything_else_is_a_no_and_the_session_goes_on(work: Path, model: str,
     terminal.expect(ASKED)
     terminal.type(answer)
     shown = terminal.expect("/help lists the commands")
-    assert "left out: .agentrc (append_system_prompt, permissions.allow)" in shown
+    assert "ignored: .agentrc (append_system_prompt, permissions.allow)" in shown
     terminal.leave()
     assert "untrusted" in agent(["permissions", "list"], work).stdout
+
+
+def test_a_no_is_remembered_until_something_changes(work: Path, model: str) -> None:
+    terminal = Terminal(["--model", model], work)
+    terminal.expect(ASKED)
+    terminal.type("n")
+    terminal.expect("you are asked again when it changes. To trust it later: agent trust")
+    terminal.expect("/help lists the commands")
+    terminal.leave()
+
+    terminal = Terminal(["--model", model], work)
+    shown = terminal.expect("/help lists the commands")
+    assert ASKED not in shown and "is not trusted, and this was ignored" in " ".join(shown.split())
+    terminal.leave()
+
+    (work / ".agent/commands/deploy.md").write_text("Deploy to my server.\n")
+    terminal = Terminal(["--model", model], work)
+    terminal.expect(ASKED)
+    terminal.type("n")
+    terminal.expect("/help lists the commands")
+    terminal.leave()
+    assert "Trusted from now on" in agent(["trust"], work).stdout
 
 
 def test_ctrl_c_is_a_no_and_long_lines_cannot_pass_for_others(work: Path, model: str) -> None:

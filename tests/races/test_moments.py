@@ -77,7 +77,7 @@ def test_the_folder_becomes_another_while_the_file_is_written(
 
     monkeypatch.setattr(files, "_fill", late)
     said = ground.call("Write", file_path="d/a.txt", content="needle changed\n")
-    assert f"{CHANGED}: another folder is in the place of its own. Nothing was written." in said
+    assert f"{CHANGED}: its folder was replaced by another one. Nothing was written." in said
     assert (ground.root / "d.aside/a.txt").read_text() == "needle\n"
     assert sorted(p.name for p in (ground.root / "d.aside").iterdir()) == ["a.txt", "n.ipynb", "sub"]
     ground.assert_untouched()

@@ -176,7 +176,7 @@ def test_a_mended_log_tells_nothing_twice_and_keeps_what_it_was(log: bytes, tmp_
             continue
         written.continue_from(before.seq, before.parent)
         if before.bad:
-            assert written.mend(before) == f"is kept as {number}.damaged-1"
+            assert written.mend(before) == f"is saved as {number}.damaged-1"
             assert (tmp_path / f"{number}.damaged-1").read_bytes() == damaged
         written.record(MessageAdded(UserMessage("Go on.")))
         written.close()

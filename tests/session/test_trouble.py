@@ -205,7 +205,7 @@ def test_a_file_written_anew_meanwhile_is_opened_again(tmp_path: Path) -> None:
         log.acquire()
         found = restore(path.read_bytes(), "s")
         log.continue_from(found.seq, found.parent)
-        assert log.mend(found).startswith("is kept as")
+        assert log.mend(found).startswith("is saved as")
         with pytest.raises(SessionBusyError):
             SessionLog(path, print).acquire()
         say(log, SAID[number])

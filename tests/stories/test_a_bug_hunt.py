@@ -65,6 +65,6 @@ def test_what_finds_nothing_is_no_failure_and_a_plan_is_carried_to_its_end(day: 
     day.leave()
     # What was said after a fault began another turn.
     for files in (5, 4) if day.ends else (9,):
-        assert f"Put back {files} files." in day.agent("undo", "--yes")
+        assert f"Restored {files} files." in day.agent("undo", "--yes")
     assert day.text("total.py") == BUG
     assert not (day.work / "notes").exists()

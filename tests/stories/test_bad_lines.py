@@ -37,5 +37,5 @@ def test_retries_a_fallback_and_no_side_effect_twice(day: Day) -> None:
     day.leave()
     # What was said after a fault began another turn.
     for _ in range(2 if day.ends else 1):
-        assert "Put back 1 file." in day.agent("undo", "--yes")
+        assert "Restored 1 file." in day.agent("undo", "--yes")
     assert day.text("counter.txt") == "0\n"

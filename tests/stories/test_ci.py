@@ -78,7 +78,7 @@ def test_a_run_waits_and_is_decided_by_several(day: Day) -> None:
     day.say("now push")
     day.front.settled()
     assert result_of(day.front.text)["permission_denials"][0]["by"] == "rule"
-    assert "Put back 2 files" in day.agent("undo", "--yes")
+    assert "Restored 2 files" in day.agent("undo", "--yes")
     assert day.text("version.txt") == "1.0\n"
     assert not (day.work / "notes.md").exists()
 

@@ -33,6 +33,6 @@ def test_agent_pending_writes_it_out(work: Path) -> None:
 def test_both_front_ends_write_it_out(work: Path, flags: list[str]) -> None:
     more = {} if flags else {"TERM": "xterm-256color"}
     terminal = Terminal([*flags, "--model", model(work, COMMAND), "go"], work, **more)
-    asked = terminal.expect("because it").replace("\n", "")
+    asked = terminal.expect("Allow?" if flags else "Esc no").replace("\n", "")
     assert SHOWN in asked and NAMED in asked and "\u0430" not in asked and "\u200d" not in asked
     terminal.kill()

@@ -13,20 +13,19 @@ from agent_cli.core.decisions import Answer, Approve, Defer, EditedCall, Questio
 from agent_cli.core.events import QuestionAsked
 from agent_cli.core.place import UsageError
 from agent_cli.terminal.dialogs import questions
+from agent_cli.terminal.dialogs.approval import approval_dialog, ask_approval, hunk_dialog, rule_label
 from agent_cli.terminal.dialogs.edit_call import Changeable, Hunk
 from agent_cli.terminal.dialogs.lines import LineDialogs
 from agent_cli.terminal.dialogs.model import KEYS, Dialog
 from agent_cli.terminal.dialogs.questions import (
-    approval_dialog,
-    ask_approval,
     ask_question,
     confirm_dialog,
-    hunk_dialog,
     plan_dialog,
     question_dialog,
     review_dialog,
 )
 from agent_cli.terminal.editor import edited_as
+from agent_tools.base import Effect
 from agent_tools.cancel import CancelledError
 from tests.support.terminal_stage import REQUEST
 
@@ -83,8 +82,8 @@ def test_always_where_it_is_not_offered_is_said_and_the_question_stands() -> Non
     lines = Lines("a", "y")
     assert lines.approve(always="") == Approve()
     assert lines.shown.count("Allow?") == 2
-    assert "This call cannot be allowed for good. Answer y to allow it once." in lines.shown
-    assert "this session" not in lines.shown
+    assert '"always" is not offered for this call. Answer y to allow it once.' in lines.shown
+    assert "always this session" not in lines.shown
 
 
 def test_a_change_that_says_nothing_and_a_command_leave_the_question_open() -> None:
@@ -169,7 +168,7 @@ def test_a_prompt_that_does_not_fit_has_its_choices_above_it() -> None:
     lines = Lines("y")
     lines.reply(PLAN)
     *_, hint, last = lines.shown.split("\n")
-    assert last == "Approve this plan? " and hint.strip().endswith("say what to change")
+    assert last == "Approve this plan? " and hint.strip().endswith("what to change")
     assert all(len(line) <= 80 for line in lines.shown.split("\n"))
 
 
@@ -190,7 +189,50 @@ EVERY = {
 def test_each_choice_has_a_key_that_is_bound_and_no_two_the_same(dialog: Dialog) -> None:
     keys = [choice.key for choice in dialog.choices]
     names = [name for choice in dialog.choices for name in choice.names]
-    assert set(keys) <= set(KEYS) and len(set(keys)) == len(keys) and len(set(names)) == len(names)
+    assert len(set(keys)) == len(keys) and len(set(names)) == len(names)
+    assert {key for key in keys if not key.isdecimal()} <= set(KEYS)
+    assert all(dialog.by_key(str(place)) is choice for place, choice in enumerate(dialog.listed[:9], 1))
+    assert dialog.own or dialog.by_key(dialog.escape) is not None
     for choice in dialog.choices:
         assert dialog.by_key(choice.key) is choice
         assert not choice.names or dialog.by_name(choice.key) is choice
+
+
+def test_the_plain_front_end_says_what_matters_and_explains_on_request() -> None:
+    lines = Lines("?", "y")
+    request = REQUEST.replace(
+        arguments={"command": "touch a", "description": "Make a"}, warnings=("deletes 2 files",), facts=("a fact",),
+        always="Bash(touch a)",
+    )  # fmt: skip
+    assert ask_approval(request, lines.dialogs.put, CHANGE) == Approve()
+    asked, _, explained = lines.shown.partition("Allow? ")
+    assert asked.startswith("? Run a command · Make a\n  touch a\n  deletes 2 files\n")
+    assert "y yes · a always this session: touch a" in asked and "? explain" in asked
+    assert "a fact" not in asked and "a fact" in explained and "asks because it runs a command" in explained
+
+
+@pytest.mark.parametrize(
+    ("rules", "label"),
+    [
+        ("Bash(python3 -m unittest:*)", "python3 -m unittest:*"),
+        ("Bash(git add:*), Bash(git commit:*)", "git add:*, git commit:*"),
+        ("Edit(//w/src/a.py)", "changes to src/a.py"),
+        ("Edit(//etc/hosts), Bash(make)", "changes to /etc/hosts, make"),
+        ("Read(//etc/hosts)", "reading /etc/hosts"),
+        ("WebFetch(domain:example.org)", "example.org"),
+        ("WebSearch", "WebSearch"),
+        ("SlashCommand(/review)", "SlashCommand(/review)"),
+    ],
+)
+def test_a_choice_names_what_its_rule_allows(rules: str, label: str) -> None:
+    assert rule_label(rules, "/w") == label
+
+
+def test_what_looks_like_something_else_comes_before_all_other_warnings() -> None:
+    odd = "p\N{CYRILLIC SMALL LETTER U}test"
+    request = REQUEST.replace(
+        summary=f"Run: {odd}", effects=(Effect("run", odd),), arguments={"command": odd}, warnings=("deletes 1 file",)
+    )
+    found = approval_dialog(request, CHANGE)
+    assert "CYRILLIC" in found.warnings[0].upper() or "U+" in found.warnings[0]
+    assert found.warnings[1:] == ("deletes 1 file",)

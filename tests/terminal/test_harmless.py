@@ -27,8 +27,9 @@ from agent_cli.core.events import (
     Warned,
 )
 from agent_cli.core.messages import ToolMessage
+from agent_cli.terminal.dialogs.approval import ask_approval
 from agent_cli.terminal.dialogs.lines import LineDialogs, dialog_lines
-from agent_cli.terminal.dialogs.questions import ask_approval, plan_dialog
+from agent_cli.terminal.dialogs.questions import plan_dialog
 from agent_cli.terminal.render.ansi import to_ansi
 from agent_cli.terminal.render.code import display_lines
 from agent_cli.terminal.render.events import EventRenderer

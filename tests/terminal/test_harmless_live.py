@@ -21,8 +21,9 @@ from agent_cli.core.events import (
 )
 from agent_cli.terminal.app.question_panel import OpenDialog
 from agent_cli.terminal.app.status_bar import sanitize_status
+from agent_cli.terminal.dialogs.approval import approval_dialog
 from agent_cli.terminal.dialogs.edit_call import Changeable
-from agent_cli.terminal.dialogs.questions import approval_dialog, pick_dialog
+from agent_cli.terminal.dialogs.questions import pick_dialog
 from agent_cli.terminal.render.ansi import title
 from agent_tools.base import Effect
 from agent_tools.display import CommandOutput, TodoItem

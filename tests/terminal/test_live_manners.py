@@ -23,7 +23,7 @@ from agent_cli.core.events import (
 from agent_cli.core.results import Diagnostics, Usage
 from agent_cli.terminal.app.app import ECHO
 from agent_cli.terminal.app.completion import CommandEntry, complete
-from agent_cli.terminal.app.layout import REPLYING, status_line
+from agent_cli.terminal.app.layout import status_line
 from agent_cli.terminal.app.worker import Printed
 from agent_cli.terminal.dialogs.questions import pick_dialog, question_dialog
 from agent_cli.terminal.render.ansi import cells
@@ -83,7 +83,8 @@ def test_the_bar_of_a_reply_tells_the_keys_that_hold_and_escape_goes_back() -> N
         later(stage)
         stage.press("r")
         stage.until(lambda: stage.live.line.replying)
-        stage.until(lambda: REPLYING[2:] in stage.screen.drawn)
+        ask, console = stage.live.questions.ask, stage.live.transcript.writer.console
+        assert ask is not None and "Enter send · Esc back" in ask.view.rows(console, 79, 9, 24, replying=True)[-1]
         stage.press("\x1b")
         stage.until(lambda: not stage.live.line.replying)
         later(stage)
@@ -149,7 +150,7 @@ def test_a_call_that_the_person_changed_keeps_its_words() -> None:
         ToolStarted("c1", "Bash"),
         ToolFinished("c1", "Bash", False, 1, None),
     ]
-    assert shown(events) == ["tool: Run: touch b"]
+    assert shown(events) == ["tool: Run: touch b ✓ allowed"]
 
 
 def test_what_came_too_fast_to_count_is_not_counted() -> None:
@@ -233,7 +234,7 @@ def test_a_choice_says_where_nothing_fits_what_was_typed() -> None:
 def test_a_choice_in_a_tiny_window_still_tells_its_keys() -> None:
     def story(stage: Stage) -> None:
         asking(stage, pick_dialog("Which one?", [("first", "")]))
-        stage.until(lambda: "? [Enter/Esc]" in stage.screen.drawn)
+        stage.until(lambda: "Which one?" in stage.screen.drawn and "Enter · Esc" in stage.screen.drawn)
 
     play(story, columns=25, rows=5)
 

@@ -10,28 +10,32 @@ from agent_cli.core.decisions import Approve, EditedCall, QuestionReply, Reject
 from agent_cli.core.place import UsageError
 from agent_cli.terminal.app.question_panel import OpenDialog
 from agent_cli.terminal.dialogs import questions
+from agent_cli.terminal.dialogs.approval import approval_dialog
 from agent_cli.terminal.dialogs.edit_call import Changeable
 from agent_cli.terminal.dialogs.questions import (
-    approval_dialog,
     confirm_dialog,
     pick_dialog,
     plan_dialog,
     question_dialog,
     review_dialog,
 )
+from agent_tools.base import Effect
 from tests.support.terminal_stage import REQUEST, Stage, asking, later, play
+
+CHANGE = Changeable("Bash", {"command": "touch a"})
 
 
 def test_a_key_answers_only_after_the_guard() -> None:
     def story(stage: Stage) -> None:
-        ask = approval_dialog(REQUEST, Changeable("Bash", {"command": "touch a"}))
-        found = asking(stage, ask)
+        found = asking(stage, approval_dialog(REQUEST, CHANGE))
         stage.press("yes, a")
         stage.has("yes, a")
         stage.press("\r")
         stage.until(lambda: stage.live.queued == ["yes, a"])
-        later(stage)
+        # Enter once more, as part of the same movement.
         stage.press("\r")
+        stage.settle()
+        later(stage)
         stage.settle()
         assert not found
         later(stage)
@@ -41,6 +45,178 @@ def test_a_key_answers_only_after_the_guard() -> None:
         stage.press("y")
         stage.until(lambda: found == [Approve()])
         stage.has("maybe")
+
+    play(story)
+
+
+@pytest.mark.parametrize("keys", ["y", "y\r", "1", "1\r"])
+def test_an_answer_typed_too_early_is_held_and_never_becomes_a_message(keys: str) -> None:
+    def story(stage: Stage) -> None:
+        found = asking(stage, approval_dialog(REQUEST, CHANGE))
+        stage.press(keys)
+        stage.has(keys[0])
+        stage.until(lambda: stage.live.questions._held == keys[0])
+        assert not found and not stage.live.queued
+        stage.now += 0.3
+        stage.has(keys[0])
+        assert not found
+        stage.now += 0.4
+        stage.until(lambda: found == [Approve()])
+        stage.has("")
+        assert not stage.live.queued and not stage.session.inbox
+
+    play(story)
+
+
+def test_a_held_answer_gives_way_to_what_is_typed_after_it() -> None:
+    def story(stage: Stage) -> None:
+        found = asking(stage, approval_dialog(REQUEST, CHANGE))
+        stage.press("y")
+        stage.until(lambda: stage.live.questions._held == "y")
+        stage.press("es, but")
+        stage.has("yes, but")
+        later(stage, 5)
+        stage.settle()
+        # What is left of a sentence is no answer either.
+        stage.press("\x7f" * 7)
+        stage.has("y")
+        later(stage, 5)
+        stage.settle()
+        assert not found and not stage.live.questions._held
+        stage.press("\x7f")
+        stage.has("")
+        later(stage)
+        stage.press("y")
+        stage.until(lambda: found == [Approve()])
+
+    play(story)
+
+
+def test_a_letter_from_before_the_question_neither_answers_nor_is_sent() -> None:
+    def story(stage: Stage) -> None:
+        stage.press("go\r")
+        stage.until(lambda: stage.session.sent)
+        stage.session.finish()
+        stage.until(lambda: not stage.live.busy)
+        ask = OpenDialog(approval_dialog(REQUEST, CHANGE))
+        stage.press("y")
+        stage.has("y")
+        stage.live.bridge.emit(ask)
+        stage.until(lambda: stage.live.questions.ask is ask)
+        stage.now += 5
+        stage.press("\r")
+        stage.has("")
+        assert stage.session.sent == ["go"] and not stage.live.queued and stage.live.questions.ask is ask
+        assert "Press y again" in stage.live.hint
+        stage.live.soon(stage.live.questions.cancel)
+
+    play(story)
+
+
+@pytest.mark.parametrize(
+    ("keys", "answer"),
+    [
+        ("\r", Approve()),
+        ("\x1b[B\r", Approve(rule="Bash(touch a)")),
+        ("\x1b[A\r", Reject()),
+        ("\x0e\x0e\x10\r", Approve(rule="Bash(touch a)")),
+        ("1", Approve()),
+        ("3", Approve(rule="Bash(touch a)", scope="project")),
+        ("4", Reject()),
+        ("\x1b", Reject()),
+        ("\tand be quick\r", Approve(note="and be quick")),
+        ("\x1b[A\tthat is wrong\r", Reject("that is wrong")),
+        ("\x1b[B\t\r", Approve(rule="Bash(touch a)")),
+    ],
+)
+def test_the_list_of_an_approval(keys: str, answer: object) -> None:
+    def story(stage: Stage) -> None:
+        found = asking(stage, approval_dialog(REQUEST, CHANGE))
+        later(stage)
+        stage.press(keys)
+        stage.until(lambda: found == [answer])
+        stage.has("")
+
+    play(story)
+
+
+def test_shift_tab_at_an_edit_accepts_all_edits_and_elsewhere_changes_the_mode() -> None:
+    edit = REQUEST.replace(
+        tool="Edit", summary="Edit a.txt", effects=(Effect("write", "/w/a.txt"),), edits=True, always=""
+    )
+
+    def story(stage: Stage) -> None:
+        found = asking(stage, approval_dialog(edit, Changeable("", {})))
+        stage.now += 1
+        stage.press("\x1b[Z")
+        stage.until(lambda: found == [Approve(mode="acceptEdits")])
+        assert stage.session.modes == 0
+        stage.session.finish()
+        stage.until(lambda: not stage.live.busy)
+        asking(stage, approval_dialog(REQUEST, CHANGE))
+        later(stage)
+        assert stage.session.modes > 0 and stage.live.questions.ask is not None
+
+    play(story)
+
+
+def test_enter_sends_a_draft_and_does_not_answer() -> None:
+    def story(stage: Stage) -> None:
+        found = asking(stage, approval_dialog(REQUEST, CHANGE))
+        later(stage)
+        stage.press("please wait")
+        stage.has("please wait")
+        later(stage)
+        stage.press("\r")
+        stage.until(lambda: stage.live.queued == ["please wait"])
+        assert not found and stage.live.questions.ask is not None
+
+    play(story)
+
+
+def test_escape_closes_the_explanation_first_and_ctrl_c_interrupts() -> None:
+    def story(stage: Stage) -> None:
+        found = asking(stage, approval_dialog(REQUEST.replace(facts=("a fact of it",)), CHANGE))
+        later(stage)
+        stage.press("?")
+        stage.until(lambda: "a fact of it" in stage.screen.drawn)
+        ask = stage.live.questions.ask
+        assert ask is not None and ask.view.explained
+        stage.press("\x1b")
+        stage.until(lambda: not ask.view.explained)
+        assert not found
+        stage.press("\t")
+        stage.until(lambda: stage.live.line.replying)
+        stage.press("words")
+        stage.has("words")
+        later(stage, 5)
+        stage.press("\x03")
+        stage.until(lambda: found == ["cancelled"])
+        stage.has("")
+
+    play(story)
+
+
+def test_several_are_marked_with_space_and_taken_with_enter() -> None:
+    options = [{"label": "Red"}, {"label": "Blue"}, {"label": "Green"}]
+
+    def story(stage: Stage) -> None:
+        found = asking(stage, question_dialog({"question": "Which?", "options": options, "multiSelect": True}))
+        later(stage)
+        stage.press(" \x1b[B\x1b[B \r")
+        stage.until(lambda: found == ["Red, Green"])
+
+    play(story)
+
+
+def test_own_words_are_the_last_entry_of_a_question() -> None:
+    def story(stage: Stage) -> None:
+        found = asking(stage, question_dialog({"question": "Which?", "options": [{"label": "Red"}]}))
+        later(stage)
+        stage.press("\x1b[A\r")
+        stage.until(lambda: stage.live.line.replying)
+        stage.press("a dark blue\r")
+        stage.until(lambda: found == ["a dark blue"])
 
     play(story)
 
@@ -92,8 +268,8 @@ def test_a_question_takes_a_number_or_words() -> None:
         options = [{"label": "Red"}, {"label": "Blue"}]
         found = asking(stage, question_dialog({"question": "Which?", "options": options}))
         later(stage)
-        stage.press("3")
-        stage.has("3")
+        stage.press("4")
+        stage.has("4")
         stage.press("\x7f")
         later(stage)
         stage.press("2")

@@ -18,7 +18,6 @@ from agent_cli.terminal.app.completion import CommandEntry, complete, fuzzy_matc
 from agent_cli.terminal.app.input_line import MOST_REMEMBERED, InputLine, Pastes, ProjectHistory
 from agent_cli.terminal.app.key_map import KeyMap
 from agent_cli.terminal.app.layout import (
-    folded,
     key_rows,
     queue_lines,
     short_count,
@@ -193,10 +192,6 @@ def test_numbers_are_short_and_the_bar_gives_up_its_right_end_first() -> None:
         "".join(t for _, t in status_line("Run: x\ny", 3, 10, 20, 60))
         == "* Run: x\\ny (3s · ↑ 10 ↓ 20 · esc to interrupt)"
     )
-    assert folded("? Allow it? [y yes · n no · r no, with a reason]", 30) == [
-        "? Allow it? [y yes · n no",
-        "  r no, with a reason]",
-    ]
 
 
 def test_terminals_that_wrap_old_lines_anew_are_known_and_in_doubt_it_is_none() -> None:

@@ -57,7 +57,7 @@ def test_rules_are_written_and_read_by_what_they_are_about() -> None:
     ]
     assert read_rule("deny", "MultiEdit(/a)", "", ROOT).covers("write")
     assert not read_rule("deny", "Write(/a)", "", ROOT).covers("write")
-    with pytest.raises(RuleError, match="has no parentheses"):
+    with pytest.raises(RuleError, match="takes no parentheses"):
         read_rule("allow", "TodoWrite(x)", "", ROOT)
 
 

@@ -169,7 +169,7 @@ def _nature(text: TextFile) -> list[str]:
     if text.encoding != "utf-8" or text.mark:
         sure = any(text.encoding == encoding for _, encoding in MARKS)
         how = " with byte order mark" if text.mark else "" if sure else " (a guess from its bytes)"
-        notes.append(f"encoding {text.encoding}{how}, kept by edits")
+        notes.append(f"encoding {text.encoding}{how}; edits preserve it")
     if line_end(text.content) == "\r\n":
-        notes.append("lines end in CRLF, kept by edits")
+        notes.append("lines end in CRLF; edits preserve it")
     return notes

@@ -32,8 +32,8 @@ from agent_cli.headless.run import Signals, deny
 from agent_cli.providers.base import Chunk, Request
 from agent_cli.providers.scripted import Scripted
 from agent_cli.runtime.builder import Agent, build_agent
+from agent_cli.terminal.dialogs.approval import ask_approval
 from agent_cli.terminal.dialogs.lines import LineDialogs
-from agent_cli.terminal.dialogs.questions import ask_approval
 from agent_cli.terminal.editor import read_line
 from agent_cli.terminal.render.console import make_console, prose, styled
 from agent_cli.terminal.render.events import EventRenderer

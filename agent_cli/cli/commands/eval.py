@@ -52,7 +52,7 @@ def evaluate(
     model: Annotated[
         list[str] | None,
         typer.Option("--model", "-m", help="Model to use, as provider/model; several are compared.", metavar="MODEL",
-                     autocompletion=completion.models),
+                     autocompletion=completion.complete_models),
     ] = None,
     compare: Annotated[
         list[str] | None,
@@ -70,7 +70,7 @@ def evaluate(
     ] = "",
     output_format: Annotated[
         str, typer.Option("--output-format", help=f"Format of the results: {one_of(_FORMATS)}.", metavar="FORMAT",
-                          autocompletion=completion.of(_FORMATS),
+                          autocompletion=completion.one_of_choices(_FORMATS),
                           callback=choice(_FORMATS))
     ] = "text",
 ) -> int:  # fmt: skip

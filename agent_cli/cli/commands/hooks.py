@@ -105,13 +105,16 @@ def _plain(row: Row) -> dict[str, Any]:
 def test_hooks(
     options: RunOptions,
     event: Annotated[
-        str, typer.Argument(help="Event, e.g. PreToolUse.", metavar="EVENT", autocompletion=completion.events)
+        str, typer.Argument(help="Event, e.g. PreToolUse.", metavar="EVENT", autocompletion=completion.complete_events)
     ],
     given: Annotated[
         str, typer.Option("--input", metavar="JSON", help="Fields of the event; for a tool call, its input is enough.")
     ] = "",
     tool: Annotated[
-        str, typer.Option("--tool", metavar="NAME", help="Tool to call, e.g. Bash.", autocompletion=completion.tools)
+        str,
+        typer.Option(
+            "--tool", metavar="NAME", help="Tool to call, e.g. Bash.", autocompletion=completion.complete_tools
+        ),
     ] = "",
     as_json: AsJson = False,
 ) -> int:

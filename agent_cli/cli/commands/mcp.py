@@ -51,10 +51,13 @@ with lazy_imports():
 app = typer.Typer(no_args_is_help=True, add_completion=False)
 _SCOPES = ("user", "project")
 _TRANSPORTS = ("stdio", "http", "sse")
-Name = Annotated[str, typer.Argument(help="Name of the server.", metavar="NAME", autocompletion=completion.servers)]
+Name = Annotated[
+    str, typer.Argument(help="Name of the server.", metavar="NAME", autocompletion=completion.complete_servers)
+]
 Scope = Annotated[
     str,
-    typer.Option("--scope", "-s", metavar="SCOPE", callback=choice(_SCOPES), autocompletion=completion.of(_SCOPES),
+    typer.Option("--scope", "-s", metavar="SCOPE", callback=choice(_SCOPES),
+                 autocompletion=completion.one_of_choices(_SCOPES),
                  help="Where to declare it: user (~/.agentrc) or project (.mcp.json)."),
 ]  # fmt: skip
 Config = Annotated[
@@ -142,7 +145,8 @@ def add_server(
     transport: Annotated[
         str,
         typer.Option("--transport", "-t", metavar="TRANSPORT", callback=choice(("", *_TRANSPORTS)),
-                     autocompletion=completion.of(_TRANSPORTS), help=f"How to connect: {one_of(_TRANSPORTS)}.",
+                     autocompletion=completion.one_of_choices(_TRANSPORTS),
+                     help=f"How to connect: {one_of(_TRANSPORTS)}.",
                      show_default="http for a URL, else stdio"),
     ] = "",
     env: Annotated[

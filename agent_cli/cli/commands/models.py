@@ -39,7 +39,7 @@ app = typer.Typer(add_completion=False)
 @app.command(epilog=examples("agent models", "agent models claude"))
 def models(
     search: Annotated[
-        str, typer.Argument(help="Part of a name.", metavar="[SEARCH]", autocompletion=completion.models)
+        str, typer.Argument(help="Part of a name.", metavar="[SEARCH]", autocompletion=completion.complete_models)
     ] = "",
     as_json: AsJson = False,
 ) -> int:

@@ -148,7 +148,7 @@ def approve(
         typer.Option(
             "--mode",
             metavar="MODE",
-            autocompletion=completion.of(MODES),
+            autocompletion=completion.one_of_choices(MODES),
             help=f"For a plan: the permission mode to continue in: {one_of(MODES)}.",
         ),
     ] = "",

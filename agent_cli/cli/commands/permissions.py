@@ -47,7 +47,7 @@ GivenRules = Annotated[list[str] | None, typer.Option(metavar="RULE", help="Add 
 @app.command("check", epilog=examples('agent permissions check --tool Bash --input \'{"command": "git push"}\''))
 def check_call(
     tool: Annotated[
-        str, typer.Option(metavar="NAME", help="Tool of the call, e.g. Bash.", autocompletion=completion.tools)
+        str, typer.Option(metavar="NAME", help="Tool of the call, e.g. Bash.", autocompletion=completion.complete_tools)
     ] = "",
     given: Annotated[str, typer.Option("--input", metavar="JSON", help="Arguments of the call.")] = "",
     allow: GivenRules = None,
@@ -55,7 +55,9 @@ def check_call(
     deny: GivenRules = None,
     mode: Annotated[
         str,
-        typer.Option(metavar="MODE", help=f"Permission mode: {one_of(MODES)}.", autocompletion=completion.of(MODES)),
+        typer.Option(
+            metavar="MODE", help=f"Permission mode: {one_of(MODES)}.", autocompletion=completion.one_of_choices(MODES)
+        ),
     ] = "",
     cwd: Annotated[str, typer.Option(metavar="DIR", help="Working directory of the call.")] = "",
     settings: Annotated[

@@ -163,7 +163,7 @@ One = Annotated[
     typer.Argument(
         help="ID or its beginning, name, or words; the latest by default.",
         metavar="[SESSION]",
-        autocompletion=completion.sessions,
+        autocompletion=completion.complete_sessions,
     ),
 ]
 
@@ -289,7 +289,9 @@ _SHOWN = 10
 def remove_sessions(
     sessions: Annotated[
         list[str] | None,
-        typer.Argument(help="IDs, names, or words.", metavar="[SESSION...]", autocompletion=completion.sessions),
+        typer.Argument(
+            help="IDs, names, or words.", metavar="[SESSION...]", autocompletion=completion.complete_sessions
+        ),
     ] = None,
     older_than: Annotated[
         str, typer.Option("--older-than", help="Sessions unchanged for this long: 12h, 30d or 4w.", metavar="TIME")
@@ -389,7 +391,8 @@ def export_session(
     session: One = "",
     kind: Annotated[
         str, typer.Option("--format", "-f", help=f"Format: {one_of(_EXPORTS)}.", metavar="FORMAT",
-                          show_default="from the name of FILE, else markdown", autocompletion=completion.of(_EXPORTS))
+                          show_default="from the name of FILE, else markdown",
+                          autocompletion=completion.one_of_choices(_EXPORTS))
     ] = "",
     output: Annotated[
         str, typer.Option("--output", "-o", help="File to write.", show_default="standard output", metavar="FILE")

@@ -67,7 +67,9 @@ def list_tools(
 )  # fmt: skip
 def run_tool(
     options: RunOptions,
-    name: Annotated[str, typer.Argument(help="Tool, e.g. Grep.", metavar="NAME", autocompletion=completion.tools)],
+    name: Annotated[
+        str, typer.Argument(help="Tool, e.g. Grep.", metavar="NAME", autocompletion=completion.complete_tools)
+    ],
     arguments: Annotated[
         str | None, typer.Argument(metavar="[JSON]", help="Its arguments; read from standard input by default.")
     ] = None,

@@ -302,7 +302,7 @@ def _part(part: Node, variables: Mapping[str, str | None], *, split: bool) -> st
         case "ArithmExp":
             return str(_arithmetic(part.get("X") or {}))
         case "ProcSubst":
-            raise UnknownValueError("a process substitution that is not a word of its own")
+            raise UnknownValueError("a process substitution inside a word")
         case "CmdSubst":
             if (text := _document(part)) is not None and not split:
                 return text

@@ -24,7 +24,7 @@ from agent_cli.core.messages import UserMessage
 from agent_cli.terminal.app.input_line import InputLine
 from agent_cli.terminal.app.key_map import KeyMap
 from agent_cli.terminal.app.keys import Controls, make_keys
-from agent_cli.terminal.app.layout import above, below_input, make_layout, style_of
+from agent_cli.terminal.app.layout import above, below_input, make_layout, most_typed, style_of
 from agent_cli.terminal.app.output import NEWLINE, AtomicOutput, InlineApp
 from agent_cli.terminal.app.protocol import LOOK, Appearance, Panel, ScreenSession
 from agent_cli.terminal.app.question_panel import OpenDialog, QuestionPanel
@@ -88,7 +88,7 @@ class TerminalApp:
                 line,
                 lambda: above(self),
                 lambda: below_input(self),
-                lambda: screen.get_size().rows,
+                lambda: most_typed(screen.get_size().rows, asks=self.questions.ask is not None),
                 lambda: self.app.frame_number,
             ),
             style=DynamicStyle(self._style),
@@ -368,7 +368,8 @@ class TerminalApp:
 
         def show() -> None:
             with suppress(CancelledError):
-                self.outside(lambda: in_pager(text))
+                if not self.outside(lambda: in_pager(text)):
+                    self.soon(lambda: self.say(text))
 
         threading.Thread(target=show, name="pager", daemon=True).start()
 

@@ -27,7 +27,7 @@ from prompt_toolkit.keys import Keys
 from agent_cli.terminal.app.key_map import KeyMap
 from agent_cli.terminal.app.layout import key_rows
 from agent_cli.terminal.app.protocol import LiveScreen
-from agent_cli.terminal.dialogs.model import KEYS
+from agent_cli.terminal.dialogs.model import EXPLAIN, KEYS, MARK, VIEW
 from agent_cli.terminal.editor import NO_EDITOR, edited_text
 from agent_cli.terminal.render.ansi import count_rows
 from agent_cli.terminal.slash import as_command
@@ -41,15 +41,15 @@ def make_keys(controls: Controls, key_map: KeyMap) -> KeyBindings:
     writing = ~is_searching
     menu = Condition(lambda: bool(line.menu))
     empty = Condition(lambda: not line.buffer.text)
-    asked = Condition(lambda: controls.live.questions.ask is not None or line.replying)
+    busy = Condition(lambda: controls.live.questions.ask is not None or line.replying)
 
     def bind(action: str, run: Callable[[KeyPressEvent], None], when: Filter = writing) -> None:
         for sequence in key_map.keys[action]:
             keys.add(*sequence, filter=when)(run)
 
     bind("newline", lambda event: line.buffer.newline(copy_margin=False))
-    bind("mode", lambda event: controls.next_mode())
-    bind("expand", lambda event: controls.show_more())
+    bind("mode", lambda event: None if controls.live.questions.mode_key() else controls.next_mode())
+    bind("expand", lambda event: None if controls.live.questions.show_all() else controls.show_more())
     bind("search", lambda event: controls.search_history())
     bind("send_now", lambda event: controls.send_now())
     bind("editor", lambda event: controls.edit_draft())
@@ -58,12 +58,14 @@ def make_keys(controls: Controls, key_map: KeyMap) -> KeyBindings:
     bind("suspend", lambda event: event.app.suspend_to_background(), Always())
     bind("leave", lambda event: controls.leave(), empty & writing)
 
-    @keys.add("?", filter=empty & ~asked & writing & ~vi_navigation_mode)
+    @keys.add("?", filter=empty & ~busy & writing & ~vi_navigation_mode)
     def _list_keys(event: KeyPressEvent) -> None:
         if not controls.live.close_panel():
             controls.live.show_panel(lambda width, room: key_rows(key_map.rows(), width, room))
 
-    for key in KEYS:
+    asked = Condition(lambda: controls.live.questions.listing)
+
+    for key in (*KEYS, EXPLAIN, VIEW, MARK):
         may = Condition(lambda key=key: controls.live.questions.may_answer(key))  # type: ignore[misc]
 
         @keys.add(key, filter=may & writing, eager=True)
@@ -83,12 +85,14 @@ def make_keys(controls: Controls, key_map: KeyMap) -> KeyBindings:
     def _interrupt(event: KeyPressEvent) -> None:
         controls.ctrl_c()
 
-    @keys.add("escape", filter=writing & ~vi_insert_mode & ~vi_replace_mode)
+    @keys.add("escape", filter=writing & (asked | (~vi_insert_mode & ~vi_replace_mode)))
     def _escape(event: KeyPressEvent) -> None:
         controls.escape()
 
     @keys.add("tab", filter=writing)
     def _tab(event: KeyPressEvent) -> None:
+        if controls.live.questions.comment():
+            return
         if line.picking and line.menu:
             line.move(1)
         elif line.menu:
@@ -107,13 +111,19 @@ def make_keys(controls: Controls, key_map: KeyMap) -> KeyBindings:
         line.move(1)
 
     @keys.add("up", filter=~menu & writing)
+    @keys.add("c-p", filter=asked & writing)
     def _up(event: KeyPressEvent) -> None:
+        if controls.live.questions.move(-1):
+            return
         if line.buffer.text or not controls.take_back():
             line.buffer.auto_up(count=event.arg)
         line.close_menu()
 
     @keys.add("down", filter=~menu & writing)
+    @keys.add("c-n", filter=asked & writing)
     def _down(event: KeyPressEvent) -> None:
+        if controls.live.questions.move(1):
+            return
         line.buffer.auto_down(count=event.arg)
         line.close_menu()
 
@@ -154,7 +164,7 @@ class Controls:
         self._ctrl_c_at = self._escape_at = -TWICE
 
     def enter(self) -> None:
-        """Send the line: as a reply, as a message, or into the queue. An empty line does nothing."""
+        """Send the line: as a reply, as a message, or into the queue. An empty line answers a question."""
         live = self.live
         live.clear_hint()
         if self.line.searching:
@@ -162,6 +172,8 @@ class Controls:
             return
         if self.line.replying:
             live.questions.reply(self.line.text)
+            return
+        if live.questions.enter():
             return
         if not self.line.text.strip():
             return
@@ -247,7 +259,7 @@ class Controls:
         return True
 
     def escape(self) -> None:
-        """Close a panel or menu; else leave a reply; else interrupt; twice on an empty line: open the rewind menu."""
+        """Close a panel or menu; else leave a reply; else refuse; else interrupt; twice on an empty line: rewind."""
         if self.live.close_panel():
             return
         if self.line.searching:
@@ -256,6 +268,8 @@ class Controls:
             self.line.close_menu()
         elif self.line.replying:
             self.live.questions.back()
+        elif self.live.questions.escape():
+            pass
         elif self.live.busy:
             self.live.interrupt()
         elif not self.line.buffer.text:
@@ -266,7 +280,7 @@ class Controls:
                 self.live.send("/rewind")
 
     def ctrl_c(self) -> None:
-        """Leave a reply; else interrupt; else clear the draft; pressed twice: leave."""
+        """Interrupt; else leave a reply; else clear the draft; pressed twice: leave."""
         now = self.live.clock()
         again = now - self._ctrl_c_at <= TWICE
         self._ctrl_c_at = now
@@ -274,7 +288,7 @@ class Controls:
             self.live.leave()
         elif self.line.searching:
             self.line.give_back()
-        elif self.line.replying:
+        elif self.live.questions.own:
             self.live.questions.back()
         elif self.live.busy:
             self.live.interrupt()

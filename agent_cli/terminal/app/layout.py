@@ -19,6 +19,7 @@ from prompt_toolkit.widgets import SearchToolbar
 
 from agent_cli.terminal.app.input_line import InputLine
 from agent_cli.terminal.app.protocol import LiveScreen
+from agent_cli.terminal.app.question_panel import OpenDialog
 from agent_cli.terminal.render.ansi import Fragment, cells, clip, fragments
 from agent_cli.terminal.render.console import drawn, recolored
 from agent_cli.terminal.render.writer import TAIL
@@ -120,18 +121,6 @@ def fitted(text: str, width: int) -> str:
     return clip(text, max(width - 1, 0)) + "…" if width > 0 else ""
 
 
-def folded(text: str, width: int) -> list[str]:
-    """Split a text into rows at its middle dots if it is too long for one."""
-    rows = [""]
-    for part in one_line(text).split(" · "):
-        longer = f"{rows[-1]} · {part}" if rows[-1] else part
-        if rows[-1] and cells(longer) > width:
-            rows.append(f"  {part}")
-        else:
-            rows[-1] = longer
-    return [clip(row, width) for row in rows]
-
-
 def toolbar(fields: Iterable[str], width: int) -> Line:
     """Return the fields in one row; rightmost fields are dropped first, and the last column stays free."""
     text = ""
@@ -155,12 +144,17 @@ def style_of(theme: str) -> Style:
     return Style.from_dict(drawn(theme))
 
 
+def most_typed(rows: int, *, asks: bool) -> int:
+    """Return how many rows the input line may take; few while a question needs the room."""
+    return max(1, min(INPUT, rows // (6 if asks else 3)))
+
+
 def make_layout(
-    line: InputLine, above: Lines, below: Lines, rows: Callable[[], int], frame: Callable[[], int]
+    line: InputLine, above: Lines, below: Lines, typed: Callable[[], int], frame: Callable[[], int]
 ) -> Layout:
     """Lay out three windows, none taller than its content.
 
-    rows: returns the height of the terminal.
+    typed: returns how many rows the input line may take.
     frame: returns the frame number; the content above and below is computed once per frame.
     """
     search = SearchToolbar(forward_search_prompt="search: ", backward_search_prompt="search back: ")
@@ -175,7 +169,7 @@ def make_layout(
         BufferControl(
             line.buffer, search_buffer_control=search.control, preview_search=True, input_processors=[_Visible()]
         ),
-        height=lambda: Dimension(min=1, max=max(1, min(INPUT, rows() // 3))),
+        height=lambda: Dimension(min=1, max=typed()),
         wrap_lines=True,
         dont_extend_height=True,
         get_line_prefix=prefix,
@@ -213,26 +207,22 @@ def _text(lines: Lines, frame: Callable[[], int]) -> Window:
     return Window(FormattedTextControl(lambda: looked()[1]), height=height, wrap_lines=False, dont_extend_height=True)
 
 
-REPLYING = "? Enter sends · Esc goes back"
-
-
 def above(live: LiveScreen) -> list[Line]:
-    """Return the rows above the input line: unfinished output, plan, queue, status, a question's bar.
+    """Return the rows above the input line: unfinished output, plan, queue, status, or a question.
 
-    If they do not fit, the first ones are dropped.
+    If they do not fit, the first ones are dropped, and a question is folded.
     """
     size = live.app.screen.get_size()
-    width, room = size.columns - 1, max(1, size.rows - 3 - min(INPUT, size.rows // 3))
+    asks = live.questions.ask is not None
+    width, room = size.columns - 1, max(1, size.rows - 2 - most_typed(size.rows, asks=asks))
     if size.columns != live.transcript.writer.console.width:
         live.transcript.writer.resize(size.columns)
     rows: list[Line] = []
     if live.hint:
         rows.append((("class:hint", clip(one_line(live.hint), width)),))
-    if (ask := live.questions.ask) is not None:
-        bar = folded(ask.bar if ask.dialog.own or not live.line.replying else REPLYING, width)
-        # If the words do not fit, show the keys alone: a question that cannot be seen cannot be answered.
-        rows += [(("class:ask", row),) for row in (bar if len(bar) <= room else [ask.short[:width]])]
-    if _works(live) and len(rows) < room:
+    if live.questions.ask is not None:
+        rows = [*_question(live, live.questions.ask, width, room - len(rows)), *rows]
+    elif live.busy and len(rows) < room:
         rows.insert(0, _status(live, width))
     room -= len(rows)
     queue = queue_lines(live.queued, width, min(QUEUED, room))
@@ -242,6 +232,14 @@ def above(live: LiveScreen) -> list[Line]:
     room -= len(todos)
     tail = _tail(live, min(room, max(2, size.rows // 3)))
     return [*(fragments(recolored(row, live.look.theme), width) for row in tail), *todos, *queue, *rows]
+
+
+def _question(live: LiveScreen, ask: OpenDialog, width: int, room: int) -> list[Line]:
+    """Return the rows of the open question, set off from what was written last."""
+    writer, size = live.transcript.writer, live.app.screen.get_size()
+    rows = ask.view.rows(writer.console, width, room, size.rows, replying=live.line.replying)
+    gap: list[Line] = [(("", ""),)] if len(rows) < room and not writer.blank else []
+    return [*gap, *(fragments(recolored(row, live.look.theme), width) for row in rows)]
 
 
 def _tail(live: LiveScreen, room: int) -> list[str]:
@@ -256,14 +254,13 @@ def _tail(live: LiveScreen, room: int) -> list[str]:
 def _works(live: LiveScreen) -> bool:
     """Return True while a turn runs, or a command that asks nothing."""
     ask = live.questions.ask
-    return live.busy and not (ask is not None and ask.dialog.quiet)
+    return live.busy and not (ask is not None and ask.dialog.own)
 
 
 def _status(live: LiveScreen, width: int) -> Line:
     transcript = live.transcript
     sent, received = transcript.turn.input, transcript.received
-    doing = transcript.status() if live.questions.ask is None else "waiting for you"
-    return status_line(doing, live.seconds, sent, received, width, stopping=live.stopping)
+    return status_line(transcript.status(), live.seconds, sent, received, width, stopping=live.stopping)
 
 
 def below_input(live: LiveScreen) -> list[Line]:

@@ -8,46 +8,40 @@ from typing import Any, Protocol
 
 from prompt_toolkit.application.run_in_terminal import run_in_terminal
 
-from agent_cli.core.decisions import Approve, Defer, EditedCall, QuestionReply, Reject
+from agent_cli.core.decisions import Defer, QuestionReply
 from agent_cli.terminal.app.input_line import InputLine
 from agent_cli.terminal.app.output import InlineApp
+from agent_cli.terminal.app.question_view import QuestionView
 from agent_cli.terminal.app.worker import PendingReply
 from agent_cli.terminal.dialogs.lines import dialog_lines
-from agent_cli.terminal.dialogs.model import GUARD, Dialog, GiveAnswer, InEditor, Pick, TextInput
-from agent_cli.terminal.dialogs.questions import ByHunk, Rest, Rewritten
+from agent_cli.terminal.dialogs.model import (
+    EXPLAIN,
+    GUARD,
+    MARK,
+    VIEW,
+    Choice,
+    Dialog,
+    GiveAnswer,
+    InEditor,
+    Pick,
+    PlanBody,
+    TextInput,
+)
+from agent_cli.terminal.dialogs.questions import Rewritten
 from agent_cli.terminal.editor import edited_as
 from agent_cli.terminal.render.transcript import Transcript
 from agent_tools.text import one_line
 
 
 class OpenDialog:
-    """A dialog sent from the asking thread to the screen, with its pending answer."""
+    """A dialog sent from the asking thread to the screen, with its pending answer and what is shown of it."""
 
     def __init__(self, dialog: Dialog) -> None:
         self.dialog = dialog
         self.waiting = PendingReply()
+        self.view = QuestionView(dialog)
         # By key: text from the editor that could not be used.
         self.drafts: dict[str, InEditor] = {}
-
-    @property
-    def bar(self) -> str:
-        """Describe the keys."""
-        dialog = self.dialog
-        title = f"? {one_line(dialog.title.text)} · " if dialog.quiet else "? "
-        if isinstance(dialog.words, Pick):
-            return f"{title}type to filter · ↑↓ Enter · Esc cancel"
-        if dialog.quiet and dialog.words:
-            return f"{title}Enter · Esc cancel"
-        numbers = [choice.key for choice in dialog.choices if choice.key.isdigit()]
-        keys = [f"{numbers[0]}-{numbers[-1]} choose"] if numbers else []
-        keys += [f"{choice.key} {choice.label}" for choice in dialog.choices if not choice.key.isdigit()]
-        return " ".join(part for part in ("?", dialog.question, f"[{' · '.join(keys)}]") if part)
-
-    @property
-    def short(self) -> str:
-        """The bar for narrow windows: the keys alone, yes and no first."""
-        keys = sorted((choice.key for choice in self.dialog.choices), key=lambda key: key not in "yn")
-        return f"? [{'/'.join(keys) or 'Enter/Esc'}]"
 
 
 class QuestionHost(Protocol):
@@ -68,17 +62,39 @@ class QuestionHost(Protocol):
     def aside_of(self, text: str) -> bool:
         """Run a line as a command during the turn; return False if it is not such a command."""
 
+    def page(self, text: str) -> None:
+        """Show a long text in the pager."""
+
+    def hint_for(self, text: str, seconds: float) -> None:
+        """Show a hint above the input line for some seconds."""
+
+    def draw_soon(self) -> None:
+        """Draw with the next frame."""
+
+
+# Rows below a question: the input line and the toolbar.
+BELOW = 3
+# Keys that answer, as the terminal sends them.
+ENTER, MODE_KEY = "\r", "s-tab"
+# Seconds between two looks at whether the guard of a held key is over.
+_LOOK = 0.05
+
 
 class QuestionPanel:
-    """Shows one question at a time and queues the others. Runs on the drawing thread."""
+    """Shows one question at a time and queues the others. Runs on the drawing thread.
+
+    A key pressed before the guard is over is held: it answers when the guard is over, unless something else is typed.
+    """
 
     def __init__(self, screen: QuestionHost, clock: Callable[[], float]) -> None:
         self._screen, self._clock = screen, clock
         self._asked_at = self._key_at = 0.0
         self._answered = False
         self._words: TextInput | None = None
-        # The line when the question appeared; and unsent replies, by label.
-        self._before = ""
+        # The key that waits for the guard; the line when the question appeared, and after the last key; and unsent
+        # replies, by label.
+        self._held = self._before = self._line = ""
+        self._looking = False
         self._unsent: dict[str, str] = {}
         self.ask: OpenDialog | None = None
         self._later: deque[OpenDialog] = deque()
@@ -95,11 +111,11 @@ class QuestionPanel:
         if self.ask is not None:
             self._later.append(ask)
             return
-        if not dialog.quiet:
-            self._write(dialog)
+        screen.transcript.writer.settle()
         now = self._clock()
         self.ask, self._asked_at = ask, now
-        self._before, self._unsent = screen.line.buffer.text, {}
+        self._before = self._line = screen.line.buffer.text
+        self._held, self._unsent = "", {}
         if not dialog.own:
             screen.ring()
         if isinstance(dialog.words, Pick):
@@ -110,44 +126,203 @@ class QuestionPanel:
             and (dialog.own or (not screen.line.buffer.text and now - self._key_at > GUARD))
         ):
             self._take_words(dialog.words)
+        screen.draw_soon()
 
-    def _write(self, dialog: Dialog) -> None:
-        """Write what is asked above the live region."""
-        writer = self._screen.transcript.writer
-        writer.settle()
-        if not dialog.own:
-            writer.gap()
-        for row in dialog_lines(dialog, writer.console):
-            writer.put(row)
+    @property
+    def listing(self) -> bool:
+        """True if keys go to the list of a question: nothing is typed."""
+        line = self._screen.line
+        return self.ask is not None and not line.replying and not line.buffer.text
+
+    @property
+    def own(self) -> bool:
+        """True if the open question is one of the user's own command."""
+        return self.ask is not None and self.ask.dialog.own
 
     def key_pressed(self) -> None:
-        """Note a key press. A key that answered does not count as typing."""
-        if not self._answered:
-            self._key_at = self._clock()
-        self._answered = False
+        """Note a key press. A key that answered does not count as typing; an answer typed too early is held."""
+        text, before = self._screen.line.buffer.text, self._line
+        self._line = text
+        if self._answered:
+            self._answered = False
+            return
+        self._key_at = self._clock()
+        self._held = text if not before and self._is_answer(text) else ""
+        self._look()
 
     def may_answer(self, key: str) -> bool:
-        """Return True if a key is an answer: not while a sentence or command is being typed."""
-        if self.ask is None or self._screen.line.replying or self.ask.dialog.by_key(key) is None:
+        """Return True if a key is for the question: not while a sentence or command is being typed."""
+        if not self._is_answer(key):
             return False
         text = self._screen.line.buffer.text
-        if text.startswith("/") and text != self._before:
+        if text and (key in (EXPLAIN, VIEW, MARK) or (text.startswith("/") and text != self._before)):
+            return False
+        return self._guard_over
+
+    @property
+    def _guard_over(self) -> bool:
+        if self.ask is None:
             return False
         now, guard = self._clock(), self.ask.dialog.guard
         return now - self._asked_at >= guard and now - self._key_at >= guard
 
+    def _is_answer(self, key: str) -> bool:
+        if self.ask is None or self._screen.line.replying or len(key) != 1:
+            return False
+        dialog = self.ask.dialog
+        known = {EXPLAIN: bool(dialog.details), VIEW: not isinstance(dialog.words, Pick), MARK: bool(dialog.several)}
+        return known[key] if key in known else dialog.by_key(key) is not None
+
     def answer(self, key: str) -> None:
-        """Apply an answer key."""
+        """Apply a key of the question."""
         assert self.ask is not None
         self._answered = True
-        choice = self.ask.dialog.by_key(key)
+        self._held = ""
+        view = self.ask.view
+        if key == VIEW:
+            self.show_all()
+        elif key == EXPLAIN:
+            self._explain()
+        elif key == MARK:
+            view.mark()
+        else:
+            self._choose(self.ask.dialog.by_key(key))
+        self._screen.draw_soon()
+
+    def enter(self) -> bool:
+        """Take the highlighted choice on Enter; False if the line is to be sent. A lone answer letter never is."""
+        if self.ask is None or self._screen.line.replying:
+            return False
+        text = self._screen.line.buffer.text.strip()
+        if not text:
+            self._press(ENTER)
+            return True
+        if not self._is_answer(text):
+            return False
+        if not self._held:
+            # It was there before the question, which it cannot have been meant for.
+            self._screen.line.clear()
+            self._screen.hint_for(f"Press {text} again to answer the question", 3.0)
+        self._answered = True  # what is held stays held
+        return True
+
+    def mode_key(self) -> bool:
+        """Take the choice that changes the permission mode, where there is one."""
+        found = self.ask is not None and any(choice.mode_key for choice in self.ask.dialog.choices)
+        if found and not self._screen.line.replying:
+            self._press(MODE_KEY)
+            return True
+        return False
+
+    def _press(self, key: str) -> None:
+        """Take a key that types nothing: at once, or when the guard is over if nobody was typing before it."""
+        assert self.ask is not None
+        self._answered = True
+        if self._guard_over:
+            self._take(key)
+        elif self._clock() - self._key_at >= self.ask.dialog.guard:
+            self._held = key
+            self._look()
+
+    def _take(self, key: str) -> None:
+        assert self.ask is not None
+        dialog, view = self.ask.dialog, self.ask.view
+        if key == ENTER and dialog.several is not None and view.marked:
+            self._give(dialog.several(tuple(sorted(view.marked))))
+        elif key == ENTER and view.choice is None and isinstance(dialog.words, TextInput):
+            self._take_words(dialog.words)
+        elif key == ENTER:
+            self._choose(view.choice)
+        elif key == MODE_KEY:
+            self._choose(next((choice for choice in dialog.choices if choice.mode_key), None))
+        else:
+            self._screen.line.clear()
+            self.answer(key)
+            self._answered = False
+
+    def _look(self) -> None:
+        """Take the held key once the guard is over."""
+        loop = self._screen.app.loop
+        if not self._held or self._looking or loop is None:
+            return
+        self._looking = True
+
+        def look() -> None:
+            self._looking = False
+            typed = self._held if self._held not in (ENTER, MODE_KEY) else ""
+            if not self._held or self.ask is None or self._screen.line.buffer.text != typed:
+                self._held = ""
+            elif self._guard_over and not self._screen.app.away:
+                key, self._held = self._held, ""
+                self._take(key)
+                self._line = self._screen.line.buffer.text
+            else:
+                self._look()
+
+        loop.call_later(_LOOK, look)
+
+    def move(self, step: int) -> bool:
+        """Move the highlight in the list; False where the key is for the line."""
+        if not self.listing or self.ask is None or not self.ask.dialog.listed:
+            return False
+        self.ask.view.move(step)
+        self._answered = True
+        self._screen.draw_soon()
+        return True
+
+    def comment(self) -> bool:
+        """Open the line for words that go with the highlighted choice; False where the key is for the line."""
+        if not self.listing or self.ask is None:
+            return False
+        choice = self.ask.view.choice
+        self._answered = True
+        if choice is not None and choice.comment is not None:
+            self._take_words(choice.comment)
+        return True
+
+    def escape(self) -> bool:
+        """Close the explanation, else refuse; False if Escape means nothing to the question."""
+        if self.ask is None:
+            return False
+        dialog = self.ask.dialog
+        if self.ask.view.explained:
+            self.ask.view.explained = False
+        elif dialog.own:
+            self._give(None)
+        elif (choice := dialog.by_key(dialog.escape)) is not None:
+            self._choose(choice)
+        else:
+            return False
+        self._screen.draw_soon()
+        return True
+
+    def show_all(self) -> bool:
+        """Show the whole question in the pager; False if there is none."""
+        if self.ask is None or isinstance(self.ask.dialog.words, Pick):
+            return False
+        self._screen.page(self.ask.view.whole(self._screen.transcript.writer.console))
+        return True
+
+    def _explain(self) -> None:
+        """Show the facts below the body where they fit, else in the pager; again: without."""
+        assert self.ask is not None
+        view, size = self.ask.view, self._screen.app.screen.get_size()
+        room = size.rows - BELOW
+        if view.explained or view.fits_explained(self._screen.transcript.writer.console, size.columns - 1, room):
+            view.explained = not view.explained
+        else:
+            self.show_all()
+
+    def _choose(self, choice: Choice | None) -> None:
         match choice and choice.act:
             case GiveAnswer(answer=answer):
                 self._give(answer)
             case TextInput() as words:
                 self._take_words(words)
             case InEditor() as act:
-                self._edit(self.ask, key, self.ask.drafts.get(key, act))
+                assert self.ask is not None
+                assert choice is not None
+                self._edit(self.ask, choice.key, self.ask.drafts.get(choice.key, act))
 
     def reply(self, text: str) -> None:
         """Handle a sent reply. The question stays open if the reply was empty or a command."""
@@ -202,12 +377,22 @@ class QuestionPanel:
         self._screen.line.give_back()
         if ask is not None:
             pick = ask.dialog.words
-            if answer is not None and not ask.dialog.quiet:
+            if answer is not None and not ask.dialog.reported and not ask.dialog.quiet:
                 said = one_line(pick.options[answer][0]) if isinstance(pick, Pick) else _answer_line(answer)
-                self._screen.say(f"  {said}")
+                self._report(ask.dialog, said)
             ask.waiting.answer(answer)
             if self._later:
                 self.put(self._later.popleft())
+
+    def _report(self, dialog: Dialog, said: str) -> None:
+        """Write a question and its answer as one line; a plan stays as it was shown."""
+        writer = self._screen.transcript.writer
+        if any(isinstance(block, PlanBody) for block in dialog.body) and said != _EDITED:
+            for line in dialog_lines(dialog.replace(about=""), writer.console):
+                writer.put(line)
+            self._screen.say(f"  {said}")
+        else:
+            self._screen.say(f"? {one_line(dialog.title.text)} → {said}")
 
     def _edit(self, ask: OpenDialog, key: str, act: InEditor) -> None:
         async def edit() -> None:
@@ -222,26 +407,21 @@ class QuestionPanel:
         self._screen.app.create_background_task(edit())
 
 
+_EDITED = "edited"
+
+
 def _answer_line(answer: Any) -> str:
     """Return an answer as a line for the scrollback."""
     match answer:
-        case bool() | Rest():
-            return "yes" if answer is True or answer == Rest(True) else "no"
-        case ByHunk():
-            return "part by part"
-        case Approve(rule="", scope=_):
-            return "yes"
-        case Approve(rule=rule, scope=scope):
-            return f"yes, and always for {rule}, {'kept for this project' if scope == 'project' else 'in this session'}"
-        case Reject(reason=reason):
-            return f"no, because: {reason}" if reason else "no"
-        case EditedCall():
-            return "yes, changed"
+        case bool():
+            return "yes" if answer else "no"
         case Rewritten():
-            return "edited"
-        case QuestionReply(verdict=verdict, text=text):
-            words = {"approve": "yes", "cancel": "no", "revise": "change it", "undo": "undo it", "answer": "answer"}[
-                verdict
-            ]
+            return _EDITED
+        case QuestionReply(verdict=verdict, text=text, mode=mode):
+            words = {
+                "approve": "✓ approved", "cancel": "✗ cancelled", "revise": "changes requested", "undo": "undo",
+                "answer": "answer",
+            }[verdict]  # fmt: skip
+            words += f", mode {mode}" if mode else ""
             return f"{words}: {text}" if text else words
     return str(answer)

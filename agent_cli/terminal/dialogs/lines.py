@@ -1,11 +1,12 @@
-"""Dialogs as rows of text: drawn for both front ends, and asked by lines of input in the plain one."""
+"""Dialogs as lines of text, for both front ends; and asked by lines of input in the plain one."""
 
 from __future__ import annotations
 
 import os
-import shutil
+import re
 import signal
 from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from typing import Any, TypeVar
 
 from rich.console import Console
@@ -13,7 +14,9 @@ from rich.text import Text
 
 from agent_cli.core.decisions import Defer
 from agent_cli.terminal.dialogs.model import (
+    EXPLAIN,
     Block,
+    Choice,
     Dialog,
     DiffBlock,
     Fact,
@@ -28,49 +31,75 @@ from agent_cli.terminal.dialogs.model import (
 )
 from agent_cli.terminal.dialogs.questions import Dialogs
 from agent_cli.terminal.editor import edited_as, wait_until_quiet
-from agent_cli.terminal.render.code import display_lines
+from agent_cli.terminal.render.code import Highlighter, display_lines
 from agent_cli.terminal.render.console import hanging, prose, styled
 from agent_tools.cancel import CancelledError
+from agent_tools.lazy import lazy_imports
 from agent_tools.lookalikes import visible
-from agent_tools.text import number_in, one_line
+from agent_tools.text import escape_controls, number_in, one_line
 
-# Rows below the question: its keys, the input line, the toolbar.
-_BELOW = 6
-# Rows of a long command shown at its repetition: first and last ones.
-_FIRST, _LAST = 4, 2
+with lazy_imports():
+    from agent_cli.terminal.render import markdown
 
-
-def dialog_lines(dialog: Dialog, console: Console) -> Iterator[Text]:
-    """Yield title, body and details of a dialog.
-
-    If they exceed the screen, the subject is repeated at the end, shortened in the middle.
-    """
-    title = dialog.title.replace(text=f"? {dialog.title.text}")
-    lines = [row for block in (title, *dialog.body, *dialog.details) for row in _block_lines(block, console)]
-    yield from lines
-    if not dialog.repeated:
-        return
-    rows = sum(max(1, -(-line.cell_len // max(console.width, 1))) for line in lines)
-    if rows > shutil.get_terminal_size().lines - _BELOW:
-        yield from _folded(dialog.repeated, console)
+# The gutter of a numbered line of a diff.
+_GUTTER = re.compile(r" *\d* [-+ ]?")
 
 
-def _block_lines(block: Block, console: Console) -> Iterator[Text]:
+def dialog_lines(dialog: Dialog, console: Console, *, explained: bool = False) -> Iterator[Text]:
+    """Yield what a dialog asks and what matters for the answer. explained: with all that is known about it."""
+    title = dialog.title.replace(text=f"? {dialog.title.text}{f' · {dialog.about}' if dialog.about else ''}")
+    yield from block_lines(title, console)
+    yield from body_lines(dialog, console)
+    for warning in dialog.warnings:
+        yield from hanging(styled(visible(warning), "ask"), console, "  ", "    ")
+    if explained:
+        yield from detail_lines(dialog, console)
+    for choice in dialog.choices:
+        if choice.key.isdecimal():
+            more = f" - {choice.detail}" if choice.detail else ""
+            # Indented, so that no further row can pass for an option.
+            yield from prose(f"  {choice.key}. {choice.label}{more}", console, more="   ")
+
+
+def body_lines(dialog: Dialog, console: Console) -> Iterator[Text]:
+    """Yield what the answer is about, whole."""
+    for block in dialog.body:
+        yield from block_lines(block, console)
+
+
+def detail_lines(dialog: Dialog, console: Console) -> Iterator[Text]:
+    """Yield the computed facts."""
+    for fact in dialog.details:
+        yield from block_lines(fact, console)
+
+
+def block_lines(block: Block, console: Console) -> Iterator[Text]:
+    """Yield the lines of a block; those to be copied are as long as they are."""
     match block:
         case Prose(text=text, style=style, more=more):
             yield from prose(text, console, style, more)
         case Verbatim(text=text, style=style):
             yield styled(text, style)
         case ShellCommand(text=text):
+            shell = Highlighter("bash")
             for line in text.splitlines() or [""]:
-                yield styled(f"  $ {visible(line)}")
-        case DiffBlock(display=display):
-            yield from display_lines(display, whole=True)
+                yield Text("  ").append_text(shell.line(escape_controls(visible(line))))
+        case DiffBlock(display=display, titled=titled):
+            # The heading repeats the title.
+            yield from islice(display_lines(display, whole=True), int(titled), None)
         case Fact(text=text):
             yield from fact_lines(visible(text), console)
         case PlanBody(text=text):
-            for line in text.splitlines():
-                yield from prose(f"  {line}".rstrip(), console)
+            yield from _plan_lines(text, console)
+
+
+def _plan_lines(text: str, console: Console) -> Iterator[Text]:
+    if not console.is_terminal:
+        yield from (styled(f"  {line}".rstrip()) for line in text.splitlines())
+        return
+    stream = markdown.MarkdownStream(max(console.width - 2, 20), color=not console.no_color)
+    for line in (*stream.feed(text), *stream.finish()):
+        yield Text("  ").append_text(Text.from_ansi(line)) if line else Text()
 
 
 def fact_lines(text: str, console: Console) -> Iterator[Text]:
@@ -78,15 +107,35 @@ def fact_lines(text: str, console: Console) -> Iterator[Text]:
     return hanging(styled(text, "dim"), console, "  ", "    ")
 
 
-def _folded(text: str, console: Console) -> Iterator[Text]:
-    """Yield the subject of the question in a few rows."""
-    rows = [
-        row for line in f"? {text}".splitlines() for row in hanging(styled(visible(line), "ask"), console, "", "  ")
-    ]
-    left = len(rows) - _FIRST - _LAST
-    if left > 1:
-        rows[_FIRST:-_LAST] = [styled(f"  [{left} more rows, which stand above]", "dim")]
-    yield from rows
+def wrapped_line(line: Text, width: int, indent: int = -1) -> list[Text]:
+    """Return a line as rows of at most `width` cells, the further ones indented: by default below the first text."""
+    if line.cell_len <= width:
+        return [line]
+    if indent < 0:
+        gutter = _GUTTER.match(line.plain)
+        indent = min(len(gutter[0]) if gutter and gutter[0].strip() else 4, width // 2)
+    rows: list[Text] = []
+    rest = line
+    while rest.cell_len > (room := width - (indent if rows else 0)):
+        at = _break(rest.plain, room)
+        first, rest = rest.divide([at])
+        rows.append(Text(" " * indent if rows else "").append_text(first))
+    return [*rows, Text(" " * indent if rows else "").append_text(rest)]
+
+
+def _break(text: str, room: int) -> int:
+    """Return where to break a text: behind a space in the last third of the room, else at its end."""
+    used = 0
+    for at, char in enumerate(text):
+        used += Text(char).cell_len
+        if used > room:
+            space = text.rfind(" ", 0, at) + 1
+            return max(space if space > 2 * at // 3 else at, 1)
+    return len(text)
+
+
+def _offer(choice: Choice) -> str:
+    return f"{choice.key} {choice.short or choice.label}"
 
 
 T = TypeVar("T")
@@ -142,16 +191,18 @@ class LineDialogs(Dialogs):
 
     def _show(self, dialog: Dialog) -> str:
         """Print the question after any open line has ended; return the label of the line to read."""
-        question, hint = dialog.prompt or dialog.question, ""
-        offered = [f"{choice.key} {choice.label}" for choice in dialog.choices if choice.names]
+        question, hint = dialog.question, ""
+        offered = [_offer(choice) for choice in dialog.choices if choice.names]
+        if dialog.details:
+            offered.append(f"{EXPLAIN} explain")
         if isinstance(dialog.words, TextInput):
             offered.append(dialog.words.hint)
         if dialog.yes_or_no and dialog.own:
             label = f"{question} [y/N] ".lstrip()
-        elif not question or len(offered) == 1:
+        elif not question:
             label = f"[{offered[0]}] " if offered else ""
         else:
-            label = f"[{' · '.join(offered)}] {question} "
+            label = f"{question} [{' · '.join(offered)}] "
             if len(label) > self._console.width:
                 label, hint = f"{question} ", " · ".join(offered)
         if dialog.yes_or_no and not question:
@@ -171,6 +222,9 @@ class LineDialogs(Dialogs):
     def _answer(self, dialog: Dialog, words: str, drafts: dict[str, InEditor]) -> Any:
         """Interpret a line; None if it is incomplete. Raises ValueError with a message."""
         choice = dialog.by_name(words)
+        if words == EXPLAIN and dialog.details:
+            self._print(detail_lines(dialog, self._console))
+            return None
         if choice is None:
             return dialog.words.read(words) if isinstance(dialog.words, TextInput) else None
         match choice.act:

@@ -13,8 +13,9 @@ from agent_tools.record import Value
 
 # Seconds after the question and after the last key in which keys are not answers: the user may be typing a sentence.
 GUARD = 0.6
-# Keys that may answer a question; the application binds only these.
-KEYS = "yaAdehnruw123456789"
+# Keys that may answer a question; the application binds only these, and those that show more of it or mark a choice.
+KEYS = "yaAdehnrsuwx123456789"
+EXPLAIN, VIEW, MARK = "?", "v", " "
 # A choice as (label, meaning).
 Option = tuple[str, str]
 
@@ -35,15 +36,16 @@ class Verbatim(Value):
 
 
 class ShellCommand(Value):
-    """A command that would run."""
+    """A command that would run, whole."""
 
     text: str
 
 
 class DiffBlock(Value):
-    """File changes, shown in full."""
+    """File changes, shown in full. titled: the title of the question names the only file."""
 
     display: Display | None
+    titled: bool = False
 
 
 class Fact(Value):
@@ -104,27 +106,41 @@ class Choice(Value):
     """One of the offered answers.
 
     key: the key that gives it.
+    label: as it stands in the list.
     names: lines that give it, "" for an empty line; without names it is offered for keys only.
+    short: as the plain front end offers it, if it differs from the label.
+    detail: a description after the label.
+    comment: takes words to go with this answer.
+    listed: False: it has a key, and no place in the list.
+    mode_key: the key that changes the permission mode gives it, too.
     """
 
     key: str
     label: str
     act: Act
     names: tuple[str, ...] = ()
+    short: str = ""
+    detail: str = ""
+    comment: TextInput | None = None
+    listed: bool = True
+    mode_key: bool = False
 
 
 class Dialog(Value):
     """A question to the user.
 
     title: the question.
+    about: a description of it in other words, such as the model's own.
     body: what the answer is about.
-    details: computed facts about it.
-    question: short text before the choices; "" if the title is enough.
-    prompt: the same for the input line of the plain front end, if it differs.
+    warnings: what the user should know before a yes, the gravest first.
+    details: computed facts about it, shown on request.
+    question: short text before the choices of the plain front end; "" if the title is enough.
     words: interprets a line that names no choice.
     typing: the input line is for `words` from the start.
-    repeated: text repeated, shortened, below a body longer than the screen.
+    several: interprets the numbers of the marked choices, where more than one may be taken.
+    escape: key of the choice that Escape stands for.
     own: a command of the user's asks, so leaving answers None; other questions then stay open.
+    reported: an event of the turn tells the answer, so the panel does not.
     guard: seconds without a key before a key counts as an answer.
     quiet: nothing of it stays on the screen, where that is possible.
     """
@@ -135,15 +151,25 @@ class Dialog(Value):
     question: str = ""
     choices: tuple[Choice, ...] = ()
     words: TextInput | Pick | None = None
-    prompt: str = ""
+    about: str = ""
+    warnings: tuple[str, ...] = ()
     typing: bool = False
-    repeated: str = ""
+    several: Callable[[tuple[int, ...]], Any] | None = None
+    escape: str = "n"
     own: bool = False
+    reported: bool = False
     guard: float = GUARD
     quiet: bool = False
 
+    @property
+    def listed(self) -> tuple[Choice, ...]:
+        """The choices of the list, in order."""
+        return tuple(choice for choice in self.choices if choice.listed)
+
     def by_key(self, key: str) -> Choice | None:
-        """Return the choice for a key."""
+        """Return the choice for a key; a digit is the place in the list."""
+        if key.isdecimal():
+            return self.listed[int(key) - 1] if 0 < int(key) <= len(self.listed) else None
         return next((choice for choice in self.choices if choice.key == key), None)
 
     def by_name(self, line: str) -> Choice | None:

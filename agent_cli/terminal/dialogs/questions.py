@@ -1,29 +1,28 @@
-"""Build every question of the program as a dialog and interpret the answers, independent of the screen.
+"""Build the questions of the program as dialogs and interpret the answers, independent of the screen.
 
-Approval of a call, whole or by hunk; questions of the model; plans; reviews of finished work; and questions of the
-user's own commands.
+Questions of the model; plans; reviews of finished work; and questions of the user's own commands. Approvals of calls
+are in `approval`.
 """
 
 from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from agent_cli.core.decisions import Answer, Approve, Defer, QuestionReply, Reject, assents
-from agent_cli.core.events import ApprovalRequested, QuestionAsked
+from agent_cli.core.decisions import Defer, QuestionReply, assents
+from agent_cli.core.events import QuestionAsked
 from agent_cli.core.modes import MODES
 from agent_cli.core.place import UsageError
 from agent_cli.runtime.environment import check_mode
 from agent_cli.session.pending_plans import lifetime
-from agent_cli.terminal.dialogs.edit_call import Changeable, Hunk
+from agent_cli.terminal.dialogs.approval import NO, YES
 from agent_cli.terminal.dialogs.model import (
     Block,
     Choice,
     Dialog,
     DiffBlock,
-    Fact,
     GiveAnswer,
     InEditor,
     Option,
@@ -31,63 +30,22 @@ from agent_cli.terminal.dialogs.model import (
     PlanBody,
     Prose,
     Put,
-    ShellCommand,
     TextInput,
-    Verbatim,
 )
 from agent_cli.terminal.editor import NO_EDITOR, edited_text
 from agent_tools.display import Diff, Diffs
-from agent_tools.lookalikes import named_lookalikes, visible
 from agent_tools.plan import plan_for_editor, plan_from, plan_text
 from agent_tools.record import Value, from_json
-from agent_tools.registry import tool_class
 from agent_tools.text import counted, number_in, one_line
 
-_YES, _NO = ("y", "yes"), ("n", "no", "")
-_VERBS = {"read": "reads", "write": "writes", "fetch": "fetches", "call": "calls"}
-# Descriptions of grants that only repeat their rule.
-_SAYS_NOTHING_MORE = ("just this command", "every change to", "every reading of")
-_NO_ALWAYS = "This call cannot be allowed for good. Answer y to allow it once."
 # Number of files of a review that are listed.
 _NAMED = 30
-
-
-class ByHunk(Value):
-    """The answer that asks to go through a change hunk by hunk."""
-
-
-class Rest(Value):
-    """The answer for a hunk and all after it."""
-
-    take: bool
 
 
 class Rewritten(Value):
     """The plan as edited by the user, to be presented again."""
 
     plan: dict[str, Any]
-
-
-def ask_approval(request: ApprovalRequested, put: Put, change: Changeable | None = None) -> Answer:
-    """Ask about a call. change: its editable parts."""
-    change = change or Changeable("", {})
-    answer: Answer | ByHunk = put(approval_dialog(request, change))
-    return _ask_parts(change, put) if isinstance(answer, ByHunk) else answer
-
-
-def _ask_parts(change: Changeable, put: Put) -> Answer:
-    """Ask about each hunk of a change and return the answer for the call."""
-    kept: list[Hunk] = []
-    rest: Rest | None = None
-    for number, hunk in enumerate(change.hunks, 1):
-        answer = rest.take if rest else put(hunk_dialog(hunk, number, len(change.hunks)))
-        if isinstance(answer, Defer):
-            return answer
-        if isinstance(answer, Rest):
-            rest, answer = answer, answer.take
-        if answer:
-            kept.append(hunk)
-    return change.taken(kept)
 
 
 def ask_question(asked: QuestionAsked, put: Put, plan_ttl: int = 0) -> QuestionReply | Defer:
@@ -111,112 +69,31 @@ def _ask_each(questions: Sequence[dict[str, Any]], put: Put) -> QuestionReply | 
     return QuestionReply("answer", "\n".join(answers))
 
 
-def approval_dialog(request: ApprovalRequested, change: Changeable) -> Dialog:
-    """Return the approval dialog of a call. Nothing is shortened: what is not visible cannot be approved."""
-    choices = [Choice("y", "yes", GiveAnswer(Approve()), _YES)]
-    if request.always:
-        session = Approve(rule=request.always)
-        choices.append(Choice("a", "this session", GiveAnswer(session), ("a", "always")))
-    if request.keeps:
-        project = Approve(rule=request.always, scope="project")
-        choices.append(Choice("A", "always", GiveAnswer(project), ("A", "Always", "ALWAYS")))
-    if change.name:
-        in_line = TextInput(f"{change.name}> ", change.edited, change.text)
-        edit = in_line if change.in_line else InEditor(change.text, change.edited, change.suffix)
-        choices.append(Choice("e", "edit", edit, ("e", "edit")))
-    if change.hunks:
-        choices.append(Choice("h", f"its {len(change.hunks)} parts one by one", GiveAnswer(ByHunk()), ("h",)))
-    choices.append(Choice("n", "no", GiveAnswer(Reject()), _NO))
-    choices.append(Choice("r", "no, because", TextInput("no, because> ", _rejection)))
-    runs = [e.target for e in request.effects if e.kind == "run"]
-    return Dialog(
-        Verbatim(visible(request.summary), "ask"),
-        tuple(_what_happens(request)),
-        tuple(map(Fact, _facts(request))),
-        "Allow it?",
-        tuple(choices),
-        TextInput("no, because> ", _spelled_rejection, hint="or say why not"),
-        prompt="Allow?",
-        repeated=f"Run: {runs[0]}" if len(runs) == 1 else request.summary,
-    )
-
-
-def _rejection(words: str) -> Reject | None:
-    return Reject(words.strip()) if words.strip() else None
-
-
-def _spelled_rejection(words: str) -> Reject | None:
-    """Like `_rejection`, for a line that names no choice. Raises ValueError for one not offered for this call."""
-    if words.lower() in ("a", "always"):
-        raise ValueError(_NO_ALWAYS)
-    return _rejection(words)
-
-
-def _what_happens(request: ApprovalRequested) -> Iterator[Block]:
-    written = {e.target for e in request.effects if e.kind == "write"}
-    for effect in request.effects:
-        if effect.kind == "run" and request.summary != f"Run: {effect.target}":
-            yield ShellCommand(effect.target)
-    for effect in request.effects:
-        if effect.kind in _VERBS and not (effect.kind == "read" and effect.target in written):
-            verb = "types into" if tool_class(request.tool).types_input else _VERBS[effect.kind]
-            yield Verbatim(f"  {verb} {visible(effect.target)}", "dim")
-    yield DiffBlock(request.preview)
-
-
-def _facts(request: ApprovalRequested) -> Iterator[str]:
-    if odd := named_lookalikes(request.summary, *(e.target for e in request.effects)):
-        yield odd
-    yield from request.facts
-    yield f"because it {request.reason}"
-    if request.always:
-        several = " and ".join(request.always.rsplit(", ", 1)) if "), " in request.always else request.always
-        kept = " · A saves it, and trusts the project as it is" if request.keeps else ""
-        yield f"a adds the rule{'s' if several != request.always else ''} {several}{kept}"
-        if not request.grants.startswith(_SAYS_NOTHING_MORE):
-            yield f"which allows {request.grants}"
-
-
-def hunk_dialog(hunk: Hunk, number: int, of: int) -> Dialog:
-    """Return the question about one hunk of a change. The answer is True, False, or a `Rest`."""
-    return Dialog(
-        Verbatim(f"Part {number} of {of}", "ask"),
-        (DiffBlock(hunk.diff),),
-        question="Take this part?",
-        choices=(
-            Choice("y", "yes", GiveAnswer(True), _YES),
-            Choice("n", "no", GiveAnswer(False), ("n", "no")),
-            Choice("a", "all the rest", GiveAnswer(Rest(True)), ("a",)),
-            Choice("d", "none of the rest", GiveAnswer(Rest(False)), ("d",)),
-        ),
-    )
-
-
 def question_dialog(asked: dict[str, Any]) -> Dialog:
-    """Return the dialog for one question of the model: a menu with free text, or free text alone.
+    """Return the dialog for one question of the model: a list with an entry for free text, or free text alone.
 
     The answer is a text.
     """
     options = asked.get("options", [])
-    several = bool(asked.get("multiSelect")) or len(options) > 9
-    numbered = [Choice(str(n), "", GiveAnswer(chosen(str(n), options))) for n in range(1, min(len(options), 9) + 1)]
     own = TextInput("answer> ", lambda words: chosen(words.strip(), options) if words.strip() else None)
-    label = "several, by number, or your own words" if several else "your own words"
-    none = GiveAnswer(chosen("", options))
-    body = []
-    for number, option in enumerate(options, 1):
-        more = f" - {option['description']}" if option.get("description") else ""
-        # Indented, so that a continuation row cannot pass for an option.
-        body.append(Prose(f"  {number}. {option['label']}{more}", more="   "))
+    listed = [
+        Choice(str(number), option["label"], GiveAnswer(option["label"]), detail=option.get("description", ""))
+        for number, option in enumerate(options, 1)
+    ]
+    several = bool(asked.get("multiSelect")) and bool(options)
+    numbers = f"1-{len(options)}, " if options else ""
+    hint = f"{numbers}{'several as 1,3, ' if several else ''}{'or ' if options else ''}type an answer"
     return Dialog(
         Prose(asked["question"], "ask"),
-        tuple(body),
-        question="Your answer?",
-        choices=(*numbered, Choice("r", label, own), Choice("n", "none", none)),
-        words=own.replace(
-            read=lambda words: chosen(words, options), hint="number, or your own words" if options else "your answer"
+        question="Choose" if options else "Answer",
+        choices=(
+            *listed,
+            Choice("r", "Type an answer", own, listed=bool(options)),
+            Choice("n", "Skip", GiveAnswer(chosen("", options)), listed=False),
         ),
+        words=own.replace(read=lambda words: chosen(words, options), hint=hint),
         typing=not options,
+        several=(lambda marked: chosen(",".join(str(n + 1) for n in marked), options)) if several else None,
     )
 
 
@@ -245,21 +122,25 @@ def plan_dialog(data: dict[str, Any], edited: dict[str, Any] | None = None, ttl:
     def rewritten(text: str) -> Rewritten | None:
         return Rewritten(plan_from(text)) if text.strip() else None
 
-    left_open = (Prose(f"  (left open, it expires in {lifetime(ttl)})"),) if ttl else ()
+    left_open = f"expires in {lifetime(ttl)} if left open" if ttl else ""
+    note = TextInput("yes, and> ", lambda words: verdict(f"y {words}".strip()))
+    edits = TextInput("yes, and> ", lambda words: verdict(f"y acceptEdits {words}".strip()))
     return Dialog(
-        Prose("Plan"),
-        (PlanBody(plan_text(edited or data)), *left_open),
+        Prose("Plan", "ask"),
+        (PlanBody(plan_text(edited or data)),),
         question="Approve this plan?",
+        about=left_open,
         choices=(
-            Choice("y", "yes", GiveAnswer(verdict("y")), _YES),
-            Choice("a", "yes, and accept edits", GiveAnswer(verdict("y acceptEdits")), ("a",)),
-            Choice("w", "yes, with words", TextInput("yes, and> ", lambda words: verdict(f"y {words}".strip()))),
-            Choice("e", "edit it", InEditor(plan_for_editor(edited or data), rewritten), ("e", "edit")),
-            Choice("r", "change it", TextInput("change> ", _revision)),
-            Choice("n", "no, end here", GiveAnswer(verdict("n")), _NO),
+            Choice("y", "Yes, carry it out", GiveAnswer(verdict("y")), YES, "yes", comment=note),
+            Choice("a", "Yes, and accept edits", GiveAnswer(verdict("y acceptEdits")), ("a",), "yes, accept edits",
+                   comment=edits),
+            Choice("r", "Request changes", TextInput("change> ", _revision), short="request changes"),
+            Choice("n", "No, cancel", GiveAnswer(verdict("n")), NO, "cancel"),
+            Choice("e", "edit", InEditor(plan_for_editor(edited or data), rewritten), ("e", "edit"), listed=False),
+            Choice("w", "approve with a comment", note, listed=False),
         ),
-        words=TextInput("change> ", verdict, hint="y MODE, y WORDS · or say what to change"),
-    )
+        words=TextInput("change> ", verdict, hint="y MODE, y COMMENT, or say what to change"),
+    )  # fmt: skip
 
 
 def _revision(words: str) -> QuestionReply | None:
@@ -280,9 +161,9 @@ def _verdict(words: str) -> QuestionReply:
     if assents(words):
         return QuestionReply("approve")
     head, _, rest = words.strip().partition(" ")
-    if head.lower() in _YES:
+    if head.lower() in YES:
         return QuestionReply("approve", rest.strip())
-    if words.strip().lower() in _NO:
+    if words.strip().lower() in NO:
         return QuestionReply("cancel")
     return QuestionReply("revise", words.strip())
 
@@ -290,19 +171,21 @@ def _verdict(words: str) -> QuestionReply:
 def review_dialog(data: dict[str, Any]) -> Dialog:
     """Return the review dialog before the work continues. The answer is a reply."""
     title, *lines = review_lines(data)
+    note = TextInput("continue, and> ", lambda words: read_review(f"y {words}"))
+    undo = TextInput("undone; now> ", lambda words: read_review(f"u {words}"))
     return Dialog(
-        Prose(title),
+        Prose(title, "ask"),
         (*map(Prose, lines), DiffBlock(review_diffs(data))),
-        question="Go on?",
+        question="Continue?",
         choices=(
-            Choice("y", "yes", GiveAnswer(read_review("y")), _YES),
-            Choice("w", "yes, with words", TextInput("go on, and> ", lambda words: read_review(f"y {words}"))),
-            Choice("r", "change something first", TextInput("change> ", _revision)),
-            Choice("u", "undo this", TextInput("undone; now> ", lambda words: read_review(f"u {words}"))),
-            Choice("n", "no, end here", GiveAnswer(read_review("n")), _NO),
+            Choice("y", "Yes, continue", GiveAnswer(read_review("y")), YES, "yes", comment=note),
+            Choice("r", "Request changes first", TextInput("change> ", _revision), short="request changes first"),
+            Choice("u", "Undo this", undo, short="undo this"),
+            Choice("n", "No, end here", GiveAnswer(read_review("n")), NO, "no, end here"),
+            Choice("w", "continue with a comment", note, listed=False),
         ),
         words=TextInput(
-            "change> ", read_review, hint="y WORDS · u: undo this, then go on (u WORDS) · or say what to change first"
+            "change> ", read_review, hint="y COMMENT, u: undo this and continue (u COMMENT), or say what to change"
         ),
     )
 
@@ -341,7 +224,10 @@ def read_review(words: str) -> QuestionReply:
 
 def confirm_dialog(text: str, body: Sequence[Block] = (), question: str = "") -> Dialog:
     """Return a yes-or-no dialog for a command of the user's, or before the session starts."""
-    choices = (Choice("y", "yes", GiveAnswer(True), _YES), Choice("n", "no", GiveAnswer(False), _NO))
+    choices = (
+        Choice("y", "Yes", GiveAnswer(True), YES, "yes"),
+        Choice("n", "No", GiveAnswer(False), NO, "no"),
+    )
     title = Prose(text, more="    ") if question else Prose(text, "ask")
     return Dialog(title, tuple(body), question=question, choices=choices, own=True)
 

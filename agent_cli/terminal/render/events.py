@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from rich.console import Console
 
 from agent_cli.core.events import (
+    EDITED,
     AnswerRestarted,
     ApprovalRequested,
     ApprovalResolved,
@@ -81,6 +82,14 @@ def reached(reason: str) -> str:
     return f'{said} Say "continue" to continue, or raise the limit.'
 
 
+def allowed(event: ApprovalResolved) -> str:
+    """Return in a few words what a user has allowed."""
+    if event.mode:
+        return "✓ allowed, and all edits this session"
+    said = f", always: {event.rule}" if event.rule else ""
+    return f"✓ allowed{said}{f' ({event.reason})' if event.reason else ''}"
+
+
 def advice(failure: Failure) -> str:
     """Return one sentence of advice about a failure; "" if there is none."""
     if failure.kind == "bad_request" and _NO_MODEL.search(failure.message):
@@ -93,9 +102,13 @@ def advice(failure: Failure) -> str:
 class EventRenderer:
     """Listener that writes each event, append-only.
 
+    questions_stay: what was asked stands above, so calls and changes that were approved are not written again.
+
     writer: puts lines on the screen; by default directly on the console.
     plan: returns the current plan if a panel shows it; the plan is then written only at the end of the turn.
     """
+
+    questions_stay = True
 
     def __init__(
         self,
@@ -113,6 +126,8 @@ class EventRenderer:
         self._summaries: dict[str, str] = {}
         self._started: set[str] = set()
         self._shown: dict[str, Display] = {}
+        # By call: how the user decided it.
+        self._decided: dict[str, str] = {}
         self._verbose = verbose
         self.usage = Usage()
         self.context_tokens = 0
@@ -143,13 +158,18 @@ class EventRenderer:
                 self._out.settle()
                 # A second request for a call means that the user has changed it.
                 self._summaries[call_id] = summary
-                if preview is not None:
+                if preview is not None and self.questions_stay:
                     self._shown[call_id] = preview
+            case ApprovalResolved(decision="approve", by="person", call_id=call_id) if not self.questions_stay:
+                self._decided[call_id] = f" {allowed(event)}"
             case ApprovalResolved(decision="reject", by=by, reason=reason, call_id=call_id):
                 summary = self._summaries.pop(call_id, "")
                 if by != "person":
                     self._say(f"{self._mark} {summary}", "tool")
                     self._say(f"  denied: it {reason}", "bad")
+                elif not self.questions_stay and reason != EDITED:
+                    self._out.begin(call_id, f"{self._mark} {summary}", "tool")
+                    self._out.end(call_id, f"✗ denied{f': {reason}' if reason else ''}", "bad")
             case QuestionAsked():
                 self._out.settle()
             case QuestionAnswered(call_id=call_id, verdict="revise" | "cancel"):
@@ -189,6 +209,8 @@ class EventRenderer:
                 self._say(f"  [{agent}] {summary}", "dim")
             case ApprovalResolved(decision="reject", by=by, reason=reason) if by != "person":
                 self._say(f"  [{agent}] denied: it {reason}", "bad")
+            case ApprovalResolved(decision="reject", reason=reason) if not self.questions_stay and reason != EDITED:
+                self._say(f"  [{agent}] ✗ denied{f': {reason}' if reason else ''}", "bad")
             case Warned(text=text):
                 self._say(f"  [{agent}] warning: {text}", "ask")
             case ApprovalRequested() | QuestionAsked():
@@ -216,7 +238,7 @@ class EventRenderer:
                 self._say(f"  {'pinned' if event.on else 'no longer pinned'}: {shorten(event.text, 80)}", "dim")
 
     def _begin(self, call: str, tool: str) -> None:
-        self._out.begin(call, f"{self._mark} {self._summaries.get(call, tool)}", "tool")
+        self._out.begin(call, f"{self._mark} {self._summaries.get(call, tool)}{self._decided.pop(call, '')}", "tool")
 
     def _say(self, text: str, style: str = "") -> None:
         self._out.say(text, style)

@@ -132,6 +132,8 @@ class Transcript(EventRenderer):
     plan: returns the current plan, which the user may have changed.
     """
 
+    questions_stay = False
+
     def __init__(
         self,
         console: Console,

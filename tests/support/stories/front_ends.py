@@ -267,7 +267,7 @@ class Application(Terminal):
 
     def pick(self, question: str, option: str) -> None:
         assert self.screen
-        self.until(lambda: flat(question) in flat(self.visible()) and "Esc none" in self.visible(), question)
+        self.until(lambda: flat(question) in flat(self.visible()) and "Esc cancel" in self.visible(), question)
         self.screen.rest()
         self.screen.line(option)
 
@@ -279,12 +279,17 @@ class Application(Terminal):
 
     def above(self) -> str:
         """What was said before the question that is open, and its own text."""
-        return flat(self.shown().rpartition("\n? ")[0])
+        return flat(self.shown()[: -len(block)]) if (block := self._block()) else flat(self.shown())
 
     def question(self) -> str:
-        """The last line that asks for a key, if any."""
-        rows = [line for line in self.visible().splitlines() if re.match(r"\? .*(\[|Esc )", line)]
-        return rows[-1] if rows else ""
+        """The open question with its choices and keys, if any."""
+        return flat(self._block().rpartition("Esc ")[0])
+
+    def _block(self) -> str:
+        """The screen from the beginning of the open question on."""
+        text = self.visible()
+        keys = [match.start() for match in re.finditer(r"^  .*\bEsc (?!to )", text, re.MULTILINE)]
+        return text[text.rfind("\n\n", 0, keys[-1]) + 1 :] if keys else ""
 
 
 class Lines(Terminal):

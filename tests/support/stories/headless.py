@@ -91,7 +91,7 @@ class Headless(Front):
     def undo(self, files: int) -> None:
         self.settled()
         shown = self.agent("undo", "--yes")
-        assert f"Put back {files_put_back(files)}." in shown, shown
+        assert f"Restored {files_put_back(files)}." in shown, shown
 
     def accept(self, mode: str) -> None:
         self.start(["approve", "--mode", mode])

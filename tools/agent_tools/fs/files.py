@@ -168,7 +168,7 @@ _WORDS = {
     errno.EDQUOT: "could not be written, and is unchanged: the disk quota is used up",
     errno.EROFS: "could not be written: the file system is read-only",
 }
-_MOVED = "another folder is in the place of its own. Nothing was written."
+_MOVED = "its folder was replaced by another one. Nothing was written."
 
 
 class UnusableFileError(ToolError):

@@ -1,0 +1,210 @@
+"""Draw an open question in the rows that the window has for it, and keep what is chosen, marked and expanded.
+
+What is asked, what matters and the choices always show; the body is folded in the middle, and a key shows all of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.text import Text
+
+from agent_cli.terminal.dialogs.lines import body_lines, detail_lines, dialog_lines, wrapped_line
+from agent_cli.terminal.dialogs.model import EXPLAIN, VIEW, Choice, Dialog, Pick
+from agent_cli.terminal.render.ansi import to_ansi, wrap
+from agent_cli.terminal.render.console import styled
+from agent_tools.lookalikes import visible
+from agent_tools.text import counted, one_line
+
+# Rows of a title that stay on the screen; what is longer belongs to the body.
+TITLE = 3
+# Rows of what matters, and rows that a body has at least where there is room for all else.
+WARNINGS, LEAST = 2, 3
+
+
+class QuestionView:
+    """The rows of a dialog.
+
+    chosen: index of the highlighted choice.
+    marked: indices of the choices taken, where several may be.
+    explained: the computed facts show as well.
+    folded: the last rows left something out.
+    """
+
+    def __init__(self, dialog: Dialog) -> None:
+        self.dialog = dialog
+        self.chosen = 0
+        self.marked: set[int] = set()
+        self.explained = False
+        self.folded = False
+        self._cached: dict[tuple[int, bool], tuple[list[Text], list[Text]]] = {}
+
+    @property
+    def choice(self) -> Choice | None:
+        """The highlighted choice."""
+        return self.dialog.listed[self.chosen] if self.dialog.listed else None
+
+    def move(self, step: int) -> None:
+        """Move the highlight."""
+        self.chosen = (self.chosen + step) % max(len(self.dialog.listed), 1)
+
+    def mark(self) -> None:
+        """Take the highlighted choice among several, or leave it again; only the numbered ones can be combined."""
+        if self.choice is not None and self.choice.key.isdecimal():
+            self.marked ^= {self.chosen}
+
+    def whole(self, console: Console) -> str:
+        """Return all of the question, as plain text for a pager."""
+        lines = dialog_lines(self.dialog, console, explained=True)
+        return "\n".join(line.plain.rstrip() for line in lines)
+
+    def fits_explained(self, console: Console, width: int, room: int) -> bool:
+        """Return True if all of it fits into the window."""
+        lead, body = self._texts(console, width, explained=True)
+        return len(lead) + len(body) + len(self.dialog.listed) + WARNINGS + 1 <= room
+
+    def rows(self, console: Console, width: int, room: int, window: int, *, replying: bool = False) -> list[str]:
+        """Return at most `room` rows with SGR sequences. window: height of the window."""
+        lead, body = map(list, self._texts(console, width, explained=self.explained))
+        warnings = self._warnings(width)
+        keys = [self._keys(width, replying=replying)]
+        choices = [
+            wrapped_line(self._choice_row(number), width, min(5, width // 2))
+            for number in range(len(self.dialog.listed))
+        ]
+        if sum(map(len, choices)) > room - len(lead) - len(warnings) - len(keys) - min(len(body), LEAST):
+            choices = [[self._choice_row(number, width)] for number in range(len(choices))]
+        least, few = min(len(body), 1), min(len(choices), 3)
+
+        def lacks() -> bool:
+            return len(lead) + least + len(warnings) + few + len(keys) > room
+
+        def cramped() -> bool:
+            return room - len(lead) - len(warnings) - len(choices) - len(keys) < min(len(body), LEAST)
+
+        cut = (cramped() and len(lead) + len(warnings) > 1) or lacks()
+        # A description, or a second row of warnings, makes room for the beginning and the end of the body.
+        if cramped():
+            lead = lead[:1]
+        if cramped():
+            warnings = self._warnings(width, 1)
+        if lacks():
+            lead, warnings = lead[:1], self._warnings(width, 1)
+        if lacks():
+            keys = []
+        if lacks():
+            warnings, few = [], min(few, 1)
+        if lacks():
+            least = 0
+        listed = [row for rows in choices for row in rows]
+        left = max(room - len(lead) - least - len(warnings) - len(keys), 0)
+        if len(listed) > left:
+            first = max(0, min(self.chosen - left // 2, len(listed) - left))
+            listed = listed[first : first + left]
+        budget = max(room - len(lead) - len(warnings) - len(listed) - len(keys), least)
+        if not self.explained:
+            budget = min(budget, max(LEAST, window // 3))
+        self.folded = len(body) > budget
+        shown = [*lead, *(_fold(body, budget) if self.folded else body), *warnings, *listed]
+        self.folded = self.folded or cut
+        if keys and self.folded:
+            keys = [self._keys(width, replying=replying)]
+        texts = [*shown, *keys][: max(room, 1)]
+        for text in texts:
+            text.truncate(width)
+        return [to_ansi(text, color=not console.no_color) for text in texts]
+
+    def _texts(self, console: Console, width: int, *, explained: bool) -> tuple[list[Text], list[Text]]:
+        """Return the rows of the title and of the body; both cost something to make."""
+        if (width, explained) not in self._cached:
+            dialog = self.dialog
+            title = wrap(styled(dialog.title.text.replace("\n", " "), dialog.title.style or "ask"), width)
+            if dialog.about:
+                about = styled(f"   · {dialog.about}", "dim")
+                if title and title[-1].cell_len + about.cell_len <= width:
+                    title[-1] = Text().append_text(title[-1]).append_text(about)
+                else:
+                    title += wrap(styled(f"  {dialog.about}", "dim"), width)
+            lines = [*body_lines(dialog, console), *(detail_lines(dialog, console) if explained else ())]
+            rows = [row for line in lines for row in wrapped_line(line, width)]
+            self._cached[width, explained] = title[:TITLE], [*title[TITLE:], *rows]
+        return self._cached[width, explained]
+
+    def _warnings(self, width: int, most: int = WARNINGS) -> list[Text]:
+        """Return what matters in a row or two; what does not fit is behind the key that explains."""
+        text = styled(" · ".join(map(visible, self.dialog.warnings)), "ask")
+        rows = [Text("  ").append_text(row) for row in wrap(text, width - 2)]
+        if len(rows) > most:
+            more = f"… ({EXPLAIN} for more)"
+            rows[most - 1].truncate(width - len(more))
+            rows[most - 1].append(more)
+        return rows[:most]
+
+    def _choice_row(self, number: int, width: int = 0) -> Text:
+        """Return a choice as one line, shortened to a width if there is one."""
+        choice, chosen = self.dialog.listed[number], number == self.chosen
+        box = ("[x] " if number in self.marked else "[ ] ") if self.dialog.several and choice.key.isdecimal() else ""
+        head = f"{'❯' if chosen else ' '} {number + 1}. {box}"
+        style = "bold" if chosen else ""
+        label = one_line(choice.label)
+        if width and len(head) + len(label) > width and label.startswith("Yes, "):
+            label = label[5:6].upper() + label[6:]
+        text = Text(head, style).append_text(styled(label))
+        text.stylize(style)
+        if choice.detail:
+            text.append_text(styled(f" - {one_line(choice.detail)}", "dim"))
+        if width:
+            text.truncate(width, overflow="ellipsis")
+        return text
+
+    def _keys(self, width: int, *, replying: bool) -> Text:
+        """Return the keys in one row; in a narrow window the most useful ones."""
+        dialog = self.dialog
+        # The words, shorter ones for a narrow window, and the rank: what is left out first has the highest.
+        parts: list[tuple[str, str, int]]
+        if isinstance(dialog.words, Pick):
+            parts = [("type to filter", "type to filter", 2), ("↑↓ Enter", "Enter", 1), ("Esc cancel", "Esc", 1)]
+        elif replying:
+            back = "Esc cancel" if dialog.own else "Esc back"
+            parts = [("Enter send", "Enter send", 1), (back, back, 1)]
+        else:
+            parts = [("Space mark", "Space mark", 2)] if dialog.several else []
+            parts.append(("Enter choose" if dialog.listed else "Enter answer", "Enter", 1))
+            if self.choice is not None and self.choice.comment is not None:
+                parts.append(("Tab add a comment", "Tab comment", 4))
+            comments = [c.comment for c in dialog.choices if c.comment is not None]
+            parts += [
+                (f"{c.key} {c.label}", f"{c.key} {c.short or c.label}", 5)
+                for c in dialog.choices
+                if not c.listed and c.key != dialog.escape and c.act not in comments
+            ]
+            if dialog.details:
+                parts.append((f"{EXPLAIN} {'less' if self.explained else 'explain'}", f"{EXPLAIN} explain", 3))
+            if self.folded:
+                parts.append((f"{VIEW} view all", f"{VIEW} all", 2))
+            out = dialog.by_key(dialog.escape)
+            word = f"Esc {(out.short or out.label).split(',')[0].lower()}" if out else "Esc cancel"
+            parts.append((word, word, 1))
+        return styled(_fitting(parts, width), "dim")
+
+
+def _fitting(parts: Sequence[tuple[str, str, int]], width: int) -> str:
+    """Join the parts in their order: in full, in short, or those that fit by their rank."""
+    left = list(parts)
+    while True:
+        for row in (" · ".join(part[0] for part in left), " · ".join(part[1] for part in left)):
+            if styled(row).cell_len <= width - 2 or len(left) == 1:
+                return f"  {row}"
+        left.remove(max(reversed(left), key=lambda part: part[2]))
+
+
+def _fold(rows: list[Text], budget: int) -> list[Text]:
+    """Shorten rows in the middle to `budget`, with a row that says how many are left out."""
+    if budget < 2:
+        return [Text().append_text(row[: max(row.cell_len - 1, 0)]).append("…") for row in rows[:budget]]
+    head = -(-2 * (budget - 1) // 3)
+    tail = budget - 1 - head
+    left = len(rows) - head - tail
+    more = styled(f"  ... {counted(left, 'more line')} ({VIEW} views all)", "dim")
+    return [*rows[:head], more, *(rows[-tail:] if tail else ())]
