@@ -265,7 +265,7 @@ def test_commands_complete_and_run_and_shift_tab_changes_the_mode(work: Path) ->
         screen.until(lambda: screen.input_line() == "> look at @a.txt")
         screen.type("\x15")
         screen.line("/modle")
-        screen.wait("did you mean /mode")
+        screen.wait("Did you mean /mode")
         screen.line("/exit")
         screen.end()
         assert screen.child.returncode == 0
@@ -300,7 +300,7 @@ def test_history_is_kept_for_the_project_and_for_the_person_alone(work: Path) ->
         screen.wait("> first\n  second")
         screen.type("\x03")
         screen.type("\x12fir")
-        screen.wait("search back: fir")
+        screen.wait("history: fir")
         screen.type("\r")
         screen.wait("> first\n  second")
         screen.type("\x03")
