@@ -12,7 +12,7 @@ import pytest
 
 from agent_cli.config.reference import reference
 from agent_cli.config.run_options import flags
-from tests.cli.test_help import COMMANDS
+from tests.support.every_command import COMMANDS
 from tests.support.program import ROOT
 
 # Folders of the program whose messages are checked; LATER are those that are still being rewritten.

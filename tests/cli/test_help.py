@@ -3,31 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 import typer
 
 from agent_cli.cli import command_names
-from agent_cli.cli.app import as_typer_reads, load_command
 from agent_cli.cli.help import GROUPS
+from tests.support.every_command import COMMANDS
 from tests.support.imported_modules import loaded
-
-
-def every_command() -> Iterator[tuple[str, Any]]:
-    yield "agent", as_typer_reads()
-    for name in command_names():
-        yield from below(f"agent {name}", load_command(name))
-
-
-def below(path: str, command: Any) -> Iterator[tuple[str, Any]]:
-    yield path, command
-    for name, inner in getattr(command, "commands", {}).items():
-        yield from below(f"{path} {name}", inner)
-
-
-COMMANDS = dict(every_command())
 
 
 def shown(path: str, width: int, monkeypatch: pytest.MonkeyPatch) -> tuple[str, Any]:

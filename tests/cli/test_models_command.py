@@ -47,7 +47,8 @@ def test_a_configured_model_is_listed_though_the_catalog_does_not_know_it(work: 
 
 
 def test_a_broken_settings_file_is_told_and_the_list_comes(work: Path) -> None:
-    (work / ".agentrc").write_text("modle = 3\n")
+    (work.parent / "home").mkdir(exist_ok=True)
+    (work.parent / "home" / ".agentrc").write_text("modle = 3\n")
     done = agent(["models", "claude-sonnet-4-5"], work)
     assert done.returncode == 0
     assert "modle" in done.stderr

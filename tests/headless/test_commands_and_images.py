@@ -118,7 +118,7 @@ def test_a_session_with_an_image_goes_on_with_another_model(work: Path) -> None:
         (".", "image", "is a directory, not a file"),
         ("cut.png", "image", "truncated or damaged"),
         ("shot.png", "", "s.toml is not known to accept images. Choose a model"),
-        ("shot.png", "pdf", "takes no images"),
+        ("shot.png", "pdf", "is not known to accept images"),
     ],
 )
 def test_an_image_that_cannot_be_shown_is_one_sentence(work: Path, name: str, takes: str, sentence: str) -> None:

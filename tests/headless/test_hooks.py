@@ -219,7 +219,7 @@ def test_hooks_are_listed_and_tried(work: Path, home: Path) -> None:
         ('[[hooks]]\nevent = "Stop"', "command: expected text"),
         ('[[hooks]]\nevent = "Stop"\ncommand = "x"\nmatch = "y"', "match: unknown key; did you mean matcher?"),
         ('[[hooks]]\nevent = "Stop"\ncommand = "x"\nown = true', "own: unknown key"),
-        ('[[hooks]]\nevent = "Stop"\ncommand = "x"\nmatcher = "(("', "is no regular expression"),
+        ('[[hooks]]\nevent = "Stop"\ncommand = "x"\nmatcher = "(("', "is not a regular expression"),
         ('[[hooks]]\nevent = "PreToolUse"\ncommand = "x"\nmatcher = "Bash(git:*)"', "is spelled like a rule"),
         ('[[hooks]]\nevent = "Stop"\ncommand = "x"\ntimeout = 0', "timeout: expected seconds"),
         ('[[hooks]]\nevent = "Stop"\ncommand = "x"\nstrict = 1', "strict: expected true or false"),

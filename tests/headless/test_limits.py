@@ -111,7 +111,7 @@ def test_an_open_plan_at_the_end_is_reported_and_can_fail_the_run(work: Path) ->
 
 def test_a_new_request_is_not_turned_back_to_an_old_plan(work: Path) -> None:
     replies = [
-        {"calls": [steps("completed", "pending")]}, *[{"text": "Enough."}] * 6,
+        {"calls": [steps("completed", "pending")]}, *[{"text": "Enough."}] * 3,
         {"text": "4", "expect": "what is 2+2?"}, {"text": "6"},
     ]  # fmt: skip
     model = script(work / "s.toml", replies)

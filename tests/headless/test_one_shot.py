@@ -135,7 +135,7 @@ def test_an_answer_that_fits_a_schema(work: Path) -> None:
     model = script(work / "s.toml", [{"text": "No."}] * 3)
     done = agent(["-p", "--model", model, "--json-schema", schema, "2+2"], work)
     assert (done.returncode, done.stdout) == (1, "")
-    assert "no answer that fits" in done.stderr
+    assert "no answer that matches" in done.stderr
     done = agent(["-p", "--model", model, "--json-schema", "{nope", "2+2"], work)
     assert done.returncode == 2
 

@@ -139,7 +139,7 @@ def test_the_shipped_commands_are_there_and_files_override_them(work: Path) -> N
     ("message", "said"),
     [
         ("/compact now", "agent: /compact is a command for interactive sessions and does nothing with -p.\n"),
-        ("/reveiw a.txt", "agent: There is no /reveiw; did you mean /review?\n"),
+        ("/reveiw a.txt", "agent: Unknown command /reveiw. Did you mean /review?\n"),
     ],
 )
 def test_a_command_that_is_none_here_is_not_sent_as_words(work: Path, message: str, said: str) -> None:

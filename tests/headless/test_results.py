@@ -73,7 +73,7 @@ def test_the_oldest_of_many_go_first(work: Path) -> None:
     paths = [saved(text) for text in texts]
     assert [path.exists() for path in paths] == [False, False, True, True]
     asks = [{"calls": [call("Read", file_path=str(paths[0]))]}, {"text": "Done."}]
-    assert "is no longer kept" in run(work, asks, "-c")[0][0]
+    assert "was deleted" in run(work, asks, "-c")[0][0]
 
 
 def test_no_session_leaves_no_file(work: Path) -> None:

@@ -169,7 +169,7 @@ def test_a_second_approval_of_the_same_call_finds_it_decided(work: Path) -> None
     assert sorted(code for code, _ in ended) == [0, 2], ended
     assert log(work) == ["one"]
     refusal = next(text for code, text in ended if code == 2)
-    assert "Nothing waits" in refusal or "has decided this meanwhile" in refusal
+    assert "Nothing waits" in refusal or "has decided this in the meantime" in refusal
     assert "fork" not in refusal
 
 
@@ -203,7 +203,7 @@ def test_what_came_up_while_a_decision_waited_for_the_lock_is_not_decided(
     monkeypatch.setattr(decide_calls, "reopen", reopened_later)
     assert decide_calls.decide_calls((), decide_calls.PendingDecision(word="approve"), RunOptions()) == 3
     said = capsys.readouterr().err
-    assert "Another process has decided this meanwhile" in said
+    assert "Another process has decided this in the meantime" in said
     assert "waiting: Run: echo two >> log" in said
     assert log(work) == ["one"]
 

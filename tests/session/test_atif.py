@@ -166,7 +166,7 @@ def test_the_file_that_is_written(work: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert valid(json.loads(out.read_text()))["steps"][-1]["message"] == "Hi."
     done = agent(["sessions", "export", "--format", "aitf"], work)
-    assert (done.returncode, done.stderr) == (2, "agent: --format: aitf is none of markdown, html, json, atif.\n")
+    assert (done.returncode, done.stderr) == (2, "agent: --format: aitf is not one of markdown, html, json, atif.\n")
 
 
 def test_usage_goes_to_the_answer_that_it_paid_for() -> None:
