@@ -12,6 +12,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, ClassVar, Literal, cast
 
 from agent_cli.config.layers import Layers
@@ -20,7 +21,7 @@ from agent_cli.config.schema import Settings
 from agent_cli.core.decisions import Answer, Approver, Asker
 from agent_cli.core.events import ApprovalRequested, Event
 from agent_cli.core.modes import Mode
-from agent_cli.core.place import RunEnvironment, UsageError, is_dumb
+from agent_cli.core.place import RunEnvironment, UsageError, has_color, is_dumb
 from agent_cli.core.results import Complete, Failed, Suspended, TurnResult, Usage
 from agent_cli.core.version import __version__
 from agent_cli.engine.compaction.controls import context_used
@@ -44,8 +45,9 @@ from agent_cli.terminal.dialogs.model import Dialog
 from agent_cli.terminal.dialogs.questions import Dialogs, ask_question
 from agent_cli.terminal.editor import read_line
 from agent_cli.terminal.render.code import display_lines
-from agent_cli.terminal.render.console import ThemedStream, make_console, print_prose, shown_path
+from agent_cli.terminal.render.console import make_console, print_prose, shown_path
 from agent_cli.terminal.render.events import EventRenderer
+from agent_cli.terminal.render.theme import Colors, ThemedStream
 from agent_cli.terminal.slash import REGISTRY, ExitRequestedError, is_aside, run_slash
 from agent_cli.terminal.startup import greet_resumed, hints
 from agent_tools.base import ToolError
@@ -83,9 +85,12 @@ BYPASS = "bypassPermissions: commands and edits run without asking. Use it only 
 class LineScreen:
     """Standard output: a console on a stream with the theme applied."""
 
-    def __init__(self, options: RunOptions, settings: Settings) -> None:
+    def __init__(self, options: RunOptions, settings: Settings, home: Path | None) -> None:
+        """Raises UsageError for an unknown theme."""
         plain = options.plain or settings.terminal.plain or is_dumb(os.environ)
-        self.stream = ThemedStream(sys.stdout, settings.terminal.theme)
+        color = has_color(settings.color, os.environ, plain=plain)
+        self.colors = Colors(settings.terminal.theme, os.environ, home, color=color)
+        self.stream = ThemedStream(sys.stdout, self.colors)
         self.console = make_console(settings.color, os.environ, plain=plain, file=self.stream)
 
 
@@ -394,11 +399,11 @@ class Repl(Dialogs):
     @property
     def theme(self) -> str:
         """Name of the theme."""
-        return self._screen.stream.theme
+        return self._screen.colors.name
 
     def switch_theme(self, theme: str) -> None:
-        """Change the theme for the rest of the session."""
-        self._screen.stream.theme = theme
+        """Change the theme for the rest of the session. Raises UsageError."""
+        self._screen.colors.wear(theme)
 
     def switch_vim(self) -> bool | None:
         """Toggle vi keys in the input line; None if there is no line editor."""

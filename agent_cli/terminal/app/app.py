@@ -21,16 +21,19 @@ from prompt_toolkit.styles import BaseStyle, DynamicStyle
 
 from agent_cli.core.events import MessageAdded
 from agent_cli.core.messages import UserMessage
+from agent_cli.terminal.app.background import BackgroundQuestion
 from agent_cli.terminal.app.input_line import InputLine
 from agent_cli.terminal.app.keys import Controls, make_keys
-from agent_cli.terminal.app.layout import above, below_input, make_layout, most_typed, style_of
+from agent_cli.terminal.app.layout import Line, above, below_input, make_layout, most_typed, style_of
+from agent_cli.terminal.app.marker import Marker
 from agent_cli.terminal.app.output import AtomicOutput, InlineApp
 from agent_cli.terminal.app.protocol import LOOK, Appearance, ScreenSession
 from agent_cli.terminal.app.question_panel import OpenDialog, QuestionPanel
 from agent_cli.terminal.app.worker import EventQueue, JobFinished, PendingReply, Printed, UserEcho, Worker
 from agent_cli.terminal.editor import in_pager
 from agent_cli.terminal.render.ansi import LONG, RESTORE_TITLE, RING, SAVE_TITLE, title
-from agent_cli.terminal.render.console import by_words, recolored
+from agent_cli.terminal.render.console import by_words
+from agent_cli.terminal.render.theme import TRUE, Colors, Palette
 from agent_cli.terminal.render.transcript import Transcript
 from agent_cli.terminal.slash import ExitRequestedError
 from agent_tools.cancel import CancelledError
@@ -41,6 +44,14 @@ SLICE = 0.008
 IDLE = 0.4
 # Lines of a user message that are echoed; the model gets all of them.
 ECHO = 20
+# The background of their rows, to the end of the line.
+BAR = "\x1b[100m\x1b[K"
+_DEPTHS = {
+    0: ColorDepth.DEPTH_1_BIT,
+    16: ColorDepth.DEPTH_4_BIT,
+    256: ColorDepth.DEPTH_8_BIT,
+    TRUE: ColorDepth.DEPTH_24_BIT,
+}
 
 
 def _warm() -> None:
@@ -57,21 +68,23 @@ class TerminalApp:
         transcript: Transcript,
         line: InputLine,
         screen: AtomicOutput,
+        colors: Colors,
         *,
         look: Appearance = LOOK,
         source: Input | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.session, self.transcript, self.line = session, transcript, line
-        self.look, self.clock = look, clock
+        self.look, self.clock, self.colors = look, clock, colors
         self.bridge = EventQueue(self._wake)
         self.worker = Worker(self.bridge)
         self.queued: list[str] = []
         self.questions = QuestionPanel(self, clock)
         self.busy = self.stopping = self.leaving = False
-        self._began = self._frame_at = 0.0
+        self.marker = Marker(self, look.markers)
+        self._background = BackgroundQuestion(colors, clock, self.draw_soon)
+        self._frame_at = 0.0
         self._frame_planned = False
-        self._count: Any = None
         self._lines: list[str] = []
         self._extra = self.hint = self._task = ""
         self.app: InlineApp = InlineApp(
@@ -79,7 +92,7 @@ class TerminalApp:
             reflow=look.reflow,
             layout=make_layout(
                 line,
-                lambda: above(self),
+                self._above,
                 lambda: below_input(self),
                 lambda: most_typed(screen.get_size().rows, asks=self.questions.ask is not None),
                 lambda: self.app.frame_number,
@@ -88,7 +101,7 @@ class TerminalApp:
             key_bindings=make_keys(Controls(self)),
             input=source,
             editing_mode=EditingMode.VI if look.vim else EditingMode.EMACS,
-            color_depth=None if look.color else ColorDepth.DEPTH_1_BIT,
+            color_depth=_DEPTHS[colors.palette.depth],
         )
         self.app.key_processor.after_key_press += self._after_key
 
@@ -125,13 +138,20 @@ class TerminalApp:
         self.app.take_typed_ahead()
         self.transcript.writer.printed()
         self._extra = SAVE_TITLE + self._title() if self.look.title else ""
+        if self.look.ask_background and self.palette.depth:
+            self._extra += self._background.ask(self.app.input)
         self.draw_soon()
         self.app.loop.call_later(IDLE, _warm)
         # The seconds of work that began before the loop are counted from here.
-        self._second()
+        self.marker.beat()
 
     def _style(self) -> BaseStyle:
-        return style_of(self.look.theme)
+        return style_of(self.palette)
+
+    @property
+    def palette(self) -> Palette:
+        """The colours now."""
+        return self.colors.palette
 
     def wear(self, **changes: Any) -> None:
         """Change the appearance; from any thread."""
@@ -187,20 +207,19 @@ class TerminalApp:
     def _frame(self) -> None:
         self._frame_at = self.clock()
         lines, self._lines = [*self._lines, *self.transcript.writer.take()], []
+        if lines and (wait := self._background.wait) and self.app.loop is not None:
+            lines, self._lines = [], lines
+            self.app.loop.call_later(wait, self.draw_soon)
         extra, self._extra = self._extra, ""
         if lines or extra:
-            self.app.commit([recolored(line, self.look.theme) for line in lines], extra)
+            self.app.commit([self.palette.apply(line) for line in lines], extra)
         else:
             self.app.redraw()
 
-    def _second(self) -> None:
-        """Redraw the status every second while busy; a single timer, however many messages follow."""
-        if self._count is not None:
-            self._count.cancel()
-        self._count = None
-        if self.busy and self.app.loop is not None:
-            self.draw_soon()
-            self._count = self.app.loop.call_later(1.0, self._second)
+    def _above(self) -> list[Line]:
+        rows = above(self)
+        self.marker.found(rows)
+        return rows
 
     # Items from the worker.
 
@@ -237,7 +256,7 @@ class TerminalApp:
         left = len(lines) - ECHO if len(lines) > ECHO + 1 else 0
         shown = [*lines[: len(lines) - left], *([f"... {left} more lines ..."] if left else [])]
         first, *more = [row for line in shown for row in self._by_words(f"  {line}")]
-        rows = [f"\x1b[1m{row}\x1b[0m" for row in (f"> {first[2:]}", *more)]
+        rows = [f"{BAR}{row}\x1b[0m" for row in (f"> {first[2:]}", *more)]
         if settle:
             self.transcript.writer.settle()
         self._write([*([] if self.transcript.writer.blank else [""]), *rows, ""], settle=False)
@@ -245,8 +264,8 @@ class TerminalApp:
 
     @property
     def seconds(self) -> float:
-        """Seconds since the current work began."""
-        return self.clock() - self._began
+        """Seconds of the current work, without those of the user at questions."""
+        return self.marker.seconds
 
     def send_quietly(self, sequences: str) -> None:
         """Send sequences that draw nothing, with the next frame."""
@@ -264,9 +283,8 @@ class TerminalApp:
         self.busy, self.stopping = True, False
         self._task = task or self._task
         self._extra += self._title("* ")
-        self._began = self.clock()
         self.worker.do(job)
-        self._second()
+        self.marker.start()
 
     def send(self, text: str) -> None:
         """Start work with a message; the worker must be idle."""

@@ -18,15 +18,16 @@ from typing import Any
 
 from agent_cli.config.layers import Layers
 from agent_cli.config.run_options import RunOptions
+from agent_cli.core.amounts import dollars, short_count
 from agent_cli.core.events import Event, ToolFinished, TurnFinished, TurnStarted, unwrap
-from agent_cli.core.place import RunEnvironment, UsageError, has_color
+from agent_cli.core.place import RunEnvironment, UsageError
 from agent_cli.engine.compaction.controls import window_size
 from agent_cli.runtime.environment import has_changes
 from agent_cli.session.drafts import Draft, DraftFile, take_orphan
 from agent_cli.terminal.app.app import TerminalApp
 from agent_cli.terminal.app.input_line import FileNames, InputLine, ProjectHistory
 from agent_cli.terminal.app.keys import HELP
-from agent_cli.terminal.app.layout import fitted, short_count
+from agent_cli.terminal.app.layout import MODE_STYLES, fitted
 from agent_cli.terminal.app.output import AtomicOutput, reflows, terminal_size
 from agent_cli.terminal.app.protocol import Appearance
 from agent_cli.terminal.app.question_panel import OpenDialog
@@ -38,6 +39,7 @@ from agent_cli.terminal.dialogs.model import Dialog
 from agent_cli.terminal.editor import NO_EDITOR, edited_text, in_pager
 from agent_cli.terminal.render.ansi import count_rows
 from agent_cli.terminal.render.console import make_console
+from agent_cli.terminal.render.theme import may_ask_background
 from agent_cli.terminal.render.transcript import Transcript
 from agent_cli.terminal.repl import LineScreen, Repl
 from agent_cli.terminal.slash import REGISTRY, is_aside, run_slash
@@ -122,13 +124,15 @@ class AppRepl(Repl):
             self.show,
             InputLine(history, self._commands, self._file_names, self.pictures, self._values),
             AtomicOutput(sys.stdout, terminal_size),
+            screen.colors,
             look=Appearance(
-                theme=settings.terminal.theme,
-                color=has_color(settings.color, os.environ),
                 reflow={"on": True, "off": False}.get(settings.terminal.reflow, reflows(os.environ)),
                 vim=settings.terminal.vim,
                 title=settings.terminal.title,
                 notify=settings.terminal.notify,
+                ask_background=may_ask_background(os.environ),
+                # The console of Linux has no Braille.
+                **({"markers": "|/-\\"} if os.environ.get("TERM") == "linux" else {}),
             ),
         )
         self._branch = Branch(
@@ -214,12 +218,9 @@ class AppRepl(Repl):
         self.live.bridge.emit(ask)
         return ask.waiting.wait()
 
-    @property
-    def theme(self) -> str:
-        return self.live.look.theme
-
     def switch_theme(self, theme: str) -> None:
-        self.live.wear(theme=theme)
+        super().switch_theme(theme)
+        self.live.soon(self.live.draw_soon)
 
     def switch_vim(self) -> bool | None:
         on = not self.live.look.vim
@@ -312,26 +313,33 @@ class AppRepl(Repl):
         mode = self.agent.conversation.deps.policy.mode
         self.switch_mode(MODES[(MODES.index(mode) + 1) % len(MODES)] if mode in MODES else MODES[0])
 
-    def toolbar(self) -> Iterable[str]:
+    def toolbar(self) -> Iterable[str | tuple[str, str]]:
         agent, show = self.agent, self.show
-        fields = ["NOT SAVED"] if agent.unsaved else []
-        fields += [fitted(agent.conversation.options.label, 40), agent.conversation.deps.policy.mode]
+        mode = agent.conversation.deps.policy.mode
+        fields: list[str | tuple[str, str]] = [("class:danger", "NOT SAVED")] if agent.unsaved else []
+        fields += [fitted(agent.conversation.options.label, 40), (MODE_STYLES.get(mode, "class:dim"), mode)]
         window = window_size(agent.conversation)
         if window:
             fields.append(f"context {100 * show.context_tokens // window}%")
         elif show.context_tokens:
             fields.append(f"context {short_count(show.context_tokens)}")
         if show.usage.reliable and show.usage.cost:
-            fields.append(f"{'~' if show.usage.estimated else ''}${show.usage.cost:.2f}")
+            fields.append(f"{'~' if show.usage.estimated else ''}{dollars(show.usage.cost)}")
         branch = str(self._branch)
         return [*fields, *([branch] if branch else []), *self._sandbox_field()]
 
-    def _sandbox_field(self) -> list[str]:
+    def _sandbox_field(self) -> list[str | tuple[str, str]]:
         """Return the sandbox field of the toolbar, once a command has needed the sandbox."""
         confinement = self.agent.conversation.deps.context.supplied(SandboxRunner)
         if confinement is None or confinement.known is None:
             return []
-        return ["sandbox"] if confinement.holds else ["NO SANDBOX"] if confinement.known.mode == "require" else []
+        return (
+            ["sandbox"]
+            if confinement.holds
+            else [("class:danger", "NO SANDBOX")]
+            if confinement.known.mode == "require"
+            else []
+        )
 
     def status_line(self) -> str:
         settings = self.layers.settings()

@@ -16,7 +16,7 @@ from agent_cli.config.schema import Settings, tables
 from agent_cli.core.modes import MODES, Effort
 from agent_cli.core.rules import RuleError, RuleList
 from agent_cli.runtime.saved_settings import save_setting
-from agent_cli.terminal.render.console import THEMES
+from agent_cli.terminal.render.theme import load_theme, theme_names
 from agent_cli.terminal.slash import SlashContext, slash
 from agent_tools.record import hints_of, to_json
 from agent_tools.text import number_in, one_line
@@ -39,13 +39,12 @@ def _mode(ctx: SlashContext, words: str) -> None:
     ctx.say(f"mode: {ctx.agent.conversation.deps.policy.mode}")
 
 
-@slash("theme", "show or change the colours", "[NAME]", aside=True, values=lambda ctx: THEMES)
+@slash("theme", "show or change the colours", "[NAME]", aside=True, values=lambda ctx: theme_names(ctx.place.home))
 def _theme(ctx: SlashContext, words: str) -> None:
-    if words and words not in THEMES:
-        ctx.say(f"{words} is none of {', '.join(THEMES)}.")
-        return
-    if not words and (place := ctx.choose("Which colours?", [(name, "") for name in THEMES])) is not None:
-        words = list(THEMES)[place]
+    if not words:
+        names = list(theme_names(ctx.place.home).items())
+        if (place := ctx.choose("Which colours?", names)) is not None:
+            words = names[place][0]
     if words:
         ctx.switch_theme(words)
     ctx.say(f"theme: {ctx.theme}" + (" (for good: theme under [terminal] in your settings)" if words else ""))
@@ -125,6 +124,8 @@ def _change(ctx: SlashContext, key: str, value: Any) -> None:
     if home is None:
         ctx.say("There is no home folder, so there is no ~/.agentrc to change.")
         return
+    if key == "terminal.theme":
+        load_theme(value, "dark", home)
     try:
         save_setting(home / ".agentrc", key, value)
     except (SettingsError, OSError) as error:
