@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar, Literal, cast
@@ -31,6 +31,7 @@ from agent_cli.runtime.builder import Agent, build_agent, switch_model
 from agent_cli.runtime.environment import check_mode
 from agent_cli.runtime.pending import refuse_fork, reopen
 from agent_cli.runtime.titles import Titles
+from agent_cli.session.history import Exchange
 from agent_cli.session.pending_plans import claim_plan
 from agent_cli.session.store import SessionStore, state_folder
 from agent_cli.terminal import commands  # noqa: F401 - registers them
@@ -49,11 +50,11 @@ from agent_cli.terminal.render.console import make_console, print_prose, shown_p
 from agent_cli.terminal.render.events import EventRenderer
 from agent_cli.terminal.render.theme import Colors, ThemedStream
 from agent_cli.terminal.slash import REGISTRY, ExitRequestedError, is_aside, run_slash
-from agent_cli.terminal.startup import greet_resumed, hints
+from agent_cli.terminal.startup import greet_resumed, hint
 from agent_tools.base import ToolError
 from agent_tools.display import Display, TodoView
 from agent_tools.lazy import lazy_imports
-from agent_tools.text import one_line
+from agent_tools.text import counted, one_line
 
 with lazy_imports():
     from agent_cli.terminal.render import markdown
@@ -80,6 +81,8 @@ def how_it_ended(result: TurnResult | None) -> Literal["well", "stopped", "badly
 
 AFTER_PROMPT = 0.5
 BYPASS = "bypassPermissions: commands and edits run without asking. Use it only where nothing can be lost."
+# Turns of a resumed session that are shown line by line.
+_EARLIER = 3
 
 
 class LineScreen:
@@ -168,6 +171,7 @@ class Repl(Dialogs):
         mark = "> " if os.isatty(0) else ""
         with self._beside_output():
             self._greet()
+            greet_resumed(self)
         self._take_up_waiting()
         if first.strip():
             self.say(f"> {first}")
@@ -306,13 +310,10 @@ class Repl(Dialogs):
         self.say(f"  {shown_path(self.place.cwd, self.place.home)}")
         for text in self.layers.ignored:
             self.say(f"  {one_line(text)}")
-        if agent.restored is not None:
-            greet_resumed(self)
-        elif self._first:
+        if self._first:
             sandbox = agent.settings.sandbox
-            for hint in hints(self.mode_key, unasked=sandbox.auto_allow and sandbox.mode != "off"):
-                self.say(hint)
-        else:
+            self.say(hint(self.mode_key, unasked=sandbox.auto_allow and sandbox.mode != "off"))
+        elif agent.restored is None:
             self.say("  /help lists the commands")
         if mode == "bypassPermissions":
             self._warn(BYPASS)
@@ -332,6 +333,17 @@ class Repl(Dialogs):
     def say(self, text: str) -> None:
         """Show a line; wrapped by words on a terminal."""
         print_prose(text, self._console)
+
+    def show_earlier(self, exchanges: Sequence[Exchange], earlier: int) -> None:
+        """Show turns of a resumed session, folded. earlier: how many there were before them."""
+        if earlier := earlier + len(exchanges[:-_EARLIER]):
+            self.say(f"  … {counted(earlier, 'earlier turn')}")
+        for exchange in exchanges[-_EARLIER:]:
+            for number, line in enumerate(exchange.question.strip().splitlines()):
+                self.say(f"{'  ' if number else '> '}{line}")
+            renderer = EventRenderer(self._console, folded=True)
+            for event in exchange.events:
+                renderer(event)
 
     def show_display(self, display: Display) -> None:
         """Show a display in full."""

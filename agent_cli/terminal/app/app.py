@@ -35,6 +35,7 @@ from agent_cli.terminal.render.ansi import LONG, RESTORE_TITLE, RING, SAVE_TITLE
 from agent_cli.terminal.render.console import by_words
 from agent_cli.terminal.render.theme import TRUE, Colors, Palette
 from agent_cli.terminal.render.transcript import Transcript
+from agent_cli.terminal.render.writer import LiveWriter
 from agent_cli.terminal.slash import ExitRequestedError
 from agent_tools.cancel import CancelledError
 
@@ -57,6 +58,18 @@ _DEPTHS = {
 def _warm() -> None:
     """Import the answer renderer in the background, so that no key waits for it."""
     threading.Thread(target=import_module, args=("agent_cli.terminal.render.markdown",), daemon=True).start()
+
+
+def user_bar(text: str, writer: LiveWriter) -> list[str]:
+    """Return a message of the user as rows with a background, between blank rows."""
+    lines = text.split("\n")
+    left = len(lines) - ECHO if len(lines) > ECHO + 1 else 0
+    shown = [*lines[: len(lines) - left], *([f"... {left} more lines ..."] if left else [])]
+    first, *more = [row.plain for line in shown for row in by_words(f"  {line}", writer.console)]
+    rows = [f"{BAR}{row}\x1b[0m" for row in (f"> {first[2:]}", *more)]
+    above = [] if writer.blank else [""]
+    writer.spaced()
+    return [*above, *rows, ""]
 
 
 class TerminalApp:
@@ -252,15 +265,9 @@ class TerminalApp:
 
     def echo(self, text: str, *, settle: bool = True) -> None:
         """Echo a user message, as the model sees it. settle: first end what is in progress."""
-        lines = text.split("\n")
-        left = len(lines) - ECHO if len(lines) > ECHO + 1 else 0
-        shown = [*lines[: len(lines) - left], *([f"... {left} more lines ..."] if left else [])]
-        first, *more = [row for line in shown for row in self._by_words(f"  {line}")]
-        rows = [f"{BAR}{row}\x1b[0m" for row in (f"> {first[2:]}", *more)]
         if settle:
             self.transcript.writer.settle()
-        self._write([*([] if self.transcript.writer.blank else [""]), *rows, ""], settle=False)
-        self.transcript.writer.spaced()
+        self._write(user_bar(text, self.transcript.writer), settle=False)
 
     @property
     def seconds(self) -> float:

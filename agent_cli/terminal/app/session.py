@@ -24,7 +24,8 @@ from agent_cli.core.place import RunEnvironment, UsageError
 from agent_cli.engine.compaction.controls import window_size
 from agent_cli.runtime.environment import has_changes
 from agent_cli.session.drafts import Draft, DraftFile, take_orphan
-from agent_cli.terminal.app.app import TerminalApp
+from agent_cli.session.history import Exchange
+from agent_cli.terminal.app.app import TerminalApp, user_bar
 from agent_cli.terminal.app.input_line import FileNames, InputLine, ProjectHistory
 from agent_cli.terminal.app.keys import HELP
 from agent_cli.terminal.app.layout import MODE_STYLES, fitted
@@ -32,7 +33,7 @@ from agent_cli.terminal.app.output import AtomicOutput, reflows, terminal_size
 from agent_cli.terminal.app.protocol import Appearance
 from agent_cli.terminal.app.question_panel import OpenDialog
 from agent_cli.terminal.app.status_bar import Branch, StatusLine, session_facts
-from agent_cli.terminal.app.worker import Sink, UserEcho
+from agent_cli.terminal.app.worker import Printed, Sink, UserEcho
 from agent_cli.terminal.commands.memory import parse_note
 from agent_cli.terminal.commands.session import is_bang
 from agent_cli.terminal.dialogs.model import Dialog
@@ -43,10 +44,12 @@ from agent_cli.terminal.render.theme import may_ask_background
 from agent_cli.terminal.render.transcript import Transcript
 from agent_cli.terminal.repl import LineScreen, Repl
 from agent_cli.terminal.slash import REGISTRY, is_aside, run_slash
+from agent_cli.terminal.startup import greet_resumed
 from agent_tools.cancel import CancelledError
 from agent_tools.display import TodoItem
 from agent_tools.sandbox.runner import SandboxRunner
 from agent_tools.secret_patterns import without_secrets
+from agent_tools.text import counted
 
 PAUSE = 0.4
 
@@ -152,6 +155,7 @@ class AppRepl(Repl):
         sink: Any = Sink(self.live.bridge)
         foreign: Any = Sink(self.live.bridge, foreign=True)
         self._console = make_console(self.layers.settings().color, os.environ, plain=False, file=sink)
+        greet_resumed(self)
         if left := self._drafts().recovered(resumed=self.agent.restored is not None):
             self.live.line.put_back(left)
             self.keep(left, ())
@@ -212,6 +216,32 @@ class AppRepl(Repl):
         self.live.bridge.emit(event)
         if isinstance(unwrap(event), ToolFinished | TurnFinished):
             self.live.soon(self._branch.look)
+
+    def show_earlier(self, exchanges: Sequence[Exchange], earlier: int) -> None:
+        """Show as many of the last turns as fit two screens, at least one."""
+        size = terminal_size()
+        lines: list[str] = []
+        for place in range(len(exchanges) - 1, -1, -1):
+            turn = self._folded(exchanges[place])
+            if lines and len(lines) + len(turn) > 2 * size.rows:
+                earlier += place + 1
+                break
+            lines = [*turn, *lines]
+        above = [f"\x1b[2m  … {counted(earlier, 'earlier turn')}\x1b[0m"] if earlier else []
+        self.live.bridge.emit(Printed("\n".join([*above, *lines, ""])))
+
+    def _folded(self, exchange: Exchange) -> list[str]:
+        """Return the lines of a turn, without the output of its calls."""
+        kept = io.StringIO()
+        console = make_console(self.layers.settings().color, os.environ, plain=False, file=kept)
+        console.width = terminal_size().columns
+        transcript = Transcript(console, kept, folded=True)
+        transcript.writer.printed()
+        bar = user_bar(exchange.question.strip(), transcript.writer)
+        for event in exchange.events:
+            transcript(event)
+        transcript.writer.release_all()
+        return [*bar, *transcript.writer.take()]
 
     def put(self, dialog: Dialog) -> Any:
         ask = OpenDialog(dialog)

@@ -110,6 +110,7 @@ class EventRenderer:
 
     writer: puts lines on the screen; by default directly on the console.
     plan: returns the current plan if a panel shows it; the plan is then written only at the end of the turn.
+    folded: leave out the output of calls, as for turns of a resumed session.
     """
 
     questions_stay = True
@@ -121,7 +122,9 @@ class EventRenderer:
         verbose: bool = False,
         writer: Writer | None = None,
         plan: Callable[[], Sequence[TodoItem]] | None = None,
+        folded: bool = False,
     ) -> None:
+        self._folded = folded
         self._out = writer or Writer(console, whole_thoughts=verbose)
         self._plan, self._planned = plan, False
         # Files changed in the turn, as far as calls showed it, with the lines added and removed.
@@ -151,7 +154,7 @@ class EventRenderer:
             case ToolStarted(call_id=call_id, tool=tool):
                 self._started.add(call_id)
                 self._begin(call_id, tool)
-            case ToolProgress(call_id=call_id, text=text):
+            case ToolProgress(call_id=call_id, text=text) if not self._folded:
                 self._out.output(call_id, text)
             case MessageAdded(message=AssistantMessage(text=text)):
                 self._answered = text
@@ -274,7 +277,7 @@ class EventRenderer:
         self._out.release(call)
         if rows:
             self._out.rows(rows)
-        if display is not None and not short_result(display) and display != approved:
+        if display is not None and not short_result(display) and display != approved and not self._folded:
             self._display(display)
         self._summaries.pop(call, None)
         self._started.discard(call)

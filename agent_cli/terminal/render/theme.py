@@ -59,7 +59,7 @@ _BUILT_IN: dict[str, dict[Background, _Colors]] = {
     "light": {"light": _LIGHT},
     "contrast": {
         "dark": {
-            **dict.fromkeys(("comment", "dim"), ""), "error": "bold #ff6060", "success": "bold #60ff60",
+            **dict.fromkeys(("comment", "dim"), ""), "error": "bold #ff9090", "success": "bold #60ff60",
             "warning": "bold #ffff60", "accent": "bold #80c0ff", "special": "bold #ff90ff", "code": "bold #70ffff",
             "type": "#70ffff", "string": "#80ff80", "attribute": "#ffff80", "function": "#80c0ff",
             "keyword": "bold #ff90ff", "number": "#ffc070",

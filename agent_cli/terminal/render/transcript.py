@@ -199,9 +199,10 @@ class Transcript(EventRenderer):
         plan: Callable[[], Sequence[TodoItem]] = tuple,
         *,
         verbose: bool = False,
+        folded: bool = False,
     ) -> None:
         self.writer = LiveWriter(console, sink, whole_thoughts=verbose)
-        super().__init__(console, verbose=verbose, writer=self.writer, plan=plan)
+        super().__init__(console, verbose=verbose, writer=self.writer, plan=plan, folded=folded)
         self.details = Details()
         self.doing = self._before_hook = ""
         # When a failed call is retried, on the monotonic clock.
