@@ -16,7 +16,6 @@ from agent_cli.core.place import RunEnvironment
 from agent_cli.core.results import Usage
 from agent_cli.extensions.commands import split_call
 from agent_cli.runtime.builder import Agent
-from agent_cli.session.history import Exchange
 from agent_tools.display import Display
 from agent_tools.record import Value
 
@@ -57,9 +56,6 @@ class UserQuestions(Protocol):
 
     def propose(self, text: str) -> None:
         """Put a text into the input line if it is empty."""
-
-    def show_earlier(self, exchanges: Sequence[Exchange], earlier: int) -> None:
-        """Show turns of a resumed session, folded. earlier: how many there were before them."""
 
 
 class TerminalControl(Protocol):

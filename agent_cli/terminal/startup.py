@@ -7,7 +7,8 @@ Later starts: trust in a project that is new or has changed, and the summary of 
 from __future__ import annotations
 
 import os
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Protocol
 
 from rich.console import Console
 
@@ -27,7 +28,7 @@ from agent_cli.runtime.environment import (
 )
 from agent_cli.runtime.mcp import approvals_of, unapproved
 from agent_cli.runtime.saved_settings import save_setting
-from agent_cli.session.history import exchanges_of, last_exchanges
+from agent_cli.session.history import Exchange, exchanges_of, last_exchanges
 from agent_cli.session.records import Restored
 from agent_cli.session.store import SessionStore, state_folder
 from agent_cli.terminal.dialogs.lines import LineDialogs
@@ -180,7 +181,14 @@ BROKE_OFF = "the last turn broke off here"
 _TURNS = 60
 
 
-def greet_resumed(ctx: SlashContext) -> None:
+class ResumeContext(SlashContext, Protocol):
+    """What showing a resumed session needs."""
+
+    def show_earlier(self, exchanges: Sequence[Exchange], earlier: int) -> None:
+        """Show turns, folded. earlier: how many there were before them."""
+
+
+def greet_resumed(ctx: ResumeContext) -> None:
     """Report what was restored, show the conversation, and what was open."""
     restored = ctx.agent.restored
     if restored is None:

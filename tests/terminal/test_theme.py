@@ -236,7 +236,7 @@ def test_a_late_answer_changes_nothing_and_is_no_key(after: float, ground: str) 
     now = 100.0
     colors = Colors("auto", {"TERM": "xterm-256color"}, color=True)
     question, source = BackgroundQuestion(colors, lambda: now, lambda: None), Source()
-    assert question.ask(source) == "\x1b]11;?\x1b\\"  # type: ignore[arg-type]
+    assert question.ask(source) == "\x1b]11;?\x1b\\"
     assert question.wait == pytest.approx(0.12)
     now += after
     source.vt100_parser.feed(f"a{ANSWER}b")

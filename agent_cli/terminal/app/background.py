@@ -9,8 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from prompt_toolkit.input import Input
-
 from agent_cli.terminal.render.theme import ASK_BACKGROUND, Colors, answered_background
 
 # Seconds in which an answer counts, and that the first lines wait for it.
@@ -56,7 +54,7 @@ class BackgroundQuestion:
         self._colors, self._clock, self._changed = colors, clock, changed
         self._asked_at = self._until = 0.0
 
-    def ask(self, source: Input) -> str:
+    def ask(self, source: object) -> str:
         """Take the answer out of what the terminal sends; return the sequence that asks."""
         parser = getattr(source, "vt100_parser", None)
         if parser is None:

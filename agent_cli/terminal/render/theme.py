@@ -169,7 +169,7 @@ def load_theme(name: str, background: Background, home: Path | None) -> Theme:
         variants = _BUILT_IN[name]
         ground: Background = background if background in variants else next(iter(variants))
         return Theme(name, variants[ground], _SIXTEEN[name, ground])
-    file = home / _FOLDER / f"{name}.toml" if home is not None and re.fullmatch(r"[\w.-]+", name) else None
+    file = home / _FOLDER / f"{name}.toml" if home is not None and re.fullmatch(r"[\w.-]{1,64}", name) else None
     if file is None or not file.is_file():
         known = ", ".join(theme_names(home))
         missing = shorten(name, 40)
