@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from contextlib import suppress
+from itertools import pairwise
 from pathlib import Path
 
 from agent_cli.core.events import (
@@ -164,8 +165,7 @@ def last_exchanges(log: Path, most: int, tail: int = TAIL) -> list[Exchange]:
             return last_exchanges(log, most, size)
         lines = _standing(lines)
     starts = [n for n in range(len(lines)) if _begins(lines, n)]
-    ends = [*starts[1:], len(lines)]
-    spans = list(zip(starts, ends, strict=True))[-most:]
+    spans = list(pairwise([*starts, len(lines)]))[-most:]
     return [bounded_exchange(_question(lines, start), _events(lines[start + 1 : end])) for start, end in spans]
 
 
@@ -247,7 +247,7 @@ def exchanges_of(history: Iterable[Message], most: int) -> list[Exchange]:
     """Return the last exchanges from messages alone, without the log: calls by name, without displays."""
     messages = list(history)
     starts = [n for n, message in enumerate(messages) if is_user_message(message)]
-    spans = list(zip(starts, [*starts[1:], len(messages)], strict=True))[-most:]
+    spans = list(pairwise([*starts, len(messages)]))[-most:]
     return [_exchange(messages[start:end]) for start, end in spans]
 
 
