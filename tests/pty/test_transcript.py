@@ -84,7 +84,7 @@ def test_a_turn_is_at_most_thirty_per_cent_longer_than_elsewhere(work: Path) -> 
     (work / "slug.py").write_text(SLUG)
     (work / "test_slug.py").write_text(TESTS)
     model = script(work / "s.toml", SCENARIO)
-    with Drawn(["--model", model, "--", "Fix slug() so that the tests pass."], work, 100, 30) as screen:
+    with Drawn(["--model", model, "--", "Fix slug() so that the tests pass."], work, 120, 40) as screen:
         allow(screen, 3)
         screen.wait("no other file changes.")
         screen.until(lambda: "✓" in screen.visible() and "esc to" not in screen.visible(), "the end of the turn")
