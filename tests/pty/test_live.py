@@ -105,7 +105,7 @@ def test_no_with_a_reason_reaches_the_model_and_the_draft_comes_back(work: Path)
         screen.wait("no, because>")
         screen.line("keep world")
         screen.wait("As you wish.")
-        screen.wait("✗ denied: keep world")
+        screen.wait("denied: keep world")
         assert screen.input_line() == "> a draft"
         assert (work / "a.txt").read_text() == "hello world\n"
         screen.gone("interrupt")
