@@ -44,8 +44,10 @@ _CONFIG = """[core]
 \tauto = 0
 """
 _ATTRIBUTES = "* -text -crlf !eol -ident !filter !working-tree-encoding\n"
-# Ignored everywhere, for repositories whose .gitignore does not list them.
-_JUNK = "node_modules/\n.venv/\nvenv/\n__pycache__/\n.tox/\n.nox/\n.mypy_cache/\n.pytest_cache/\n.ruff_cache/\n"
+# Ignored everywhere: what programs write beside the work, also where no .gitignore lists it.
+_CACHES = "__pycache__/\n.mypy_cache/\n.pytest_cache/\n.ruff_cache/\n"
+# Ignored in folders that are no repositories.
+_JUNK = f"node_modules/\n.venv/\nvenv/\n.tox/\n.nox/\n{_CACHES}"
 SECONDS = 60.0
 # Limit in bytes for git's output, which includes contents of files.
 MOST = 2 << 30
@@ -91,7 +93,7 @@ class Git:
         self._own = guarded_git.store(program, str(home))
         # Inherited by every git that runs, so that after a crash the lock lasts until its git has ended.
         self.lock = -1
-        self._make(_JUNK if ignored is None else ignored)
+        self._make(_JUNK if ignored is None else f"{_CACHES}{ignored}")
 
     def _make(self, ignored: str) -> None:
         for folder in ("objects/info", "objects/pack", "refs", "info"):

@@ -121,6 +121,10 @@ class Terminal(Value, tag="Terminal"):
     ] = "auto"
     plain: Annotated[bool, "plain lines only, e.g. for a screen reader", USER] = False
     vim: Annotated[bool, "vi keys in the input line", USER] = False
+    links: Annotated[
+        Literal["auto", "on", "off"], "link addresses and files, for terminals that follow links (OSC 8)", USER
+    ] = "auto"
+    keys: Annotated[dict[str, str], 'keys by action: { search = "ctrl-t" }; see the guide', USER] = {}  # noqa: RUF012
     status_line: Annotated[
         str, "command whose first line replaces the toolbar; it gets the state of the session as JSON on stdin", USER
     ] = ""

@@ -90,7 +90,7 @@ class TurnOptions(Value):
     def effort_label(self) -> str:
         """The effort in words for a user."""
         if self.effort or not self.effort_in_use:
-            return self.effort or "the default of the model"
+            return self.effort or "model default"
         return f"{self.effort_in_use} (default)"
 
 

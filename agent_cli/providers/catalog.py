@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+from collections.abc import Collection
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -119,14 +120,19 @@ def price(info: ModelInfo | None, usage: Usage, *, hour: bool = False) -> Usage:
     return usage.replace(cost=cost, reliable=usage.reliable and known)
 
 
-def known_models(search: str = "") -> list[ModelInfo]:
-    """Every model that can hold a conversation and whose name contains each word of `search`, by name."""
+def known_models(search: str = "", providers: Collection[str] = ()) -> list[ModelInfo]:
+    """Every model that can hold a conversation and whose name contains each word of `search`, by name.
+
+    providers: only theirs.
+    """
     words = search.lower().split()
     models = {}
     for key, data in _everything().items():
         if data.get("mode") not in ("chat", "responses"):
             continue
         provider = provider_of_catalog(data)
+        if providers and provider not in providers:
+            continue
         name = key if key.startswith(f"{provider}/") else f"{provider}/{key}"
         if all(w in name.lower() for w in words):
             known = find(provider)

@@ -48,8 +48,13 @@ def discover(env: Mapping[str, str], probe: Probe | None = None) -> list[tuple[s
 
 def probe_server(base_url: str, key: str = "") -> str | None:
     """The first chat model that the server at `base_url` offers, or None. Gives up within about a second."""
+    return next(iter(offered_models(base_url, key)), None)
+
+
+def offered_models(base_url: str, key: str = "") -> list[str]:
+    """Return the chat models that the server at `base_url` offers. Gives up within about a second."""
     if not base_url.startswith("http://"):
-        return None
+        return []
     try:
         found = server_info.ask_json(f"{base_url.rstrip('/')}/models", key)
         if "models" in found:  # in Gemini's API
@@ -57,8 +62,8 @@ def probe_server(base_url: str, key: str = "") -> str | None:
         else:
             names = [m["id"] for m in found["data"] if isinstance(m["id"], str)]
     except (LookupError, TypeError):
-        return None  # whatever listens there is not a model server
-    return next((n for n in names if "embed" not in n.lower()), None)
+        return []  # whatever listens there is not a model server
+    return [name for name in names if "embed" not in name.lower()]
 
 
 def _found(env: Mapping[str, str], probe: Probe) -> Iterator[tuple[str, str]]:

@@ -6,14 +6,17 @@ that brought nothing until now, the answer that saves the rule also trusts it.
 
 from __future__ import annotations
 
+import os
 import tomllib
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from agent_cli.config.layers import Layers
 from agent_cli.config.parsing import SettingsError
 from agent_cli.core.rules import Trust, split_rules
+from agent_cli.permissions.git_standing import git_folders
 from agent_cli.permissions.trust import fingerprints, grant_trust, keep_trust
 from agent_tools.fs.safe_files import read_regular, write_whole
 
@@ -29,8 +32,21 @@ def save_setting(path: Path, key: str, value: Any) -> None:
     if it cannot be read or written.
     """
     table, _, name = key.rpartition(".")
-    data = {table: {name: value}} if table else {name: value}
-    Layers().add(data, f"{key}", path.parent)
+    Layers().add({table: {name: value}} if table else {name: value}, f"{key}", path.parent)
+    _rewrite(path, table, name, value)
+
+
+def remove_setting(path: Path, key: str) -> None:
+    """Remove `key`, or `table.key`, from a settings file. Raises as `save_setting` does."""
+    table, _, name = key.rpartition(".")
+    _rewrite(path, table, name, _GONE)
+
+
+# In place of a value: the key is removed.
+_GONE = object()
+
+
+def _rewrite(path: Path, table: str, name: str, value: Any) -> None:
     try:
         text = read_regular(path, _LARGEST, path.parent).decode("utf-8")
     except FileNotFoundError:
@@ -41,12 +57,14 @@ def save_setting(path: Path, key: str, value: Any) -> None:
         raise SettingsError(f"{path} is JSON; change it by hand")
     before, new = _parsed(path, text), _changed(path, text, table, name, value)
     expected: dict[str, Any] = dict(before)
+    place = expected
     if table:
         rest = expected.get(table, {})
         rest = rest if isinstance(rest, dict) else {_SHORT[table]: rest} if table in _SHORT else {}
-        expected[table] = rest | {name: value}
-    else:
-        expected[name] = value
+        place = expected[table] = dict(rest)
+    place[name] = value
+    if value is _GONE:
+        del place[name]
     if _parsed(path, new) != expected:
         raise SettingsError(f"{path} cannot be changed safely; change it by hand")
     write_whole(path, new.encode(), keep=True)
@@ -75,7 +93,10 @@ def _changed(path: Path, text: str, table: str, name: str, value: Any) -> str:
             elif short is None:
                 document[table] = tomlkit.table()
             place = document[table]
-        place[name] = list(value) if isinstance(value, tuple) else value
+        if value is _GONE:
+            place.pop(name, None)
+        else:
+            place[name] = list(value) if isinstance(value, tuple) else value
         return str(tomlkit.dumps(document))
     except (TOMLKitError, TypeError) as error:
         raise SettingsError(f"{path} cannot be changed ({error}); change it by hand") from None
@@ -134,6 +155,31 @@ def add_rules(path: Path, rules: Sequence[str]) -> None:
     if _rules(new) != [*before, *missing]:
         raise ValueError("could not be changed safely; add the rule by hand")
     write_whole(path, new.encode(), keep=True)
+    if path.name == NAME and not text:
+        _exclude(path)
+
+
+def _exclude(path: Path) -> None:
+    """Keep a new local file out of `git status` by the repository's own list, never by the project's .gitignore.
+
+    What cannot be read or written is left as it is.
+    """
+    folder = next(iter(git_folders(path.parent)), None)
+    if folder is None or not os.path.isdir(folder):  # noqa: PTH112 - the method raises where a parent is closed
+        return
+    file = folder / "info" / "exclude"
+    try:
+        before = read_regular(file, LIMIT)
+    except FileNotFoundError:
+        before = b""
+    except OSError:
+        return
+    if path.name.encode() in (line.strip().removeprefix(b"/") for line in before.splitlines()):
+        return
+    with suppress(OSError):
+        file.parent.mkdir(exist_ok=True)
+        separator = b"" if not before or before.endswith(b"\n") else b"\n"
+        write_whole(file, before + separator + path.name.encode() + b"\n", keep=True)
 
 
 def _rules(text: str) -> list[Any]:

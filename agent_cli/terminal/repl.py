@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, ClassVar, Literal, cast
+from typing import Any, Literal, cast
 
 from agent_cli.config.layers import Layers
 from agent_cli.config.run_options import RunOptions
@@ -45,11 +45,12 @@ from agent_cli.terminal.dialogs.lines import LineDialogs
 from agent_cli.terminal.dialogs.model import Dialog
 from agent_cli.terminal.dialogs.questions import Dialogs, ask_question
 from agent_cli.terminal.editor import read_line
+from agent_cli.terminal.picks import Picks
 from agent_cli.terminal.render.code import display_lines
 from agent_cli.terminal.render.console import make_console, print_prose, shown_path
 from agent_cli.terminal.render.events import EventRenderer
 from agent_cli.terminal.render.theme import Colors, ThemedStream
-from agent_cli.terminal.slash import REGISTRY, ExitRequestedError, is_aside, run_slash
+from agent_cli.terminal.slash import ExitRequestedError, as_command, find_command, is_slash, run_slash
 from agent_cli.terminal.startup import greet_resumed, hint
 from agent_tools.base import ToolError
 from agent_tools.display import Display, TodoView
@@ -83,6 +84,8 @@ AFTER_PROMPT = 0.5
 BYPASS = "bypassPermissions: commands and edits run without asking. Use it only where nothing can be lost."
 # Turns of a resumed session that are shown line by line.
 _EARLIER = 3
+# Rows of what would change on a live screen.
+_WATCHED = 20
 
 
 class LineScreen:
@@ -98,10 +101,7 @@ class LineScreen:
 
 
 class Repl(Dialogs):
-    """A session and its message loop. keys: listed by /help. mode_key: the key that changes the mode."""
-
-    keys: ClassVar[tuple[tuple[str, str], ...]] = (("Ctrl-C, Ctrl-D", "interrupt a turn; leave"),)
-    mode_key = "/mode"
+    """A session and its message loop."""
 
     def __init__(
         self, options: RunOptions, place: RunEnvironment, layers: Layers, screen: LineScreen, *, first: bool
@@ -111,10 +111,26 @@ class Repl(Dialogs):
         self._screen, self._console, self._first = screen, screen.console, first
         self._folder = SessionStore(state_folder(os.environ), self.place.root).folder
         self.pictures = Pictures()
+        saved = self.layers.settings().save_sessions
+        self.command_picks = Picks(state_folder(os.environ) / "picks.json" if saved else None, "command")
         self.show = self._open_screen()
         self.agent = self._build(options)
         self._titles = Titles(self.add_usage)
         self._count_from_restored()
+
+    @property
+    def keys(self) -> Sequence[tuple[str, str]]:
+        """Keys and what they do, for /help."""
+        return (("Ctrl-C, Ctrl-D", "interrupt a turn; leave"),)
+
+    @property
+    def has_menus(self) -> bool:
+        return False
+
+    @property
+    def mode_key(self) -> str:
+        """The key, or the command, that changes the mode."""
+        return "/mode"
 
     def _open_screen(self) -> EventRenderer:
         """Return the event renderer."""
@@ -148,17 +164,24 @@ class Repl(Dialogs):
 
     def _aside(self, words: str) -> bool:
         """Run a slash command at a question, if it only shows things or changes the plan. False if it is no command."""
-        name = words[1:].partition(" ")[0]
-        if name not in REGISTRY:
+        command = find_command(name := words[1:].partition(" ")[0])
+        if command is None:
             return False
-        if not is_aside(words) or name == "exit":
+        if not command.aside or command.name == "exit":
             self.say(f"/{name} cannot run while a question is open; answer it first, or press Ctrl-C")
             return True
         try:
-            run_slash(self, words)
+            self.run_command(words)
         except UsageError as mistake:
             self.say(str(mistake))
         return True
+
+    def run_command(self, line: str) -> None:
+        """Run a slash command, and remember that it is used. Raises ExitRequestedError, UsageError."""
+        name = line[1:].partition(" ")[0]
+        if (command := find_command(name)) is not None or name in self.agent.commands:
+            self.command_picks.add(command.name if command else name)
+        run_slash(self, line)
 
     def _warn(self, text: str) -> None:
         self.say(f"warning: {text}")
@@ -216,8 +239,9 @@ class Repl(Dialogs):
 
     def handle(self, text: str) -> None:
         """Process a line: slash command, shell command, note or message. Raises ExitRequestedError, UsageError."""
-        if text.startswith("/") and not text.startswith("//"):
-            run_slash(self, text)
+        text = as_command(text)
+        if is_slash(text):
+            self.run_command(text)
         elif is_bang(text):
             self.run_interruptible(lambda: run_bang(self, text))
         elif note := parse_note(text):
@@ -420,6 +444,10 @@ class Repl(Dialogs):
     def switch_vim(self) -> bool | None:
         """Toggle vi keys in the input line; None if there is no line editor."""
         return None
+
+    def watch(self, rows: Callable[[int, int], Sequence[str]]) -> None:
+        for row in rows(self._console.width, _WATCHED):
+            self.say(row)
 
     def show_plan(self) -> None:
         plan = self.agent.conversation.deps.context.plan

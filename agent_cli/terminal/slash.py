@@ -7,7 +7,7 @@ drawing thread, so they may ask and wait.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from agent_cli.config.layers import Layers
 from agent_cli.config.run_options import RunOptions
@@ -18,6 +18,7 @@ from agent_cli.extensions.commands import split_call
 from agent_cli.runtime.builder import Agent
 from agent_tools.display import Display
 from agent_tools.record import Value
+from agent_tools.text import one_line
 
 
 class UserOutput(Protocol):
@@ -48,8 +49,18 @@ class UserQuestions(Protocol):
     def confirm(self, question: str) -> bool:
         """Ask for yes or no."""
 
-    def choose(self, question: str, options: Sequence[tuple[str, str]]) -> int | None:
-        """Return the index of the picked option; None for none. An option is a label and its meaning."""
+    def choose(self, question: str, options: Sequence[tuple[str, str]], *, quiet: bool = False) -> int | None:
+        """Return the index of the picked option; None for none. An option is a label and its meaning.
+
+        quiet: nothing of it stays on the screen.
+        """
+
+    def ask(self, question: str, read: Callable[[str], Any], text: str = "") -> Any:
+        """Ask for a line and return what `read` makes of it; None for no answer.
+
+        read: raises ValueError with a message for an invalid line, which is then asked for again.
+        text: initial text of the line.
+        """
 
     def edit(self, text: str, suffix: str = ".md") -> str | None:
         """Return the text edited in the user's editor; None if the editor fails."""
@@ -60,6 +71,10 @@ class UserQuestions(Protocol):
 
 class TerminalControl(Protocol):
     """Terminal state that a command can change."""
+
+    @property
+    def has_menus(self) -> bool:
+        """True if menus and panels can be drawn; else lines are all there is."""
 
     @property
     def keys(self) -> Sequence[tuple[str, str]]:
@@ -74,6 +89,12 @@ class TerminalControl(Protocol):
 
     def switch_vim(self) -> bool | None:
         """Toggle vi keys in the input line; None if there is no line editor."""
+
+    def watch(self, rows: Callable[[int, int], Sequence[str]]) -> None:
+        """Show rows that change until the user closes them; once without a live screen.
+
+        rows: returns them for the columns and rows there are.
+        """
 
     def send_sequence(self, sequence: str) -> bool:
         """Send the terminal a sequence that draws nothing; False without a terminal."""
@@ -135,7 +156,8 @@ class SlashContext(UserOutput, UserQuestions, TerminalControl, SessionControl, P
 
 
 Handler = Callable[[SlashContext, str], None]
-ArgumentValues = Callable[[SlashContext], Iterable[str]]
+# Values of an argument: words, or a word with its meaning.
+ArgumentValues = Callable[[SlashContext], Iterable[str | tuple[str, str]]]
 
 
 class ExitRequestedError(Exception):
@@ -145,10 +167,12 @@ class ExitRequestedError(Exception):
 class BuiltinCommand(Value):
     """A slash command.
 
-    usage: its arguments, for help.
+    usage: its arguments, for help; what is not in brackets is required.
     help: one line of description.
     aside: may run during a turn; the others wait for its end.
     values: returns its argument values, for the menu.
+    strict: its argument is one of these values.
+    aliases: other names for it, such as those that other programs use.
     """
 
     name: str
@@ -157,44 +181,92 @@ class BuiltinCommand(Value):
     run: Handler
     aside: bool = False
     values: ArgumentValues | None = None
+    strict: bool = False
+    aliases: tuple[str, ...] = ()
 
 
 REGISTRY: dict[str, BuiltinCommand] = {}
+_ALIASES: dict[str, str] = {}
+# The order of the menu until the user has used some.
+COMMON = (
+    "help", "model", "resume", "compact", "clear", "cost", "plan", "mode", "diff", "undo", "config", "context", "jobs",
+    "todos", "commit", "rewind", "init", "review", "memory", "permissions", "status", "effort", "export", "mcp", "exit",
+)  # fmt: skip
+# Lines that leave, as in a shell and in other editors.
+_LEAVING = ("exit", "quit", ":q", ":q!", ":wq", ":x")
+_MOST_NAMED = 6
 
 
 def slash(
-    name: str, text: str, usage: str = "", *, aside: bool = False, values: ArgumentValues | None = None
+    name: str,
+    text: str,
+    usage: str = "",
+    *,
+    aside: bool = False,
+    values: ArgumentValues | None = None,
+    strict: bool = False,
+    aliases: tuple[str, ...] = (),
 ) -> Callable[[Handler], Handler]:
     """Register a command under `/name`."""
 
     def register(handler: Handler) -> Handler:
-        REGISTRY[name] = BuiltinCommand(name, usage, text, handler, aside, values)
+        REGISTRY[name] = BuiltinCommand(name, usage, text, handler, aside, values, strict, aliases)
+        _ALIASES.update(dict.fromkeys(aliases, name))
         return handler
 
     return register
 
 
+def find_command(name: str) -> BuiltinCommand | None:
+    """Return the built-in command with this name or alias."""
+    return REGISTRY.get(_ALIASES.get(name, name))
+
+
+def is_slash(text: str) -> bool:
+    """Return True if a line is a slash command: not `//...`, and not a path such as `/etc/hosts`."""
+    return text.startswith("/") and "/" not in text.partition(" ")[0][1:].partition("\n")[0]
+
+
+def as_command(text: str) -> str:
+    """Return `/exit` for a line that means to leave (`exit`, `quit`, `:q`); other lines unchanged."""
+    return "/exit" if text.strip().lower() in _LEAVING else text
+
+
 def is_aside(line: str) -> bool:
     """Return True if `/name words` may run during a turn."""
-    command = REGISTRY.get(line[1:].partition(" ")[0])
+    command = find_command(line[1:].partition(" ")[0])
     return command is not None and command.aside
 
 
 def run_slash(ctx: SlashContext, line: str) -> None:
-    """Run `/name words`; built-in commands take precedence over the user's.
+    """Run `/name words`; built-in commands take precedence over the user's, and those over aliases.
 
-    Raises ExitRequestedError. An unknown name is reported with the nearest one.
+    Raises ExitRequestedError. An unknown name is reported with those that match.
     """
     name, _, rest = line[1:].partition(" ")
+    own = ctx.agent.commands
     command = REGISTRY.get(name)
-    if command is None:
-        own = ctx.agent.commands
-        if split_call(line)[0] in own:
-            ctx.take_turn(line)
-            return
+    if command is None and split_call(line)[0] in own:
+        ctx.take_turn(line)
+    elif command := command or find_command(name):
+        command.run(ctx, rest.strip())
+    else:
+        ctx.say(unknown_command(name, [*by_default(REGISTRY), *own]))
+
+
+def by_default(names: Iterable[str]) -> list[str]:
+    """Sort the names of commands: the common ones first, the others by name."""
+    return sorted(names, key=lambda name: (COMMON.index(name) if name in COMMON else len(COMMON), name))
+
+
+def unknown_command(name: str, known: Sequence[str]) -> str:
+    """Return the sentence for a name that no command has, with those that match."""
+    near = [n for n in known if name and n.startswith(name)] or [n for n in known if len(name) > 1 and name in n]
+    if not near:
         import difflib
 
-        near = difflib.get_close_matches(name, [*REGISTRY, *own], 1)
-        ctx.say(f"There is no /{name}" + (f"; did you mean /{near[0]}?" if near else ". See /help."))
-        return
-    command.run(ctx, rest.strip())
+        near = difflib.get_close_matches(name, known, 3)
+    if not near:
+        return f"Unknown command /{one_line(name)}. /help lists the commands."
+    *most, last = (f"/{n}" for n in near[:_MOST_NAMED])
+    return f"Unknown command /{one_line(name)}. Did you mean {' or '.join(filter(None, (', '.join(most), last)))}?"

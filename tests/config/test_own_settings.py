@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_cli.config.parsing import SettingsError
-from agent_cli.runtime.saved_settings import save_setting
+from agent_cli.runtime.saved_settings import remove_setting, save_setting
 
 
 @pytest.mark.parametrize(
@@ -61,3 +61,22 @@ def test_any_text_of_a_model_comes_back(tmp_path_factory: pytest.TempPathFactory
     path.write_text('# first\n[permissions]\nmode = "plan" # last\n')
     save_setting(path, "model", name)
     assert tomllib.loads(path.read_text()) == {"model": name, "permissions": {"mode": "plan"}}
+
+
+@pytest.mark.parametrize(
+    ("before", "key", "after"),
+    [
+        ('# a\nmodel = "x" # b\neffort = "low"\n', "model", '# a\neffort = "low"\n'),
+        (
+            "[sandbox]\nnetwork = true\n# c\nauto_allow = true\n",
+            "sandbox.auto_allow",
+            "[sandbox]\nnetwork = true\n# c\n",
+        ),
+        ('effort = "low"\n', "model", 'effort = "low"\n'),
+    ],
+)
+def test_a_setting_is_removed_and_all_else_stays(tmp_path: Path, before: str, key: str, after: str) -> None:
+    path = tmp_path / ".agentrc"
+    path.write_text(before)
+    remove_setting(path, key)
+    assert path.read_text() == after

@@ -97,3 +97,29 @@ def test_a_project_that_brings_nothing_is_trusted_with_its_first_rule(root: Path
 @pytest.mark.parametrize("state", ["untrusted", "changed"])
 def test_nothing_is_saved_where_it_would_not_count(root: Path, tmp_path: Path, state: str) -> None:
     assert saver(Trust(str(root), state), tmp_path) is None  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("worktree", [False, True])
+def test_a_new_local_file_is_kept_out_of_git_by_its_own_list_alone(root: Path, worktree: bool) -> None:
+    git = root / ".git"
+    if worktree:
+        git = root.parent / "main/.git"
+        (git / "worktrees/w").mkdir(parents=True)
+        (git / "worktrees/w/commondir").write_text("../..\n")
+        (root / ".git").write_text(f"gitdir: {git}/worktrees/w\n")
+    (git / "info").mkdir(parents=True)
+    (git / "info/exclude").write_text("# mine\n*.log")
+    (root / ".gitignore").write_text("build/\n")
+    add_rules(root / NAME, [RULE])
+    assert (git / "info/exclude").read_text() == f"# mine\n*.log\n{NAME}\n"
+    (root / NAME).unlink()
+    add_rules(root / NAME, [RULE])
+    assert (git / "info/exclude").read_text().count(NAME) == 1
+    assert (root / ".gitignore").read_text() == "build/\n"
+
+
+def test_an_old_local_file_stays_as_git_has_it(root: Path) -> None:
+    (root / ".git/info").mkdir(parents=True)
+    (root / NAME).write_text("# shared\n")
+    add_rules(root / NAME, [RULE])
+    assert not (root / ".git/info/exclude").exists()

@@ -191,7 +191,7 @@ def test_vi_keys_by_command_and_setting(work: Path) -> None:
         screen.type("i")
         screen.gone("[vi]")
         screen.line("/vim")
-        screen.wait("The keys of vi are off.")
+        screen.wait("vi mode off")
         screen.leave()
 
 

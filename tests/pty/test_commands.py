@@ -20,7 +20,7 @@ def test_the_persons_commands_are_listed_expanded_and_never_before_ours(work: Pa
     terminal.type("/help")
     assert "/ask [topic]" in terminal.expect("Ask about it")
     terminal.type("/asc")
-    terminal.expect("There is no /asc; did you mean /ask?")
+    terminal.expect("Unknown command /asc. Did you mean /ask?")
     terminal.type("/cost")
     terminal.expect("tokens in")
     terminal.type("/empty")

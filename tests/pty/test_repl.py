@@ -135,7 +135,7 @@ def test_slash_commands(work: Path) -> None:
     terminal.type("/mode plan")
     terminal.expect("mode: plan")
     terminal.type("/modle")
-    terminal.expect("did you mean /mode")
+    terminal.expect("Did you mean /mode")
     terminal.type("/model nonsense")
     terminal.expect("nonsense")
     terminal.type("/exit")

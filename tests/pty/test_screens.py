@@ -208,7 +208,7 @@ def test_the_menu_of_commands_and_of_files(place: Path) -> None:
     with begun(place, [], rows=16) as screen:
         screen.ready()
         screen.type("/mod")
-        screen.wait("permission mode")
+        screen.wait("approval mode")
         shot(screen, place, "menu")
         screen.type("\x15@a")
         screen.wait("@a.txt")

@@ -87,7 +87,7 @@ def test_everything_at_once_and_the_terminal_closes(day: Day) -> None:
 
     day.model.will(says("It runs." if not day.ends else "It has ended."))
     day.say("/jobs")
-    day.shows("serve.py" if not day.ends else "no background commands")
+    day.shows("serve.py" if not day.ends else "no background jobs")
     day.say("and the server?")
     day.shows("It runs." if not day.ends else "It has ended.")
     day.undo(files=2)

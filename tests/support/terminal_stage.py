@@ -14,6 +14,7 @@ from rich.console import Console
 
 from agent_cli.core.events import ApprovalRequested
 from agent_cli.terminal.app.app import TerminalApp
+from agent_cli.terminal.app.completion import CommandEntry
 from agent_cli.terminal.app.input_line import InputLine, ProjectHistory
 from agent_cli.terminal.app.output import AtomicOutput
 from agent_cli.terminal.app.question_panel import OpenDialog
@@ -156,7 +157,11 @@ def play(story: Callable[[Stage], None], **size: int) -> Stage:
     session, screen = Idle(), Screen(**size)
     kept = io.StringIO()
     console = Console(file=kept, width=80, force_terminal=True, color_system="standard", soft_wrap=True)
-    line = InputLine(ProjectHistory(None), lambda: [("help", "this list"), ("mode", "the mode")], lambda: ("a.txt",))
+    line = InputLine(
+        ProjectHistory(None),
+        lambda: [CommandEntry("help", "this list"), CommandEntry("mode", "the mode")],
+        lambda: ("a.txt",),
+    )
     errors: list[BaseException] = []
     with create_pipe_input() as keys:
         stages: list[Stage] = []

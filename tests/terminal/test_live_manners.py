@@ -21,13 +21,12 @@ from agent_cli.core.events import (
     Warned,
 )
 from agent_cli.core.results import Diagnostics, Usage
-from agent_cli.terminal.app.app import ECHO
-from agent_cli.terminal.app.input_line import complete
+from agent_cli.terminal.app.completion import CommandEntry, complete
 from agent_cli.terminal.app.layout import status_line
 from agent_cli.terminal.app.worker import Printed
 from agent_cli.terminal.dialogs.questions import pick_dialog, question_dialog
 from agent_cli.terminal.render.ansi import cells
-from agent_cli.terminal.render.transcript import Transcript
+from agent_cli.terminal.render.transcript import ECHO, Transcript
 from agent_tools.display import TodoItem, TodoView
 from tests.support.terminal_stage import REQUEST, Stage, asking, later, play
 
@@ -116,9 +115,10 @@ def test_what_is_done_comes_before_the_numbers(width: int) -> None:
 
 
 def test_commands_stand_in_the_menu_as_in_help() -> None:
-    names = [("mode", ""), ("exit", ""), ("model", ""), ("doctor", "")]
-    assert [c.text.strip() for c in complete("/", names, tuple)] == ["/doctor", "/exit", "/mode", "/model"]
-    assert [c.text.strip() for c in complete("/o", names, tuple)] == ["/doctor", "/mode", "/model"]
+    names = [CommandEntry(name) for name in ("mode", "exit", "model", "doctor")]
+    assert [c.text.strip() for c in complete("/", names, tuple)] == ["/mode", "/exit", "/model", "/doctor"]
+    assert [c.text.strip() for c in complete("/do", names, tuple)] == ["/doctor"]
+    assert [c.text.strip() for c in complete("/od", names, tuple)] == ["/mode", "/model"]
 
 
 def shown(events: list[Any], width: int = 40, plan: tuple[TodoItem, ...] = ()) -> list[str]:
@@ -223,7 +223,7 @@ def test_a_choice_says_where_nothing_fits_what_was_typed() -> None:
     def story(stage: Stage) -> None:
         found = asking(stage, pick_dialog("Which one?", [("first", ""), ("second", "")]))
         stage.press("xyz")
-        stage.until(lambda: "nothing fits" in stage.screen.drawn)
+        stage.until(lambda: "no match" in stage.screen.drawn)
         stage.press("\r\x15sec\r")
         stage.until(lambda: found == [1])
 

@@ -295,7 +295,7 @@ def test_a_choice_is_narrowed_and_taken_and_the_draft_comes_back() -> None:
     options = [("alpha", "the first"), ("beta", "the second"), ("gamma", "the third")]
 
     def story(stage: Stage) -> None:
-        for keys, wanted in (("beta\r", 1), ("the\x1b[B\x1b[B\r", 2), ("nothing fits\r\x1b", None), ("\r", 0)):
+        for keys, wanted in (("beta\r", 1), ("the\x1b[B\x1b[B\r", 2), ("no match\r\x1b", None), ("\r", 0)):
             ask = OpenDialog(pick_dialog("Which?", options))
             found: list[Any] = []
 

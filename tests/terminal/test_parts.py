@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import threading
 from pathlib import Path
 
@@ -12,9 +13,13 @@ from hypothesis import strategies as st
 
 from agent_cli.core.amounts import short_count, short_duration
 from agent_cli.core.events import TextDelta, ToolProgress, Warned
+from agent_cli.core.place import UsageError
 from agent_cli.terminal.app.attachments import Pictures
-from agent_cli.terminal.app.input_line import MOST_REMEMBERED, Pastes, ProjectHistory, complete, fuzzy_matches
+from agent_cli.terminal.app.completion import CommandEntry, complete, fuzzy_matches
+from agent_cli.terminal.app.input_line import MOST_REMEMBERED, InputLine, Pastes, ProjectHistory
+from agent_cli.terminal.app.key_map import KeyMap
 from agent_cli.terminal.app.layout import (
+    key_rows,
     queue_lines,
     status_line,
     todo_lines,
@@ -23,11 +28,18 @@ from agent_cli.terminal.app.layout import (
 from agent_cli.terminal.app.output import reflows
 from agent_cli.terminal.app.status_bar import StatusLine, branch_of
 from agent_cli.terminal.app.worker import LIMIT, EventQueue
+from agent_cli.terminal.picks import Picks
 from agent_cli.terminal.render.ansi import cells, clip, fragments, wrapped
+from agent_cli.terminal.render.links import follows_links, with_links
 from agent_tools.display import TodoItem
 from tests.support.hypothesis_examples import examples
 
-COMMANDS = [("help", "this list"), ("mode", "the mode"), ("model", "the model")]
+COMMANDS = [
+    CommandEntry("help", "this list", aliases=("hints",)),
+    CommandEntry("model", "the model", values=lambda: [("openai/gpt-5", ""), ("openai/gpt-5-mini", "small")]),
+    CommandEntry("mode", "the mode", "[MODE]", values=lambda: [("plan", ""), ("default", "")], strict=True),
+    CommandEntry("rename", "a name", "NAME", aliases=("moniker",)),
+]
 
 
 def test_pieces_of_the_same_text_are_joined_and_one_call_wakes_for_many() -> None:
@@ -62,13 +74,44 @@ def test_commands_and_files_complete_best_first() -> None:
     def names(before: str) -> list[str]:
         return [choice.text for choice in complete(before, COMMANDS, lambda: ("src/app.py", "docs/map.md", "README"))]
 
-    assert names("/mo") == ["/mode ", "/model "]
-    assert names("/") == ["/help ", "/mode ", "/model "]
+    assert names("/mo") == ["/model ", "/mode ", "/moniker "]
+    assert names("/mode") == ["/mode ", "/model "]
+    assert names("/") == ["/help ", "/model ", "/mode ", "/rename "]
+    assert names("/od") == ["/model ", "/mode "] and names("/hi") == ["/hints "]
+    assert names("/mode ") == ["plan", "default"] and names("/mode d") == ["default"]
+    assert names("/model mini") == ["openai/gpt-5-mini"] and names("/moniker x") == []
     assert names("say /mo") == []
     assert names("see @ap") == ["@src/app.py ", "@docs/map.md "]
     assert names("see @sapy") == ["@src/app.py "]
     assert names("mail me@ap") == []
     assert names("@src/app.py more") == []
+
+
+def entered(text: str) -> tuple[str, bool]:
+    """The line after Enter, and whether it is sent."""
+    line = InputLine(ProjectHistory(None), lambda: COMMANDS, lambda: ())
+    line.buffer.insert_text(text)
+    runs = line.accept() if line.chosen >= 0 else True
+    return line.buffer.text, runs
+
+
+@pytest.mark.parametrize(
+    ("typed", "line", "runs"),
+    [
+        ("/he", "/help ", True),
+        ("/ren", "/rename ", False),  # its argument is still to come
+        ("/mode", "/mode ", True),
+        ("/mode p", "/mode plan", True),
+        ("/mode ", "/mode ", True),
+        ("/model openai/gpt-5", "/model openai/gpt-5", True),  # any name may be meant, also one of no list
+        ("see @a", "see @a", True),
+        ("/zzz", "/zzz", True),
+    ],
+)
+def test_enter_runs_the_first_command_of_the_menu_and_completes_one_that_lacks_words(
+    typed: str, line: str, runs: bool
+) -> None:
+    assert entered(typed) == (line, runs)
 
 
 def test_of_two_files_that_fit_the_name_counts_before_the_path() -> None:
@@ -109,6 +152,8 @@ def test_a_folded_paste_is_unfolded_to_itself(text: str, around: str) -> None:
     plain = text.replace("\r\n", "\n").replace("\r", "\n")
     assert pastes.unfold(pastes.fold(text)) == plain
     long = pastes.fold("x\n" * 10)
+    assert " 10 lines]" in long and pastes.at_end(f"see {long}") == len(long)
+    assert not pastes.at_end("[Pasted #9 9 lines]") and not pastes.at_end(f"{long} more")
     assert long.startswith("[Pasted #") and pastes.unfold(long) == "x\n" * 10
 
 
@@ -189,3 +234,81 @@ def test_a_path_that_cannot_be_is_no_image(name: str, tmp_path: Path) -> None:
     pictures = Pictures()
     assert pictures.pasted(name) is None
     assert pictures.within(f"see @{name}", tmp_path) == []
+
+
+def test_keys_of_the_user_are_read_and_shown() -> None:
+    keys = KeyMap({"search": "ctrl-t, alt-r", "editor": "ctrl-x ctrl-x", "expand": "F5", "suspend": ""}, "nl")
+    assert keys.keys["search"] == (("c-t",), ("escape", "r"))
+    assert keys.keys["editor"] == (("c-x", "c-x"),) and keys.keys["suspend"] == ()
+    assert keys.keys["newline"] == (("nl",), ("c-j",)) and keys.keys["mode"] == (("s-tab",),)
+    assert keys.shown("search") == "Ctrl-T, Alt-R" and keys.shown("expand") == "F5"
+    assert ("Ctrl-X Ctrl-X", "edit in $EDITOR") in keys.rows() and not any("suspend" in text for _, text in keys.rows())
+
+
+@pytest.mark.parametrize(
+    ("own", "said"),
+    [
+        ({"serch": "ctrl-t"}, "terminal.keys: there is no action serch; did you mean search?"),
+        (
+            {"search": "ctl-t"},
+            "terminal.keys.search: ctl-t is not a key; write it as ctrl-t, alt-t, f5 or ctrl-x ctrl-t.",
+        ),
+        ({"search": "x"}, "terminal.keys.search: x is not a key; "),
+        ({"search": "ctrl-c"}, "terminal.keys.search: ctrl-c cannot be given to an action."),
+        ({"search": "enter"}, "terminal.keys.search: enter cannot be given to an action."),
+        ({"search": "shift-x"}, "terminal.keys.search: shift-x is not a key; "),
+        ({"search": "ctrl-o"}, "terminal.keys: Ctrl-O is the key of both expand and search; give one of them another"),
+        ({"search": "ctrl-x"}, "is the key of both search and editor"),
+    ],
+)
+def test_keys_that_cannot_be_are_refused_in_a_sentence(own: dict[str, str], said: str) -> None:
+    with pytest.raises(UsageError, match=re.escape(said)):
+        KeyMap(own, "nl")
+
+
+def test_links_lead_to_what_they_show(tmp_path: Path) -> None:
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src/a b.py").touch()
+    (tmp_path / "src/a.py").touch()
+
+    def links(row: str, width: int = 80) -> list[tuple[str, str]]:
+        shown = with_links(row, tmp_path, width)
+        assert re.sub(r"\x1b\]8;;[^\x1b]*\x1b\\", "", shown) == row
+        return re.findall(r"\x1b\]8;;([^\x1b]+)\x1b\\(.*?)\x1b\]8;;\x1b", shown)
+
+    (found,) = links("see \x1b[1msrc/a.py\x1b[0m:12, not src/b.py")
+    assert found[0].startswith("file://") and found[0].endswith(f"{tmp_path}/src/a.py") and found[1] == "src/a.py"
+    assert links("(https://a.example/x?y=1).") == [("https://a.example/x?y=1",) * 2]
+    assert links("https://a.example/x", width=20) == []  # it may go on in the next row
+    assert links("../etc/passwd /etc/passwd a.py .. . 3.5 /") == []
+    other = "\x1b]8;;http://other\x1b\\src/a.py\x1b]8;;\x1b\\"
+    assert with_links(other, tmp_path, 80) == other
+
+
+def test_terminals_that_follow_links_are_known() -> None:
+    assert follows_links({"TERM_PROGRAM": "iTerm.app"}) and follows_links({"VTE_VERSION": "6003"})
+    assert follows_links({"TMUX": "x", "TERM_PROGRAM": "tmux", "TERM_PROGRAM_VERSION": "3.5a"})
+    assert not follows_links({"TERM": "xterm-256color"}) and not follows_links({"VTE_VERSION": "4000"})
+    assert not follows_links({"TMUX": "x", "TERM_PROGRAM": "tmux", "TERM_PROGRAM_VERSION": "3.3", "WT_SESSION": "1"})
+
+
+def test_what_is_picked_most_and_latest_comes_first(tmp_path: Path) -> None:
+    now = [1e9]
+    picks = Picks(tmp_path / "picks.json", "command", lambda: now[0])
+    for name in ("cost", "cost", "cost", "diff"):
+        picks.add(name)
+    assert picks.sorted(["a", "diff", "cost", "b"]) == ["cost", "diff", "a", "b"]
+    now[0] += 60 * 24 * 3600
+    picks.add("diff")
+    again = Picks(tmp_path / "picks.json", "command", lambda: now[0])
+    assert again.used() == ["diff", "cost"] and Picks(tmp_path / "picks.json", "model").used() == []
+    (tmp_path / "picks.json").write_text('{"command": {"x": 1, "y": [1, 2]}, "model": [], "z"')
+    assert Picks(tmp_path / "picks.json", "command").used() == []
+    assert Picks(None, "command").used() == []
+
+
+def test_the_keys_are_laid_out_for_any_width() -> None:
+    keys = KeyMap({}, "nl").rows()
+    wide, narrow = key_rows(keys, 79, 20), key_rows(keys, 39, 9)
+    assert len(wide) == len(keys) // 2 and all(len(row) <= 79 for row in wide)
+    assert len(narrow) == 9 and all(len(row) <= 39 for row in narrow)

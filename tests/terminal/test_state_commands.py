@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -82,9 +83,9 @@ def test_a_deny_rule_of_this_session_also_hides_files_from_searches(work: Path) 
 
 def test_effort_is_changed_for_the_session(work: Path) -> None:
     shown = session(work, "/effort", "/effort low", "/effort huge", "/effort default")
-    assert "effort: the default of the model" in shown
+    assert "effort: model default" in shown
     assert "effort: low" in shown
-    assert "huge is none of none, minimal, low" in shown
+    assert "huge is not a level. There are default, none, minimal, low" in shown
 
 
 def test_a_folder_is_added_and_the_model_is_told(work: Path) -> None:
@@ -106,13 +107,23 @@ def test_a_folder_is_added_and_the_model_is_told(work: Path) -> None:
 
 
 def test_plan_mode_is_entered_and_left(work: Path) -> None:
-    shown = session(work, "/plan on", "/mode", "go", "/plan off", "/plan maybe", "more", replies=[DONE, DONE])
-    assert "plan mode is on: nothing may be changed" in shown and "mode: plan" in shown
-    assert "plan mode is off; mode: default" in shown
-    assert "Say /plan on, /plan off, or /plan." in shown
+    shown = session(
+        work, "/plan on", "/mode", "go", "/plan off", "more", "/plan make it small", "/mode", replies=[DONE] * 3
+    )
+    assert "plan mode on: nothing is changed until you approve a plan" in shown
+    assert shown.count("mode: plan") == 2 and "plan mode off; mode: default" in shown
     texts = sent(work)
-    assert "<plan_mode>" in texts[0]
+    assert "<plan_mode>" in texts[0] and any(text.startswith("make it small\n\n<plan_mode>") for text in texts)
     assert any("The user ended plan mode" in text for text in texts)
+
+
+def test_the_diff_leaves_out_what_programs_write_for_themselves(work: Path) -> None:
+    subprocess.run(["git", "init", "-q"], cwd=work, check=True)
+    made = "mkdir __pycache__ && touch __pycache__/a.pyc && echo new > made.txt"
+    shown = session(work, "go", "y", "/diff", "/undo", replies=[{"calls": [call("Bash", command=made)]}, DONE])
+    assert (work / "__pycache__/a.pyc").exists()
+    after = shown.rpartition("Done.")[2]
+    assert "made.txt" in after and "a.pyc" not in after
 
 
 def test_the_cost_is_told_by_turn_and_for_all_after_a_resume(work: Path) -> None:
@@ -219,7 +230,7 @@ def test_config_shows_finds_and_changes_settings(work: Path) -> None:
         "/config sandbox.mode sometimes", "/config terminal.theme light", "/config sandbox.domains pypi.org",
     )  # fmt: skip
     assert f'effort = "low" ({own})' in shown and "stream = true" in shown
-    assert 'effort = "high", saved in ~/.agentrc; it counts from the next start' in shown
+    assert 'effort = "high", saved in ~/.agentrc; takes effect at the next start' in shown
     assert 'effort = "high" (/config)' in shown and "[1-" in shown
     assert "There is no setting modle; did you mean model?" in shown
     assert "There is no setting auto_allow; did you mean sandbox.auto_allow?" in shown

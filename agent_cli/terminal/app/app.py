@@ -23,30 +23,29 @@ from agent_cli.core.events import MessageAdded
 from agent_cli.core.messages import UserMessage
 from agent_cli.terminal.app.background import BackgroundQuestion
 from agent_cli.terminal.app.input_line import InputLine
+from agent_cli.terminal.app.key_map import KeyMap
 from agent_cli.terminal.app.keys import Controls, make_keys
 from agent_cli.terminal.app.layout import Line, above, below_input, make_layout, most_typed, style_of
 from agent_cli.terminal.app.marker import Marker
-from agent_cli.terminal.app.output import AtomicOutput, InlineApp
-from agent_cli.terminal.app.protocol import LOOK, Appearance, ScreenSession
+from agent_cli.terminal.app.output import NEWLINE, AtomicOutput, InlineApp
+from agent_cli.terminal.app.protocol import LOOK, Appearance, Panel, ScreenSession
 from agent_cli.terminal.app.question_panel import OpenDialog, QuestionPanel
 from agent_cli.terminal.app.worker import EventQueue, JobFinished, PendingReply, Printed, UserEcho, Worker
 from agent_cli.terminal.editor import in_pager
 from agent_cli.terminal.render.ansi import LONG, RESTORE_TITLE, RING, SAVE_TITLE, title
 from agent_cli.terminal.render.console import by_words
+from agent_cli.terminal.render.links import with_links
 from agent_cli.terminal.render.theme import TRUE, Colors, Palette
-from agent_cli.terminal.render.transcript import Transcript
-from agent_cli.terminal.render.writer import LiveWriter
+from agent_cli.terminal.render.transcript import Transcript, user_bar
 from agent_cli.terminal.slash import ExitRequestedError
 from agent_tools.cancel import CancelledError
 
 FRAME = 1 / 15
 SLICE = 0.008
+# Seconds between redraws of a panel that stays.
+WATCH = 0.5
 # Seconds after the prompt is drawn until the renderer of the first answer is loaded.
 IDLE = 0.4
-# Lines of a user message that are echoed; the model gets all of them.
-ECHO = 20
-# The background of their rows, to the end of the line.
-BAR = "\x1b[100m\x1b[K"
 _DEPTHS = {
     0: ColorDepth.DEPTH_1_BIT,
     16: ColorDepth.DEPTH_4_BIT,
@@ -58,18 +57,6 @@ _DEPTHS = {
 def _warm() -> None:
     """Import the answer renderer in the background, so that no key waits for it."""
     threading.Thread(target=import_module, args=("agent_cli.terminal.render.markdown",), daemon=True).start()
-
-
-def user_bar(text: str, writer: LiveWriter) -> list[str]:
-    """Return a message of the user as rows with a background, between blank rows."""
-    lines = text.split("\n")
-    left = len(lines) - ECHO if len(lines) > ECHO + 1 else 0
-    shown = [*lines[: len(lines) - left], *([f"... {left} more lines ..."] if left else [])]
-    first, *more = [row.plain for line in shown for row in by_words(f"  {line}", writer.console)]
-    rows = [f"{BAR}{row}\x1b[0m" for row in (f"> {first[2:]}", *more)]
-    above = [] if writer.blank else [""]
-    writer.spaced()
-    return [*above, *rows, ""]
 
 
 class TerminalApp:
@@ -84,6 +71,7 @@ class TerminalApp:
         colors: Colors,
         *,
         look: Appearance = LOOK,
+        key_map: KeyMap | None = None,
         source: Input | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -100,6 +88,8 @@ class TerminalApp:
         self._frame_planned = False
         self._lines: list[str] = []
         self._extra = self.hint = self._task = ""
+        self.panel: Panel | None = None
+        self._panel_keys = 0
         self.app: InlineApp = InlineApp(
             screen,
             reflow=look.reflow,
@@ -111,7 +101,7 @@ class TerminalApp:
                 lambda: self.app.frame_number,
             ),
             style=DynamicStyle(self._style),
-            key_bindings=make_keys(Controls(self)),
+            key_bindings=make_keys(Controls(self), key_map or KeyMap({}, NEWLINE)),
             input=source,
             editing_mode=EditingMode.VI if look.vim else EditingMode.EMACS,
             color_depth=_DEPTHS[colors.palette.depth],
@@ -225,9 +215,15 @@ class TerminalApp:
             self.app.loop.call_later(wait, self.draw_soon)
         extra, self._extra = self._extra, ""
         if lines or extra:
-            self.app.commit([self.palette.apply(line) for line in lines], extra)
+            self.app.commit([self._finished(line) for line in lines], extra)
         else:
             self.app.redraw()
+
+    def _finished(self, line: str) -> str:
+        """Return a finished row as the terminal gets it."""
+        row = self.palette.apply(line)
+        root = self.look.links
+        return row if root is None else with_links(row, root, self.app.screen.get_size().columns)
 
     def _above(self) -> list[Line]:
         rows = above(self)
@@ -318,6 +314,10 @@ class TerminalApp:
 
     def _after_key(self, sender: object) -> None:
         self.questions.key_pressed()
+        # The key that opened a panel does not close it.
+        if self._panel_keys == 1:
+            self.close_panel()
+        self._panel_keys = max(0, self._panel_keys - 1)
         self._keep()
 
     def _keep(self) -> None:
@@ -397,6 +397,27 @@ class TerminalApp:
     def clear_hint(self) -> None:
         """Remove the hint with the next frame."""
         self.hint = ""
+
+    def show_panel(self, panel: Panel, *, stays: bool = False) -> None:
+        """Show rows below the input line until the next key; stays: until Esc."""
+        self.panel, self._panel_keys = panel, 0 if stays else 2
+        # Not at once: within a key's handler the key itself would be drawn.
+        self.draw_soon()
+        if stays:
+            self._watch(panel)
+
+    def _watch(self, panel: Panel) -> None:
+        """Redraw while a panel is open, as what it shows changes."""
+        if self.panel is panel and self.app.loop is not None:
+            self.draw_soon()
+            self.app.loop.call_later(WATCH, lambda: self._watch(panel))
+
+    def close_panel(self) -> bool:
+        """Close the panel; False if there is none."""
+        had, self.panel, self._panel_keys = self.panel is not None, None, 0
+        if had:
+            self.draw_soon()
+        return had
 
     def leave(self) -> None:
         """End the session."""

@@ -58,6 +58,11 @@ class Pictures:
             return None
         return self.word(path)
 
+    def at_end(self, text: str) -> int:
+        """Return the length of the placeholder that a text ends with; 0 for none."""
+        found = next((m for m in _CHIP.finditer(text) if m.end() == len(text) and int(m[1]) in self._kept), None)
+        return len(found[0]) if found else 0
+
     def within(self, text: str, *folders: Path) -> list[Path]:
         """Return the images of a message: by placeholder, and mentioned as `@path` in the first folder that has it."""
         found = [self._kept[int(n)] for n in _CHIP.findall(text) if int(n) in self._kept]

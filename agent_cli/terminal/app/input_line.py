@@ -4,8 +4,7 @@ A reply to a question sets the draft aside and restores it, so the draft is neve
 
 Long pastes are folded to a placeholder in the line and unfolded when the message is sent.
 
-The history is that of the project, over sessions: JSON lines, one string each, readable only by the user. Completions
-are commands after `/` and workspace files after `@`.
+The history is that of the project, over sessions: JSON lines, one string each, readable only by the user.
 """
 
 from __future__ import annotations
@@ -13,7 +12,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import threading
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -23,14 +21,9 @@ from prompt_toolkit.document import Document
 from prompt_toolkit.history import History
 
 from agent_cli.terminal.app.attachments import Pictures
+from agent_cli.terminal.app.completion import CommandEntry, Completion, complete, narrowed
 from agent_cli.terminal.dialogs.model import Option
-from agent_tools.base import ToolContext
 from agent_tools.fs.safe_files import open_regular, private_folder, read_regular, write_whole
-from agent_tools.process.child import run_child
-from agent_tools.record import Value
-from agent_tools.search.ripgrep import find_rg, walk_files
-from agent_tools.secret_patterns import without_secrets
-from agent_tools.text import escape_controls, one_line
 
 MOST_REMEMBERED = 1_000
 _LARGEST = 64 << 20
@@ -64,6 +57,10 @@ class ProjectHistory(History):
         except OSError:
             self._path = None
 
+    def newest(self) -> list[str]:
+        """Return the entries of all sessions of the project, newest first, each once."""
+        return list(self.load_history_strings()) or list(dict.fromkeys(reversed(self.get_strings())))
+
     def add(self, text: str) -> None:
         """Add a message, unless it repeats the last one."""
         if text.strip() and self.get_strings()[-1:] != [text]:
@@ -96,118 +93,6 @@ class ProjectHistory(History):
             write_whole(self._path, b"".join(lines))
 
 
-MOST, FILES = 50, 100_000
-_MENTION = re.compile(r"(?:^|(?<=\s))@([^\s@]*)$")
-_COMMAND = re.compile(r"/([\w:.-]*)$")
-_LISTED = 64 << 20
-_ARGUMENT = re.compile(r"/([\w:.-]+) ([^\s@]*)")
-
-
-class Completion(Value):
-    """An entry of the menu.
-
-    start: where it is inserted, up to the cursor.
-    place: index of an option to pick.
-    """
-
-    text: str
-    help: str = ""
-    start: int = 0
-    place: int = 0
-
-
-def complete(
-    before: str,
-    commands: Iterable[tuple[str, str]],
-    files: Callable[[], tuple[str, ...]],
-    values: Callable[[str], Iterable[str]] = lambda command: (),
-) -> list[Completion]:
-    """Return the completions for the text before the cursor, best first. values: arguments of a command."""
-    if match := _COMMAND.fullmatch(before):
-        typed = match[1].lower()
-        names = [(name, text) for name, text in commands if typed in name.lower()]
-        names.sort(key=lambda pair: (not pair[0].lower().startswith(typed), pair[0]))
-        return [Completion(f"/{name} ", text) for name, text in names if f"/{name}" != before][:MOST]
-    if match := _ARGUMENT.fullmatch(before):
-        typed, start = match[2].lower(), match.start(2)
-        fitting = [value for value in values(match[1]) if value.lower().startswith(typed) and value != match[2]]
-        return [Completion(value, "", start) for value in fitting[:MOST]]
-    if match := _MENTION.search(before):
-        start = match.start(1) - 1
-        return [Completion(f"@{name} ", "", start) for name in fuzzy_matches(match[1], files()) if name != match[1]]
-    return []
-
-
-def narrowed(typed: str, options: Iterable[tuple[str, str]]) -> list[Completion]:
-    """Return the options whose label or description contains every typed word, in their order."""
-    words = typed.lower().split()
-    return [
-        Completion(one_line(label), one_line(text), 0, place)
-        for place, (label, text) in enumerate(options)
-        if all(word in f"{label} {text}".lower() for word in words)
-    ]
-
-
-def fuzzy_matches(typed: str, names: Iterable[str]) -> list[str]:
-    """Return the names that contain the typed letters in order.
-
-    Best first: base name starts with them, base name contains them, path starts with or contains them, the rest; short
-    names first.
-    """
-    if not typed:
-        return sorted(names, key=lambda n: (n.count("/"), n))[:MOST]
-    letters = re.compile(".*?".join(re.escape(c) for c in typed), re.IGNORECASE | re.DOTALL)
-    low = typed.lower()
-
-    def rank(name: str) -> tuple[int, int, str]:
-        path = name.lower()
-        base = path.rpartition("/")[2]
-        fits = (base.startswith(low), low in base, path.startswith(low), low in path, True)
-        return fits.index(True), len(name), name
-
-    return sorted((n for n in names if letters.search(n)), key=rank)[:MOST]
-
-
-class FileNames:
-    """Workspace files that are not ignored, listed in the background on first use and after `forget`."""
-
-    def __init__(self, root: Path, ctx: ToolContext, ready: Callable[[], None]) -> None:
-        self._root, self._ctx, self._ready = root, ctx, ready
-        self._names: tuple[str, ...] = ()
-        self._reading = self._fresh = False
-
-    def __call__(self) -> tuple[str, ...]:
-        """Return the names known so far."""
-        if not self._fresh and not self._reading:
-            self._reading = True
-            threading.Thread(target=self._read, daemon=True).start()
-        return self._names
-
-    def forget(self) -> None:
-        """Mark the names as stale; they are used until they have been read again."""
-        self._fresh = False
-
-    def _read(self) -> None:
-        found = tuple(
-            name for name in self._list()[:FILES] if escape_controls(name) == name and not re.search(r"\s", name)
-        )
-        self._names, self._fresh, self._reading = found, True, False
-        self._ready()
-
-    def _list(self) -> list[str]:
-        rg = find_rg(self._ctx)
-        if rg is None:
-            fresh = ToolContext(self._ctx.workspace, env=self._ctx.env)
-            return [name for name, _ in zip(walk_files(self._root, False, fresh), range(FILES), strict=False)]
-        env = {k: v for k, v in without_secrets(self._ctx.env).items() if k != "RIPGREP_CONFIG_PATH"}
-        command = [rg, "--no-config", "--files", "--hidden", "--glob=!.git", "--null"]
-        try:
-            done = run_child(command, seconds=20, most=_LISTED, cwd=self._root, env=env)
-        except (OSError, TimeoutError, OverflowError):
-            return []
-        return [os.fsdecode(name).removeprefix("./") for name in done.out.split(b"\0") if name]
-
-
 LINES, CHARS = 4, 800
 _FOLD = re.compile(r"\[Pasted #(\d{1,9}) (?:\d+ lines?|\d+ characters)\]")
 
@@ -221,7 +106,7 @@ class Pastes:
     def fold(self, text: str) -> str:
         """Return a placeholder for a pasted text; the text itself if it is short."""
         text = text.replace("\r\n", "\n").replace("\r", "\n")
-        lines = text.count("\n") + 1
+        lines = text.removesuffix("\n").count("\n") + 1
         if lines <= LINES and len(text) <= CHARS:
             return text
         number = len(self._kept) + 1
@@ -233,8 +118,16 @@ class Pastes:
         """Replace the placeholders in a text with the pasted texts."""
         return _FOLD.sub(lambda match: self._kept.get(int(match[1]), match[0]), text)
 
+    def at_end(self, text: str) -> int:
+        """Return the length of the placeholder that a text ends with; 0 for none."""
+        found = next((m for m in _FOLD.finditer(text) if m.end() == len(text) and int(m[1]) in self._kept), None)
+        return len(found[0]) if found else 0
+
 
 PROMPT = "> "
+SEARCH = "history: "
+# Characters of an earlier message that are searched.
+_SEARCHED = 2_000
 # A longer message is stored in the history with its pastes folded.
 LONGEST_KEPT = 20_000
 
@@ -242,27 +135,27 @@ LONGEST_KEPT = 20_000
 class InputLine:
     """The input line.
 
-    commands: returns names and help of slash commands.
+    commands: returns the slash commands, in the order of the menu.
     files: returns names of files to mention.
-    values: returns the argument values of a command.
     """
 
     def __init__(
         self,
         history: ProjectHistory,
-        commands: Callable[[], Iterable[tuple[str, str]]],
+        commands: Callable[[], Iterable[CommandEntry]],
         files: Callable[[], tuple[str, ...]],
         pictures: Pictures | None = None,
-        values: Callable[[str], Iterable[str]] = lambda command: (),
     ) -> None:
         self.history = history
-        self._commands, self._files, self._values = commands, files, values
+        self._commands, self._files = commands, files
         self.pastes = Pastes()
         self.pictures = pictures or Pictures()
         self.buffer = Buffer(history=history, multiline=True, on_text_changed=self._changed)
         self.label = PROMPT
         self._aside: Document | None = None
         self._options: tuple[Option, ...] = ()
+        self._found: list[str] = []
+        self.searching = False
         self.menu: list[Completion] = []
         self.chosen = -1
 
@@ -286,7 +179,7 @@ class InputLine:
         if self._aside is None:
             self._aside = self.buffer.document
         self.label = label
-        self._options = options
+        self._options, self.searching = options, False
         self._put(Document(text))
         self.complete()
 
@@ -304,8 +197,24 @@ class InputLine:
         """Restore the draft."""
         if self._aside is not None:
             draft, self._aside = self._aside, None
-            self.label, self._options = PROMPT, ()
+            self.label, self._options, self.searching = PROMPT, (), False
             self._put(draft)
+
+    def search_history(self) -> bool:
+        """Pick from the messages of this project, newest first, starting with the draft; False if there are none."""
+        self._found = self.history.newest()
+        if self._found:
+            options = tuple((" ".join(text[:_SEARCHED].split()), "") for text in self._found)
+            self.borrow(SEARCH, " ".join(self.buffer.text.split()), options)
+            self.searching = True
+        return self.searching
+
+    def take_found(self) -> None:
+        """Put the selected message of the search into the line; without one, the draft stays."""
+        place = self.picked
+        self.give_back()
+        if place is not None:
+            self._put(Document(self._found[place]))
 
     def take(self) -> str:
         """Return the message, add it to the history, and clear the line."""
@@ -326,6 +235,12 @@ class InputLine:
         text = text.replace("\0", "")  # not valid in file names and program arguments
         self.buffer.insert_text(self.pictures.pasted(text) or self.pastes.fold(text))
 
+    @property
+    def placeholder(self) -> int:
+        """Length of the placeholder before the cursor, of a paste or an image; 0 for none."""
+        before = self.buffer.document.text_before_cursor
+        return self.pastes.at_end(before) or self.pictures.at_end(before)
+
     def newline_for_backslash(self) -> bool:
         """Replace a backslash before the cursor with a line break; False if there is none."""
         if not self.buffer.document.text_before_cursor.endswith("\\"):
@@ -344,11 +259,14 @@ class InputLine:
     def complete(self) -> None:
         """Update the menu for the text before the cursor."""
         self.chosen = -1
-        before = self.buffer.document.text_before_cursor
+        before, after = self.buffer.document.text_before_cursor, self.buffer.document.text_after_cursor
         if self.picking:
             self.menu, self.chosen = narrowed(self.buffer.text, self._options), 0
         else:
-            self.menu = [] if self.replying else complete(before, self._commands(), self._files, self._values)
+            commands = self._commands() if before.startswith("/") else ()
+            self.menu = [] if self.replying else complete(before, commands, self._files)
+            if self.menu and self.menu[0].first and not after:
+                self.chosen = 0
 
     def close_menu(self) -> None:
         self.menu, self.chosen = [], -1
@@ -357,9 +275,12 @@ class InputLine:
         """Move the selection in the menu."""
         self.chosen = (self.chosen + step) % len(self.menu) if self.chosen >= 0 or step > 0 else len(self.menu) - 1
 
-    def accept(self) -> None:
-        """Insert the selected completion; the first if none was selected."""
+    def accept(self) -> bool:
+        """Insert the selected completion, the first if none was selected; True if the line is whole with it."""
         choice = self.menu[max(self.chosen, 0)]
         document = self.buffer.document
         before, after = document.text_before_cursor[: choice.start] + choice.text, document.text_after_cursor
         self._put(Document(before + after.removeprefix(" "), len(before)))
+        if choice.text.startswith("/"):
+            self.complete()  # its arguments
+        return choice.runs

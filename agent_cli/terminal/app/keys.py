@@ -5,28 +5,63 @@
 
 from __future__ import annotations
 
+import re
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 
-from prompt_toolkit.filters import Condition, is_searching, vi_insert_mode, vi_navigation_mode, vi_replace_mode
+from prompt_toolkit.filters import (
+    Always,
+    Condition,
+    Filter,
+    is_searching,
+    vi_insert_mode,
+    vi_navigation_mode,
+    vi_replace_mode,
+    vi_waiting_for_text_object_mode,
+)
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.key_binding.vi_state import InputMode
 from prompt_toolkit.keys import Keys
 
-from agent_cli.terminal.app.output import NEWLINE
+from agent_cli.terminal.app.key_map import KeyMap
+from agent_cli.terminal.app.layout import key_rows
 from agent_cli.terminal.app.protocol import LiveScreen
 from agent_cli.terminal.dialogs.model import EXPLAIN, KEYS, MARK, VIEW
 from agent_cli.terminal.editor import NO_EDITOR, edited_text
 from agent_cli.terminal.render.ansi import count_rows
+from agent_cli.terminal.slash import as_command
 from agent_tools.cancel import CancelledError
 
 
-def make_keys(controls: Controls) -> KeyBindings:
+def make_keys(controls: Controls, key_map: KeyMap) -> KeyBindings:
     """Return the application's bindings, which precede those of prompt-toolkit."""
     keys = KeyBindings()
     line = controls.line
     writing = ~is_searching
     menu = Condition(lambda: bool(line.menu))
     empty = Condition(lambda: not line.buffer.text)
+    busy = Condition(lambda: controls.live.questions.ask is not None or line.replying)
+
+    def bind(action: str, run: Callable[[KeyPressEvent], None], when: Filter = writing) -> None:
+        for sequence in key_map.keys[action]:
+            keys.add(*sequence, filter=when)(run)
+
+    bind("newline", lambda event: line.buffer.newline(copy_margin=False))
+    bind("mode", lambda event: None if controls.live.questions.mode_key() else controls.next_mode())
+    bind("expand", lambda event: None if controls.live.questions.show_all() else controls.show_more())
+    bind("search", lambda event: controls.search_history())
+    bind("send_now", lambda event: controls.send_now())
+    bind("editor", lambda event: controls.edit_draft())
+    bind("paste_image", lambda event: controls.paste_image())
+    bind("clear_screen", lambda event: event.app.renderer.clear(), Always())
+    bind("suspend", lambda event: event.app.suspend_to_background(), Always())
+    bind("leave", lambda event: controls.leave(), empty & writing)
+
+    @keys.add("?", filter=empty & ~busy & writing & ~vi_navigation_mode)
+    def _list_keys(event: KeyPressEvent) -> None:
+        if not controls.live.close_panel():
+            controls.live.show_panel(lambda width, room: key_rows(key_map.rows(), width, room))
 
     asked = Condition(lambda: controls.live.questions.listing)
 
@@ -40,14 +75,10 @@ def make_keys(controls: Controls) -> KeyBindings:
     @keys.add("enter", filter=writing)
     def _enter(event: KeyPressEvent) -> None:
         if line.chosen >= 0 and not line.picking:
-            line.accept()
+            if line.accept():
+                controls.enter()
         elif not line.newline_for_backslash():
             controls.enter()
-
-    @keys.add(NEWLINE, filter=writing)
-    @keys.add("c-j", filter=writing)
-    def _newline(event: KeyPressEvent) -> None:
-        line.buffer.newline(copy_margin=False)
 
     @keys.add("c-c", filter=writing)
     @keys.add("<sigint>")
@@ -57,14 +88,6 @@ def make_keys(controls: Controls) -> KeyBindings:
     @keys.add("escape", filter=writing & (asked | (~vi_insert_mode & ~vi_replace_mode)))
     def _escape(event: KeyPressEvent) -> None:
         controls.escape()
-
-    @keys.add("c-d", filter=empty & writing)
-    def _leave(event: KeyPressEvent) -> None:
-        controls.leave()
-
-    @keys.add("c-s", filter=writing)
-    def _send_now(event: KeyPressEvent) -> None:
-        controls.send_now()
 
     @keys.add("tab", filter=writing)
     def _tab(event: KeyPressEvent) -> None:
@@ -76,11 +99,6 @@ def make_keys(controls: Controls) -> KeyBindings:
             line.accept()
         else:
             line.complete()
-
-    @keys.add("s-tab", filter=writing)
-    def _mode(event: KeyPressEvent) -> None:
-        if not controls.live.questions.mode_key():
-            controls.next_mode()
 
     @keys.add("up", filter=menu & writing)
     @keys.add("c-p", filter=menu & writing)
@@ -113,39 +131,28 @@ def make_keys(controls: Controls) -> KeyBindings:
     def _paste(event: KeyPressEvent) -> None:
         line.paste(event.data)
 
-    @keys.add("c-v", filter=writing)
-    def _paste_image(event: KeyPressEvent) -> None:
-        controls.paste_image()
-
-    @keys.add("c-o", filter=writing)
-    def _more(event: KeyPressEvent) -> None:
-        if not controls.live.questions.show_all():
-            controls.show_more()
-
-    @keys.add("c-x", "c-e", filter=writing)
     @keys.add("v", filter=vi_navigation_mode & writing)
     def _editor(event: KeyPressEvent) -> None:
         controls.edit_draft()
 
-    @keys.add("c-z")
-    def _suspend(event: KeyPressEvent) -> None:
-        event.app.suspend_to_background()
+    @keys.add("backspace", filter=Condition(lambda: bool(line.placeholder)) & ~vi_navigation_mode & writing)
+    def _delete_placeholder(event: KeyPressEvent) -> None:
+        line.buffer.delete_before_cursor(line.placeholder)
 
-    @keys.add("c-l")
-    def _clear_screen(event: KeyPressEvent) -> None:
-        event.app.renderer.clear()
+    in_word = Condition(lambda: not line.buffer.document.current_char.isspace())
+
+    @keys.add("c", "w", filter=vi_navigation_mode & ~vi_waiting_for_text_object_mode & in_word & ~empty & writing)
+    def _change_word(event: KeyPressEvent) -> None:
+        # In vi `cw` on a word leaves the space behind it.
+        words = re.match(_WORDS % (event.arg - 1), line.buffer.document.text_after_cursor)
+        event.app.clipboard.set_text(line.buffer.delete(len(words[0]) if words else 0))
+        event.app.vi_state.input_mode = InputMode.INSERT
 
     return keys
 
 
 TWICE = 1.0
-HELP = (
-    ("Enter", "send; while a turn runs: queue it, which Up takes back and Ctrl-S sends now"),
-    ("Esc, Ctrl-C", "interrupt; Ctrl-C twice, or Ctrl-D: leave"),
-    ("Alt-Enter, Ctrl-J", "a new line, as a backslash before Enter; Ctrl-X Ctrl-E: the draft in your editor"),
-    ("@ ! !! #", "mention a file; run a command, and tell the model or not; add a note to memory"),
-    ("Shift-Tab, Ctrl-O", "the permission mode; the latest call in full. Ctrl-R: search what was typed"),
-)
+_WORDS = r"(?:\w+|[^\w\s]+)(?:\s*(?:\w+|[^\w\s]+)){0,%d}"
 
 
 class Controls:
@@ -160,6 +167,9 @@ class Controls:
         """Send the line: as a reply, as a message, or into the queue. An empty line answers a question."""
         live = self.live
         live.clear_hint()
+        if self.line.searching:
+            self.line.take_found()
+            return
         if self.line.replying:
             live.questions.reply(self.line.text)
             return
@@ -167,7 +177,7 @@ class Controls:
             return
         if not self.line.text.strip():
             return
-        text = self.line.take().strip()
+        text = as_command(self.line.take().strip())
         if not live.busy:
             live.send(text)
         elif not live.aside_of(text):
@@ -231,6 +241,15 @@ class Controls:
             if live.queued:
                 live.interrupt()
 
+    def search_history(self) -> None:
+        """Search the messages of this project; pressed again: the next older one."""
+        if self.line.searching:
+            self.line.move(1)
+        elif self.line.replying or self.live.questions.ask is not None:
+            return
+        elif not self.line.search_history():
+            self.live.hint_for("There are no earlier messages in this project", 2.0)
+
     def take_back(self) -> bool:
         """Move the last queued message back into the line; False if there is none or a reply is being typed."""
         queued = self.live.queued
@@ -240,8 +259,12 @@ class Controls:
         return True
 
     def escape(self) -> None:
-        """Close the menu; else leave a reply; else refuse; else interrupt; twice on an empty line: the rewind menu."""
-        if self.line.menu and not self.line.picking:
+        """Close a panel or menu; else leave a reply; else refuse; else interrupt; twice on an empty line: rewind."""
+        if self.live.close_panel():
+            return
+        if self.line.searching:
+            self.line.give_back()
+        elif self.line.menu and not self.line.picking:
             self.line.close_menu()
         elif self.line.replying:
             self.live.questions.back()
@@ -263,6 +286,8 @@ class Controls:
         self._ctrl_c_at = now
         if again:
             self.live.leave()
+        elif self.line.searching:
+            self.line.give_back()
         elif self.live.questions.own:
             self.live.questions.back()
         elif self.live.busy:

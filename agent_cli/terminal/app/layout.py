@@ -28,7 +28,7 @@ from agent_cli.terminal.render.writer import TAIL
 from agent_tools.display import TodoItem
 from agent_tools.text import UNSAFE, escape_controls, one_line
 
-STEPS, QUEUED, MENU, INPUT = 6, 4, 7, 8
+STEPS, QUEUED, MENU, PICKED, INPUT = 6, 4, 7, 12, 8
 # Cells reserved for the current activity before anything else.
 WHAT = 24
 # Rows of a window that has rules around the input line.
@@ -245,7 +245,7 @@ def _plan(live: LiveScreen, width: int, most: int) -> list[Line]:
     """Return the plan while there is work; one that an earlier turn has finished is over."""
     items, paused = live.session.plan(), live.session.plan_paused()
     over = all(item.status in ("completed", "cancelled") for item in items) and not live.transcript.plan_touched
-    return todo_lines(items, width, most, paused=paused) if live.busy and not over else []
+    return todo_lines(items, width, most, paused=paused) if _works(live) and not over else []
 
 
 def _question(live: LiveScreen, ask: OpenDialog, width: int, room: int) -> list[Line]:
@@ -265,6 +265,12 @@ def _tail(live: LiveScreen, room: int) -> list[str]:
     return rows[-room:] if len(rows) >= room else [*rows, ""]
 
 
+def _works(live: LiveScreen) -> bool:
+    """Return True while a turn runs, or a command that asks nothing."""
+    ask = live.questions.ask
+    return live.busy and not (ask is not None and ask.dialog.own)
+
+
 def _status(live: LiveScreen, width: int) -> Line:
     transcript = live.transcript
     sent, received = transcript.turn.input, transcript.received
@@ -277,14 +283,43 @@ def below_input(live: LiveScreen) -> list[Line]:
     width = live.app.screen.get_size().columns - 1
     own = live.session.status_line()
     bar = fragments(live.palette.foreign(own), width) if own else toolbar(live.session.toolbar(), width)
-    return [*_rule(live), *_menu(live, width), bar]
+    picks = live.panel is None or live.line.menu or live.line.picking
+    rows = _menu(live, width) if picks else _panel(live, width)
+    return [*_rule(live), *rows, bar]
+
+
+def _panel(live: LiveScreen, width: int) -> list[Line]:
+    """Return the rows of the open panel; while a turn runs, half of the window stays for it."""
+    height = live.app.screen.get_size().rows
+    room = max(2, height // 2 if live.busy else height - 5)
+    assert live.panel is not None
+    return [(("class:dim", clip(row, width)),) for row in live.panel(width, room)[:room]]
+
+
+def key_rows(keys: Sequence[tuple[str, str]], width: int, room: int) -> list[str]:
+    """Lay out keys and what they do in two columns where they fit, else in one; what has no room is left out."""
+    for columns in (2, 1):
+        keys = keys if columns > 1 else keys[:room]
+        count = -(-len(keys) // columns)
+        cut = [keys[n * count : (n + 1) * count] for n in range(columns)]
+        cell = [[f"  {key.ljust(max(len(k) for k, _ in part))}  {text}" for key, text in part] for part in cut]
+        widths = [max(map(cells, part)) for part in cell]
+        if sum(widths) <= width or columns == 1:
+            break
+    whole = [
+        [*(text.ljust(size) for text in part), *[""] * (count - len(part))]
+        for part, size in zip(cell, widths, strict=True)
+    ]
+    return [fitted("".join(row).rstrip(), width) for row in zip(*whole, strict=True)][:room]
 
 
 def _menu(live: LiveScreen, width: int) -> list[Line]:
     menu, chosen = live.line.menu, live.line.chosen
-    if live.line.picking and not menu:
-        return [(("class:dim", clip("  nothing fits", width)),)]
-    most = min(MENU, max(1, live.app.screen.get_size().rows // 3))
+    picking = live.line.picking
+    if picking and not menu:
+        return [(("class:dim", clip("  no match", width)),)]
+    height = live.app.screen.get_size().rows
+    most = max(1, min(PICKED, height // 2) if picking and not _works(live) else min(MENU, height // 3))
     first = max(0, min(chosen - most // 2, len(menu) - most))
     longest = max((len(c.text) for c in menu), default=0)
     if any(c.help for c in menu):
@@ -294,5 +329,6 @@ def _menu(live: LiveScreen, width: int) -> list[Line]:
         text = f"  {fitted(choice.text.strip(), longest)}".ljust(longest + 4) + choice.help
         rows.append((("class:chosen" if number == chosen else "class:dim", fitted(text, width)),))
     if len(menu) > most:
-        rows[-1] = (*rows[-1], ("class:dim", clip(f"  ({len(menu)} in all)", max(width - cells(rows[-1][0][1]), 0))))
+        (style, last), count = rows[-1][0], f"  ({len(menu)} in all)"
+        rows[-1] = ((style, fitted(last, width - len(count))), ("class:dim", count))
     return rows

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import Any, Protocol
 
 from agent_cli.terminal.app.question_panel import QuestionHost, QuestionPanel
@@ -20,9 +21,13 @@ class Appearance(Value):
     notify: bool = True
     ask_background: bool = False
     markers: str = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+    # The folder whose files are linked; None: no links.
+    links: Path | None = None
 
 
 LOOK = Appearance()
+# Returns the rows of a panel that fit the columns and rows it may take.
+Panel = Callable[[int, int], Sequence[str]]
 
 
 class ScreenSession(Protocol):
@@ -75,6 +80,7 @@ class LiveScreen(QuestionHost, Protocol):
     hint: str
     look: Appearance
     clock: Callable[[], float]
+    panel: Panel | None
 
     @property
     def palette(self) -> Palette:
@@ -114,6 +120,12 @@ class LiveScreen(QuestionHost, Protocol):
 
     def clear_hint(self) -> None:
         """Remove the hint."""
+
+    def show_panel(self, panel: Panel, *, stays: bool = False) -> None:
+        """Show rows below the input line until the next key; stays: until Esc."""
+
+    def close_panel(self) -> bool:
+        """Close the panel; False if there is none."""
 
     def leave(self) -> None:
         """End the session."""

@@ -120,7 +120,11 @@ class QuestionPanel:
             screen.ring()
         if isinstance(dialog.words, Pick):
             screen.line.borrow(dialog.words.label, "", dialog.words.options)
-        elif dialog.typing and dialog.words and not screen.line.buffer.text and now - self._key_at > GUARD:
+        elif (
+            dialog.typing
+            and dialog.words
+            and (dialog.own or (not screen.line.buffer.text and now - self._key_at > GUARD))
+        ):
             self._take_words(dialog.words)
         screen.draw_soon()
 
@@ -373,7 +377,7 @@ class QuestionPanel:
         self._screen.line.give_back()
         if ask is not None:
             pick = ask.dialog.words
-            if answer is not None and not ask.dialog.reported:
+            if answer is not None and not ask.dialog.reported and not ask.dialog.quiet:
                 said = one_line(pick.options[answer][0]) if isinstance(pick, Pick) else _answer_line(answer)
                 self._report(ask.dialog, said)
             ask.waiting.answer(answer)

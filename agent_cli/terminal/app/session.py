@@ -11,6 +11,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
@@ -18,18 +19,19 @@ from typing import Any
 
 from agent_cli.config.layers import Layers
 from agent_cli.config.run_options import RunOptions
-from agent_cli.core.amounts import dollars, short_count
+from agent_cli.core.amounts import dollars, short_count, short_duration
 from agent_cli.core.events import Event, ToolFinished, TurnFinished, TurnStarted, unwrap
 from agent_cli.core.place import RunEnvironment, UsageError
 from agent_cli.engine.compaction.controls import window_size
 from agent_cli.runtime.environment import has_changes
 from agent_cli.session.drafts import Draft, DraftFile, take_orphan
 from agent_cli.session.history import Exchange
-from agent_cli.terminal.app.app import TerminalApp, user_bar
-from agent_cli.terminal.app.input_line import FileNames, InputLine, ProjectHistory
-from agent_cli.terminal.app.keys import HELP
+from agent_cli.terminal.app.app import TerminalApp
+from agent_cli.terminal.app.completion import ArgumentValue, CommandEntry, FileNames
+from agent_cli.terminal.app.input_line import InputLine, ProjectHistory
+from agent_cli.terminal.app.key_map import KeyMap
 from agent_cli.terminal.app.layout import MODE_STYLES, fitted
-from agent_cli.terminal.app.output import AtomicOutput, reflows, terminal_size
+from agent_cli.terminal.app.output import NEWLINE, AtomicOutput, reflows, terminal_size
 from agent_cli.terminal.app.protocol import Appearance
 from agent_cli.terminal.app.question_panel import OpenDialog
 from agent_cli.terminal.app.status_bar import Branch, StatusLine, session_facts
@@ -40,18 +42,22 @@ from agent_cli.terminal.dialogs.model import Dialog
 from agent_cli.terminal.editor import NO_EDITOR, edited_text, in_pager
 from agent_cli.terminal.render.ansi import count_rows
 from agent_cli.terminal.render.console import make_console
+from agent_cli.terminal.render.links import follows_links
 from agent_cli.terminal.render.theme import may_ask_background
-from agent_cli.terminal.render.transcript import Transcript
+from agent_cli.terminal.render.transcript import Transcript, user_bar
 from agent_cli.terminal.repl import LineScreen, Repl
-from agent_cli.terminal.slash import REGISTRY, is_aside, run_slash
+from agent_cli.terminal.slash import REGISTRY, BuiltinCommand, by_default, find_command, is_aside, is_slash
 from agent_cli.terminal.startup import greet_resumed
 from agent_tools.cancel import CancelledError
 from agent_tools.display import TodoItem
 from agent_tools.sandbox.runner import SandboxRunner
 from agent_tools.secret_patterns import without_secrets
-from agent_tools.text import counted
+from agent_tools.shell.jobs import Job, Jobs
+from agent_tools.text import counted, shorten
 
 PAUSE = 0.4
+# Seconds for which the listed values of an argument serve, while it is typed.
+_FRESH = 3.0
 
 
 class Drafts:
@@ -107,25 +113,27 @@ MODES = ("default", "acceptEdits", "plan")
 class AppRepl(Repl):
     """A session with the application as its screen."""
 
-    keys = HELP
-    mode_key = "Shift-Tab"
     show: Transcript
 
     def __init__(
         self, options: RunOptions, place: RunEnvironment, layers: Layers, screen: LineScreen, *, first: bool
     ) -> None:
+        settings = layers.settings()
+        self._key_map = KeyMap(settings.terminal.keys, NEWLINE)
         super().__init__(options, place, layers, screen, first=first)
-        settings = self.layers.settings()
         # True once the application has the terminal; until then output is printed.
         self._drawing = False
         self._files: FileNames | None = None
         self._status: StatusLine | None = None
         self._kept: dict[str, Drafts] = {}
+        # The argument values of a command, and when they were listed.
+        self._arguments: tuple[str, float, list[ArgumentValue]] = ("", 0.0, [])
+        links = {"on": True, "off": False}.get(settings.terminal.links, follows_links(os.environ))
         history = ProjectHistory(self._folder / "input.history" if settings.save_sessions else None)
         self.live = TerminalApp(
             self,
             self.show,
-            InputLine(history, self._commands, self._file_names, self.pictures, self._values),
+            InputLine(history, self._commands, self._file_names, self.pictures),
             AtomicOutput(sys.stdout, terminal_size),
             screen.colors,
             look=Appearance(
@@ -136,11 +144,25 @@ class AppRepl(Repl):
                 ask_background=may_ask_background(os.environ),
                 # The console of Linux has no Braille.
                 **({"markers": "|/-\\"} if os.environ.get("TERM") == "linux" else {}),
+                links=self.place.root if links else None,
             ),
+            key_map=self._key_map,
         )
         self._branch = Branch(
             self.place.cwd, lambda: has_changes(self.place, self.layers), lambda: self.live.soon(self.live.draw_soon)
         )
+
+    @property
+    def keys(self) -> Sequence[tuple[str, str]]:
+        return self._key_map.rows()
+
+    @property
+    def has_menus(self) -> bool:
+        return True
+
+    @property
+    def mode_key(self) -> str:
+        return self._key_map.shown("mode") or "/mode"
 
     def _open_screen(self) -> Transcript:
         kept = io.StringIO()
@@ -214,8 +236,15 @@ class AppRepl(Repl):
         if isinstance(event, TurnStarted) and self.live.stopping:
             self.interrupt()
         self.live.bridge.emit(event)
+        self.agent.conversation.deps.context.state(Jobs).on_end = self._job_ended
         if isinstance(unwrap(event), ToolFinished | TurnFinished):
             self.live.soon(self._branch.look)
+
+    def _job_ended(self, job: Job) -> None:
+        """Say that a background job has ended by itself; on the thread that watched it."""
+        if job.ending is not None and job.ending.cause in ("exit", "time-out"):
+            self.say(f"  job {job.id} ended: {job.state}, {short_duration(job.elapsed)} ({shorten(job.command, 60)})")
+        self.live.soon(self.live.draw_soon)
 
     def show_earlier(self, exchanges: Sequence[Exchange], earlier: int) -> None:
         """Show as many of the last turns as fit two screens, at least one."""
@@ -257,6 +286,9 @@ class AppRepl(Repl):
         self.live.wear(vim=on)
         return on
 
+    def watch(self, rows: Callable[[int, int], Sequence[str]]) -> None:
+        self.live.soon(lambda: self.live.show_panel(rows, stays=True))
+
     def send_sequence(self, sequence: str) -> bool:
         self.live.soon(lambda: self.live.send_quietly(sequence))
         return True
@@ -295,14 +327,14 @@ class AppRepl(Repl):
             self._files.forget()
 
     def knows(self, command: str) -> bool:
-        return command.removeprefix("/") in REGISTRY
+        return find_command(command.removeprefix("/")) is not None
 
     def may_aside(self, text: str) -> bool:
         return is_aside(text)
 
     def aside(self, text: str) -> None:
         try:
-            run_slash(self, text)
+            self.run_command(text)
         except UsageError as mistake:
             self.say(str(mistake))
         except CancelledError:
@@ -324,7 +356,7 @@ class AppRepl(Repl):
 
     def _waits(self, text: str) -> bool:
         """Return True if a line waits for the end of the turn: a command, shell command, note, or one with images."""
-        command = text.startswith("/") and not text.startswith("//")
+        command = is_slash(text)
         workspace = self.agent.conversation.deps.context.workspace
         pictures = self.pictures.within(text, workspace.cwd, workspace.start)
         return command or is_bang(text) or bool(parse_note(text)) or bool(pictures)
@@ -355,6 +387,8 @@ class AppRepl(Repl):
             fields.append(f"context {short_count(show.context_tokens)}")
         if show.usage.reliable and show.usage.cost:
             fields.append(f"{'~' if show.usage.estimated else ''}{dollars(show.usage.cost)}")
+        running = sum(job.running for job in agent.conversation.deps.context.state(Jobs).all())
+        fields += [counted(running, "job")] if running else []
         branch = str(self._branch)
         return [*fields, *([branch] if branch else []), *self._sandbox_field()]
 
@@ -382,13 +416,27 @@ class AppRepl(Repl):
         self._status.refresh(session_facts(self.agent, self.show), terminal_size().columns)
         return self._status.text
 
-    def _commands(self) -> Iterable[tuple[str, str]]:
-        ours = [(command.name, command.help) for command in REGISTRY.values()]
-        return ours + [(name, own.description) for name, own in self.agent.commands.items()]
+    def _commands(self) -> Iterable[CommandEntry]:
+        own = self.agent.commands
+        for name in self.command_picks.sorted(by_default({*REGISTRY, *own})):
+            if name in REGISTRY:
+                yield self._entry(REGISTRY[name])
+            else:
+                yield CommandEntry(name, own[name].description, own[name].hint)
 
-    def _values(self, command: str) -> Iterable[str]:
-        known = REGISTRY.get(command)
-        return known.values(self) if known is not None and known.values is not None else ()
+    def _entry(self, command: BuiltinCommand) -> CommandEntry:
+        values = command.values
+
+        def listed() -> Iterable[ArgumentValue]:
+            name, at, found = self._arguments
+            if values is not None and (name != command.name or time.monotonic() - at > _FRESH):
+                found = [(v, "") if isinstance(v, str) else v for v in values(self)]
+                self._arguments = command.name, time.monotonic(), found
+            return found
+
+        return CommandEntry(
+            command.name, command.help, command.usage, command.aliases, listed if values else None, command.strict
+        )
 
     def _file_names(self) -> tuple[str, ...]:
         if self._files is None:

@@ -50,7 +50,7 @@ def _work(ctx: SlashContext) -> Iterator[UndoManager]:
         raise UsageError(f"The snapshots cannot be used: {error}.") from None
 
 
-@slash("undo", "undo what the last turn changed, commands included")
+@slash("undo", "undo the changes of the last turn")
 def _undo(ctx: SlashContext, words: str) -> None:
     with _work(ctx) as work:
         latest = work.latest()
@@ -70,7 +70,7 @@ def roll_back(ctx: SlashContext) -> None:
             ctx.say("  /undo undoes it later.")
 
 
-@slash("redo", "make again what the last undo took back")
+@slash("redo", "redo what /undo reverted")
 def _redo(ctx: SlashContext, words: str) -> None:
     with _work(ctx) as work:
         found = work.redo_plan()
@@ -83,7 +83,7 @@ def _redo(ctx: SlashContext, words: str) -> None:
             _tell(ctx, chosen, work.redo(number, chosen), "made again")
 
 
-@slash("rewind", "go back to a message: the conversation, the files, or both")
+@slash("rewind", "go back to an earlier message: conversation, files or both", aliases=("checkpoint", "restore"))
 def _rewind(ctx: SlashContext, words: str) -> None:
     conversation = ctx.agent.conversation
     said = [(n, m) for n, m in enumerate(conversation.history) if is_user_message(m)]
@@ -130,7 +130,9 @@ def _rewind_files(ctx: SlashContext, at: int) -> bool:
     return way != 2
 
 
-@slash("diff", "what the session changed; in turn N; from turn N on; in the last turn", "[N|since N|last]", aside=True)
+@slash(
+    "diff", "show what the session changed", "[N | since N | last]", aside=True, values=lambda ctx: ("last", "since ")
+)
 def _diff(ctx: SlashContext, words: str) -> None:
     with _work(ctx) as work:
         turns = [s.turn.turn for s in work.steps() if not s.undone]
@@ -218,7 +220,7 @@ _MOST_IN_COMMIT = 40
 
 @slash(
     "commit",
-    "commit what the session changed, with a message that you see first",
+    "commit what the session changed; you see the message first",
     "[--all] [-m MESSAGE] [PATH] [WORDS]",
 )
 def _commit(ctx: SlashContext, words: str) -> None:

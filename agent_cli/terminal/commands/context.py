@@ -37,11 +37,14 @@ with lazy_imports():
 
 WIDTH = 50
 _CHOICES = 12
+# Characters of a message that are looked at for a menu.
+_SHOWN = 400
 # A letter for each part, so that the bar is readable without colours.
 _MARKS = {"system prompt": "S", "tools": "T", "memory": "M", "summary": "Z", "files read": "F", "conversation": "C"}
 
 
-@slash("context", "what fills the model's window; `/context summary` shows the last summary", "[summary]", aside=True)
+@slash("context", "show what fills the context window; summary: the last summary", "[summary]", aside=True,
+       values=lambda ctx: ("summary",), strict=True)  # fmt: skip
 def _context(ctx: SlashContext, words: str) -> None:
     conversation = ctx.agent.conversation
     made = [c.event for c in conversation.deps.state.window.compactions]
@@ -90,7 +93,7 @@ def _percent(part: int, whole: int) -> str:
     return f"{share:.0f} %" if share >= 10 or not part else f"{share:.1f} %"
 
 
-@slash("compact", "replace all but the newest messages by a summary now; FOCUS: what it should keep", "[FOCUS]")
+@slash("compact", "compact the conversation; FOCUS: what to keep", "[FOCUS]", aliases=("compress", "summarize"))
 def _compact(ctx: SlashContext, words: str) -> None:
     why: list[str] = []
     ctx.run_interruptible(lambda: why.append(compact_now(ctx.agent.conversation, ctx.show_event, words)))
@@ -98,13 +101,13 @@ def _compact(ctx: SlashContext, words: str) -> None:
         ctx.say(why[0])
 
 
-@slash("uncompact", "take the last compaction back, where that fits")
+@slash("uncompact", "undo the last compaction, if it fits")
 def _uncompact(ctx: SlashContext, words: str) -> None:
     if why := uncompact(ctx.agent.conversation, ctx.show_event):
         ctx.say(why)
 
 
-@slash("pin", "keep a message word for word through compactions, or no longer; WORDS: some of it", "[WORDS]")
+@slash("pin", "pin a message so that compaction keeps it; again to unpin", "[WORDS]")
 def _pin(ctx: SlashContext, words: str) -> None:
     conversation = ctx.agent.conversation
     pins = conversation.deps.state.window.pins
@@ -119,9 +122,10 @@ def _pin(ctx: SlashContext, words: str) -> None:
     if not words:
         found = sorted(found, key=lambda m: m.text not in pins)[:_CHOICES]
         options = [
-            (f"{'pinned, ' if m.text in pins else ''}{role_label(m)}", shorten(user_text(m.text), 80)) for m in found
+            (f"{'pinned, ' if m.text in pins else ''}{role_label(m)}", " ".join(user_text(m.text[:_SHOWN]).split()))
+            for m in found
         ]
-        place = ctx.choose("Which message? One that is pinned is unpinned.", options)
+        place = ctx.choose("Pin or unpin which message?", options)
     if place is None:
         return
     if why := pin(conversation, found[place], ctx.show_event):
@@ -131,7 +135,8 @@ def _pin(ctx: SlashContext, words: str) -> None:
 TURNS = 10
 
 
-@slash("cost", "tokens and dollars of this session, by model and by turn", "[all]", aside=True)
+@slash("cost", "show tokens and cost of this session", "[all]", aside=True, values=lambda ctx: ("all",), strict=True,
+       aliases=("usage", "stats"))  # fmt: skip
 def _cost(ctx: SlashContext, words: str) -> None:
     told = _told(ctx)
     if told is None:
@@ -173,7 +178,7 @@ def used(usage: Usage) -> str:
     return f"{usage.input:,} tokens in{cached}, {usage.output:,} out; {cost}{about}"
 
 
-@slash("btw", "ask beside the conversation; neither question nor answer is kept in it", "QUESTION", aside=True)
+@slash("btw", "ask a side question (not kept)", "QUESTION", aside=True)
 def _btw(ctx: SlashContext, words: str) -> None:
     conversation = ctx.agent.conversation
     deps = conversation.deps
@@ -206,7 +211,7 @@ CHANGES = ("add ", "drop ", "done ", "first ", "edit")
 _STEP_MARKS: dict[str, Status] = {" ": "pending", ">": "in_progress", "x": "completed", "-": "cancelled"}
 
 
-@slash("todos", "the plan; change it: add TEXT, drop N, done N, first N, edit", "[CHANGE]", aside=True,
+@slash("todos", "show or change the plan: add TEXT, drop N, done N, first N, edit", "[CHANGE]", aside=True,
        values=lambda ctx: CHANGES)  # fmt: skip
 def _todos(ctx: SlashContext, words: str) -> None:
     conversation = ctx.agent.conversation
@@ -227,24 +232,25 @@ def _todos(ctx: SlashContext, words: str) -> None:
     ctx.show_plan()
 
 
-@slash("plan", "the plan and plan mode, in which nothing may be changed; enter or leave it", "[on | off]",
-       values=lambda ctx: ("on", "off"))  # fmt: skip
+@slash("plan", "plan mode: nothing is changed until you approve a plan; with TEXT: send it", "[TEXT | off]",
+       values=lambda ctx: (("off", "leave plan mode"),))  # fmt: skip
 def _plan(ctx: SlashContext, words: str) -> None:
     conversation = ctx.agent.conversation
     is_on = conversation.deps.policy.mode == "plan"
-    if words not in ("", "on", "off"):
-        ctx.say("Say /plan on, /plan off, or /plan.")
+    if words == "off":
+        if is_on:
+            mode = ctx.agent.settings.permissions.mode
+            ctx.switch_mode(mode if mode != "plan" else "default")
+            if conversation.history:
+                conversation.inbox.append("<plan_mode>\nThe user ended plan mode: changes may be made.\n</plan_mode>")
+        ctx.say(f"plan mode off; mode: {conversation.deps.policy.mode}")
         return
-    if words == "on" and not is_on:
+    if not is_on:
         ctx.switch_mode("plan")
-    elif words == "off" and is_on:
-        mode = ctx.agent.settings.permissions.mode
-        ctx.switch_mode(mode if mode != "plan" else "default")
-        if conversation.history:
-            conversation.inbox.append("<plan_mode>\nThe user ended plan mode: changes may be made.\n</plan_mode>")
-    mode = conversation.deps.policy.mode
-    ctx.say("plan mode is on: nothing may be changed" if mode == "plan" else f"plan mode is off; mode: {mode}")
-    ctx.show_plan()
+    if words and words != "on":
+        ctx.take_turn(words)
+        return
+    ctx.say("plan mode on: nothing is changed until you approve a plan (/plan off leaves, /todos shows the plan)")
 
 
 def as_text(plan: tuple[TodoItem, ...]) -> str:

@@ -12,7 +12,7 @@ from agent_tools.text import counted, one_line, shorten
 _WIDTH = 100
 
 
-@slash("skills", "the skills there are; /NAME uses one", aside=True)
+@slash("skills", "list skills; /NAME uses one", aside=True)
 def _skills(ctx: SlashContext, words: str) -> None:
     skills = ctx.agent.added.skills
     for name, skill in skills.items():
@@ -26,7 +26,7 @@ def _skills(ctx: SlashContext, words: str) -> None:
         )
 
 
-@slash("agents", "the types of sub-agents", aside=True)
+@slash("agents", "list sub-agent types", aside=True, aliases=("agent",))
 def _agents(ctx: SlashContext, words: str) -> None:
     deps = ctx.agent.conversation.deps
     for name, kind in deps.agents.items():
@@ -38,7 +38,7 @@ def _agents(ctx: SlashContext, words: str) -> None:
         ctx.say("There are none: the tool Task is not offered in this session.")
 
 
-@slash("hooks", "the hooks of this session, and those held back for lack of trust", aside=True)
+@slash("hooks", "list hooks, and those that wait for your trust", aside=True)
 def _hooks(ctx: SlashContext, words: str) -> None:
     layers, settings = ctx.agent.layers, ctx.agent.settings
     for hook in settings.hooks:
@@ -63,7 +63,7 @@ def _values(ctx: SlashContext) -> Iterable[str]:
     return [*names, *(f"{verb} {name}" for verb in VERBS for name in names)]
 
 
-@slash("mcp", "MCP servers; reconnect, disable or approve one", "[VERB] [NAME]", values=_values)
+@slash("mcp", "list MCP servers; reconnect, disable or approve one", "[VERB] [NAME]", values=_values)
 def _mcp(ctx: SlashContext, words: str) -> None:
     joined = ctx.agent.mcp
     if joined is None:

@@ -96,7 +96,7 @@ def take_note(ctx: SlashContext, note: str) -> None:
     ctx.say(f"Added to {_name(ctx, path)}; the model learns of it with the next message.")
 
 
-@slash("memory", "the memory files; change one in $EDITOR, or show all of their text", "[show | NUMBER]")
+@slash("memory", "edit a memory file, or show them all", "[show | NUMBER]", values=lambda ctx: ("show",))
 def _memory(ctx: SlashContext, words: str) -> None:
     added = _nearby(ctx)
     memory = _now(ctx)

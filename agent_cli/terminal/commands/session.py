@@ -1,4 +1,4 @@
-"""Commands about the session: help, exit, clear, jobs, its state, and commands of the user behind `!`.
+"""Commands about the session: help, exit, clear, its state, and commands of the user behind `!`.
 
 Also other sessions to resume, forks, the session's name, exports and the clipboard; checks, and a report for the
 maintainers.
@@ -11,10 +11,12 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import sys
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 
 from agent_cli.config.schema import Settings
@@ -37,15 +39,15 @@ from agent_tools.fs.safe_files import private_folder
 from agent_tools.lazy import lazy_imports
 from agent_tools.registry import SHELL
 from agent_tools.sandbox.runner import SandboxRunner
-from agent_tools.shell.jobs import Jobs, clock_duration
-from agent_tools.text import counted, one_line, shorten
+from agent_tools.shell.jobs import Jobs
+from agent_tools.text import counted, one_line
 
 with lazy_imports():
     from agent_cli.doctor import report as doctor_report  # 400 modules, for this command alone
     from agent_cli.session import export, search
 
 
-@slash("help", "this list", aside=True)
+@slash("help", "list commands and keys", aside=True, aliases=("commands", "?"))
 def _help(ctx: SlashContext, words: str) -> None:
     ours = [(f"/{command.name} {command.usage}", command.help) for _, command in sorted(REGISTRY.items())]
     theirs = ctx.agent.commands.items()
@@ -54,49 +56,55 @@ def _help(ctx: SlashContext, words: str) -> None:
         ctx.say(f"  {usage:<19} {text}" if len(usage) < 20 else f"  {usage}  {text}")
 
 
-@slash("exit", "leave", aside=True)
+@slash("exit", "leave", aside=True, aliases=("quit", "q"))
 def _exit(ctx: SlashContext, words: str) -> None:
     raise ExitRequestedError
 
 
-@slash("clear", "start a new session here")
+@slash("clear", "start a new session", aliases=("new", "reset"))
 def _clear(ctx: SlashContext, words: str) -> None:
     running = sum(job.running for job in ctx.agent.conversation.deps.context.state(Jobs).all())
     ctx.start_new_session()
-    ended = f" {counted(running, 'background command')} ended." if running else ""
-    ctx.say(f"A new session; the old one is saved.{ended}")
-
-
-@slash("jobs", "background commands", aside=True)
-def _jobs(ctx: SlashContext, words: str) -> None:
-    jobs = ctx.agent.conversation.deps.context.state(Jobs).all()
-    for job in jobs:
-        ctx.say(f"  {job.id}  {job.state}, {clock_duration(job.elapsed)}  {shorten(job.command)}")
-    if not jobs:
-        ctx.say("There are no background commands.")
+    ended = f" {counted(running, 'background job')} ended." if running else ""
+    ctx.say(f"New session (previous one: /resume).{ended}")
 
 
 _LISTED = 15
 _OFFERED = 200
-_WIDTH = 90
+# Sessions that are offered as the argument of /resume.
+_COMPLETED = 20
+_WIDEST = 120
 
 
 def _store(ctx: SlashContext) -> SessionStore:
     return SessionStore(state_folder(ctx.place.env), ctx.place.root)
 
 
-@slash("sessions", "the latest sessions of this project", aside=True)
+def _width(beside: int) -> int:
+    """Return the columns for a row of a list with so many columns beside it."""
+    return min(_WIDEST, shutil.get_terminal_size().columns) - beside
+
+
+@slash("sessions", "list recent sessions of this project", aside=True)
 def _sessions(ctx: SlashContext, words: str) -> None:
     found = list(glances(_store(ctx).folder))
     now = datetime.now(UTC)
+    width = _width(13)
     for g in found[:_LISTED]:
         mark = "*" if g.session_id == ctx.agent.header.session_id else " "
-        ctx.say(f" {mark} {g.session_id[:8]}  {row(g, _WIDTH, now).rstrip()}")
-    more = f"{len(found) - _LISTED} more in agent sessions list; " if len(found) > _LISTED else ""
-    ctx.say(f"{more}/resume continues one." if found else "There are no sessions of this project yet.")
+        ctx.say(f" {mark} {g.session_id[:8]}  {row(g, width, now).rstrip()}")
+    more = f"{len(found) - _LISTED} more: agent sessions list. " if len(found) > _LISTED else ""
+    ctx.say(f"{more}/resume opens one." if found else "There are no sessions of this project yet.")
 
 
-@slash("resume", "resume another session", "[ID or words]")
+def _session_values(ctx: SlashContext) -> Iterator[tuple[str, str]]:
+    here = ctx.agent.header.session_id
+    others = (g for g in glances(_store(ctx).folder) if g.session_id != here)
+    for g in islice(others, _COMPLETED):
+        yield g.session_id[:8], g.title
+
+
+@slash("resume", "resume another session", "[ID or words]", values=_session_values, aliases=("continue",))
 def _resume(ctx: SlashContext, words: str) -> None:
     here = ctx.agent.header.session_id
     store = _store(ctx)
@@ -122,12 +130,13 @@ def _choose(ctx: SlashContext, found: list[SessionSummary]) -> str:
         ctx.say("There is no other session in this project.")
         return ""
     now = datetime.now(UTC)
-    options = [(f"{g.session_id[:8]}  {row(g, _WIDTH, now).rstrip()}", "") for g in found[:_OFFERED]]
+    width = _width(14)
+    options = [(f"{g.session_id[:8]}  {row(g, width, now).rstrip()}", "") for g in found[:_OFFERED]]
     place = ctx.choose("Which session?", options)
     return found[place].session_id if place is not None else ""
 
 
-@slash("fork", "continue in a copy of this session", "[NAME]")
+@slash("fork", "continue in a copy of this session", "[NAME]", aliases=("branch",))
 def _fork(ctx: SlashContext, words: str) -> None:
     if not (ctx.agent.settings.save_sessions and ctx.agent.conversation.history):
         ctx.say("There is nothing to copy: this session has no record on disk.")
@@ -138,14 +147,14 @@ def _fork(ctx: SlashContext, words: str) -> None:
     ctx.say(f"In a copy of this session; the other one: agent --resume {old[:8]}")
 
 
-@slash("rename", "give this session a name", "NAME", aside=True)
+@slash("rename", "name this session", "NAME", aside=True, values=lambda ctx: filter(None, [ctx.agent.name]))
 def _rename(ctx: SlashContext, words: str) -> None:
     if name := sanitize_title(words):
         ctx.agent.rename(SessionNamed(name))
     ctx.say(f"This session is called {ctx.agent.name}." if ctx.agent.name else "This session has no name.")
 
 
-@slash("export", "write this session as markdown, HTML or JSON, by the file's name", "[FILE]", aside=True)
+@slash("export", "export this session to a file (.md, .html or .json)", "[FILE]", aside=True)
 def _export(ctx: SlashContext, words: str) -> None:
     log = _store(ctx).path(ctx.agent.header.session_id)
     if not log.exists():
@@ -174,7 +183,7 @@ def _free(folder: Path, name: str) -> Path:
     return next((path for path in names if not path.exists()), folder / f"{name}.md")
 
 
-@slash("copy", "copy the last answer, as it was written, to the clipboard", aside=True)
+@slash("copy", "copy the last answer to the clipboard", aside=True)
 def _copy(ctx: SlashContext, words: str) -> None:
     history = ctx.agent.conversation.history
     text = next((m.text for m in reversed(history) if isinstance(m, AssistantMessage) and m.text.strip()), "")
@@ -233,7 +242,7 @@ PACKAGE = "agent-cli"
 _SHOWN_KEYS = frozenset(("model", "small_model", "transport", "effort", "permissions.mode", "sandbox.mode", "stream"))
 
 
-@slash("status", "model, mode, sandbox, trust, settings, session, folders, context", aside=True)
+@slash("status", "show model, mode, sandbox, trust, session and folders", aside=True, aliases=("about",))
 def _status(ctx: SlashContext, words: str) -> None:
     for name, text in status(ctx):
         ctx.say(f"  {name:<10} {one_line(text)}")
@@ -263,13 +272,13 @@ def status(ctx: SlashContext) -> Iterator[tuple[str, str]]:
     yield "memory", ", ".join(memory) or "no memory files"
 
 
-@slash("doctor", "check what is configured, found and missing")
+@slash("doctor", "check the installation and the settings")
 def _doctor(ctx: SlashContext, words: str) -> None:
     findings, _ = doctor_report.collect_findings(ctx.place, ctx.layers, [], REGISTRY)
     ctx.page(doctor_report.findings_text(findings))
 
 
-@slash("bug", "write a report without secrets, for those who maintain this program", "[WORDS]")
+@slash("bug", "write a bug report (no keys, no conversation)", "[WORDS]", aliases=("feedback",))
 def _bug(ctx: SlashContext, words: str) -> None:
     folder = state_folder(ctx.place.env) / "reports"
     path = folder / f"bug-{time.strftime('%Y%m%d-%H%M%S')}-{os.urandom(2).hex()}.md"

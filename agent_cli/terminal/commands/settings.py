@@ -1,169 +1,78 @@
-"""Session settings: model, effort, permission mode and rules, directories, theme, vi keys; and /config.
-
-Changes of rules and appearance last for the session; /config changes a setting in the user's own file.
-"""
+"""Session settings: approval mode and rules, directories, theme, vi keys. They last for the session."""
 
 from __future__ import annotations
 
-import json
 import os
-import tomllib
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, Literal, cast, get_args, get_origin
+from typing import cast
 
-from agent_cli.config.parsing import SettingsError
-from agent_cli.config.schema import Settings, tables
-from agent_cli.core.modes import MODES, Effort
+from agent_cli.core.modes import MODES, Mode
 from agent_cli.core.rules import RuleError, RuleList
-from agent_cli.runtime.saved_settings import save_setting
-from agent_cli.terminal.render.theme import load_theme, theme_names
+from agent_cli.terminal.render.theme import theme_names
 from agent_cli.terminal.slash import SlashContext, slash
-from agent_tools.record import hints_of, to_json
+from agent_tools.record import to_json
 from agent_tools.text import number_in, one_line
 
+MODE_HELP: dict[Mode, str] = {
+    "default": "asks before changes and commands",
+    "acceptEdits": "edits files without asking; commands still ask",
+    "plan": "changes nothing until you approve a plan",
+    "dontAsk": "refuses whatever would need approval",
+    "bypassPermissions": "runs everything without asking: for sandboxes only",
+}
 
-@slash("model", "show or change the model", "[NAME]")
-def _model(ctx: SlashContext, words: str) -> None:
-    if words:
-        ctx.switch_model(words)
-    ctx.say(f"model: {ctx.agent.conversation.options.label}")
 
-
-@slash("mode", "show or change the permission mode", "[MODE]", aside=True, values=lambda ctx: MODES)
+@slash("mode", "choose the approval mode", "[MODE]", aside=True, values=lambda ctx: MODE_HELP.items(), strict=True)
 def _mode(ctx: SlashContext, words: str) -> None:
+    now = ctx.agent.conversation.deps.policy.mode
     if words and words not in MODES:
-        ctx.say(f"{words} is none of {', '.join(MODES)}.")
+        ctx.say(f"{one_line(words)} is not a mode. There are {', '.join(MODES)}.")
         return
+    if not words and ctx.has_menus:
+        options = [(mode, f"{MODE_HELP[mode]}{' (current)' if mode == now else ''}") for mode in MODES]
+        if (place := ctx.choose("Approval mode", options, quiet=True)) is None:
+            return
+        words = MODES[place]
     if words:
         ctx.switch_mode(words)
     ctx.say(f"mode: {ctx.agent.conversation.deps.policy.mode}")
 
 
-@slash("theme", "show or change the colours", "[NAME]", aside=True, values=lambda ctx: theme_names(ctx.place.home))
+@slash(
+    "theme",
+    "choose the colors",
+    "[NAME]",
+    aside=True,
+    values=lambda ctx: theme_names(ctx.place.home).items(),
+    aliases=("themes",),
+)
 def _theme(ctx: SlashContext, words: str) -> None:
     if not words:
         names = list(theme_names(ctx.place.home).items())
-        if (place := ctx.choose("Which colours?", names)) is not None:
+        if (place := ctx.choose("Which theme?", names, quiet=True)) is not None:
             words = names[place][0]
     if words:
         ctx.switch_theme(words)
-    ctx.say(f"theme: {ctx.theme}" + (" (for good: theme under [terminal] in your settings)" if words else ""))
+    ctx.say(f"theme: {ctx.theme}" + (f" (/config terminal.theme {words} makes it the default)" if words else ""))
 
 
-@slash("vim", "the keys of vi in the input line, on or off", aside=True)
+@slash("vim", "toggle vi keys", aside=True)
 def _vim(ctx: SlashContext, words: str) -> None:
     on = ctx.switch_vim()
     if on is None:
-        ctx.say("Lines are typed here without an editor, so there are no keys to choose.")
+        ctx.say("There is no line editor here, so there are no vi keys.")
     else:
-        ctx.say(f"The keys of vi are {'on' if on else 'off'}.")
-
-
-def _keys(ctx: SlashContext) -> list[str]:
-    return [name for name, _, _ in _all(Settings())]
-
-
-@slash("config", "show the settings, or change one in ~/.agentrc", "[KEY [VALUE]]", aside=True, values=_keys)
-def _config(ctx: SlashContext, words: str) -> None:
-    key, _, text = words.partition(" ")
-    settings = ctx.layers.settings()
-    found = {name: (value, hint) for name, value, hint in _all(settings)}
-    if not key:
-        lines = [f"{name} = {_shown(value)}{_origin(ctx, name)}" for name, (value, _) in found.items()]
-        ctx.page("\n".join(lines))
-        return
-    if key not in found:
-        import difflib
-
-        near = [name for name in found if name.endswith(f".{key}")] or difflib.get_close_matches(key, found, 1)
-        ctx.say(f"There is no setting {key}" + (f"; did you mean {near[0]}?" if near else "."))
-        return
-    value, hint = found[key]
-    text = text.strip()
-    if not text:
-        ctx.say(f"{key} = {_shown(value)}{_origin(ctx, key)}: {hint.__metadata__[0]}")
-        options = _options(hint)
-        if not options or (place := ctx.choose("Change it?", [(option, "") for option in options])) is None:
-            return
-        text = options[place]
-    _change(ctx, key, _read(text, hint))
-
-
-def _all(settings: Settings) -> list[tuple[str, Any, Any]]:
-    """Return every setting as (name, value, annotation)."""
-    rows: list[tuple[str, Any, Any]] = []
-    every: dict[str, type] = {"": Settings, **tables()}
-    for table, cls in every.items():
-        holder = getattr(settings, table) if table else settings
-        for key, hint in hints_of(cls).items():
-            if table or key not in tables():
-                rows.append((f"{table}.{key}" if table else key, getattr(holder, key), hint))
-    return rows
-
-
-def _options(hint: Any) -> list[str]:
-    """Return the allowed values of a setting; none if any value is allowed."""
-    bare = hint.__origin__
-    if bare is bool:
-        return ["true", "false"]
-    kinds = (bare, *get_args(bare))
-    return [str(v) for kind in kinds if get_origin(kind) is Literal for v in get_args(kind)]
-
-
-def _read(text: str, hint: Any) -> Any:
-    """Parse a typed value: as TOML if possible, else as the text itself; one item becomes a list."""
-    try:
-        value: Any = tomllib.loads(f"value = {text}")["value"]
-    except ValueError:
-        value = text
-    return [value] if get_origin(hint.__origin__) is tuple and not isinstance(value, list) else value
-
-
-def _change(ctx: SlashContext, key: str, value: Any) -> None:
-    home = ctx.place.home
-    if home is None:
-        ctx.say("There is no home folder, so there is no ~/.agentrc to change.")
-        return
-    if key == "terminal.theme":
-        load_theme(value, "dark", home)
-    try:
-        save_setting(home / ".agentrc", key, value)
-    except (SettingsError, OSError) as error:
-        ctx.say(f"Not changed: {error}.")
-        return
-    table, _, name = key.rpartition(".")
-    ctx.layers.add({table: {name: value}} if table else {name: value}, "/config", ctx.place.root)
-    now = _apply(ctx, key)
-    ctx.say(f"{key} = {_shown(value)}, saved in ~/.agentrc" + ("" if now else "; it counts from the next start"))
-
-
-def _apply(ctx: SlashContext, key: str) -> bool:
-    """Apply a changed setting now; False if it takes effect at the next start."""
-    settings = ctx.layers.settings()
-    if key == "sandbox.auto_allow":
-        ctx.agent.conversation.deps.policy.auto_allow(settings.sandbox.auto_allow)
-    elif key == "terminal.theme":
-        ctx.switch_theme(settings.terminal.theme)
-    else:
-        return False
-    return True
-
-
-def _shown(value: Any) -> str:
-    return json.dumps(list(value) if isinstance(value, tuple) else value, ensure_ascii=False, default=str)
-
-
-def _origin(ctx: SlashContext, key: str) -> str:
-    source = ctx.layers.origins.get(key)
-    return f" ({source})" if source else ""
+        ctx.say(f"vi mode {'on' if on else 'off'}")
 
 
 _LISTS = ("deny", "ask", "allow")
-_EFFORTS = get_args(Effort)
 
 
-@slash("permissions", "the rules in force and where each comes from; change those of this session",
-       "[allow|ask|deny RULE | remove N]")  # fmt: skip
+@slash("permissions", "list permission rules; add or remove some for this session",
+       "[allow|ask|deny RULE | remove N]", values=lambda ctx: ("allow ", "ask ", "deny ", "remove "),
+       aliases=("allowed-tools", "approvals"))  # fmt: skip
 def _permissions(ctx: SlashContext, words: str) -> None:
     context = ctx.agent.conversation.deps.context
     policy = ctx.agent.conversation.deps.policy
@@ -206,22 +115,16 @@ def _permissions(ctx: SlashContext, words: str) -> None:
     context.readable = policy.readable()
 
 
-@slash("effort", "show or change how hard the model thinks", "[LEVEL | default]",
-       values=lambda ctx: ("default", *_EFFORTS))  # fmt: skip
-def _effort(ctx: SlashContext, words: str) -> None:
-    conversation = ctx.agent.conversation
-    if words and words != "default" and words not in _EFFORTS:
-        ctx.say(f"{one_line(words)} is none of {', '.join((*_EFFORTS, 'default'))}.")
-        return
-    if words:
-        effort = None if words == "default" else cast(Effort, words)
-        conversation.options = conversation.options.replace(effort=effort)
-    info = ctx.agent.info
-    unused = "" if info is None or info.reasoning or not words else "; the catalog says that this model does not reason"
-    ctx.say(f"effort: {conversation.options.effort_label}{unused}")
+def _folders(ctx: SlashContext) -> Iterator[str]:
+    """Yield folders that may be meant: those beside the workspace."""
+    with suppress(OSError):
+        beside = (e.name for e in os.scandir(ctx.place.root.parent) if e.is_dir() and not e.name.startswith("."))
+        yield from (f"../{name}" for name in sorted(beside) if name != ctx.place.root.name)
 
 
-@slash("add-dir", "let a folder count as part of the workspace for this session", "PATH")
+@slash(
+    "add-dir", "add a folder to the workspace for this session", "PATH", values=_folders, aliases=("dir", "directory")
+)
 def _add_dir(ctx: SlashContext, words: str) -> None:
     conversation = ctx.agent.conversation
     workspace = conversation.deps.context.workspace

@@ -142,6 +142,7 @@ class Dialog(Value):
     own: a command of the user's asks, so leaving answers None; other questions then stay open.
     reported: an event of the turn tells the answer, so the panel does not.
     guard: seconds without a key before a key counts as an answer.
+    quiet: nothing of it stays on the screen, where that is possible.
     """
 
     title: Prose | Verbatim
@@ -158,6 +159,7 @@ class Dialog(Value):
     own: bool = False
     reported: bool = False
     guard: float = GUARD
+    quiet: bool = False
 
     @property
     def listed(self) -> tuple[Choice, ...]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from agent_cli.core.decisions import Defer, QuestionReply, assents
@@ -256,10 +256,15 @@ class Dialogs(ABC):
         """Ask for yes or no; anything but `y` and `yes` is a no."""
         return bool(self.put(confirm_dialog(question)))
 
-    def choose(self, question: str, options: Sequence[Option]) -> int | None:
-        """Return the index of the option that the user picks; None for none."""
-        place: int | None = self.put(pick_dialog(question, options)) if options else None
+    def choose(self, question: str, options: Sequence[Option], *, quiet: bool = False) -> int | None:
+        """Return the index of the option that the user picks; None for none. quiet: nothing of it stays."""
+        place: int | None = self.put(pick_dialog(question, options).replace(quiet=quiet)) if options else None
         return place
+
+    def ask(self, question: str, read: Callable[[str], Any], text: str = "") -> Any:
+        """Ask for a line and return what `read` makes of it, which may raise ValueError; None for no answer."""
+        words = TextInput("> ", read, text)
+        return self.put(Dialog(Prose(question, "ask"), words=words, typing=True, own=True, guard=0.0, quiet=True))
 
     def edit(self, text: str, suffix: str = ".md") -> str | None:
         """Return the text edited in the user's editor; None if the editor fails."""

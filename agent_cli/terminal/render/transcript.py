@@ -44,7 +44,7 @@ from agent_cli.core.events import (
 from agent_cli.core.messages import AssistantMessage, ToolMessage
 from agent_cli.core.results import Usage
 from agent_cli.terminal.render.code import display_lines, short_result
-from agent_cli.terminal.render.console import styled
+from agent_cli.terminal.render.console import by_words, styled
 from agent_cli.terminal.render.events import OWN_CALL, EventRenderer
 from agent_cli.terminal.render.writer import LiveWriter
 from agent_tools.display import CommandOutput, Diff, Diffs, Display, TodoItem
@@ -280,3 +280,21 @@ class Transcript(EventRenderer):
     @property
     def received(self) -> int:
         return self.turn.output + self._streamed // _CHARS_PER_TOKEN
+
+
+# Lines of a user message that are echoed; the model gets all of them.
+ECHO = 20
+# The background of their rows, to the end of the line.
+BAR = "\x1b[100m\x1b[K"
+
+
+def user_bar(text: str, writer: LiveWriter) -> list[str]:
+    """Return a message of the user as rows with a background, between blank rows."""
+    lines = text.split("\n")
+    left = len(lines) - ECHO if len(lines) > ECHO + 1 else 0
+    shown = [*lines[: len(lines) - left], *([f"... {left} more lines ..."] if left else [])]
+    first, *more = [row.plain for line in shown for row in by_words(f"  {line}", writer.console)]
+    rows = [f"{BAR}{row}\x1b[0m" for row in (f"> {first[2:]}", *more)]
+    above = [] if writer.blank else [""]
+    writer.spaced()
+    return [*above, *rows, ""]

@@ -220,12 +220,15 @@ def _in_background(
         yield Progress(f"{output}\n")
     if ended:
         said = f"{job.id} has already ended: {job.state}, {took(job.elapsed)}"
+        shown = said
     else:
         said = f"{job.id} runs in the background{_handles(job, ctx)}"
+        shown = f"running in background as {job.id} (/jobs)"
     failed = ended and job.state != "exit code 0"
     ports = closed_ports(job, ctx)
-    said = "\n".join(filter(None, (said, ports)))
-    return ToolResult("\n".join(filter(None, (output, f"[{said}]"))), Note(said, job.ended if ended else None), failed)
+    said, shown = ("\n".join(filter(None, (text, ports))) for text in (said, shown))
+    note = Note(shown, job.ended if ended else None)
+    return ToolResult("\n".join(filter(None, (output, f"[{said}]"))), note, failed)
 
 
 def _continued(job: Job, output: str, terms: RunConditions, ctx: ToolContext) -> ToolResult:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import signal
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING
@@ -35,6 +35,8 @@ _PATIENCE = 5.0
 _PAUSE = 0.2
 LEFT = "something it started still runs in the background"
 _SIGNALS = {s.value: s.name for s in signal.Signals}
+# Bytes of the beginning and the end of its output that the user can see.
+_HEAD, _TAIL = 20_000, 200_000
 # Longest command that is shown as a rule.
 _RULE_LENGTH = 80
 
@@ -56,6 +58,7 @@ class Job:
         seconds: float,
         wrapped: Wrapped | None = None,
         started: float | None = None,
+        on_end: Callable[[Job], None] = lambda job: None,
     ) -> None:
         import threading
 
@@ -70,8 +73,10 @@ class Job:
         self.wrapped = wrapped
         self._started = monotonic() if started is None else started
         self._seconds = seconds
+        self._on_end = on_end
         self._lock = threading.Lock()
         self._kept = owner.result_buffer()
+        self._shown = HeadTail(_HEAD, _TAIL)
         self._stop = False
         self._news = threading.Event()
         self._ended = threading.Event()
@@ -127,6 +132,7 @@ class Job:
                 self.wrapped.close()
             self._ended.set()
             self._news.set()
+            self._on_end(self)
 
     def closed_ports(self, listening: Iterable[int]) -> str:
         """Return a note about servers that the user's browser cannot reach, once for each port; "" for none."""
@@ -145,6 +151,7 @@ class Job:
         """Add output."""
         with self._lock:
             self._kept.feed(data)
+            self._shown.feed(data)
             self._news.set()
 
     def take(self) -> tuple[HeadTail, bool]:
@@ -180,6 +187,16 @@ class Job:
         """Return the end of the unread output."""
         with self._lock:
             return self._kept.last(size)
+
+    def output(self) -> str:
+        """Return its output for the user, whatever the model has read; the middle of a long one is missing."""
+        with self._lock:
+            return self._shown.text("")
+
+    def latest(self, size: int) -> str:
+        """Return the end of its output for the user."""
+        with self._lock:
+            return self._shown.last(size)
 
     def await_news(self, seconds: float) -> bool:
         """Wait for output or the end; return whether there is any."""
@@ -218,11 +235,15 @@ class Job:
 
 
 class Jobs(ToolState):
-    """The background commands of a conversation, its sub-agents' included."""
+    """The background commands of a conversation, its sub-agents' included.
+
+    on_end: called when one has ended, on the thread that watched it; not when all are ended by `close`.
+    """
 
     def __init__(self) -> None:
         import threading
 
+        self.on_end: Callable[[Job], None] | None = None
         self._jobs: dict[str, Job] = {}
         self._count = 0
         self._lock = threading.Lock()
@@ -261,7 +282,7 @@ class Jobs(ToolState):
         with self._lock:
             if full := self.full():
                 raise ToolError(f"{full}.{owner.workspace.advice('KillShell', 'Stop one with {} first.')}")
-            job = Job(self._count + 1, command, owner, seconds, wrapped)
+            job = Job(self._count + 1, command, owner, seconds, wrapped, on_end=self._has_ended)
             job.terminal = terminal
             if wrapped is None:
                 running = process.RunningProcess(argv, cwd, env, job.feed, terminal=terminal)
@@ -287,7 +308,7 @@ class Jobs(ToolState):
         with self._lock:
             if self.full():
                 return None
-            job = Job(self._count + 1, command, owner, math.inf, wrapped, started)
+            job = Job(self._count + 1, command, owner, math.inf, wrapped, started, self._has_ended)
             running.redirect(job.feed)
             self._add(job, running)
         return job
@@ -309,6 +330,10 @@ class Jobs(ToolState):
         for old in [j for j in self._jobs.values() if not j.running][:-REMEMBERED]:
             del self._jobs[old.id]
 
+    def _has_ended(self, job: Job) -> None:
+        if self.on_end is not None:
+            self.on_end(job)
+
     def notices(self, ctx: ToolContext, *, root: bool) -> list[str]:
         """Return a line for each unreported end of a command: of this context, and at the root of all others too."""
         found = []
@@ -320,6 +345,7 @@ class Jobs(ToolState):
 
     def close(self) -> None:
         """Stop all commands. Returns within seconds."""
+        self.on_end = None
         for job in self._jobs.values():
             job.stop()
         for job in self._jobs.values():

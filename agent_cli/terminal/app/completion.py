@@ -1,0 +1,175 @@
+"""What the input line completes: commands after `/`, their arguments, and workspace files after `@`."""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from agent_tools.base import ToolContext
+from agent_tools.process.child import run_child
+from agent_tools.record import Value
+from agent_tools.search.ripgrep import find_rg, walk_files
+from agent_tools.secret_patterns import without_secrets
+from agent_tools.text import escape_controls, one_line
+
+MOST, FILES = 50, 100_000
+_MENTION = re.compile(r"(?:^|(?<=\s))@([^\s@]*)$")
+_COMMAND = re.compile(r"/([\w:.-]*)$")
+_LISTED = 64 << 20
+# Folders of files that programs write for themselves, and that nobody means.
+_CACHES = re.compile(r"(?:^|/)(?:__pycache__|node_modules|\.(?:mypy|pytest|ruff)_cache|\.tox|\.nox)/")
+_ARGUMENT = re.compile(r"/([\w:.-]+) ([^\n@]*)")
+# An argument value: the value, and what it means.
+ArgumentValue = tuple[str, str]
+
+
+class CommandEntry(Value):
+    """A slash command for the menu.
+
+    usage: its arguments; what is not in brackets is required.
+    values: returns the values of its argument.
+    strict: the argument is one of these values.
+    """
+
+    name: str
+    help: str = ""
+    usage: str = ""
+    aliases: tuple[str, ...] = ()
+    values: Callable[[], Iterable[ArgumentValue]] | None = None
+    strict: bool = False
+
+    @property
+    def needs_words(self) -> bool:
+        """Return True if it does nothing without an argument."""
+        return bool(self.usage) and not self.usage.startswith("[")
+
+
+class Completion(Value):
+    """An entry of the menu.
+
+    start: where it is inserted, up to the cursor.
+    place: index of an option to pick.
+    runs: Enter runs the line with it, as nothing is missing.
+    first: Enter takes it although no key has chosen it.
+    """
+
+    text: str
+    help: str = ""
+    start: int = 0
+    place: int = 0
+    runs: bool = False
+    first: bool = False
+
+
+def complete(before: str, commands: Iterable[CommandEntry], files: Callable[[], tuple[str, ...]]) -> list[Completion]:
+    """Return the completions for the text before the cursor, best first. commands: in the order of the menu."""
+    if match := _COMMAND.fullmatch(before):
+        return _names(match[1].lower(), commands)[:MOST]
+    if match := _ARGUMENT.fullmatch(before):
+        return _values(match[1], match[2], match.start(2), commands)[:MOST]
+    if match := _MENTION.search(before):
+        start = match.start(1) - 1
+        return [Completion(f"@{name} ", "", start) for name in fuzzy_matches(match[1], files()) if name != match[1]]
+    return []
+
+
+def _names(typed: str, commands: Iterable[CommandEntry]) -> list[Completion]:
+    """Return the commands that have the typed letters: the exact name, those that begin with them, the others."""
+    found: list[tuple[int, Completion]] = []
+    for entry in commands:
+        low = entry.name.lower()
+        row = Completion(f"/{entry.name} ", entry.help, runs=not entry.needs_words, first=True)
+        if low.startswith(typed):
+            found.append((0 if low == typed else 1, row))
+        elif typed and (alias := next((a for a in entry.aliases if a.startswith(typed)), "")):
+            also = row.replace(text=f"/{alias} ", help=f"/{entry.name}: {row.help}")
+            found.append((0 if alias == typed else 2, also))
+        elif len(typed) > 1 and typed in low:
+            found.append((3, row))
+    return [row for _, row in sorted(found, key=lambda pair: pair[0])]
+
+
+def _values(name: str, typed: str, start: int, commands: Iterable[CommandEntry]) -> list[Completion]:
+    """Return the argument values that begin with the typed text, else those that contain it."""
+    entry = next((e for e in commands if name in (e.name, *e.aliases)), None)
+    if entry is None or entry.values is None:
+        return []
+    low = typed.lower()
+    every = [(value, text) for value, text in entry.values() if value != typed or text]
+    fitting = [pair for pair in every if pair[0].lower().startswith(low)]
+    fitting = fitting or [pair for pair in every if all(w in " ".join(pair).lower() for w in low.split())]
+    first = entry.strict and bool(typed)
+    return [Completion(value, text, start, runs=not value.endswith(" "), first=first) for value, text in fitting]
+
+
+def narrowed(typed: str, options: Iterable[tuple[str, str]]) -> list[Completion]:
+    """Return the options whose label or description contains every typed word, in their order."""
+    words = typed.lower().split()
+    return [
+        Completion(one_line(label), one_line(text), 0, place)
+        for place, (label, text) in enumerate(options)
+        if all(word in f"{label} {text}".lower() for word in words)
+    ]
+
+
+def fuzzy_matches(typed: str, names: Iterable[str]) -> list[str]:
+    """Return the names that contain the typed letters in order.
+
+    Best first: base name starts with them, base name contains them, path starts with or contains them, the rest; short
+    names first.
+    """
+    if not typed:
+        return sorted(names, key=lambda n: (n.count("/"), n))[:MOST]
+    letters = re.compile(".*?".join(re.escape(c) for c in typed), re.IGNORECASE | re.DOTALL)
+    low = typed.lower()
+
+    def rank(name: str) -> tuple[int, int, str]:
+        path = name.lower()
+        base = path.rpartition("/")[2]
+        fits = (base.startswith(low), low in base, path.startswith(low), low in path, True)
+        return fits.index(True), len(name), name
+
+    return sorted((n for n in names if letters.search(n)), key=rank)[:MOST]
+
+
+class FileNames:
+    """Workspace files that are not ignored, listed in the background on first use and after `forget`."""
+
+    def __init__(self, root: Path, ctx: ToolContext, ready: Callable[[], None]) -> None:
+        self._root, self._ctx, self._ready = root, ctx, ready
+        self._names: tuple[str, ...] = ()
+        self._reading = self._fresh = False
+
+    def __call__(self) -> tuple[str, ...]:
+        """Return the names known so far."""
+        if not self._fresh and not self._reading:
+            self._reading = True
+            threading.Thread(target=self._read, daemon=True).start()
+        return self._names
+
+    def forget(self) -> None:
+        """Mark the names as stale; they are used until they have been read again."""
+        self._fresh = False
+
+    def _read(self) -> None:
+        found = tuple(
+            name for name in self._list()[:FILES] if escape_controls(name) == name and not re.search(r"\s", name)
+        )
+        self._names, self._fresh, self._reading = tuple(n for n in found if not _CACHES.search(n)), True, False
+        self._ready()
+
+    def _list(self) -> list[str]:
+        rg = find_rg(self._ctx)
+        if rg is None:
+            fresh = ToolContext(self._ctx.workspace, env=self._ctx.env)
+            return [name for name, _ in zip(walk_files(self._root, False, fresh), range(FILES), strict=False)]
+        env = {k: v for k, v in without_secrets(self._ctx.env).items() if k != "RIPGREP_CONFIG_PATH"}
+        command = [rg, "--no-config", "--files", "--hidden", "--glob=!.git", "--no-require-git", "--null"]
+        try:
+            done = run_child(command, seconds=20, most=_LISTED, cwd=self._root, env=env)
+        except (OSError, TimeoutError, OverflowError):
+            return []
+        return [os.fsdecode(name).removeprefix("./") for name in done.out.split(b"\0") if name]

@@ -1,0 +1,195 @@
+"""/config: the settings as a list by group, with the value of each and where it comes from; changed in ~/.agentrc."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import tomllib
+from collections.abc import Iterable
+from pathlib import Path
+from types import UnionType
+from typing import Any, Literal, get_args, get_origin
+
+from agent_cli.config.layers import Layers
+from agent_cli.config.parsing import SettingsError
+from agent_cli.config.schema import Settings, tables
+from agent_cli.runtime.saved_settings import remove_setting, save_setting
+from agent_cli.terminal.render.theme import load_theme
+from agent_cli.terminal.slash import SlashContext, slash
+from agent_tools.record import hints_of
+from agent_tools.text import one_line, shorten
+
+_OWN = ".agentrc"
+
+
+def _values(ctx: SlashContext) -> Iterable[tuple[str, str]]:
+    settings = ctx.layers.settings()
+    for name, value, hint in _all(settings):
+        yield name, f"{shorten(_shown(value), 20)}  {hint.__metadata__[0]}"
+        yield from ((f"{name} {option}", "") for option in _options(hint))
+
+
+@slash("config", "change settings (in ~/.agentrc)", "[KEY [VALUE]]", aside=True, values=_values, aliases=("settings",))
+def _config(ctx: SlashContext, words: str) -> None:
+    key, _, text = words.partition(" ")
+    found = {name: (value, hint) for name, value, hint in _all(ctx.layers.settings())}
+    if not key:
+        if ctx.has_menus:
+            _browse(ctx)
+        else:
+            ctx.page("\n".join(f"{name} = {_shown(value)}{_origin(ctx, name)}" for name, (value, _) in found.items()))
+        return
+    if key not in found:
+        near = [name for name in found if name.endswith(f".{key}")] or difflib.get_close_matches(key, found, 1)
+        ctx.say(f"There is no setting {one_line(key)}" + (f"; did you mean {near[0]}?" if near else "."))
+        return
+    value, hint = found[key]
+    text = text.strip()
+    if text:
+        _change(ctx, key, _read(text, hint))
+        return
+    ctx.say(f"{key} = {_shown(value)}{_origin(ctx, key)}: {hint.__metadata__[0]}")
+    if ctx.has_menus:
+        _edit(ctx, key, value, hint)
+    elif (options := _options(hint)) and (place := ctx.choose("Change it?", [(o, "") for o in options])) is not None:
+        _change(ctx, key, _read(options[place], hint))
+
+
+def _browse(ctx: SlashContext) -> None:
+    """Let the user pick settings and change them, until they leave the list."""
+    while True:
+        every = _all(ctx.layers.settings())
+        options = [(name, f"{shorten(_shown(value), 24)}{_origin(ctx, name)}  {hint.__metadata__[0]}")
+                   for name, value, hint in every]  # fmt: skip
+        place = ctx.choose("Settings", options, quiet=True)
+        if place is None:
+            return
+        _edit(ctx, *every[place])
+
+
+def _edit(ctx: SlashContext, key: str, value: Any, hint: Any) -> None:
+    """Ask for a new value of a setting, and save it."""
+    meaning = hint.__metadata__[0]
+    options = _options(hint)
+    if options:
+        now = str(value).lower() if isinstance(value, bool) else str(value)
+        rows = [(option or '""', "current" if option == now else "") for option in options]
+        rows += [("(default)", f"remove it from ~/{_OWN}")] if _is_own(ctx, key) else []
+        place = ctx.choose(f"{key}: {meaning}", rows, quiet=True)
+        if place is not None and place < len(options):
+            _change(ctx, key, _read(options[place] or '""', hint))
+        elif place is not None:
+            _remove(ctx, key)
+        return
+
+    def read(text: str) -> tuple[Any, ...]:
+        if not text.strip() and _is_own(ctx, key):
+            return ()
+        new = _read(text.strip(), hint)
+        try:
+            Layers().add(_data(key, new), key, Path("/"))
+        except SettingsError as error:
+            raise ValueError(f"{str(error).removeprefix(f'{key}: ')}.") from None
+        return (new,)
+
+    text = value if isinstance(value, str) else "" if value is None else _shown(value)
+    empty = " (empty: default)" if _is_own(ctx, key) else ""
+    answer = ctx.ask(f"{key}: {meaning}{empty}", read, text)
+    if answer == ():
+        _remove(ctx, key)
+    elif answer is not None and answer[0] != (list(value) if isinstance(value, tuple) else value):
+        _change(ctx, key, answer[0])
+
+
+def _is_own(ctx: SlashContext, key: str) -> bool:
+    """Return True if the user's own file sets a key."""
+    source = ctx.layers.origins.get(key, "")
+    return ctx.place.home is not None and source.startswith((str(ctx.place.home / _OWN), "/config"))
+
+
+def _remove(ctx: SlashContext, key: str) -> None:
+    """Remove a setting from the user's own file."""
+    assert ctx.place.home is not None
+    try:
+        remove_setting(ctx.place.home / _OWN, key)
+    except (SettingsError, OSError) as error:
+        ctx.say(f"Not changed: {error}.")
+        return
+    ctx.say(f"{key} is removed from ~/{_OWN}; takes effect at the next start")
+
+
+def _all(settings: Settings) -> list[tuple[str, Any, Any]]:
+    """Return every setting as (name, value, annotation)."""
+    rows: list[tuple[str, Any, Any]] = []
+    every: dict[str, type] = {"": Settings, **tables()}
+    for table, cls in every.items():
+        holder = getattr(settings, table) if table else settings
+        for key, hint in hints_of(cls).items():
+            if table or key not in tables():
+                rows.append((f"{table}.{key}" if table else key, getattr(holder, key), hint))
+    return rows
+
+
+def _options(hint: Any) -> list[str]:
+    """Return the allowed values of a setting; none if any value is allowed."""
+    bare = hint.__origin__
+    if bare is bool:
+        return ["true", "false"]
+    kinds = (bare, *get_args(bare))
+    return [str(v) for kind in kinds if get_origin(kind) is Literal for v in get_args(kind)]
+
+
+def _read(text: str, hint: Any) -> Any:
+    """Parse a typed value: as TOML if possible, else as the text itself; one item becomes a list."""
+    bare = hint.__origin__
+    try:
+        value: Any = tomllib.loads(f"value = {text}")["value"]
+    except ValueError:
+        value = text
+    if bare is str or (get_origin(bare) is UnionType and str in get_args(bare)):
+        return value if isinstance(value, str) else text
+    return [value] if get_origin(bare) is tuple and not isinstance(value, list) else value
+
+
+def _change(ctx: SlashContext, key: str, value: Any) -> None:
+    home = ctx.place.home
+    if home is None:
+        ctx.say(f"There is no home folder, so there is no ~/{_OWN} to change.")
+        return
+    if key == "terminal.theme":
+        load_theme(value, "dark", home)
+    try:
+        save_setting(home / _OWN, key, value)
+    except (SettingsError, OSError) as error:
+        ctx.say(f"Not changed: {error}.")
+        return
+    ctx.layers.add(_data(key, value), "/config", ctx.place.root)
+    now = _apply(ctx, key)
+    ctx.say(f"{key} = {_shown(value)}, saved in ~/{_OWN}" + ("" if now else "; takes effect at the next start"))
+
+
+def _data(key: str, value: Any) -> dict[str, Any]:
+    """Return a setting as a settings file has it."""
+    table, _, name = key.rpartition(".")
+    return {table: {name: value}} if table else {name: value}
+
+
+def _apply(ctx: SlashContext, key: str) -> bool:
+    """Apply a changed setting now; False if it takes effect at the next start."""
+    settings = ctx.layers.settings()
+    if key == "sandbox.auto_allow":
+        ctx.agent.conversation.deps.policy.auto_allow(settings.sandbox.auto_allow)
+    elif key == "terminal.theme":
+        ctx.switch_theme(settings.terminal.theme)
+    else:
+        return False
+    return True
+
+
+def _shown(value: Any) -> str:
+    return json.dumps(list(value) if isinstance(value, tuple) else value, ensure_ascii=False, default=str)
+
+
+def _origin(ctx: SlashContext, key: str) -> str:
+    source = ctx.layers.origins.get(key)
+    return f" ({source})" if source else ""

@@ -1,0 +1,133 @@
+"""/model and /effort: the model of the session, and how hard it thinks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import cast, get_args
+
+from agent_cli.core.modes import Effort
+from agent_cli.providers.catalog import ModelInfo, known_models, lookup
+from agent_cli.providers.registry import PROVIDERS, is_loopback_url
+from agent_cli.session.store import state_folder
+from agent_cli.terminal.picks import Picks
+from agent_cli.terminal.slash import SlashContext, slash
+from agent_tools.lazy import lazy_imports
+from agent_tools.text import one_line
+
+with lazy_imports():
+    from agent_cli.providers import discover  # HTTP, for local servers alone
+
+_EFFORTS = get_args(Effort)
+_EFFORT_HELP = {
+    "default": "what the model does by itself",
+    "none": "no reasoning",
+    "minimal": "almost none",
+    "low": "quick answers",
+    "medium": "everyday work",
+    "high": "hard problems",
+    "xhigh": "very hard problems",
+    "max": "as much as the model can",
+}
+_RECENT = 5
+
+
+def _picks(ctx: SlashContext) -> Picks:
+    saved = ctx.agent.settings.save_sessions
+    return Picks(state_folder(ctx.place.env) / "picks.json" if saved else None, "model")
+
+
+def _names(ctx: SlashContext) -> Iterable[tuple[str, str]]:
+    return [(info.name, _about(info)) for info in _offered(ctx, ask=False)]
+
+
+@slash("model", "choose the model", "[NAME]", values=_names, aliases=("models",))
+def _model(ctx: SlashContext, words: str) -> None:
+    now = ctx.agent.conversation.options.label
+    if not words and ctx.has_menus:
+        offered = _offered(ctx, ask=True)
+        options = [(info.name, f"{_about(info)}{' (current)' if info.name == now else ''}") for info in offered]
+        place = ctx.choose("Model", options, quiet=True)
+        if not options:
+            ctx.say("The models of this provider are not known; /model PROVIDER/NAME switches to one.")
+        if place is None:
+            return
+        words = offered[place].name
+    if words:
+        ctx.switch_model(words)
+        _picks(ctx).add(ctx.agent.conversation.options.label)
+    label = ctx.agent.conversation.options.label
+    ctx.say(f"model: {label}" + (f" (/config model {label} makes it the default)" if words else ""))
+
+
+def _offered(ctx: SlashContext, *, ask: bool) -> list[ModelInfo]:
+    """Return the models to offer: those used lately, those of the provider, those of others that have a key.
+
+    ask: ask a server on this machine what it has, which may take a second.
+    """
+    model, env = ctx.agent.model, ctx.place.env
+    others = [p.name for p in PROVIDERS if not p.local and p.name != model.provider and any(env.get(k) for k in p.keys)]
+    found = {name: info for name in _picks(ctx).used()[:_RECENT] if (info := _info(name)) is not None}
+    key = model.api_key.reveal() if model.api_key is not None else ""
+    if ask and is_loopback_url(model.base_url) and (listed := discover.offered_models(model.base_url, key)):
+        found |= {name: info for each in listed if (info := _info(name := f"{model.provider}/{each}")) is not None}
+    else:
+        others.insert(0, model.provider)
+    known = known_models(providers=others)
+    return list((found | {info.name: info for provider in others for info in _newest(known, provider)}).values())
+
+
+def _info(name: str) -> ModelInfo | None:
+    provider, _, model = name.partition("/")
+    return lookup(provider, model) or (ModelInfo(name, provider) if model else None)
+
+
+_DATE = re.compile(r"[-@](\d{8}|\d{4}-\d\d-\d\d)$")
+_NUMBERS = re.compile(r"(?<!\d)\d{1,2}(?!\d)")
+
+
+def _newest(known: Iterable[ModelInfo], provider: str) -> list[ModelInfo]:
+    """Return the models of a provider that can use tools, the highest version first; dated copies are left out."""
+    able = [m for m in known if m.provider == provider and m.tools and "/ft:" not in m.name]
+    names = {m.name for m in able}
+    whole = [m for m in able if _DATE.sub("", m.name) == m.name or _DATE.sub("", m.name) not in names]
+    return sorted(whole, key=lambda m: (*_version(m.name), m.name))
+
+
+def _version(name: str) -> tuple[int, int]:
+    """Return the version in a name for sorting, the highest first."""
+    major, minor, *_ = [*map(int, _NUMBERS.findall(name)), 0, 0]
+    return -major, -minor
+
+
+def _about(info: ModelInfo) -> str:
+    """Describe a model: its window and its price per million tokens."""
+    window = f"{info.context_window / 1000:,.0f}k window" if info.context_window else ""
+    first = info.prices[0] if info.prices else None
+    price = ""
+    if info.local:
+        price = "local"
+    elif first is not None and first.input is not None and first.output is not None:
+        price = f"${first.input * 1e6:.2f} in, ${first.output * 1e6:.2f} out per M"
+    return " · ".join(filter(None, (window, price)))
+
+
+@slash("effort", "choose how hard the model thinks", "[LEVEL]", values=lambda ctx: _EFFORT_HELP.items(), strict=True,
+       aliases=("reasoning", "think"))  # fmt: skip
+def _effort(ctx: SlashContext, words: str) -> None:
+    conversation = ctx.agent.conversation
+    if words and words != "default" and words not in _EFFORTS:
+        ctx.say(f"{one_line(words)} is not a level. There are {', '.join(('default', *_EFFORTS))}.")
+        return
+    if not words and ctx.has_menus:
+        now = conversation.options.effort or "default"
+        options = [(level, f"{text}{' (current)' if level == now else ''}") for level, text in _EFFORT_HELP.items()]
+        if (place := ctx.choose("Effort", options, quiet=True)) is None:
+            return
+        words = options[place][0]
+    if words:
+        effort = None if words == "default" else cast(Effort, words)
+        conversation.options = conversation.options.replace(effort=effort)
+    info = ctx.agent.info
+    unused = "" if info is None or info.reasoning or not words else "; the catalog says that this model does not reason"
+    ctx.say(f"effort: {conversation.options.effort_label}{unused}")
