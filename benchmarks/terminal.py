@@ -31,7 +31,7 @@ CHUNKS, PER_SECOND = 20_000, 2_000
 # Pasting is switched on, something is drawn, the cursor shows again.
 READY = re.compile(rb"\x1b\[\?2004h.*>.*\x1b\[\?25h", re.DOTALL)
 # The last line of a turn, and a frame that is complete.
-DONE = re.compile(rb"\(\d+\.\d s.*\x1b\[\?25h", re.DOTALL)
+DONE = re.compile("✓.*\x1b\\[\\?25h".encode(), re.DOTALL)
 
 
 def prompt(stage: Stage, runs: int) -> Iterator[Row]:

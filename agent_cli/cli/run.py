@@ -63,7 +63,7 @@ def run_repl(options: RunOptions) -> int:
     place = find_place(os.environ)
     layers = read_settings(options, place)
     front_end = _front_end(options, layers.settings(), os.environ)
-    screen = repl.LineScreen(options, layers.settings())
+    screen = repl.LineScreen(options, layers.settings(), place.home)
     first = startup.is_first_start(place)
     layers = startup.ask_before_start(options, place, layers, screen.console, first=first)
     session = front_end(options, place, layers, screen, first=first)

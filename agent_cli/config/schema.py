@@ -114,8 +114,11 @@ class Terminal(Value, tag="Terminal"):
     """How a session looks and is typed in, under [terminal]. It is the user's, never a project's."""
 
     theme: Annotated[
-        Literal["dark", "light", "contrast", "none"], "colours that fit the background; none: no colours", USER
-    ] = "dark"
+        str,
+        "auto (dark or light, as the background is), dark, light, contrast, colorblind, none, or a file of yours:"
+        " ~/.agent/themes/NAME.toml",
+        USER,
+    ] = "auto"
     plain: Annotated[bool, "plain lines only, e.g. for a screen reader", USER] = False
     vim: Annotated[bool, "vi keys in the input line", USER] = False
     links: Annotated[

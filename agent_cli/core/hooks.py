@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Mapping
 from typing import Any, Literal, Protocol
 
+from agent_cli.core.amounts import short_duration
 from agent_cli.core.events import Event, HookFinished
 from agent_tools.cancel import CancelToken
 from agent_tools.record import Value
@@ -326,6 +327,6 @@ def should_display(event: HookFinished) -> bool:
 def hook_line(event: HookFinished) -> str:
     """Describe a hook that ran, in one line."""
     how = {"success": "ok", "blocked": "refused", "error": "failed", "cancelled": "ended"}[event.outcome]
-    seconds = f"{event.duration_ms / 1000:.1f} s"
     more = f": {shorten(event.note, 300)}" if event.note else ""
-    return f"hook {escape_controls(event.name)} `{shorten(event.command, 80)}`: {how}, {seconds}{more}"
+    took = short_duration(event.duration_ms / 1000)
+    return f"hook {escape_controls(event.name)} `{shorten(event.command, 80)}`: {how}, {took}{more}"

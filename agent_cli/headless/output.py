@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
+from agent_cli.core.amounts import short_duration, tokens_used
 from agent_cli.core.events import (
     AnswerRestarted,
     ApprovalRequested,
@@ -40,7 +41,7 @@ from agent_cli.core.place import OutputError
 from agent_cli.core.results import Cap, Complete, Failed, LimitReached, Suspended, TurnResult, Usage
 from agent_cli.core.window import compacted_line
 from agent_tools.display import CommandOutput, Diff, Diffs
-from agent_tools.text import escape_controls
+from agent_tools.text import counted, escape_controls
 
 
 def echo(text: str) -> None:
@@ -164,10 +165,14 @@ class ProgressPrinter:
             case TurnFinished() if self._verbose:
                 self._words.clear()
                 used = event.earlier + event.usage
-                counts = f"{event.diagnostics.rounds} rounds, {event.diagnostics.tool_calls} calls"
-                seconds = event.diagnostics.duration_ms / 1000
-                tokens = f"{used.input} tokens in, {used.output} out, {used.cost_words}"
-                self._say(f"{counts}, {seconds:.1f} s, {tokens}")
+                facts = (
+                    counted(event.diagnostics.rounds, "model call"),
+                    counted(event.diagnostics.tool_calls, "call"),
+                    short_duration(event.diagnostics.duration_ms / 1000),
+                    tokens_used(used.input, used.output),
+                    used.cost_words,
+                )
+                self._say(" · ".join(filter(None, facts)))
 
     def _flush(self) -> None:
         if text := "".join(self._words).strip():
@@ -179,7 +184,8 @@ def _ending(event: ToolFinished) -> str:
     match event.display:
         case CommandOutput(exit_code=code, seconds=seconds, note=note):
             more = "; ".join(["", *note.split("; ")[1:]]) if code is not None else ""
-            return f" (exit {code}, {seconds:.1f} s{more})" if code is not None else f" (ended, {seconds:.1f} s)"
+            how = f"exit {code}" if code is not None else "ended"
+            return f" ({how}, {short_duration(seconds)}{more})"
         case Diff(created=True):
             return " (created)"
         case Diffs(files=files):

@@ -1,10 +1,10 @@
-"""Rebuild from a log a history that every provider accepts, even if records are missing; or only its last exchange.
+"""Rebuild from a log a history that every provider accepts, even if records are missing; or only its last exchanges.
 
 A call without a result gets one that reports the loss; a result without a call gets the call back from its log record;
 a turn without its message begins with a placeholder. The saved part of an unfinished answer becomes a message, as
 after an interruption.
 
-The last exchange is read from the end of the log, however long the log is.
+The last exchanges are read from the end of the log, however long the log is.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from contextlib import suppress
+from itertools import pairwise
 from pathlib import Path
 
 from agent_cli.core.events import (
@@ -149,31 +150,33 @@ class Exchange(Value):
     skipped: int = 0
 
 
-def last_exchange(log: Path, tail: int = TAIL) -> Exchange | None:
-    """Return the last exchange of a log; None if there is none, or it begins before the last `tail` bytes."""
+def last_exchanges(log: Path, most: int, tail: int = TAIL) -> list[Exchange]:
+    """Return the last exchanges of a log, at most so many and those in its last `tail` bytes; none if none begins."""
     try:
         with open_log(log) as file:
             size = file.seek(0, os.SEEK_END)
             file.seek(max(0, size - tail))
             lines = [line for line in read(file) if line is not None]
     except OSError:
-        return None
+        return []
     if any(line.type == "Rewound" for line in lines):
         if size > tail:
             # A rewind counts messages from the beginning.
-            return last_exchange(log, size)
+            return last_exchanges(log, most, size)
         lines = _standing(lines)
-    start = next((n for n in range(len(lines) - 1, -1, -1) if _begins(lines, n)), None)
-    if start is None:
-        return None
-    # The program and hooks add text before and after a message.
+    starts = [n for n in range(len(lines)) if _begins(lines, n)]
+    spans = list(pairwise([*starts, len(lines)]))[-most:]
+    return [bounded_exchange(_question(lines, start), _events(lines[start + 1 : end])) for start, end in spans]
+
+
+def _question(lines: list[LogLine], start: int) -> str:
+    """Return the user's message of a turn. The program and hooks add text before and after it."""
     texts = [lines[start].data["message"]["text"]]
     for line in reversed(lines[:start]):
         if _said_by(line) != "UserMessage":
             break
         texts.insert(0, line.data["message"]["text"])
-    question = next((text for text in texts if is_user_message(UserMessage(text))), texts[0])
-    return bounded_exchange(user_text(question), _events(lines[start + 1 :]))
+    return user_text(next((text for text in texts if is_user_message(UserMessage(text))), texts[0]))
 
 
 def _begins(lines: list[LogLine], number: int) -> bool:
@@ -240,21 +243,24 @@ def _event(line: LogLine) -> Event | None:
     return event
 
 
-def exchange_of(history: Iterable[Message]) -> Exchange | None:
-    """Return the last exchange from messages alone, without the log: calls by name, without displays."""
+def exchanges_of(history: Iterable[Message], most: int) -> list[Exchange]:
+    """Return the last exchanges from messages alone, without the log: calls by name, without displays."""
     messages = list(history)
-    start = next((n for n in range(len(messages) - 1, -1, -1) if is_user_message(messages[n])), None)
-    if start is None:
-        return None
+    starts = [n for n, message in enumerate(messages) if is_user_message(message)]
+    spans = list(pairwise([*starts, len(messages)]))[-most:]
+    return [_exchange(messages[start:end]) for start, end in spans]
+
+
+def _exchange(messages: list[Message]) -> Exchange:
     events: list[Event] = []
-    for message in messages[start + 1 :]:
+    for message in messages[1:]:
         events.append(MessageAdded(message))
         if isinstance(message, AssistantMessage):
             events += [ToolRequested(c.id, c.name, c.arguments, c.name) for c in message.calls]
         elif isinstance(message, ToolMessage):
             events.append(ToolStarted(message.call_id, message.name))
             events.append(ToolFinished(message.call_id, message.name, message.is_error, 0))
-    return bounded_exchange(user_text(messages[start].text), events)
+    return bounded_exchange(user_text(messages[0].text), events)
 
 
 def bounded_exchange(question: str, events: list[Event]) -> Exchange:

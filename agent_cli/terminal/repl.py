@@ -12,6 +12,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, Literal, cast
 
 from agent_cli.config.layers import Layers
@@ -20,7 +21,7 @@ from agent_cli.config.schema import Settings
 from agent_cli.core.decisions import Answer, Approver, Asker
 from agent_cli.core.events import ApprovalRequested, Event
 from agent_cli.core.modes import Mode
-from agent_cli.core.place import RunEnvironment, UsageError, is_dumb
+from agent_cli.core.place import RunEnvironment, UsageError, has_color, is_dumb
 from agent_cli.core.results import Complete, Failed, Suspended, TurnResult, Usage
 from agent_cli.core.version import __version__
 from agent_cli.engine.compaction.controls import context_used
@@ -30,6 +31,7 @@ from agent_cli.runtime.builder import Agent, build_agent, switch_model
 from agent_cli.runtime.environment import check_mode
 from agent_cli.runtime.pending import refuse_fork, reopen
 from agent_cli.runtime.titles import Titles
+from agent_cli.session.history import Exchange
 from agent_cli.session.pending_plans import claim_plan
 from agent_cli.session.store import SessionStore, state_folder
 from agent_cli.terminal import commands  # noqa: F401 - registers them
@@ -45,14 +47,15 @@ from agent_cli.terminal.dialogs.questions import Dialogs, ask_question
 from agent_cli.terminal.editor import read_line
 from agent_cli.terminal.picks import Picks
 from agent_cli.terminal.render.code import display_lines
-from agent_cli.terminal.render.console import ThemedStream, make_console, print_prose, shown_path
+from agent_cli.terminal.render.console import make_console, print_prose, shown_path
 from agent_cli.terminal.render.events import EventRenderer
+from agent_cli.terminal.render.theme import Colors, ThemedStream
 from agent_cli.terminal.slash import ExitRequestedError, as_command, find_command, is_slash, run_slash
-from agent_cli.terminal.startup import greet_resumed, hints
+from agent_cli.terminal.startup import greet_resumed, hint
 from agent_tools.base import ToolError
 from agent_tools.display import Display, TodoView
 from agent_tools.lazy import lazy_imports
-from agent_tools.text import one_line
+from agent_tools.text import counted, one_line
 
 with lazy_imports():
     from agent_cli.terminal.render import markdown
@@ -79,6 +82,8 @@ def how_it_ended(result: TurnResult | None) -> Literal["well", "stopped", "badly
 
 AFTER_PROMPT = 0.5
 BYPASS = "bypassPermissions: commands and edits run without asking. Use it only where nothing can be lost."
+# Turns of a resumed session that are shown line by line.
+_EARLIER = 3
 # Rows of what would change on a live screen.
 _WATCHED = 20
 
@@ -86,9 +91,12 @@ _WATCHED = 20
 class LineScreen:
     """Standard output: a console on a stream with the theme applied."""
 
-    def __init__(self, options: RunOptions, settings: Settings) -> None:
+    def __init__(self, options: RunOptions, settings: Settings, home: Path | None) -> None:
+        """Raises UsageError for an unknown theme."""
         plain = options.plain or settings.terminal.plain or is_dumb(os.environ)
-        self.stream = ThemedStream(sys.stdout, settings.terminal.theme)
+        color = has_color(settings.color, os.environ, plain=plain)
+        self.colors = Colors(settings.terminal.theme, os.environ, home, color=color)
+        self.stream = ThemedStream(sys.stdout, self.colors)
         self.console = make_console(settings.color, os.environ, plain=plain, file=self.stream)
 
 
@@ -186,6 +194,7 @@ class Repl(Dialogs):
         mark = "> " if os.isatty(0) else ""
         with self._beside_output():
             self._greet()
+            greet_resumed(self)
         self._take_up_waiting()
         if first.strip():
             self.say(f"> {first}")
@@ -325,13 +334,10 @@ class Repl(Dialogs):
         self.say(f"  {shown_path(self.place.cwd, self.place.home)}")
         for text in self.layers.ignored:
             self.say(f"  {one_line(text)}")
-        if agent.restored is not None:
-            greet_resumed(self)
-        elif self._first:
+        if self._first:
             sandbox = agent.settings.sandbox
-            for hint in hints(self.mode_key, unasked=sandbox.auto_allow and sandbox.mode != "off"):
-                self.say(hint)
-        else:
+            self.say(hint(self.mode_key, unasked=sandbox.auto_allow and sandbox.mode != "off"))
+        elif agent.restored is None:
             self.say("  /help lists the commands")
         if mode == "bypassPermissions":
             self._warn(BYPASS)
@@ -351,6 +357,17 @@ class Repl(Dialogs):
     def say(self, text: str) -> None:
         """Show a line; wrapped by words on a terminal."""
         print_prose(text, self._console)
+
+    def show_earlier(self, exchanges: Sequence[Exchange], earlier: int) -> None:
+        """Show turns of a resumed session, folded. earlier: how many there were before them."""
+        if earlier := earlier + len(exchanges[:-_EARLIER]):
+            self.say(f"  … {counted(earlier, 'earlier turn')}")
+        for exchange in exchanges[-_EARLIER:]:
+            for number, line in enumerate(exchange.question.strip().splitlines()):
+                self.say(f"{'  ' if number else '> '}{line}")
+            renderer = EventRenderer(self._console, folded=True)
+            for event in exchange.events:
+                renderer(event)
 
     def show_display(self, display: Display) -> None:
         """Show a display in full."""
@@ -418,11 +435,11 @@ class Repl(Dialogs):
     @property
     def theme(self) -> str:
         """Name of the theme."""
-        return self._screen.stream.theme
+        return self._screen.colors.name
 
     def switch_theme(self, theme: str) -> None:
-        """Change the theme for the rest of the session."""
-        self._screen.stream.theme = theme
+        """Change the theme for the rest of the session. Raises UsageError."""
+        self._screen.colors.wear(theme)
 
     def switch_vim(self) -> bool | None:
         """Toggle vi keys in the input line; None if there is no line editor."""

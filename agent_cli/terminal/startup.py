@@ -7,14 +7,17 @@ Later starts: trust in a project that is new or has changed, and the summary of 
 from __future__ import annotations
 
 import os
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Protocol
 
 from rich.console import Console
 
 from agent_cli.config.layers import Layers
 from agent_cli.config.parsing import SettingsError
 from agent_cli.config.run_options import RunOptions
+from agent_cli.core.amounts import dollars, short_count
 from agent_cli.core.events import Warned
+from agent_cli.core.messages import is_user_message
 from agent_cli.core.place import RunEnvironment
 from agent_cli.runtime.environment import (
     decline_trust,
@@ -25,7 +28,7 @@ from agent_cli.runtime.environment import (
 )
 from agent_cli.runtime.mcp import approvals_of, unapproved
 from agent_cli.runtime.saved_settings import save_setting
-from agent_cli.session.history import exchange_of, last_exchange
+from agent_cli.session.history import Exchange, exchanges_of, last_exchanges
 from agent_cli.session.records import Restored
 from agent_cli.session.store import SessionStore, state_folder
 from agent_cli.terminal.dialogs.lines import LineDialogs
@@ -33,6 +36,7 @@ from agent_cli.terminal.dialogs.model import Dialog, Prose
 from agent_cli.terminal.dialogs.questions import Dialogs, confirm_dialog
 from agent_cli.terminal.editor import read_line
 from agent_cli.terminal.slash import SlashContext
+from agent_tools.display import TodoView
 from agent_tools.lazy import lazy_imports
 from agent_tools.lookalikes import visible
 from agent_tools.text import counted, one_line, shorten
@@ -50,13 +54,10 @@ _SANDBOX = (
 )
 
 
-def hints(mode_key: str, *, unasked: bool) -> tuple[str, str]:
-    """Return hints for beginners. mode_key: changes the permission mode. unasked: commands run in the sandbox."""
-    asked = "commands run in the sandbox; leaving it asks first" if unasked else "changes need your approval"
-    return (
-        "  /help lists the commands; @ mentions a file, ! runs a command",
-        f"  {asked}; {mode_key} changes what is asked about",
-    )
+def hint(mode_key: str, *, unasked: bool) -> str:
+    """Return a hint for beginners. mode_key: changes the permission mode. unasked: commands run in the sandbox."""
+    asked = "commands run in the sandbox" if unasked else "changes need your approval"
+    return f"  {asked} ({mode_key}) · @ file · ! command · /help lists the commands"
 
 
 def is_first_start(place: RunEnvironment) -> bool:
@@ -175,37 +176,39 @@ def _before_start(title: str, lines: list[str], question: str) -> Dialog:
     return confirm_dialog(visible(one_line(title)), body, question)
 
 
-# Lines shown of the user's message.
-_LINES = 12
 BROKE_OFF = "the last turn broke off here"
+# Turns of a resumed session that are read.
+_TURNS = 60
 
 
-def greet_resumed(ctx: SlashContext) -> None:
-    """Report what was restored and show the last exchange."""
+class ResumeContext(SlashContext, Protocol):
+    """What showing a resumed session needs."""
+
+    def show_earlier(self, exchanges: Sequence[Exchange], earlier: int) -> None:
+        """Show turns, folded. earlier: how many there were before them."""
+
+
+def greet_resumed(ctx: ResumeContext) -> None:
+    """Report what was restored, show the conversation, and what was open."""
     restored = ctx.agent.restored
     if restored is None:
         return
     ctx.say(f"  {restored_words(restored)}")
     log = SessionStore(state_folder(ctx.place.env), ctx.place.root).path(restored.header.session_id)
-    exchange = last_exchange(log) or exchange_of(restored.history)
-    if exchange is None:
-        return
-    lines = exchange.question.strip().splitlines()
-    more = f"… {counted(len(lines) - _LINES, 'more line')}"
-    for number, line in enumerate(lines[:_LINES] + ([more] if len(lines) > _LINES else [])):
-        ctx.say(f"{'  ' if number else '> '}{line}")
-    if exchange.skipped:
-        ctx.say(f"  … {counted(exchange.skipped, 'earlier step')} of this turn")
-    for event in exchange.events:
-        ctx.show_event(event)
-    if restored.last is None and restored.waiting is None:
+    exchanges = last_exchanges(log, _TURNS) or exchanges_of(restored.history, _TURNS)
+    turns = sum(is_user_message(message) for message in restored.history)
+    ctx.show_earlier(exchanges, max(turns - len(exchanges), 0))
+    if exchanges and restored.last is None and restored.waiting is None:
         ctx.show_event(Warned(BROKE_OFF))
+    if any(step.status in ("pending", "in_progress") for step in restored.plan):
+        ctx.say("  open steps of the plan:")
+        ctx.show_display(TodoView(restored.plan))
 
 
 def restored_words(restored: Restored) -> str:
     """Summarize a restored session on one line."""
-    cost = f", ${restored.usage.cost:.4f} so far" if restored.usage.cost else ""
-    tokens = f", {counted(restored.tokens, 'token')}" if restored.tokens else ""
+    cost = f", {dollars(restored.usage.cost)} so far" if restored.usage.cost else ""
+    tokens = f", {short_count(restored.tokens)} tokens" if restored.tokens else ""
     name = f": {shorten(restored.name, 60)}" if restored.name else ""
     messages = counted(len(restored.history), "message")
     return f"restored {messages}{tokens}{cost} of session {restored.header.session_id[:8]}{name}"

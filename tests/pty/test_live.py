@@ -21,7 +21,7 @@ BAR = "❯ 1. Yes"
 
 def masked(text: str, work: Path) -> str:
     """Without what differs from run to run."""
-    text = re.sub(r"\(\d+\.\d s", "(N s", text.replace(str(work), "WORK").replace("/s.toml", ""))
+    text = re.sub(r"✓ [\d.]+m?s", "✓ Ns", text.replace(str(work), "WORK").replace("/s.toml", ""))
     text = re.sub(r"scripted:\S*", "MODEL", text)
     return re.sub(r"resume \w{8}", "resume ID", re.sub(r"agent \d+\.\d+\.\d+", "agent V", text))
 
@@ -35,7 +35,7 @@ def test_a_session_from_start_to_end(work: Path) -> None:
         assert (work / "a.txt").read_text() == "hello world\n"
         screen.rest()
         screen.type("y")
-        screen.wait(" s)")
+        screen.wait("✓")
         screen.gone("interrupt")
         shown = masked(screen.leave(), work)
         assert screen.child.returncode == 0
@@ -46,14 +46,13 @@ def test_a_session_from_start_to_end(work: Path) -> None:
 SESSION = """
 agent V · MODEL · default
   WORK
-  /help lists the commands; @ mentions a file, ! runs a command
-  changes need your approval; Shift-Tab changes what is asked about
+  changes need your approval (Shift-Tab) · @ file · ! command · /help lists the commands
 
 > please
 
 I look.
 
-● Read a.txt · 1 of 1 line
+● Read a.txt · 1 line
 
 I change it.
 
@@ -68,8 +67,7 @@ Done
 
   x = 1
 
-not verified: no test was run
-(N s)
+✓ Ns · changed 1 file (+1 -1) · not verified: no test was run
 To resume this session: agent --resume ID
 """
 
@@ -107,7 +105,7 @@ def test_no_with_a_reason_reaches_the_model_and_the_draft_comes_back(work: Path)
         screen.wait("no, because>")
         screen.line("keep world")
         screen.wait("As you wish.")
-        screen.wait("✗ denied: keep world")
+        screen.wait("denied: keep world")
         assert screen.input_line() == "> a draft"
         assert (work / "a.txt").read_text() == "hello world\n"
         screen.gone("interrupt")
@@ -329,7 +327,7 @@ def test_there_are_no_more_than_fifteen_frames_a_second(work: Path) -> None:
     with Drawn(["--model", script(work / "s.toml", [{**SLOW, "pause": 0.005}]), "go"], work) as screen:
         screen.wait("three")
         began, before = time.monotonic(), len(screen.raw)
-        screen.wait(" s)")
+        screen.wait("✓")
         frames = screen.raw[before:].count(b"\x1b[?2026h")
         assert frames <= 16 * (time.monotonic() - began) + 4
         screen.leave()

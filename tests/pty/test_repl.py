@@ -147,7 +147,7 @@ def test_escapes_from_a_file_do_not_reach_the_terminal(work: Path) -> None:
     evil = "\x1b]52;c;ZXZpbA==\x07\x1b[2J"
     model = script(work / "s.toml", [{"text": f"See {evil}."}])
     terminal = Terminal(["--model", model, "print it"], work)
-    shown = terminal.expect(" s)")
+    shown = terminal.expect("done · ")
     assert "\\x1b]52" in shown
     assert "\x07" not in shown
     terminal.leave()

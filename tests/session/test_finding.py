@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -18,8 +19,8 @@ from agent_cli.core.events import (
     ToolStarted,
     TurnStarted,
 )
-from agent_cli.core.messages import ToolCall
-from agent_cli.session.history import CHARACTERS, STEPS, TAIL, exchange_of, last_exchange
+from agent_cli.core.messages import Message, ToolCall
+from agent_cli.session.history import CHARACTERS, STEPS, TAIL, Exchange, exchanges_of, last_exchanges
 from agent_cli.session.records import SessionNotFoundError
 from agent_cli.session.restore import restore
 from agent_cli.session.search import SeveralSessionsError, contains_text, find_session
@@ -28,6 +29,14 @@ from agent_cli.session.summary import glance, glances, size, summaries_of_all_pr
 from agent_tools.display import CommandOutput
 from tests.support.hypothesis_examples import examples
 from tests.support.session_logs import answered, called, ended, keep, said, session_id, turn
+
+
+def newest(log: Path, tail: int = TAIL) -> Exchange | None:
+    return next(iter(last_exchanges(log, 1, tail)), None)
+
+
+def only(history: Iterable[Message]) -> Exchange | None:
+    return next(iter(exchanges_of(history, 1)), None)
 
 
 @pytest.fixture
@@ -137,7 +146,7 @@ def test_the_last_exchange_is_shown_as_it_was(store: SessionStore) -> None:
         *turn("first", "One."), said("second\nline"), TurnStarted("m", "default"), answered("I look.", call),
         *called(call, "a\nb", shown), answered("Two."), ended(),
     ]  # fmt: skip
-    found = last_exchange(keep(store, 1, events))
+    found = newest(keep(store, 1, events))
     assert found is not None
     assert found.question == "second\nline"
     texts = [e.text for e in found.events if isinstance(e, TextDelta)]
@@ -147,7 +156,7 @@ def test_the_last_exchange_is_shown_as_it_was(store: SessionStore) -> None:
 
 def test_a_turn_that_was_gone_on_with_belongs_to_its_message(store: SessionStore) -> None:
     events = [*turn("ask", "Half."), TurnStarted("m", "default"), answered("The rest."), ended()]
-    found = last_exchange(keep(store, 1, events))
+    found = newest(keep(store, 1, events))
     assert found is not None
     assert found.question == "ask"
     assert [e.text for e in found.events if isinstance(e, TextDelta)] == ["Half.", "The rest."]
@@ -158,7 +167,7 @@ def test_answers_between_which_the_turn_was_sent_on_stand_apart(store: SessionSt
     reminded = said("<reminder>\nThe last check failed.\n</reminder>")
     events = [said("ask"), TurnStarted("m", "default"), answered("One."), *sent_on, answered("Two."), reminded,
               answered("Three."), ended()]  # fmt: skip
-    found = last_exchange(keep(store, 1, events))
+    found = newest(keep(store, 1, events))
     assert found is not None
     assert [getattr(e, "text", type(e).__name__) for e in found.events][:4] == [
         "One.", "PlanContinued", "Two.", "\n\nThree.",
@@ -167,7 +176,7 @@ def test_answers_between_which_the_turn_was_sent_on_stand_apart(store: SessionSt
 
 def test_what_the_person_went_back_from_is_not_the_end(store: SessionStore) -> None:
     def shown(path: Path, tail: int) -> tuple[str, list[str]]:
-        found = last_exchange(path, tail)
+        found = newest(path, tail)
         assert found is not None
         return found.question, [e.text for e in found.events if isinstance(e, TextDelta)]
 
@@ -181,7 +190,7 @@ def test_what_the_person_went_back_from_is_not_the_end(store: SessionStore) -> N
 
 def test_a_message_with_what_hooks_added_is_one_question(store: SessionStore) -> None:
     events = [*turn("one", "One."), said("two"), said("<hook>\nmind\n</hook>"), TurnStarted("m", "default"), ended()]
-    found = last_exchange(keep(store, 1, events))
+    found = newest(keep(store, 1, events))
     assert found is not None and found.question == "two"
 
 
@@ -189,26 +198,26 @@ def test_a_message_with_what_the_program_says_before_it_is_shown_as_the_users(st
     paused = said("<plan_paused>\nA plan has open steps.\n</plan_paused>")
     events = [*turn("one", "One."), paused, said("two"), TurnStarted("m", "default"), answered("Two."), ended()]
     path = keep(store, 1, events)
-    for found in (last_exchange(path), exchange_of(restore(path.read_bytes(), session_id(1)).history)):
+    for found in (newest(path), only(restore(path.read_bytes(), session_id(1)).history)):
         assert found is not None and found.question == "two"
 
 
 def test_long_exchanges_are_bounded(store: SessionStore) -> None:
     long = "x\n\n" * CHARACTERS
     many = [SessionNamed("n"), *(ToolFinished(str(n), "Read", False, 1) for n in range(2 * STEPS))]
-    found = last_exchange(keep(store, 1, [said("q"), TurnStarted("m", "default"), *many, answered(long), ended()]))
+    found = newest(keep(store, 1, [said("q"), TurnStarted("m", "default"), *many, answered(long), ended()]))
     assert found is not None
     assert (len(found.events), found.skipped) == (STEPS, STEPS + 2)
     (text,) = [e.text for e in found.events if isinstance(e, TextDelta)]
     assert text.startswith("…\n\nx")
     assert len(text) <= CHARACTERS + 5
-    assert last_exchange(keep(store, 2, [SessionNamed("n")])) is None
+    assert newest(keep(store, 2, [SessionNamed("n")])) is None
 
 
 def test_messages_alone_are_enough(store: SessionStore) -> None:
     call = ToolCall("c1", "Read", {})
     path = keep(store, 1, [said("q"), answered("I read.", call), *called(call, "text"), answered("So.")])
-    found = exchange_of(restore(path.read_bytes(), session_id(1)).history)
+    found = only(restore(path.read_bytes(), session_id(1)).history)
     assert found is not None
     assert found.question == "q"
     assert [type(e) for e in found.events].count(ToolStarted) == 1

@@ -19,6 +19,7 @@ from agent_cli.terminal.app.input_line import InputLine, ProjectHistory
 from agent_cli.terminal.app.output import AtomicOutput
 from agent_cli.terminal.app.question_panel import OpenDialog
 from agent_cli.terminal.dialogs.model import Dialog
+from agent_cli.terminal.render.theme import Colors
 from agent_cli.terminal.render.transcript import Transcript
 from agent_cli.terminal.slash import ExitRequestedError
 from agent_tools.base import Effect
@@ -166,7 +167,13 @@ def play(story: Callable[[Stage], None], **size: int) -> Stage:
         stages: list[Stage] = []
         transcript = Transcript(console, kept)
         live = TerminalApp(
-            session, transcript, line, screen, source=keys, clock=lambda: stages[0].now if stages else 0.0
+            session,
+            transcript,
+            line,
+            screen,
+            Colors("dark", {}, color=True),
+            source=keys,
+            clock=lambda: stages[0].now if stages else 0.0,
         )
         stage = Stage(live, session, screen, keys)
         stages.append(stage)

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.text import Text
 
 from agent_cli.core.events import ApprovalRequested, ToolFinished
-from agent_cli.terminal.render.code import DELETED, SHOWN, changed_words, diff_lines, display_lines
+from agent_cli.terminal.render.code import CREATED, DELETED, SHOWN, changed_words, diff_lines, display_lines
 from agent_cli.terminal.render.events import EventRenderer
 from agent_tools.display import Diff, Diffs, Display
 from agent_tools.edit.diff import unified
@@ -64,9 +64,11 @@ def test_lines_carry_the_numbers_of_the_side_they_stand_on() -> None:
 def test_the_words_that_differ_are_underlined_and_the_code_is_coloured() -> None:
     patch = "@@ -7,2 +7,2 @@\n def total(items):\n-    return sum(items) - 1\n+    return sum(items) + 2"
     _, context, gone, come = diff_lines(Diff("a.py", patch, 1, 1))
-    assert styles_of(context, "def") == {"magenta"}
-    assert "bold underline" in styles_of(gone, "1") and "bold underline" in styles_of(come, "2")
-    assert "bold underline" not in styles_of(come, "sum")
+    assert styles_of(context, "def") == {"bright_magenta"}
+    assert "underline default on bright_red" in styles_of(gone, "1")
+    assert "underline default on bright_green" in styles_of(come, "2")
+    assert "underline default on bright_green" not in styles_of(come, "sum")
+    assert [str(row.style) for row in (context, gone, come)] == ["", "on red", "on green"]
     assert "red" in styles_of(gone, "-") and "green" in styles_of(come, "+")
 
 
@@ -89,9 +91,26 @@ def test_a_long_diff_is_cut_with_a_count_but_never_at_an_approval() -> None:
     patch = "@@ -0,0 +1,300 @@\n" + "\n".join(f"+{n}" for n in range(300))
     diff = Diff("a.txt", patch, 300, 0, True)
     shortened = [line.plain for line in display_lines(diff)]
-    assert len(shortened) == SHOWN + 2
-    assert shortened[-1] == "  ... 240 more lines"
+    # Of a new file there are fewer: all of it is new.
+    assert len(shortened) == CREATED + 2
+    assert shortened[-1] == "  … 290 more lines"
+    changed = [line.plain for line in display_lines(diff.replace(created=False))]
+    assert len(changed) == SHOWN + 2
+    assert changed[-1] == "  … 240 more lines"
     assert len(list(display_lines(diff, whole=True))) == 301
+
+
+def test_a_long_line_hangs_below_its_code_and_loses_nothing() -> None:
+    code = "value = some_function(" + ", ".join(f"argument_{n}" for n in range(20)) + ")"
+    _, row, *more = display_lines(Diff("a.py", f"@@ -7,0 +8,1 @@\n+{code}", 1, 0), width=60)
+    assert row.plain.startswith("  8 +value = some_function(argument_0,")
+    assert all(line.plain.startswith("     ") and line.plain[5] != " " for line in more)
+    assert all(line.cell_len < 60 and str(line.style) == "on green" for line in (row, *more))
+    assert "".join(line.plain[5:] for line in (row, *more)) == code
+    wide = "漢字" * 40
+    rows = list(display_lines(Diff("a.txt", f"@@ -1,0 +1,1 @@\n+{wide}", 1, 0), width=40))[1:]
+    assert "".join(line.plain[5:] for line in rows) == wide
+    assert max(line.cell_len for line in rows) < 40
 
 
 def test_what_is_no_diff_is_shown_all_the_same() -> None:
@@ -104,4 +123,4 @@ def test_of_a_deleted_file_only_the_first_lines_are_shown_even_in_an_approval() 
     patch, added, removed = unified(old, "")
     lines = [line.plain for line in diff_lines(Diff("big.txt", patch, added, removed, deleted=True), whole=True)]
     assert lines[0] == "  big.txt (deleted, +0 -1500)"
-    assert len(lines) == DELETED + 2 and lines[-1] == "  ... 1,490 more lines"
+    assert len(lines) == DELETED + 2 and lines[-1] == "  … 1,490 more lines"

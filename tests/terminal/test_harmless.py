@@ -41,7 +41,9 @@ from tests.support.hostile.text import HOSTILE
 from tests.support.hypothesis_examples import examples
 
 # What this program writes: bold, dim, italic, underlined, struck out, and sixteen colours.
-OURS = re.compile(r"\x1b\[(?:0|[12349]|3[0-7]|9[0-7])(?:;(?:[12349]|3[0-7]|9[0-7]))*m")
+OURS = re.compile(
+    r"\x1b\[(?:0|[12349]|3[0-79]|9[0-7]|4[12]|10[0-2])(?:;(?:[12349]|3[0-79]|9[0-7]|4[12]|10[0-2]))*m|\x1b\[K"
+)
 
 
 @pytest.mark.parametrize(

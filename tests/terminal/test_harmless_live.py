@@ -35,7 +35,7 @@ from tests.support.terminal_stage import Stage, play
 # What the renderer of prompt-toolkit and our own frames write: cursor, erasing, modes, SGR; the title, plain inside.
 SEQUENCES = re.compile(
     r"\x1b\[\?(?:2026|2004|25|12|7|1)[hl]|\x1b\[[0-9;]*[mABCDKJH]|\x1b\]0;[^\x00-\x1f\x7f-\x9f]*\x07"
-    r"|\x1b\]9;agent waits for you\x1b\\|\x1b\[2[23];0t|\x07|\r|\n|\x08"
+    r"|\x1b[78]|\x1b\]9;agent waits for you\x1b\\|\x1b\[2[23];0t|\x07|\r|\n|\x08"
 )
 
 

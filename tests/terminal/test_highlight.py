@@ -52,7 +52,7 @@ def test_colours_are_those_of_the_whole_text(language: str, code: str) -> None:
 
 def test_json_and_yaml_have_colours_too() -> None:
     code = json.dumps({"key": ["text", 1.5, True, None]}, indent=1)
-    assert {"blue", "green", "cyan"} <= set(styles("json", code))
+    assert {"bright_blue", "bright_green", "bright_cyan"} <= set(styles("json", code))
     assert len(set(styles("yaml", "key: value\nlist:\n  - 1\n  - 'text'\n"))) > 1
 
 

@@ -21,13 +21,12 @@ from agent_cli.core.events import (
     Warned,
 )
 from agent_cli.core.results import Diagnostics, Usage
-from agent_cli.terminal.app.app import ECHO
 from agent_cli.terminal.app.completion import CommandEntry, complete
 from agent_cli.terminal.app.layout import status_line
 from agent_cli.terminal.app.worker import Printed
 from agent_cli.terminal.dialogs.questions import pick_dialog, question_dialog
 from agent_cli.terminal.render.ansi import cells
-from agent_cli.terminal.render.transcript import Transcript
+from agent_cli.terminal.render.transcript import ECHO, Transcript
 from agent_tools.display import TodoItem, TodoView
 from tests.support.terminal_stage import REQUEST, Stage, asking, later, play
 
@@ -150,12 +149,12 @@ def test_a_call_that_the_person_changed_keeps_its_words() -> None:
         ToolStarted("c1", "Bash"),
         ToolFinished("c1", "Bash", False, 1, None),
     ]
-    assert shown(events) == ["tool: Run: touch b ✓ allowed"]
+    assert shown(events) == ["● Run: touch b ✓ allowed"]
 
 
 def test_what_came_too_fast_to_count_is_not_counted() -> None:
     flood = "\n".join(map(str, range(50))) + "\n"
-    for text, said in ((flood, "  ... 38 more lines ..."), (f"[… 900 bytes not shown …]\n{flood}", "over 39 more")):
+    for text, said in ((flood, "… 48 more lines (Ctrl-O)"), (f"[… 900 bytes not shown …]\n{flood}", "over 49 more")):
         events = [ToolStarted("c1", "Bash"), ToolProgress("c1", text), ToolFinished("c1", "Bash", False, 1, None)]
         assert said in "\n".join(shown(events))
 
@@ -167,7 +166,7 @@ def test_the_plan_stands_at_the_end_as_the_person_has_changed_it() -> None:
         ToolFinished("c1", "TodoWrite", False, 1, TodoView((written,))),
         TurnFinished("Complete", Diagnostics(1, 1, 0, 0, "stop", "completed"), Usage()),
     ]
-    assert shown(events, plan=(written, added))[-3:] == ["  [x] tests", "  [ ] docs", "(0.0 s)"]
+    assert shown(events, plan=(written, added))[-4:] == ["  ☑ tests", "  ☐ docs", "", "✓ 0s"]
 
 
 def test_the_tokens_of_a_turn_are_not_those_of_the_command_after_it() -> None:
@@ -196,7 +195,7 @@ def test_messages_that_follow_each_other_do_not_count_the_seconds_together() -> 
     def story(stage: Stage) -> None:
         stage.press("one\rtwo\r")
         stage.until(lambda: stage.session.sent == ["one"] and stage.live.queued == ["two"])
-        first = stage.live._count
+        first = stage.live.marker._timer
         stage.session.finish()
         stage.until(lambda: stage.session.sent == ["one", "two"])
         stage.settle()

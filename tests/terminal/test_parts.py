@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agent_cli.core.amounts import short_count, short_duration
 from agent_cli.core.events import TextDelta, ToolProgress, Warned
 from agent_cli.core.place import UsageError
 from agent_cli.terminal.app.attachments import Pictures
@@ -20,8 +21,6 @@ from agent_cli.terminal.app.key_map import KeyMap
 from agent_cli.terminal.app.layout import (
     key_rows,
     queue_lines,
-    short_count,
-    short_duration,
     status_line,
     todo_lines,
     toolbar,
@@ -185,8 +184,18 @@ def test_panels_show_the_step_under_way_and_what_is_queued_last() -> None:
 
 def test_numbers_are_short_and_the_bar_gives_up_its_right_end_first() -> None:
     assert [short_count(n) for n in (999, 1_234, 34_500, 999_600, 1_500_000)] == ["999", "1.2k", "34k", "1.0M", "1.5M"]
-    assert [short_duration(s) for s in (7.9, 187, 3720)] == ["7s", "3m 07s", "1h 02m"]
-    assert toolbar(["model", "default", "context 3%"], 18) == (("class:dim", "model · default"),)
+    assert [short_duration(s) for s in (7, 0.44, 7.94, 59.6, 187, 3720)] == [
+        "7s",
+        "0.4s",
+        "7.9s",
+        "1m 00s",
+        "3m 07s",
+        "1h 02m",
+    ]
+    fields = ["model", ("class:danger", "bypassPermissions"), "context 3%"]
+    assert toolbar(fields, 32) == (
+        ("class:dim", "model"), ("class:dim", " · "), ("class:danger", "bypassPermissions"),
+    )  # fmt: skip
     assert toolbar(["provider/model-name", "default"], 12) == (("class:dim", "provider/m…"),)
     assert (
         "".join(t for _, t in status_line("Run: x\ny", 3, 10, 20, 60))

@@ -58,7 +58,7 @@ def called(display: Display | None, *, call: str = "c", error: str = "") -> list
 
 @pytest.mark.parametrize(
     ("mode", "line"),
-    [("color", "● Do c · 3 of 9 lines"), ("mono", "* Do c · 3 of 9 lines"), ("plain", "tool: Do c: 3 of 9 lines")],
+    [("color", "● Do c · 3 of 9 lines"), ("mono", "● Do c · 3 of 9 lines"), ("plain", "tool: Do c: 3 of 9 lines")],
 )
 def test_a_call_is_one_line_with_its_result(mode: Mode, line: str) -> None:
     assert Screen(mode).see(*called(FileView("a", 1, 3, 9))) == [line]
@@ -91,8 +91,8 @@ def test_results_of_calls_side_by_side_find_their_lines() -> None:
 def test_output_stands_below_the_call_and_its_ending_below_that() -> None:
     start, begun, end = called(CommandOutput("x", "", 1, 0.25))
     lines = Screen().see(start, begun, ToolProgress("c", "one\ntw"), ToolProgress("c", "o\nthree"), end)
-    assert lines == ["● Do c", "  one", "  two", "  three", "  exit code 1, 0.2 s"]
-    assert Screen().see(*called(CommandOutput("x", "", 0, 0.25))) == ["● Do c · exit code 0, 0.2 s"]
+    assert lines == ["● Do c", "  one", "  two", "  three", "  exit code 1, 0.2s"]
+    assert Screen().see(*called(CommandOutput("x", "", 0, 0.25))) == ["● Do c · 0.2s"]
 
 
 def test_an_answer_is_written_block_by_block_on_a_terminal() -> None:
@@ -116,7 +116,7 @@ def test_thoughts_are_one_dim_line_or_all_of_them() -> None:
     assert Screen(verbose=True).see(*thoughts) == ["  First this.", "  Then that.", "Done."]
 
 
-@pytest.mark.parametrize(("mode", "done", "now"), [("color", "[x]", "[>]"), ("plain", "done:", "now:")])
+@pytest.mark.parametrize(("mode", "done", "now"), [("color", "☑", "▸"), ("plain", "done:", "now:")])
 def test_the_plan_is_a_checklist(mode: Mode, done: str, now: str) -> None:
     plan = TodoView((TodoItem("a", "completed"), TodoItem("b", "in_progress", "doing b")))
     assert Screen(mode).see(*called(plan))[1:] == [f"  {done} a", f"  {now} doing b"]
@@ -130,10 +130,10 @@ def test_a_hook_is_told_where_its_answer_is_not_told_otherwise() -> None:
     failed = ran.replace(outcome="error", exit_code=1, note="exited with 1: oh")
     assert Screen().see(started, ran, refused) == []
     assert Screen().see(more, failed) == [
-        "  hook Stop `./check`: refused, 1.2 s: write tests\\x1b[31m",
-        "  hook Stop `./check`: failed, 1.2 s: exited with 1: oh",
+        "  hook Stop `./check`: refused, 1.2s: write tests\\x1b[31m",
+        "  hook Stop `./check`: failed, 1.2s: exited with 1: oh",
     ]
-    assert Screen(verbose=True).see(ran) == ["  hook Stop `./check`: ok, 1.2 s"]
+    assert Screen(verbose=True).see(ran) == ["  hook Stop `./check`: ok, 1.2s"]
     assert Screen().see(SubagentEvent("explore", "c", failed)) == [
-        "  [explore] hook Stop `./check`: failed, 1.2 s: exited with 1: oh"
+        "  [explore] hook Stop `./check`: failed, 1.2s: exited with 1: oh"
     ]

@@ -19,6 +19,7 @@ import typer
 from agent_cli.cli import completion
 from agent_cli.cli.app import AsJson, Session
 from agent_cli.cli.help import examples, one_of
+from agent_cli.core.amounts import short_duration
 from agent_cli.core.hooks import hook_line
 from agent_cli.core.place import UsageError
 from agent_cli.core.results import Usage
@@ -138,7 +139,8 @@ def _lines(number: int, turn: TurnSummary) -> list[str]:
     if turn.copied:
         return [f"\nturn {number}  {turn.started}", lines[1], "  copied from another session", *lines[2:]]
     how = turn.terminal_reason or "not ended"
-    lines.append(f"  {how}: {counted(turn.rounds, 'model call')}, {turn.duration_ms / 1000:.1f} s, {_used(turn.usage)}")
+    took = short_duration(turn.duration_ms / 1000)
+    lines.append(f"  {how}: {counted(turn.rounds, 'model call')}, {took}, {_used(turn.usage)}")
     return lines
 
 

@@ -21,19 +21,22 @@ from prompt_toolkit.styles import BaseStyle, DynamicStyle
 
 from agent_cli.core.events import MessageAdded
 from agent_cli.core.messages import UserMessage
+from agent_cli.terminal.app.background import BackgroundQuestion
 from agent_cli.terminal.app.input_line import InputLine
 from agent_cli.terminal.app.key_map import KeyMap
 from agent_cli.terminal.app.keys import Controls, make_keys
-from agent_cli.terminal.app.layout import above, below_input, make_layout, most_typed, style_of
+from agent_cli.terminal.app.layout import Line, above, below_input, make_layout, most_typed, style_of
+from agent_cli.terminal.app.marker import Marker
 from agent_cli.terminal.app.output import NEWLINE, AtomicOutput, InlineApp
 from agent_cli.terminal.app.protocol import LOOK, Appearance, Panel, ScreenSession
 from agent_cli.terminal.app.question_panel import OpenDialog, QuestionPanel
 from agent_cli.terminal.app.worker import EventQueue, JobFinished, PendingReply, Printed, UserEcho, Worker
 from agent_cli.terminal.editor import in_pager
 from agent_cli.terminal.render.ansi import LONG, RESTORE_TITLE, RING, SAVE_TITLE, title
-from agent_cli.terminal.render.console import by_words, recolored
+from agent_cli.terminal.render.console import by_words
 from agent_cli.terminal.render.links import with_links
-from agent_cli.terminal.render.transcript import Transcript
+from agent_cli.terminal.render.theme import TRUE, Colors, Palette
+from agent_cli.terminal.render.transcript import Transcript, user_bar
 from agent_cli.terminal.slash import ExitRequestedError
 from agent_tools.cancel import CancelledError
 
@@ -43,8 +46,12 @@ SLICE = 0.008
 WATCH = 0.5
 # Seconds after the prompt is drawn until the renderer of the first answer is loaded.
 IDLE = 0.4
-# Lines of a user message that are echoed; the model gets all of them.
-ECHO = 20
+_DEPTHS = {
+    0: ColorDepth.DEPTH_1_BIT,
+    16: ColorDepth.DEPTH_4_BIT,
+    256: ColorDepth.DEPTH_8_BIT,
+    TRUE: ColorDepth.DEPTH_24_BIT,
+}
 
 
 def _warm() -> None:
@@ -61,6 +68,7 @@ class TerminalApp:
         transcript: Transcript,
         line: InputLine,
         screen: AtomicOutput,
+        colors: Colors,
         *,
         look: Appearance = LOOK,
         key_map: KeyMap | None = None,
@@ -68,15 +76,16 @@ class TerminalApp:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.session, self.transcript, self.line = session, transcript, line
-        self.look, self.clock = look, clock
+        self.look, self.clock, self.colors = look, clock, colors
         self.bridge = EventQueue(self._wake)
         self.worker = Worker(self.bridge)
         self.queued: list[str] = []
         self.questions = QuestionPanel(self, clock)
         self.busy = self.stopping = self.leaving = False
-        self._began = self._frame_at = 0.0
+        self.marker = Marker(self, look.markers)
+        self._background = BackgroundQuestion(colors, clock, self.draw_soon)
+        self._frame_at = 0.0
         self._frame_planned = False
-        self._count: Any = None
         self._lines: list[str] = []
         self._extra = self.hint = self._task = ""
         self.panel: Panel | None = None
@@ -86,7 +95,7 @@ class TerminalApp:
             reflow=look.reflow,
             layout=make_layout(
                 line,
-                lambda: above(self),
+                self._above,
                 lambda: below_input(self),
                 lambda: most_typed(screen.get_size().rows, asks=self.questions.ask is not None),
                 lambda: self.app.frame_number,
@@ -95,7 +104,7 @@ class TerminalApp:
             key_bindings=make_keys(Controls(self), key_map or KeyMap({}, NEWLINE)),
             input=source,
             editing_mode=EditingMode.VI if look.vim else EditingMode.EMACS,
-            color_depth=None if look.color else ColorDepth.DEPTH_1_BIT,
+            color_depth=_DEPTHS[colors.palette.depth],
         )
         self.app.key_processor.after_key_press += self._after_key
 
@@ -132,13 +141,20 @@ class TerminalApp:
         self.app.take_typed_ahead()
         self.transcript.writer.printed()
         self._extra = SAVE_TITLE + self._title() if self.look.title else ""
+        if self.look.ask_background and self.palette.depth:
+            self._extra += self._background.ask(self.app.input)
         self.draw_soon()
         self.app.loop.call_later(IDLE, _warm)
         # The seconds of work that began before the loop are counted from here.
-        self._second()
+        self.marker.beat()
 
     def _style(self) -> BaseStyle:
-        return style_of(self.look.theme)
+        return style_of(self.palette)
+
+    @property
+    def palette(self) -> Palette:
+        """The colours now."""
+        return self.colors.palette
 
     def wear(self, **changes: Any) -> None:
         """Change the appearance; from any thread."""
@@ -194,6 +210,9 @@ class TerminalApp:
     def _frame(self) -> None:
         self._frame_at = self.clock()
         lines, self._lines = [*self._lines, *self.transcript.writer.take()], []
+        if lines and (wait := self._background.wait) and self.app.loop is not None:
+            lines, self._lines = [], lines
+            self.app.loop.call_later(wait, self.draw_soon)
         extra, self._extra = self._extra, ""
         if lines or extra:
             self.app.commit([self._finished(line) for line in lines], extra)
@@ -202,18 +221,14 @@ class TerminalApp:
 
     def _finished(self, line: str) -> str:
         """Return a finished row as the terminal gets it."""
-        row = recolored(line, self.look.theme)
+        row = self.palette.apply(line)
         root = self.look.links
         return row if root is None else with_links(row, root, self.app.screen.get_size().columns)
 
-    def _second(self) -> None:
-        """Redraw the status every second while busy; a single timer, however many messages follow."""
-        if self._count is not None:
-            self._count.cancel()
-        self._count = None
-        if self.busy and self.app.loop is not None:
-            self.draw_soon()
-            self._count = self.app.loop.call_later(1.0, self._second)
+    def _above(self) -> list[Line]:
+        rows = above(self)
+        self.marker.found(rows)
+        return rows
 
     # Items from the worker.
 
@@ -246,20 +261,14 @@ class TerminalApp:
 
     def echo(self, text: str, *, settle: bool = True) -> None:
         """Echo a user message, as the model sees it. settle: first end what is in progress."""
-        lines = text.split("\n")
-        left = len(lines) - ECHO if len(lines) > ECHO + 1 else 0
-        shown = [*lines[: len(lines) - left], *([f"... {left} more lines ..."] if left else [])]
-        first, *more = [row for line in shown for row in self._by_words(f"  {line}")]
-        rows = [f"\x1b[1m{row}\x1b[0m" for row in (f"> {first[2:]}", *more)]
         if settle:
             self.transcript.writer.settle()
-        self._write([*([] if self.transcript.writer.blank else [""]), *rows, ""], settle=False)
-        self.transcript.writer.spaced()
+        self._write(user_bar(text, self.transcript.writer), settle=False)
 
     @property
     def seconds(self) -> float:
-        """Seconds since the current work began."""
-        return self.clock() - self._began
+        """Seconds of the current work, without those of the user at questions."""
+        return self.marker.seconds
 
     def send_quietly(self, sequences: str) -> None:
         """Send sequences that draw nothing, with the next frame."""
@@ -277,9 +286,8 @@ class TerminalApp:
         self.busy, self.stopping = True, False
         self._task = task or self._task
         self._extra += self._title("* ")
-        self._began = self.clock()
         self.worker.do(job)
-        self._second()
+        self.marker.start()
 
     def send(self, text: str) -> None:
         """Start work with a message; the worker must be idle."""

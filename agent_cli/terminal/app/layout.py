@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from functools import cache
+from functools import lru_cache
 
 from prompt_toolkit.filters import vi_navigation_mode
 from prompt_toolkit.formatted_text import StyleAndTextTuples
@@ -17,11 +17,13 @@ from prompt_toolkit.layout.processors import Processor, Transformation, Transfor
 from prompt_toolkit.styles import Style
 from prompt_toolkit.widgets import SearchToolbar
 
+from agent_cli.core.amounts import short_count, short_duration
 from agent_cli.terminal.app.input_line import InputLine
 from agent_cli.terminal.app.protocol import LiveScreen
 from agent_cli.terminal.app.question_panel import OpenDialog
 from agent_cli.terminal.render.ansi import Fragment, cells, clip, fragments
-from agent_cli.terminal.render.console import drawn, recolored
+from agent_cli.terminal.render.code import PLAN_MARKS
+from agent_cli.terminal.render.theme import Palette
 from agent_cli.terminal.render.writer import TAIL
 from agent_tools.display import TodoItem
 from agent_tools.text import UNSAFE, escape_controls, one_line
@@ -29,43 +31,27 @@ from agent_tools.text import UNSAFE, escape_controls, one_line
 STEPS, QUEUED, MENU, PICKED, INPUT = 6, 4, 7, 12, 8
 # Cells reserved for the current activity before anything else.
 WHAT = 24
-_MARKS = {"pending": "☐", "in_progress": "▸", "completed": "☑", "cancelled": "☒"}
+# Rows of a window that has rules around the input line.
+RULED = 18
 _STYLES = {"pending": "", "in_progress": "class:now", "completed": "class:dim", "cancelled": "class:dim"}
 
 Line = tuple[Fragment, ...]
 
 
-def short_count(number: int) -> str:
-    """Format a count: 12, 1.2k, 34k, 1.2M."""
-    if number < 1_000:
-        return str(number)
-    for unit, size in (("k", 1_000), ("M", 1_000_000)):
-        if number < 999.5 * size:
-            return f"{number / size:.1f}{unit}" if number < 10 * size else f"{number / size:.0f}{unit}"
-    return f"{number / 1e9:.1f}G"
-
-
-def short_duration(seconds: float) -> str:
-    """Format a duration: 7s, 3m 07s, 1h 02m."""
-    whole = int(seconds)
-    if whole < 60:
-        return f"{whole}s"
-    if whole < 3600:
-        return f"{whole // 60}m {whole % 60:02}s"
-    return f"{whole // 3600}h {whole % 3600 // 60:02}m"
-
-
-def status_line(doing: str, seconds: float, sent: int, received: int, width: int, *, stopping: bool = False) -> Line:
+def status_line(
+    doing: str, seconds: float, sent: int, received: int, width: int, *, stopping: bool = False, marker: str = "*"
+) -> Line:
     """Return the status: the activity, its duration, tokens sent and received, and how to stop it."""
     what = one_line(doing or "working")
     end = "stopping" if stopping else "esc to interrupt"
     tokens = [f"↑ {short_count(sent)} ↓ {short_count(received)}"] if sent or received else []
+    clock = short_duration(int(seconds))
     # In a narrow window the activity takes precedence.
     short = end.removesuffix(" to interrupt")
     for facts in (
-        [short_duration(seconds), *tokens, end],
-        [short_duration(seconds), end],
-        [short_duration(seconds), short],
+        [clock, *tokens, end],
+        [clock, end],
+        [clock, short],
         [short],
     ):
         tail = f" ({' · '.join(facts)})"
@@ -73,8 +59,8 @@ def status_line(doing: str, seconds: float, sent: int, received: int, width: int
         if room >= min(cells(what), WHAT):
             break
     if room < 8:
-        return (("class:status", clip(f"* {what}", width)),)
-    return (("class:status", f"* {fitted(what, room)}"), ("class:dim", tail))
+        return (("class:marker", marker), ("class:status", clip(f" {what}", width - 1)))
+    return (("class:marker", marker), ("class:status", f" {fitted(what, room)}"), ("class:dim", tail))
 
 
 def todo_lines(items: Sequence[TodoItem], width: int, most: int = STEPS, *, paused: bool = False) -> list[Line]:
@@ -95,7 +81,7 @@ def todo_lines(items: Sequence[TodoItem], width: int, most: int = STEPS, *, paus
     for item in items[first : first + room]:
         text = item.activeForm if item.status == "in_progress" and item.activeForm else item.content
         shown = fitted(one_line(text), width - 4)
-        lines.append(((_STYLES[item.status], f"  {_MARKS[item.status]} {shown}"),))
+        lines.append(((_STYLES[item.status], f"  {PLAN_MARKS[item.status]} {shown}"),))
     if room < len(items):
         lines.append((("class:dim", clip(f"    {done} of {len(items)} done", width)),))
     return lines
@@ -121,15 +107,30 @@ def fitted(text: str, width: int) -> str:
     return clip(text, max(width - 1, 0)) + "…" if width > 0 else ""
 
 
-def toolbar(fields: Iterable[str], width: int) -> Line:
-    """Return the fields in one row; rightmost fields are dropped first, and the last column stays free."""
-    text = ""
+# The permission modes in the colour of their danger.
+MODE_STYLES = {"bypassPermissions": "class:danger", "acceptEdits": "class:edits", "plan": "class:plan"}
+
+
+def toolbar(fields: Iterable[str | Fragment], width: int) -> Line:
+    """Return the fields in one row; rightmost fields are dropped first, and the last column stays free.
+
+    A field may have a style; the others are dim.
+    """
+    row: list[Fragment] = []
+    left = width - 1
     for field in fields:
-        longer = f"{text} · {escape_controls(field)}" if text else fitted(escape_controls(field), width - 1)
-        if cells(longer) > width - 1:
+        style, text = ("class:dim", field) if isinstance(field, str) else field
+        text = escape_controls(text)
+        if not row:
+            text = fitted(text, left)
+        elif cells(text) + 3 > left:
             break
-        text = longer
-    return (("class:dim", text),)
+        else:
+            row.append(("class:dim", " · "))
+            left -= 3
+        row.append((style, text))
+        left -= cells(text)
+    return tuple(row)
 
 
 _MARK = "\N{REPLACEMENT CHARACTER}"
@@ -138,10 +139,10 @@ _HIDDEN = re.compile(rf"(?![\x00-\x1f\x7f-\x9f])(?:{UNSAFE})")
 Lines = Callable[[], Sequence[Line]]
 
 
-@cache
-def style_of(theme: str) -> Style:
+@lru_cache(4)
+def style_of(palette: Palette) -> Style:
     """Return the styles of the live region; cached, as the same object spares a redraw."""
-    return Style.from_dict(drawn(theme))
+    return Style.from_dict(palette.styles())
 
 
 def most_typed(rows: int, *, asks: bool) -> int:
@@ -213,8 +214,9 @@ def above(live: LiveScreen) -> list[Line]:
     If they do not fit, the first ones are dropped, and a question is folded.
     """
     size = live.app.screen.get_size()
-    asks = live.questions.ask is not None
-    width, room = size.columns - 1, max(1, size.rows - 2 - most_typed(size.rows, asks=asks))
+    asks, rule = live.questions.ask is not None, _rule(live)
+    width = size.columns - 1
+    room = max(1, size.rows - 2 - 2 * len(rule) - most_typed(size.rows, asks=asks))
     if size.columns != live.transcript.writer.console.width:
         live.transcript.writer.resize(size.columns)
     rows: list[Line] = []
@@ -227,11 +229,23 @@ def above(live: LiveScreen) -> list[Line]:
     room -= len(rows)
     queue = queue_lines(live.queued, width, min(QUEUED, room))
     room -= len(queue)
-    plan, paused = live.session.plan(), live.session.plan_paused()
-    todos = todo_lines(plan, width, min(STEPS, room), paused=paused) if _works(live) else []
+    todos = _plan(live, width, min(STEPS, room))
     room -= len(todos)
     tail = _tail(live, min(room, max(2, size.rows // 3)))
-    return [*(fragments(recolored(row, live.look.theme), width) for row in tail), *todos, *queue, *rows]
+    return [*(fragments(live.palette.apply(row), width) for row in tail), *todos, *queue, *rows, *rule]
+
+
+def _rule(live: LiveScreen) -> list[Line]:
+    """Return the rule above and below the input line; a low window has none."""
+    size = live.app.screen.get_size()
+    return [(("class:rule", "─" * (size.columns - 1)),)] if size.rows >= RULED else []
+
+
+def _plan(live: LiveScreen, width: int, most: int) -> list[Line]:
+    """Return the plan while there is work; one that an earlier turn has finished is over."""
+    items, paused = live.session.plan(), live.session.plan_paused()
+    over = all(item.status in ("completed", "cancelled") for item in items) and not live.transcript.plan_touched
+    return todo_lines(items, width, most, paused=paused) if _works(live) and not over else []
 
 
 def _question(live: LiveScreen, ask: OpenDialog, width: int, room: int) -> list[Line]:
@@ -239,13 +253,13 @@ def _question(live: LiveScreen, ask: OpenDialog, width: int, room: int) -> list[
     writer, size = live.transcript.writer, live.app.screen.get_size()
     rows = ask.view.rows(writer.console, width, room, size.rows, replying=live.line.replying)
     gap: list[Line] = [(("", ""),)] if len(rows) < room and not writer.blank else []
-    return [*gap, *(fragments(recolored(row, live.look.theme), width) for row in rows)]
+    return [*gap, *(fragments(live.palette.apply(row), width) for row in rows)]
 
 
 def _tail(live: LiveScreen, room: int) -> list[str]:
     """Return the end of the answer or thought and the running calls, set off from the status by a blank row."""
     answer = live.transcript.writer.tail()[-TAIL:]
-    rows = [*answer, *live.transcript.writer.running()]
+    rows = [*answer, *live.transcript.writer.running(str(live.marker))]
     if not rows or room < 1:
         return []
     return rows[-room:] if len(rows) >= room else [*rows, ""]
@@ -260,17 +274,18 @@ def _works(live: LiveScreen) -> bool:
 def _status(live: LiveScreen, width: int) -> Line:
     transcript = live.transcript
     sent, received = transcript.turn.input, transcript.received
-    return status_line(transcript.status(), live.seconds, sent, received, width, stopping=live.stopping)
+    doing = transcript.status()
+    return status_line(doing, live.seconds, sent, received, width, stopping=live.stopping, marker=str(live.marker))
 
 
 def below_input(live: LiveScreen) -> list[Line]:
     """Return the rows below the input line: the menu and the toolbar."""
     width = live.app.screen.get_size().columns - 1
     own = live.session.status_line()
-    bar = fragments(recolored(own, live.look.theme), width) if own else toolbar(live.session.toolbar(), width)
+    bar = fragments(live.palette.foreign(own), width) if own else toolbar(live.session.toolbar(), width)
     picks = live.panel is None or live.line.menu or live.line.picking
     rows = _menu(live, width) if picks else _panel(live, width)
-    return [*rows, bar]
+    return [*_rule(live), *rows, bar]
 
 
 def _panel(live: LiveScreen, width: int) -> list[Line]:

@@ -166,6 +166,19 @@ class InlineApp(Application[None]):
             self.screen.write_raw("".join(f"{line}\x1b[0m\r\n" for line in lines) + extra)
             super()._redraw()
 
+    def patch(self, rows: Mapping[int, str]) -> None:
+        """Write over the beginning of rows of the live region, without drawing it: {row: text with SGR sequences}.
+
+        Much cheaper than a frame, for what moves all the time.
+        """
+        cursor, size = self.renderer._cursor_pos, self.screen.get_size()
+        if self.away or size != self._drawn or self.renderer._last_screen is None or not rows:
+            return
+        with self.screen.frame():
+            for row, text in rows.items():
+                if 0 <= row < cursor.y < size.rows:
+                    self.screen.write_raw(f"\x1b7\x1b[{cursor.y - row}A\r{text}\x1b[0m\x1b8")
+
     def redraw(self) -> None:
         """Redraw the live region where it changed."""
         if not self.away:

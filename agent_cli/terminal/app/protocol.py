@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from agent_cli.terminal.app.question_panel import QuestionHost, QuestionPanel
+from agent_cli.terminal.render.theme import Palette
 from agent_tools.display import TodoItem
 from agent_tools.record import Value
 
@@ -14,12 +15,12 @@ from agent_tools.record import Value
 class Appearance(Value):
     """Appearance and editing mode of the screen: see the settings under [terminal]."""
 
-    theme: str = "dark"
-    color: bool = True
     reflow: bool = False
     vim: bool = False
     title: bool = False
     notify: bool = True
+    ask_background: bool = False
+    markers: str = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
     # The folder whose files are linked; None: no links.
     links: Path | None = None
 
@@ -60,7 +61,8 @@ class ScreenSession(Protocol):
     def plan_paused(self) -> bool:
         """Return True if the plan is of an earlier request and not part of the running turn."""
 
-    def toolbar(self) -> Iterable[str]: ...
+    def toolbar(self) -> Iterable[str | tuple[str, str]]:
+        """Return the fields of the toolbar; one that is not dim has a style before its text."""
 
     def status_line(self) -> str:
         """Return a custom toolbar line, which may contain only SGR sequences; "" for the default toolbar."""
@@ -81,8 +83,16 @@ class LiveScreen(QuestionHost, Protocol):
     panel: Panel | None
 
     @property
+    def palette(self) -> Palette:
+        """The colours now."""
+
+    @property
+    def marker(self) -> object:
+        """The moving marker; as a text, what it shows now."""
+
+    @property
     def seconds(self) -> float:
-        """Seconds since the current work began."""
+        """Seconds of the current work, without those of the user at questions."""
 
     def draw_soon(self) -> None:
         """Draw with the next frame."""

@@ -19,21 +19,23 @@ from typing import Any
 
 from agent_cli.config.layers import Layers
 from agent_cli.config.run_options import RunOptions
+from agent_cli.core.amounts import dollars, short_count, short_duration
 from agent_cli.core.events import Event, ToolFinished, TurnFinished, TurnStarted, unwrap
-from agent_cli.core.place import RunEnvironment, UsageError, has_color
+from agent_cli.core.place import RunEnvironment, UsageError
 from agent_cli.engine.compaction.controls import window_size
 from agent_cli.runtime.environment import has_changes
 from agent_cli.session.drafts import Draft, DraftFile, take_orphan
+from agent_cli.session.history import Exchange
 from agent_cli.terminal.app.app import TerminalApp
 from agent_cli.terminal.app.completion import ArgumentValue, CommandEntry, FileNames
 from agent_cli.terminal.app.input_line import InputLine, ProjectHistory
 from agent_cli.terminal.app.key_map import KeyMap
-from agent_cli.terminal.app.layout import fitted, short_count, short_duration
+from agent_cli.terminal.app.layout import MODE_STYLES, fitted
 from agent_cli.terminal.app.output import NEWLINE, AtomicOutput, reflows, terminal_size
 from agent_cli.terminal.app.protocol import Appearance
 from agent_cli.terminal.app.question_panel import OpenDialog
 from agent_cli.terminal.app.status_bar import Branch, StatusLine, session_facts
-from agent_cli.terminal.app.worker import Sink, UserEcho
+from agent_cli.terminal.app.worker import Printed, Sink, UserEcho
 from agent_cli.terminal.commands.memory import parse_note
 from agent_cli.terminal.commands.session import is_bang
 from agent_cli.terminal.dialogs.model import Dialog
@@ -41,9 +43,11 @@ from agent_cli.terminal.editor import NO_EDITOR, edited_text, in_pager
 from agent_cli.terminal.render.ansi import count_rows
 from agent_cli.terminal.render.console import make_console
 from agent_cli.terminal.render.links import follows_links
-from agent_cli.terminal.render.transcript import Transcript
+from agent_cli.terminal.render.theme import may_ask_background
+from agent_cli.terminal.render.transcript import Transcript, user_bar
 from agent_cli.terminal.repl import LineScreen, Repl
 from agent_cli.terminal.slash import REGISTRY, BuiltinCommand, by_default, find_command, is_aside, is_slash
+from agent_cli.terminal.startup import greet_resumed
 from agent_tools.cancel import CancelledError
 from agent_tools.display import TodoItem
 from agent_tools.sandbox.runner import SandboxRunner
@@ -131,13 +135,15 @@ class AppRepl(Repl):
             self.show,
             InputLine(history, self._commands, self._file_names, self.pictures),
             AtomicOutput(sys.stdout, terminal_size),
+            screen.colors,
             look=Appearance(
-                theme=settings.terminal.theme,
-                color=has_color(settings.color, os.environ),
                 reflow={"on": True, "off": False}.get(settings.terminal.reflow, reflows(os.environ)),
                 vim=settings.terminal.vim,
                 title=settings.terminal.title,
                 notify=settings.terminal.notify,
+                ask_background=may_ask_background(os.environ),
+                # The console of Linux has no Braille.
+                **({"markers": "|/-\\"} if os.environ.get("TERM") == "linux" else {}),
                 links=self.place.root if links else None,
             ),
             key_map=self._key_map,
@@ -171,6 +177,7 @@ class AppRepl(Repl):
         sink: Any = Sink(self.live.bridge)
         foreign: Any = Sink(self.live.bridge, foreign=True)
         self._console = make_console(self.layers.settings().color, os.environ, plain=False, file=sink)
+        greet_resumed(self)
         if left := self._drafts().recovered(resumed=self.agent.restored is not None):
             self.live.line.put_back(left)
             self.keep(left, ())
@@ -239,17 +246,40 @@ class AppRepl(Repl):
             self.say(f"  job {job.id} ended: {job.state}, {short_duration(job.elapsed)} ({shorten(job.command, 60)})")
         self.live.soon(self.live.draw_soon)
 
+    def show_earlier(self, exchanges: Sequence[Exchange], earlier: int) -> None:
+        """Show as many of the last turns as fit two screens, at least one."""
+        size = terminal_size()
+        lines: list[str] = []
+        for place in range(len(exchanges) - 1, -1, -1):
+            turn = self._folded(exchanges[place])
+            if lines and len(lines) + len(turn) > 2 * size.rows:
+                earlier += place + 1
+                break
+            lines = [*turn, *lines]
+        above = [f"\x1b[2m  … {counted(earlier, 'earlier turn')}\x1b[0m"] if earlier else []
+        self.live.bridge.emit(Printed("\n".join([*above, *lines, ""])))
+
+    def _folded(self, exchange: Exchange) -> list[str]:
+        """Return the lines of a turn, without the output of its calls."""
+        kept = io.StringIO()
+        console = make_console(self.layers.settings().color, os.environ, plain=False, file=kept)
+        console.width = terminal_size().columns
+        transcript = Transcript(console, kept, folded=True)
+        transcript.writer.printed()
+        bar = user_bar(exchange.question.strip(), transcript.writer)
+        for event in exchange.events:
+            transcript(event)
+        transcript.writer.release_all()
+        return [*bar, *transcript.writer.take()]
+
     def put(self, dialog: Dialog) -> Any:
         ask = OpenDialog(dialog)
         self.live.bridge.emit(ask)
         return ask.waiting.wait()
 
-    @property
-    def theme(self) -> str:
-        return self.live.look.theme
-
     def switch_theme(self, theme: str) -> None:
-        self.live.wear(theme=theme)
+        super().switch_theme(theme)
+        self.live.soon(self.live.draw_soon)
 
     def switch_vim(self) -> bool | None:
         on = not self.live.look.vim
@@ -345,28 +375,35 @@ class AppRepl(Repl):
         mode = self.agent.conversation.deps.policy.mode
         self.switch_mode(MODES[(MODES.index(mode) + 1) % len(MODES)] if mode in MODES else MODES[0])
 
-    def toolbar(self) -> Iterable[str]:
+    def toolbar(self) -> Iterable[str | tuple[str, str]]:
         agent, show = self.agent, self.show
-        fields = ["NOT SAVED"] if agent.unsaved else []
-        fields += [fitted(agent.conversation.options.label, 40), agent.conversation.deps.policy.mode]
+        mode = agent.conversation.deps.policy.mode
+        fields: list[str | tuple[str, str]] = [("class:danger", "NOT SAVED")] if agent.unsaved else []
+        fields += [fitted(agent.conversation.options.label, 40), (MODE_STYLES.get(mode, "class:dim"), mode)]
         window = window_size(agent.conversation)
         if window:
             fields.append(f"context {100 * show.context_tokens // window}%")
         elif show.context_tokens:
             fields.append(f"context {short_count(show.context_tokens)}")
         if show.usage.reliable and show.usage.cost:
-            fields.append(f"{'~' if show.usage.estimated else ''}${show.usage.cost:.2f}")
+            fields.append(f"{'~' if show.usage.estimated else ''}{dollars(show.usage.cost)}")
         running = sum(job.running for job in agent.conversation.deps.context.state(Jobs).all())
         fields += [counted(running, "job")] if running else []
         branch = str(self._branch)
         return [*fields, *([branch] if branch else []), *self._sandbox_field()]
 
-    def _sandbox_field(self) -> list[str]:
+    def _sandbox_field(self) -> list[str | tuple[str, str]]:
         """Return the sandbox field of the toolbar, once a command has needed the sandbox."""
         confinement = self.agent.conversation.deps.context.supplied(SandboxRunner)
         if confinement is None or confinement.known is None:
             return []
-        return ["sandbox"] if confinement.holds else ["NO SANDBOX"] if confinement.known.mode == "require" else []
+        return (
+            ["sandbox"]
+            if confinement.holds
+            else [("class:danger", "NO SANDBOX")]
+            if confinement.known.mode == "require"
+            else []
+        )
 
     def status_line(self) -> str:
         settings = self.layers.settings()

@@ -14,6 +14,7 @@ from agent_cli.config.layers import Layers
 from agent_cli.config.parsing import SettingsError
 from agent_cli.config.schema import Settings, tables
 from agent_cli.runtime.saved_settings import remove_setting, save_setting
+from agent_cli.terminal.render.theme import load_theme
 from agent_cli.terminal.slash import SlashContext, slash
 from agent_tools.record import hints_of
 from agent_tools.text import one_line, shorten
@@ -155,6 +156,8 @@ def _change(ctx: SlashContext, key: str, value: Any) -> None:
     if home is None:
         ctx.say(f"There is no home folder, so there is no ~/{_OWN} to change.")
         return
+    if key == "terminal.theme":
+        load_theme(value, "dark", home)
     try:
         save_setting(home / _OWN, key, value)
     except (SettingsError, OSError) as error:

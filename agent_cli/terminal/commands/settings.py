@@ -10,7 +10,7 @@ from typing import cast
 
 from agent_cli.core.modes import MODES, Mode
 from agent_cli.core.rules import RuleError, RuleList
-from agent_cli.terminal.render.console import THEMES
+from agent_cli.terminal.render.theme import theme_names
 from agent_cli.terminal.slash import SlashContext, slash
 from agent_tools.record import to_json
 from agent_tools.text import number_in, one_line
@@ -40,15 +40,19 @@ def _mode(ctx: SlashContext, words: str) -> None:
     ctx.say(f"mode: {ctx.agent.conversation.deps.policy.mode}")
 
 
-@slash("theme", "choose the colors", "[NAME]", aside=True, values=lambda ctx: THEMES, strict=True, aliases=("themes",))
+@slash(
+    "theme",
+    "choose the colors",
+    "[NAME]",
+    aside=True,
+    values=lambda ctx: theme_names(ctx.place.home).items(),
+    aliases=("themes",),
+)
 def _theme(ctx: SlashContext, words: str) -> None:
-    if words and words not in THEMES:
-        ctx.say(f"{one_line(words)} is not a theme. There are {', '.join(THEMES)}.")
-        return
     if not words:
-        options = [(name, "current" if name == ctx.theme else "") for name in THEMES]
-        if (place := ctx.choose("Which theme?", options, quiet=True)) is not None:
-            words = list(THEMES)[place]
+        names = list(theme_names(ctx.place.home).items())
+        if (place := ctx.choose("Which theme?", names, quiet=True)) is not None:
+            words = names[place][0]
     if words:
         ctx.switch_theme(words)
     ctx.say(f"theme: {ctx.theme}" + (f" (/config terminal.theme {words} makes it the default)" if words else ""))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import io
 import re
 from base64 import b64encode
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
 from prompt_toolkit.utils import get_cwidth
@@ -130,6 +130,7 @@ def _indexed(number: int) -> str:
     return f"#{grey:02x}{grey:02x}{grey:02x}"
 
 
+_WORD = re.compile(r"\s*\S+\s*")
 _CONSOLE = Console(file=io.StringIO(), width=80, color_system=None, force_terminal=False, legacy_windows=False)
 
 
@@ -140,10 +141,28 @@ def wrap(text: Text, width: int) -> list[Text]:
     """
     if not text.plain.strip():
         return []
-    lines = text.wrap(_CONSOLE, max(width, 1), overflow="ignore" if "://" in text.plain else "fold")
+    if "://" not in text.plain:
+        lines = list(text.wrap(_CONSOLE, max(width, 1), overflow="fold"))
+    else:
+        lines = [row for line in text.split("\n", allow_blank=True) for row in _around_urls(line, max(width, 1))]
     for line in lines:
         line.rstrip()
-    return list(lines)
+    return lines
+
+
+def _around_urls(line: Text, width: int) -> Iterator[Text]:
+    """Yield the rows of a line, none divided inside an address."""
+    breaks, used = [], 0
+    for word in _WORD.finditer(line.plain):
+        if used and used + cells(word[0].rstrip()) > width:
+            breaks.append(word.start())
+            used = 0
+        used += cells(word[0])
+    for row in line.divide(breaks):
+        if cells(row.plain.rstrip()) <= width or "://" in row.plain:
+            yield row
+        else:
+            yield from row.wrap(_CONSOLE, width, overflow="fold")
 
 
 def to_ansi(text: Text, *, color: bool = True) -> str:

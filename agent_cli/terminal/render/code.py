@@ -1,7 +1,7 @@
 """Render code and file changes as lines, highlighted line by line.
 
 The lexer resumes where the previous line ended. Lines of a change are numbered and marked with - and
-+, their changed words underlined.
++, on a background, their changed words on another or underlined.
 """
 
 from __future__ import annotations
@@ -15,8 +15,10 @@ from typing import Any
 from pygments.lexer import ExtendedRegexLexer, RegexLexer
 from pygments.lexers import find_lexer_class, get_all_lexers
 from pygments.token import Token, _TokenType
+from rich.cells import chop_cells
 from rich.text import Text
 
+from agent_cli.core.amounts import short_duration
 from agent_cli.terminal.render.console import styled
 from agent_tools.display import CommandOutput, Diff, Diffs, Display, FileView, Listing, Note, TodoView
 from agent_tools.lookalikes import visible
@@ -25,23 +27,25 @@ from agent_tools.text import counted, escape_controls, shorten
 
 # Longer lines are data, and some expressions take quadratic time.
 LONGEST = 500
-# Only the sixteen colours that every terminal shows in a shade that fits its background.
+# The codes of the theme's roles: comment, type, string, attribute, function, keyword, number.
+_COMMENT, _TYPE, _STRING, _ATTRIBUTE = "bright_black", "bright_red", "bright_green", "bright_yellow"
+_FUNCTION, _KEYWORD, _NUMBER = "bright_blue", "bright_magenta", "bright_cyan"
 COLOURS: dict[Any, str] = {
-    Token.Comment: "dim",
-    Token.Comment.Preproc: "magenta",
-    Token.Keyword: "magenta",
-    Token.Keyword.Constant: "cyan",
-    Token.Keyword.Type: "cyan",
-    Token.Operator.Word: "magenta",
-    Token.Literal.Number: "cyan",
-    Token.Literal.String: "green",
-    Token.Name.Attribute: "yellow",
-    Token.Name.Builtin: "cyan",
-    Token.Name.Class: "blue",
-    Token.Name.Decorator: "yellow",
-    Token.Name.Exception: "cyan",
-    Token.Name.Function: "blue",
-    Token.Name.Tag: "blue",
+    Token.Comment: _COMMENT,
+    Token.Comment.Preproc: _KEYWORD,
+    Token.Keyword: _KEYWORD,
+    Token.Keyword.Constant: _NUMBER,
+    Token.Keyword.Type: _TYPE,
+    Token.Operator.Word: _KEYWORD,
+    Token.Literal.Number: _NUMBER,
+    Token.Literal.String: _STRING,
+    Token.Name.Attribute: _ATTRIBUTE,
+    Token.Name.Builtin: _TYPE,
+    Token.Name.Class: _FUNCTION,
+    Token.Name.Decorator: _ATTRIBUTE,
+    Token.Name.Exception: _TYPE,
+    Token.Name.Function: _FUNCTION,
+    Token.Name.Tag: _FUNCTION,
     Token.Generic.Deleted: "red",
     Token.Generic.Heading: "bold",
     Token.Generic.Inserted: "green",
@@ -180,12 +184,15 @@ def _colour(kind: Any) -> str:
 
 
 SHOWN = 60
-# Lines of a deleted file, also in approvals.
-DELETED = 10
+# Lines of a deleted file, also in approvals, and of a new one.
+DELETED = CREATED = 10
 # Limits of decoration: number of coloured lines, and tokens of a line that are compared.
 _COLOURED, _COMPARED = 2_000, 150
-_CHANGED = "bold underline"
 _SIGNS = {"-": "red", "+": "green", "\\": "dim"}
+# The backgrounds of rows and of changed words; a theme without backgrounds underlines the words.
+_ROWS = {"-": "on red", "+": "on green"}
+_CHANGED = {"-": "underline default on bright_red", "+": "underline default on bright_green"}
+_NARROWEST = 12
 
 Span = tuple[int, int]
 
@@ -203,16 +210,22 @@ class DiffLine(Value):
     changed: tuple[Span, ...] = ()
 
 
-def diff_lines(diff: Diff, *, whole: bool = False) -> Iterator[Text]:
-    """Yield the heading and the lines of a diff, at most SHOWN of them unless `whole`; of a deleted file the first."""
+def diff_lines(diff: Diff, *, whole: bool = False, width: int = 0, heading: bool = True) -> Iterator[Text]:
+    """Yield the heading and the lines of a diff: all of them if `whole`, else the first ones.
+
+    Of a deleted file there are only the first ones. width: wrap lines to it; 0 for not at all.
+    """
     verb = "new file" if diff.created else "deleted" if diff.deleted else "change"
-    yield styled(f"  {visible(diff.path)} ({verb}, +{diff.added} -{diff.removed})", "dim")
+    if heading:
+        yield styled(f"  {visible(diff.path)} ({verb}, +{diff.added} -{diff.removed})", "dim")
     lines = _parsed(diff.patch)
-    shown = lines[:DELETED] if diff.deleted else lines if whole else lines[:SHOWN]
-    width = max((len(str(line.number)) for line in shown if line.number), default=1)
-    yield from _drawn(_paired(shown), diff.path, width)
+    most = DELETED if diff.deleted else len(lines) if whole else CREATED if diff.created else SHOWN
+    shown = lines[: most if len(lines) > most + 1 else len(lines)]
+    number = max((len(str(line.number)) for line in shown if line.number), default=1)
+    yield from _drawn(_paired(shown), diff.path, number, width)
     if len(shown) < len(lines):
-        yield styled(f"  ... {counted(len(lines) - len(shown), 'more line')}", "dim")
+        how = " (Ctrl-O)" if width else ""
+        yield styled(f"  … {counted(len(lines) - len(shown), 'more line')}{how}", "dim")
 
 
 def _parsed(patch: str) -> list[DiffLine]:
@@ -285,7 +298,7 @@ def _spans(words: list[str], ranges: list[Span]) -> tuple[Span, ...]:
     return tuple((starts[a], starts[b]) for a, b in ranges if a < b)
 
 
-def _drawn(lines: list[DiffLine], path: str, width: int) -> Iterator[Text]:
+def _drawn(lines: list[DiffLine], path: str, width: int, columns: int) -> Iterator[Text]:
     old, new = Highlighter.for_file(path), Highlighter.for_file(path)
     for count, line in enumerate(lines):
         if line.sign == "@":
@@ -295,40 +308,61 @@ def _drawn(lines: list[DiffLine], path: str, width: int) -> Iterator[Text]:
             continue
         number = "" if line.number is None else str(line.number)
         colour = _SIGNS.get(line.sign, "")
-        row = Text("  ").append(number.rjust(width), colour or "dim").append(" ")
+        row = Text("  ", _ROWS.get(line.sign, "")).append(number.rjust(width), colour or "dim").append(" ")
         if line.sign == "\\":
             yield row.append(line.text, "dim")
             continue
-        body = Text(line.text, colour)
+        body = Text(line.text)
         if new.knows and count < _COLOURED:
             body = (old if line.sign == "-" else new).line(line.text)
             if line.sign == " ":
                 old.line(line.text)
         for start, end in line.changed:
-            body.stylize(_CHANGED, start, end)
-        yield row.append(line.sign, colour).append_text(body)
+            body.stylize(_CHANGED[line.sign], start, end)
+        first, *more = folded_code(body, columns - width - 5) if columns else [body]
+        yield row.append(line.sign, colour).append_text(first)
+        for part in more:
+            yield Text(" " * (width + 4), row.style).append_text(part)
 
 
-_MARKS = {"pending": "[ ]", "in_progress": "[>]", "completed": "[x]", "cancelled": "[-]"}
+def folded_code(line: Text, width: int) -> list[Text]:
+    """Split a line of code into rows of at most `width` cells, after a blank where one is near the end."""
+    line.expand_tabs(4)
+    rows, width = [], max(width, _NARROWEST)
+    while line.cell_len > width:
+        cut = width if line.plain.isascii() else len(chop_cells(line.plain[:width], width)[0])
+        at = line.plain.rfind(" ", cut // 2, cut) + 1
+        head, line = line.divide([at or cut])
+        rows.append(head)
+    return [*rows, line]
+
+
+PLAN_MARKS = {"pending": "☐", "in_progress": "▸", "completed": "☑", "cancelled": "☒"}
 _WORDS = {"pending": "to do:", "in_progress": "now:", "completed": "done:", "cancelled": "dropped:"}
 _STATES = {"in_progress": "bold", "completed": "dim", "cancelled": "dim"}
 
 
-def display_lines(display: Display | None, *, whole: bool = False, words: bool = False) -> Iterator[Text]:
-    """Yield the lines of a display. whole: shorten nothing, as for approvals. words: use no symbols."""
-    match display:
-        case Diff() | Diffs():
-            # Lazy: lexers and difflib are needed only when a change is shown.
+def display_lines(
+    display: Display | None, *, whole: bool = False, words: bool = False, width: int = 0, heading: bool = True
+) -> Iterator[Text]:
+    """Yield the lines of a display.
 
-            for diff in display.files if isinstance(display, Diffs) else (display,):
-                yield from diff_lines(diff, whole=whole)
+    whole: shorten nothing, as for approvals. words: use no symbols. width: wrap changes to it; 0 for not at all.
+    heading: name the file of a single change.
+    """
+    match display:
+        case Diff():
+            yield from diff_lines(display, whole=whole, width=width, heading=heading)
+        case Diffs(files=files):
+            for diff in files:
+                yield from diff_lines(diff, whole=whole, width=width)
         case TodoView(items=items):
             for item in items:
                 now = item.activeForm if item.status == "in_progress" and item.activeForm else item.content
-                mark = (_WORDS if words else _MARKS)[item.status]
+                mark = (_WORDS if words else PLAN_MARKS)[item.status]
                 yield styled(f"  {mark} {now}", _STATES.get(item.status, ""))
         case CommandOutput(exit_code=code):
-            yield styled(f"  {short_result(display)}", "good" if code == 0 else "bad")
+            yield styled(f"  {short_result(display, words=words)}", "good" if code == 0 else "bad")
         case Listing() | FileView():
             yield styled(f"  {short_result(display)}", "dim")
         case Note(text=text):
@@ -336,15 +370,22 @@ def display_lines(display: Display | None, *, whole: bool = False, words: bool =
                 yield styled(f"  {line}", "dim")
 
 
-def short_result(display: Display | None) -> str:
-    """Return a result in a few words if it has no more to show; else ""."""
+_USUAL_NOTE = re.compile(r"exit code \d+( \(.*?\))?, [\d.]+ m?s(; .*)?", re.DOTALL)
+
+
+def short_result(display: Display | None, *, words: bool = False) -> str:
+    """Return a result in a few words if it has no more to show; else "". words: there is no mark beside it."""
     match display:
         case CommandOutput(exit_code=code, seconds=seconds, note=note):
-            return note or f"exit code {code}, {seconds:.1f} s"
+            usual = _USUAL_NOTE.fullmatch(note or "exit code 0, 0 ms")
+            if usual is None:
+                return note
+            how = f"exit code {code}{usual[1] or ''}, " if code or words else ""
+            return f"{how}{short_duration(seconds)}{usual[2] or ''}"
         case Listing(lines=lines, more=more):
             return f"{len(lines) + more:,} found"
         case FileView(lines=lines, total=total):
-            return f"{lines:,} of {counted(total, 'line')}"
+            return counted(total, "line") if lines == total else f"{lines:,} of {counted(total, 'line')}"
         case Note(text=text) if len(text) <= 100 and "\n" not in text.strip():
             return shorten(text)
     return ""

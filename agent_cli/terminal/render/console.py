@@ -1,17 +1,14 @@
-"""Access to Rich: one console per session, the few styles of the plain front end, and the colour themes.
+"""Access to Rich: one console per session, and the few styles of both front ends.
 
 Text not written by this program passes `escape_controls` before display; Rich markup is never interpreted.
 
-Everything is written in the sixteen colours that a terminal can redefine. A theme maps their SGR codes (ECMA-48,
-8.3.117) to others; it only sees output of this program, so each front end applies it in one place.
+Colours are written as codes of the sixteen, which stand for roles: see `theme`.
 """
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Iterator, Mapping
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +55,15 @@ def make_console(color: str, env: Mapping[str, str], *, plain: bool, file: Any =
     )
 
 
+# Backgrounds of whole rows. Erasing the line with a background fills the row, and copied text has no padding.
+_FILLS = {"on red": "\x1b[41m\x1b[K\x1b[0m", "on green": "\x1b[42m\x1b[K\x1b[0m"}
+
+
+def row_fill(line: Text) -> str:
+    """Return the sequence that fills the row of a line before it is written; "" without a background."""
+    return _FILLS.get(str(line.style), "")
+
+
 def hanging(text: Text, console: Console, first: str, more: str) -> Iterator[Text]:
     """Wrap a line by words, with prefixes for its first row and for the others."""
     for number, row in enumerate(text.wrap(console, max(console.width - len(more), 20))):
@@ -95,54 +101,3 @@ def shown_path(path: Path, home: Path | None) -> str:
 def styled(text: str, style: str = "") -> Text:
     """Return a line of foreign text, escaped."""
     return Text(escape_controls(text), style=STYLES.get(style, ""))
-
-
-_SGR = re.compile(r"\x1b\[([0-9;]*)m")
-_HUES = range(30, 38)
-Codes = dict[int, tuple[int, ...]]
-# Yellow and cyan are pale on white; "contrast" uses no dim and only bold bright colours.
-THEMES: dict[str, Codes] = {
-    "dark": {},
-    "light": {33: (35,), 36: (34,), 93: (35,), 96: (34,)},
-    "contrast": {2: (), **{hue: (1, hue + 60) for hue in _HUES if hue != 30}},
-    "none": dict.fromkeys((*_HUES, *range(40, 48), *range(90, 98), *range(100, 108)), ()),
-}
-# The same for what prompt-toolkit draws.
-_DRAWN = {
-    "dark": {"ask": "bold ansiyellow", "hint": "ansiyellow", "dim": "dim"},
-    "light": {"ask": "bold ansimagenta", "hint": "ansimagenta", "dim": "dim"},
-    "contrast": {"ask": "bold ansibrightyellow", "hint": "bold ansibrightyellow", "dim": ""},
-    "none": {"ask": "bold", "hint": "", "dim": "dim"},
-}
-
-
-def drawn(theme: str) -> dict[str, str]:
-    """Return the styles of the live region, by class."""
-    return {"status": "bold", "now": "bold", "prompt": "bold", "chosen": "reverse", **_DRAWN[theme]}
-
-
-def recolored(text: str, theme: str) -> str:
-    """Apply a theme to a text with our own SGR sequences."""
-    return _SGR.sub(lambda match: _translated(match[1], theme), text) if THEMES[theme] else text
-
-
-@lru_cache(512)
-def _translated(codes: str, theme: str) -> str:
-    given = [int(code or 0) for code in codes.split(";")]
-    mapped = [new for code in given for new in THEMES[theme].get(code, (code,))]
-    return f"\x1b[{';'.join(map(str, mapped))}m" if mapped else ""
-
-
-class ThemedStream:
-    """A text file that applies a theme."""
-
-    def __init__(self, file: Any, theme: str) -> None:
-        self._file = file
-        self.theme = theme
-
-    def write(self, text: str) -> int:
-        self._file.write(recolored(text, self.theme))
-        return len(text)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._file, name)

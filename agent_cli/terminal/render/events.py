@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 
 from rich.console import Console
 
+from agent_cli.core.amounts import dollars, short_duration, tokens_used
 from agent_cli.core.events import (
     EDITED,
     AnswerRestarted,
@@ -32,6 +33,7 @@ from agent_cli.core.events import (
     ToolRequested,
     ToolStarted,
     TurnFinished,
+    TurnStarted,
     Uncompacted,
     UsageAdded,
     Warned,
@@ -42,9 +44,9 @@ from agent_cli.core.messages import AssistantMessage, ToolMessage
 from agent_cli.core.results import Failure, Usage
 from agent_cli.core.window import compacted_line, compacting_line, uncompacted_line
 from agent_cli.terminal.render.code import display_lines, short_result
-from agent_cli.terminal.render.writer import Writer
-from agent_tools.display import CommandOutput, Display, TodoItem, TodoView
-from agent_tools.text import shorten
+from agent_cli.terminal.render.writer import OWN, RESULT, Outcome, Writer
+from agent_tools.display import CommandOutput, Diff, Diffs, Display, TodoItem, TodoView
+from agent_tools.text import counted, shorten
 
 _BY_KIND = {
     "auth": "Set another key in the environment or the keyring (agent doctor shows which is used), then try again.",
@@ -58,6 +60,8 @@ _NO_MODEL = re.compile(r"no model named|does not exist|not found")
 _NO_MONEY = re.compile(r"quota|credit|billing|balance|money|spending", re.IGNORECASE)
 
 
+# The call of a command that the user typed after `!`.
+OWN_CALL = "!"
 # Length of a sub-agent's name with its task.
 _NAME = 32
 
@@ -106,6 +110,7 @@ class EventRenderer:
 
     writer: puts lines on the screen; by default directly on the console.
     plan: returns the current plan if a panel shows it; the plan is then written only at the end of the turn.
+    folded: leave out the output of calls, as for turns of a resumed session.
     """
 
     questions_stay = True
@@ -117,10 +122,13 @@ class EventRenderer:
         verbose: bool = False,
         writer: Writer | None = None,
         plan: Callable[[], Sequence[TodoItem]] | None = None,
+        folded: bool = False,
     ) -> None:
+        self._folded = folded
         self._out = writer or Writer(console, whole_thoughts=verbose)
-        self._mark = "tool:" if self._out.words else "*" if console.no_color else "●"
         self._plan, self._planned = plan, False
+        # Files changed in the turn, as far as calls showed it, with the lines added and removed.
+        self._changed: dict[str, tuple[int, int]] = {}
         self._errors: dict[str, str] = {}
         self._answered = ""
         self._summaries: dict[str, str] = {}
@@ -146,7 +154,7 @@ class EventRenderer:
             case ToolStarted(call_id=call_id, tool=tool):
                 self._started.add(call_id)
                 self._begin(call_id, tool)
-            case ToolProgress(call_id=call_id, text=text):
+            case ToolProgress(call_id=call_id, text=text) if not self._folded:
                 self._out.output(call_id, text)
             case MessageAdded(message=AssistantMessage(text=text)):
                 self._answered = text
@@ -165,11 +173,11 @@ class EventRenderer:
             case ApprovalResolved(decision="reject", by=by, reason=reason, call_id=call_id):
                 summary = self._summaries.pop(call_id, "")
                 if by != "person":
-                    self._say(f"{self._mark} {summary}", "tool")
-                    self._say(f"  denied: it {reason}", "bad")
+                    self._out.begin(call_id, summary)
+                    self._out.end(call_id, f"denied: it {reason}", "denied")
                 elif not self.questions_stay and reason != EDITED:
-                    self._out.begin(call_id, f"{self._mark} {summary}", "tool")
-                    self._out.end(call_id, f"✗ denied{f': {reason}' if reason else ''}", "bad")
+                    self._out.begin(call_id, summary)
+                    self._out.end(call_id, f"denied{f': {reason}' if reason else ''}", "denied")
             case QuestionAsked():
                 self._out.settle()
             case QuestionAnswered(call_id=call_id, verdict="revise" | "cancel"):
@@ -178,7 +186,7 @@ class EventRenderer:
             case PlanContinued():
                 self._say("  (the plan has open steps; continuing)", "dim")
             case SubagentEvent(agent=agent, call_id=call_id, event=inner):
-                self._nested(self._named(agent, call_id), unwrap(inner))
+                self._nested(self._named(agent, call_id), call_id, unwrap(inner))
             case UsageAdded(usage=usage, aside=aside):
                 self.usage += usage
                 if usage.input and not aside:
@@ -193,6 +201,8 @@ class EventRenderer:
                 self._say(f"warning: {text}", "ask")
             case Noted(text=text):
                 self._say(f"  ({text[0].lower()}{text[1:].rstrip('.')})", "dim")
+            case TurnStarted():
+                self._changed.clear()
             case TurnFinished():
                 self._end(event)
 
@@ -202,7 +212,7 @@ class EventRenderer:
             return agent
         return shorten(self._summaries.get(call_id, agent).removeprefix("Sub-agent "), _NAME)
 
-    def _nested(self, agent: str, event: Event) -> None:
+    def _nested(self, agent: str, call_id: str, event: Event) -> None:
         """Write the calls and warnings of a sub-agent, one line each."""
         match event:
             case ToolRequested(summary=summary):
@@ -217,6 +227,8 @@ class EventRenderer:
                 self._out.settle()
             case UsageAdded(usage=usage):
                 self.usage += usage
+            case ToolFinished(display=display):
+                self._count(display)
             case Compacted():
                 self._say(f"  [{agent}] {compacted_line(event)}", "dim")
             case HookFinished() if should_display(event):
@@ -238,48 +250,59 @@ class EventRenderer:
                 self._say(f"  {'pinned' if event.on else 'no longer pinned'}: {shorten(event.text, 80)}", "dim")
 
     def _begin(self, call: str, tool: str) -> None:
-        self._out.begin(call, f"{self._mark} {self._summaries.get(call, tool)}{self._decided.pop(call, '')}", "tool")
+        self._out.begin(call, f"{self._summaries.get(call, tool)}{self._decided.pop(call, '')}")
 
     def _say(self, text: str, style: str = "") -> None:
         self._out.say(text, style)
 
     def _finished(self, event: ToolFinished) -> None:
-        """Write the result of a call: on its line if it is short and nothing was written since, else below."""
+        """Write the result of a call: in a few words on its line if nothing was written since, the rest below."""
         call, display = event.call_id, event.display
         error = self._errors.pop(call, "")
-        self._out.end_output(call)
+        rows = self._out.end_output(call, OWN if call == OWN_CALL else RESULT)
+        self._count(display)
         if self._plan is not None and isinstance(display, TodoView):
             self._planned, display = True, None
         # A change just approved is not shown again, unless the result differs from it.
         approved = self._shown.pop(call, None)
-        brief = short_result(display)
-        if self._summaries.get(call) and call not in self._started and (error or brief):
-            self._begin(call, event.tool)
+        brief = self._result(call, short_result(display, words=self._out.words))
         if display is None and error and self._summaries.get(call):
-            self._out.end(call, self._failed(error.splitlines()[0]), "bad")
-        elif brief:
-            well = not event.is_error
-            style = "bad" if not well else "good" if isinstance(display, CommandOutput) else "dim"
-            self._out.end(call, brief if well else self._failed(brief), style)
-        elif display is not None and display != approved:
-            self._out.release(call)
-            self._display(display, words=self._out.words)
+            brief = error.splitlines()[0]
+        if self._summaries.get(call) and call not in self._started and brief:
+            self._begin(call, event.tool)
+        failed = event.is_error or (isinstance(display, CommandOutput) and display.exit_code != 0)
+        if brief and event.is_error and self._out.words:
+            brief = f"failed: {brief}"
+        self._out.end(call, brief, "failed" if failed else "done")
         self._out.release(call)
+        if rows:
+            self._out.rows(rows)
+        if display is not None and not short_result(display) and display != approved and not self._folded:
+            self._display(display)
         self._summaries.pop(call, None)
         self._started.discard(call)
 
-    def _failed(self, text: str) -> str:
-        return f"failed: {text}" if self._out.words else text
+    def _result(self, call_id: str, brief: str) -> str:
+        """Return the result of a call in a few words. brief: without what the front end knows besides."""
+        return brief
 
-    def _display(self, display: Display, *, words: bool = False) -> None:
-        self._out.settle()
-        for line in display_lines(display, words=words):
-            self._out.put(line)
+    def _count(self, display: Display | None) -> None:
+        """Add the files that a call changed."""
+        for diff in display.files if isinstance(display, Diffs) else (display,) if isinstance(display, Diff) else ():
+            added, removed = self._changed.get(diff.path, (0, 0))
+            self._changed[diff.path] = added + diff.added, removed + diff.removed
+
+    def _display(self, display: Display) -> None:
+        if self._out.words:
+            self._out.rows(list(display_lines(display, words=True)))
+        else:
+            self._out.rows(list(display_lines(display, width=self._out.console.width, heading=False)))
 
     def _end(self, event: TurnFinished) -> None:
         self._out.release_all()
         if self._plan is not None and self._planned:
-            self._display(TodoView(tuple(self._plan())))
+            for line in display_lines(TodoView(tuple(self._plan()))):
+                self._out.put(line)
             self._planned = False
         if event.degraded or event.result == "MaxIterations":
             # A summary written by the model is already shown.
@@ -295,18 +318,39 @@ class EventRenderer:
             self._say(event.failure.message, "bad")
             if hint := advice(event.failure):
                 self._say(hint, "dim")
-        if event.result == "Complete" and (event.verified or event.changed_files):
-            self._say(_verification(event.verified), "dim")
-        if event.result == "Complete" and event.plan_unfinished:
+        if event.result == "Complete" and event.plan_unfinished and self._plan is None:
             self._say("the plan has open steps: /todos shows it", "ask")
+        self._out.close(*self._ending(event))
+
+    def _ending(self, event: TurnFinished) -> tuple[Outcome, list[tuple[str, str]]]:
+        """Return how the turn ended, and its facts: time of work, tokens, cost, what changed and how it was verified.
+
+        Each fact has a style.
+        """
+        reason = event.diagnostics.terminal_reason
+        complete = event.result == "Complete" and not event.degraded
         used = event.earlier + event.usage
-        cost = f", {used.cost_words}" if used.reliable and used.cost else ""
-        tokens = f", {used.input} tokens in, {used.output} out" if used.input or used.output else ""
-        self._say(f"({event.diagnostics.duration_ms / 1000:.1f} s{tokens}{cost})", "dim")
+        facts = [
+            "interrupted" if reason == "interrupted" else "",
+            short_duration(event.diagnostics.duration_ms / 1000),
+            tokens_used(used.input, used.output),
+            f"{'~' if used.estimated else ''}{dollars(used.cost)}" if used.reliable and used.cost else "",
+            self._changes() if event.changed_files or self._changed else "",
+        ]
+        styled_facts = [(fact, "dim") for fact in facts if fact]
+        if event.result == "Complete" and (event.verified or event.changed_files):
+            styled_facts.append(_verification(event.verified))
+        return "done" if complete else "failed", styled_facts
+
+    def _changes(self) -> str:
+        if not self._changed:
+            return "changed files"
+        added, removed = (sum(counts) for counts in zip(*self._changed.values(), strict=True))
+        return f"changed {counted(len(self._changed), 'file')} (+{added} -{removed})"
 
 
-def _verification(check: str) -> str:
-    """Return a line on which command verified the work. check: `verified` of the turn; "" if none did."""
+def _verification(check: str) -> tuple[str, str]:
+    """Return which command verified the work, with a style. check: `verified` of the turn; "" if none did."""
     if not check:
-        return "not verified: no test was run"
-    return f"verified: {check}" if check.endswith("passed") else f"not verified: {check}"
+        return "not verified: no test was run", "ask"
+    return (f"verified: {check}", "good") if check.endswith("passed") else (f"not verified: {check}", "bad")

@@ -16,6 +16,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
+from agent_cli.core.amounts import short_count
 from agent_cli.core.events import (
     ApprovalRequested,
     Compacted,
@@ -25,8 +26,10 @@ from agent_cli.core.events import (
     HookFinished,
     HookStarted,
     MessageAdded,
+    PlanChanged,
     QuestionAsked,
     RoundStarted,
+    SubagentEvent,
     TextDelta,
     ThinkingDelta,
     ToolFinished,
@@ -38,27 +41,29 @@ from agent_cli.core.events import (
     Warned,
     unwrap,
 )
-from agent_cli.core.messages import ToolMessage
+from agent_cli.core.messages import AssistantMessage, ToolMessage
 from agent_cli.core.results import Usage
-from agent_cli.terminal.render.code import display_lines
-from agent_cli.terminal.render.console import styled
-from agent_cli.terminal.render.events import EventRenderer
+from agent_cli.terminal.render.code import display_lines, short_result
+from agent_cli.terminal.render.console import by_words, styled
+from agent_cli.terminal.render.events import OWN_CALL, EventRenderer
 from agent_cli.terminal.render.writer import LiveWriter
-from agent_tools.display import Diff, Diffs, Display, TodoItem
+from agent_tools.display import CommandOutput, Diff, Diffs, Display, TodoItem
 from agent_tools.record import Value
+from agent_tools.text import counted, one_line, shorten
 
-# Number of calls stored, and characters of a thought.
-MOST, THOUGHT = 50, 100_000
+# Number of calls stored, characters of a thought, steps of a sub-agent.
+MOST, THOUGHT, STEPS = 50, 100_000, 500
 
 
 class Entry(Value):
-    """A call, or a thought if `call_id` is empty."""
+    """A call, or a thought if `call_id` is empty. steps: what a sub-agent did."""
 
     call_id: str
     title: str
     arguments: dict[str, Any] = {}  # noqa: RUF012 - never changed
     text: str = ""
     display: Display | None = None
+    steps: tuple[str, ...] = ()
 
     def lines(self) -> Iterator[Text]:
         """Yield all lines of the entry."""
@@ -71,6 +76,8 @@ class Entry(Value):
             yield styled(f"  {name}: {first}", "dim")
             for line in more:
                 yield styled(f"    {line}", "dim")
+        for step in self.steps:
+            yield styled(f"  ● {step}")
         if diff:
             yield from display_lines(self.display, whole=True)
         for line in self.text.split("\n") if self.text and not diff else ():
@@ -86,20 +93,41 @@ class Details:
         self._back = 0
 
     def __call__(self, event: Event) -> None:
-        inner = unwrap(event)
-        if isinstance(inner, ThinkingDelta):
-            self._thought = (self._thought + inner.text)[-THOUGHT:]
-            return
-        if isinstance(inner, MessageAdded) and self._thought:
-            self._add(Entry("", "thought", text=self._thought.strip()))
-            self._thought = ""
-        match inner:
+        match event:
+            case SubagentEvent(call_id=call_id):
+                self._step(call_id, unwrap(event))
+                return
+            case ThinkingDelta(text=text):
+                self._thought = (self._thought + text)[-THOUGHT:]
+                return
+            case MessageAdded() if self._thought:
+                self._add(Entry("", "thought", text=self._thought.strip()))
+                self._thought = ""
+        match event:
             case ToolRequested(call_id=call_id, summary=summary, arguments=arguments):
                 self._add(Entry(call_id, summary, arguments))
             case MessageAdded(message=ToolMessage(call_id=call_id, text=text)):
                 self._change(call_id, text=text)
             case ToolFinished(call_id=call_id, display=display):
-                self._change(call_id, display=display)
+                # A command of the user's own has no message.
+                own = {"text": display.output} if call_id == OWN_CALL and isinstance(display, CommandOutput) else {}
+                self._change(call_id, display=display, **own)
+
+    def _step(self, call_id: str, event: Event) -> None:
+        """Add what a sub-agent does to the entry of its call."""
+        match event:
+            case ToolRequested(summary=summary):
+                step = summary
+            case ToolFinished(display=display, is_error=is_error) if brief := short_result(display):
+                step = f"  {'failed: ' * is_error}{brief}"
+            case MessageAdded(message=AssistantMessage(text=text)) if text.strip():
+                step = one_line(text.strip())
+            case _:
+                return
+        for place in range(len(self._kept) - 1, -1, -1):
+            if self._kept[place].call_id == call_id:
+                self._kept[place] = self._kept[place].replace(steps=(*self._kept[place].steps, step)[-STEPS:])
+                return
 
     def _add(self, entry: Entry) -> None:
         self._kept.append(entry)
@@ -121,6 +149,36 @@ class Details:
 
 
 _CHARS_PER_TOKEN = 4
+# Characters of what a sub-agent does.
+_DOING = 50
+
+
+class AgentProgress:
+    """What a sub-agent has done so far."""
+
+    def __init__(self) -> None:
+        self.doing, self.calls, self.tokens = "working", 0, 0
+
+    def follow(self, event: Event) -> None:
+        match event:
+            case ToolRequested(summary=summary):
+                self.doing = shorten(summary, _DOING)
+                self.calls += 1
+            case ThinkingDelta():
+                self.doing = "thinking"
+            case TextDelta():
+                self.doing = "writing"
+            case UsageAdded(usage=usage):
+                self.tokens += usage.input + usage.output
+
+    def facts(self) -> Iterator[str]:
+        """Yield its calls and tokens."""
+        yield from [counted(self.calls, "call")] * bool(self.calls)
+        yield from [f"{short_count(self.tokens)} tokens"] * bool(self.tokens)
+
+    def line(self) -> str:
+        """Return what it does, and its calls and tokens."""
+        return " · ".join((self.doing, *self.facts()))
 
 
 class Transcript(EventRenderer):
@@ -141,15 +199,19 @@ class Transcript(EventRenderer):
         plan: Callable[[], Sequence[TodoItem]] = tuple,
         *,
         verbose: bool = False,
+        folded: bool = False,
     ) -> None:
         self.writer = LiveWriter(console, sink, whole_thoughts=verbose)
-        super().__init__(console, verbose=verbose, writer=self.writer, plan=plan)
+        super().__init__(console, verbose=verbose, writer=self.writer, plan=plan, folded=folded)
         self.details = Details()
         self.doing = self._before_hook = ""
         # When a failed call is retried, on the monotonic clock.
         self.retry_at, self._retry = 0.0, ""
         self.turn = Usage()
         self._streamed = 0
+        # The plan was made or changed in this turn.
+        self.plan_touched = False
+        self._agents: dict[str, AgentProgress] = {}
 
     def __call__(self, event: Event) -> None:
         self._follow(event)
@@ -158,9 +220,26 @@ class Transcript(EventRenderer):
             return  # one line of the status that changes, not a warning for each try
         super().__call__(event)
 
+    def _nested(self, agent: str, call_id: str, event: Event) -> None:
+        """Show a sub-agent on the line of its call: what it does, and its tokens. Ctrl-O shows its steps."""
+        progress = self._agents.setdefault(call_id, AgentProgress())
+        progress.follow(event)
+        self.writer.agents[call_id] = progress.line()
+        if isinstance(event, ToolRequested | Compacted):
+            return
+        super()._nested(agent, call_id, event)
+
+    def _result(self, call_id: str, brief: str) -> str:
+        progress = self._agents.pop(call_id, None)
+        return " · ".join(filter(None, (brief, *progress.facts()))) if progress is not None else brief
+
     def _follow(self, event: Event) -> None:
         match event:
+            case PlanChanged(paused=paused):
+                self.plan_touched = not paused
             case TurnStarted():
+                self.plan_touched = False
+                self._agents.clear()
                 self.turn, self._streamed, self.doing = Usage(), 0, "working"
             case RoundStarted():
                 self.doing = "waiting for the model"
@@ -201,3 +280,21 @@ class Transcript(EventRenderer):
     @property
     def received(self) -> int:
         return self.turn.output + self._streamed // _CHARS_PER_TOKEN
+
+
+# Lines of a user message that are echoed; the model gets all of them.
+ECHO = 20
+# The background of their rows, to the end of the line.
+BAR = "\x1b[100m\x1b[K"
+
+
+def user_bar(text: str, writer: LiveWriter) -> list[str]:
+    """Return a message of the user as rows with a background, between blank rows."""
+    lines = text.split("\n")
+    left = len(lines) - ECHO if len(lines) > ECHO + 1 else 0
+    shown = [*lines[: len(lines) - left], *([f"... {left} more lines ..."] if left else [])]
+    first, *more = [row.plain for line in shown for row in by_words(f"  {line}", writer.console)]
+    rows = [f"{BAR}{row}\x1b[0m" for row in (f"> {first[2:]}", *more)]
+    above = [] if writer.blank else [""]
+    writer.spaced()
+    return [*above, *rows, ""]

@@ -1,19 +1,22 @@
 """Write lines to a console, each once: an answer as its blocks are finished, thoughts shortened, a line left open.
 
 Without a capable terminal, an answer is written as it streams, and words replace symbols.
-The application's writer has an in-memory console and returns finished and unfinished lines separately.
+
+The application's writer has an in-memory console and returns finished and unfinished lines separately. Between two
+blocks (the user's message, an answer, calls and notes) it writes exactly one blank row, and none inside.
 """
 
 from __future__ import annotations
 
 import io
 from collections import deque
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal
 
 from rich.console import Console
 from rich.text import Text
 
-from agent_cli.terminal.render.console import by_words, styled
+from agent_cli.terminal.render.console import by_words, hanging, row_fill, styled
 from agent_tools.lazy import lazy_imports
 from agent_tools.text import counted, escape_controls, shorten
 
@@ -26,8 +29,20 @@ with lazy_imports():
 _KEPT = 2_000
 # Lines of a running call's output that are written.
 _OUTPUT = 20
-# In the application, the first and last lines of output stay in the scrollback, and the live region shows the latest.
-HEAD, END, TAIL = 4, 8, 5
+# In the application, so many rows of a result stay in the scrollback, of a command of the user's own more; the live
+# region shows the latest lines of output.
+RESULT, OWN, TAIL = 3, 12, 5
+# Marks of a call: symbol and style.
+Outcome = Literal["running", "done", "failed", "denied"]
+CALL_MARKS: dict[Outcome, tuple[str, str]] = {
+    "running": ("●", ""),
+    "done": ("●", "good"),
+    "failed": ("✗", "bad"),
+    "denied": ("⊘", "bad"),
+}
+# The key that shows all of a result.
+MORE_KEY = "Ctrl-O"
+_ROW = "  └ ", "    "
 
 
 class Writer:
@@ -78,23 +93,33 @@ class Writer:
         self.put(styled(text, style))
 
     def put(self, line: Text) -> None:
-        """Write a line that is already escaped."""
+        """Write a line that is already escaped. A background of the whole line fills its row."""
+        if not self.words and not self.console.no_color:
+            self.console.file.write(row_fill(line))
         self.console.print(line)
 
-    def begin(self, key: str, text: str, style: str = "") -> None:
-        """Write a line that `end` may complete, as long as nothing else is written."""
+    def begin(self, key: str, text: str) -> None:
+        """Write the line of a call, which `end` may complete, as long as nothing else is written."""
         self.settle()
-        self.console.print(styled(text, style), end="")
+        mark = "tool:" if self.words else CALL_MARKS["running"][0]
+        self.console.print(styled(f"{mark} {text}", "tool"), end="")
         self.console.file.flush()
         self._open = key
 
-    def end(self, key: str, text: str, style: str = "") -> None:
-        """Complete the line begun under this key; write a separate line if it has ended."""
+    def end(self, key: str, text: str, outcome: Outcome = "done") -> None:
+        """Complete the line of a call with its result; write a separate line if it has ended."""
+        style = CALL_MARKS[outcome][1] if outcome != "done" else "dim"
         if self._open == key:
             self._open = None
             self.put(styled(f"{': ' if self.words else ' · '}{text}" if text else "", style))
         elif text:
             self.say(f"  {text}", style)
+
+    def rows(self, lines: Sequence[Text]) -> None:
+        """Write the rows of a result, below its call."""
+        self.settle()
+        for line in lines:
+            self.put(line)
 
     def release(self, key: str) -> None:
         """End the line begun under this key, so that what follows is below it."""
@@ -105,6 +130,14 @@ class Writer:
         """End everything open, including calls: the turn is over."""
         self.settle()
         self._printed.clear()
+
+    def close(self, outcome: Outcome, facts: Sequence[tuple[str, str]]) -> None:
+        """Write the last line of a turn: how it ended, and facts with their styles."""
+        self.settle()
+        line = styled("done" if outcome == "done" else "ended", "" if outcome == "done" else "bad")
+        for fact, style in facts:
+            line.append_text(styled(" · ", "dim")).append_text(styled(fact, style))
+        self.put(line)
 
     def output(self, key: str, text: str) -> None:
         """Write the output of a running call: its first lines; the result reports how much there was."""
@@ -118,11 +151,12 @@ class Writer:
                 self.say("  ...", "dim")
         self._printed[key] = count, partial[-4096:]
 
-    def end_output(self, key: str) -> None:
-        """End the output of a call."""
+    def end_output(self, key: str, most: int) -> list[Text]:
+        """End the output of a call; return the rows of it that are to be written, at most so many."""
         count, partial = self._printed.pop(key, (0, ""))
         if partial and count < _OUTPUT:
             self.say(f"  {partial}", "dim")
+        return []
 
     def settle(self) -> None:
         """End what is open."""
@@ -170,7 +204,7 @@ class _Output:
 
     def __init__(self) -> None:
         self.head: list[str] = []
-        self.end: deque[str] = deque(maxlen=END)
+        self.end: deque[str] = deque(maxlen=OWN)
         self.count = 0
         self.partial = ""
         # If output is flooding, only the latest arrives, with a note of how much was dropped.
@@ -185,21 +219,24 @@ class _Output:
 
     def _line(self, line: str) -> None:
         self.count += 1
-        if len(self.head) < HEAD:
+        if len(self.head) < OWN:
             self.head.append(line)
-        else:
-            self.end.append(line)
+        self.end.append(line)
 
-    def close(self) -> list[str]:
-        """Return the lines to show."""
+    def close(self, most: int) -> list[str]:
+        """Return the lines to show, at most so many: the last ones, and of many the first ones too."""
         if self.partial:
             self._line(self.partial)
-        left = self.count - len(self.head) - len(self.end)
-        more = f"... {'over ' * self.flood}{counted(left, 'more line')} ..."
-        return [*self.head, *([more] if left else []), *self.end]
+        if self.count <= most:
+            return [line for line in self.head if line.strip()]
+        first = (most - 1) // 3
+        last = [line for line in list(self.end)[first:] if line.strip()][first + 1 - most :]
+        left = self.count - first - len(last)
+        more = f"… {'over ' * self.flood}{counted(left, 'more line')} ({MORE_KEY})"
+        return [*self.head[:first], more, *last]
 
     def tail(self) -> list[str]:
-        lines = [*self.head, *self.end, *([self.partial] if self.partial else [])]
+        lines = [*self.end, *([self.partial] if self.partial else [])]
         return lines[-TAIL:]
 
 
@@ -210,7 +247,9 @@ class LiveWriter(Writer):
         super().__init__(console, whole_thoughts=whole_thoughts)
         self._sink = sink
         self._kind = ""
-        self.begun: dict[str, Text] = {}
+        # The running calls by id, and what a sub-agent does.
+        self.begun: dict[str, str] = {}
+        self.agents: dict[str, str] = {}
         self.outputs: dict[str, _Output] = {}
 
     def spaced(self) -> None:
@@ -245,8 +284,17 @@ class LiveWriter(Writer):
                 self.put(row)
 
     def put(self, line: Text) -> None:
-        self._of("line")
+        self._put("line", line)
+
+    def _put(self, kind: str, line: Text) -> None:
+        self._of(kind)
         super().put(line)
+
+    def settle(self) -> None:
+        super().settle()
+        if self._kind == "text":
+            # The next answer is another block.
+            self._kind = "answer"
 
     def _of(self, kind: str) -> None:
         """Separate an answer from calls and notes by a blank row."""
@@ -254,39 +302,70 @@ class LiveWriter(Writer):
             self._sink.write("\n")
         self._kind = kind
 
-    def begin(self, key: str, text: str, style: str = "") -> None:
+    def begin(self, key: str, text: str) -> None:
         self.settle()
-        self.begun[key] = styled(text, style)
+        self.begun[key] = text
 
-    def end(self, key: str, text: str, style: str = "") -> None:
-        line = self.begun.pop(key, None)
-        if line is None:
-            super().end(key, text, style)
-        else:
-            self.settle()
-            self.put(line.append_text(styled(f" · {text}" if text else "", style)))
+    def end(self, key: str, text: str, outcome: Outcome = "done") -> None:
+        name = self.begun.pop(key, None)
+        self.agents.pop(key, None)
+        self.settle()
+        if name is None:
+            for row in hanging(styled(text, CALL_MARKS[outcome][1] or "dim"), self.console, *_ROW) if text else ():
+                self.put(row)
+            return
+        mark, style = CALL_MARKS[outcome]
+        verb, space, rest = name.partition(" ")
+        line = styled(verb, "tool").append_text(styled(space + rest))
+        line.append_text(styled(f" · {text}" if text else "", "dim" if outcome == "done" else style))
+        for number, row in enumerate(hanging(line, self.console, "", "  ")):
+            self.put(row if number else Text().append_text(styled(mark, style)).append(" ").append_text(row))
+
+    def rows(self, lines: Sequence[Text]) -> None:
+        self.settle()
+        for number, line in enumerate(lines):
+            if row_fill(line):
+                self.put(line)
+                continue
+            for row in hanging(line, self.console, _ROW[bool(number)], _ROW[1]):
+                row.stylize("dim", 0, len(_ROW[0]))
+                self.put(row)
+
+    def close(self, outcome: Outcome, facts: Sequence[tuple[str, str]]) -> None:
+        self.settle()
+        mark, style = ("✓", "good") if outcome == "done" else ("✗", "bad")
+        rows = [Text().append_text(styled(mark, style))]
+        for number, (fact, style) in enumerate(facts):
+            joined = Text(" · " if number else " ").append_text(styled(fact, style))
+            joined.stylize("dim", 0, 3 if number else 1)
+            if number and rows[-1].cell_len + joined.cell_len > self.console.width:
+                rows.append(Text("  ").append_text(styled(fact, style)))
+            else:
+                rows[-1].append_text(joined)
+        for row in rows:
+            for line in hanging(row, self.console, "", "  "):
+                self._put("end", line)
 
     def release(self, key: str) -> None:
         """Write an open line, so that what follows is below it."""
-        if (line := self.begun.pop(key, None)) is not None:
-            self.settle()
-            self.put(line)
+        if key in self.begun:
+            self.end(key, "", "running")
 
     def release_all(self) -> None:
         for key in list(self.begun):
             self.release(key)
         self.outputs.clear()
+        self.agents.clear()
         self.settle()
 
     def output(self, key: str, text: str) -> None:
         """Collect output until the call ends; meanwhile the live region shows the latest lines."""
         self.outputs.setdefault(key, _Output()).add(text)
 
-    def end_output(self, key: str) -> None:
-        if key in self.outputs and (lines := self.outputs.pop(key).close()):
-            self.release(key)
-            for line in lines:
-                self.put(styled(f"  {line}", "dim"))
+    def end_output(self, key: str, most: int) -> list[Text]:
+        lines = self.outputs.pop(key).close(most) if key in self.outputs else []
+        longest = 2 * self.console.width
+        return [styled(line if len(line) <= longest else f"{line[: longest - 1]}…", "dim") for line in lines]
 
     def take(self) -> list[str]:
         """Return the finished lines, once."""
@@ -306,11 +385,14 @@ class LiveWriter(Writer):
             return [f"\x1b[2m  {line}\x1b[0m" for line in lines[-2:]]
         return []
 
-    def running(self) -> list[str]:
+    def running(self, mark: str) -> list[str]:
         """Return the running calls and the latest output of the last one, for the live region."""
-        lines = [f"\x1b[1m{text.plain}\x1b[0m" for text in self.begun.values()]
+        lines = []
+        for key, name in self.begun.items():
+            doing = f"\x1b[2m · {escape_controls(self.agents[key])}\x1b[0m" if key in self.agents else ""
+            lines.append(f"\x1b[34m{mark}\x1b[0m \x1b[1m{escape_controls(name)}\x1b[0m{doing}")
         for output in list(self.outputs.values())[-1:]:
-            lines += [f"\x1b[2m  {escape_controls(line)}\x1b[0m" for line in output.tail()]
+            lines += [f"\x1b[2m    {escape_controls(line)}\x1b[0m" for line in output.tail()]
         return lines
 
     def resize(self, columns: int) -> None:

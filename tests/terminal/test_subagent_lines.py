@@ -1,0 +1,59 @@
+"""Sub-agents side by side: one line each while they run, their steps behind Ctrl-O."""
+
+from __future__ import annotations
+
+import io
+import re
+
+from rich.console import Console
+
+from agent_cli.core.events import (
+    Event,
+    MessageAdded,
+    SubagentEvent,
+    ThinkingDelta,
+    ToolFinished,
+    ToolRequested,
+    ToolStarted,
+    UsageAdded,
+)
+from agent_cli.core.messages import ToolMessage
+from agent_cli.core.results import Usage
+from agent_cli.terminal.render.transcript import Transcript
+from agent_tools.display import Listing
+
+
+def helper(call: str, *events: Event) -> list[Event]:
+    return [SubagentEvent("explore", call, event) for event in events]
+
+
+def test_helpers_side_by_side_have_a_line_each_and_their_steps_stand_behind_it() -> None:
+    kept = io.StringIO()
+    transcript = Transcript(Console(file=kept, width=80, force_terminal=True, soft_wrap=True, color_system=None), kept)
+    for call, task in (("a", "find the parser"), ("b", "find the tests")):
+        transcript(ToolRequested(call, "Task", {"prompt": task}, f"Sub-agent {task}"))
+        transcript(ToolStarted(call, "Task"))
+    for event in (
+        *helper("a", ToolRequested("x", "Grep", {}, "Grep def parse"), ToolStarted("x", "Grep")),
+        *helper("a", ToolFinished("x", "Grep", False, 1, Listing("found", ("a", "b")))),
+        *helper("b", UsageAdded("m", Usage(input=2_000, output=100)), ThinkingDelta("hm")),
+    ):
+        transcript(event)
+    plain = [re.sub(r"\x1b\[[0-9;]*m", "", line) for line in transcript.writer.running("*")]
+    assert plain == [
+        "* Sub-agent find the parser · Grep def parse · 1 call",
+        "* Sub-agent find the tests · thinking · 2.1k tokens",
+    ]
+    assert transcript.writer.take() == []
+    transcript(MessageAdded(ToolMessage("a", "Task", "It is in parser.py.")))
+    transcript(ToolFinished("a", "Task", False, 1, None))
+    assert [re.sub(r"\x1b\[[0-9;]*m", "", line) for line in transcript.writer.take()] == [
+        "● Sub-agent find the parser · 1 call"
+    ]
+    entries = [transcript.details.next(), transcript.details.next()]
+    shown = [[line.plain for line in entry.lines()] for entry in entries if entry is not None]
+    assert shown == [
+        ["● Sub-agent find the tests", "  prompt: find the tests"],
+        ["● Sub-agent find the parser", "  prompt: find the parser", "  ● Grep def parse", "  ●   2 found",
+         "  It is in parser.py."],
+    ]  # fmt: skip

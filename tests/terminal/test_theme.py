@@ -1,0 +1,244 @@
+"""Colours: one translation from roles to what the terminal has, on its background, in themes that are really others."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from agent_cli.core.place import UsageError
+from agent_cli.terminal.app.background import AnswerFilter, BackgroundQuestion
+from agent_cli.terminal.render.theme import (
+    ROLES,
+    TRUE,
+    Background,
+    Colors,
+    Depth,
+    Palette,
+    answered_background,
+    background_of,
+    color_depth,
+    load_theme,
+    may_ask_background,
+    theme_names,
+)
+
+BUILT_IN = ("dark", "light", "contrast", "colorblind")
+GROUNDS: tuple[Background, ...] = ("dark", "light")
+DEPTHS: tuple[Depth, ...] = (16, 256, TRUE)
+
+
+def palette(name: str, ground: Background = "dark", depth: Depth = TRUE, home: Path | None = None) -> Palette:
+    return Palette(load_theme(name, ground, home), depth)
+
+
+@pytest.mark.parametrize(
+    ("env", "depth"),
+    [
+        ({"TERM": "xterm-256color", "COLORTERM": "truecolor"}, TRUE),
+        ({"TERM": "tmux-256color", "COLORTERM": "24bit"}, TRUE),
+        ({"TERM": "xterm-kitty"}, TRUE),
+        ({"TERM": "xterm-256color", "TERM_PROGRAM": "iTerm.app"}, TRUE),
+        ({"TERM": "xterm-256color"}, 256),
+        ({"TERM": "xterm-256color", "TERM_PROGRAM": "Apple_Terminal"}, 256),
+        ({"TERM": "screen.xterm", "COLORTERM": "truecolor"}, 16),
+        ({"TERM": "linux"}, 16),
+        ({"TERM": "xterm"}, 16),
+    ],
+)
+def test_the_depth_is_read_from_the_environment(env: dict[str, str], depth: int) -> None:
+    assert color_depth(env) == depth
+
+
+@pytest.mark.parametrize("depth", DEPTHS)
+def test_the_themes_differ_in_every_depth(depth: Depth) -> None:
+    line = "".join(f"\x1b[{code}mx\x1b[0m" for code in ROLES.values())
+    drawn = {palette(name, ground, depth).apply(line) for name in ("contrast", "colorblind") for ground in GROUNDS}
+    drawn |= {palette("dark", depth=depth).apply(line), palette("light", depth=depth).apply(line)}
+    assert len(drawn) == 6
+
+
+def luminance(color: str) -> float:
+    parts = [int(color[n : n + 2], 16) / 255 for n in (1, 3, 5)]
+    red, green, blue = (c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def contrast(one: str, other: str) -> float:
+    high, low = sorted((luminance(one), luminance(other)), reverse=True)
+    return (high + 0.05) / (low + 0.05)
+
+
+@pytest.mark.parametrize("ground", GROUNDS)
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_every_colour_can_be_read_on_its_background(name: str, ground: Background) -> None:
+    theme = load_theme(name, ground, None)
+    own: Background = name if name in GROUNDS else ground  # type: ignore[assignment]
+    page = {"dark": "#1a1a1a", "light": "#ffffff"}[own]
+    least = 7.0 if name == "contrast" else 4.4
+    for role, color in theme.colors.items():
+        ink, _, paper = color.removeprefix("bold ").partition(" on ")
+        if ink:
+            assert contrast(ink, paper or page) >= least, (role, color)
+    # Code stands on the rows of a change.
+    for row in ("removed", "added"):
+        paper = theme.colors[row].partition(" on ")[2]
+        for role in ("comment", "type", "string", "attribute", "function", "keyword", "number"):
+            if theme.colors[role]:
+                shown = theme.colors[role].removeprefix("bold ")
+                assert contrast(shown, paper) >= 3.0, (row, role)
+
+
+def test_a_row_keeps_the_colours_of_its_code() -> None:
+    """The background brings a foreground, which must not hide the one of the text."""
+    dark = palette("dark")
+    assert dark.apply("\x1b[95;41mdef\x1b[0m") == "\x1b[48;2;60;31;34;38;2;232;220;220;38;2;198;120;221mdef\x1b[0m"
+
+
+def test_changed_words_are_underlined_where_they_have_no_background() -> None:
+    word = "\x1b[4;39;102mnew\x1b[0m"
+    assert palette("dark", depth=16).apply(word) == "\x1b[4;39mnew\x1b[0m"
+    assert palette("none").apply(word) == "\x1b[4;39mnew\x1b[0m"
+    assert re.match(r"\x1b\[48;2;[0-9;]+mnew", palette("dark").apply(word))
+
+
+def test_without_colours_none_is_written() -> None:
+    line = "".join(f"\x1b[{code}mx" for code in (*ROLES.values(), "38;2;1;2;3")) + "\x1b[0m"
+    for shown in (palette("none").apply(line), palette("dark", depth=0).apply(line)):
+        codes = {code for sequence in re.findall(r"\x1b\[([0-9;]*)m", shown) for code in sequence.split(";")}
+        assert codes - {"38", "2", "3"} <= {"0", "1", "4"}
+
+
+def test_sixteen_colours_are_those_of_the_terminal() -> None:
+    for name in BUILT_IN:
+        for ground in GROUNDS:
+            shown = palette(name, ground, 16).apply("".join(f"\x1b[{code}mx" for code in ROLES.values()))
+            assert "38;" not in shown
+            assert "48;" not in shown
+
+
+def test_a_theme_of_ones_own_changes_some_colours(tmp_path: Path) -> None:
+    folder = tmp_path / ".agent/themes"
+    folder.mkdir(parents=True)
+    (folder / "mine.toml").write_text(
+        'base = "light"\nerror = "#ff0000"\nkeyword = "bold bright-blue"\nuser = "red on #eeeeee"\n'
+    )
+    mine = palette("mine", home=tmp_path)
+    assert mine.apply("\x1b[31mx\x1b[95my\x1b[100mz") == ("\x1b[38;2;255;0;0mx\x1b[1;94my\x1b[48;2;238;238;238;31mz")
+    assert mine.apply("\x1b[32mx") == palette("light").apply("\x1b[32mx")
+    assert palette("mine", depth=16, home=tmp_path).apply("\x1b[31mx\x1b[36my") == "\x1b[31mx\x1b[34my"
+    assert list(theme_names(tmp_path))[-1] == "mine"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('errror = "#ff0000"', "there is no colour 'errror'"),
+        ('error = "reddish"', 'error must be "#rrggbb" or a name'),
+        ('error = "#ff00"', 'error must be "#rrggbb" or a name'),
+        ("error = 3", 'error must be "#rrggbb" or a name'),
+        ('base = "mine"', "base must be one of dark, light, contrast, colorblind"),
+        ("error = ", "cannot be read"),
+    ],
+)
+def test_a_mistake_in_a_theme_is_one_sentence(tmp_path: Path, text: str, said: str) -> None:
+    folder = tmp_path / ".agent/themes"
+    folder.mkdir(parents=True)
+    (folder / "mine.toml").write_text(text)
+    with pytest.raises(UsageError) as error:
+        load_theme("mine", "dark", tmp_path)
+    assert said in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("name", ["solar", "../etc/passwd", ""])
+def test_a_theme_that_is_not_there_is_named_with_those_that_are(tmp_path: Path, name: str) -> None:
+    with pytest.raises(UsageError, match="use one of auto, dark, light, contrast, colorblind, none"):
+        load_theme(name, "dark", tmp_path)
+
+
+def test_auto_follows_the_background_and_a_named_theme_does_not() -> None:
+    auto, dark = (Colors(name, {"TERM": "xterm-256color"}, color=True) for name in ("auto", "dark"))
+    before = auto.palette.apply("\x1b[36mx"), dark.palette.apply("\x1b[36mx")
+    assert before[0] == before[1]
+    auto.on("light")
+    dark.on("light")
+    assert auto.palette.apply("\x1b[36mx") == palette("light", depth=256).apply("\x1b[36mx")
+    assert dark.palette.apply("\x1b[36mx") == before[1]
+    assert (auto.by_background, dark.by_background) == (True, False)
+
+
+@pytest.mark.parametrize(
+    ("answer", "ground"),
+    [
+        ("rgb:ffff/ffff/ffff", "light"),
+        ("rgb:1e1e/1e1e/1e1e", "dark"),
+        ("rgb:fd/f6/e3", "light"),
+        ("rgb:0/2b/36", "dark"),
+        ("rgba:0000/0000/0000/ffff", "dark"),
+        ("?", None),
+    ],
+)
+def test_the_background_is_read_from_an_answer(answer: str, ground: str | None) -> None:
+    assert answered_background(answer) == ground
+
+
+def test_colorfgbg_names_the_background_where_nothing_answers() -> None:
+    assert [background_of({"COLORFGBG": given}) for given in ("0;15", "15;default;0", "", "0;7")] == [
+        "light", "dark", "dark", "light",
+    ]  # fmt: skip
+
+
+def test_only_terminals_that_bear_it_are_asked() -> None:
+    assert [may_ask_background({"TERM": term}) for term in ("xterm-256color", "dumb", "", "linux", "screen")] == [
+        True, False, False, False, False,
+    ]  # fmt: skip
+    assert may_ask_background({"TERM": "screen", "TMUX": "/tmp/x"})
+
+
+ANSWER = "\x1b]11;rgb:ffff/ffff/ffff\x1b\\"
+
+
+@pytest.mark.parametrize("end", ["\x1b\\", "\x07"])
+@pytest.mark.parametrize("cut", range(4, 26))
+def test_an_answer_in_two_pieces_is_never_taken_for_keys(cut: int, end: str) -> None:
+    answer = f"\x1b]11;rgb:ffff/ffff/ffff{end}"
+    found: list[str] = []
+    answers = AnswerFilter(found.append)
+    keys = answers.keys(f"ab{answer[:cut]}") + answers.keys(f"{answer[cut:]}cd")
+    assert (keys, found) == ("abcd", ["rgb:ffff/ffff/ffff"])
+    assert answers.keys(answer) == answer
+
+
+def test_escape_before_the_rest_of_an_answer_is_a_key_at_once() -> None:
+    found: list[str] = []
+    answers = AnswerFilter(found.append)
+    assert [answers.keys("\x1b"), answers.keys(f"{ANSWER[1:]}x")] == ["\x1b", "x"]
+    assert found == ["rgb:ffff/ffff/ffff"]
+
+
+class Parser:
+    def __init__(self) -> None:
+        self.keys = ""
+
+    def feed(self, data: str) -> None:
+        self.keys += data
+
+
+class Source:
+    def __init__(self) -> None:
+        self.vt100_parser = Parser()
+
+
+@pytest.mark.parametrize(("after", "ground"), [(0.05, "light"), (60.0, "dark")])
+def test_a_late_answer_changes_nothing_and_is_no_key(after: float, ground: str) -> None:
+    now = 100.0
+    colors = Colors("auto", {"TERM": "xterm-256color"}, color=True)
+    question, source = BackgroundQuestion(colors, lambda: now, lambda: None), Source()
+    assert question.ask(source) == "\x1b]11;?\x1b\\"
+    assert question.wait == pytest.approx(0.12)
+    now += after
+    source.vt100_parser.feed(f"a{ANSWER}b")
+    assert source.vt100_parser.keys == "ab"
+    assert (colors.background, question.wait) == (ground, 0.0)
