@@ -18,7 +18,7 @@ from wcwidth import wcswidth
 from tests.support.pty_screen import Drawn
 from tests.support.whole_screens import Row, View, rows_of, runs_of
 
-COLUMNS, ROWS = 88, 34
+COLUMNS, ROWS = 88, 42
 WIDTH, HEIGHT, MARGIN = 8.4, 18, 16
 TITLE = "agent demo: the tests fail, the cause is found, and the agent asks before its edit"
 
@@ -53,8 +53,8 @@ MASKS = (
     (re.compile(r"agent-demo-\w{8}"), "agent-demo-4k7x2m9p"),
     (re.compile(r"\b\d+\.\d+ s\b|\b\d+ ms\b"), "0.2 s"),
     (re.compile(r"\b\d+\.\d{3}s\b"), "0.001s"),
-    (re.compile(r"\b\d+s\b|\b\d+m \d\ds\b"), "9s"),
-    (re.compile(r"^\S(?= .*\besc\b)"), "*"),
+    (re.compile(r"(?<![.\d])\d+s\b|\b\d+m \d\ds\b"), "9s"),
+    (re.compile(r"^\S(?= .*\besc\b)|[\u2801-\u28ff]"), "*"),
 )
 
 

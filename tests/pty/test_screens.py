@@ -8,10 +8,11 @@ from __future__ import annotations
 import re
 from contextlib import closing
 
+import pyte
 import pytest
 
 from tests.pty.scenes import SCENES, Scene, rooms
-from tests.support.pty_screen import Drawn
+from tests.support.pty_screen import Drawn, StyledScreen
 from tests.support.whole_screens import SCREENS, VIEWS, Stored, faults, hold, missing
 
 
@@ -27,7 +28,7 @@ def test_the_screens_of(scene: Scene) -> None:
             screen = next(play)
             diffs.append(hold(screen, stored, view, hurry=any(diffs)))
             wide = wide or screen.text()
-            found = [*faults(screen, (wide, *scene.texts)), *_unseen(screen, scene)]
+            found = [*faults(screen.screen, (wide, *scene.texts)), *_unseen(screen, scene)]
             broken += [f"{scene.name} at {view.size}, {view.look}: {fault}" for fault in found]
             next(play, None)
     assert not any(diffs), "\n".join(
@@ -38,7 +39,7 @@ def test_the_screens_of(scene: Scene) -> None:
 
 def _unseen(screen: Drawn, scene: Scene) -> list[str]:
     visible = screen.visible()
-    found = [f"{text!r} is not in the window:\n{visible}" for text in missing(screen, scene.shown)]
+    found = [f"{text!r} is not in the window:\n{visible}" for text in missing(visible, scene.shown)]
     gone = (choice for choice in scene.choices if not re.search(choice, visible, re.IGNORECASE))
     return found + [f"the choice {choice!r} is not in the window:\n{visible}" for choice in gone]
 
@@ -48,3 +49,32 @@ def test_nothing_else_is_stored() -> None:
     sizes = {view.size for view in VIEWS}
     stored = {(path.parent.name, path.stem) for path in SCREENS.rglob("*.txt")}
     assert stored == {(size, name) for size in sizes for name in names}
+
+
+def drawn(text: str, columns: int = 20) -> StyledScreen:
+    screen = StyledScreen(columns, 6, history=0)
+    pyte.Stream(screen).feed(text.replace("\n", "\r\n"))
+    return screen
+
+
+def test_a_screen_without_a_fault() -> None:
+    assert faults(drawn("the title of a page\nis a slug, in words\n\nand more"), ["title page slug words"]) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("one\n\n\ntwo", "two blank rows: 2 and 3"),
+        ("this one is wider than the window", "wider than the window"),
+        ("it has a new separa\ntor", "breaks 'separator'"),
+        ("it has a new separa", "breaks 'separator'"),
+    ],
+)
+def test_the_faults_of_a_screen(text: str, said: str) -> None:
+    found = faults(drawn(text), ["The separator of a title."])
+    assert any(said in fault for fault in found), found
+
+
+def test_what_is_wrapped_is_there_and_what_is_scrolled_away_is_not() -> None:
+    assert missing("  │ python3 -m\n  │ unittest", ["python3 -m unittest"]) == []
+    assert missing("unittest", ["python3 -m unittest"]) == ["python3 -m unittest"]

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from pyte.screens import Char
 
 from agent_cli import __version__
-from tests.support.pty_screen import PATIENCE, Drawn
+from tests.support.pty_screen import PATIENCE, Drawn, StyledScreen
 
 SCREENS = Path(__file__).parents[1] / "pty" / "screens"
 UPDATE = bool(os.environ.get("UPDATE_SCREENS"))
@@ -28,8 +28,8 @@ MASKS = (
     (re.compile(r"\b\d+s\b|\b\d+m \d\ds\b"), "Ns"),
     (re.compile(r"\b[0-9a-f]{8}(-[0-9a-f]{4}){0,4}([0-9a-f]{8})?\b"), "ID"),
     (re.compile(r"↑ \S+ ↓ \S+"), "↑ N ↓ N"),
-    # A marker that moves while work is going on.
-    (re.compile(r"^\S(?= .*\besc\b)"), "*"),
+    # Markers that move while work is going on.
+    (re.compile(r"^\S(?= .*\besc\b)|[\u2801-\u28ff]"), "*"),
 )
 
 
@@ -206,16 +206,16 @@ def _words(text: str) -> set[str]:
     return found | {word.strip("()[]{}<>,.;:!?\"'`·•") for word in found}
 
 
-def faults(screen: Drawn, vocabulary: Iterable[str]) -> list[str]:
+def faults(screen: StyledScreen, vocabulary: Iterable[str]) -> list[str]:
     """Return what no screen may have, whatever it shows.
 
     vocabulary: texts whose words must not be broken or cut at the right edge.
     """
-    columns = screen.screen.columns
-    rows = [str(line).rstrip() for line in screen.screen.display]
+    columns = screen.columns
+    rows = [str(line).rstrip() for line in screen.display]
     while rows and not rows[-1]:
         rows.pop()
-    found = [f"wider than the window: {text!r}" for text in screen.screen.overrun]
+    found = [f"wider than the window: {text!r}" for text in screen.overrun]
     first = next((number for number, row in enumerate(rows) if row), 0)
     for number in range(first + 1, len(rows)):
         if not rows[number] and not rows[number - 1]:
@@ -235,7 +235,7 @@ def squeezed(text: str) -> str:
     return re.sub(r"[\s│┃▌▎|]+", "", text)
 
 
-def missing(screen: Drawn, texts: Iterable[str]) -> list[str]:
-    """Return those of the texts that are not in the window, however they are wrapped."""
-    visible = squeezed(screen.visible())
-    return [text for text in texts if squeezed(text) not in visible]
+def missing(visible: str, texts: Iterable[str]) -> list[str]:
+    """Return those of the texts that are not in a window, however they are wrapped."""
+    shown = squeezed(visible)
+    return [text for text in texts if squeezed(text) not in shown]
