@@ -42,7 +42,12 @@ def test_the_renderer_keeps_text_places_and_looks() -> None:
     root = ElementTree.fromstring(svg(rows, 20, paper, "a & b"))
     assert root.findtext(f"{SVG}title") == "a & b"
     texts = [
-        (text.text, round((float(text.attrib["x"]) - MARGIN) / WIDTH), text.attrib.get("class", ""), text.attrib["fill"])
+        (
+            text.text,
+            round((float(text.attrib["x"]) - MARGIN) / WIDTH),
+            text.attrib.get("class", ""),
+            text.attrib["fill"],
+        )
         for text in root.iter(f"{SVG}text")
     ]
     assert texts == [

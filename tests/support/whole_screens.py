@@ -7,6 +7,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache
 from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
@@ -65,10 +66,14 @@ class Row(NamedTuple):
 
 def style_of(cell: Char) -> str:
     """Return the look of a cell in words; "" for plain text."""
-    names = (("bold", cell.bold), ("italic", cell.italics), ("underline", cell.underscore), ("reverse", cell.reverse))
-    words = [name for name, on in (*names, ("strike", cell.strikethrough)) if on]
-    words += [word for word in cell.fg.split() if word != "default"]
-    return " ".join([*words, *([f"on {cell.bg}"] if cell.bg != "default" else [])])
+    return _look(cell.fg, cell.bg, cell.bold, cell.italics, cell.underscore, cell.reverse, cell.strikethrough)
+
+
+@cache
+def _look(fg: str, bg: str, *on: bool) -> str:
+    words = [name for name, set_ in zip(("bold", "italic", "underline", "reverse", "strike"), on, strict=True) if set_]
+    words += [word for word in fg.split() if word != "default"]
+    return " ".join([*words, *([f"on {bg}"] if bg != "default" else [])])
 
 
 def rows_of(screen: Drawn, masks: Sequence[tuple[re.Pattern[str], str]] = MASKS) -> list[Row]:
@@ -174,16 +179,12 @@ def hold(screen: Drawn, stored: Stored, view: View, *, hurry: bool = False) -> s
     hurry: the test fails already, so a short time will do.
     """
 
-    def now() -> dict[str, str]:
-        return stored.sections(view, rows_of(screen))
-
     if UPDATE:
-        _settle(screen, QUIET, lambda: False)
-        stored.store(view, now())
+        stored.store(view, stored.sections(view, _settle(screen, QUIET, lambda rows: False)))
         return ""
     wanted = stored.wanted(view)
-    _settle(screen, QUIET if hurry else FINAL, lambda: now() == wanted)
-    found = now()
+    rows = _settle(screen, QUIET if hurry else FINAL, lambda rows: stored.sections(view, rows) == wanted)
+    found = stored.sections(view, rows)
     lines: list[str] = []
     for name in {**wanted, **found}:
         title = f"{view.size}/{stored.path(view).name} {name}".rstrip()
@@ -192,12 +193,16 @@ def hold(screen: Drawn, stored: Stored, view: View, *, hurry: bool = False) -> s
     return "\n".join(lines)
 
 
-def _settle(screen: Drawn, seconds: float, done: Callable[[], bool]) -> None:
-    """Wait until it is done, or nothing new has come for so long."""
-    before, since, end = rows_of(screen), time.monotonic(), time.monotonic() + PATIENCE
-    while not done() and time.monotonic() < min(end, since + seconds):
-        if screen.read(0.05) and (now := rows_of(screen)) != before:
-            before, since = now, time.monotonic()
+def _settle(screen: Drawn, seconds: float, done: Callable[[Sequence[Row]], bool]) -> list[Row]:
+    """Wait until the rows are as they should be, or nothing new has come for so long; return them."""
+    rows = rows_of(screen)
+    since = time.monotonic()
+    end = since + PATIENCE
+    over = done(rows)
+    while not over and time.monotonic() < min(end, since + seconds):
+        if screen.read(0.1) and (now := rows_of(screen)) != rows:
+            rows, since, over = now, time.monotonic(), done(now)
+    return rows
 
 
 def _words(text: str) -> set[str]:
