@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from tests.support.model_server import Call, ModelServer, Received, Reply
 from tests.support.program import agent
-from tests.support.pty_screen import Drawn
+from tests.support.pty_screen import PATIENCE, Drawn
 from tests.support.scripts import bash, call, script
 from tests.support.whole_screens import View
 
@@ -120,7 +120,8 @@ Play = Callable[[Room], Iterator[Drawn]]
 class Scene(NamedTuple):
     """A scene. play: brings the program there. texts: whose words must not be broken.
 
-    shown, choices: what must be in every window, and patterns of what must.
+    shown, choices: what must be in every window, and patterns of what must. code: it has code of an answer, whose lines
+    the terminal wraps, so that they can be copied.
     """
 
     name: str
@@ -128,6 +129,7 @@ class Scene(NamedTuple):
     texts: tuple[str, ...] = ()
     shown: tuple[str, ...] = ()
     choices: tuple[str, ...] = ()
+    code: bool = False
 
 
 # The title of the window says what the program is doing.
@@ -138,7 +140,7 @@ def _at_question(screen: Drawn) -> None:
 def _at_rest(screen: Drawn, *words: str) -> None:
     for word in words:
         screen.wait(word)
-    screen.until(lambda: screen.screen.title.startswith("agent: "), "the end of the turn")
+    screen.until(lambda: screen.screen.title.startswith("agent"), "the end of the turn")
 
 
 def _turn(replies: list[dict[str, Any]], *args: str, **env: str) -> Play:
@@ -188,6 +190,7 @@ def _streaming(room: Room) -> Iterator[Drawn]:
     """A server that falls silent in the middle of its answer holds the screen still."""
     half = Reply(text=f"{ANSWER}\n{ANSWER}", split=7, stall="middle")
     with ModelServer([Reply(text="A plan first.", calls=(Call("TodoWrite", {"todos": TODOS}),)), half]) as server:
+        server.forget = PATIENCE
         env = {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": server.openai_url}
         with room.program("--model", "openai/m", "--", "What is wrong?", **env) as screen:
             screen.until(server.stalled.is_set, "half of the answer")
@@ -217,11 +220,11 @@ def _two_explorers(request: Received) -> Reply:
 
 def _subagents(room: Room) -> Iterator[Drawn]:
     with ModelServer([_two_explorers], repeat=True) as server:
-        env = {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": server.openai_url}
+        server.forget = PATIENCE
+        env = {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": server.openai_url, "AGENT_MAX_PARALLEL_SUBAGENTS": "2"}
         with room.program("--model", "openai/m", "--", "Who calls it?", **env) as screen:
             # The parent, twice the first one, once the second.
             screen.until(lambda: len(server.requests) == 4, "both sub-agents")
-            screen.wait("tests of titles")
             yield screen
 
 
@@ -326,12 +329,12 @@ SCENES = (
         ("Which separator should titles have?",),
         ("Dash", "Underscore", "None"),
     ),
-    Scene("answer", _answer, (ANSWER,)),
+    Scene("answer", _answer, (ANSWER,), code=True),
     Scene("allowed", _allowed, (str(EDIT["text"]), "Done: runs of spaces are one dash now.")),
-    Scene("streaming", _streaming, (ANSWER,), ("docs, please", "a draft")),
+    Scene("streaming", _streaming, (ANSWER,), ("docs, please", "a draft"), code=True),
     Scene("subagents", _subagents, (), (CALLERS, TESTS)),
     Scene("jobs", _jobs, ("It is running.",), ("sleep 300",)),
-    Scene("resume", _resume, (ANSWER,), ("Two lines.",)),
+    Scene("resume", _resume, (ANSWER,), ("Two lines.",), code=True),
     Scene("leaving", _leaving),
     Scene("error", _error, ("openai refused the key: Incorrect API key provided.",)),
     Scene("menu", _typed("/", "/")),
