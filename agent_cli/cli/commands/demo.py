@@ -90,14 +90,14 @@ def run_demo(yes: bool, keep: bool, slowness: float = 1) -> int:
 
 
 def how_to_install(env: Mapping[str, str]) -> str:
-    """Return how `agent` gets onto the PATH, seen from the working directory; "" if it is there."""
+    """Return how `agent` gets onto the PATH, in a clone as seen from its folder; "" if it is there."""
     if shutil.which("agent", path=env.get("PATH")) is not None:
         return ""
     ways = ["pipx install .", "uv tool install ."] if (HERE.parents[1] / "pyproject.toml").is_file() else []
     program = Path(sys.executable or "python3").with_name("agent")
     if program.is_file():
-        here = Path(os.path.relpath(program))
-        ways.append(shlex.quote(str(program if here.parts[0] == os.pardir else here)))
+        near = program.is_relative_to(HERE.parents[1]) and ways
+        ways.append(shlex.quote(str(program.relative_to(HERE.parents[1]) if near else program)))
     choices = "   or   ".join(ways)
     return f"  `agent` is not on your PATH yet:\n    {choices}" if ways else ""
 
