@@ -83,6 +83,10 @@ def test_an_edit_that_does_not_repair_it_ends_in_words_of_its_own(folder: Path) 
     with demo(folder, EDITOR="sed -i s/100/50/") as screen:
         at_the_question(screen)
         screen.type("e")
+        # What was edited is asked about again.
+        screen.wait("discount // 50")
+        screen.rest()
+        screen.type("y")
         text = ended(screen, folder)
     assert screen.child.returncode == 1
     assert "I only know one way through this demo" in text
