@@ -6,10 +6,11 @@ BIN := $(VENV)/bin
 # One more than the cores of a small machine: many tests wait for a program.
 JOBS ?= 3
 
-.PHONY: demo test quick lint types tests fuzz crashes stories mcp schemas picture bench versions wheel clean
+.PHONY: demo test quick lint types tests fuzz crashes stories mcp schemas screens picture bench versions wheel clean
 
+# Ctrl-C in it is no mistake of make's.
 demo: $(VENV)/.runtime
-	@$(BIN)/agent demo
+	@$(BIN)/agent demo || [ $$? = 130 ]
 
 # The type checker runs beside the tests; what it finds is shown after them.
 test: lint
@@ -65,7 +66,12 @@ undo-fuzz: $(VENV)/.dev
 schemas: $(VENV)/.dev
 	$(BIN)/python -m agent_tools.generate
 
-# The picture of a session in the README, from the program as it is now.
+# The whole screens in tests/pty/screens, from the program as it is now, and what has changed in them.
+screens: $(VENV)/.dev
+	UPDATE_SCREENS=1 $(BIN)/pytest -q -n $(JOBS) tests/pty/test_screens.py
+	@git add --intent-to-add tests/pty/screens; git diff --stat --summary -- tests/pty/screens
+
+# The pictures of the demo in the README, from the program as it is now.
 picture: $(VENV)/.dev
 	$(BIN)/python -m docs.picture
 

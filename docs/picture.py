@@ -1,193 +1,138 @@
-"""The picture of a session in the README: `make picture` runs the program with a scripted model and draws its screen.
+"""The picture in the README, on dark and on light paper: `make picture` plays `agent demo` and draws its question.
 
 A tool for those who work on this program: it needs the development tools (pyte reads the screen). What is drawn is what
-the program wrote; only the words of the model are from a script.
+the program wrote. Only durations and the name of the temporary folder stand still.
 """
 
 from __future__ import annotations
 
-import contextlib
-import subprocess
+import re
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import groupby
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from xml.sax.saxutils import escape
 
-import pyte
-from pyte.screens import Char
+from wcwidth import wcswidth
 
 from tests.support.pty_screen import Drawn
-from tests.support.scripts import call, script
+from tests.support.whole_screens import Row, View, rows_of, runs_of
 
-TARGET = Path(__file__).with_name("session.svg")
-COLUMNS, ROWS = 96, 60
+COLUMNS, ROWS = 88, 42
 WIDTH, HEIGHT, MARGIN = 8.4, 18, 16
-PAPER, INK = "#1b1e24", "#d5d8de"
-# Names of pyte's colours, and the one for text that is dim.
-COLORS = {
-    "black": "#5c6370",
-    "red": "#e06c75",
-    "green": "#8fc379",
-    "brown": "#dcb46a",
-    "blue": "#6cb2f0",
-    "magenta": "#c88ae0",
-    "cyan": "#5cbcc4",
-    "white": INK,
-    "dim": "#8b919c",
-}
+TITLE = "agent demo: the tests fail, the cause is found, and the agent asks before its edit"
 
 
-class Run(NamedTuple):
-    """Text of one look. at, cells: where it begins and how wide it is; bg: only where it is reversed."""
+class Paper(NamedTuple):
+    """What a picture is drawn on. colors: by pyte's names."""
 
-    at: int
-    cells: int
-    text: str
-    color: str = ""
-    bold: bool = False
-    italic: bool = False
-    underlined: bool = False
-    reversed: bool = False
+    background: str
+    ink: str
+    colors: dict[str, str]
 
 
-def svg(rows: Sequence[Sequence[Run]], columns: int, title: str) -> str:
-    """The rows as an SVG: text that can be selected, each run held to its cells whatever the font is."""
+_NAMES = ("black", "red", "green", "brown", "blue", "magenta", "cyan", "white")
+
+
+def _colors(usual: str, bright: str) -> dict[str, str]:
+    names = [*_NAMES, *(f"bright{name}" for name in _NAMES)]
+    return dict(zip(names, [*usual.split(), *bright.split()], strict=True))
+
+
+PAPERS = {
+    "dark": Paper("#1b1e24", "#d5d8de", _colors(
+        "#5c6370 #e06c75 #8fc379 #dcb46a #6cb2f0 #c88ae0 #5cbcc4 #d5d8de",
+        "#7f8896 #ef8891 #a8d795 #ebcb8b #8cc5f5 #d7a5ea #7ed0d7 #f2f4f8",
+    )),
+    "light": Paper("#fbfbfa", "#2b2f36", _colors(
+        "#2b2f36 #c22f3d #2c7a35 #8a6100 #1f5fb8 #8a35a8 #10707a #6b717c",
+        "#5c6370 #d64553 #388e42 #a57400 #2f74d0 #a04ac0 #1a848f #9aa0aa",
+    )),
+}  # fmt: skip
+MASKS = (
+    (re.compile(r"agent-demo-\w{8}"), "agent-demo-4k7x2m9p"),
+    (re.compile(r"\b\d+\.\d+ s\b|\b\d+ ms\b"), "0.2 s"),
+    (re.compile(r"\b\d+\.\d{3}s\b"), "0.001s"),
+    (re.compile(r"(?<![.\d])\d+s\b|\b\d+m \d\ds\b"), "9s"),
+    (re.compile(r"^\S(?= .*\besc\b)|[\u2801-\u28ff]"), "*"),
+)
+
+
+def target(look: str) -> Path:
+    """Return the file of a picture."""
+    return Path(__file__).with_name(f"demo-{look}.svg")
+
+
+def svg(rows: Sequence[Row], columns: int, paper: Paper, title: str) -> str:
+    """Return rows as an SVG: text that can be selected, each run held to its cells whatever the font is."""
     width, height = columns * WIDTH + 2 * MARGIN, len(rows) * HEIGHT + 2 * MARGIN
-    colors = "".join(f".{name}{{fill:{value}}}" for name, value in COLORS.items())
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height:g}" width="{width:g}" role="img">',
         f"<title>{escape(title)}</title>",
         "<style>text{font:14px ui-monospace,SFMono-Regular,Menlo,Consolas,'DejaVu Sans Mono',monospace;"
-        f"fill:{INK};white-space:pre}}.b{{font-weight:bold}}.i{{font-style:italic}}.u{{text-decoration:underline}}"
-        f".paper{{fill:{PAPER}}}{colors}</style>",
-        f'<rect width="{width:g}" height="{height:g}" rx="8" class="paper"/>',
+        "white-space:pre}.b{font-weight:bold}.i{font-style:italic}.u{text-decoration:underline}"
+        ".s{text-decoration:line-through}.d{opacity:.62}</style>",
+        f'<rect width="{width:g}" height="{height:g}" rx="8" fill="{paper.background}"/>',
     ]
     for number, row in enumerate(rows):
-        for run in row:
-            lines += _drawn(run, number)
+        lines += drawn_row(row, number, paper)
     return "\n".join([*lines, "</svg>", ""])
 
 
-def _drawn(run: Run, row: int) -> Iterator[str]:
-    x, y, wide = f"{MARGIN + run.at * WIDTH:g}", MARGIN + row * HEIGHT, f"{run.cells * WIDTH:g}"
-    color = run.color
-    if run.reversed:
-        yield f'<rect x="{x}" y="{y}" width="{wide}" height="{HEIGHT}" class="{color or "white"}"/>'
-        color = "paper"
-    looks = [color, *(name for name, on in (("b", run.bold), ("i", run.italic), ("u", run.underlined)) if on)]
-    names = f' class="{" ".join(filter(None, looks))}"' if any(looks) else ""
-    yield f'<text x="{x}" y="{y + 13}" textLength="{wide}"{names} xml:space="preserve">{escape(run.text)}</text>'
+def drawn_row(row: Row, number: int, paper: Paper) -> Iterator[str]:
+    """Yield the elements of a row: the background of a run where it has one, then its text."""
+    y = MARGIN + number * HEIGHT
+    for at, style, text in runs_of(row):
+        ink, ground, looks = look_of(style, paper)
+        x, cells = MARGIN + wcswidth(row.text[:at]) * WIDTH, wcswidth(text)
+        if ground:
+            yield f'<rect x="{x:g}" y="{y}" width="{cells * WIDTH:g}" height="{HEIGHT}" fill="{ground}"/>'
+        shown = text.strip(" ")
+        if not shown:
+            continue
+        x += (len(text) - len(text.lstrip(" "))) * WIDTH
+        names = f' class="{" ".join(looks)}"' if looks else ""
+        yield (
+            f'<text x="{x:g}" y="{y + 13}" textLength="{wcswidth(shown) * WIDTH:g}" fill="{ink}"{names}'
+            f' xml:space="preserve">{escape(shown)}</text>'
+        )
 
 
-def runs(cells: Iterable[Char]) -> list[Run]:
-    """A row of a screen as runs, without blanks that show nothing. A wide character is one cell and an empty one."""
-    placed = list(enumerate(cells))
-    found = []
-    for look, group in groupby(placed, key=lambda pair: pair[1]._replace(data="")):
-        part = list(group)
-        text = "".join(char.data for _, char in part)
-        if look.reverse or look.underscore:
-            stripped, at, wide = text, part[0][0], len(part)
+_CLASSES = {"bold": "b", "italic": "i", "underline": "u", "strike": "s", "dim": "d"}
+
+
+def look_of(style: str, paper: Paper) -> tuple[str, str, list[str]]:
+    """Return the colour of a style, that of its background or "", and the classes of its text."""
+    words = style.split()
+    under = words.pop() if words[-2:-1] == ["on"] else ""
+    ink, ground, looks, reverse = paper.ink, _color(under, paper), [], False
+    for word in words[:-1] if under else words:
+        if word in _CLASSES:
+            looks.append(_CLASSES[word])
+        elif word == "reverse":
+            reverse = True
         else:
-            stripped = text.strip(" ")
-            before = len(text) - len(text.lstrip(" "))
-            at, wide = part[0][0] + before, len(part) - before - (len(text) - len(text.rstrip(" ")))
-        if stripped:
-            color = look.fg if look.fg in COLORS else look.fg.removeprefix("bright")
-            looks = (look.bold, look.italics, look.underscore, look.reverse)
-            found.append(Run(at, wide, stripped, color if color in COLORS else "", *looks))
-    return found
+            ink = _color(word, paper)
+    return (ground or paper.background, ink, looks) if reverse else (ink, ground, looks)
 
 
-class DimScreen(pyte.HistoryScreen):
-    """A screen that keeps what is dim apart, which pyte does not."""
-
-    def select_graphic_rendition(self, *attrs: int, **kwargs: Any) -> None:
-        super().select_graphic_rendition(*attrs, **kwargs)
-        if 2 in attrs:
-            self.cursor.attrs = self.cursor.attrs._replace(fg="dim")
+def _color(name: str, paper: Paper) -> str:
+    return paper.colors.get(name) or (f"#{name}" if name else "")
 
 
-PLAN = ("Run the tests", "Repair the cause", "Run the tests again")
-CODE = '''"""Titles as parts of addresses."""
-
-
-def slug(title):
-    return title.lower().replace(" ", "-")
-'''
-TEST = """import unittest
-
-from slug import slug
-
-
-class SlugTest(unittest.TestCase):
-    def test_words(self):
-        self.assertEqual(slug("Hello World"), "hello-world")
-
-    def test_blanks(self):
-        self.assertEqual(slug("Hello   World"), "hello-world")
-"""
-
-
-def _plan(done: int) -> dict[str, Any]:
-    states = ["completed"] * done + ["in_progress"] + ["pending"] * (len(PLAN) - done - 1)
-    steps = [{"content": p, "status": s, "activeForm": p} for p, s in zip(PLAN, states, strict=True)]
-    return call("TodoWrite", todos=steps)
-
-
-REPLIES: list[dict[str, Any]] = [
-    {"text": "I will run the tests first.", "calls": [_plan(0), call("Bash", command="python3 -m unittest -q")]},
-    {"calls": [_plan(1), call("Read", file_path="slug.py")]},
-    {
-        "text": "`replace` makes a dash of **each** blank, so three blanks become three dashes:\n\n"
-        '```python\n>>> "Hello   World".replace(" ", "-")\n\'Hello---World\'\n```\n\n'
-        "Splitting at any run of blanks and joining the words repairs it.",
-        "calls": [
-            call(
-                "Edit",
-                file_path="slug.py",
-                old_string='return title.lower().replace(" ", "-")',
-                new_string='return "-".join(title.lower().split())',
-            )
-        ],
-    },
-]
-
-
-def session() -> list[list[Run]]:
-    """Run the program until it asks about the edit, with a message waiting; the rows of its screen."""
-    with tempfile.TemporaryDirectory() as home, contextlib.ExitStack() as stack:
-        project = Path(home) / "slugs"
-        project.mkdir()
-        (project / "slug.py").write_text(CODE)
-        (project / "test_slug.py").write_text(TEST)
-        subprocess.run(["git", "init", "-q", "-b", "main"], cwd=project, check=True)
-        script(project / "fix.toml", REPLIES)
-        args = ["--model", "scripted:fix.toml", "--allowedTools", "Bash(python3 -m unittest:*)"]
-        screen = stack.enter_context(Drawn(args, project, COLUMNS, ROWS, HOME=home))
-        screen.screen = DimScreen(COLUMNS, ROWS, history=1000)
-        screen._stream = pyte.ByteStream(screen.screen)
-        screen.ready()
-        screen.line("One of the tests fails. Find out why and fix it.")
-        screen.wait("Enter choose")
-        screen.line("then write a line for the changelog")
-        screen.wait("queued: then write")
-        screen.rest(0.3)
-        buffer = screen.screen.buffer
-        drawn = [runs(buffer[y][x] for x in range(COLUMNS)) for y in range(ROWS)]
-        rows = [[_elsewhere(run, home) for run in row] for row in drawn]
-    while rows and not rows[-1]:
-        rows.pop()
-    return rows
-
-
-def _elsewhere(run: Run, home: str) -> Run:
-    """The temporary folder is called as a home would be: the one thing that is not as it was drawn."""
-    text = run.text.replace(home, "/home/ada")
-    return run._replace(text=text, cells=run.cells - len(run.text) + len(text))
+def play(look: str) -> list[Row]:
+    """Play the demo until it asks; return the rows of its window."""
+    with tempfile.TemporaryDirectory() as home:
+        folder = Path(home) / "work"
+        folder.mkdir()
+        view = View(COLUMNS, ROWS, look)
+        with Drawn(["demo", "--speed", "0"], folder, COLUMNS, ROWS, TMPDIR="/tmp", **view.env) as screen:
+            screen.background = "rgb:fbfb/fbfb/fafa" if look == "light" else "rgb:1b1b/1e1e/2424"
+            screen.until(lambda: screen.screen.title.startswith("? "), "the question")
+            screen.rest(0.5)
+            return rows_of(screen, MASKS)
 
 
 if __name__ == "__main__":
-    TARGET.write_text(svg(session(), COLUMNS, "A session of agent in a terminal"), "utf-8")
+    for name, sheet in PAPERS.items():
+        target(name).write_text(svg(play(name), COLUMNS, sheet, TITLE), "utf-8")

@@ -45,7 +45,7 @@ DOORS = {
     "litellm": {"agent_cli/providers/litellm_worker.py"},
     "prompt_toolkit": {
         *(f"{_TERMINAL}/app/{name}.py" for name in (
-            "output", "input_line", "layout", "keys", "app", "question_panel")),
+            "output", "input_line", "layout", "keys", "app", "question_panel", "playback")),
         f"{_TERMINAL}/dialogs/session_picker.py",
         f"{_TERMINAL}/render/ansi.py",
     },

@@ -1,50 +1,74 @@
-"""The picture in the README: well-formed, drawn by docs/picture.py, and its renderer keeps what a screen shows."""
+"""The pictures in the README: what the program draws now, and their renderer keeps what a screen shows."""
 
 from __future__ import annotations
 
 from xml.etree import ElementTree
 
 import pyte
+import pytest
 
-from docs.picture import COLORS, COLUMNS, HEIGHT, MARGIN, TARGET, WIDTH, DimScreen, Run, runs, svg
+from docs.picture import COLUMNS, HEIGHT, MARGIN, PAPERS, TITLE, WIDTH, look_of, play, svg, target
+from tests.support.fork_server import ROOT
+from tests.support.pty_screen import StyledScreen
+from tests.support.whole_screens import row_of
 
 SVG = "{http://www.w3.org/2000/svg}"
 
 
-def read(picture: str) -> list[list[Run]]:
-    """The runs that a picture was drawn from."""
-    root = ElementTree.fromstring(picture)
-    rows: list[list[Run]] = [[] for _ in range(round((float(root.attrib["viewBox"].split()[3]) - 2 * MARGIN) / HEIGHT))]
-    reverses = {(r.attrib["x"], r.attrib["y"]): r.attrib["class"] for r in root.iter(f"{SVG}rect") if "x" in r.attrib}
-    for text in root.iter(f"{SVG}text"):
-        x, y = text.attrib["x"], int(text.attrib["y"]) - 13
-        under = reverses.get((x, str(y)), "")
-        looks = text.attrib.get("class", "").split()
-        color = under.replace("white", "") if under else next((name for name in looks if name in COLORS), "")
-        cells = round(float(text.attrib["textLength"]) / WIDTH)
-        marks = [name in looks for name in "biu"]
-        run = Run(round((float(x) - MARGIN) / WIDTH), cells, text.text or "", color, *marks, bool(under))
-        rows[(y - MARGIN) // HEIGHT].append(run)
-    return rows
+@pytest.mark.parametrize("look", PAPERS)
+def test_the_picture_is_what_the_program_draws(look: str) -> None:
+    """`make picture` draws it anew."""
+    picture = target(look).read_text("utf-8")
+    words = [text.text or "" for text in ElementTree.fromstring(picture).iter(f"{SVG}text")]
+    assert any("full * discount // 100" in text for text in words)
+    assert svg(play(look), COLUMNS, PAPERS[look], TITLE) == picture
 
 
-def test_the_picture_is_what_the_renderer_makes_of_its_text() -> None:
-    picture = TARGET.read_text("utf-8")
-    rows = read(picture)
-    title = ElementTree.fromstring(picture).findtext(f"{SVG}title", "")
-    assert svg(rows, COLUMNS, title) == picture
-    text = "\n".join(" ".join(run.text for run in row) for row in rows)
-    assert all(words in text for words in ("? Edit slug.py", "queued: ", "esc to interrupt", "▸ Repair the cause"))
+def test_the_readme_shows_both() -> None:
+    readme = (ROOT / "README.md").read_text("utf-8")
+    assert '<source media="(prefers-color-scheme: dark)" srcset="docs/demo-dark.svg">' in readme
+    assert 'src="docs/demo-light.svg"' in readme
 
 
 def test_the_renderer_keeps_text_places_and_looks() -> None:
-    screen = DimScreen(20, 3)
+    screen = StyledScreen(20, 3, history=0)
     stream = pyte.Stream(screen)
-    stream.feed("\x1b[1;31mA <b>\x1b[0m  漢字\x1b[2m dim\x1b[0m \r\n\x1b[7m on \x1b[0m\x1b[32mgo\x1b[0m")
-    rows = [runs(screen.buffer[y][x] for x in range(20)) for y in range(3)]
-    assert rows == [
-        [Run(0, 5, "A <b>", "red", bold=True), Run(7, 4, "漢字"), Run(12, 3, "dim", "dim")],
-        [Run(0, 4, " on ", reversed=True), Run(4, 2, "go", "green")],
-        [],
+    stream.feed(
+        "\x1b[1;31mA <b>\x1b[0m  漢字\x1b[2;33m dim\x1b[0m \r\n\x1b[7m on \x1b[0m\x1b[48;2;1;2;3;32mgo  \x1b[0m"
+    )
+    rows = [row_of([screen.buffer[y][x] for x in range(20)], ()) for y in range(3)]
+    assert [row.text for row in rows] == ["A <b>  漢字 dim", " on go  ", ""]
+    paper = PAPERS["dark"]
+    root = ElementTree.fromstring(svg(rows, 20, paper, "a & b"))
+    assert root.findtext(f"{SVG}title") == "a & b"
+    texts = [
+        (
+            text.text,
+            round((float(text.attrib["x"]) - MARGIN) / WIDTH),
+            text.attrib.get("class", ""),
+            text.attrib["fill"],
+        )
+        for text in root.iter(f"{SVG}text")
     ]
-    assert read(svg(rows, 20, "a & b")) == rows
+    assert texts == [
+        ("A <b>", 0, "b", paper.colors["red"]),
+        ("漢字", 7, "", paper.ink),
+        ("dim", 12, "d", paper.colors["brown"]),
+        ("on", 1, "", paper.background),
+        ("go", 4, "", paper.colors["green"]),
+    ]
+    grounds = [(r.attrib["fill"], r.attrib["width"], r.attrib["y"]) for r in root.iter(f"{SVG}rect") if "x" in r.attrib]
+    y = str(MARGIN + HEIGHT)
+    assert grounds == [(paper.ink, f"{4 * WIDTH:g}", y), ("#010203", f"{4 * WIDTH:g}", y)]
+
+
+def test_dim_is_not_taken_from_a_colour() -> None:
+    screen = StyledScreen(10, 1, history=0)
+    pyte.Stream(screen).feed("\x1b[38;2;2;2;2ma\x1b[2mb\x1b[22;31mc\x1b[0md")
+    styles = row_of([screen.buffer[0][x] for x in range(10)], ()).styles
+    assert styles == ("020202", "dim 020202", "red", "")
+    assert look_of("dim 020202 on brightred", PAPERS["light"]) == (
+        "#020202",
+        PAPERS["light"].colors["brightred"],
+        ["d"],
+    )

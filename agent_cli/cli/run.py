@@ -75,10 +75,13 @@ def run_repl(options: RunOptions) -> int:
 
 def _front_end(options: RunOptions, settings: Settings, env: Mapping[str, str]) -> type[repl.Repl]:
     """Return the application if a user is at a terminal that can draw it; else the plain front end."""
-    drawable = not is_dumb(env) and not env.get("CI") and sys.platform != "win32"
-    if options.plain or settings.terminal.plain or not drawable or not (os.isatty(0) and os.isatty(1)):
-        return repl.Repl
-    return app_session.AppRepl
+    return app_session.AppRepl if is_drawable(options, settings, env) else repl.Repl
+
+
+def is_drawable(options: RunOptions, settings: Settings, env: Mapping[str, str]) -> bool:
+    """Return True if a user is at a terminal that can draw the application, and wants it."""
+    able = not is_dumb(env) and not env.get("CI") and sys.platform != "win32" and os.isatty(0) and os.isatty(1)
+    return able and not options.plain and not settings.terminal.plain
 
 
 def run_one_shot(options: RunOptions) -> int:

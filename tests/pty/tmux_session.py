@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 import uuid
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tests.support.program import clean_env
@@ -16,14 +17,23 @@ PATIENCE = 60.0
 
 
 class Tmux:
-    """One window on a server of its own, to be used with `with`."""
+    """One window on a server of its own, to be used with `with`. program: another one than `agent`."""
 
-    def __init__(self, args: list[str], cwd: Path, columns: int = 100, rows: int = 30) -> None:
+    def __init__(
+        self,
+        args: list[str],
+        cwd: Path,
+        columns: int = 100,
+        rows: int = 30,
+        *,
+        program: Sequence[str] = (sys.executable, "-m", "agent_cli"),
+        more: Mapping[str, str] | None = None,
+    ) -> None:
         self._socket = f"agent-{uuid.uuid4().hex[:12]}"
-        env = clean_env(cwd.parent / "home", LANG="C.UTF-8", LC_ALL="C.UTF-8")
+        env = clean_env(cwd.parent / "home", LANG="C.UTF-8", LC_ALL="C.UTF-8", **(more or {}))
         env.pop("TERM")
         given = [f"{k}={v}" for k, v in env.items()]
-        command = shlex.join(["env", "-u", "TERM_PROGRAM", *given, sys.executable, "-m", "agent_cli", *args])
+        command = shlex.join(["env", "-u", "TERM_PROGRAM", *given, *program, *args])
         config = cwd.parent / "tmux.conf"
         config.write_text("set -g history-limit 50000\nset -g default-terminal screen-256color\nset -g status off\n")
         env = {**env, "TERM": "xterm-256color", "TMUX_TMPDIR": str(cwd.parent)}
@@ -57,8 +67,9 @@ class Tmux:
         """All lines since the start, those that the terminal has wrapped joined."""
         return self._run("capture-pane", "-p", "-J", "-S", "-").stdout.split("\n")
 
-    def screen(self) -> str:
-        return self._run("capture-pane", "-p").stdout
+    def screen(self, *, styled: bool = False) -> str:
+        """The window; styled: with its escape sequences."""
+        return self._run("capture-pane", "-p", *(["-e"] if styled else [])).stdout
 
     def wait(self, text: str) -> None:
         """Until the text is on the screen."""

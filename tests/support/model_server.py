@@ -29,8 +29,6 @@ from tests.support.ollama_lines import ollama_violations
 
 __all__ = ["Call", "ModelServer", "Received", "Reply", "violations"]
 
-_FORGET = 10.0
-
 
 class Received(Value):
     """A request as it arrived. `raw` are the bytes of its body; `connection` numbers the connections from 0."""
@@ -150,6 +148,9 @@ class ModelServer:
     server (GET, or Ollama's about a model) is answered with `about`, or 404, and counts for nothing; `asked` has such
     questions.
     """
+
+    # Seconds after which a client that a reply has fallen silent to is given up.
+    forget = 10.0
 
     def __init__(
         self,
@@ -319,7 +320,7 @@ class ModelServer:
 
     def _fall_silent(self, sock: socket.socket) -> bool:
         self.stalled.set()
-        sock.settimeout(_FORGET)
+        sock.settimeout(self.forget)
         try:
             left = not sock.recv(1)
         except OSError:

@@ -11,8 +11,10 @@ import termios
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pyte
+from wcwidth import wcswidth
 
 from tests.support.fork_server import start
 from tests.support.program import clean_env
@@ -21,10 +23,50 @@ PATIENCE = 60.0
 # The marks of an update that belongs together (DEC 2026); the program may be killed between them.
 _FRAME_BEGINS, _FRAME_ENDS = b"\x1b[?2026h", b"\x1b[?2026l"
 _REST_OF_A_FRAME = 1.0
+# What a program sends to ask for the colour of the background.
+_ASKS_BACKGROUND = b"\x1b]11;?"
+DIM = "dim "
+
+
+class StyledScreen(pyte.HistoryScreen):
+    """A screen that keeps what pyte drops: dim text (DIM before its colour), and what ran over the right edge."""
+
+    def __init__(self, columns: int, rows: int, history: int) -> None:
+        super().__init__(columns, rows, history=history)
+        self.overrun: list[str] = []
+
+    def select_graphic_rendition(self, *attrs: int, **kwargs: Any) -> None:
+        before = self.cursor.attrs.fg
+        self.cursor.attrs = self.cursor.attrs._replace(fg=before.removeprefix(DIM))
+        super().select_graphic_rendition(*attrs, **kwargs)
+        if _dims(attrs, before.startswith(DIM)):
+            self.cursor.attrs = self.cursor.attrs._replace(fg=DIM + self.cursor.attrs.fg)
+
+    def draw(self, data: str) -> None:
+        if self.cursor.x + max(wcswidth(data), 0) > self.columns:
+            self.overrun.append(data)
+        super().draw(data)
+
+
+def _dims(attrs: tuple[int, ...], dim: bool) -> bool:
+    """Return whether text is dim after a sequence; a 2 in a colour of 24 bits means something else."""
+    left = list(attrs or (0,))
+    while left:
+        match left.pop(0):
+            case 38 | 48 if left:
+                del left[: 4 if left[0] == 2 else 2]
+            case 0 | 22:
+                dim = False
+            case 2:
+                dim = True
+    return dim
 
 
 class Drawn:
     """`agent` in the application. `wait` waits for text; nothing sleeps for a fixed time, but `rest`."""
+
+    # What the terminal answers when it is asked for the colour of its background: nothing, or rgb:RRRR/GGGG/BBBB.
+    background = ""
 
     def __init__(self, args: list[str], cwd: Path, columns: int = 100, rows: int = 30, **env: str) -> None:
         self._ear, mouth = pty.openpty()
@@ -32,7 +74,7 @@ class Drawn:
         streams = dict.fromkeys(("stdin", "stdout", "stderr"), mouth)
         self.child = start(args, cwd, clean_env(cwd.parent / "home", LANG="C.UTF-8", **env), terminal=True, **streams)
         self._mouth = mouth
-        self.screen = pyte.HistoryScreen(columns, rows, history=20_000)
+        self.screen = StyledScreen(columns, rows, history=20_000)
         self._stream = pyte.ByteStream(self.screen)
         self.raw = b""
         self._in_frame = False
@@ -62,6 +104,8 @@ class Drawn:
         self.raw += data
         # pyte takes the sequences that ask for the cursor's shape for others.
         self._stream.feed(data)
+        if self.background and _ASKS_BACKGROUND in data:
+            self.type(f"\x1b]11;{self.background}\x1b\\")
         # A terminal passes on a long frame in pieces, and a mark may be in two.
         recent = self.raw[-len(data) - len(_FRAME_ENDS) :]
         begins, ends = recent.rfind(_FRAME_BEGINS), recent.rfind(_FRAME_ENDS)

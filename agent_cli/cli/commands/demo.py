@@ -1,8 +1,8 @@
 """Watch the agent repair a small broken project. No key and no network needed.
 
 Only the model's words come from a script. In order: copy the project into a temporary folder, build an agent there as
-for any run (without anyone's settings), let it take one turn, run the tests once more without it, say how to connect a
-real model, and clean up.
+for any run (without anyone's settings), let it take one turn, in the real interface where there is a terminal for it,
+run the tests once more without it, say how to install it and connect a real model, and clean up.
 """
 
 from __future__ import annotations
@@ -21,17 +21,20 @@ from typing import Annotated, Any
 import typer
 
 from agent_cli.cli.help import examples
+from agent_cli.cli.run import is_drawable
 from agent_cli.config.layers import Layers
 from agent_cli.config.run_options import RunOptions
 from agent_cli.core.decisions import Answer, Approver, Reject
 from agent_cli.core.events import ApprovalRequested
+from agent_cli.core.messages import ToolMessage
 from agent_cli.core.place import RunEnvironment, UsageError
 from agent_cli.core.results import Complete, TurnResult
 from agent_cli.core.rules import rule_for
 from agent_cli.headless.run import Signals, deny
-from agent_cli.providers.base import Chunk, Request
+from agent_cli.providers.base import Chunk, ModelError, Request, TextChunk
 from agent_cli.providers.scripted import Scripted
-from agent_cli.runtime.builder import Agent, build_agent
+from agent_cli.runtime.builder import build_agent
+from agent_cli.terminal.app.playback import LOOK, WORD, Pace, PlayedSession
 from agent_cli.terminal.dialogs.approval import ask_approval
 from agent_cli.terminal.dialogs.lines import LineDialogs
 from agent_cli.terminal.editor import read_line
@@ -47,74 +50,125 @@ app = typer.Typer(add_completion=False)
 def demo(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask; the demo's own rules answer.")] = False,
     keep: Annotated[bool, typer.Option("--keep", help="Keep the demo's folder.")] = False,
+    speed: Annotated[
+        float, typer.Option("--speed", min=0, help="How fast it plays; 2 is twice as fast, 0 shows all at once.")
+    ] = 1,
 ) -> int:
-    return run_demo(yes=yes, keep=keep)
+    return run_demo(yes=yes, keep=keep, slowness=1 / speed if speed else 0)
 
 
 HERE = Path(__file__).resolve().parents[2] / "demo"
 TASK = "One test of this project fails. Find out why and repair it."
-PAUSE = 0.04
+INTRO = "  This is a demo: the model's words come from a script, everything else is real."
 CONNECT = """\
-To use it on your own code, give it a model and type `agent` in your repository:
-  a key:     export ANTHROPIC_API_KEY=...   (or OPENAI_API_KEY, GEMINI_API_KEY, OPENROUTER_API_KEY, ...)
-  no key:    start a local server (ollama serve), then: agent --model ollama/NAME
-  a check:   agent doctor says what was found and what is missing; agent models lists what there is"""
+  A model, by a key or on this machine:
+    export ANTHROPIC_API_KEY=...    # or OPENAI_API_KEY, GEMINI_API_KEY, ...
+    ollama serve                    # then: agent --model ollama/NAME
+  Then type `agent` in your repository. `agent doctor` says what is missing."""
 
 
-def run_demo(yes: bool, keep: bool) -> int:
-    """Run the demo; return 0 only if the tests went from red to green. Raises UsageError if it cannot begin."""
+def run_demo(yes: bool, keep: bool, slowness: float = 1) -> int:
+    """Run the demo; return 1 if it did not go as planned, 0 if it did or the user refused or ended it.
+
+    slowness: 1 at reading speed, 0 for all at once.
+
+    Raises UsageError if it cannot begin.
+    """
+    install = how_to_install(os.environ)
     try:
         folder = Path(os.path.realpath(tempfile.mkdtemp(prefix="agent-demo-")))
         # Leave a working directory that may be deleted: Python 3.13.0 fails to import from there.
-        os.chdir(folder.parent)
+        os.chdir(folder)
     except OSError as error:
         raise UsageError(f"There is no folder for temporary files: {error.strerror}.") from None
     try:
-        return _Demo(folder, asks=not yes and _is_terminal()).run(keep)
+        return _Demo(folder, asks=not yes and _is_terminal(), install=install, slowness=slowness).run(keep)
     finally:
+        os.chdir(folder.parent)
         if not keep:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-class Actor:
-    """The script as a model, with one more reply for the case that the user has rejected a call."""
+def how_to_install(env: Mapping[str, str]) -> str:
+    """Return how `agent` gets onto the PATH, in a clone as seen from its folder; "" if it is there."""
+    if shutil.which("agent", path=env.get("PATH")) is not None:
+        return ""
+    ways = ["pipx install .", "uv tool install ."] if (HERE.parents[1] / "pyproject.toml").is_file() else []
+    program = Path(sys.executable or "python3").with_name("agent")
+    if program.is_file():
+        near = program.is_relative_to(HERE.parents[1]) and ways
+        ways.append(shlex.quote(str(program.relative_to(HERE.parents[1]) if near else program)))
+    choices = "   or   ".join(ways)
+    return f"  `agent` is not on your PATH yet:\n    {choices}" if ways else ""
 
-    def __init__(self, script: Path, pause: float) -> None:
+
+class Actor:
+    """The script as a model, at a reader's pace, with other replies for when the user or the result is not as planned.
+
+    script: the file with the replies.
+    """
+
+    def __init__(self, script: Path, pace: Pace) -> None:
         import tomllib
 
         self._script = Scripted.load(script)
-        self._refused: dict[str, Any] = tomllib.loads(script.read_text("utf-8"))["refused"]
-        self._pause = pause
-        self._stopped = False
+        self._others: dict[str, list[dict[str, Any]]] = tomllib.loads(script.read_text("utf-8"))
+        self._pace = pace
+
+    def heard(self, answer: Answer) -> None:
+        """Note the answer of the user."""
+        if isinstance(answer, Reject):
+            self._turn_to("refused")
 
     def listening_to(self, approver: Approver) -> Approver:
-        """Wrap the approver to notice rejections."""
+        """Wrap the approver to note its answers."""
 
         def ask(request: ApprovalRequested) -> Answer:
             answer = approver(request)
-            self._stopped = self._stopped or isinstance(answer, Reject)
+            self.heard(answer)
             return answer
 
         return ask
 
+    def _turn_to(self, name: str) -> None:
+        if self._script.name != name:
+            self._script = Scripted(self._others[name], name)
+
     def stream(self, request: Request, cancel: CancelToken) -> Iterator[Chunk]:
-        script = Scripted([self._refused], f"{self._script.name}-refused") if self._stopped else self._script
-        for chunk in script.stream(request, cancel):
-            if self._pause:
-                cancel.wait(self._pause)
-                cancel.check()
+        pace, words = self._pace, 0
+        pace.begin()
+        # What came of the last calls is looked at first.
+        seen = request.messages and isinstance(request.messages[-1], ToolMessage)
+        pace.wait(LOOK if seen else LOOK / 2, cancel)
+        for chunk in self._reply(request, cancel):
+            if isinstance(chunk, TextChunk):
+                words += 1
+                pace.wait(WORD, cancel)
+            elif words:
+                pace.wait(words * WORD, cancel)
+                words = 0
             yield chunk
+
+    def _reply(self, request: Request, cancel: CancelToken) -> Iterator[Chunk]:
+        chunks = self._script.stream(request, cancel)
+        try:
+            first = next(chunks)
+        except ModelError:
+            self._turn_to("unforeseen")
+            chunks = self._script.stream(request, cancel)
+            first = next(chunks)
+        yield first
+        yield from chunks
 
 
 class _Demo:
     """One run of the demo in its directory. asks: a user answers; else the demo's own rules do."""
 
-    def __init__(self, folder: Path, asks: bool) -> None:
+    def __init__(self, folder: Path, asks: bool, install: str, slowness: float) -> None:
         self._folder = folder
         self._project = folder / "basket"
-        self._asks = asks
-        self._argv = [sys.executable or "python3", "-m", "unittest"]
-        self._env = demo_env(os.environ)
+        self._asks, self._install, self._slowness = asks, install, slowness
+        self._argv, self._env = test_command(os.environ)
         plain = self._env.get("TERM", "") in ("", "dumb", "unknown")
         self._console = make_console("auto", self._env, plain=plain)
 
@@ -123,69 +177,98 @@ class _Demo:
             copy_project(self._project)
         except OSError as error:
             raise UsageError(f"The demo's project cannot be written: {error.strerror}.") from None
-        self._introduce()
-        agent = self._build()
-        watch = Signals(agent.conversation.interrupt)
-        with watch:
-            result = agent.conversation.send(TASK, EventRenderer(self._console))
+        layers = self._settings()
+        place = RunEnvironment(cwd=self._project, root=self._project, home=None, env=self._env)
+        play = self._play if is_drawable(RunOptions(), layers.settings(), self._env) else self._print
+        result, stopped = play(place, layers)
         if keep:
             self._say(f"The project is kept in {self._project}")
-        if watch.caught or result.end.diagnostics.terminal_reason == "interrupted":
-            # A Ctrl-C at the question is handled there and never reaches `watch`.
-            return 128 + (watch.caught or signal.SIGINT)
+        if stopped:
+            return stopped
         self._say("")
         code = self._judge(result)
         self._say("")
-        self._say(CONNECT)
-        if shutil.which("agent", path=self._env.get("PATH")) is None:
-            self._say("  install:   pipx install .   (in the clone: `agent` is not on your PATH yet)")
+        self._say("\n".join(filter(None, ["To use it on your own code:", self._install, CONNECT])))
         return code
+
+    def _play(self, place: RunEnvironment, layers: Layers) -> tuple[TurnResult | None, int]:
+        """Run it in the interface; return the result, and the exit code if the user interrupted it."""
+        pace = Pace(self._slowness)
+        actor = Actor(self._script(), pace)
+        session = PlayedSession(place, layers, TASK, intro=INTRO, model=actor, pace=pace, answered=actor.heard)
+        self._check(session.agent.conversation.deps.tools)
+        try:
+            session.run("")
+            last = session.agent.conversation.last
+        finally:
+            session.agent.close("prompt_input_exit")
+        return last, 128 + signal.SIGINT if session.stopped == "interrupted" else 0
+
+    def _print(self, place: RunEnvironment, layers: Layers) -> tuple[TurnResult | None, int]:
+        """Run it line by line; return the result, and the exit code if it was interrupted."""
+        self._introduce()
+        actor = Actor(self._script(), Pace(self._slowness if os.isatty(1) else 0))
+        lines = LineDialogs(self._console, read_line)
+        approver: Approver = (lambda request: ask_approval(request, lines.put)) if self._asks else deny
+        agent = build_agent(RunOptions(bare=True), place, layers, actor.listening_to(approver), self._say)
+        agent.conversation.deps = agent.conversation.deps.replace(transport=actor)
+        self._check(agent.conversation.deps.tools)
+        watch = Signals(agent.conversation.interrupt)
+        with watch:
+            result = agent.conversation.send(TASK, EventRenderer(self._console))
+        if watch.caught or result.end.diagnostics.terminal_reason == "interrupted":
+            # A Ctrl-C at the question is handled there and never reaches `watch`.
+            return result, 128 + (watch.caught or signal.SIGINT)
+        return result, 0
 
     def _introduce(self) -> None:
         self._say("This is a demo: the model's words come from a script; all else is real.")
         self._say(f"It runs in a copy of a small broken project: {self._project}")
         if self._asks:
-            self._say("Before a command runs or a file changes you are asked: y approves, anything else refuses.")
+            self._say("Before a file changes you are asked: y approves, anything else refuses.")
         else:
             self._say("Nobody is asked here: the demo's own rules allow its test command and edits in its folder.")
         self._say("")
         self._console.print(styled(f"> {TASK}", "tool"))
 
-    def _build(self) -> Agent:
-        """Build the agent as for any run. Raises UsageError."""
-        command = shlex.join(self._argv)
-        script = self._folder / "script.toml"
+    def _script(self) -> Path:
+        """Write the script with the command of this machine."""
+        path = self._folder / "demo"
         # A backslash or quote in a path must survive in a TOML string.
-        spelled = command.replace("\\", "\\\\").replace('"', '\\"')
-        script.write_text((HERE / "script.toml").read_text("utf-8").replace("$COMMAND", spelled), "utf-8")
-        allow = [] if self._asks else [rule_for("run", command), rule_for("write", "/**")]
+        spelled = shlex.join(self._argv).replace("\\", "\\\\").replace('"', '\\"')
+        path.write_text((HERE / "script.toml").read_text("utf-8").replace("$COMMAND", spelled), "utf-8")
+        return path
+
+    def _settings(self) -> Layers:
+        """Return the demo's own settings: its test command is allowed, edits are if nobody is asked.
+
+        The model is the script in the working directory.
+        """
+        allow = [rule_for("run", shlex.join(self._argv)), *([] if self._asks else [rule_for("write", "/**")])]
         layers = Layers()
         # It runs its own code, possibly with an interpreter that the sandbox hides.
-        settings = {"sandbox": "off", "model": f"scripted:{script}", "save_sessions": False}
+        settings = {"sandbox": "off", "model": "scripted:demo", "save_sessions": False}
         settings["permissions"] = {"allow": allow}
         layers.add(settings, "the demo", self._project)
-        place = RunEnvironment(cwd=self._project, root=self._project, home=None, env=self._env)
-        model = Actor(script, PAUSE if os.isatty(1) else 0.0)
-        lines = LineDialogs(self._console, read_line)
-        approver: Approver = (lambda request: ask_approval(request, lines.put)) if self._asks else deny
-        agent = build_agent(RunOptions(bare=True), place, layers, model.listening_to(approver), self._say)
-        agent.conversation.deps = agent.conversation.deps.replace(transport=model)
-        if SHELL.name not in agent.conversation.deps.tools:
-            raise UsageError("The demo runs a command, and there is no bash on this machine.")
-        return agent
+        return layers
 
-    def _judge(self, result: TurnResult) -> int:
+    def _check(self, tools: Mapping[str, object]) -> None:
+        if SHELL.name not in tools:
+            raise UsageError("The demo runs a command, and there is no bash on this machine.")
+
+    def _judge(self, result: TurnResult | None) -> int:
         """Report the result, by running the tests independently of the agent."""
         passed, count = run_tests(self._argv, self._project, self._env)
         finished = isinstance(result, Complete) and not result.degraded
-        if passed and finished and not result.end.denials:
+        if passed and finished and result is not None and not result.end.denials:
             self._say(f"Checked once more, without the agent: {count} tests ran and all pass.", "good")
             return 0
-        if result.end.denials:
-            state = "pass" if passed else "still fail"
-            self._say(f"The demo stopped because a call was refused; the tests {state}. Try again: agent demo", "ask")
-        else:
-            self._say(f"The demo did not go as planned; the tests {'pass' if passed else 'still fail'}.", "bad")
+        state = "pass" if passed else "still fail"
+        if result is None or result.end.denials or result.end.diagnostics.terminal_reason == "interrupted":
+            why = "you ended it" if result is None or not result.end.denials else "a call was refused"
+            self._say(f"The demo stopped because {why}; the tests {state}. Try again: agent demo", "ask")
+            return 0
+        self._say(f"The demo did not go as planned; the tests {state}.", "bad")
         return 1
 
     def _say(self, text: str, style: str = "") -> None:
@@ -200,10 +283,18 @@ def copy_project(target: Path) -> None:
         shutil.copyfile(source, target / source.name.removesuffix(".txt"))
 
 
-def demo_env(env: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment for the demo's commands: no compiled files left behind, no colours in test output."""
-    kept = {k: v for k, v in env.items() if k not in ("FORCE_COLOR", "PYTHON_COLORS", "PYTHONSAFEPATH")}
-    return kept | {"PYTHONDONTWRITEBYTECODE": "1"}
+def test_command(env: Mapping[str, str]) -> tuple[list[str], dict[str, str]]:
+    """Return the command that runs the project's tests with the interpreter that runs us, and its environment.
+
+    No compiled files are left behind; test output has no colours, and is the same from every Python.
+    """
+    made = {k: v for k, v in env.items() if k not in ("FORCE_COLOR", "PYTHON_COLORS", "PYTHONSAFEPATH")}
+    made |= {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONNODEBUGRANGES": "1"}
+    python = Path(sys.executable or "python3")
+    if python.with_name("python3").is_file() and python.name.startswith("python"):
+        made["PATH"] = f"{python.parent}{os.pathsep}{made.get('PATH', os.defpath)}"
+        return ["python3", "-m", "unittest"], made
+    return [str(python), "-m", "unittest"], made
 
 
 def run_tests(argv: list[str], folder: Path, env: Mapping[str, str]) -> tuple[bool, int]:

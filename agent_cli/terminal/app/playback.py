@@ -1,0 +1,175 @@
+"""A session that plays by itself at reading speed, in the real interface: `agent demo`.
+
+The message is typed by itself, and the model is one with a script. Space and Enter show the next part at once, Esc and
+Ctrl-C end it. An open question is the user's: then every key does what it does in any session.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from prompt_toolkit.filters import Condition
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent, merge_key_bindings
+from prompt_toolkit.keys import Keys
+
+from agent_cli.config.layers import Layers
+from agent_cli.config.run_options import RunOptions
+from agent_cli.core.decisions import Answer
+from agent_cli.core.events import ApprovalRequested
+from agent_cli.core.place import RunEnvironment
+from agent_cli.providers.base import ModelClient
+from agent_cli.runtime.builder import Agent
+from agent_cli.terminal.app.session import AppRepl
+from agent_cli.terminal.dialogs.model import Dialog
+from agent_cli.terminal.repl import LineScreen
+from agent_tools.cancel import CancelToken
+
+KEY, WORD, LOOK = 0.045, 0.1, 1.4
+PLAYING = "demo · Space: next · Esc: end"
+YOURS = "demo · this one is yours: nothing is changed unless you allow it"
+_SLICE = 0.05
+
+
+class Pace:
+    """The speed at which a session is played. slowness: 1 for that of a reader, 0 for all at once."""
+
+    def __init__(self, slowness: float) -> None:
+        self.slowness = slowness
+        self._next = threading.Event()
+
+    def begin(self) -> None:
+        """Begin the next part, at reading speed again."""
+        self._next.clear()
+
+    def skip(self) -> None:
+        """Show the rest of the current part at once; from any thread."""
+        self._next.set()
+
+    @property
+    def skips(self) -> bool:
+        """Whether the current part is shown at once."""
+        return not self.slowness or self._next.is_set()
+
+    def wait(self, seconds: float, cancel: CancelToken) -> None:
+        """Wait, unless the part is skipped. Raises CancelledError."""
+        end = time.monotonic() + seconds * self.slowness
+        while not cancel.cancelled and not self._next.is_set() and (left := end - time.monotonic()) > 0:
+            self._next.wait(min(left, _SLICE))
+        cancel.check()
+
+
+class PlayedSession(AppRepl):
+    """A session of one message, which leaves when its turn is over.
+
+    intro: lines below the greeting. model: speaks at the given pace. answered: called with each answer of the user.
+    """
+
+    def __init__(
+        self,
+        place: RunEnvironment,
+        layers: Layers,
+        message: str,
+        *,
+        intro: str,
+        model: ModelClient,
+        pace: Pace,
+        answered: Callable[[Answer], None],
+    ) -> None:
+        self._message, self._intro = message, intro
+        self._model, self._pace, self._answered = model, pace, answered
+        self.stopped = ""
+        self._over = False
+        options = RunOptions(bare=True)
+        super().__init__(options, place, layers, LineScreen(options, layers.settings(), place.home), first=False)
+        app = self.live.app
+        assert app.key_bindings is not None
+        app.key_bindings = merge_key_bindings([app.key_bindings, self._keys()])
+        app.pre_run_callables.append(self._type)
+
+    def _build(self, options: RunOptions) -> Agent:
+        agent = super()._build(options)
+        agent.conversation.deps = agent.conversation.deps.replace(transport=self._model)
+        return agent
+
+    def _keys(self) -> KeyBindings:
+        keys = KeyBindings()
+        playing = Condition(lambda: self.live.questions.ask is None)
+
+        def bind(*names: str, run: Callable[[KeyPressEvent], object]) -> None:
+            for name in names:
+                keys.add(name, filter=playing, eager=True)(run)
+
+        # Nothing else that is typed has an effect.
+        bind(Keys.Any, run=lambda event: None)
+        bind(" ", "enter", "c-j", run=lambda event: self._skip())
+        bind("escape", "c-d", run=lambda event: self._stop("ended"))
+        bind("c-c", "<sigint>", run=lambda event: self._stop("interrupted"))
+        bind("c-z", run=lambda event: event.app.suspend_to_background())
+        return keys
+
+    def _skip(self) -> None:
+        self._pace.skip()
+        if self._over:
+            self.live.leave()
+
+    def _stop(self, how: str) -> None:
+        self.stopped = how
+        self.live.leave()
+
+    def _greet(self) -> None:
+        super()._greet()
+        self.say(self._intro)
+
+    def _hint(self, text: str) -> None:
+        def show() -> None:
+            self.live.hint = text
+            self.live.draw_soon()
+
+        self.live.soon(show)
+
+    def _type(self) -> None:
+        """Type the message into the line, key by key, and send it; on the drawing thread."""
+        live, left = self.live, self._message
+        self._hint(PLAYING)
+
+        def press() -> None:
+            nonlocal left
+            count = len(left) if self._pace.skips else 1
+            live.line.buffer.insert_text(left[:count])
+            left = left[count:]
+            live.draw_soon()
+            assert live.app.loop is not None
+            live.app.loop.call_later((KEY if left else LOOK / 2) * self._pace.slowness, press if left else send)
+
+        def send() -> None:
+            live.send(live.line.take())
+            self._hint(PLAYING)
+
+        press()
+
+    def put(self, dialog: Dialog) -> Any:
+        self._hint(YOURS)
+        try:
+            return super().put(dialog)
+        finally:
+            self._hint(PLAYING)
+
+    def _approve(self, request: ApprovalRequested) -> Answer:
+        answer = super()._approve(request)
+        self._answered(answer)
+        return answer
+
+    def send(self, text: str) -> None:
+        super().send(text)
+        self._over = True
+        self.live.soon(self._leave_later)
+
+    def _leave_later(self) -> None:
+        assert self.live.app.loop is not None
+        self.live.app.loop.call_later(2 * LOOK * self._pace.slowness, self.live.leave)
+
+    def _offer_undo(self) -> None:
+        """Offer nothing: the folder is gone in a moment."""
