@@ -51,11 +51,11 @@ from agent_cli.terminal.render.console import make_console, print_prose, shown_p
 from agent_cli.terminal.render.events import EventRenderer
 from agent_cli.terminal.render.theme import Colors, ThemedStream
 from agent_cli.terminal.slash import ExitRequestedError, as_command, find_command, is_slash, run_slash
-from agent_cli.terminal.startup import greet_resumed, hint
+from agent_cli.terminal.startup import greet_resumed, hint, show_turns
 from agent_tools.base import ToolError
 from agent_tools.display import Display, TodoView
 from agent_tools.lazy import lazy_imports
-from agent_tools.text import counted, one_line
+from agent_tools.text import one_line
 
 with lazy_imports():
     from agent_cli.terminal.render import markdown
@@ -82,8 +82,6 @@ def how_it_ended(result: TurnResult | None) -> Literal["well", "stopped", "badly
 
 AFTER_PROMPT = 0.5
 BYPASS = "bypassPermissions: commands and edits run without asking. Use it only where nothing can be lost."
-# Turns of a resumed session that are shown line by line.
-_EARLIER = 3
 # Rows of what would change on a live screen.
 _WATCHED = 20
 
@@ -360,14 +358,7 @@ class Repl(Dialogs):
 
     def show_earlier(self, exchanges: Sequence[Exchange], earlier: int) -> None:
         """Show turns of a resumed session, folded. earlier: how many there were before them."""
-        if earlier := earlier + len(exchanges[:-_EARLIER]):
-            self.say(f"  … {counted(earlier, 'earlier turn')}")
-        for exchange in exchanges[-_EARLIER:]:
-            for number, line in enumerate(exchange.question.strip().splitlines()):
-                self.say(f"{'  ' if number else '> '}{line}")
-            renderer = EventRenderer(self._console, folded=True)
-            for event in exchange.events:
-                renderer(event)
+        show_turns(self.say, self._console, exchanges, earlier)
 
     def show_display(self, display: Display) -> None:
         """Show a display in full."""

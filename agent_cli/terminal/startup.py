@@ -7,7 +7,7 @@ Later starts: trust in a project that is new or has changed, and the summary of 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from rich.console import Console
@@ -35,6 +35,7 @@ from agent_cli.terminal.dialogs.lines import LineDialogs
 from agent_cli.terminal.dialogs.model import Dialog, Prose
 from agent_cli.terminal.dialogs.questions import Dialogs, confirm_dialog
 from agent_cli.terminal.editor import read_line
+from agent_cli.terminal.render.events import EventRenderer
 from agent_cli.terminal.slash import SlashContext
 from agent_tools.display import TodoView
 from agent_tools.lazy import lazy_imports
@@ -179,6 +180,8 @@ def _before_start(title: str, lines: list[str], question: str) -> Dialog:
 BROKE_OFF = "the last turn broke off here"
 # Turns of a resumed session that are read.
 _TURNS = 60
+# And that are shown line by line.
+_EARLIER = 3
 
 
 class ResumeContext(SlashContext, Protocol):
@@ -203,6 +206,18 @@ def greet_resumed(ctx: ResumeContext) -> None:
     if any(step.status in ("pending", "in_progress") for step in restored.plan):
         ctx.say("  open steps of the plan:")
         ctx.show_display(TodoView(restored.plan))
+
+
+def show_turns(say: Callable[[str], None], console: Console, exchanges: Sequence[Exchange], earlier: int) -> None:
+    """Write turns of a resumed session line by line, folded. earlier: how many there were before them."""
+    if earlier := earlier + len(exchanges[:-_EARLIER]):
+        say(f"  … {counted(earlier, 'earlier turn')}")
+    for exchange in exchanges[-_EARLIER:]:
+        for number, line in enumerate(exchange.question.strip().splitlines()):
+            say(f"{'  ' if number else '> '}{line}")
+        renderer = EventRenderer(console, folded=True)
+        for event in exchange.events:
+            renderer(event)
 
 
 def restored_words(restored: Restored) -> str:
