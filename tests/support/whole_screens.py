@@ -25,8 +25,7 @@ FINAL, QUIET = 8.0, 1.2
 MASKS = (
     (re.compile(r"agent-[a-z0-9_]{8}(?=/)"), "agent-XXXXXXXX"),
     (re.compile(rf"(?<=agent ){re.escape(__version__)}"), "V"),
-    (re.compile(r"\b\d+\.\d+ ?s\b|\b\d+ ms\b"), "N.N s"),
-    (re.compile(r"\b\d+s\b|\b\d+m \d\ds\b"), "Ns"),
+    (re.compile(r"\b\d+(\.\d+)? ?s\b|\b\d+ ms\b|\b\d+m \d\ds\b"), "Ns"),
     (re.compile(r"\b[0-9a-f]{8}(-[0-9a-f]{4}){0,4}([0-9a-f]{8})?\b"), "ID"),
     (re.compile(r"↑ \S+ ↓ \S+"), "↑ N ↓ N"),
     # Markers that move while work is going on.

@@ -21,7 +21,7 @@ from agent_cli.core.amounts import short_count, short_duration
 from agent_cli.terminal.app.input_line import InputLine
 from agent_cli.terminal.app.protocol import LiveScreen
 from agent_cli.terminal.app.question_panel import OpenDialog
-from agent_cli.terminal.render.ansi import Fragment, cells, clip, fragments
+from agent_cli.terminal.render.ansi import Fragment, cells, clip, fitted, fragments
 from agent_cli.terminal.render.code import PLAN_MARKS
 from agent_cli.terminal.render.theme import Palette
 from agent_cli.terminal.render.writer import TAIL
@@ -98,13 +98,6 @@ def queue_lines(queued: Sequence[str], width: int, most: int = QUEUED) -> list[L
     if len(queued) > len(shown):
         lines[0] = (("class:dim", clip(f"  {len(queued) - most + 1} more are queued", width)),)
     return lines
-
-
-def fitted(text: str, width: int) -> str:
-    """Shorten a text to one row, with an ellipsis if it was cut."""
-    if cells(text) <= width:
-        return text
-    return clip(text, max(width - 1, 0)) + "…" if width > 0 else ""
 
 
 # The permission modes in the colour of their danger.

@@ -5,6 +5,7 @@ What is asked, what matters and the choices always show; the body is folded in t
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from rich.console import Console
@@ -199,12 +200,22 @@ def _fitting(parts: Sequence[tuple[str, str, int]], width: int) -> str:
         left.remove(max(reversed(left), key=lambda part: part[2]))
 
 
+_CHANGED = re.compile(r" *\d+ [-+]")
+
+
 def _fold(rows: list[Text], budget: int) -> list[Text]:
-    """Shorten rows in the middle to `budget`, with a row that says how many are left out."""
+    """Shorten rows in the middle to `budget`, with a row that says how many are left out.
+
+    Of a change, the lines around it are left out first.
+    """
+    whole = len(rows)
+    changed = [number for number, row in enumerate(rows) if _CHANGED.match(row.plain)]
+    if changed and len(rows) - changed[0] >= budget - 1:
+        rows = rows[changed[0] :]
     if budget < 2:
         return [Text().append_text(row[: max(row.cell_len - 1, 0)]).append("…") for row in rows[:budget]]
-    head = -(-2 * (budget - 1) // 3)
-    tail = budget - 1 - head
-    left = len(rows) - head - tail
+    head = min(-(-2 * (budget - 1) // 3), len(rows))
+    tail = min(budget - 1 - head, len(rows) - head)
+    left = whole - head - tail
     more = styled(f"  ... {counted(left, 'more line')} ({VIEW} views all)", "dim")
     return [*rows[:head], more, *(rows[-tail:] if tail else ())]

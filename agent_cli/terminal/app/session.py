@@ -30,7 +30,7 @@ from agent_cli.terminal.app.app import TerminalApp
 from agent_cli.terminal.app.completion import ArgumentValue, CommandEntry, FileNames
 from agent_cli.terminal.app.input_line import InputLine, ProjectHistory
 from agent_cli.terminal.app.key_map import KeyMap
-from agent_cli.terminal.app.layout import MODE_STYLES, fitted
+from agent_cli.terminal.app.layout import MODE_STYLES
 from agent_cli.terminal.app.output import NEWLINE, AtomicOutput, reflows, terminal_size
 from agent_cli.terminal.app.protocol import Appearance
 from agent_cli.terminal.app.question_panel import OpenDialog
@@ -40,7 +40,7 @@ from agent_cli.terminal.commands.memory import parse_note
 from agent_cli.terminal.commands.session import is_bang
 from agent_cli.terminal.dialogs.model import Dialog
 from agent_cli.terminal.editor import NO_EDITOR, edited_text, in_pager
-from agent_cli.terminal.render.ansi import count_rows
+from agent_cli.terminal.render.ansi import count_rows, fitted
 from agent_cli.terminal.render.console import make_console
 from agent_cli.terminal.render.links import follows_links
 from agent_cli.terminal.render.theme import may_ask_background

@@ -20,8 +20,8 @@ from prompt_toolkit.layout import BufferControl, FormattedTextControl, HSplit, L
 from prompt_toolkit.output import Output
 
 from agent_cli.session.summary import SessionSummary, age, size
-from agent_cli.terminal.app.layout import fitted
 from agent_cli.terminal.editor import read_line
+from agent_cli.terminal.render.ansi import fitted
 from agent_tools.lazy import lazy_imports
 from agent_tools.text import number_in, one_line
 

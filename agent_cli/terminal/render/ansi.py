@@ -73,6 +73,13 @@ def clip(text: str, width: int) -> str:
     return text
 
 
+def fitted(text: str, width: int) -> str:
+    """Shorten a text to one row, with an ellipsis if it was cut."""
+    if cells(text) <= width:
+        return text
+    return clip(text, max(width - 1, 0)) + "…" if width > 0 else ""
+
+
 def wrapped(text: str, width: int) -> list[str]:
     """Split a plain line into rows of at most `width` cells, as a terminal would."""
     rows = []

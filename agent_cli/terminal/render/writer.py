@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Literal
 from rich.console import Console
 from rich.text import Text
 
+from agent_cli.terminal.render.ansi import cells, fitted
 from agent_cli.terminal.render.console import by_words, hanging, row_fill, styled
 from agent_tools.lazy import lazy_imports
 from agent_tools.text import counted, escape_controls, shorten
@@ -388,9 +389,12 @@ class LiveWriter(Writer):
     def running(self, mark: str) -> list[str]:
         """Return the running calls and the latest output of the last one, for the live region."""
         lines = []
+        room = self.console.width - 3
         for key, name in self.begun.items():
-            doing = f"\x1b[2m · {escape_controls(self.agents[key])}\x1b[0m" if key in self.agents else ""
-            lines.append(f"\x1b[34m{mark}\x1b[0m \x1b[1m{escape_controls(name)}\x1b[0m{doing}")
+            doing = f" · {escape_controls(self.agents[key])}" if key in self.agents else ""
+            shown = fitted(escape_controls(name), max(room - cells(doing), room // 2))
+            doing = fitted(doing, room - cells(shown))
+            lines.append(f"\x1b[34m{mark}\x1b[0m \x1b[1m{shown}\x1b[0m\x1b[2m{doing}\x1b[0m")
         for output in list(self.outputs.values())[-1:]:
             lines += [f"\x1b[2m    {escape_controls(line)}\x1b[0m" for line in output.tail()]
         return lines
