@@ -51,9 +51,8 @@ PAPERS = {
 }  # fmt: skip
 MASKS = (
     (re.compile(r"agent-demo-\w{8}"), "agent-demo-4k7x2m9p"),
-    (re.compile(r"\b\d+\.\d+ s\b|\b\d+ ms\b"), "0.2 s"),
     (re.compile(r"\b\d+\.\d{3}s\b"), "0.001s"),
-    (re.compile(r"(?<![.\d])\d+s\b|\b\d+m \d\ds\b"), "9s"),
+    (re.compile(r"(?<![.\d])\d+(\.\d)?s\b|\b\d+ ms\b|\b\d+m \d\ds\b"), "0.2s"),
     (re.compile(r"^\S(?= .*\besc\b)|[\u2801-\u28ff]"), "*"),
 )
 

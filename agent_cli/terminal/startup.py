@@ -97,7 +97,7 @@ def _settle_trust(options: RunOptions, place: RunEnvironment, layers: Layers, di
             dialogs.say("Not trusted; you are asked again when it changes. To trust it later: agent trust")
         return layers
     if why := remember_trust(place, files):
-        dialogs.say(f"warning: your answer was not kept, because {why}; --trust trusts for one session")
+        dialogs.say(f"warning: your answer was not saved, because {why}; --trust trusts for one session")
     return read_settings(options, place)
 
 
@@ -105,7 +105,7 @@ def _settle_servers(options: RunOptions, place: RunEnvironment, layers: Layers, 
     """Ask about project MCP servers that are not approved as declared."""
     for found, why in unapproved(options, place, layers):
         if dialogs.put(server_dialog(found, why)) and (problem := approvals_of(place).approve(found)):
-            dialogs.say(f"warning: your answer was not kept, because {problem}")
+            dialogs.say(f"warning: your answer was not saved, because {problem}")
 
 
 def choose_first_model(dialogs: Dialogs, options: RunOptions, layers: Layers, place: RunEnvironment) -> None:

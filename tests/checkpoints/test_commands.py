@@ -32,7 +32,7 @@ def test_the_last_turn_is_undone_and_made_again(work: Path) -> None:
     )
     assert "two.txt (new file, +1 -0)" in said
     assert "create again: a.txt" in said and "delete: two.txt" in said
-    assert said.count("put back.") == 3 and "2 files made again." in said
+    assert said.count("Reverted ") == 3 and "Re-applied 2 files." in said
     assert said.rstrip().count("There is nothing to undo.") == 1
     assert tree_of(work) == before
 
@@ -54,7 +54,7 @@ def test_what_a_redo_could_not_bring_back_is_asked_about(work: Path) -> None:
 def test_a_refusal_changes_nothing(work: Path) -> None:
     said = talk(work, "first", "/undo", "3", "/undo", "2", "n", "/undo", "3")
     assert (work / "one.txt").read_text() == "1\n"
-    assert said.count("The turn: first") == 3 and "put back." not in said
+    assert said.count("The turn: first") == 3 and "Reverted " not in said
 
 
 def test_going_back_to_a_message_takes_conversation_and_files_along(work: Path) -> None:

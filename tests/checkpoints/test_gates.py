@@ -61,7 +61,7 @@ def test_the_next_try_stands_and_the_turn_is_undone_as_a_whole_and_made_again(wo
     before = tree_of(work)
     said = talk(work, [FIRST, NEXT, AGAIN, {"text": "Better."}], "go", "u", "y", "/diff", "/undo", "1", "/redo", "1")
     assert "one.txt (new file, +1 -0)" in said and "changed by someone else" not in said
-    assert "1 file put back." in said and "1 file made again." in said
+    assert "Reverted 1 file." in said and "Re-applied 1 file." in said
     assert (work / "one.txt").read_text() == "better\n"
     assert tree_of(work).keys() - before.keys() == {str(work / "one.txt")}
 

@@ -339,7 +339,7 @@ def test_escape_twice_goes_back_to_before_a_message_with_it_in_the_line(work: Pa
         screen.type("\r")
         screen.wait("What is to go back?")
         screen.type("files\r")
-        screen.wait("Put them back?")
+        screen.wait("Undo?")
         screen.type("yes\r")
         screen.wait("The conversation continues from before")
         screen.until(lambda: screen.input_line() == "> change it, see @a.txt", "the message in the line")

@@ -28,7 +28,7 @@ def test_a_failed_turn_is_rolled_back_on_a_yes(work: Path, answer: str) -> None:
     shown = terminal.expect("Roll back? [y/N]")
     assert "This turn left 1 file created." in shown and "delete: left.txt" in shown
     terminal.type(answer)
-    terminal.expect("1 file put back." if answer == "y" else "/undo undoes it later.")
+    terminal.expect("Reverted 1 file." if answer == "y" else "/undo undoes it later.")
     assert (work / "left.txt").exists() is (answer == "n")
     terminal.leave()
 
@@ -42,7 +42,7 @@ def test_a_turn_that_a_no_has_ended_is_offered_in_the_application(work: Path) ->
         drawn.wait("Roll back?")
         drawn.rest()
         drawn.type("y")
-        drawn.wait("1 file put back.")
+        drawn.wait("Reverted 1 file.")
         assert not (work / "left.txt").exists()
         drawn.leave()
 

@@ -39,13 +39,13 @@ def test_compaction_undo_rewind_redo_and_resume(day: Day) -> None:
     day.undo(files=1)
     assert day.text("summary.txt") == "sixteen chapters\n"
     day.say("/redo")
-    day.front.pick("Put them back?", "yes")  # type: ignore[union-attr]
-    day.shows("made again")
+    day.front.pick("Undo?", "yes")  # type: ignore[union-attr]
+    day.shows("Re-applied")
     assert day.text("summary.txt") == "16 chapters\n"
     day.say("/rewind")
     day.front.pick("before which message?", "make it shorter")  # type: ignore[union-attr]
     day.front.pick("What is to go back?", "conversation and files")  # type: ignore[union-attr]
-    day.front.pick("Put them back?", "yes")  # type: ignore[union-attr]
+    day.front.pick("Undo?", "yes")  # type: ignore[union-attr]
     day.shows("The conversation continues from before")
     assert day.text("summary.txt") == "sixteen chapters\n"
     day.front.clear()  # type: ignore[union-attr]

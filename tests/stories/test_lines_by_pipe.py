@@ -25,7 +25,7 @@ def test_a_day_of_lines_from_a_pipe(day: Day) -> None:
              "!git status --short", "/undo", "yes", "/redo", "yes", "/rename A day", "/exit"]  # fmt: skip
     said = day.agent("--plain", stdin="\n".join(typed) + "\n")
     order = ["I read.", "+two", "Allow?", "Refused, I see.", "+TWO", "Two lines.", "out.md", "M notes.md",
-             "1 file put back.", "made again", "A day"]  # fmt: skip
+             "Reverted 1 file.", "Re-applied", "A day"]  # fmt: skip
     at = 0
     for words in order:
         at = said.find(words, at)

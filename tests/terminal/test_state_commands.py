@@ -146,7 +146,7 @@ def test_the_cost_names_each_model_and_folds_what_was_long_ago(work: Path) -> No
 
 def test_a_session_that_is_not_kept_says_what_it_knows(work: Path) -> None:
     shown = session(work, "one", "/cost", AGENT_SAVE_SESSIONS="false")
-    assert "100 tokens in (50% from cache), 10 out; $0.0000 (since the session was opened; it is not kept)" in shown
+    assert "100 tokens in (50% from cache), 10 out; $0.0000 (since the session was opened; it is not saved)" in shown
 
 
 def test_a_report_has_what_helps_and_nothing_private(work: Path) -> None:

@@ -182,7 +182,7 @@ class _Demo:
         play = self._play if is_drawable(RunOptions(), layers.settings(), self._env) else self._print
         result, stopped = play(place, layers)
         if keep:
-            self._say(f"The project is kept in {self._project}")
+            self._say(f"The project stays in {self._project}")
         if stopped:
             return stopped
         self._say("")

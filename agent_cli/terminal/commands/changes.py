@@ -80,7 +80,7 @@ def _redo(ctx: SlashContext, words: str) -> None:
         number, plan = found
         chosen = _chosen(ctx, plan)
         if chosen is not None:
-            _tell(ctx, chosen, work.redo(number, chosen), "made again")
+            _tell(ctx, chosen, work.redo(number, chosen), "Re-applied")
 
 
 @slash("rewind", "go back to an earlier message: conversation, files or both", aliases=("checkpoint", "restore"))
@@ -142,7 +142,7 @@ def _diff(ctx: SlashContext, words: str) -> None:
             turns = [n for n in turns if n >= first]
         elif words:
             if number_in(words) not in turns:
-                ctx.say(f"There is no such turn; those that changed something: {', '.join(map(str, turns)) or 'none'}.")
+                ctx.say(f"Unknown turn. These changed files: {', '.join(map(str, turns)) or 'none'}.")
                 return
             turns = [number_in(words)]
         diffs = work.diffs(turns)
@@ -166,13 +166,13 @@ def _undo_turns(
     """
     plan = work.plan(turns)
     if plan.empty and not plan.notes:
-        ctx.say("No file is to be put back.")
+        ctx.say("Nothing to undo.")
         return True
     chosen = _chosen(ctx, plan, offered=offered)
     if chosen is None:
         return False
     failed = work.undo(turns, chosen)
-    _tell(ctx, chosen, failed, "put back")
+    _tell(ctx, chosen, failed, "Reverted")
     names = [os.path.relpath(i.path, ctx.place.root) for i in chosen if i.path not in failed]
     if names and not quiet:
         listed = ", ".join(names[:_MOST_LISTED])
@@ -193,13 +193,13 @@ def _chosen(ctx: SlashContext, plan: Plan, *, offered: bool = False) -> list[Ite
     for note in plan.notes:
         ctx.say(f"  note: {note}")
     if not ready and not ask:
-        ctx.say("No file can be put back.")
+        ctx.say("No file can be reverted.")
         return []
     if offered and not ctx.confirm("Roll back?"):
         return None
     if ready and not offered:
-        options = [("yes", f"put back {counted(len(ready), 'file')}"), ("choose", "file by file"), ("no", "")]
-        picked = ctx.choose("Put them back?", options)
+        options = [("yes", f"revert {counted(len(ready), 'file')}"), ("choose", "file by file"), ("no", "")]
+        picked = ctx.choose("Undo?", options)
         if picked is None or picked == 2:
             return None
         if picked == 1:
@@ -210,9 +210,9 @@ def _chosen(ctx: SlashContext, plan: Plan, *, offered: bool = False) -> list[Ite
 def _tell(ctx: SlashContext, chosen: Sequence[Item], failed: dict[str, str], verb: str) -> None:
     done = len(chosen) - len(failed)
     if chosen:
-        ctx.say(f"{counted(done, 'file')} {verb}." + (" /redo reverts that." if verb == "put back" and done else ""))
+        ctx.say(f"{verb} {counted(done, 'file')}." + (" /redo re-applies it." if verb == "Reverted" and done else ""))
     for path, why in failed.items():
-        ctx.say(f"  not {verb}: {os.path.relpath(path, ctx.place.root)}: {why}")
+        ctx.say(f"  not {verb.lower()}: {os.path.relpath(path, ctx.place.root)}: {why}")
 
 
 _MOST_IN_COMMIT = 40
@@ -265,7 +265,7 @@ def _did(ctx: SlashContext, asked: CommitWords) -> SessionChanges:
     agent = ctx.agent
     why = ""
     if not agent.settings.undo.keep or not agent.settings.save_sessions:
-        why = "nothing is kept of what the session changes"
+        why = "the changes of this session are not recorded"
     else:
         try:
             return session_changes(undo_manager(agent.place, agent.settings, agent.header.session_id))

@@ -141,7 +141,7 @@ def _cost(ctx: SlashContext, words: str) -> None:
     told = _told(ctx)
     if told is None:
         kept = ctx.agent.settings.save_sessions
-        ctx.say(used(ctx.usage) + ("" if kept else " (since the session was opened; it is not kept)"))
+        ctx.say(used(ctx.usage) + ("" if kept else " (since the session was opened; it is not saved)"))
         return
     ctx.say(f"session: {used(told.total)}")
     if len(told.models) > 1:
@@ -178,7 +178,7 @@ def used(usage: Usage) -> str:
     return f"{usage.input:,} tokens in{cached}, {usage.output:,} out; {cost}{about}"
 
 
-@slash("btw", "ask a side question (not kept)", "QUESTION", aside=True)
+@slash("btw", "ask a side question (not saved)", "QUESTION", aside=True)
 def _btw(ctx: SlashContext, words: str) -> None:
     conversation = ctx.agent.conversation
     deps = conversation.deps

@@ -178,6 +178,9 @@ def to_ansi(text: Text, *, color: bool = True) -> str:
     color: False keeps bold, italic and underline, as NO_COLOR does.
     """
     out = []
+    if text.style and not text.spans:  # which Rich leaves to its console
+        text = text.copy()
+        text.stylize(text.style)
     for segment in text.render(_CONSOLE, end=""):
         words = escape_controls(segment.text).replace("\n", "\\n")
         style = segment.style

@@ -188,9 +188,9 @@ class Terminal(Front):
         self.settled()
         before = flat(self.text).count("putback.")
         self.say("/undo")
-        self.pick("Put them back?", "yes")
+        self.pick("Undo?", "yes")
         self.until(lambda: flat(self.text).count("putback.") > before, "the account of the undo")
-        self.shows(f"{files_put_back(files)} put back.")
+        self.shows(f"Reverted {files_put_back(files)}.")
 
     @abstractmethod
     def pick(self, question: str, option: str) -> None:
