@@ -32,7 +32,7 @@ class Flag(Value):
     optional_value: bool = False
 
 
-TASK = "Task"
+TASK = "The task"
 SESSION = "Session"
 MODEL = "Model"
 PERMISSION = "Permissions"

@@ -25,7 +25,7 @@ LOOPED = (
     "lines.\n</reminder>"
 )
 IMAGINED = "<reminder>\nOnly tools give results; you wrote one yourself. Make the call and wait.\n</reminder>"
-UNRUN = "<reminder>\nYou wrote a command but did not run it. Run it with Bash, then answer.\n</reminder>"
+UNRUN = "<reminder>\nYou wrote a command but did not run it. Run it with a tool call, then answer.\n</reminder>"
 UNREAD = "<reminder>\nYou have not looked at {path}. Read it with a tool call, then do what was asked.\n</reminder>"
 _LONGEST = 400
 _ACTIONS = (

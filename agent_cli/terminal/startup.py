@@ -36,6 +36,7 @@ from agent_cli.terminal.dialogs.model import Dialog, Prose
 from agent_cli.terminal.dialogs.questions import Dialogs, confirm_dialog
 from agent_cli.terminal.editor import read_line
 from agent_cli.terminal.render.events import EventRenderer
+from agent_cli.terminal.render.writer import Writer
 from agent_cli.terminal.slash import SlashContext
 from agent_tools.display import TodoView
 from agent_tools.lazy import lazy_imports
@@ -215,9 +216,11 @@ def show_turns(say: Callable[[str], None], console: Console, exchanges: Sequence
     for exchange in exchanges[-_EARLIER:]:
         for number, line in enumerate(exchange.question.strip().splitlines()):
             say(f"{'  ' if number else '> '}{line}")
-        renderer = EventRenderer(console, folded=True)
+        writer = Writer(console)
+        renderer = EventRenderer(console, writer=writer, folded=True)
         for event in exchange.events:
             renderer(event)
+        writer.release_all()
 
 
 def restored_words(restored: Restored) -> str:

@@ -77,7 +77,7 @@ def test_in_a_tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str, 
     assert not (tmp_path / "made").exists()
 
 
-@pytest.mark.parametrize("where", ["facts", "suggest_rule", "describe_grant"])
+@pytest.mark.parametrize("where", ["facts", "suggest_rules", "describe_grant"])
 def test_while_a_question_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str) -> None:
     world = story(tmp_path, RUN, [call("Read", file_path="a.txt")])
     (tmp_path / "a.txt").write_text("x\n")

@@ -120,7 +120,7 @@ def test_what_failed_is_kept_and_nothing_else(
     done = evaluate(tasks, "--model", models[0], "--keep", kept, TMPDIR=str(temp))
     (folder,) = kept.iterdir()
     assert folder.name.startswith("file-")
-    assert f"kept in {folder}" in done.stdout
+    assert f"saved in {folder}" in done.stdout
     assert (folder / "work" / "a.txt").read_text() == "hello\n"
     assert (folder / "result" / "answer.txt").read_text() == "42"
     assert json.loads((folder / "result" / "transcript.jsonl").read_text().splitlines()[-1])["type"] == "result"
@@ -197,7 +197,8 @@ def test_a_run_past_its_time_is_ended_and_still_checked(work: Path, evaluate: Ev
     done = evaluate(folder, "--model", model, "--timeout", "6", "--output-format", "json")
     (run,) = json.loads(done.stdout)["runs"]
     assert (run["verdict"], run["outcome"], run["rounds"]) == ("passed", "timeout", 2)
-    assert (run["input_tokens"], run["output_tokens"]) == (90, 20)
+    # The answer that was interrupted is estimated.
+    assert run["input_tokens"] > 90 and run["output_tokens"] == 20
 
 
 def test_a_check_sees_no_keys(work: Path, models: tuple[str, str], evaluate: Evaluate, make: Make) -> None:
@@ -251,7 +252,7 @@ def below(folder: Path) -> list[str]:
         (["nowhere"], "is not a folder"),
         ([".", "--model", "nobody"], "There are no tasks in"),
         (["TASKS", "--only", "anser"], "did you mean answer?"),
-        (["TASKS", "--output-format", "xml"], "xml is none of text, json, jsonl"),
+        (["TASKS", "--output-format", "xml"], "xml is not one of text, json, jsonl"),
         (["TASKS", "--jobs", "0"], "--jobs"),
         (["TASKS", "--model", "openai/gpt-5.6"], "OPENAI_API_KEY"),
         (["TASKS", "--model", "scripted:MISSING", "--compare", "no_such_key = 1"], "no_such_key"),

@@ -130,7 +130,7 @@ def test_a_projects_link_leads_nowhere_out_of_it(home: Path, project: Path) -> N
     found, problems = find_commands(None, project)
     assert found["ok"].expand("", context(project)) == "fine"
     assert "leak" not in found
-    assert any("leak.md leads out of" in problem for problem in problems)
+    assert any("leak.md points outside" in problem for problem in problems)
     with pytest.raises(ToolError, match="cannot be read"):
         found["pipe"].expand("", context(project))
 

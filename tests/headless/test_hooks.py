@@ -137,14 +137,14 @@ def test_all_hook_events_are_told_where_they_are_asked_for(work: Path, home: Pat
         ("hook_response", "Stop"),
     ]
     assert json.loads((work / "end.json").read_text())["reason"] == "other"
-    assert re.search(r"\n  hook PreToolUse:Bash `exit 0`: ok, \S+ s\n", agent(["show"], work).stdout)
+    assert re.search(r"\n  hook PreToolUse:Bash `exit 0`: ok, \S+s\n", agent(["show"], work).stdout)
 
 
 def test_exit_1_is_pointed_out(work: Path, home: Path) -> None:
     claude(home / ".claude/settings.json", PreToolUse__Bash="echo never >&2; exit 1")
     done = run_allowing_bash(work, BASH)
     assert (work / "made").exists()
-    assert re.search(r"hook PreToolUse:Bash `echo never >&2; exit 1`: failed, .* s: exited with 1: never", done.stderr)
+    assert re.search(r"hook PreToolUse:Bash `echo never >&2; exit 1`: failed, \S+s: exited with 1: never", done.stderr)
     assert "exited with 1, which blocks nothing: exit with 2 to block" in done.stderr
     strict = '[[hooks]]\nevent = "PreToolUse"\ncommand = "exit 1"\nstrict = true\n'
     (work / "made").unlink()
@@ -176,7 +176,7 @@ def test_after_turn_from_the_settings(work: Path, home: Path) -> None:
     ]
     done = run_allowing_bash(work, replies, "--permission-mode", "acceptEdits")
     assert done.stdout == "mended\n", done.stderr
-    assert re.search(r"hook after_turn `grep -q good a.txt`: failed, \S+ s: failed with exit code 1", done.stderr)
+    assert re.search(r"hook after_turn `grep -q good a.txt`: failed, \S+s: failed with exit code 1", done.stderr)
 
 
 def test_hooks_are_listed_and_tried(work: Path, home: Path) -> None:

@@ -46,7 +46,7 @@ def test_a_whole_job_over_the_wire(work: Path) -> None:
     assert (work / "a.txt").read_text() == "hello you\n"
     *files, command = done.stderr.splitlines()
     assert files == ["Read a.txt", "Edit a.txt (+1 -1)"]
-    assert re.fullmatch(r"Run: cat a\.txt \(exit 0, \d+\.\d s\)", command)
+    assert re.fullmatch(r"Run: cat a\.txt \(exit 0, [\d.]+s\)", command)
     before, after = server.requests[0].body, server.requests[-1].body
     assert after["tools"] == before["tools"]
     assert after["messages"][: len(before["messages"])] == before["messages"]

@@ -102,7 +102,7 @@ def test_the_decision_block(tmp_path: Path, event: HookEvent) -> None:
     step = Step(tmp_path, event, saying({"decision": "block", "reason": "not yet"}))
     assert came(step) == (("deny", "not yet", (), None) if HOOK_EVENTS[event].blocks else NOTHING)
     # An answer that has no meaning at this step is pointed out.
-    assert ("is not understood" in step.ran[0].note) == (not HOOK_EVENTS[event].blocks)
+    assert ("cannot be read" in step.ran[0].note) == (not HOOK_EVENTS[event].blocks)
 
 
 def test_the_old_words_of_pre_tool_use(tmp_path: Path) -> None:
@@ -149,7 +149,7 @@ def test_a_block_in_an_answer_that_is_wrong_otherwise_is_a_block(tmp_path: Path)
 def test_an_answer_that_is_wrong_somewhere_allows_nothing(tmp_path: Path, wrong: dict[str, Any]) -> None:
     step = Step(tmp_path, "PreToolUse", saying({"decision": "approve", **wrong}))
     assert came(step) == NOTHING
-    assert "is not understood" in step.ran[0].note
+    assert "cannot be read" in step.ran[0].note
 
 
 def test_the_reason_of_exit_2_may_stand_in_the_answer_too(tmp_path: Path) -> None:

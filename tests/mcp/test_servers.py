@@ -59,7 +59,7 @@ def test_one_that_dies_in_a_call_is_started_again_but_not_for_ever(
         news = servers.news()
         assert news[0] == "the MCP server raw ended with code 3 (I am dying); it is started again"
         assert "was started again 3 times" in news[-1]
-        with pytest.raises(McpRequestError, match="is not there"):
+        with pytest.raises(McpRequestError, match="is not running"):
             ask(server, "echo")
         server.restart(1)
         assert server.wait(PATIENCE)

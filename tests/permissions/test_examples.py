@@ -73,7 +73,7 @@ def test_a_rule_that_fails_its_examples_ends_the_run_with_file_and_line(work: Pa
     ("flag", "text", "words"),
     [
         ("--allowedTools", "Bash(x", "--allowedTools: 'Bash(x': a parenthesis is not closed"),
-        ("--disallowedTools", "bash", "--disallowedTools: permissions.deny: 'bash' names no tool"),
+        ("--disallowedTools", "bash", "--disallowedTools: permissions.deny: 'bash' is not a known tool"),
         ("--askTools", "Bash()", "--askTools: permissions.ask: 'Bash()': the parentheses are empty"),
     ],
 )

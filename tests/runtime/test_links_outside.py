@@ -82,7 +82,7 @@ def test_what_is_behind_a_link_to_the_outside_does_not_count(
     place.symlink_to(target)
     assert counted(work) == set()
     trust, _ = evaluate_trust(work, tmp_path / "state", (), None, by_flag=True)
-    assert any("links that lead outside" in said and f"{base}/{link}".rstrip("/") in said for said in trust.brings)
+    assert any("links that point outside" in said and f"{base}/{link}".rstrip("/") in said for said in trust.brings)
     before = fingerprints(work)
     keep(outside, {name: f"{text} " for name, text in FILES.items()})
     assert fingerprints(work) == before
@@ -121,7 +121,7 @@ def test_a_hook_whose_script_is_outside_does_not_run(work: Path, tmp_path: Path,
     (work / ".claude/hooks").symlink_to(tmp_path / "outside")
     found = layers(work)
     assert found.settings().hooks == ()
-    assert any("leads out" in said and ".claude/hooks/x.sh" in said for said in found.ignored)
+    assert any("points outside" in said and ".claude/hooks/x.sh" in said for said in found.ignored)
     (work / ".claude/hooks").unlink()
     keep(work, {".claude/hooks/x.sh": "true"})
     assert [hook.command for hook in layers(work).settings().hooks] == [command]
@@ -137,4 +137,4 @@ def test_the_program_runs_nothing_from_outside(work: Path, tmp_path: Path) -> No
     assert done.returncode == 0, done.stderr
     assert not ran.exists()
     assert "From outside" not in done.stdout + done.stderr
-    assert done.stderr.count("leads out of") == 1, done.stderr
+    assert done.stderr.count("points outside") == 1, done.stderr

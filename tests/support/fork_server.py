@@ -86,7 +86,9 @@ def start_worker(command: list[str], env: dict[str, str], **popen: Any) -> subpr
     if _is_by_exec():
         return subprocess.Popen(command, env=env, **popen)
     kind = (_WORKER, env.get("LANG"))
-    server = _servers[kind] = _servers.get(kind) or _Server(*kind)
+    server = _servers.get(kind)
+    if server is None or not server.lives:
+        server = _servers[kind] = _Server(*kind)
     return _Forked(server, command, terminal=False, cwd=Path.cwd(), env=env, **popen)
 
 
@@ -122,6 +124,11 @@ class _Server:
             command, cwd=os.sep, env=env, pass_fds=[theirs.fileno()], start_new_session=True, stdin=subprocess.DEVNULL
         )
         theirs.close()
+
+    @property
+    def lives(self) -> bool:
+        """True while it can be forked: a test may have killed it with a whole group of processes."""
+        return self._process.poll() is None
 
     def fork(self, request: dict[str, Any], streams: Sequence[int]) -> socket.socket:
         """A connection on which the process ID comes, and the status once it has ended."""

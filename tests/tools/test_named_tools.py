@@ -30,6 +30,7 @@ ALLOWED = {
     "tools/agent_tools/read.py": {"Read"},
     "tools/agent_tools/saved_prompts.py": {"Skill"},
     "tools/agent_tools/shell/jobs.py": {"Bash"},
+    "tools/agent_tools/fs/workspace.py": {"Bash"},  # `advice` itself, which asks whether it is offered
 }
 FILES = [path for folder in FOLDERS for path in sorted((ROOT / folder).rglob("*.py"))]
 
