@@ -92,7 +92,7 @@ def test_gates_and_commands_in_prompts_in_the_application(work: Path) -> None:
         screen.type("r")
         screen.wait("change>")
         screen.line("louder please")
-        screen.wait("change it: louder please")
+        screen.wait("→ changes requested: louder please")
         screen.wait("Yes, continue")
         screen.rest()
         screen.type("y")

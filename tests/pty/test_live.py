@@ -57,7 +57,6 @@ I look.
 I change it.
 
 ● Edit a.txt (+1 -1) ✓ allowed
-  a.txt (change, +1 -1)
   1 -hello world
   1 +hello there
 

@@ -14,6 +14,8 @@ from tests.support.pty_session import Terminal
 from tests.support.scripts import call, script
 
 ENDS = ("kill", "hang_up")
+# The title of the question about a command, the same on the screen and in lines.
+ASKED = "Run a command"
 FIRST = {"text": "First.", "calls": [call("Read", file_path="a.txt"), call("Bash", command="echo one >> log")]}
 PLAN = {"calls": [call("ExitPlanMode", plan="Look, and change it.")]}
 QUESTION = {
@@ -56,7 +58,7 @@ def lose_drawn(work: Path, how: str, asked: str, *args: str, **env: str) -> None
 @pytest.mark.parametrize("lose", [lose_in_lines, lose_drawn])
 def test_an_open_question_is_listed_and_approved_from_elsewhere(work: Path, lose: Any, how: str) -> None:
     model = script(work / "s.toml", [FIRST, {"text": "Both done.", "expect": "exit code 0"}])
-    lose(work, how, "? Run: echo one", "--model", model)
+    lose(work, how, ASKED, "--model", model)
     assert log(work) == []
     assert summaries(work) == ["Run: echo one >> log"]
     done = agent(["approve", "--output-format", "json"], work)
@@ -71,9 +73,10 @@ def test_an_open_question_is_listed_and_approved_from_elsewhere(work: Path, lose
 @pytest.mark.parametrize("lose", [lose_in_lines, lose_drawn])
 def test_an_open_question_is_asked_again(work: Path, lose: Any, how: str) -> None:
     model = script(work / "s.toml", [FIRST, {"text": "Both done.", "expect": "exit code 0"}])
-    lose(work, how, "? Run: echo one", "--model", model)
+    lose(work, how, ASKED, "--model", model)
     again = Terminal(["--model", model, "-c"], work)
-    again.expect("? Run: echo one")
+    again.expect(ASKED)
+    again.expect("echo one >> log")
     again.expect("Allow?")
     again.type("y")
     again.expect("Both done.")
@@ -84,9 +87,10 @@ def test_an_open_question_is_asked_again(work: Path, lose: Any, how: str) -> Non
 @pytest.mark.parametrize("how", ENDS)
 def test_it_is_asked_again_in_the_application(work: Path, how: str) -> None:
     model = script(work / "s.toml", [FIRST, {"text": "Both done.", "expect": "exit code 0"}])
-    lose_drawn(work, how, "? Run: echo one", "--model", model)
+    lose_drawn(work, how, ASKED, "--model", model)
     with Drawn(["--model", model, "-c"], work) as screen:
-        screen.wait("? Run: echo one")
+        screen.wait(ASKED)
+        screen.wait("  echo one >> log\n")
         screen.rest()
         screen.type("y")
         screen.wait("Both done.")
@@ -95,7 +99,7 @@ def test_it_is_asked_again_in_the_application(work: Path, how: str) -> None:
 
 
 def test_flags_given_on_resuming_replace_what_the_turn_began_with(work: Path) -> None:
-    lose_in_lines(work, "hang_up", "? Run: echo one", "--model", script(work / "s.toml", [FIRST]))
+    lose_in_lines(work, "hang_up", ASKED, "--model", script(work / "s.toml", [FIRST]))
     other = script(work / "other.toml", [{"text": "By the other."}, {"text": "Still the other."}])
     again = Terminal(["-c", "--model", other], work)
     again.expect("Allow?")
@@ -112,7 +116,7 @@ def test_flags_given_on_resuming_replace_what_the_turn_began_with(work: Path) ->
 def test_a_plan_and_a_question_of_the_model_wait_too(work: Path, lose: Any, how: str) -> None:
     replies = [ASK, PLAN, {"text": "Done."}]
     model = script(work / "s.toml", replies)
-    lose(work, how, "? Which colour?", "--model", model, "--permission-mode", "plan")
+    lose(work, how, "Which colour?", "--model", model, "--permission-mode", "plan")
     assert summaries(work) == ["Which colour?"]
     answered = agent(["answer", "Blue"], work)
     assert answered.returncode == 3, answered.stderr
@@ -134,7 +138,7 @@ def test_the_question_of_a_sub_agent_waits(work: Path, lose: Any, how: str) -> N
     (agents / "worker.md").write_text(f"---\nname: worker\ndescription: Works.\nmodel: {worker}\n---\nWork.\n")
     task = call("Task", description="d", prompt="Do it.", subagent_type="worker")
     model = script(work / "s.toml", [{"calls": [task]}, {"text": "All done.", "expect": "Part done."}])
-    lose(work, how, "? Run: echo one", "--model", model)
+    lose(work, how, ASKED, "--model", model)
     assert summaries(work) == ["Run: echo one >> log"]
     done = agent(["approve", "--output-format", "json"], work)
     assert done.returncode == 0, done.stderr

@@ -18,8 +18,8 @@ EDIT = {"text": "I change it.", "calls": [call("Edit", file_path="a.txt", old_st
 def test_yes_runs_it_and_the_diff_is_shown_before(work: Path) -> None:
     model = script(work / "s.toml", [READ, EDIT, {"text": "All done."}])
     terminal = Terminal(["--model", model], work)
+    terminal.expect("changes need your approval (/mode)")
     terminal.expect("/help lists the commands")
-    terminal.expect("/mode changes what is asked about")
     terminal.type("please")
     shown = terminal.expect("Allow?")
     assert "Read a.txt" in shown

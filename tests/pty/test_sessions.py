@@ -56,8 +56,11 @@ def test_a_message_is_shown_as_it_was_written_without_what_was_sent_along(work: 
     shown = agent(["sessions", "list"], work).stdout
     assert shown.splitlines()[1].endswith("look at @a.txt")
     shown += agent(["show"], work).stdout
-    shown += agent(["-c", "--model", model, "--plain"], work, stdin="/cost\n/pin\n\n/rewind\n1\n").stdout
-    assert "> look at @a.txt\nI see." in shown and "1. look at @a.txt\n" in shown
+    again = agent(["-c", "--model", model, "--plain"], work, stdin="/cost\n/pin\n\n/rewind\n1\n")
+    # What was before stands beside the output of this run.
+    assert "> look at @a.txt\nI see.\n" in again.stderr
+    shown += again.stdout + again.stderr
+    assert "1. look at @a.txt\n" in again.stdout
     assert "much text" not in shown and "plan_mode" not in shown
     shown = agent(["sessions", "list", "--json"], work).stdout + agent(["show", "--json"], work).stdout
     assert '"query":"look at @a.txt"' in shown.replace(": ", ":")
@@ -186,6 +189,9 @@ def test_the_small_model_gives_a_title_when_the_first_turn_is_over(work: Path) -
         logs = work.parent / "home/state/sessions"
         screen.until(lambda: any(b'"SessionNamed"' in p.read_bytes() for p in logs.rglob("*.jsonl")), "the title")
         screen.line("/rename")
+        # Its argument is offered first: the name as it is.
+        screen.wait("  A Greeting\\x1b[2J")
+        screen.type("\r")
         screen.wait("This session is called A Greeting")
         screen.leave()
     assert listed(work)[0]["name"] == "A Greeting\\x1b[2J"
@@ -197,7 +203,7 @@ def test_the_cost_goes_on_from_where_it_was(work: Path) -> None:
     model = script(work.parent / "s.toml", [{"text": "One.", "usage": usage}, {"text": "Two.", "usage": usage}])
     agent(["-p", "--model", model, "first"], work)
     terminal = Terminal(["--model", model, "-c"], work)
-    terminal.expect("restored 2 messages, 1,010 tokens")
+    terminal.expect("restored 2 messages, 1.0k tokens")
     terminal.ready()
     terminal.type("/cost")
     terminal.expect("1,000 tokens in")
