@@ -117,6 +117,13 @@ def test_a_short_body_is_never_folded() -> None:
     ]
 
 
+def test_of_a_small_change_in_a_low_window_the_changed_lines_show_and_not_those_around() -> None:
+    patch = "@@ -2,4 +2,4 @@\n \n \n def slug(title):\n-    return title.lower()\n+    return title.upper()"
+    edit = EDIT.replace(summary="Edit a.py (+1 -1)", preview=Diff("a.py", patch, 1, 1))
+    shown = "\n".join(rows(QuestionView(approval_dialog(edit, CHANGE)), 40, 11, 15))
+    assert "5 -    return title.lower()" in shown and "5 +    return title.upper()" in shown
+
+
 def test_an_edit_offers_all_edits_and_names_the_file_once() -> None:
     shown = rows(QuestionView(EVERY["edit"]), 80, 20, 24)
     assert shown[0] == "Edit a.py (+40 -40)" and "old line 0" in shown[1]

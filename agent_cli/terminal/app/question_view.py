@@ -200,7 +200,7 @@ def _fitting(parts: Sequence[tuple[str, str, int]], width: int) -> str:
         left.remove(max(reversed(left), key=lambda part: part[2]))
 
 
-_CHANGED = re.compile(r" *\d+ [-+]")
+_NUMBERED, _CHANGED = re.compile(r" *\d+( |$)"), re.compile(r" *\d+ [-+]")
 
 
 def _fold(rows: list[Text], budget: int) -> list[Text]:
@@ -210,7 +210,12 @@ def _fold(rows: list[Text], budget: int) -> list[Text]:
     """
     whole = len(rows)
     changed = [number for number, row in enumerate(rows) if _CHANGED.match(row.plain)]
-    if changed and len(rows) - changed[0] >= budget - 1:
+    if changed:
+        end = changed[-1] + 1
+        while end < whole and not _NUMBERED.match(rows[end].plain):
+            end += 1
+        if end - changed[0] <= budget:
+            return rows[end - min(budget, end) : end]
         rows = rows[changed[0] :]
     if budget < 2:
         return [Text().append_text(row[: max(row.cell_len - 1, 0)]).append("…") for row in rows[:budget]]
