@@ -232,7 +232,7 @@ def _jobs(room: Room) -> Iterator[Drawn]:
     replies = [bash("sleep 300", description="Serve the pages", run_in_background=True), {"text": "It is running."}]
     args = ["--allowedTools", "Bash(sleep:*)", "--", "Serve the pages."]
     with room.program("--model", room.model(replies), *args) as screen:
-        _at_rest(screen, "It is running.")
+        _at_rest(screen, "It is running.", "\n✓ ")
         before = screen.visible().count("sleep 300")
         screen.line("/jobs")
         screen.until(lambda: screen.visible().count("sleep 300") > before or "b1" in screen.visible(), "the job")

@@ -19,6 +19,10 @@ def state(work: Path, name: str) -> Path:
     return found
 
 
+def used_first(listed: str) -> bool:
+    return 0 <= listed.find("  openai/gpt-4o-mini  ") < listed.find("  openai/gpt-5.6  ")
+
+
 def test_enter_runs_the_first_command_of_the_menu_and_what_is_used_moves_up(work: Path) -> None:
     model = script(work.parent / "s.toml", [])
     with Drawn(["--model", model], work) as screen:
@@ -103,17 +107,17 @@ def test_modes_and_models_are_picked_from_lists(work: Path) -> None:
         screen.type(f"{DOWN}\r")
         screen.wait("mode: acceptEdits")
         screen.line("/model")
-        screen.wait("? Model · type to filter")
+        screen.wait("\nModel\n  type to filter")
         screen.wait("per M")
         screen.type("gpt-4o-mini\r")
         screen.wait("model: openai/gpt-4o-mini")
         screen.line("/model")
         # What was used comes first.
-        screen.until(lambda: "  openai/gpt-4o-mini  " in screen.visible().partition("? Model")[2][:200], "the used one")
+        screen.until(lambda: used_first(screen.visible().partition("\nModel\n")[2]), "the used one")
         screen.type("\x1b")
-        screen.gone("? Model")
+        screen.gone("\nModel\n")
         screen.line("/effort")
-        screen.wait("? Effort")
+        screen.wait("\nEffort")
         screen.type("high\r")
         screen.wait("effort: high")
         screen.leave()
@@ -126,28 +130,29 @@ def test_settings_are_changed_on_a_screen_and_written_with_their_comments(work: 
     with Drawn(["--model", script(work.parent / "s.toml", [])], work, columns=80, rows=24) as screen:
         screen.ready()
         screen.line("/config")
-        screen.wait("? Settings · type to filter")
+        screen.wait("\nSettings\n  type to filter")
         screen.type("max_rounds")
         screen.wait("model calls per turn")
         screen.type("\r")
-        screen.wait("? max_rounds: model calls per turn")
+        screen.wait("\nmax_rounds: model calls per turn")
         screen.until(lambda: screen.input_line() == "> 200", "its value")
         screen.type("\x15many\r")
         screen.wait("  max_rounds: expected a whole number")
         screen.type("\x1577\r")
         screen.wait("max_rounds = 77, saved in ~/.agentrc")
-        screen.wait("? Settings · type to filter")
+        screen.wait("\nSettings\n  type to filter")
         screen.type("terminal.theme\r")
-        screen.wait("? terminal.theme")
-        screen.type("light\r")
+        screen.wait("\nterminal.theme: auto")
+        screen.until(lambda: screen.input_line() == "> auto", "its value")
+        screen.type("\x15light\r")
         screen.wait('terminal.theme = "light", saved in ~/.agentrc')
-        screen.wait("? Settings · type to filter")
+        screen.wait("\nSettings\n  type to filter")
         screen.type("reasoning effort\r")
-        screen.wait("? effort: reasoning effort")
+        screen.wait("\neffort: reasoning effort")
         screen.type("(default)\r")
         screen.wait("effort is removed from ~/.agentrc")
         screen.type("\x1b")
-        screen.gone("? Settings")
+        screen.gone("\nSettings\n")
         screen.leave()
     assert own.read_text() == '# mine\nstream = true # quick\nmax_rounds = 77\n\n[terminal]\ntheme = "light"\n'
 
@@ -166,7 +171,7 @@ def test_jobs_are_counted_watched_ended_and_their_end_is_shown(work: Path) -> No
         screen.wait("job b2 ended: exit code 3, ")
         screen.wait("· 1 job")
         screen.line("/jobs")
-        screen.wait("? Jobs · type to filter")
+        screen.wait("\nJobs\n  type to filter")
         screen.type("b1\r")
         screen.wait("its latest output, until Esc")
         screen.type("watch\r")
@@ -270,7 +275,8 @@ def test_addresses_and_files_are_links_where_the_terminal_follows_them(work: Pat
     for known, env in ((True, {"WT_SESSION": "1"}), (False, {})):
         with Drawn(["--model", model, "--", "go"], work, **env) as screen:
             screen.wait("are there.")
-            screen.gone("interrupt")
+            # Rows are linked once they are finished.
+            screen.wait("\n✓ ")
             assert (b"\x1b]8;;https://a.example/x\x1b\\https://a.example/x\x1b]8;;\x1b\\" in screen.raw) == known
             assert (f"{work}/a.txt\x1b\\a.txt\x1b]8;;\x1b\\".encode() in screen.raw) == known
             screen.leave()

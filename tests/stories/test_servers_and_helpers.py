@@ -10,6 +10,7 @@ from pathlib import Path
 from tests.support.fork_server import ROOT
 from tests.support.model_replies import Call
 from tests.support.stories.day import TERMINALS, Day, story
+from tests.support.stories.front_ends import Application
 from tests.support.stories.model import bash, says, task, write
 
 GUARD = """
@@ -87,6 +88,12 @@ def test_everything_at_once_and_the_terminal_closes(day: Day) -> None:
 
     day.model.will(says("It runs." if not day.ends else "It has ended."))
     day.say("/jobs")
+    if isinstance(day.front, Application) and not day.ends:
+        front = day.front
+        front.until(lambda: "\nJobs\n  type to filter" in front.visible(), "the list of jobs")
+        assert "serve.py" in front.visible().rpartition("\nJobs\n")[2]
+        front.key("\x1b")
+        front.until(lambda: "\nJobs\n" not in front.visible(), "the end of the list")
     day.shows("serve.py" if not day.ends else "no background jobs")
     day.say("and the server?")
     day.shows("It runs." if not day.ends else "It has ended.")

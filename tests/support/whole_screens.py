@@ -33,6 +33,9 @@ MASKS = (
 )
 
 
+_SEEN_ON_BLANKS = re.compile(r" on |reverse|underline|strike")
+
+
 class View(NamedTuple):
     """A window that scenes are looked at in. look: "dark", "light", or "none" for a terminal without colours."""
 
@@ -98,6 +101,11 @@ def row_of(cells: Sequence[Char], masks: Sequence[tuple[re.Pattern[str], str]]) 
             begin, end = found.span()
             text = text[:begin] + stands + text[end:]
             styles[begin:end] = [styles[begin]] * len(stands)
+    for place in range(len(text) - 1, -1, -1):
+        # The end of a run that shows nothing may or may not be drawn again.
+        after = styles[place + 1] if place + 1 < len(text) else ""
+        if text[place] == " " and styles[place] != after and not _SEEN_ON_BLANKS.search(styles[place]):
+            styles[place] = ""
     filled = len(text)
     while filled and text[filled - 1] == " " and not styles[filled - 1]:
         filled -= 1

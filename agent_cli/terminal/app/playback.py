@@ -6,6 +6,7 @@ Ctrl-C end it. An open question is the user's: then every key does what it does 
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from collections.abc import Callable
@@ -82,6 +83,8 @@ class PlayedSession(AppRepl):
         self._model, self._pace, self._answered = model, pace, answered
         self.stopped = ""
         self._over = False
+        # What is typed next by itself, and when.
+        self._due: tuple[asyncio.TimerHandle, Callable[[], None]] | None = None
         options = RunOptions(bare=True)
         super().__init__(options, place, layers, LineScreen(options, layers.settings(), place.home), first=False)
         app = self.live.app
@@ -112,6 +115,10 @@ class PlayedSession(AppRepl):
 
     def _skip(self) -> None:
         self._pace.skip()
+        due, self._due = self._due, None
+        if due:
+            due[0].cancel()
+            due[1]()
         if self._over:
             self.live.leave()
 
@@ -142,9 +149,12 @@ class PlayedSession(AppRepl):
             left = left[count:]
             live.draw_soon()
             assert live.app.loop is not None
-            live.app.loop.call_later((KEY if left else LOOK / 2) * self._pace.slowness, press if left else send)
+            then = press if left else send
+            wait = (KEY if left else LOOK / 2) * self._pace.slowness
+            self._due = live.app.loop.call_later(wait, then), then
 
         def send() -> None:
+            self._due = None
             live.send(live.line.take())
             self._hint(PLAYING)
 

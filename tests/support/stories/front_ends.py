@@ -186,10 +186,10 @@ class Terminal(Front):
 
     def undo(self, files: int) -> None:
         self.settled()
-        before = flat(self.text).count("putback.")
+        before = flat(self.text).count("Reverted")
         self.say("/undo")
         self.pick("Undo?", "yes")
-        self.until(lambda: flat(self.text).count("putback.") > before, "the account of the undo")
+        self.until(lambda: flat(self.text).count("Reverted") > before, "the account of the undo")
         self.shows(f"Reverted {files_put_back(files)}.")
 
     @abstractmethod
