@@ -79,7 +79,7 @@ def test_nothing_is_left_behind(work: Path) -> None:
 
 def test_keep_leaves_the_repaired_project_and_says_where(work: Path) -> None:
     done = agent(["demo", "--keep"], work, env=tmp(work))
-    match = re.search(r"kept in (\S+)", done.stdout)
+    match = re.search(r"stays in (\S+)", done.stdout)
     assert match
     assert sorted(p.name for p in Path(match[1]).iterdir()) == ["basket.py", "test_basket.py"]
     assert "full * discount // 100" in (Path(match[1]) / "basket.py").read_text()
