@@ -6,7 +6,6 @@ Ctrl-C end it. An open question is the user's: then every key does what it does 
 
 from __future__ import annotations
 
-import asyncio
 import threading
 import time
 from collections.abc import Callable
@@ -84,7 +83,7 @@ class PlayedSession(AppRepl):
         self.stopped = ""
         self._over = False
         # What is typed next by itself, and when.
-        self._due: tuple[asyncio.TimerHandle, Callable[[], None]] | None = None
+        self._due: tuple[Any, Callable[[], None]] | None = None
         options = RunOptions(bare=True)
         super().__init__(options, place, layers, LineScreen(options, layers.settings(), place.home), first=False)
         app = self.live.app
