@@ -1,4 +1,4 @@
-"""An answer without calls that should have had one, and what the model is told then.
+"""An answer without calls that should have had one, and what the model is asked for then.
 
 Models announce a call and end. Small ones also describe it in a sentence, call what is not there, write the result
 themselves, answer about a file that they have not looked at, break off, or repeat the same text. The checks are

@@ -92,7 +92,7 @@ def test_it_is_asked_again_after_calls_that_were_made(work: Path) -> None:
 
 
 def test_an_answer_that_repeats_itself_is_ended(work: Path) -> None:
-    loop = "The files are:\n" + "".join(f"/work/{name}.yml\n" for name in "abcdefgh") * 200
+    loop = "The files are:\n" + "".join(f"src/{name}.yml\n" for name in "abcdefgh") * 200
     last, stderr = run(work, [Reply(text=loop), Reply(text="None.")], "List files")
     assert "You repeated the same text" in last[1] and "repeated the same text" in stderr
     last, stderr = run(work, [Reply(text=loop), Reply(text=loop), Reply(text="Sorry.")], "List files", code=4)
