@@ -101,7 +101,7 @@ def open_agent(
         bare=bare,
         on_ask="deny" if approve == "deny" else "suspend",
     )
-    embedded = Embedded(read_tools(tools), read_hooks(hooks or {}), answer is not None)
+    embedded = Embedded(read_tools(tools), read_hooks(hooks or {}), answers=answer is not None)
     try:
         return AgentSession(options, find_place(os.environ, cwd), Callbacks(approve, answer), embedded)
     except UsageError as error:

@@ -28,12 +28,13 @@ MAY_IMPORT: dict[str, str] = {
     "git": "core config permissions checkpoints providers engine session",
     "runtime": "core config providers session memory permissions checkpoints engine hooks extensions mcp",
     "headless": "core session engine runtime",
+    "host": "core config permissions engine hooks extensions runtime headless providers",
     "evaluation": "core session runtime headless",
     "embedding": "core hooks extensions runtime headless",
     "doctor": "core config providers session memory checkpoints extensions mcp runtime headless",
     "terminal": "core config providers session memory checkpoints engine extensions git runtime doctor",
     "cli": "core config providers session memory permissions checkpoints engine extensions mcp git runtime headless "
-    "evaluation terminal doctor",
+    "host evaluation terminal doctor",
 }
 # What goes upwards all the same, each with its reason.
 UPWARDS = {

@@ -38,6 +38,7 @@ from agent_tools.text import one_line
 with lazy_imports():
     from agent_cli.cli import choose_session  # only for runs with a session or worktree to choose
     from agent_cli.headless import pending
+    from agent_cli.host import session as host_session
     from agent_cli.runtime import pending as runtime_pending  # only for sessions that wait
     from agent_cli.terminal import commands, repl, startup
     from agent_cli.terminal.app import session as app_session
@@ -45,7 +46,7 @@ with lazy_imports():
 
 def start(options: RunOptions, typed: list[str]) -> int:
     """Run as requested and return the exit code. typed: the command line as typed. Raises UsageError."""
-    if not options.print:
+    if not options.print and "stream-json" not in (options.input_format, options.output_format):
         _warn_command_typo(options, typed)
     if options.worktree is not None or (options.resume is not None and not options.print):
         return choose_session.run_in_worktree(options, _go)
@@ -53,6 +54,11 @@ def start(options: RunOptions, typed: list[str]) -> int:
 
 
 def _go(options: RunOptions) -> int:
+    if options.input_format == "stream-json":
+        return run_host_session(options)
+    if options.output_format == "stream-json" and not options.print:
+        # Frames are for a program: never a session in the terminal.
+        return run_one_shot(options) if options.prompt or options.print else run_host_session(options)
     if not options.print:
         return run_repl(options)
     return run_one_shot(options)
@@ -82,6 +88,34 @@ def is_drawable(options: RunOptions, settings: Settings, env: Mapping[str, str])
     """Return True if a user is at a terminal that can draw the application, and wants it."""
     able = not is_dumb(env) and not env.get("CI") and sys.platform != "win32" and os.isatty(0) and os.isatty(1)
     return able and not options.plain and not settings.terminal.plain
+
+
+def run_host_session(options: RunOptions) -> int:
+    """Serve a host program on standard input and output; return the exit code. Raises UsageError."""
+    place = find_place(os.environ)
+    approver, asker, fails = headless_approver(options.on_ask)
+
+    def begun(agent: Agent) -> None:
+        _answer_what_waits(agent)
+        _take_up_plan(agent)
+        _reject_session_commands(agent)
+
+    setup = host_session.HostSetup(
+        options=options,
+        place=place,
+        headless=lambda agent: headless_options(options, agent.settings).replace(
+            fails=fails, structured=agent.structured
+        ),
+        report=session_report,
+        unattended=(approver, asker),
+        begun=begun,
+    )
+    try:
+        return host_session.run_host(setup)
+    except StillWaitingError as waiting:
+        folder = SessionStore(state_folder(place.env), place.root).folder
+        known = waiting.session_id, waiting.items, folder, str(waiting)
+        return pending.report_unsent(*known, as_json=True, structured=False)
 
 
 def run_one_shot(options: RunOptions) -> int:

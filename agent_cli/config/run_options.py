@@ -39,6 +39,7 @@ PERMISSION = "Permissions"
 OUTPUT = "Output"
 LIMITS = "Limits and exit codes"
 CONTEXT = "Settings and prompts"
+HOST = "For programs that run agent"
 
 
 def _flag(names: str, panel: str, text: str, **more: Any) -> Flag:
@@ -185,6 +186,16 @@ class RunOptions(Value):
     ] = ()
     strict_mcp_config: Annotated[
         bool, _flag("--strict-mcp-config", CONTEXT, "Use only the MCP servers of --mcp-config.")
+    ] = False
+    plugin_dir: Annotated[
+        tuple[str, ...], _flag("--plugin-dir", CONTEXT, "Load a plugin from a folder or zip.", metavar="DIR")
+    ] = ()
+    permission_prompt_tool: Annotated[
+        str | None,
+        _flag("--permission-prompt-tool", HOST, "Who is asked about calls: stdio for the program.", metavar="TOOL"),
+    ] = None
+    replay_user_messages: Annotated[
+        bool, _flag("--replay-user-messages", HOST, "Print each message of standard input again.")
     ] = False
 
 

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +65,25 @@ def read_agent_type(
     if model and (why := check_model(model)):
         raise AgentTypeError(f"{source}: model {model}: {why}")
     return AgentType(name, description, body.strip(), tools, model, None, without, not_tools)
+
+
+def agent_types_from(data: Mapping[str, Any], source: str) -> dict[str, AgentType]:
+    """Return the types that JSON data defines by name, with the keys of the front matter and `prompt`.
+
+    Raises AgentTypeError.
+    """
+    found = {}
+    for name, table in data.items():
+        if not isinstance(table, dict) or not str(table.get("prompt") or "").strip():
+            raise AgentTypeError(f"{source}: the agent {name} needs a prompt")
+        try:
+            tools, without = _tools(table.get("tools"), ())
+            not_tools, _ = _tools(table.get("disallowedTools"), ())
+        except RuleError as error:
+            raise AgentTypeError(f"{source}: the agent {name}: {error}") from None
+        description = key_words(table, "description")
+        found[name] = AgentType(name, description, table["prompt"], tools, model_of(table), None, without, not_tools)
+    return found
 
 
 def _tools(value: Any, known: Collection[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -81,14 +81,21 @@ WORKFLOWS: Mapping[str, Callable[[Turn, Any], Workflow]] = LazyMapping({}, _ship
 
 
 class Embedded(Value):
-    """Additions of a program that embeds the agent: tools that are always offered, and Python hooks.
+    """Additions of a program that embeds the agent: tools that are always offered, Python hooks, types of sub-agents.
 
+    skills: names of the skills to offer; None for all.
     answers: it answers the model's questions.
+    approves: it decides about calls as a user would.
+    waits: MCP servers are waited for when the agent is built, not first before its first turn.
     """
 
     tools: tuple[Tool[Any], ...] = ()
     hooks: tuple[PythonHook, ...] = ()
+    agents: Mapping[str, AgentType] = {}
+    skills: tuple[str, ...] | None = None
     answers: bool = False
+    approves: bool = False
+    waits: bool = True
 
 
 class Extensions:
@@ -106,6 +113,14 @@ class Extensions:
         self.tools: list[Tool[Any]] = []
         self.commands = LazyMapping(self.own, shipped_commands)
         self.agent_types = LazyMapping(self.agents, _shipped_types)
+
+    def embed(self, embedded: Embedded) -> None:
+        """Add the embedding program's types of sub-agents, and leave out the skills that it does not want."""
+        self.agents.update(embedded.agents)
+        if embedded.skills is not None:
+            for name in self.skills.keys() - set(embedded.skills):
+                del self.skills[name]
+                self.own.pop(name, None)
 
     def install(self, context: ToolContext) -> None:
         """Register the extensions in the context of a conversation."""

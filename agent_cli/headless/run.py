@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import os
 import select
 import signal
 import stat
-import sys
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from itertools import chain
@@ -16,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 from agent_cli.core.decisions import Answer, Defer, QuestionReply, Reject
 from agent_cli.core.events import ApprovalRequested, Event, QuestionAsked
-from agent_cli.core.messages import media_of
 from agent_cli.core.results import Complete, Spent, Suspended, TurnResult, Usage
 from agent_cli.engine.conversation import Conversation
 from agent_cli.headless.output import (
@@ -194,9 +191,6 @@ class InputMessage(Value):
 
 def messages(asked: HeadlessOptions) -> Iterator[InputMessage]:
     """Yield the user messages of the run. Raises HeadlessUsageError if there are none."""
-    if asked.input_format == "stream-json":
-        yield from _json_messages()
-        return
     words = [w for w in asked.prompt if w != "-"]
     to_the_end = not words or "-" in asked.prompt
     try:
@@ -209,24 +203,6 @@ def messages(asked: HeadlessOptions) -> Iterator[InputMessage]:
     if not (" ".join(words).strip() or piped.text.strip()):
         raise HeadlessUsageError("There is no prompt: give it as an argument or on standard input.")
     yield InputMessage(text)
-
-
-def _json_messages() -> Iterator[InputMessage]:
-    """Yield the user messages from JSON lines on standard input, in Claude Code's format."""
-    for number, line in enumerate(sys.stdin.buffer, 1):
-        if not line.strip():
-            continue
-        try:
-            data = json.loads(line)
-            content = data["message"]["content"]
-            blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
-            said = InputMessage("".join(b["text"] for b in blocks if b["type"] == "text"), media_of(blocks))
-        except (ValueError, KeyError, TypeError, RecursionError):
-            raise HeadlessUsageError(
-                f'Line {number} of standard input is not {{"type":"user","message":{{"role":"user","content":...}}}}.'
-            ) from None
-        if data.get("type") == "user" and (said.text.strip() or said.media):
-            yield said
 
 
 def run_headless(
@@ -273,22 +249,7 @@ def run_turns(
     watch = Signals(conversation.interrupt)
     tally = ResultBuilder(by_model)
     progress = ProgressPrinter(print_notice, asked.verbose)
-    stream: StreamJson | None = None
-    if asked.output_format == "stream-json":
-        stream = stream_json.StreamJson(print_line, report.session_id, report.model, asked.partial, asked.hook_events)
-        stream.progress = asked.progress
-        stream.init(
-            cwd=report.cwd,
-            tools=report.tools,
-            permissionMode=report.mode,
-            slash_commands=list(report.commands),
-            skills=report.skills,
-            plugins=report.plugins,
-            apiKeySource=report.key_source,
-            agents=list(report.agents),
-            mcp_servers=[{"name": name, "status": status} for name, status in report.servers],
-            memory_paths=report.memory,
-        )
+    stream = start_stream(asked, report) if asked.output_format == "stream-json" else None
 
     def show(event: Event) -> None:
         tally(event)
@@ -319,6 +280,25 @@ def run_turns(
             command = escape_controls(shorten(job.command, 200))
             print_notice(f"Stopped, as it still ran in the background ({job.id}): {command}")
     return code
+
+
+def start_stream(asked: HeadlessOptions, report: RunReport, write: Callable[[Any], None] = print_line) -> StreamJson:
+    """Write the first line of stream-json, and return the listener for the others."""
+    stream = stream_json.StreamJson(write, report.session_id, report.model, asked.partial, asked.hook_events)
+    stream.progress = asked.progress
+    stream.init(
+        cwd=report.cwd,
+        tools=report.tools,
+        permissionMode=report.mode,
+        slash_commands=list(report.commands),
+        skills=report.skills,
+        plugins=report.plugins,
+        apiKeySource=report.key_source,
+        agents=list(report.agents),
+        mcp_servers=[{"name": name, "status": status} for name, status in report.servers],
+        memory_paths=report.memory,
+    )
+    return stream
 
 
 def finish(

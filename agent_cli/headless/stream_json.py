@@ -50,6 +50,8 @@ class StreamJson:
 
     write: called with one object per line.
     progress: also report when calls start, and their output as it arrives.
+    forward_subagents: also write the text of sub-agents.
+    origin: what the host stamped on the message, for its result.
     """
 
     def __init__(
@@ -61,7 +63,9 @@ class StreamJson:
         hook_events: bool = False,
     ) -> None:
         self._write = write
-        self._session_id = session_id
+        self.session_id = session_id
+        self.forward_subagents = True
+        self.origin: Any = None
         self._model = model
         self._partial = partial
         self._hook_events = hook_events
@@ -73,7 +77,8 @@ class StreamJson:
         self._parent: str | None = None
 
     def line(self, fields: dict[str, Any]) -> None:
-        self._write({**fields, "session_id": self._session_id, "uuid": new_uuid()})
+        more = {"origin": self.origin} if self.origin is not None and fields.get("type") == "result" else {}
+        self._write({**fields, **more, "session_id": self.session_id, "uuid": new_uuid()})
 
     def init(self, **known: Any) -> None:
         """Write the first line: what this run works with. known: its fields."""
@@ -87,6 +92,20 @@ class StreamJson:
                 **known,
             }
         )
+
+    def state(self, state: str) -> None:
+        """Write whether the session is "running", "idle", or waits for the host: "requires_action"."""
+        self._system("session_state_changed", state=state)
+
+    def replay(self, message: dict[str, Any]) -> None:
+        """Write a message of the user again, with its ID."""
+        self._write({**message, "session_id": self.session_id, "isReplay": True})
+
+    def reset(self, old: str, new: str) -> None:
+        """Write that the conversation starts anew in another session."""
+        fields = {"type": "conversation_reset", "new_conversation_id": new, "session_id": old}
+        self._write({**fields, "uuid": new_uuid()})
+        self.session_id = new
 
     def __call__(self, event: Event) -> None:
         self._parent = event.call_id if isinstance(event, SubagentEvent) else None

@@ -5,7 +5,7 @@ Nothing here prints or decides how a run looks; the front ends do. User errors a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -82,7 +82,7 @@ class Agent:
         log: SessionLog | None,
         restored: Restored | None,
         added: Extensions,
-        commands: Mapping[str, UserCommand],
+        commands: LiveMapping[UserCommand],
         memory: Memory,
         mcp: SessionServers | None,
     ) -> None:
@@ -137,6 +137,17 @@ class Agent:
         """Why the session could not be saved, as long as that is so; "" if it is, or should not be saved."""
         return self._log.warning if self._log is not None else ""
 
+    def reload(self, added: Extensions) -> None:
+        """Replace the commands, skills and types of sub-agents by those read now."""
+        self.added = added
+        added.install(self.conversation.deps.context)
+        if self.mcp is not None:
+            self.mcp.replace_commands(added.commands)
+        else:
+            self.commands.replace(added.commands)
+        if self.conversation.deps.agents:
+            self.conversation.deps = self.conversation.deps.replace(agents=added.agent_types)
+
     def begin(self, after: float = 0.0) -> None:
         """Start connecting the MCP servers in the background, after so many seconds."""
         if self.mcp is not None:
@@ -181,13 +192,14 @@ def build_agent(
     old = restored.header if restored is not None and not restored.rebuilt else None
     small = old.small if old is not None else wants_small_profile(settings, chosen.window.tokens)
     context = make_context(workspace, settings, place, small_model=small)
-    answered = attended or options.on_ask == "suspend"
+    answered = attended or embedded.approves or options.on_ask == "suspend"
     asks = answered or embedded.answers
     policy = make_policy(workspace, settings, layers, context, place.home, answered=answered)
     context.input_modalities = takes = input_modalities(info, settings, chosen.window)
     attached = attach_images(options.image, workspace, model.name, takes)
     repository = RepositoryState(place, layers) if old is None else None
     added = load_extensions(options, place, layers, settings, warn)
+    added.embed(embedded)
     added.install(context)
     tools = choose_tools(
         settings,
@@ -263,7 +275,7 @@ def build_agent(
         verify=settings.verify,
         asker=asker,
         attended=attended,
-        save_rule=rule_saver(options, place, layers) if attended else None,
+        save_rule=rule_saver(options, place, layers) if attended or embedded.approves else None,
         report=lambda error: write_report(error, place.env),
         watch=checkpoint_keeper(place, settings, header.session_id),
         hooks=make_hooks(settings, layers, place, context, known, answered, chosen.label, embedded.hooks),
@@ -293,7 +305,7 @@ def build_agent(
         else None
     )
     agent = Agent(conversation, place, layers, settings, chosen, header, log, restored, added, commands, memory, joined)
-    if joined is not None and not attended:
+    if joined is not None and not attended and embedded.waits:
         try:
             joined.wait_ready()
         except BaseException:  # also an interrupt: release the session; the caller reports the error

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -150,6 +150,11 @@ class SessionServers:
             prompts.update(tools.prompts_of(self.servers.all))
         # Without prompts nothing is copied: the built-in commands are read on first use.
         self._commands.replace({**self._own_commands, **prompts} if prompts else self._own_commands)
+
+    def replace_commands(self, commands: Mapping[str, UserCommand]) -> None:
+        """Replace the session's own commands; the prompts of the servers stay."""
+        self._own_commands = commands
+        self._publish()
 
     def wait_ready(self) -> None:
         """Prepare the servers before a turn: on the first call, decide what every request contains. Never raises."""

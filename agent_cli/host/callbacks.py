@@ -1,0 +1,220 @@
+"""What the program asks the host: permission for a call, an answer to a question, a hook, a message to its servers."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+from agent_cli.core.decisions import Answer, Approve, Defer, EditedCall, QuestionReply, Reject
+from agent_cli.core.events import ApprovalRequested, QuestionAsked
+from agent_cli.core.hooks import HOOK_EVENTS
+from agent_cli.core.modes import MODES, Mode
+from agent_cli.core.rules import RuleError, RuleList, split_rules
+from agent_cli.engine.conversation import Conversation
+from agent_cli.engine.turn import TurnDeps
+from agent_cli.hooks import PythonHook
+from agent_cli.host.channel import Fields, HostChannel, HostClosedError, HostRefusedError
+from agent_cli.permissions.policy import Policy
+from agent_cli.runtime.pending import read_answers
+from agent_tools.plan import plan_text
+
+HOOK_SECONDS = 60.0
+NOBODY_LEFT = "The host closed its input, so nobody can approve this."
+DECLINED = "The user does not want to answer."
+_SESSION = "session"
+_QUESTION_TOOLS = {"questions": "AskUserQuestion", "plan": "ExitPlanMode", "review": "Review"}
+
+
+class HostCallbacks:
+    """The host as approver, asker and hooks of a conversation.
+
+    conversation: set once it is open; nothing is asked before. state: called with "requires_action" while the host is
+    asked, and "running" after.
+    """
+
+    def __init__(self, channel: HostChannel) -> None:
+        self._channel = channel
+        self.conversation: Conversation | None = None
+        self.state: Callable[[str], None] = lambda state: None
+        # Arguments that the host chose, by call: they are not asked about again.
+        self._chosen: dict[str, Fields] = {}
+
+    @property
+    def _deps(self) -> TurnDeps:
+        assert self.conversation is not None
+        return self.conversation.deps
+
+    def approve(self, request: ApprovalRequested) -> Answer:
+        """Ask the host about a call (an approver)."""
+        if self._chosen.pop(request.call_id, None) == request.arguments:
+            return Approve()
+        fields = {
+            "tool_name": request.tool,
+            "input": request.arguments,
+            "permission_suggestions": suggestions(request),
+            "tool_use_id": request.call_id,
+            "title": request.summary,
+            "display_name": request.tool,
+            "decision_reason": request.reason,
+            "description": str(request.arguments.get("description") or "\n".join(request.warnings)),
+        }
+        if path := _blocked_path(request, self._deps.context.workspace.roots):
+            fields["blocked_path"] = path
+        reply = self._ask(fields)
+        if isinstance(reply, str):
+            return Reject(reply, by="default")
+        if reply.get("behavior") != "allow":
+            return Reject(self._refusal(reply))
+        mode = self._apply(reply.get("updatedPermissions"))
+        changed = reply.get("updatedInput")
+        if isinstance(changed, dict) and changed and changed != request.arguments:
+            self._chosen[request.call_id] = changed
+            return EditedCall(changed, settled=True)
+        return Approve(mode=mode)
+
+    def ask(self, asked: QuestionAsked) -> QuestionReply | Defer:
+        """Put a question of the model, a plan or a review to the host (an asker)."""
+        given = {"plan": plan_text(asked.data)} if asked.kind == "plan" else dict(asked.data)
+        name = _QUESTION_TOOLS[asked.kind]
+        reply = self._ask(
+            {"tool_name": name, "input": given, "permission_suggestions": [], "tool_use_id": asked.call_id,
+             "display_name": name, "requires_user_interaction": True}
+        )  # fmt: skip
+        if isinstance(reply, str):
+            return Defer()
+        if asked.kind == "questions":
+            if reply.get("behavior") != "allow":
+                return QuestionReply("answer", self._refusal(reply) or DECLINED)
+            return QuestionReply("answer", _answers(asked, reply.get("updatedInput")))
+        if reply.get("behavior") != "allow":
+            return QuestionReply("revise", self._refusal(reply) or "The user did not approve it.")
+        return QuestionReply("approve", mode=self._apply(reply.get("updatedPermissions")))
+
+    def _ask(self, fields: Fields) -> Fields | str:
+        """Return the host's reply, or why there is none. Raises CancelledError."""
+        self.state("requires_action")
+        try:
+            return self._channel.request("can_use_tool", fields, self._deps.context.cancel)
+        except HostClosedError:
+            return NOBODY_LEFT
+        except HostRefusedError as error:
+            return f"The host could not decide: {error}"
+        finally:
+            self.state("running")
+
+    def _refusal(self, reply: Mapping[str, Any]) -> str:
+        if reply.get("interrupt") and self.conversation is not None:
+            self.conversation.interrupt()
+        return str(reply.get("message") or "")
+
+    def _apply(self, updates: Any) -> Mode | None:
+        """Apply permission updates of the host; return the mode they set. An update that makes no sense is skipped."""
+        mode: Mode | None = None
+        for update in updates if isinstance(updates, list) else ():
+            if not isinstance(update, dict):
+                continue
+            if update.get("type") == "setMode" and update.get("mode") in MODES:
+                mode = cast(Mode, update["mode"])
+            elif update.get("type") in ("addRules", "removeRules", "replaceRules"):
+                change_rules(self._deps.policy, update, self._deps.save_rule)
+        return mode
+
+    def hook(self, event: str, matcher: str, callback_id: str, seconds: float) -> PythonHook:
+        """Return a hook that runs in the host."""
+
+        def call(given: dict[str, Any]) -> Mapping[str, Any]:
+            fields = {"callback_id": callback_id, "input": given, "tool_use_id": given.get("tool_use_id")}
+            return self._channel.request("hook_callback", fields, self._deps.context.cancel, seconds)
+
+        call.__qualname__ = f"host {callback_id}"
+        return PythonHook(HOOK_EVENTS[event].name, call, matcher, source="host")
+
+    def hooks(self, configured: Any) -> tuple[PythonHook, ...]:
+        """Return the hooks that the host registers; events that do not exist here are skipped."""
+        found = []
+        for event, groups in configured.items() if isinstance(configured, dict) else ():
+            for group in groups if event in HOOK_EVENTS and isinstance(groups, list) else ():
+                seconds = group.get("timeout") or HOOK_SECONDS
+                for callback_id in group.get("hookCallbackIds") or ():
+                    found.append(self.hook(event, group.get("matcher") or "", str(callback_id), float(seconds)))
+        return tuple(found)
+
+    def mcp_message(self, server: str, message: Fields) -> Fields:
+        """Send a JSON-RPC message to a server that lives in the host; return its answer.
+
+        Raises HostRefusedError, HostClosedError.
+        """
+        reply = self._channel.request("mcp_message", {"server_name": server, "message": message})
+        answer = reply.get("mcp_response")
+        return answer if isinstance(answer, dict) else {}
+
+
+def suggestions(request: ApprovalRequested) -> list[Fields]:
+    """Return the permission updates that would make this question unnecessary, the most useful first."""
+    found: list[Fields] = []
+    if request.edits:
+        found.append({"type": "setMode", "mode": "acceptEdits", "destination": _SESSION})
+    for text in (request.always, request.exact):
+        if not text:
+            continue
+        rules = []
+        for rule in split_rules(text):
+            name, opened, rest = rule.partition("(")
+            rules.append({"toolName": name, "ruleContent": rest[:-1]} if opened else {"toolName": name})
+        destination = "localSettings" if request.keeps else _SESSION
+        found.append({"type": "addRules", "rules": rules, "behavior": "allow", "destination": destination})
+    return found
+
+
+def change_rules(policy: Policy, update: Mapping[str, Any], save: Callable[[str], str] | None = None) -> None:
+    """Add or remove rules of the session. save: saves an allow rule for the project, where the update asks for it."""
+    kind = update.get("behavior")
+    if kind not in ("allow", "deny", "ask"):
+        return
+    texts = []
+    for rule in update.get("rules") or ():
+        content = rule.get("ruleContent")
+        texts.append(f"{rule.get('toolName', '')}({content})" if content else str(rule.get("toolName", "")))
+    if update.get("type") in ("removeRules", "replaceRules"):
+        for rule in [
+            r for r in policy.rules if r.list == kind and (update["type"] != "removeRules" or r.text in texts)
+        ]:
+            try:
+                policy.remove(rule)
+            except ValueError:
+                continue  # not of this session
+    if update.get("type") == "removeRules":
+        return
+    for text in texts:
+        try:
+            policy.add(cast(RuleList, kind), text)
+        except RuleError:
+            continue
+        if save is not None and kind == "allow" and update.get("destination") in ("projectSettings", "localSettings"):
+            save(text)
+
+
+def _blocked_path(request: ApprovalRequested, roots: Sequence[Path]) -> str:
+    """Return the first path outside the workspace that the call touches; "" for none."""
+    for effect in request.effects:
+        if effect.kind in ("read", "write") and effect.target:
+            path = Path(os.path.normpath(os.path.join(request.cwd, effect.target)))
+            if not any(path.is_relative_to(root) for root in roots):
+                return str(path)
+    return ""
+
+
+def _answers(asked: QuestionAsked, changed: Any) -> str:
+    """Return the answers of the host as text for the model; `changed` has them by the text of the question."""
+    questions = asked.data["questions"]
+    given = changed.get("answers") if isinstance(changed, dict) else None
+    if not isinstance(given, dict):
+        return DECLINED
+    words = [_joined(given.get(q["question"], given.get(q.get("header", ""), ""))) for q in questions]
+    return read_answers(questions, [word or DECLINED for word in words])
+
+
+def _joined(answer: Any) -> str:
+    return ", ".join(map(str, answer)) if isinstance(answer, list) else str(answer)

@@ -1,0 +1,74 @@
+"""The host's `initialize`: what it brings to the session, as options and additions of ours."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from agent_cli.config.run_options import RunOptions
+from agent_cli.core.modes import AgentType
+from agent_cli.core.place import UsageError
+from agent_cli.extensions.agents import agent_types_from
+from agent_cli.hooks import PythonHook
+from agent_cli.host.callbacks import HostCallbacks
+from agent_cli.host.channel import Fields
+from agent_tools.record import Value
+
+
+class Initialized(Value):
+    """What a host brings.
+
+    skills: names of the skills to offer; None for all. schema: JSON schema of the answer, as text; "" for none.
+    system_prompt: replaces ours; None for no change. appended: is added to it. plugins: folders.
+    forward_subagents: it wants the text of sub-agents, too.
+    """
+
+    hooks: tuple[PythonHook, ...] = ()
+    agents: dict[str, AgentType] = {}  # noqa: RUF012 - never changed
+    skills: tuple[str, ...] | None = None
+    schema: str = ""
+    system_prompt: str | None = None
+    appended: str = ""
+    title: str = ""
+    servers: dict[str, Any] = {}  # noqa: RUF012 - never changed
+    plugins: tuple[str, ...] = ()
+    forward_subagents: bool = False
+
+    def change(self, options: RunOptions) -> RunOptions:
+        """Return the options of the session."""
+        changed: dict[str, Any] = {}
+        if self.schema:
+            changed["json_schema"] = self.schema
+        if self.system_prompt is not None:
+            changed["system_prompt"] = self.system_prompt
+        if self.appended:
+            changed["append_system_prompt"] = "\n\n".join(filter(None, [options.append_system_prompt, self.appended]))
+        if self.servers:
+            changed["mcp_config"] = (*options.mcp_config, json.dumps({"mcpServers": self.servers}))
+        if self.plugins:
+            changed["plugin_dir"] = (*options.plugin_dir, *self.plugins)
+        return options.replace(**changed)
+
+
+def read_initialize(fields: Fields, callbacks: HostCallbacks) -> Initialized:
+    """Read the request. Raises UsageError for an agent that cannot be used."""
+    prompt = fields.get("systemPrompt")
+    servers = dict(fields.get("mcpServers") or {})
+    for name in fields.get("sdkMcpServers") or ():
+        servers.setdefault(str(name), {"type": "sdk", "name": str(name)})
+    skills = fields.get("skills")
+    try:
+        return Initialized(
+            hooks=callbacks.hooks(fields.get("hooks")),
+            agents=agent_types_from(fields.get("agents") or {}, "initialize"),
+            skills=tuple(map(str, skills)) if isinstance(skills, list) else None,
+            schema=json.dumps(fields["jsonSchema"]) if fields.get("jsonSchema") else "",
+            system_prompt="\n\n".join(map(str, prompt)) if isinstance(prompt, list) else prompt,
+            appended=str(fields.get("appendSystemPrompt") or ""),
+            title=str(fields.get("title") or ""),
+            servers=servers,
+            plugins=tuple(str(p["path"]) for p in fields.get("plugins") or () if p.get("path")),
+            forward_subagents=bool(fields.get("forwardSubagentText")),
+        )
+    except (TypeError, ValueError, AttributeError, KeyError) as error:
+        raise UsageError(f"initialize is not valid: {type(error).__name__} {error}") from None

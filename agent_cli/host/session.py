@@ -1,0 +1,393 @@
+"""A session of a host program: messages and control requests in, frames out, turn after turn.
+
+The main thread runs the turns; a reading thread takes what the host sends meanwhile. The conversation is built at the
+host's `initialize`, or at its first message if it sends none.
+"""
+
+from __future__ import annotations
+
+import queue
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from agent_cli.config.run_options import RunOptions
+from agent_cli.core.decisions import Approver, Asker
+from agent_cli.core.events import Event, SessionNamed
+from agent_cli.core.messages import media_of
+from agent_cli.core.place import OutputError, RunEnvironment, UsageError
+from agent_cli.core.results import Complete, Diagnostics, Suspended, TurnEnd, TurnResult, Usage
+from agent_cli.core.version import __version__
+from agent_cli.extensions.loader import Embedded, load_extensions
+from agent_cli.headless.output import ProgressPrinter, ResultBuilder, new_uuid, print_line, print_notice
+from agent_cli.headless.pending import pending_items
+from agent_cli.headless.run import HeadlessOptions, InputMessage, RunReport, Signals, finish, start_stream
+from agent_cli.headless.stream_json import StreamJson
+from agent_cli.host.callbacks import HostCallbacks
+from agent_cli.host.channel import BadLine, ControlRequest, Fields, HostChannel
+from agent_cli.host.controls import SLOW, ControlError, run_control
+from agent_cli.host.initialize import Initialized, read_initialize
+from agent_cli.host.session_commands import run_session_command
+from agent_cli.providers.catalog import known_models
+from agent_cli.runtime.attachments import attach_mentioned
+from agent_cli.runtime.builder import Agent, build_agent
+from agent_cli.runtime.environment import read_settings
+from agent_tools.base import ToolError
+from agent_tools.record import Value
+from agent_tools.text import one_line
+
+
+class HostSetup(Value):
+    """What the command line decides about a host session.
+
+    report: returns the facts of an agent for frames and results. unattended: approver and asker without the host.
+    begun: called with each new agent, before its first message; it may raise UsageError.
+    """
+
+    options: RunOptions
+    place: RunEnvironment
+    headless: Callable[[Agent], HeadlessOptions]
+    report: Callable[[Agent], RunReport]
+    unattended: tuple[Approver, Asker]
+    begun: Callable[[Agent], None]
+
+
+class UserLine(Value):
+    """A message of the user as the host sent it. origin: repeated by its result."""
+
+    said: InputMessage
+    uuid: str
+    fields: Fields
+    origin: Any = None
+
+
+def read_user_line(fields: Fields) -> UserLine:
+    """Read a line of type user. Raises UsageError."""
+    try:
+        content = fields["message"]["content"]
+        blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
+        said = InputMessage("".join(b["text"] for b in blocks if b["type"] == "text"), media_of(blocks))
+    except (ValueError, KeyError, TypeError):
+        raise UsageError(
+            f"Line {fields['line']} of standard input is not "
+            '{"type":"user","message":{"role":"user","content":...}}.'
+        ) from None
+    return UserLine(said, str(fields["uuid"]), {k: v for k, v in fields.items() if k != "line"}, fields.get("origin"))
+
+
+class _End:
+    """The host closed its input."""
+
+
+class HostSession:
+    """One connection with a host. `run` returns the exit code.
+
+    usage: of the session's turns. messages: the length of the history before each message, by the message's ID.
+    first_model: the model to return to for the host's "default".
+    """
+
+    def __init__(self, setup: HostSetup) -> None:
+        self.setup, self.place = setup, setup.place
+        self.version = __version__
+        self.usage = Usage()
+        self.messages: dict[str, int] = {}
+        self.first_model = ""
+        self._frames = setup.options.output_format == "stream-json"
+        self._channel = HostChannel(sys.stdin.buffer, print_line if self._frames else lambda fields: None)
+        self._callbacks = HostCallbacks(self._channel)
+        self._queue: queue.SimpleQueue[Fields | ControlRequest | BadLine | _End] = queue.SimpleQueue()
+        self._dropped: set[str] = set()
+        self._known: list[str] = []
+        self._initialized = Initialized()
+        self._agent: Agent | None = None
+        self._stream: StreamJson | None = None
+        self._code = 0
+        self._ended = False
+        # An interrupt holds for the message it came after, also where its turn is still to begin.
+        self._interrupted = self._turning = False
+
+    @property
+    def agent(self) -> Agent:
+        """The open agent. Raises ControlError before it is open."""
+        if self._agent is None:
+            raise ControlError("The session is not open yet: send initialize or a message first.")
+        return self._agent
+
+    # The two threads.
+
+    def run(self) -> int:
+        """Serve the host until it closes its input; return the exit code. Raises UsageError, OutputError."""
+        if self.setup.options.prompt:
+            self._on_line({"type": "user", "line": 0, "message": {"content": " ".join(self.setup.options.prompt)}})
+        threading.Thread(target=self._read, name="host", daemon=True).start()
+        try:
+            watch = Signals(self._interrupt)
+            with watch:
+                while not watch.caught and not self._ended:
+                    item = self._queue.get()
+                    if isinstance(item, _End):
+                        break
+                    self._take(item, watch)
+            return 128 + watch.caught if watch.caught else self._code
+        finally:
+            if self._agent is not None:
+                self._agent.close()
+
+    def end(self) -> None:
+        """End the session after the running turn."""
+        self._ended = True
+        self._queue.put(_End())
+
+    def _interrupt(self) -> None:
+        self._queue.put(_End())
+        if self._agent is not None:
+            self._agent.conversation.interrupt()
+
+    def _read(self) -> None:
+        try:
+            self._channel.read(self._on_line)
+        except (OutputError, OSError):
+            self._interrupt()
+        finally:
+            self._queue.put(_End())
+
+    def _on_line(self, item: ControlRequest | BadLine | Fields) -> None:
+        """Take a line on the reading thread."""
+        if not isinstance(item, ControlRequest):
+            if isinstance(item, dict) and item["type"] == "user":
+                item.setdefault("uuid", new_uuid())
+                self._known.append(str(item["uuid"]))
+                if item.get("priority") == "now" and self._agent is not None:
+                    self._agent.conversation.interrupt()
+            self._queue.put(item)
+        elif item.subtype == "initialize" or self._agent is None:
+            self._queue.put(item)
+        elif item.subtype in SLOW:
+            threading.Thread(target=self._answer, args=(item,), name=item.subtype, daemon=True).start()
+        else:
+            self._answer(item)
+
+    def _answer(self, request: ControlRequest) -> None:
+        try:
+            self._channel.answer(request, run_control(self, request.subtype, request.fields))
+        except ControlError as error:
+            self._channel.refuse(request, str(error))
+
+    def interrupt(self) -> None:
+        """Stop the running turn, or the one that the first waiting message starts."""
+        self._interrupted = self._turning or bool(self.queued())
+        self.agent.conversation.interrupt()
+
+    def queued(self) -> list[str]:
+        """Return the IDs of the messages that wait for their turn."""
+        return [name for name in self._known if name not in self._dropped]
+
+    def drop_queued(self, name: str = "") -> list[str]:
+        """Drop a waiting message, or all of them; return the IDs of those dropped."""
+        gone = [known for known in self.queued() if name in ("", known)]
+        self._dropped.update(gone)
+        return gone
+
+    # What the main thread takes.
+
+    def _take(self, item: Fields | ControlRequest | BadLine, watch: Signals) -> None:
+        if isinstance(item, BadLine):
+            raise UsageError(f"Line {item.number} of standard input is not a JSON object.")
+        if isinstance(item, ControlRequest):
+            if item.subtype == "initialize":
+                self._initialize(item)
+            else:
+                self._open()
+                self._answer(item)
+        elif item["type"] == "user":
+            line = read_user_line(item)
+            self._known.remove(line.uuid)
+            if line.uuid not in self._dropped and (line.said.text.strip() or line.said.media):
+                self._open()
+                self._turning = True
+                try:
+                    self._turn(line, watch)
+                finally:
+                    self._turning = self._interrupted = False
+        elif item["type"] == "update_environment_variables" and isinstance(item.get("variables"), dict):
+            self.place.env.update({str(k): str(v) for k, v in item["variables"].items()})  # type: ignore[attr-defined]
+        # Anything else, such as keep_alive, needs no answer.
+
+    def _initialize(self, request: ControlRequest) -> None:
+        if self._agent is not None:
+            self._channel.refuse(request, "Already initialized")
+            return
+        try:
+            self._initialized = read_initialize(request.fields, self._callbacks)
+            self._open()
+        except UsageError as error:
+            self._channel.refuse(request, str(error))
+            raise
+        if self._initialized.title:
+            self.agent.rename(SessionNamed(self._initialized.title))
+        self._channel.answer(request, self._about())
+
+    def _about(self) -> Fields:
+        """Return the answer to `initialize`."""
+        model = self.agent.model
+        return {
+            "commands": self.commands(),
+            "agents": self.agents(),
+            "output_style": self.output_style,
+            "available_output_styles": self.output_styles(),
+            "models": self.models(),
+            "account": {"apiKeySource": model.key_source, "apiProvider": model.provider},
+            "hooks_applied": True,
+            "claude_code_version": self.version,
+        }
+
+    def _open(self) -> None:
+        """Build the agent, if that is still to be done. Raises UsageError."""
+        if self._agent is not None:
+            return
+        options = self._initialized.change(self.setup.options)
+        self._build(options)
+        self.first_model = self.agent.model.name
+
+    def _build(self, options: RunOptions) -> None:
+        layers = read_settings(options, self.place)
+        for text in layers.ignored:
+            print_notice(f"agent: {one_line(text)}.")
+        asks = options.permission_prompt_tool == "stdio"
+        approver, asker = (self._callbacks.approve, self._callbacks.ask) if asks else self.setup.unattended
+        embedded = Embedded(
+            hooks=self._initialized.hooks,
+            agents=self._initialized.agents,
+            skills=self._initialized.skills,
+            answers=asks,
+            approves=asks,
+            waits=False,
+        )
+        agent = build_agent(
+            options, self.place, layers, approver, lambda text: print_notice(f"agent: {text}"),
+            asker=asker, embedded=embedded,
+        )  # fmt: skip
+        self._agent = agent
+        self._callbacks.conversation = agent.conversation
+        agent.begin()
+        self.setup.begun(agent)
+
+    def _turn(self, line: UserLine, watch: Signals) -> None:
+        """Send a message and report on its turn. Raises OutputError."""
+        agent = self.agent
+        if agent.mcp is not None:
+            agent.mcp.wait_ready()
+        asked, report = self.setup.headless(agent), self.setup.report(agent)
+        stream = self._stream = start_stream(asked, report, self._channel.send) if self._frames else None
+        if stream is not None:
+            stream.forward_subagents = self._initialized.forward_subagents
+            stream.origin = line.origin
+            self._callbacks.state = stream.state
+            stream.state("running")
+            if self.setup.options.replay_user_messages:
+                stream.replay(line.fields)
+        tally = ResultBuilder()
+        listener = stream or ProgressPrinter(print_notice, asked.verbose)
+
+        def show(event: Event) -> None:
+            if self._interrupted:
+                agent.conversation.interrupt()
+            tally(event)
+            listener(event)
+
+        result = self._run(line, show)
+        self.usage = self.usage + result.end.usage
+        pending: list[dict[str, Any]] = []
+        if isinstance(result, Suspended):
+            nested = {i: waits.history for i, waits in agent.conversation.deps.state.nested.items()}
+            pending = pending_items(tally.asked.values(), agent.conversation.history, nested, plan_ttl=report.plan_ttl)
+        agent.record_unsaid()
+        # After /clear the frames belong to the new session.
+        report = self.setup.report(self.agent)
+        self._code = finish(asked, report, result, tally, stream, watch.caught, pending)
+        if stream is not None:
+            stream.state("idle")
+
+    def _run(self, line: UserLine, show: Callable[[Event], None]) -> TurnResult:
+        """Run the turn, or the session's command, that a message asks for."""
+        agent = self.agent
+        conversation = agent.conversation
+        text, media = line.said.text, line.said.media
+        self.messages[line.uuid] = len(conversation.history)
+        if text.startswith("/"):
+            said = run_session_command(self, text, show)
+            if said is not None:
+                return _told(said)
+        try:
+            return conversation.send(
+                text, show, (*attach_mentioned(text, conversation.deps.context, agent.model.name), *media)
+            )
+        except ToolError as error:
+            return _told(str(error))
+
+    def clear(self) -> None:
+        """Start a new conversation with the same options, in a session of its own."""
+        old, options = self.agent, self._initialized.change(self.setup.options)
+        model, mode = old.conversation.options.label, old.conversation.deps.policy.mode
+        old.close("clear")
+        self.messages.clear()
+        self._build(options.replace(resume=None, continue_=False, fork_session=False, session_id=None, model=model))
+        self.agent.conversation.deps.policy.mode = mode
+        self.agent.conversation.source = "clear"
+        if self._stream is not None:
+            self._stream.reset(old.header.session_id, self.agent.header.session_id)
+
+    # What a host is shown.
+
+    @property
+    def output_style(self) -> str:
+        return str(getattr(self.agent.settings, "output_style", "") or "default")
+
+    def output_styles(self) -> list[str]:
+        """Return the names of the output styles."""
+        return [self.output_style]
+
+    def commands(self) -> list[Fields]:
+        """Return the slash commands that a message may name."""
+        found = self.agent.commands.items()
+        return [{"name": n, "description": c.description, "argumentHint": c.hint, "aliases": []} for n, c in found]
+
+    def agents(self) -> list[Fields]:
+        """Return the types of sub-agents."""
+        kinds = self.agent.conversation.deps.agents.values()
+        return [
+            {"name": k.name, "description": k.description, **({"model": k.model} if k.model else {})} for k in kinds
+        ]
+
+    def plugins(self) -> list[Fields]:
+        """Return the plugins of the session."""
+        return [{"name": str(p), "path": str(p)} for p in self.setup.report(self.agent).plugins]
+
+    def models(self) -> list[Fields]:
+        """Return the models of the session's provider, its own first."""
+        own = self.agent.model
+        names = dict.fromkeys([own.name, *(m.name for m in known_models(providers=[own.provider]) if m.tools)])
+        return [{"value": n, "displayName": n.partition("/")[2] or n, "description": n} for n in names]
+
+    def cost_words(self) -> str:
+        """Describe the cost of the session in a sentence."""
+        used = self.usage
+        return f"{used.input:,} tokens in, {used.output:,} out; {used.cost_words}"
+
+    def reload(self) -> list[str]:
+        """Read commands, skills and types of sub-agents again; return the problems with them."""
+        agent, problems = self.agent, list[str]()
+        found = load_extensions(self.setup.options, self.place, agent.layers, agent.settings, problems.append)
+        agent.reload(found)
+        return problems
+
+
+def _told(text: str) -> Complete:
+    """Return the result of a message that needed no model call."""
+    return Complete(TurnEnd((), Usage(), Diagnostics(0, 0, 0, 0, "end_turn", "completed")), text)
+
+
+def run_host(setup: HostSetup) -> int:
+    """Serve a host on standard input and output; return the exit code. Raises UsageError, OutputError."""
+    return HostSession(setup).run()
