@@ -24,6 +24,7 @@ from agent_tools.record import Value
 from agent_tools.registry import BUILTIN
 
 if TYPE_CHECKING:
+    from agent_cli.core.host_servers import HostServers
     from agent_cli.core.modes import AgentType
     from agent_cli.engine.turn import Turn, Workflow
     from agent_cli.extensions.skills import Skill
@@ -84,11 +85,13 @@ class Embedded(Value):
     """Additions of a program that embeds the agent: tools that are always offered, and Python hooks.
 
     answers: it answers the model's questions.
+    host: carries the messages of MCP servers that live in its process.
     """
 
     tools: tuple[Tool[Any], ...] = ()
     hooks: tuple[PythonHook, ...] = ()
     answers: bool = False
+    host: HostServers | None = None
 
 
 class Extensions:
