@@ -80,11 +80,16 @@ DOORS = {
     "openai": set(),
     "anthropic": set(),
     "httpx": {"agent_cli/providers/litellm_worker.py"},
-    "mcp": {"agent_cli/cli/serve_tools.py", *(f"agent_cli/mcp/{name}.py" for name in ("client", "stdio", "oauth"))},
+    "mcp": {
+        "agent_cli/cli/serve_tools.py",
+        *(f"agent_cli/mcp/{name}.py" for name in ("client", "host_pipe", "stdio", "oauth")),
+    },
     "httpx2": {f"agent_cli/mcp/{name}.py" for name in ("client", "oauth")},
-    "mcp_types": {"agent_cli/cli/serve_tools.py", "agent_cli/mcp/client.py", "agent_cli/mcp/stdio.py"},
-    "anyio": {"agent_cli/cli/serve_tools.py", "agent_cli/mcp/client.py", "agent_cli/mcp/stdio.py"},
-    "asyncio": {f"agent_cli/mcp/{name}.py" for name in ("server", "supervisor", "oauth")},
+    "mcp_types": {
+        "agent_cli/cli/serve_tools.py", *(f"agent_cli/mcp/{name}.py" for name in ("client", "host_pipe", "stdio"))},
+    "anyio": {
+        "agent_cli/cli/serve_tools.py", *(f"agent_cli/mcp/{name}.py" for name in ("client", "host_pipe", "stdio"))},
+    "asyncio": {f"agent_cli/mcp/{name}.py" for name in ("host_pipe", "server", "supervisor", "oauth")},
     "dataclasses": set(),
 }  # fmt: skip
 LIMIT = 450

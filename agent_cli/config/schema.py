@@ -194,13 +194,13 @@ class ResultSettings(Value, tag="Results"):
 
 
 class McpServer(Value, tag="McpServer"):
-    """An MCP server: a command that speaks over its standard streams, or a URL. See docs/mcp.md."""
+    """An MCP server: a command that speaks over its standard streams, a URL, or one of the host's. See docs/mcp.md."""
 
     command: str = ""
     args: tuple[str, ...] = ()
     env: dict[str, str] = {}  # noqa: RUF012 - a frozen record, whose values nobody changes
     cwd: str = ""
-    type: Literal["", "stdio", "http", "streamable-http", "sse"] = ""
+    type: Literal["", "stdio", "http", "streamable-http", "sse", "sdk"] = ""
     url: str = ""
     headers: dict[str, str] = {}  # noqa: RUF012
     timeout: float = 0.0

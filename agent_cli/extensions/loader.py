@@ -24,6 +24,7 @@ from agent_tools.record import Value
 from agent_tools.registry import BUILTIN
 
 if TYPE_CHECKING:
+    from agent_cli.core.host_servers import HostServers
     from agent_cli.core.modes import AgentType
     from agent_cli.engine.turn import Turn, Workflow
     from agent_cli.extensions.skills import Skill
@@ -87,6 +88,7 @@ class Embedded(Value):
     answers: it answers the model's questions.
     approves: it decides about calls as a user would.
     waits: MCP servers are waited for when the agent is built, not first before its first turn.
+    host: carries the messages of MCP servers that live in its process.
     """
 
     tools: tuple[Tool[Any], ...] = ()
@@ -96,6 +98,7 @@ class Embedded(Value):
     answers: bool = False
     approves: bool = False
     waits: bool = True
+    host: HostServers | None = None
 
 
 class Extensions:

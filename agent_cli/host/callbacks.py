@@ -10,6 +10,7 @@ from typing import Any, cast
 from agent_cli.core.decisions import Answer, Approve, Defer, EditedCall, QuestionReply, Reject
 from agent_cli.core.events import ApprovalRequested, QuestionAsked
 from agent_cli.core.hooks import HOOK_EVENTS
+from agent_cli.core.host_servers import HostServers
 from agent_cli.core.modes import MODES, Mode
 from agent_cli.core.rules import RuleError, RuleList, split_rules
 from agent_cli.engine.conversation import Conversation
@@ -38,6 +39,7 @@ class HostCallbacks:
         self._channel = channel
         self.conversation: Conversation | None = None
         self.state: Callable[[str], None] = lambda state: None
+        self.servers = HostServers(self._send_to_server)
         # Arguments that the host chose, by call: they are not asked about again.
         self._chosen: dict[str, Fields] = {}
 
@@ -141,14 +143,17 @@ class HostCallbacks:
                     found.append(self.hook(event, group.get("matcher") or "", str(callback_id), float(seconds)))
         return tuple(found)
 
-    def mcp_message(self, server: str, message: Fields) -> Fields:
-        """Send a JSON-RPC message to a server that lives in the host; return its answer.
+    def _send_to_server(self, server: str, message: Fields) -> None:
+        """Send a JSON-RPC message to a server in the host; its answer comes to `servers`."""
 
-        Raises HostRefusedError, HostClosedError.
-        """
-        reply = self._channel.request("mcp_message", {"server_name": server, "message": message})
-        answer = reply.get("mcp_response")
-        return answer if isinstance(answer, dict) else {}
+        def take(reply: Fields | None) -> None:
+            answer = reply.get("mcp_response") if reply is not None else None
+            if isinstance(answer, dict) and "id" in answer:
+                self.servers.receive(server, answer)
+            elif reply is None:
+                self.servers.end(server)
+
+        self._channel.post("mcp_message", {"server_name": server, "message": message}, take)
 
 
 def suggestions(request: ApprovalRequested) -> list[Fields]:

@@ -53,6 +53,8 @@ class HostChannel:
         self._writing = threading.RLock()
         self._waiting: dict[str, threading.Event] = {}
         self._replies: dict[str, Fields] = {}
+        # What takes a reply that nobody waits for: None if the host refused, or closed its side.
+        self._takers: dict[str, Callable[[Fields | None], None]] = {}
         self.closed = False
 
     def read(self, take: Callable[[ControlRequest | BadLine | Fields], None]) -> None:
@@ -82,13 +84,17 @@ class HostChannel:
             self.closed = True
             for event in list(self._waiting.values()):
                 event.set()
+            for request_id in list(self._takers):
+                self._takers.pop(request_id)(None)
 
     def _take_reply(self, response: Any) -> None:
         if not isinstance(response, dict):
             return
         request_id = str(response.get("request_id", ""))
-        event = self._waiting.get(request_id)
-        if event is not None:
+        if (taker := self._takers.pop(request_id, None)) is not None:
+            answer = response.get("response")
+            taker(answer if isinstance(answer, dict) and response.get("subtype") != "error" else None)
+        elif (event := self._waiting.get(request_id)) is not None:
             self._replies[request_id] = response
             event.set()
 
@@ -130,6 +136,12 @@ class HostChannel:
             raise HostRefusedError(str(reply.get("error") or "the host gave no reason"))
         answer = reply.get("response")
         return answer if isinstance(answer, dict) else {}
+
+    def post(self, subtype: str, fields: Fields, take: Callable[[Fields | None], None]) -> None:
+        """Send a request and return; `take` gets the answer on the reading thread, or None if there is none."""
+        request_id = new_uuid()
+        self._takers[request_id] = take
+        self.send({"type": "control_request", "request_id": request_id, "request": {"subtype": subtype, **fields}})
 
     def _withdraw(self, request_id: str) -> None:
         self.send({"type": "control_cancel_request", "request_id": request_id})

@@ -245,6 +245,28 @@ def _mcp_toggle(session: HostSession, fields: Fields) -> Fields:
     return {}
 
 
+@control("mcp_message")
+def _mcp_message(session: HostSession, fields: Fields) -> Fields:
+    """Take a message that a server in the host sends by itself."""
+    session.callbacks.servers.receive(str(fields["server_name"]), dict(fields["message"]))
+    return {}
+
+
+@control("mcp_set_servers")
+def _set_servers(session: HostSession, fields: Fields) -> Fields:
+    """Replace the servers that the host added to the session."""
+    if session.agent.mcp is None:
+        raise ControlError("This session has no MCP servers.")
+    found, errors = [], dict[str, str]()
+    for name, table in dict(fields["servers"]).items():
+        try:
+            found += declared_from({name: table})
+        except UsageError as error:
+            errors[name] = str(error)
+    added, removed = session.agent.mcp.set_added(found)
+    return {"added": added, "removed": removed, "errors": errors}
+
+
 @control("stop_task")
 def _stop_task(session: HostSession, fields: Fields) -> Fields:
     job = session.agent.conversation.deps.context.state(Jobs).find(str(fields["task_id"]))

@@ -95,7 +95,7 @@ class HostSession:
         self.first_model = ""
         self._frames = setup.options.output_format == "stream-json"
         self._channel = HostChannel(sys.stdin.buffer, print_line if self._frames else lambda fields: None)
-        self._callbacks = HostCallbacks(self._channel)
+        self.callbacks = HostCallbacks(self._channel)
         self._queue: queue.SimpleQueue[Fields | ControlRequest | BadLine | _End] = queue.SimpleQueue()
         self._dropped: set[str] = set()
         self._known: list[str] = []
@@ -219,7 +219,7 @@ class HostSession:
             self._channel.refuse(request, "Already initialized")
             return
         try:
-            self._initialized = read_initialize(request.fields, self._callbacks)
+            self._initialized = read_initialize(request.fields, self.callbacks)
             self._open()
         except UsageError as error:
             self._channel.refuse(request, str(error))
@@ -255,13 +255,14 @@ class HostSession:
         for text in layers.ignored:
             print_notice(f"agent: {one_line(text)}.")
         asks = options.permission_prompt_tool == "stdio"
-        approver, asker = (self._callbacks.approve, self._callbacks.ask) if asks else self.setup.unattended
+        approver, asker = (self.callbacks.approve, self.callbacks.ask) if asks else self.setup.unattended
         embedded = Embedded(
             hooks=self._initialized.hooks,
             agents=self._initialized.agents,
             skills=self._initialized.skills,
             answers=asks,
             approves=asks,
+            host=self.callbacks.servers,
             waits=False,
         )
         agent = build_agent(
@@ -269,7 +270,7 @@ class HostSession:
             asker=asker, embedded=embedded,
         )  # fmt: skip
         self._agent = agent
-        self._callbacks.conversation = agent.conversation
+        self.callbacks.conversation = agent.conversation
         agent.begin()
         self.setup.begun(agent)
 
@@ -283,7 +284,7 @@ class HostSession:
         if stream is not None:
             stream.forward_subagents = self._initialized.forward_subagents
             stream.origin = line.origin
-            self._callbacks.state = stream.state
+            self.callbacks.state = stream.state
             stream.state("running")
             if self.setup.options.replay_user_messages:
                 stream.replay(line.fields)

@@ -25,8 +25,10 @@ from mcp.shared.exceptions import MCPError
 from pydantic import ValidationError
 
 from agent_cli.config.schema import McpServer
+from agent_cli.core.host_servers import HostServers
 from agent_cli.core.version import __version__
 from agent_cli.mcp.catalog import McpRequestError
+from agent_cli.mcp.host_pipe import host_pipe
 from agent_cli.mcp.stdio import LINE_LIMIT, ServerProcess, pipe
 
 # Possible expansion factor of a compressed answer; compression is never requested.
@@ -175,12 +177,17 @@ async def connected(
     changed: Heard,
     auth: Any = None,
     answered: Callable[[int], None] = lambda status: None,
+    name: str = "",
+    host: HostServers | None = None,
 ) -> AsyncGenerator[McpConnection, None]:
     """Connect to a server whose declaration has its variables substituted. Raises transport errors; see `reason`.
 
     auth: adds the login to HTTP requests.
     answered: called with the status of each HTTP answer.
+    name, host: for a server in the host process.
     """
+    if kind == "sdk" and host is None:
+        raise ConnectionError(None, "it is a server of a host process, and there is none")
 
     async def asked_for_roots(context: Any) -> mcp_types.ListRootsResult:
         return mcp_types.ListRootsResult(
@@ -204,8 +211,10 @@ async def connected(
         return http
 
     async with AsyncExitStack() as stack, anyio.create_task_group() as group:
-        if kind == "stdio":
-            transport: Any = pipe([server.command, *server.args], env, cwd, spawned, gone)
+        if host is not None and kind == "sdk":
+            transport: Any = host_pipe(name, host, gone)
+        elif kind == "stdio":
+            transport = pipe([server.command, *server.args], env, cwd, spawned, gone)
         elif kind == "sse":
             transport = sse_client(server.url, dict(server.headers), httpx_client_factory=http_client, auth=auth)
         else:
@@ -218,6 +227,8 @@ async def connected(
             # Without a sampling callback the SDK does not declare the capability.
             message_handler=heard,
             client_info=mcp_types.Implementation(name="agent", version=__version__),
+            # Hosts answer the handshake, and may not answer anything before it.
+            mode="legacy" if kind == "sdk" else "auto",
         )
         async with client:
             link = McpConnection(client)

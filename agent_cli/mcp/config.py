@@ -11,7 +11,7 @@ import json
 import os
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -47,10 +47,10 @@ class DeclaredServer(Value, tag="Found"):
     scope: Scope
 
     @property
-    def kind(self) -> Literal["stdio", "http", "sse"]:
-        """The transport."""
-        if self.server.type == "sse":
-            return "sse"
+    def kind(self) -> Literal["stdio", "http", "sse", "sdk"]:
+        """The transport; sdk is a server in the host process."""
+        if self.server.type in ("sse", "sdk"):
+            return "sse" if self.server.type == "sse" else "sdk"
         return "http" if self.server.url else "stdio"
 
     @property
@@ -62,6 +62,8 @@ class DeclaredServer(Value, tag="Found"):
     def line(self) -> str:
         """The command or URL as written, on one safe line."""
         server = self.server
+        if self.kind == "sdk":
+            return "(in the host process)"
         if server.url:
             return one_line(server.url)
         import shlex
@@ -115,6 +117,14 @@ def find_servers(options: RunOptions, place: RunEnvironment, layers: Layers) -> 
     if len(kept) > MOST:
         problems.append(f"of {len(kept)} MCP servers the first {MOST} are used")
     return list(kept.values())[:MOST], problems
+
+
+def servers_of_host(names: Iterable[str], known: Iterable[str] = ()) -> list[DeclaredServer]:
+    """Return the host's servers of those names, but for known ones. Raises UsageError for a name that is none."""
+    found = [DeclaredServer(n, McpServer(type="sdk"), "the host", "given") for n in names if n not in set(known)]
+    if why := next(filter(None, map(mistake_in, found)), ""):
+        raise UsageError(f"The host: {why}.")
+    return found
 
 
 def _given(text: str) -> list[DeclaredServer]:
@@ -185,6 +195,10 @@ def mistake_in(found: DeclaredServer) -> str:
     name = f"the MCP server {shorten(found.name, 60)}"
     if not _is_name(found.name):
         return f"{name} has a name with more than {_LONGEST} characters or others than letters, digits, - and single _"
+    if server.type == "sdk":
+        if server.command or server.url:
+            return f"{name} is of type sdk, so it has neither a command nor a url"
+        return "" if found.scope == "given" else f"{name} is of type sdk, which only a host process can declare"
     if bool(server.command) == bool(server.url):
         return f"{name} needs either a command or a url"
     if server.url and (server.type == "stdio" or not server.url.startswith(("http://", "https://", "${"))):

@@ -185,12 +185,17 @@ class Servers:
         self._guard = threading.Lock()
         self._begun = self._closed = False
         self._made: dict[str, McpTool] = {}
+        self._added: set[str] = set()
         off = set(disabled)
         self.changed: Callable[[], None] = lambda: None
         self.offered: Callable[[str], bool] = lambda name: True
-        self.all = {f.name: Server(f, setup, self._loop, self._news.append, f.name in off) for f in found}
-        for server in self.all.values():
-            server.changed = self._on_change
+        self._setup = setup
+        self.all = {f.name: self._make(f, f.name in off) for f in found}
+
+    def _make(self, found: DeclaredServer, off: bool = False) -> Server:
+        server = Server(found, self._setup, self._loop, self._news.append, off)
+        server.changed = self._on_change
+        return server
 
     def _on_change(self) -> None:
         self.changed()
@@ -214,6 +219,26 @@ class Servers:
             for server in self.all.values():
                 if not (needed and server.recalled and not server.may_start):
                     server.start()
+
+    def set_added(self, found: Iterable[DeclaredServer]) -> tuple[list[str], list[str]]:
+        """Replace the servers that were added during the session; return the names of the new and the removed ones.
+
+        Those that stay as they are declared go on. The new ones are started at once; `wait` waits for them. A name that
+        the session began with stays with its server, and is neither new nor removed.
+        """
+        wanted = {f.name: f for f in found if f.name in self._added or f.name not in self.all}
+        gone = [n for n in self.all if n in self._added and (n not in wanted or self.all[n].found != wanted[n])]
+        for name in gone:
+            self.all[name].disable()
+        new = [f for name, f in wanted.items() if name in gone or name not in self.all]
+        made = {f.name: self._make(f) for f in new}
+        # Other threads read the mapping while it changes.
+        self.all = {**{n: s for n, s in self.all.items() if n not in gone}, **made}
+        self._added = set(wanted)
+        for server in made.values():
+            server.start()
+        self.changed()
+        return list(made), gone
 
     def wait(self, seconds: float, *, needed: bool = False) -> None:
         """Start the servers if needed and wait until all are up or have failed, for at most `seconds`.

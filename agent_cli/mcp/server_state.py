@@ -14,6 +14,7 @@ from agent_cli.mcp.config import DeclaredServer, MissingVariableError, substitut
 from agent_cli.mcp.credentials import Logins, wants_login
 
 if TYPE_CHECKING:
+    from agent_cli.core.host_servers import HostServers
     from agent_cli.mcp.client import McpConnection
 
 Status = Literal["waiting", "starting", "ready", "failed", "disabled", "unapproved", "login"]
@@ -29,6 +30,7 @@ class ServerSettings:
     roots: directories that servers may work in.
     logs: directory for their error output.
     logins: directory of logins to servers.
+    host: the host process, if it has servers.
     trusted_for_run: the command line trusts the project.
     """
 
@@ -45,18 +47,27 @@ class ServerSettings:
         start_timeout: float,
         call_timeout: float,
         logins: Path | None = None,
+        host: HostServers | None = None,
     ) -> None:
         self.env = env
         self.server_env = server_env
         self.cwd = cwd
         self.roots = roots
         self.logs = logs
-        self.listings = logs.parent / "mcp-tools" if logs is not None else None
+        self._listings = logs.parent / "mcp-tools" if logs is not None else None
         self._approvals = approvals
         self.trusted_for_run = trusted_for_run
         self.start_timeout = start_timeout
         self.call_timeout = call_timeout
         self._logins = logins
+        self.host = host
+
+    def listings(self, found: DeclaredServer) -> Path | None:
+        """Return the directory with the last listing of a server; None if it must be asked each time.
+
+        The declaration of a host's server says nothing about it.
+        """
+        return None if found.kind == "sdk" else self._listings
 
     @cached_property
     def approvals(self) -> Approvals:
@@ -107,7 +118,8 @@ class ServerState:
             self.name_login()
         # If its offers are known from an earlier run, it is started on first use.
         self.recalled = False
-        if not off and setup.listings is not None and (listing := load_listing(setup.listings, found)) is not None:
+        folder = setup.listings(found)
+        if not off and folder is not None and (listing := load_listing(folder, found)) is not None:
             self.recalled = True
             self._all = {offer.full: offer for offer in listing.offers}
             self.tools, self.prompts, self.resources = dict(self._all), listing.prompts, listing.resources
@@ -178,7 +190,8 @@ class ServerState:
             self._baseline = marks
             if self._remembers and (why := self.setup.approvals.approve(self.found, marks)):
                 problems.append(f"its tools were not remembered: {why}")
-        withheld = changed_tools(before, marks)
+        # A host changes its own servers as it likes: it also answers for their calls.
+        withheld = {} if self.found.kind == "sdk" else changed_tools(before, marks)
         if withheld and withheld != self.withheld:
             self.tell(
                 f"tools of the MCP server {self.name} have changed since they were approved and are disabled: "
@@ -189,8 +202,8 @@ class ServerState:
                 self.tell(f"the MCP server {self.name}: {problem}")
         self.problems, self.withheld = problems, withheld
         self.tools = {full: offer for full, offer in self._all.items() if full not in withheld}
-        if self.setup.listings is not None:
-            save_listing(self.setup.listings, self.found, list(self.tools.values()), self.prompts, self.resources)
+        if (folder := self.setup.listings(self.found)) is not None:
+            save_listing(folder, self.found, list(self.tools.values()), self.prompts, self.resources)
         self.changed()
 
     @property

@@ -93,6 +93,8 @@ class ServerSupervisor:
                             changed=self._on_changed,
                             auth=self._login(declared),
                             answered=self._on_answer,
+                            name=server.name,
+                            host=self._setup.host,
                         )
                     )
                     await self._learn(link)

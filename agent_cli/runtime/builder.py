@@ -183,7 +183,7 @@ def build_agent(
     """
     settings = layers.settings()
     check_mode(settings.permissions.mode, place.env)
-    servers = make_servers(options, place, layers, settings, warn)
+    servers = make_servers(options, place, layers, settings, warn, embedded.host)
     store = SessionStore(state_folder(place.env), place.root)
     log, restored = open_session(options, settings, store, warn, ATTENDED_PATIENCE if attended else PATIENCE)
     chosen = ChosenModel(model_name(options, settings, restored), settings, place)
@@ -301,7 +301,7 @@ def build_agent(
     )
     joined = (
         SessionServers(servers, conversation, table, commands, layers.rules, settings, chosen, warn)
-        if servers
+        if servers is not None
         else None
     )
     agent = Agent(conversation, place, layers, settings, chosen, header, log, restored, added, commands, memory, joined)

@@ -22,6 +22,7 @@ from agent_tools.cancel import CancelledError
 from agent_tools.lazy import lazy_imports
 
 if TYPE_CHECKING:
+    from agent_cli.core.host_servers import HostServers
     from agent_cli.mcp.approvals import Approvals
     from agent_cli.mcp.config import DeclaredServer
     from agent_cli.mcp.manager import Servers
@@ -48,20 +49,36 @@ def declares_servers(options: RunOptions, place: RunEnvironment, layers: Layers)
 
 
 def make_servers(
-    options: RunOptions, place: RunEnvironment, layers: Layers, settings: Settings, warn: Callable[[str], None]
+    options: RunOptions,
+    place: RunEnvironment,
+    layers: Layers,
+    settings: Settings,
+    warn: Callable[[str], None],
+    host: HostServers | None = None,
 ) -> Servers | None:
-    """Return the servers of a run, not started yet; None if none are declared. Raises UsageError."""
-    if not declares_servers(options, place, layers):
+    """Return the servers of a run, not started yet; None if none are declared. Raises UsageError.
+
+    host: the host process; it may have servers, and may add some later.
+    """
+    if host is None and not declares_servers(options, place, layers):
         return None
     found, problems = config.find_servers(options, place, layers)
     for problem in problems:
         warn(problem)
-    if not found:
+    if host is not None:
+        found = [*found, *config.servers_of_host(host.names, {server.name for server in found})]
+    elif not found:
         return None
-    return manager.Servers(found, make_setup(options, place, settings, warn), settings.mcp.disabled)
+    return manager.Servers(found, make_setup(options, place, settings, warn, host), settings.mcp.disabled)
 
 
-def make_setup(options: RunOptions, place: RunEnvironment, settings: Settings, warn: Callable[[str], None]) -> Any:
+def make_setup(
+    options: RunOptions,
+    place: RunEnvironment,
+    settings: Settings,
+    warn: Callable[[str], None],
+    host: HostServers | None = None,
+) -> Any:
     """Return the settings that servers are started with."""
     extra = tuple(place.cwd / os.path.expanduser(d) for d in settings.permissions.additional_directories)
     return server_state.ServerSettings(
@@ -75,6 +92,7 @@ def make_setup(options: RunOptions, place: RunEnvironment, settings: Settings, w
         start_timeout=settings.mcp.start_timeout,
         call_timeout=settings.mcp.call_timeout,
         logins=logins_folder(place),
+        host=host,
     )
 
 
@@ -129,6 +147,7 @@ class SessionServers:
         self._chosen = chosen
         self._warn = warn
         self._settled = False
+        self._sent: set[str] = set()
         servers.offered = self._offered
         servers.changed = self._publish
         conversation.expanders.append(self.expand)
@@ -171,12 +190,24 @@ class SessionServers:
             self.servers.come_back(ATTENDED_WAIT)
         self.report_changes()
 
+    def set_added(self, found: Iterable[DeclaredServer]) -> tuple[list[str], list[str]]:
+        """Replace the servers that the host added; return the names of the new and the removed ones.
+
+        Between turns only: what every request contains is decided anew before the next one.
+        """
+        changed = self.servers.set_added(found)
+        if any(changed):
+            self._settled = False
+        return changed
+
     def _send(self, tools: Iterable[Tool[Any]]) -> None:
         conversation, listed = self._conversation, list(tools)
+        kept = [spec for spec in conversation.options.tools if spec.name not in self._sent]
+        self._sent = {tool.name for tool in listed}
         self._tools.replace({**self._tools, **{tool.name: tool for tool in listed}})
         self._publish()
         specs = tool_specs(listed, conversation.deps.context)
-        conversation.options = conversation.options.replace(tools=(*conversation.options.tools, *specs))
+        conversation.options = conversation.options.replace(tools=(*kept, *specs))
 
     def report_changes(self) -> None:
         """Report changes of server states since the last call."""

@@ -1,0 +1,54 @@
+"""MCP servers that live in the host process (type `sdk`): their messages pass through the host's own channel."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+from typing import Any
+
+Message = dict[str, Any]
+# Called with a message of the host's server; with None once no more will come.
+Receiver = Callable[[Message | None], None]
+
+
+class HostServers:
+    """Carries JSON-RPC messages between this program and the host's servers, which are told apart by name.
+
+    send: delivers a message to the server of that name; called on the thread of the MCP servers, so it must not wait
+    for the answer. What it raises ends that server's connection.
+    names: servers to connect beside those that --mcp-config declares with the type sdk.
+    """
+
+    def __init__(self, send: Callable[[str, Message], None], names: Iterable[str] = ()) -> None:
+        self.send = send
+        self.names = tuple(names)
+        self._receivers: dict[str, Receiver] = {}
+        self._guard = threading.Lock()
+
+    def receive(self, name: str, message: Message) -> None:
+        """Take a message of the server: an answer, a request or a notification. Callable from any thread.
+
+        Dropped if that server is not connected.
+        """
+        with self._guard:
+            receiver = self._receivers.get(name)
+        if receiver is not None:
+            receiver(message)
+
+    def end(self, name: str = "") -> None:
+        """Report that a server, or with "" every server, is gone. Callable from any thread."""
+        with self._guard:
+            gone = list(self._receivers.values()) if not name else [r for n, r in self._receivers.items() if n == name]
+        for receiver in gone:
+            receiver(None)
+
+    def attach(self, name: str, receiver: Receiver) -> None:
+        """Pass the messages of a server to `receiver`."""
+        with self._guard:
+            self._receivers[name] = receiver
+
+    def detach(self, name: str, receiver: Receiver) -> None:
+        """Undo `attach`, if it is still that receiver."""
+        with self._guard:
+            if self._receivers.get(name) is receiver:
+                del self._receivers[name]
