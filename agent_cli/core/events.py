@@ -58,9 +58,13 @@ class AnswerRestarted(Value):
 
 
 class MessageAdded(Value, tag="MessageAdded"):
-    """A message was added to the history. Sessions are rebuilt from these records."""
+    """A message was added to the history. Sessions are rebuilt from these records.
+
+    uuids: its UUIDs, one for each block, where it came with some; see `message_ids`.
+    """
 
     message: Message
+    uuids: tuple[str, ...] = ()
 
 
 class ToolRequested(Value, tag="ToolRequested"):

@@ -133,12 +133,16 @@ class Conversation:
         self.broken_off = broken_off
         self._running = False
 
-    def send(self, text: str, show: Listener, media: tuple[Media, ...] = ()) -> TurnResult:
+    def send(self, text: str, show: Listener, media: tuple[Media, ...] = (), uuid: str = "") -> TurnResult:
         """Run `send_events` to its end. Raises ToolError."""
-        return consume(self.send_events(text, media), show)
+        return consume(self.send_events(text, media, uuid), show)
 
-    def send_events(self, text: str, media: tuple[Media, ...] = ()) -> Generator[Event, None, TurnResult]:
+    def send_events(
+        self, text: str, media: tuple[Media, ...] = (), uuid: str = ""
+    ) -> Generator[Event, None, TurnResult]:
         """Add a user message and run the turn it starts. Calls left open by an earlier turn are answered first.
+
+        uuid: of the message, where a host gave it one.
 
         Each event is recorded before it is yielded. Raises ToolError if one of the user's slash commands cannot be
         expanded;
@@ -173,7 +177,7 @@ class Conversation:
         note = f"\n\n{prompt('plan_mode')}" if self.deps.policy.mode == "plan" else ""
         self._add_notes()
         message = UserMessage(self.wrap_next(text) + note, (*self.attached, *media))
-        self._add(message)
+        self._add(message, uuid)
         self._read_in(message)
         self.wrap_next, self.attached = str, ()
         self.deps.watch.turn(self.history, new=True, model=self.options.label)
@@ -362,6 +366,6 @@ class Conversation:
         # It did run.
         return "\n\n".join(filter(None, [held.text, NO_ANSWER if why.startswith("Not run") else why]))
 
-    def _add(self, message: Message) -> None:
+    def _add(self, message: Message, uuid: str = "") -> None:
         self.history.append(message)
-        self.record(MessageAdded(message))
+        self.record(MessageAdded(message, (uuid,)) if uuid else MessageAdded(message))
