@@ -28,7 +28,7 @@ MAY_IMPORT: dict[str, str] = {
     "git": "core config permissions checkpoints providers engine session",
     "runtime": "core config providers session memory permissions checkpoints engine hooks extensions mcp",
     "headless": "core session engine runtime",
-    "host": "core config permissions engine hooks extensions runtime headless providers",
+    "host": "core config permissions engine hooks extensions mcp runtime headless providers",
     "evaluation": "core session runtime headless",
     "embedding": "core hooks extensions runtime headless",
     "doctor": "core config providers session memory checkpoints extensions mcp runtime headless",

@@ -7,9 +7,10 @@ thread writes and waits for replies.
 from __future__ import annotations
 
 import json
+import os
 import threading
-from collections.abc import Callable
-from typing import Any, BinaryIO
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 from agent_cli.headless.output import new_uuid
 from agent_tools.cancel import CancelledError, CancelToken
@@ -41,13 +42,26 @@ class ControlRequest(Value):
     fields: Fields
 
 
+def lines_of(descriptor: int) -> Iterator[bytes]:
+    """Yield the lines that arrive on a descriptor.
+
+    Without a buffered stream: its lock, held by a thread that still reads, would end the interpreter with a crash.
+    """
+    rest = b""
+    while chunk := os.read(descriptor, 1 << 16):
+        *lines, rest = (rest + chunk).split(b"\n") if b"\n" in chunk else [rest + chunk]
+        yield from lines
+    if rest:
+        yield rest
+
+
 class HostChannel:
     """Lines from and to the host.
 
-    source: the stream of lines. write: writes one object as a line; calls are serialized here.
+    source: the lines. write: writes one object as a line; calls are serialized here.
     """
 
-    def __init__(self, source: BinaryIO, write: Callable[[Fields], None]) -> None:
+    def __init__(self, source: Iterable[bytes], write: Callable[[Fields], None]) -> None:
         self._source = source
         self._write = write
         self._writing = threading.RLock()

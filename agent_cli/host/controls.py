@@ -1,11 +1,13 @@
 """The control requests of a host, each a function in a table; an unknown one gets an error.
 
 A function gets the open session and the fields of the request and returns the fields of the answer. It runs on the
-reading thread, beside the running turn; those in `SLOW` run on a thread of their own.
+reading thread, beside the running turn; those in `SLOW` run on a thread of their own, and those in `BETWEEN_TURNS`
+once the running turn has ended.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
@@ -16,6 +18,7 @@ from agent_cli.core.place import UsageError
 from agent_cli.engine.compaction.controls import filling
 from agent_cli.host.callbacks import change_rules
 from agent_cli.host.channel import Fields
+from agent_cli.mcp.config import read_json
 from agent_cli.runtime.builder import Agent, switch_model
 from agent_cli.runtime.checkpoints import undo_manager
 from agent_cli.runtime.environment import check_mode
@@ -29,7 +32,8 @@ if TYPE_CHECKING:
 
 Control = Callable[["HostSession", Fields], Fields]
 _CONTROLS: dict[str, Control] = {}
-SLOW = frozenset({"mcp_reconnect", "mcp_toggle", "mcp_set_servers", "rewind_files"})
+SLOW = frozenset({"mcp_reconnect", "mcp_toggle", "rewind_files"})
+BETWEEN_TURNS = frozenset({"mcp_set_servers"})
 SERVER_SECONDS = 30.0
 _COLORS = ("promptBorder", "inactive", "cyan", "claude", "warning", "purple")
 # Our words for the state of a server -> those that hosts expect.
@@ -259,10 +263,9 @@ def _set_servers(session: HostSession, fields: Fields) -> Fields:
         raise ControlError("This session has no MCP servers.")
     found, errors = [], dict[str, str]()
     for name, table in dict(fields["servers"]).items():
-        try:
-            found += declared_from({name: table})
-        except UsageError as error:
-            errors[name] = str(error)
+        problems: list[str] = []
+        found += read_json(json.dumps({name: table}), "the host", "given", problems)
+        errors |= dict.fromkeys([name] if problems else (), "; ".join(problems))
     added, removed = session.agent.mcp.set_added(found)
     return {"added": added, "removed": removed, "errors": errors}
 

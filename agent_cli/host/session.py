@@ -7,7 +7,6 @@ host's `initialize`, or at its first message if it sends none.
 from __future__ import annotations
 
 import queue
-import sys
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -25,8 +24,8 @@ from agent_cli.headless.pending import pending_items
 from agent_cli.headless.run import HeadlessOptions, InputMessage, RunReport, Signals, finish, start_stream
 from agent_cli.headless.stream_json import StreamJson
 from agent_cli.host.callbacks import HostCallbacks
-from agent_cli.host.channel import BadLine, ControlRequest, Fields, HostChannel
-from agent_cli.host.controls import SLOW, ControlError, run_control
+from agent_cli.host.channel import BadLine, ControlRequest, Fields, HostChannel, lines_of
+from agent_cli.host.controls import BETWEEN_TURNS, SLOW, ControlError, run_control
 from agent_cli.host.initialize import Initialized, read_initialize
 from agent_cli.host.session_commands import run_session_command
 from agent_cli.providers.catalog import known_models
@@ -94,7 +93,7 @@ class HostSession:
         self.messages: dict[str, int] = {}
         self.first_model = ""
         self._frames = setup.options.output_format == "stream-json"
-        self._channel = HostChannel(sys.stdin.buffer, print_line if self._frames else lambda fields: None)
+        self._channel = HostChannel(lines_of(0), print_line if self._frames else lambda fields: None)
         self.callbacks = HostCallbacks(self._channel)
         self._queue: queue.SimpleQueue[Fields | ControlRequest | BadLine | _End] = queue.SimpleQueue()
         self._dropped: set[str] = set()
@@ -161,7 +160,7 @@ class HostSession:
                 if item.get("priority") == "now" and self._agent is not None:
                     self._agent.conversation.interrupt()
             self._queue.put(item)
-        elif item.subtype == "initialize" or self._agent is None:
+        elif item.subtype == "initialize" or item.subtype in BETWEEN_TURNS or self._agent is None:
             self._queue.put(item)
         elif item.subtype in SLOW:
             threading.Thread(target=self._answer, args=(item,), name=item.subtype, daemon=True).start()

@@ -26,17 +26,12 @@ def obey(received: Received) -> Reply:
     thought = "Let me think about the numbers: 2 + 2 is 4, so the answer is clear."
     thinking = thought if (body.get("thinking") or {}).get("type") in ("enabled", "adaptive") else ""
     number = len(body["messages"])
+    base = Reply(thinking=thinking, signature="s" if thinking else "", usage=_USAGE, id=f"msg_{number}")
     wanted = _calls(asked, tools)
     if done < len(wanted):
         name, arguments = wanted[done]
-        calls = (Call(name, arguments, f"toolu_{number:03d}"),)
-        return Reply(
-            thinking=thinking, signature="s" if thinking else "", calls=calls, usage=_USAGE, id=f"msg_{number}"
-        )
-    text = _answer(asked)
-    return Reply(
-        text=text, thinking=thinking, signature="s" if thinking else "", usage=_USAGE, split=6, id=f"msg_{number}"
-    )
+        return base.replace(calls=(Call(name, arguments, f"toolu_{number:03d}"),))
+    return base.replace(text=_answer(asked), split=6)
 
 
 def _asked(body: dict[str, Any]) -> tuple[str, int]:
