@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import select
 import signal
 import stat
@@ -40,6 +41,7 @@ from agent_tools.shell.jobs import Jobs
 from agent_tools.text import escape_controls, shorten
 
 if TYPE_CHECKING:
+    from agent_cli.core.message_ids import MessageIds
     from agent_cli.headless.stream_json import StreamJson
 
 with lazy_imports():
@@ -49,6 +51,7 @@ with lazy_imports():
 
 NOTICE_AFTER = 2.0
 _CHUNK = 1 << 16
+_UUID = r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 
 
 class Piped(Value):
@@ -139,6 +142,7 @@ class RunReport(Value, tag="Report"):
     servers: tuple[tuple[str, str], ...] = ()
     folder: Path | None = None
     plan_ttl: int = 0
+    ids: MessageIds | None = None
 
 
 class FailOnQuestion:
@@ -190,6 +194,7 @@ class InputMessage(Value):
 
     text: str
     media: tuple[Media, ...] = ()
+    uuid: str = ""
 
 
 def messages(asked: HeadlessOptions) -> Iterator[InputMessage]:
@@ -220,13 +225,19 @@ def _json_messages() -> Iterator[InputMessage]:
             data = json.loads(line)
             content = data["message"]["content"]
             blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
-            said = InputMessage("".join(b["text"] for b in blocks if b["type"] == "text"), media_of(blocks))
+            text = "".join(b["text"] for b in blocks if b["type"] == "text")
+            said = InputMessage(text, media_of(blocks), _uuid(data.get("uuid")))
         except (ValueError, KeyError, TypeError, RecursionError):
             raise HeadlessUsageError(
                 f'Line {number} of standard input is not {{"type":"user","message":{{"role":"user","content":...}}}}.'
             ) from None
         if data.get("type") == "user" and (said.text.strip() or said.media):
             yield said
+
+
+def _uuid(given: Any) -> str:
+    """Return the UUID that a host gave a message; "" for anything else."""
+    return given.lower() if isinstance(given, str) and re.fullmatch(_UUID, given.lower()) else ""
 
 
 def run_headless(
@@ -245,7 +256,7 @@ def run_headless(
     conversation, report = start()
 
     def turn(said: InputMessage) -> TurnStep:
-        return lambda show: conversation.send(said.text, show, (*attach(said.text), *said.media))
+        return lambda show: conversation.send(said.text, show, (*attach(said.text), *said.media), said.uuid)
 
     try:
         return run_turns(asked, conversation, report, map(turn, chain([first], inputs)))
@@ -276,7 +287,7 @@ def run_turns(
     stream: StreamJson | None = None
     if asked.output_format == "stream-json":
         stream = stream_json.StreamJson(print_line, report.session_id, report.model, asked.partial, asked.hook_events)
-        stream.progress = asked.progress
+        stream.progress, stream.ids = asked.progress, report.ids
         stream.init(
             cwd=report.cwd,
             tools=report.tools,
