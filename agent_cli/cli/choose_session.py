@@ -11,6 +11,7 @@ from agent_cli.core.place import RunEnvironment, UsageError
 from agent_cli.git.worktree import Worktree, bring_settings, enter_worktree
 from agent_cli.headless.output import print_notice
 from agent_cli.runtime.environment import find_place, read_settings
+from agent_cli.runtime.transcripts import find_foreign
 from agent_cli.session.records import SessionNotFoundError
 from agent_cli.session.search import SeveralSessionsError, find_session, is_id_like
 from agent_cli.session.store import SessionStore, state_folder
@@ -83,7 +84,13 @@ def with_session(options: RunOptions) -> RunOptions | None:
     except SeveralSessionsError as several:
         return _picked(options.replace(prompt=prompt), several.found, str(several))
     except SessionNotFoundError as error:
-        raise UsageError(str(error)) from None
+        try:
+            foreign = find_foreign(text, find_place(os.environ), anywhere=options.fork_session)
+        except SessionNotFoundError as elsewhere:
+            raise UsageError(str(elsewhere)) from None
+        if foreign is None:
+            raise UsageError(str(error)) from None
+        path = foreign
     return options.replace(resume=path.stem, prompt=prompt)
 
 

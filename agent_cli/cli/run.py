@@ -15,7 +15,7 @@ from agent_cli.core.messages import pending_calls
 from agent_cli.core.place import RunEnvironment, UsageError, is_dumb
 from agent_cli.engine.conversation import Conversation
 from agent_cli.extensions.commands import split_call
-from agent_cli.headless.output import print_notice
+from agent_cli.headless.output import print_line, print_notice
 from agent_cli.headless.run import (
     FailOnQuestion,
     HeadlessOptions,
@@ -138,6 +138,8 @@ def run_one_shot(options: RunOptions) -> int:
             _refuse_fork_if_waiting(options, layers.settings(), place)
         agent = build_agent(options, place, layers, approver, lambda text: print_notice(f"agent: {text}"), asker=asker)
         built.append(agent)
+        if options.session_mirror and agent.transcript is not None:
+            agent.transcript.mirror = print_mirrored
         _answer_what_waits(agent)
         _take_up_plan(agent)
         _reject_session_commands(agent)
@@ -157,6 +159,11 @@ def run_one_shot(options: RunOptions) -> int:
     finally:
         for agent in built:
             agent.close()
+
+
+def print_mirrored(path: str, entries: list[dict[str, Any]]) -> None:
+    """Print what was added to the transcript in this file, for a host that has a copy of its own."""
+    print_line({"type": "transcript_mirror", "filePath": path, "entries": entries})
 
 
 NOT_SENT = "The message was not sent: this session waits for your decision."
@@ -204,7 +211,7 @@ def _answer_what_waits(agent: Agent) -> None:
 def _refuse_fork_if_waiting(options: RunOptions, settings: Settings, place: RunEnvironment) -> None:
     """Refuse to fork a session that waits for the user. Raises StillWaitingError, UsageError."""
     store = SessionStore(state_folder(place.env), place.root)
-    _, restored = open_session(options, settings, store, lambda text: None)
+    _, restored = open_session(options, settings, store, lambda text: None, place=place)
     if restored is None or restored.waiting is None:
         return
     items = runtime_pending.pending_of(restored)
@@ -272,6 +279,7 @@ def session_report(agent: Agent) -> RunReport:
         servers=agent.mcp.states() if agent.mcp is not None else (),
         folder=SessionStore(state_folder(place.env), place.root).folder if settings.save_sessions else None,
         plan_ttl=settings.plan_ttl,
+        ids=agent.ids,
         windows=(agent.chosen.window.tokens, agent.info.max_output if agent.info else None),
     )
 

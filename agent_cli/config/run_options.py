@@ -197,6 +197,21 @@ class RunOptions(Value):
     replay_user_messages: Annotated[
         bool, _flag("--replay-user-messages", HOST, "Print each message of standard input again.")
     ] = False
+    session_mirror: Annotated[
+        bool, _flag("--session-mirror", HOST, "Print each entry of the transcript as it is written.")
+    ] = False
+    resume_session_at: Annotated[
+        str | None, _flag("--resume-session-at", HOST, "With -r: continue after this message.", metavar="UUID")
+    ] = None
+    resume_drops_turn: Annotated[
+        str | None, _flag("--resume-drops-turn", HOST, "With -r: the turn that is to be left out.", metavar="UUID")
+    ] = None
+
+    @property
+    def hosted(self) -> bool:
+        """True if a host program drives the run, which reads the transcript where Claude Code has its own."""
+        streams = "stream-json" in (self.input_format, self.output_format)
+        return self.session_mirror or (streams and not self.print)
 
 
 def flags() -> dict[str, tuple[Flag, Any]]:

@@ -328,6 +328,12 @@ class Settings(Value, tag="Settings"):
     stdin_wait: Annotated[float, "seconds to wait for a silent pipe when there is a prompt"] = 30.0
     color: Annotated[Literal["auto", "always", "never"], "colours on the terminal"] = "auto"
     save_sessions: Annotated[bool, "save sessions", USER] = True
+    transcript: Annotated[
+        Literal["auto", "claude", "off"],
+        "write a transcript in Claude Code's format: beside the session where a hook asks for it, always and where "
+        "that program has its own, or none",
+        USER,
+    ] = "auto"
     commit_trailers: Annotated[
         tuple[str, ...], 'lines below the message of /commit, e.g. "Assisted-by: {model}"', USER
     ] = ()

@@ -37,6 +37,7 @@ from agent_tools.shell.jobs import Jobs
 from agent_tools.text import escape_controls, shorten
 
 if TYPE_CHECKING:
+    from agent_cli.core.message_ids import MessageIds
     from agent_cli.headless.stream_json import StreamJson
 
 with lazy_imports():
@@ -136,6 +137,7 @@ class RunReport(Value, tag="Report"):
     servers: tuple[tuple[str, str], ...] = ()
     folder: Path | None = None
     plan_ttl: int = 0
+    ids: MessageIds | None = None
 
 
 class FailOnQuestion:
@@ -187,6 +189,7 @@ class InputMessage(Value):
 
     text: str
     media: tuple[Media, ...] = ()
+    uuid: str = ""
 
 
 def messages(asked: HeadlessOptions) -> Iterator[InputMessage]:
@@ -221,7 +224,7 @@ def run_headless(
     conversation, report = start()
 
     def turn(said: InputMessage) -> TurnStep:
-        return lambda show: conversation.send(said.text, show, (*attach(said.text), *said.media))
+        return lambda show: conversation.send(said.text, show, (*attach(said.text), *said.media), said.uuid)
 
     try:
         return run_turns(asked, conversation, report, map(turn, chain([first], inputs)))
@@ -285,7 +288,7 @@ def run_turns(
 def start_stream(asked: HeadlessOptions, report: RunReport, write: Callable[[Any], None] = print_line) -> StreamJson:
     """Write the first line of stream-json, and return the listener for the others."""
     stream = stream_json.StreamJson(write, report.session_id, report.model, asked.partial, asked.hook_events)
-    stream.progress = asked.progress
+    stream.progress, stream.ids = asked.progress, report.ids
     stream.init(
         cwd=report.cwd,
         tools=report.tools,

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from agent_cli.core import message_ids
 from agent_cli.core.events import (
     AnswerRestarted,
     ApprovalRequested,
@@ -72,13 +73,15 @@ class StreamJson:
         # By Task call; None for the conversation itself.
         self._usage: dict[str | None, Usage] = {}
         self.progress = False
+        self.ids: message_ids.MessageIds | None = None
         self._requested: set[str] = set()
-        self._results: dict[str, ToolMessage] = {}
+        self._results: dict[str, tuple[ToolMessage, str]] = {}
         self._parent: str | None = None
 
-    def line(self, fields: dict[str, Any]) -> None:
+    def line(self, fields: dict[str, Any], uuid: str = "") -> None:
+        """Write a line. uuid: of the message, as in the transcript; other lines get one of their own."""
         more = {"origin": self.origin} if self.origin is not None and fields.get("type") == "result" else {}
-        self._write({**fields, **more, "session_id": self.session_id, "uuid": new_uuid()})
+        self._write({**fields, **more, "session_id": self.session_id, "uuid": uuid or new_uuid()})
 
     def init(self, **known: Any) -> None:
         """Write the first line: what this run works with. known: its fields."""
@@ -123,9 +126,9 @@ class StreamJson:
             case Compacted() as compacted:
                 self._compacted(compacted)
             case MessageAdded(message=AssistantMessage() as message):
-                self._assistant(message)
+                self._assistant(message, event)
             case MessageAdded(message=ToolMessage() as message):
-                self._results[message.call_id] = message
+                self._results[message.call_id] = message, self._uuid(event)
             case ToolFinished() as finished:
                 self._result(finished)
             case Warned(text=text):
@@ -216,14 +219,19 @@ class StreamJson:
             exit_code=event.exit_code, outcome=event.outcome, duration_ms=event.duration_ms, note=event.note,
         )  # fmt: skip
 
-    def _assistant(self, message: AssistantMessage) -> None:
+    def _uuid(self, event: Event, block: int = 0) -> str:
+        """Return the UUID of the message that an event added, or of one block of it."""
+        return self.ids.latest(message_ids.scope_of(event), block) if self.ids is not None else ""
+
+    def _assistant(self, message: AssistantMessage, event: Event) -> None:
         """Write one line per content block; the last one carries the usage."""
         # What is encrypted is not shown; without a summary nothing of it is left.
-        shown = [p for p in message.parts if not (isinstance(p, Thinking) and p.provider and not p.text)]
-        parts = shown or message.parts
+        every = list(enumerate(message.parts))
+        shown = [(n, p) for n, p in every if not (isinstance(p, Thinking) and p.provider and not p.text)]
+        parts = shown or every
         used = self._usage.pop(self._parent, Usage())
-        for number, part in enumerate(parts, 1):
-            last = number == len(parts)
+        for number, part in parts:
+            last = number == parts[-1][0]
             body = {
                 "id": message.provider_id,
                 "type": "message",
@@ -233,12 +241,13 @@ class StreamJson:
                 "stop_reason": message.stop_reason if last else None,
                 "usage": usage_object(used if last else Usage()),
             }
-            self.line({"type": "assistant", "message": body, "parent_tool_use_id": self._parent})
+            line = {"type": "assistant", "message": body, "parent_tool_use_id": self._parent}
+            self.line(line, self._uuid(event, number))
 
     def _result(self, event: ToolFinished) -> None:
-        message = self._results.pop(event.call_id, None)
-        if message is None:
+        if event.call_id not in self._results:
             return
+        message, uuid = self._results.pop(event.call_id)
         content: Any = message.text
         if message.media:
             content = [{"type": "text", "text": message.text}, *claude_blocks(message.media)]
@@ -265,7 +274,8 @@ class StreamJson:
                 "tool_use_result": details,
                 "duration_ms": event.duration_ms,
                 "parent_tool_use_id": self._parent,
-            }
+            },
+            uuid,
         )
 
 

@@ -7,6 +7,7 @@ host's `initialize`, or at its first message if it sends none.
 from __future__ import annotations
 
 import queue
+import re
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -66,13 +67,18 @@ def read_user_line(fields: Fields) -> UserLine:
     try:
         content = fields["message"]["content"]
         blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
-        said = InputMessage("".join(b["text"] for b in blocks if b["type"] == "text"), media_of(blocks))
+        uuid = str(fields["uuid"])
+        text = "".join(b["text"] for b in blocks if b["type"] == "text")
+        said = InputMessage(text, media_of(blocks), uuid.lower() if re.fullmatch(_UUID, uuid.lower()) else "")
     except (ValueError, KeyError, TypeError):
         raise UsageError(
             f"Line {fields['line']} of standard input is not "
             '{"type":"user","message":{"role":"user","content":...}}.'
         ) from None
-    return UserLine(said, str(fields["uuid"]), {k: v for k, v in fields.items() if k != "line"}, fields.get("origin"))
+    return UserLine(said, uuid, {k: v for k, v in fields.items() if k != "line"}, fields.get("origin"))
+
+
+_UUID = r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 
 
 class _End:
@@ -320,9 +326,8 @@ class HostSession:
             if said is not None:
                 return _told(said)
         try:
-            return conversation.send(
-                text, show, (*attach_mentioned(text, conversation.deps.context, agent.model.name), *media)
-            )
+            attached = attach_mentioned(text, conversation.deps.context, agent.model.name)
+            return conversation.send(text, show, (*attached, *media), line.said.uuid)
         except ToolError as error:
             return _told(str(error))
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agent_cli.config.layers import Layers
 from agent_cli.config.run_options import RunOptions
@@ -19,7 +19,7 @@ from agent_cli.core.place import RunEnvironment, UsageError
 from agent_cli.core.results import Limits, Usage
 from agent_cli.core.rules import Trust
 from agent_cli.core.window import Window
-from agent_cli.engine.conversation import Conversation
+from agent_cli.engine.conversation import Conversation, Listener
 from agent_cli.engine.structured_output import StructuredOutput, answer_guard, read_schema
 from agent_cli.engine.turn import TurnDeps
 from agent_cli.engine.types import ConversationState, LiveMapping, ToolTable, TurnOptions
@@ -33,7 +33,7 @@ from agent_cli.providers.resolve import ResolvedModel
 from agent_cli.runtime.attachments import attach_images
 from agent_cli.runtime.checkpoints import checkpoint_keeper
 from agent_cli.runtime.environment import check_mode, memory_sources
-from agent_cli.runtime.hooks import make_hooks
+from agent_cli.runtime.hooks import active_hooks, make_hooks
 from agent_cli.runtime.mcp import SessionServers, make_servers
 from agent_cli.runtime.models import (
     ChosenModel,
@@ -61,15 +61,28 @@ from agent_cli.session.log import SessionLog
 from agent_cli.session.records import Header, Restored
 from agent_cli.session.store import SessionStore, state_folder, write_report
 from agent_tools.base import UserCommand
+from agent_tools.lazy import lazy_imports
 from agent_tools.record import to_json
 from agent_tools.shell.state import restore_carried
+
+if TYPE_CHECKING:
+    from agent_cli.core.message_ids import MessageIds
+    from agent_cli.runtime.transcripts import SessionTranscript
+
+with lazy_imports():
+    from agent_cli.core import message_ids  # only for frames
+    from agent_cli.runtime import transcripts  # only with hooks or a host
 
 BROKEN_OFF = "Interrupted: the program ended before this finished. It may have run in part; check before you repeat it."
 NOT_BEGUN = "Interrupted: the program ended before this finished. It had not begun."
 
 
 class Agent:
-    """A conversation with everything it was built from. `close` releases the session."""
+    """A conversation with everything it was built from. `close` releases the session.
+
+    transcript: in Claude Code's shape, where somebody may want it.
+    ids: the UUIDs of messages, for frames.
+    """
 
     def __init__(
         self,
@@ -101,6 +114,8 @@ class Agent:
         self._log = log
         self.name = restored.name if restored else ""
         self._unsaid: list[SessionNamed | UsageAdded] = []
+        self.transcript: SessionTranscript | None = None
+        self.ids: MessageIds | None = None
 
     @property
     def model(self) -> ResolvedModel:
@@ -185,7 +200,7 @@ def build_agent(
     check_mode(settings.permissions.mode, place.env)
     servers = make_servers(options, place, layers, settings, warn, embedded.host)
     store = SessionStore(state_folder(place.env), place.root)
-    log, restored = open_session(options, settings, store, warn, ATTENDED_PATIENCE if attended else PATIENCE)
+    log, restored = open_session(options, settings, store, warn, ATTENDED_PATIENCE if attended else PATIENCE, place)
     chosen = ChosenModel(model_name(options, settings, restored), settings, place)
     model, info = chosen.resolved, chosen.info
     workspace = make_workspace(place, settings)
@@ -259,7 +274,14 @@ def build_agent(
         state.window = Window(restored.compactions, restored.pins, restored.report)
         asked = restored.waiting.questions if restored.waiting else {}
         state.held.update((i, question.ran) for i, question in asked.items() if question.ran is not None)
-    known = header.session_id, store.path(header.session_id) if settings.save_sessions else None
+    transcript = None
+    hooked = bool(active_hooks(settings, layers) or embedded.hooks)
+    if log is not None and (hooked or settings.transcript == "claude" or options.hosted):
+        transcript = transcripts.make_transcript(options, settings, place, header, log, warn)
+    ids = None
+    if options.output_format == "stream-json":
+        ids = message_ids.MessageIds(header.session_id, _counts(header, restored, log))
+    known = header.session_id, transcript.wanted if transcript is not None else lambda: log.path if log else None
     deps = TurnDeps(
         client,
         table,
@@ -291,7 +313,7 @@ def build_agent(
                 options.replace(on_ask="suspend") if attended else options, place, settings, layers.trust
             ),
         ),
-        log.record if log is not None else _keep_nothing,
+        _recorder(log, transcript, ids),
         restored.history if restored else (),
         expanders=[lambda text: expand_message(text, commands, context)],
         attached=attached,
@@ -305,6 +327,7 @@ def build_agent(
         else None
     )
     agent = Agent(conversation, place, layers, settings, chosen, header, log, restored, added, commands, memory, joined)
+    agent.transcript, agent.ids = transcript, ids
     if joined is not None and not attended and embedded.waits:
         try:
             joined.wait_ready()
@@ -370,6 +393,29 @@ def resume_payload(options: RunOptions, place: RunEnvironment, settings: Setting
         "trust": options.trust and trust.trusted,
         "json_schema": options.json_schema,
     }
+
+
+def _counts(header: Header, restored: Restored | None, log: SessionLog | None) -> dict[str, int]:
+    """Return how many messages the log has at the start, by scope."""
+    if restored is None:
+        return {}
+    copied = log is not None and (bool(restored.uuids) or header.session_id != restored.header.session_id)
+    return {"": len(restored.history)} if copied else restored.counts
+
+
+def _recorder(log: SessionLog | None, transcript: SessionTranscript | None, ids: MessageIds | None) -> Listener:
+    """Return what records the events of a session, wherever they are wanted."""
+    record: Listener = log.record if log is not None else _keep_nothing
+    if transcript is not None:
+        record = transcript.record
+    if ids is None:
+        return record
+
+    def counted(event: Event) -> None:
+        ids.take(event)
+        record(event)
+
+    return counted
 
 
 def _keep_nothing(event: Event) -> None:

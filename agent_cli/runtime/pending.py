@@ -228,7 +228,7 @@ def restore_suspended(agent: Agent, waiting: WaitingTurn, approver: Approver, as
 def refuse_fork(options: RunOptions, settings: Settings, place: RunEnvironment) -> None:
     """Raise UsageError for a fork of a suspended session: a question is asked in one place only."""
     store = project_store(place)
-    _, restored = open_session(options, settings, store, lambda text: None)
+    _, restored = open_session(options, settings, store, lambda text: None, place=place)
     if restored is not None and restored.waiting is not None:
         short = store.short(restored.header.session_id)
         raise UsageError(

@@ -6,14 +6,14 @@ User errors are `UsageError`s: one sentence, exit 2.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from agent_cli.config.prompts import git_branch
 from agent_cli.config.run_options import ASK_WHICH, RunOptions
 from agent_cli.config.schema import Settings
-from agent_cli.core.events import SessionNamed
+from agent_cli.core.events import Rewound, SessionNamed
 from agent_cli.core.messages import UserMessage
 from agent_cli.core.place import RunEnvironment, UsageError
 from agent_cli.core.version import __version__
@@ -27,7 +27,9 @@ from agent_tools.base import Tool
 from agent_tools.lazy import lazy_imports
 
 with lazy_imports():
+    from agent_cli.runtime import transcripts  # only to resume a session that is not ours
     from agent_cli.session import search  # only to resume a named session
+    from agent_cli.session.transcripts import cut  # only to resume at an earlier message
 
 _PRESENT = "The user is present from here on: you may ask where a wrong guess would be costly."
 _ABSENT = (
@@ -61,23 +63,37 @@ def open_session(
     store: SessionStore,
     warn: Callable[[str], None],
     patience: float = PATIENCE,
+    place: RunEnvironment | None = None,
 ) -> tuple[SessionLog | None, Restored | None]:
     """Open the session to resume, as the options ask: lock it first, then read it. Raises UsageError.
 
     patience: seconds to wait for another process that has it open.
+    place: where to look for a transcript of Claude Code's with that ID, if there is no such session; it has no log yet.
     """
     log = None
+    if options.resume_session_at is not None and not (options.resume or options.continue_):
+        raise UsageError("--resume-session-at needs the session: give --resume and its ID.")
+    if options.resume_drops_turn is not None and options.resume_session_at is None:
+        raise UsageError("--resume-drops-turn needs --resume-session-at, after which the turn is dropped.")
     try:
         if options.resume == ASK_WHICH:
             raise UsageError("--resume needs a session's ID, name or words here. See: agent sessions list")
         if not options.resume and not options.continue_:
             return None, None
-        path = _resolve_session(options, store)
+        try:
+            path = _resolve_session(options, store)
+        except SessionNotFoundError:
+            foreign = transcripts.read_foreign(options, place) if place is not None and options.resume else None
+            if foreign is None:
+                raise
+            return None, _cut(options, foreign, foreign.uuids)
         store, session_id = SessionStore.at(path.parent), path.stem
         if settings.save_sessions and not options.fork_session:
             log = SessionLog(store.path(session_id), warn, os.environ)
             log.acquire(patience)
         restored = store.load(session_id)
+        if options.resume_session_at is not None:
+            restored = _cut(options, restored, cut.uuids_in(path, session_id), store)
     except (SessionNotFoundError, SessionBusyError) as error:
         if log is not None:
             log.close()
@@ -86,11 +102,28 @@ def open_session(
         raise UsageError(str(error)) from None
     if log is not None:
         log.continue_from(restored.seq, restored.parent)
+        if options.resume_session_at is not None:
+            log.record(Rewound(len(restored.history), restored.plan))
     if restored.bad:
         what = "1 damaged record" if restored.bad == 1 else f"{restored.bad} damaged records"
         kept = f"; the file as it was {log.mend(restored)}" if log is not None else ""
         warn(f"{what} of this session skipped{kept}.")
     return log, restored
+
+
+def _cut(
+    options: RunOptions, restored: Restored, uuids: Sequence[tuple[str, ...]], store: SessionStore | None = None
+) -> Restored:
+    """Return the session up to the message of --resume-session-at. Raises SessionNotFoundError.
+
+    store: of its log, if it has one.
+    """
+    if options.resume_session_at is None:
+        return restored
+    count = cut.messages_to_keep(restored.history, uuids, options.resume_session_at, options.resume_drops_turn)
+    if store is not None:
+        return store.load(restored.header.session_id, count)
+    return restored.replace(history=restored.history[:count], uuids=restored.uuids[:count])
 
 
 def _resolve_session(options: RunOptions, store: SessionStore) -> Path:
@@ -129,7 +162,10 @@ def make_header(
                 changed["system"] = system()
         return old.replace(**changed)
     names = tuple(t.name for t in tools if not isinstance(t, StructuredOutput))
-    if restored is not None and not options.fork_session:
+    origin = ""
+    if restored is not None and options.fork_session:
+        origin = restored.header.session_id
+    elif restored is not None:
         session_id = restored.header.session_id
     return Header(
         session_id,
@@ -139,6 +175,7 @@ def make_header(
         system(),
         names,
         __version__,
+        forked_from=origin,
         branch=git_branch(place.root),
         answered=answered,
         small=small,
@@ -189,7 +226,7 @@ def new_log(
     try:
         log.create(header, restored)
         if restored is not None and restored.name:
-            log.record(SessionNamed(f"{restored.name} (copy)"))
+            log.record(SessionNamed(f"{restored.name} (copy)" if header.forked_from else restored.name))
     except FileExistsError:
         raise UsageError(
             f"--session-id: session {header.session_id} exists already; resume it with --resume."

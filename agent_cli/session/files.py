@@ -50,6 +50,17 @@ def results_files(log: Path) -> list[Path]:
         return []
 
 
+def transcript_folder(log: Path) -> Path:
+    """Return the folder of the transcript, where the session has one beside it."""
+    return log.with_suffix(".transcript")
+
+
+def transcript_files(log: Path) -> list[Path]:
+    """Return the folder of the transcript and all that it holds, if it exists."""
+    folder = transcript_folder(log)
+    return [folder, *sorted(folder.rglob("*"))] if folder.is_dir() else []
+
+
 def results_size(log: Path) -> int:
     """Return the bytes of the results on disk."""
     return sum(os.lstat(path).st_size for path in results_files(log)[1:])

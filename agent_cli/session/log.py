@@ -149,7 +149,7 @@ class SessionLog:
         self._header, self._new = header, True
         if copied is not None:
             with self._lock:
-                self._copy(copied)
+                self._copy(copied, forked=bool(header.forked_from))
                 self._flush()
                 self._sync()
             self._report()
@@ -255,11 +255,12 @@ class SessionLog:
             header, self._header = self._header, None
             self._add(header)
 
-    def _copy(self, session: Restored) -> None:
+    def _copy(self, session: Restored, *, forked: bool) -> None:
         self._begin()
         plans = list(session.plans)
+        uuids = {} if forked else dict(enumerate(session.uuids, 1))
         for count, message in enumerate(session.history, 1):
-            self._add(MessageAdded(message))
+            self._add(MessageAdded(message, uuids[count]) if uuids.get(count) else MessageAdded(message))
             while plans and plans[0][0] <= count:
                 self._add(PlanChanged(plans.pop(0)[1]))
         if session.seen or session.shell:

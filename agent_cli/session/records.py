@@ -115,6 +115,8 @@ class Restored(Value):
     tokens: context size, from the last model call and estimated since.
     name: the session's name; "" if it has none.
     plans: versions of the plan, each with the number of messages at that time.
+    counts: numbers of messages in the log, by scope, for `MessageIds`.
+    uuids: those of each message, where they were read from a transcript.
     """
 
     header: Header
@@ -141,6 +143,8 @@ class Restored(Value):
     tokens: int = 0
     name: str = ""
     plans: tuple[tuple[int, tuple[TodoItem, ...]], ...] = ()
+    counts: dict[str, int] = {}  # noqa: RUF012 - never changed
+    uuids: tuple[tuple[str, ...], ...] = ()
 
 
 class SessionInfo(Value):

@@ -10,7 +10,7 @@ import io
 from collections.abc import Iterable
 from typing import Any
 
-from agent_cli.core.events import Event
+from agent_cli.core.events import Event, Rewound
 from agent_cli.session.files import VERSION, LogLine, in_order, read, read_bytes
 from agent_cli.session.records import Header, Mended, Partial, Restored, SessionNotFoundError
 from agent_cli.session.state import KINDS, ReplayState
@@ -100,9 +100,10 @@ def event_of(record: dict[str, Any]) -> Event | None:
     return found
 
 
-def restore(source: bytes | Iterable[bytes], name: str) -> Restored:
+def restore(source: bytes | Iterable[bytes], name: str, keep: int | None = None) -> Restored:
     """Restore a session from its log. source: bytes, or lines of a file that can seek to its start.
 
+    keep: restore it as if the user had rewound it to so many messages.
     Raises SessionNotFoundError if no message can be read; a log with only an intact header is an empty session.
     """
     lines = io.BytesIO(source) if isinstance(source, bytes) else source
@@ -114,6 +115,11 @@ def restore(source: bytes | Iterable[bytes], name: str) -> Restored:
     except _RecordOrderError:
         reading = _sorted_out(lines)
     reading.end()
+    if keep is not None:
+        state = reading.state
+        state.history.flush()
+        plan = next((items for count, items in reversed(state.plans) if count <= keep), ())
+        state.take(Rewound(keep, plan), reading.last.time if reading.last else "")
     return _restored(reading, name)
 
 
@@ -169,6 +175,7 @@ def _restored(reading: _Reading, name: str) -> Restored:
         pins=tuple(state.window.pins),
         report=state.window.report,
         name=state.name,
+        counts=state.counts,
     )
 
 

@@ -167,11 +167,13 @@ class ReplayState:
         self.nested_shell: dict[str, ShellSnapshot] = {}
         self.window = Window()
         self.nested_windows: dict[str, Window] = {}
+        self.counts: dict[str, int] = {}
 
     def take(self, event: Event, time: str) -> None:
         self.turn.reached(time)
         match event:
             case MessageAdded(message=message):
+                self.counts[""] = self.counts.get("", 0) + 1
                 self.history.add(message)
                 self._moved(message)
                 self._count(message)
@@ -255,6 +257,7 @@ class ReplayState:
         """Apply a sub-agent's event; its history is kept until its Task call is answered, its questions as usual."""
         match event:
             case MessageAdded(message=message):
+                self.counts[call_id] = self.counts.get(call_id, 0) + 1
                 self.nested.setdefault(call_id, History()).add(message)
                 self._moved(message)
             case RoundStarted(round=number):

@@ -28,6 +28,7 @@ from agent_cli.session.files import (
     read_log,
     results_files,
     results_size,
+    transcript_files,
 )
 from agent_cli.session.log import SessionBusyError, SessionLog
 from agent_cli.session.records import Header, Restored, SessionInfo, SessionNotFoundError
@@ -103,11 +104,12 @@ class SessionStore:
 
     def files(self, session_id: str) -> list[Path]:
         """Return all files of a session: the log first, then copies of a damaged log, the owner file, the draft, and
-        the folder of results before what it holds.
+        the folders of results and of the transcript, each before what it holds.
         """
         path = self.path(session_id)
         beside = [*kept_copies(path), fresh_copy(path), owner_file(path), draft_file(path)]
-        return [path, *(each for each in beside if os.path.lexists(each)), *results_files(path)]
+        files = [path, *(each for each in beside if os.path.lexists(each))]
+        return [*files, *results_files(path), *transcript_files(path)]
 
     def copied_from(self, header: Header) -> list[str]:
         """Return the sessions that this one was forked from, the nearest first."""
@@ -138,11 +140,14 @@ class SessionStore:
         start = session_id[:8]
         return start if sum(i.startswith(start) for i in self.ids()) <= 1 else session_id
 
-    def load(self, session_id: str) -> Restored:
-        """Load a session. Raises SessionNotFoundError if nothing of it can be read."""
+    def load(self, session_id: str, keep: int | None = None) -> Restored:
+        """Load a session. Raises SessionNotFoundError if nothing of it can be read.
+
+        keep: load it as if it had been rewound to so many messages.
+        """
         try:
             with open_log(self.path(session_id)) as file:
-                return restore.restore(file, session_id)
+                return restore.restore(file, session_id, keep)
         except OSError as error:
             raise SessionNotFoundError(f"Cannot read session {session_id}: {error.strerror or error}.") from None
 

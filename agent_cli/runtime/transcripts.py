@@ -1,0 +1,109 @@
+"""The transcript of a session in Claude Code's shape: where it is, who wants it, and sessions that are only that."""
+
+from __future__ import annotations
+
+import _thread  # `threading` costs a one-shot run a millisecond
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agent_cli.config.run_options import RunOptions
+from agent_cli.config.schema import Settings
+from agent_cli.core.events import Event
+from agent_cli.core.place import RunEnvironment
+from agent_cli.core.version import __version__
+from agent_cli.session.files import transcript_folder
+from agent_cli.session.log import SessionLog
+from agent_cli.session.records import Header, Restored, SessionNotFoundError
+from agent_cli.session.transcripts.places import find_transcripts, is_session_id, project_folder
+from agent_tools.lazy import lazy_imports
+from agent_tools.text import shorten
+
+if TYPE_CHECKING:
+    from agent_cli.session.transcripts.writer import Mirror, TranscriptWriter
+
+with lazy_imports():
+    from agent_cli.session.transcripts import entries, reader, writer  # only once somebody wants it
+
+
+class SessionTranscript:
+    """The transcript of a session, written from the moment that somebody wants it.
+
+    mirror: called with the path and the entries of each write.
+    """
+
+    def __init__(
+        self, log: SessionLog, header: Header, place: RunEnvironment, warn: Callable[[str], None], *, at_once: bool
+    ) -> None:
+        """at_once: written from the first event on, where the readers of Claude Code's transcripts look; else beside
+        the log, from the first call of `wanted`.
+        """
+        folder = project_folder(place.env, place.home, place.cwd) if at_once else transcript_folder(log.path)
+        self.path = folder / f"{header.session_id}.jsonl"
+        self.mirror: Mirror | None = None
+        self._log = log
+        self._header = header
+        self._place = place
+        self._warn = warn
+        self._at_once = at_once
+        self._writer: TranscriptWriter | None = None
+        # An event is in the log and in the transcript, or in neither, when it is caught up with the log.
+        self._lock = _thread.RLock()
+
+    def wanted(self) -> Path:
+        """Return the path of the transcript, which is up to date from here on; callable from any thread."""
+        with self._lock:
+            if self._writer is None:
+                header = self._header
+                about = entries.EntryContext(header.session_id, str(self._place.cwd), header.branch, __version__)
+                self._writer = writer.TranscriptWriter(self._log, self.path, about, self._warn)
+                self._writer.begin(self.mirror)
+        return self.path
+
+    def record(self, event: Event) -> None:
+        """Record an event in the log, then in the transcript."""
+        with self._lock:
+            if self._at_once and self._writer is None:
+                self.wanted()
+            self._log.record(event)
+            if self._writer is not None:
+                self._writer.mirror = self.mirror
+                self._writer(event)
+
+
+def make_transcript(
+    options: RunOptions,
+    settings: Settings,
+    place: RunEnvironment,
+    header: Header,
+    log: SessionLog,
+    warn: Callable[[str], None],
+) -> SessionTranscript | None:
+    """Return the transcript of a session that is saved; None if the settings want none."""
+    at_once = settings.transcript == "claude" or options.hosted
+    if settings.transcript == "off" and not at_once:
+        return None
+    return SessionTranscript(log, header, place, warn, at_once=at_once)
+
+
+def read_foreign(options: RunOptions, place: RunEnvironment) -> Restored | None:
+    """Return the session to resume from its transcript alone; None if there is none with that ID.
+
+    Raises SessionNotFoundError if it cannot be read, or is of another folder and not to be copied.
+    """
+    path = find_foreign(options.resume or "", place, anywhere=options.fork_session)
+    return reader.read_transcript(path, path.stem) if path is not None else None
+
+
+def find_foreign(text: str, place: RunEnvironment, *, anywhere: bool) -> Path | None:
+    """Return the transcript of the session with this ID; see `read_foreign`."""
+    if not is_session_id(text):
+        return None
+    here = project_folder(place.env, place.home, place.cwd)
+    found = sorted(find_transcripts(place.env, place.home, text), key=lambda path: path.parent != here)
+    if not found or found[0].parent == here or anywhere:
+        return found[0] if found else None
+    where = shorten(reader.working_directory(found[0]) or found[0].parent.name)
+    raise SessionNotFoundError(
+        f"Session {text} is of {where}: resume it there; agent --resume {text} --fork-session makes a copy of it here"
+    )
