@@ -28,14 +28,14 @@ from agent_tools.lazy import lazy_imports  # noqa: E402
 with lazy_imports():
     from agent_cli import cli
     from agent_cli.cli import app, run
-    from agent_cli.config import run_options
+    from agent_cli.config import option_parser
     from agent_cli.core import place, redact
     from agent_cli.headless import output
     from agent_cli.session import store
     from agent_tools import text as agent_tools_text
     from agent_tools.process import hardening
 
-_VERSION = (["--version"], ["-V"])
+_VERSION = (["--version"], ["-V"], ["-v"])
 
 
 def main() -> None:
@@ -86,7 +86,7 @@ def _discard_output() -> None:
 
 def guarded(argv: list[str]) -> int:
     """Run a command line; the exit code. Nothing escapes but a second interrupt."""
-    debug = "--debug" in argv
+    debug = any(word in ("-d", "--debug") or word.startswith("--debug=") for word in argv)
     try:
         return dispatch(argv)
     except BrokenPipeError:
@@ -105,7 +105,7 @@ def dispatch(argv: list[str]) -> int:
         sys.stdout.write(f"agent {__version__}\n")
         return 0
     if "_AGENT_COMPLETE" not in os.environ and not _names_command(argv):
-        options = run_options.parse_options(argv)
+        options = option_parser.parse_options(argv)
         if options is not None:
             return run.start(options, typed=argv)
     return app.run_cli(argv)

@@ -21,7 +21,8 @@ from typer.core import TyperCommand, TyperGroup
 
 from agent_cli.cli import SHARED, command_help, command_names, commands, completion
 from agent_cli.cli.help import examples, lay_out, one_of
-from agent_cli.config.run_options import FORMATS, RunOptions, flags, normalize_argv
+from agent_cli.config.option_parser import normalize_argv
+from agent_cli.config.run_options import FORMATS, RunOptions, flags
 from agent_cli.core.version import __version__
 from agent_tools.lazy import lazy_imports
 
@@ -48,13 +49,11 @@ Session = Annotated[
 Verbose = Annotated[bool, typer.Option("--verbose", help="Print more to standard error.")]
 
 
-def choice(choices: tuple[str, ...]) -> Any:
-    """Return a callback that accepts only these values."""
+def choice(choices: tuple[str, ...], aliases: tuple[str, ...] = ()) -> Any:
+    """Return a callback that accepts only these values; aliases are not named."""
 
     def check(value: str | None) -> str | None:
-        if value == "auto" and "bypassPermissions" in choices:
-            raise typer.BadParameter("auto (a model that decides) is not offered; use acceptEdits or allow rules.")
-        if value is not None and value not in choices:
+        if value is not None and value not in (*choices, *aliases):
             raise typer.BadParameter(f"{value} is not one of {', '.join(choices)}.")
         return value
 
@@ -84,7 +83,7 @@ def _parameter(name: str, *, headed: bool) -> inspect.Parameter:
         help=f"{flag.help[:-1]}: {one_of(flag.choices)}." if flag.choices else flag.help,
         rich_help_panel=flag.panel if headed else None,
         metavar=flag.metavar or None,
-        callback=choice(flag.choices) if flag.choices else None,
+        callback=choice(flag.choices, flag.aliases) if flag.choices else None,
         autocompletion=completion.one_of_choices(flag.choices) if flag.choices else completion.VALUES.get(name),
     )
     default = None if many else getattr(RunOptions, name)
@@ -218,7 +217,7 @@ _show_version = inspect.Parameter(
     inspect.Parameter.KEYWORD_ONLY,
     default=False,
     annotation=Annotated[
-        bool, typer.Option("--version", "-V", callback=_version, is_eager=True, help="Print the version.")
+        bool, typer.Option("--version", "-v", "-V", callback=_version, is_eager=True, help="Print the version.")
     ],
 )
 signed(_run, [_context, *parameters(), _show_version])

@@ -46,7 +46,15 @@ with lazy_imports():
 
 def start(options: RunOptions, typed: list[str]) -> int:
     """Run as requested and return the exit code. typed: the command line as typed. Raises UsageError."""
-    if not options.print and "stream-json" not in (options.input_format, options.output_format):
+    if options.cd is not None:
+        try:
+            os.chdir(os.path.expanduser(options.cd))
+        except OSError as error:
+            raise UsageError(f"--cd: {options.cd}: {error.strerror}.") from None
+    hosted = "stream-json" in (options.input_format, options.output_format)
+    if options.output_last_message and not options.print and not hosted:
+        raise UsageError("--output-last-message needs -p.")
+    if not options.print and not hosted:
         _warn_command_typo(options, typed)
     if options.worktree is not None or (options.resume is not None and not options.print):
         return choose_session.run_in_worktree(options, _go)
@@ -253,6 +261,7 @@ def headless_options(options: RunOptions, settings: Settings) -> HeadlessOptions
         hook_events=options.include_hook_events,
         verbose=options.verbose,
         structured=options.json_schema is not None,
+        last_message=os.path.expanduser(options.output_last_message or ""),
         fail_on_denied=options.fail_on_denied,
         fail_on_degraded=options.fail_on_degraded,
         fail_on_unfinished=options.fail_on_unfinished,

@@ -1,15 +1,8 @@
-"""The options of `agent`: the one definition shared by the quick parser, Typer, --help and the tests.
+"""The options of `agent`: the one definition shared by the quick parser, Typer, --help and the tests."""
 
-Most command lines are parsed by `parse_options`, which knows exactly this table and gives up (None) on anything it does
-not fully understand: an unknown word, a missing value, an invalid choice, --help. Typer, built from the same table in
-`cli.app`, then decides; importing it takes as long as a whole one-shot run otherwise does.
-"""
-
-import re
 from typing import Annotated, Any, Literal, get_args
 
-from agent_cli.core.modes import MODES, Effort
-from agent_cli.core.rules import KNOWN_TOOLS
+from agent_cli.core.modes import MODE_ALIASES, MODES, Effort
 from agent_tools.record import Value
 
 Format = Literal["text", "json", "stream-json"]
@@ -20,7 +13,7 @@ ASK_WHICH = "?"
 class Flag(Value):
     """How an option is written: its names, its help, the setting it overrides, and its heading in --help.
 
-    --help appends the choices of an option to its help.
+    --help appends the choices of an option to its help; aliases are accepted, too.
     """
 
     names: tuple[str, ...]
@@ -28,6 +21,7 @@ class Flag(Value):
     panel: str
     setting: str = ""
     choices: tuple[str, ...] = ()
+    aliases: tuple[str, ...] = ()
     metavar: str = ""
     optional_value: bool = False
 
@@ -55,6 +49,8 @@ class RunOptions(Value):
         tuple[str, ...], _flag("-i --image", TASK, "Attach an image to the first message.", metavar="FILE")
     ] = ()
 
+    cd: Annotated[str | None, _flag("-C --cd", TASK, "Work in this folder.", metavar="DIR")] = None
+
     continue_: Annotated[bool, _flag("-c --continue", SESSION, "Continue the latest session of this folder.")] = False
     resume: Annotated[
         str | None,
@@ -72,6 +68,9 @@ class RunOptions(Value):
     session_id: Annotated[
         str | None, _flag("--session-id", SESSION, "Use this UUID as the ID of the session.", metavar="UUID")
     ] = None
+    name: Annotated[
+        str | None, _flag("-n --name", SESSION, "Name the session, for lists and --resume.", metavar="NAME")
+    ] = None
     no_session_persistence: Annotated[bool, _flag("--no-session-persistence", SESSION, "Do not save the session.")] = (
         False
     )
@@ -88,9 +87,36 @@ class RunOptions(Value):
         _flag("--fallback-model", MODEL, "Model to switch to when the model fails.", setting="fallback_models",
               metavar="MODEL"),
     ] = ()  # fmt: skip
+    thinking: Annotated[
+        str | None,
+        _flag("--thinking", MODEL, "Whether the model thinks.", choices=("adaptive", "enabled", "disabled"),
+              metavar="KIND"),
+    ] = None  # fmt: skip
+    max_thinking_tokens: Annotated[
+        int | None, _flag("--max-thinking-tokens", MODEL, "Tokens to think with; 0: none.", metavar="N")
+    ] = None
+    thinking_display: Annotated[
+        str | None,
+        _flag("--thinking-display", MODEL, "What to ask of hidden reasoning.", choices=("summarized", "omitted"),
+              metavar="KIND"),
+    ] = None  # fmt: skip
+    betas: Annotated[
+        tuple[str, ...], _flag("--betas", MODEL, "Beta features to ask of Anthropic's API.", metavar="NAMES")
+    ] = ()
+    task_budget: Annotated[
+        int | None, _flag("--task-budget", MODEL, "Accepted for the Agent SDK; has no effect.", metavar="TOKENS")
+    ] = None
 
     permission_mode: Annotated[
-        str | None, _flag("--permission-mode", PERMISSION, "Approval mode.", choices=MODES, metavar="MODE")
+        str | None,
+        _flag(
+            "--permission-mode",
+            PERMISSION,
+            "Approval mode.",
+            choices=MODES,
+            aliases=tuple(MODE_ALIASES),
+            metavar="MODE",
+        ),
     ] = None
     allowed_tools: Annotated[
         tuple[str, ...],
@@ -109,6 +135,15 @@ class RunOptions(Value):
     trust: Annotated[
         bool, _flag("--trust", PERMISSION, "Trust this project's settings, commands and hooks for this run.")
     ] = False
+    dangerously_skip_permissions: Annotated[
+        bool,
+        _flag("--dangerously-skip-permissions --yolo", PERMISSION, "The same as --permission-mode bypassPermissions."),
+    ] = False
+    allow_dangerously_skip_permissions: Annotated[
+        bool,
+        _flag("--allow-dangerously-skip-permissions", PERMISSION,
+              "Let the session be switched to bypassPermissions later."),
+    ] = False  # fmt: skip
     add_dir: Annotated[
         tuple[str, ...], _flag("--add-dir", PERMISSION, "Add a folder to the workspace.", metavar="DIR")
     ] = ()
@@ -134,11 +169,19 @@ class RunOptions(Value):
     include_hook_events: Annotated[
         bool, _flag("--include-hook-events", OUTPUT, "With stream-json: print each hook as it starts and ends.")
     ] = False
+    output_last_message: Annotated[
+        str | None,
+        _flag("-o --output-last-message", OUTPUT, "With -p: write the answer to a file too.", metavar="FILE"),
+    ] = None
     plain: Annotated[bool, _flag("--plain", OUTPUT, "Print line by line, without colours or redrawing.")] = False
     verbose: Annotated[bool, _flag("--verbose", OUTPUT, "Print more to standard error.")] = False
-    debug: Annotated[bool, _flag("--debug", OUTPUT, "Write requests and responses to a file, and show tracebacks.")] = (
-        False
-    )
+    debug: Annotated[
+        bool, _flag("-d --debug", OUTPUT, "Write requests and responses to a file, and show tracebacks.")
+    ] = False
+    debug_file: Annotated[str | None, _flag("--debug-file", OUTPUT, "The file for --debug.", metavar="FILE")] = None
+    debug_to_stderr: Annotated[
+        bool, _flag("--debug-to-stderr", OUTPUT, "Print what --debug writes to standard error.")
+    ] = False
 
     max_turns: Annotated[
         int | None, _flag("--max-turns", LIMITS, "Stop after this many model calls.", setting="max_rounds", metavar="N")
@@ -170,6 +213,19 @@ class RunOptions(Value):
         tuple[str, ...],
         _flag("--settings", CONTEXT, "Read settings from a file, or from TOML or JSON text.", metavar="FILE|JSON"),
     ] = ()
+    setting_sources: Annotated[
+        str | None,
+        _flag("--setting-sources", CONTEXT,
+              "Read only these: user, project, local. project counts as --trust for this run.", metavar="NAMES"),
+    ] = None  # fmt: skip
+    managed_settings: Annotated[
+        str | None,
+        _flag("--managed-settings", CONTEXT, "Settings above all others, from a program that runs agent.",
+              metavar="JSON"),
+    ] = None  # fmt: skip
+    profile: Annotated[
+        str | None, _flag("--profile", CONTEXT, "Use the settings of [profiles.NAME].", metavar="NAME")
+    ] = None
     bare: Annotated[bool, _flag("--bare", CONTEXT, "Ignore settings and memory files; use only these options.")] = False
     system_prompt: Annotated[
         str | None,
@@ -180,6 +236,21 @@ class RunOptions(Value):
         _flag("--append-system-prompt", CONTEXT, "Add to the system prompt.", setting="append_system_prompt",
               metavar="TEXT"),
     ] = None  # fmt: skip
+    system_prompt_file: Annotated[
+        str | None, _flag("--system-prompt-file", CONTEXT, "Replace the system prompt by a file.", metavar="FILE")
+    ] = None
+    append_system_prompt_file: Annotated[
+        str | None, _flag("--append-system-prompt-file", CONTEXT, "Add a file to the system prompt.", metavar="FILE")
+    ] = None
+    agent: Annotated[
+        str | None, _flag("--agent", CONTEXT, "Work as this agent: its prompt, tools and model.", metavar="NAME")
+    ] = None
+    agents: Annotated[
+        str | None, _flag("--agents", CONTEXT, "Add sub-agents, as JSON by name.", metavar="FILE|JSON")
+    ] = None
+    plugin_dir: Annotated[
+        tuple[str, ...], _flag("--plugin-dir", CONTEXT, "Load a plugin from a folder or zip.", metavar="DIR")
+    ] = ()
     mcp_config: Annotated[
         tuple[str, ...],
         _flag("--mcp-config", CONTEXT, "Add MCP servers from a file or JSON text.", metavar="FILE|JSON"),
@@ -187,13 +258,16 @@ class RunOptions(Value):
     strict_mcp_config: Annotated[
         bool, _flag("--strict-mcp-config", CONTEXT, "Use only the MCP servers of --mcp-config.")
     ] = False
-    plugin_dir: Annotated[
-        tuple[str, ...], _flag("--plugin-dir", CONTEXT, "Load a plugin from a folder or zip.", metavar="DIR")
-    ] = ()
+
     permission_prompt_tool: Annotated[
         str | None,
         _flag("--permission-prompt-tool", HOST, "Who is asked about calls: stdio for the program.", metavar="TOOL"),
     ] = None
+    permission_prompts: Annotated[
+        str | None,
+        _flag("--permission-prompts", HOST, "Who answers questions about calls.", choices=("host", "none"),
+              metavar="WHO"),
+    ] = None  # fmt: skip
     replay_user_messages: Annotated[
         bool, _flag("--replay-user-messages", HOST, "Print each message of standard input again.")
     ] = False
@@ -214,6 +288,16 @@ class RunOptions(Value):
         return self.session_mirror or (streams and not self.print)
 
 
+SOURCES = ("user", "project", "local")
+
+
+def reads_source(options: RunOptions, source: str) -> bool:
+    """Return True if a run reads these files: "user", "project" or "local" (the project's that are not shared)."""
+    if options.setting_sources is None:
+        return not options.bare
+    return not options.bare and source in (name.strip() for name in options.setting_sources.split(","))
+
+
 def flags() -> dict[str, tuple[Flag, Any]]:
     """Return the flag and bare type of each field except the prompt, in the order of the table."""
     return {
@@ -221,91 +305,3 @@ def flags() -> dict[str, tuple[Flag, Any]]:
         for name, hint in RunOptions.__annotations__.items()
         if name != "prompt"
     }
-
-
-def parse_options(argv: list[str]) -> RunOptions | None:
-    """Parse a command line; None if Typer has to parse it."""
-    table = {n: (field, flag, kind) for field, (flag, kind) in flags().items() for n in flag.names}
-    found: dict[str, Any] = {}
-    words: list[str] = []
-    rest = list(reversed(normalize_argv(argv)))
-    while rest:
-        word = rest.pop()
-        if word == "--":
-            words += reversed(rest)
-            break
-        if not word.startswith("-") or word == "-":
-            words.append(word)
-            continue
-        name, equals, value = word.partition("=")
-        if name not in table or (equals and not name.startswith("--")):
-            return None
-        field, flag, kind = table[name]
-        if kind is bool:
-            if equals:
-                return None
-            found[field] = True
-            continue
-        if not equals:
-            if not rest:
-                return None
-            value = rest.pop()
-        read = _value(flag, kind, value)
-        if read is None:
-            return None
-        found[field] = (*found.get(field, ()), read) if str(kind).startswith("tuple") else read
-    return RunOptions(prompt=tuple(words), **found)
-
-
-def _value(flag: Flag, kind: Any, text: str) -> Any:
-    if flag.choices and text not in flag.choices:
-        return None
-    number = next((t for t in (int, float) if t in get_args(kind)), None)
-    if number is None:
-        return text
-    try:
-        return number(text)
-    except ValueError:
-        return None
-
-
-# Patterns of values for the two flags whose value may be omitted.
-_VALUES = {"resume": re.compile(r"[^-].*", re.DOTALL), "worktree": re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")}
-
-
-def _is_rule(word: str) -> bool:
-    """Return True if a word is certainly a rule: the name of a known tool, alone or with parentheses."""
-    name, opened, rest = word.partition("(")
-    return name.startswith("mcp__") or (name in KNOWN_TOOLS and (not opened or rest.endswith(")")))
-
-
-def normalize_argv(argv: list[str]) -> list[str]:
-    """Expand two conveniences of a command line: several rules after one flag, and flags without their value.
-
-    Only words in the exact form of a rule (or the name of a worktree) are consumed, so a prompt is not swallowed;
-    --resume takes the next word, whatever it is.
-    """
-    listing = {n for f in ("allowed_tools", "disallowed_tools", "ask_tools") for n in flags()[f][0].names}
-    values = {n: (field, form) for field, form in _VALUES.items() for n in flags()[field][0].names}
-    out: list[str] = []
-    index = 0
-    while index < len(argv):
-        word = argv[index]
-        index += 1
-        out.append(word)
-        if word == "--":
-            return out + argv[index:]
-        if word in values:
-            field, form = values[word]
-            if index < len(argv) and form.fullmatch(argv[index]):
-                out.append(argv[index])
-                index += 1
-            else:
-                out[-1] = f"--{field}={ASK_WHICH}"
-        elif word in listing and index < len(argv):
-            out.append(argv[index])
-            index += 1
-            while index < len(argv) and _is_rule(argv[index]):
-                out += [word, argv[index]]
-                index += 1
-    return out

@@ -12,6 +12,8 @@ from agent_tools.record import Value
 
 Mode = Literal["default", "acceptEdits", "plan", "dontAsk", "bypassPermissions"]
 MODES: tuple[Mode, ...] = get_args(Mode)
+# Other agents' names of modes. auto lets a model decide there; the nearest that no model decides is acceptEdits.
+MODE_ALIASES: dict[str, Mode] = {"manual": "default", "auto": "acceptEdits"}
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 Verbosity = Literal["low", "medium", "high"]
 

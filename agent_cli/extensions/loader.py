@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from agent_cli.config.layers import Layers
-from agent_cli.config.run_options import RunOptions
+from agent_cli.config.run_options import RunOptions, reads_source
 from agent_cli.config.schema import Settings
 from agent_cli.core.place import RunEnvironment
 from agent_cli.extensions.commands import find_commands, shipped_commands
@@ -150,7 +150,10 @@ def load_extensions(
     if options.bare:
         return found
     project = place.root if layers.trust.trusted and place.root != place.home else None
-    home, project = (base if has_folder(base) else None for base in (place.home, project))
+    if not reads_source(options, "project"):
+        project = None
+    home = place.home if reads_source(options, "user") else None
+    home, project = (base if has_folder(base) else None for base in (home, project))
     commands, problems = find_commands(home, project)
     if has_folder(home, "/skills") or has_folder(project, "/skills"):
         skills, more = extensions_skills.find_skills(home, project)

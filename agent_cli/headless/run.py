@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import select
 import signal
@@ -152,7 +153,7 @@ class FailOnQuestion:
 
 
 class HeadlessOptions(Value):
-    """Options of a headless run."""
+    """Options of a headless run. last_message: a file that gets the answer, too."""
 
     prompt: tuple[str, ...]
     output_format: str
@@ -166,6 +167,7 @@ class HeadlessOptions(Value):
     stdin_limit: int
     stdin_wait: float
     fails: FailOnQuestion | None = None
+    last_message: str = ""
     hook_events: bool = False
     progress: bool = False
 
@@ -321,6 +323,8 @@ def finish(
     if asked.structured and isinstance(result, Complete) and result.return_value is None and outcome != "degraded":
         outcome = "failed"
         print_notice("The model gave no answer that matches the JSON schema.")
+    if asked.last_message:
+        _write_answer(asked.last_message, result)
     if asked.output_format == "text":
         text = getattr(result, "text", "")
         if outcome == "interrupted":
@@ -357,6 +361,16 @@ def finish(
             plan = WaitingPlan(report.session_id, pending[0]["call_id"], pending[0]["plan"], time.time())
             save_plan(report.folder, plan)
     return exit_code(outcome, fail_on_degraded=asked.fail_on_degraded, signal_number=caught)
+
+
+def _write_answer(path: str, result: TurnResult) -> None:
+    """Write the answer of a turn to a file; a failure is reported, as the turn itself is done."""
+    value = result.return_value if isinstance(result, Complete) else None
+    text = getattr(result, "text", "") if value is None else json.dumps(value, ensure_ascii=False)
+    try:
+        Path(path).write_text(text and f"{text.rstrip()}\n", encoding="utf-8")
+    except OSError as error:
+        print_notice(f"The answer cannot be written to {path}: {error.strerror}")
 
 
 class Signals:

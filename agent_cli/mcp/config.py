@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 from agent_cli.config.layers import Layers
 from agent_cli.config.parsing import SettingsError, decode_json
-from agent_cli.config.run_options import RunOptions
+from agent_cli.config.run_options import RunOptions, reads_source
 from agent_cli.config.schema import McpServer
 from agent_cli.core.place import RunEnvironment, UsageError
 from agent_cli.mcp.credentials import mistake_in_terms
@@ -100,7 +100,7 @@ def find_servers(options: RunOptions, place: RunEnvironment, layers: Layers) -> 
             # If two layers declare a server, the later one wins, as with every setting.
             latest = {d.name: d for d in layers.servers if d.own == own}
             found += [DeclaredServer(d.name, d.server, d.source, scope) for d in latest.values()]
-        if not options.bare and layers.trust.trusted and place.root != place.home:
+        if reads_source(options, "project") and layers.trust.trusted and place.root != place.home:
             found += _project_file(place.root, problems)
     kept: dict[str, DeclaredServer] = {}
     for server in found:

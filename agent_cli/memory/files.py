@@ -38,6 +38,7 @@ class Sources(Value):
     own: the user's folders.
     outside: files outside the project that its files may import.
     readable: returns True if a file's content may be shown without a question.
+    project: False where the project's files are not read.
     """
 
     cwd: Path
@@ -47,6 +48,7 @@ class Sources(Value):
     own: tuple[Path, ...] = ()
     outside: tuple[str, ...] = ()
     readable: Callable[[Path], bool] | None = None
+    project: bool = True
 
 
 class MemoryFile(Value):
@@ -117,7 +119,7 @@ def load_memory(sources: Sources) -> Memory:
         # A path among the names is relative to the project; here it would lead anywhere.
         reader.take_all((folder / n for n in sources.names if "/" not in n), "yours, for every project", None)
         reader.take_rules(folder / "rules", "a rule of yours", None)
-    for folder in between(sources.root, sources.cwd):
+    for folder in between(sources.root, sources.cwd) if sources.project else ():
         where = "the project's" if folder == sources.root else f"the project's, for {folder.name}/"
         reader.take_all(memory_names(folder, sources.names), where, sources.root)
         if folder == sources.root:

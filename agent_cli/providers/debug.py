@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,10 +17,18 @@ from agent_tools.fs.safe_files import open_regular
 from agent_tools.record import to_json
 
 
-class RequestLogger:
-    """A transport that writes requests and responses to a file (mode 0600) and otherwise is the one it wraps."""
+def open_debug_log(path: Path) -> int:
+    """Open the file to append to; return its descriptor. Raises OSError."""
+    return open_regular(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
 
-    def __init__(self, inner: ModelClient, path: Path, redact: Redactor) -> None:
+
+class RequestLogger:
+    """A transport that writes requests and responses to a file (mode 0600) and otherwise is the one it wraps.
+
+    path: None for standard error.
+    """
+
+    def __init__(self, inner: ModelClient, path: Path | None, redact: Redactor) -> None:
         self._inner = inner
         self._path = path
         self._redact = redact
@@ -40,8 +49,10 @@ class RequestLogger:
 
     def _write(self, kind: str, data: Any, **more: Any) -> None:
         line = self._redact(json.dumps({"time": time.time(), "kind": kind, **more, "data": data}))
-        fd = open_regular(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-        with os.fdopen(fd, "w", encoding="utf-8") as file:
+        if self._path is None:
+            print(line, file=sys.stderr, flush=True)
+            return
+        with os.fdopen(open_debug_log(self._path), "w", encoding="utf-8") as file:
             file.write(line + "\n")
 
 

@@ -53,6 +53,7 @@ from agent_cli.runtime.session import (
     model_name,
     new_log,
     open_session,
+    sanitize_title,
 )
 from agent_cli.runtime.system_prompt import PromptFacts, RepositoryState, system_prompt, working_files
 from agent_cli.runtime.tools import choose_tools, make_context, make_policy, make_workspace, rule_saver, tool_specs
@@ -171,6 +172,7 @@ class Agent:
     def close(self, reason: str = "other") -> None:
         """Stop background work and release the session. reason: passed to the SessionEnd hooks."""
         try:
+            self.record_unsaid()
             self.conversation.end(reason)
         finally:
             self.conversation.deps.context.close()
@@ -234,9 +236,9 @@ def build_agent(
         guards.append(answer_guard)
     memory = Memory()
     if not options.bare:
-        sources = memory_sources(place, settings, layers.trust, context.readable)
+        sources = memory_sources(place, settings, layers.trust, context.readable, options)
         memory = load_memory(sources)
-        context.nested_memory = NestedMemory(sources, memory)
+        context.nested_memory = NestedMemory(sources, memory) if sources.project else None
         for cut in memory.cuts:
             warn(f"all memory files together may have 64 KiB, and {cut}; see agent memory show")
     facts = PromptFacts(
@@ -262,8 +264,8 @@ def build_agent(
         if restored.shell is not None:
             restore_carried(context, restored.shell)
     client = open_client(model, settings, chosen.window.tokens)
-    if options.debug:
-        client = debugged(client, model, place, header, warn)
+    if options.debug or options.debug_file or options.debug_to_stderr:
+        client = debugged(client, model, place, options, header.session_id, warn)
     handle = model_handle(model, info, settings, client, chosen.window)
     table = ToolTable(tools)
     state = ConversationState()
@@ -328,6 +330,8 @@ def build_agent(
     )
     agent = Agent(conversation, place, layers, settings, chosen, header, log, restored, added, commands, memory, joined)
     agent.transcript, agent.ids = transcript, ids
+    if options.name and (name := sanitize_title(options.name)):
+        agent.rename(SessionNamed(name))
     if joined is not None and not attended and embedded.waits:
         try:
             joined.wait_ready()

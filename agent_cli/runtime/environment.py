@@ -5,16 +5,16 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
 
 from agent_cli.config.claude_settings import add_claude_settings, add_hooks_file
+from agent_cli.config.flag_settings import notices, overrides
 from agent_cli.config.layers import Layers, Origin, home_folder
 from agent_cli.config.parsing import SettingsError, from_environment
 from agent_cli.config.prompts import workspace_root
-from agent_cli.config.run_options import RunOptions, flags
+from agent_cli.config.run_options import SOURCES, RunOptions, reads_source
 from agent_cli.config.schema import Settings
 from agent_cli.core.place import RunEnvironment, UsageError
-from agent_cli.core.rules import RuleError, Trust, split_rules
+from agent_cli.core.rules import RuleError, Trust
 from agent_cli.memory.files import Sources, own_folders
 from agent_cli.permissions.trust import TrustStore, evaluate_trust, fingerprints, grant_trust
 from agent_cli.session.store import state_folder
@@ -52,9 +52,12 @@ def read_settings(options: RunOptions, place: RunEnvironment, mistakes: list[str
     """
     layers = Layers(mistakes)
     try:
+        _check_sources(options)
         if not options.bare:
-            _add_own_files(layers, place)
-            evaluate_project_trust(layers, place, _trusted(layers, options, place), by_flag=options.trust)
+            if reads_source(options, "user"):
+                _add_own_files(layers, place)
+            by_flag = options.trust or (options.setting_sources is not None and reads_source(options, "project"))
+            evaluate_project_trust(layers, place, _trusted(layers, options, place), by_flag=by_flag)
             if place.root != place.home:
                 _add_project(layers, options, place)
         for text in options.settings:
@@ -62,6 +65,7 @@ def read_settings(options: RunOptions, place: RunEnvironment, mistakes: list[str
         if from_env := from_environment(place.env, mistakes):
             layers.add(from_env, "the environment", place.root)
         add_flags(layers, options, place)
+        layers.ignored += notices(options)
         if place.home is None and not (place.env.get("AGENT_STATE_DIR") or place.env.get("XDG_STATE_HOME")):
             layers.add({"save_sessions": False}, "the missing home folder", place.root)
             layers.ignored.append("There is no home folder, so this session is not saved")
@@ -70,6 +74,13 @@ def read_settings(options: RunOptions, place: RunEnvironment, mistakes: list[str
     except (SettingsError, RuleError) as error:
         raise UsageError(str(error)) from None
     return layers
+
+
+def _check_sources(options: RunOptions) -> None:
+    """Raise SettingsError for a name in --setting-sources that is not known."""
+    for name in (options.setting_sources or "").split(","):
+        if name.strip() not in ("", *SOURCES):
+            raise SettingsError(f"--setting-sources: {name.strip()} is not one of {', '.join(SOURCES)}")
 
 
 def _add_own_files(layers: Layers, place: RunEnvironment) -> None:
@@ -103,11 +114,15 @@ def _add_project(layers: Layers, options: RunOptions, place: RunEnvironment) -> 
     collected = layers.mistakes
     if voice == "project" and collected is None:
         layers.mistakes = []
-    for name in ("settings.json", "settings.local.json"):
+    sources = [source for source in ("project", "local") if reads_source(options, source)]
+    for source in sources:
+        name = "settings.json" if source == "project" else "settings.local.json"
         add_claude_settings(layers, place.root / ".claude" / name, voice)
-    add_hooks_file(layers, place.root / ".agent/hooks.json", voice)
+    if "project" in sources:
+        add_hooks_file(layers, place.root / ".agent/hooks.json", voice)
     named = {os.path.realpath(os.path.expanduser(text)) for text in options.settings}
-    for name in (".agentrc", ".agentrc.local"):
+    for source in sources:
+        name = ".agentrc" if source == "project" else ".agentrc.local"
         # A file that the caller names is the caller's own, and is read below.
         if os.path.realpath(place.root / name) not in named:
             layers.add_file(place.root / name, voice)
@@ -138,11 +153,17 @@ def _trusted(layers: Layers, options: RunOptions, place: RunEnvironment) -> tupl
 
 
 def memory_sources(
-    place: RunEnvironment, settings: Settings, trust: Trust, readable: Callable[[Path], bool] | None
+    place: RunEnvironment,
+    settings: Settings,
+    trust: Trust,
+    readable: Callable[[Path], bool] | None,
+    options: RunOptions | None = None,
 ) -> Sources:
     """Return where memory files are searched. readable: returns True if a file may be shown without a question."""
-    own = own_folders(place.home, place.env.get("XDG_CONFIG_HOME", ""))
-    return Sources(place.cwd, place.root, settings.memory_files, place.home, own, trust.outside, readable)
+    options = options or RunOptions()
+    own = own_folders(place.home, place.env.get("XDG_CONFIG_HOME", "")) if reads_source(options, "user") else ()
+    project = reads_source(options, "project")
+    return Sources(place.cwd, place.root, settings.memory_files, place.home, own, trust.outside, readable, project)
 
 
 def remember_trust(place: RunEnvironment, shown: dict[str, str] | None) -> str:
@@ -217,45 +238,10 @@ def _add_settings_option(layers: Layers, text: str, place: RunEnvironment) -> No
 def add_flags(layers: Layers, options: RunOptions, place: RunEnvironment) -> None:
     """Add the settings and rules of the command line. Raises UsageError."""
     try:
-        for flag, data in _overrides(options):
+        for flag, data in overrides(options):
             layers.add(data, flag, place.root)
     except (SettingsError, RuleError) as error:
         raise UsageError(str(error)) from None
-
-
-def _overrides(options: RunOptions) -> list[tuple[str, dict[str, Any]]]:
-    """Return the settings among the flags: the rules of each flag by its name, then all others."""
-    data: dict[str, Any] = {}
-    for name, (flag, _) in flags().items():
-        value = getattr(options, name)
-        if flag.setting and value not in (None, ()) and value is not False:
-            data[flag.setting] = list(_split_names(value)) if isinstance(value, tuple) else value
-    if options.tools:
-        data["tools"] = list(_split_names(options.tools))
-    if options.no_session_persistence:
-        data["save_sessions"] = False
-    permissions: dict[str, Any] = {}
-    if options.permission_mode:
-        permissions["mode"] = options.permission_mode
-    if options.add_dir:
-        permissions["additional_directories"] = [str(Path(os.path.expanduser(d)).resolve()) for d in options.add_dir]
-    parts = []
-    for kind, flag_name, texts in (
-        ("allow", "--allowedTools", options.allowed_tools),
-        ("ask", "--askTools", options.ask_tools),
-        ("deny", "--disallowedTools", options.disallowed_tools),
-    ):
-        try:
-            rules = [rule for text in texts for rule in split_rules(text)]
-        except RuleError as error:
-            raise RuleError(f"{flag_name}: {error}") from None
-        if rules:
-            parts.append((flag_name, {"permissions": {kind: rules}}))
-    return [*parts, ("the command line", data | ({"permissions": permissions} if permissions else {}))]
-
-
-def _split_names(values: tuple[str, ...]) -> list[str]:
-    return [name for value in values for name in value.replace(",", " ").split()]
 
 
 def check_mode(mode: str, env: Mapping[str, str]) -> None:

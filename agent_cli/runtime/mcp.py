@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent_cli.config.layers import Layers
-from agent_cli.config.run_options import RunOptions
+from agent_cli.config.run_options import RunOptions, reads_source
 from agent_cli.config.schema import Settings
 from agent_cli.core.place import RunEnvironment
 from agent_cli.core.rules import Rule, names_tool
@@ -44,7 +44,7 @@ def declares_servers(options: RunOptions, place: RunEnvironment, layers: Layers)
     """Return True if any server may be declared; the only cost for a run without servers."""
     if options.mcp_config or (layers.servers and not options.strict_mcp_config):
         return True
-    own_only = options.bare or options.strict_mcp_config or not layers.trust.trusted
+    own_only = not reads_source(options, "project") or options.strict_mcp_config or not layers.trust.trusted
     return not own_only and os.path.lexists(place.root / ".mcp.json")
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Literal
 
+from agent_cli.config.run_options import RunOptions
 from agent_cli.config.schema import ProviderSettings, Settings
 from agent_cli.core.modes import Effort
 from agent_cli.core.place import RunEnvironment, UsageError
@@ -14,7 +17,6 @@ from agent_cli.providers.base import Chunk, ModelClient, ModelError, Request
 from agent_cli.providers.catalog import ModelInfo, lookup, price
 from agent_cli.providers.registry import WireApi, find, is_loopback_url
 from agent_cli.providers.resolve import ModelSetupError, ResolvedModel, open_transport, resolve
-from agent_cli.session.records import Header
 from agent_cli.session.store import state_folder
 from agent_tools.cancel import CancelToken
 from agent_tools.fs.safe_files import private_folder
@@ -267,19 +269,27 @@ def open_client(model: ResolvedModel, settings: Settings, window: int | None = N
 
 
 def debugged(
-    transport: ModelClient, model: ResolvedModel, place: RunEnvironment, header: Header, warn: Callable[[str], None]
+    transport: ModelClient,
+    model: ResolvedModel,
+    place: RunEnvironment,
+    options: RunOptions,
+    session_id: str,
+    warn: Callable[[str], None],
 ) -> ModelClient:
     """Wrap a client so that its requests and responses are logged, without secrets."""
+    secrets = redact.Redactor(place.env, model.api_key.reveal() if model.api_key else "")
+    if options.debug_to_stderr and not options.debug_file:
+        return debug.RequestLogger(transport, None, secrets)
     folder = state_folder(place.env) / "debug"
-    path = folder / f"{header.session_id}.jsonl"
+    path = Path(os.path.expanduser(options.debug_file)) if options.debug_file else folder / f"{session_id}.jsonl"
     try:
-        private_folder(folder)
+        if not options.debug_file:
+            private_folder(folder)
+        os.close(debug.open_debug_log(path))
     except OSError as error:
-        raise UsageError(f"--debug: cannot write to {folder}: {error.strerror}.") from None
+        raise UsageError(f"--debug: cannot write to {path}: {error.strerror or error}.") from None
     warn(f"requests and responses are written to {path}")
-    return debug.RequestLogger(
-        transport, path, redact.Redactor(place.env, model.api_key.reveal() if model.api_key else "")
-    )
+    return debug.RequestLogger(transport, path, secrets)
 
 
 def lazy_model(name: str, settings: Settings, place: RunEnvironment) -> Callable[[], ModelHandle]:

@@ -25,6 +25,7 @@ from agent_cli.session.records import Header, Restored, SessionNotFoundError
 from agent_cli.session.store import SessionStore
 from agent_tools.base import Tool
 from agent_tools.lazy import lazy_imports
+from agent_tools.text import one_line
 
 with lazy_imports():
     from agent_cli.runtime import transcripts  # only to resume a session that is not ours
@@ -40,6 +41,8 @@ _ABSENT = (
 PATIENCE = 5.0
 # The same where a user watches.
 ATTENDED_PATIENCE = 2.0
+# Characters of a session's name.
+LONGEST = 80
 
 
 class SessionInUseError(UsageError):
@@ -232,3 +235,9 @@ def new_log(
             f"--session-id: session {header.session_id} exists already; resume it with --resume."
         ) from None
     return log
+
+
+def sanitize_title(text: str) -> str:
+    """Return a name on one line, without surrounding quotes and of limited length; may be empty."""
+    line = next((line for line in text.strip().splitlines() if line.strip()), "")
+    return one_line(" ".join(line.split()).strip("\"'`*#").strip())[:LONGEST].strip()

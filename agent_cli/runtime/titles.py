@@ -12,10 +12,9 @@ from agent_cli.core.results import Usage
 from agent_cli.providers.base import ModelError, PlainAnswer, Request
 from agent_cli.runtime.builder import Agent
 from agent_cli.runtime.models import lazy_model
+from agent_cli.runtime.session import sanitize_title
 from agent_tools.cancel import CancelledError, CancelToken
-from agent_tools.text import one_line
 
-LONGEST = 80
 _SEEN = 2_000
 
 
@@ -66,9 +65,3 @@ def _title_prompt(agent: Agent) -> str:
     said = next((user_text(m.text) for m in history if is_user_message(m)), "")
     answered = next((m.text for m in history if isinstance(m, AssistantMessage) and m.text), "")
     return f"<conversation>\nUser: {said[:_SEEN]}\n\nAgent: {answered[:_SEEN]}\n</conversation>"
-
-
-def sanitize_title(text: str) -> str:
-    """Return a name on one line, without surrounding quotes and of limited length; may be empty."""
-    line = next((line for line in text.strip().splitlines() if line.strip()), "")
-    return one_line(" ".join(line.split()).strip("\"'`*#").strip())[:LONGEST].strip()

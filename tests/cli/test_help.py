@@ -65,7 +65,8 @@ def test_options_of_a_run_are_grouped_and_the_rest_comes_after(monkeypatch: pyte
     headings = [line for line in text.splitlines() if re.fullmatch(r"[A-Z][\w ,-]*:", line)]
     assert headings == [
         "The task:", "Session:", "Model:", "Permissions:", "Output:", "Limits and exit codes:", "Settings and prompts:",
-        "Other options:", *(f"{name}:" for name in GROUPS), "Exit codes of -p:", "Examples:",
+        "For programs that run agent:", "Other options:", *(f"{name}:" for name in GROUPS),
+        "Exit codes of -p:", "Examples:",
     ]  # fmt: skip
     assert sorted(name for names in GROUPS.values() for name in names) == command_names()
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import typer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent_cli.cli import app, run
-from agent_cli.config.run_options import RunOptions, flags, normalize_argv, parse_options
+from agent_cli.config.option_parser import normalize_argv, parse_options
+from agent_cli.config.run_options import RunOptions, flags
 from agent_tools.record import Value
 from tests.support.hypothesis_examples import examples
 
@@ -71,7 +74,7 @@ def test_both_parsers_agree(argv: list[str], monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.mark.parametrize(
     "argv",
-    [["--nope"], ["-x"], ["--model"], ["--max-turns", "x"], ["--effort", "huge"], ["--permission-mode", "auto"],
+    [["--nope"], ["-x"], ["--model"], ["--max-turns", "x"], ["--effort", "huge"], ["--permission-mode", "never"],
      ["--print=1"], ["-pc"], ["--help"], ["-h"]],
 )  # fmt: skip
 def test_the_quick_parser_leaves_doubts_to_typer(argv: list[str]) -> None:
@@ -108,3 +111,68 @@ def test_every_flag_has_help_and_a_panel() -> None:
     for name, (flag, _) in flags().items():
         assert flag.help.endswith("."), name
         assert flag.panel, name
+
+
+SDK_LINES = [
+    ["--output-format", "stream-json", "--verbose", "--system-prompt", "", "--tools", "", "--allowedTools",
+     "Read,Bash(git log:*)", "--max-turns", "3", "--max-budget-usd", "0.5", "--disallowedTools", "Write,Edit",
+     "--task-budget", "20000", "--model", "m", "--fallback-model", "n", "--betas", "context-1m-2025-08-07",
+     "--permission-prompt-tool", "stdio", "--permission-mode", "acceptEdits", "--continue", "--resume=abc",
+     "--session-id=0b1c", "--settings", '{"sandbox": {"enabled": true}}', "--add-dir", "/x", "--mcp-config",
+     '{"mcpServers": {}}', "--include-partial-messages", "--include-hook-events", "--strict-mcp-config",
+     "--fork-session", "--resume-session-at=u1", "--resume-drops-turn=", "--session-mirror",
+     "--setting-sources=user,project", "--plugin-dir", "/p", "--debug-to-stderr", "--replay-user-messages",
+     "--max-thinking-tokens", "1000", "--thinking-display", "summarized", "--effort", "high", "--json-schema",
+     '{"type": "object"}', "--input-format", "stream-json"],
+    ["--output-format", "stream-json", "--verbose", "--input-format", "stream-json", "--thinking=adaptive",
+     "--thinking-display=omitted", "--max-turns=2", "--agent=reviewer", "--debug-file=/tmp/d", "--debug",
+     "--permission-prompts=host", "--tools=default", "--setting-sources=", "--allow-dangerously-skip-permissions",
+     "--add-dir=/x", "--add-dir=/y", "--managed-settings={}", "--agents={}", "--no-session-persistence"],
+    ["-p", "--dangerously-skip-permissions", "-n", "my run", "-d", "-C", "/x", "-o", "out.txt", "--profile", "ci", "q"],
+    ["-p", "--system-prompt-file", "a.md", "--append-system-prompt-file", "b.md", "--permission-mode", "manual", "q"],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("argv", SDK_LINES)
+def test_both_parsers_read_what_the_sdks_send(argv: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    quick, slow = parse_options(argv), by_typer(argv, monkeypatch)
+    assert quick is not None
+    assert slow is not None
+    assert same(quick, slow)
+
+
+def test_values_are_read_as_the_sdks_mean_them() -> None:
+    read = parse_options(SDK_LINES[0])
+    assert read is not None
+    assert (read.tools, read.setting_sources, read.resume_drops_turn) == (("",), "user,project", "")
+    assert (read.max_thinking_tokens, read.task_budget, read.resume) == (1000, 20000, "abc")
+    assert read.prompt == ()
+
+
+@pytest.mark.parametrize(
+    ("argv", "field", "value"),
+    [
+        (["--add-dir", "a", "b", "fix it"], "add_dir", ("a", "b")),
+        (["--add-dir", "missing", "elsewhere"], "add_dir", ("missing",)),
+        (["--tools", "Read", "Bash", "fix it"], "tools", ("Read", "Bash")),
+        (["--tools", "Read,Bash", "Edit,Write", "fix it"], "tools", ("Read,Bash", "Edit,Write")),
+        (["--tools", "", "fix it"], "tools", ("",)),
+        (["--mcp-config", "x.json", "y.json", "fix it"], "mcp_config", ("x.json", "y.json")),
+        (["--mcp-config", "{}", '{"mcpServers": {}}', "fix it"], "mcp_config", ("{}", '{"mcpServers": {}}')),
+        (["--debug", "api,hooks", "fix it"], "debug", True),
+        (["-d", "!statsig", "fix it"], "debug", True),
+        (["--debug=mcp", "fix it"], "debug", True),
+        (["--debug", "fix it"], "debug", True),
+        (["--betas", "a-2025-01-01", "b-2025-02-02", "fix it"], "betas", ("a-2025-01-01", "b-2025-02-02")),
+    ],
+)
+def test_several_words_after_a_flag_end_where_the_prompt_begins(
+    argv: list[str], field: str, value: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+    monkeypatch.chdir(tmp_path)
+    read = parse_options(["-p", *argv])
+    assert read is not None
+    assert getattr(read, field) == value
+    assert read.prompt == (argv[-1],)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.config.run_options import parse_options
+from agent_cli.config.option_parser import parse_options
 from tests.support.program import agent
 from tests.support.scripts import call, script
 

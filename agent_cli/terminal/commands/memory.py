@@ -123,7 +123,7 @@ def _now(ctx: SlashContext) -> Memory:
     if ctx.options.bare:
         return Memory()
     readable = agent.conversation.deps.context.readable
-    return load_memory(memory_sources(ctx.place, agent.settings, ctx.layers.trust, readable))
+    return load_memory(memory_sources(ctx.place, agent.settings, ctx.layers.trust, readable, ctx.options))
 
 
 def _nearby(ctx: SlashContext) -> tuple[MemoryFile, ...]:

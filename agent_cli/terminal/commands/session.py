@@ -26,7 +26,7 @@ from agent_cli.core.place import UsageError
 from agent_cli.core.redact import Redactor
 from agent_cli.core.version import __version__
 from agent_cli.engine.compaction.controls import window_size
-from agent_cli.runtime.titles import sanitize_title
+from agent_cli.runtime.session import sanitize_title
 from agent_cli.session.records import SessionNotFoundError
 from agent_cli.session.store import SessionStore, state_folder
 from agent_cli.session.summary import SessionSummary, glances
