@@ -17,10 +17,10 @@ from agent_cli.core.decisions import Approver, Asker
 from agent_cli.core.events import Event, SessionNamed
 from agent_cli.core.messages import media_of
 from agent_cli.core.place import OutputError, RunEnvironment, UsageError
-from agent_cli.core.results import Complete, Diagnostics, Suspended, TurnEnd, TurnResult, Usage
+from agent_cli.core.results import Complete, Diagnostics, Failed, Suspended, TurnEnd, TurnResult, Usage
 from agent_cli.core.version import __version__
 from agent_cli.extensions.loader import Embedded, load_extensions
-from agent_cli.headless.output import ProgressPrinter, ResultBuilder, new_uuid, print_line, print_notice
+from agent_cli.headless.output import ProgressPrinter, ResultBuilder, new_uuid, print_line, print_notice, result_object
 from agent_cli.headless.pending import pending_items
 from agent_cli.headless.run import HeadlessOptions, InputMessage, RunReport, Signals, finish, start_stream
 from agent_cli.headless.stream_json import StreamJson
@@ -135,6 +135,12 @@ class HostSession:
                         break
                     self._take(item, watch)
             return 128 + watch.caught if watch.caught else self._code
+        except UsageError as error:
+            # What a host reads as the reason for the exit.
+            end = TurnEnd((), Usage(), Diagnostics(0, 0, 0, 0, "", "failed"))
+            failed = Failed(end, text=str(error))
+            self._channel.send(result_object(failed, "failed", "", ResultBuilder(), (None, None), structured=False))
+            raise
         finally:
             if self._agent is not None:
                 self._agent.close()
@@ -223,12 +229,8 @@ class HostSession:
         if self._agent is not None:
             self._channel.refuse(request, "Already initialized")
             return
-        try:
-            self._initialized = read_initialize(request.fields, self.callbacks)
-            self._open()
-        except UsageError as error:
-            self._channel.refuse(request, str(error))
-            raise
+        self._initialized = read_initialize(request.fields, self.callbacks)
+        self._open()
         if self._initialized.title:
             self.agent.rename(SessionNamed(self._initialized.title))
         self._channel.answer(request, self._about())
