@@ -284,7 +284,7 @@ def session_report(agent: Agent) -> RunReport:
         agents=agent.conversation.deps.agents,
         commands=agent.commands,
         skills=tuple(agent.added.skills),
-        plugins=settings.plugins,
+        plugins=tuple((name, name) for name in settings.plugins),
         servers=agent.mcp.states() if agent.mcp is not None else (),
         folder=SessionStore(state_folder(place.env), place.root).folder if settings.save_sessions else None,
         plan_ttl=settings.plan_ttl,

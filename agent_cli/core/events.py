@@ -40,9 +40,15 @@ class RoundStarted(Value, tag="RoundStarted"):
 
 
 class FirstChunk(Value):
-    """The provider began to answer, `ms` after the request was sent."""
+    """The provider began to answer, `ms` after the request was sent.
+
+    id, model: of the answer, as the provider names them; "" if it has not. usage: as far as it is reported by then.
+    """
 
     ms: int
+    id: str = ""
+    model: str = ""
+    usage: Usage = Usage()
 
 
 class TextDelta(Value):
@@ -51,6 +57,27 @@ class TextDelta(Value):
 
 class ThinkingDelta(Value):
     text: str
+
+
+class ThinkingSigned(Value):
+    """The thinking so far is signed; `data` is a block of its own, encrypted. Only with `TurnOptions.pieces`."""
+
+    signature: str = ""
+    data: str = ""
+
+
+class CallStarted(Value):
+    """The model begins to write a call. Only with `TurnOptions.pieces`, as the next."""
+
+    call_id: str
+    tool: str
+
+
+class ArgumentsDelta(Value):
+    """A piece of the JSON text of a call's arguments."""
+
+    call_id: str
+    json: str
 
 
 class AnswerRestarted(Value):
@@ -383,6 +410,9 @@ Event = (
     | FirstChunk
     | TextDelta
     | ThinkingDelta
+    | ThinkingSigned
+    | CallStarted
+    | ArgumentsDelta
     | AnswerRestarted
     | MessageAdded
     | ToolRequested
@@ -413,7 +443,10 @@ Event = (
     | Noted
     | TurnFinished
 )
-UNLOGGED = (TextDelta, ThinkingDelta, FirstChunk, AnswerRestarted, ToolProgress, Compacting, HookStarted)
+UNLOGGED = (
+    TextDelta, ThinkingDelta, ThinkingSigned, CallStarted, ArgumentsDelta, FirstChunk, AnswerRestarted, ToolProgress,
+    Compacting, HookStarted,
+)  # fmt: skip
 
 
 def events_by_tag(names: str) -> dict[str, Any]:

@@ -40,6 +40,7 @@ class Usage(Value, tag="Usage"):
     output: includes `reasoning`.
     reliable: False as soon as one part had no known price; stays False when usages are added.
     estimated: includes an interrupted answer, for which the provider reports nothing.
+    cache_write_1h: the part of `cache_write` that the provider keeps for an hour.
     """
 
     input: int = 0
@@ -51,6 +52,7 @@ class Usage(Value, tag="Usage"):
     cost: float = 0.0
     reliable: bool = True
     estimated: bool = False
+    cache_write_1h: int = 0
 
     def __add__(self, other: Usage) -> Usage:
         return Usage(
@@ -63,6 +65,7 @@ class Usage(Value, tag="Usage"):
             cost=self.cost + other.cost,
             reliable=self.reliable and other.reliable,
             estimated=self.estimated or other.estimated,
+            cache_write_1h=self.cache_write_1h + other.cache_write_1h,
         )
 
     @property
@@ -114,7 +117,10 @@ class Diagnostics(Value, tag="Diagnostics"):
 
 
 class Failure(Value, tag="Failure"):
-    """Why the model could not continue: a kind of provider error with a sentence, or that a hook blocked the prompt."""
+    """Why the model could not continue: a kind of provider error with a sentence, or that a hook blocked the prompt.
+
+    status: of the provider's HTTP answer; 0 if there was none.
+    """
 
     kind: Literal[
         "auth",
@@ -130,6 +136,7 @@ class Failure(Value, tag="Failure"):
     ]
     message: str
     retryable: bool = False
+    status: int = 0
 
 
 class Denial(Value, tag="Denial"):

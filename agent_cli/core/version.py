@@ -1,3 +1,6 @@
 """The version of the program."""
 
 __version__ = "0.1.0"
+
+# The version of Claude Code whose lines and requests ours are like, for clients that ask.
+CLAUDE_CODE_VERSION = "2.1.240"

@@ -60,7 +60,7 @@ from agent_tools.cancel import CancelledError
 from agent_tools.lazy import lazy_imports
 
 with lazy_imports():
-    from agent_cli.engine import repairs, text_calls  # only for calls that are not as they should be
+    from agent_cli.engine import answer_pieces, repairs, text_calls  # for few front ends; for calls with mistakes
     from agent_cli.engine.compaction import measure  # only for answers that break off
     from agent_tools import foreign_calls
 
@@ -253,14 +253,14 @@ def sample(turn: Turn, request: Request) -> Generator[Event, None, AssistantMess
 
     Raises ModelError or CancelledError; partial text is in the history by then.
     """
-    clock = turn.deps.clock
-    sent = clock()
+    sent = turn.deps.clock()
     draft = AnswerDraft()
     take = draft.take
     first = reached = True
     turn.looped = False
     repeated = RepeatedText()
     held = HeldText() if request.tools and request.tool_choice != "none" else None
+    pieces = answer_pieces.AnswerPieces(turn) if turn.options.pieces else None
     failed: ModelError | CancelledError | None = None
     turn.in_model_call = True
     stream = turn.transport.stream(request, turn.deps.context.cancel)
@@ -270,7 +270,7 @@ def sample(turn: Turn, request: Request) -> Generator[Event, None, AssistantMess
                 take(chunk)
                 if first:
                     first = False
-                    yield from _first(turn, sent)
+                    yield _first(turn, sent, draft)
                 if held is None:
                     yield TextDelta(chunk.text)
                 elif shown := held.feed(chunk.text):
@@ -288,7 +288,7 @@ def sample(turn: Turn, request: Request) -> Generator[Event, None, AssistantMess
                     yield UsageAdded(turn.options.label, paid, aside=True)
                 draft = AnswerDraft()
                 take = draft.take
-                held, repeated = held and HeldText(), RepeatedText()
+                held, repeated, first = held and HeldText(), RepeatedText(), True
                 yield AnswerRestarted()
                 continue
             take(chunk)
@@ -296,12 +296,14 @@ def sample(turn: Turn, request: Request) -> Generator[Event, None, AssistantMess
                 yield TextDelta(shown)
             if first and not isinstance(chunk, (Started, UsageChunk)):
                 first = False
-                yield from _first(turn, sent)
+                yield _first(turn, sent, draft)
             if isinstance(chunk, ThinkingChunk) and chunk.text:
                 yield ThinkingDelta(chunk.text)
                 if repeated.feed(chunk.text):
                     turn.looped = True
                     break
+            if pieces is not None:
+                yield from pieces.events(chunk)
         if turn.looped:
             if isinstance(stream, Generator):
                 stream.close()
@@ -321,7 +323,7 @@ def sample(turn: Turn, request: Request) -> Generator[Event, None, AssistantMess
         failed = ModelError(Failure("malformed", said, retryable=True))
         turn.in_model_call = False
     finally:
-        turn.model_ms += round((clock() - sent) * 1000)
+        turn.model_ms += round((turn.deps.clock() - sent) * 1000)
         # Interrupted while the provider worked: it was sent the request, and charges for it.
         unanswered = reached and isinstance(failed, CancelledError)
         paid = _pay(turn, draft, broken=turn.looped or failed is not None, unanswered=unanswered)
@@ -441,8 +443,8 @@ def _named(call: ToolCall, tools: Mapping[str, Tool[Any]]) -> ToolCall:
     return call.replace(name=meant.tool, arguments=meant.arguments, repaired=repaired)
 
 
-def _first(turn: Turn, sent: float) -> Generator[Event, None, None]:
+def _first(turn: Turn, sent: float, draft: AnswerDraft) -> FirstChunk:
     ms = round((turn.deps.clock() - sent) * 1000)
     if turn.first_chunk_ms is None:
         turn.first_chunk_ms = ms
-    yield FirstChunk(ms)
+    return FirstChunk(ms, draft.started.id, draft.started.model, draft.usage or Usage())

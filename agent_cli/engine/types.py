@@ -42,6 +42,7 @@ class TurnOptions(Value):
     suspended_state: state that was stored when the turn was suspended.
     clear_at: shares of the window at which old results are cleared, in steps.
     read_only: of a sub-agent, while the user has not approved the plan of the parent turn.
+    pieces: also emit events for the arguments of calls as they arrive, and for the signatures of thinking.
     """
 
     model: str
@@ -78,6 +79,7 @@ class TurnOptions(Value):
     after_turn_timeout: float = 600.0
     hook_continues: int = 5
     max_parallel_subagents: int = 1
+    pieces: bool = False
     saved: dict[str, Any] = {}  # noqa: RUF012 - never changed
     suspended_state: dict[str, Any] = {}  # noqa: RUF012 - never changed
 

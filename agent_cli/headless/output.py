@@ -1,8 +1,7 @@
-"""Output of a one-shot run and of commands: text, and the result object of `--output-format json`.
+"""Output of a one-shot run and of commands: text, progress, and the word and exit code for how a run ended.
 
 Answers go to standard output, progress and notices to standard error: escaped on a terminal, unchanged in a
-pipe. The result object, which is also the last line of `stream-json`, has Claude Code's fields and ours; how a run
-ended is mapped to one word and one exit code (docs/headless.md).
+pipe (docs/headless.md).
 """
 
 from __future__ import annotations
@@ -32,13 +31,12 @@ from agent_cli.core.events import (
     TurnFinished,
     UsageAdded,
     Warned,
-    decider_word,
     unwrap,
 )
 from agent_cli.core.hooks import hook_line, should_display
 from agent_cli.core.messages import ToolMessage
 from agent_cli.core.place import OutputError
-from agent_cli.core.results import Cap, Complete, Failed, LimitReached, Suspended, TurnResult, Usage
+from agent_cli.core.results import Complete, Failed, LimitReached, Suspended, TurnResult, Usage
 from agent_cli.core.window import compacted_line
 from agent_tools.display import CommandOutput, Diff, Diffs
 from agent_tools.text import counted, escape_controls
@@ -238,22 +236,16 @@ def exit_code(outcome: Outcome, *, fail_on_degraded: bool, signal_number: int = 
     return codes[outcome]
 
 
-# Claude Code's names, if it has one.
-_SUBTYPES: dict[Cap, str] = {
-    "rounds": "error_max_turns", "cost": "error_max_budget_usd", "duration": "error_max_duration",
-    "tool_calls": "error_max_tool_calls", "failures": "error_max_failures", "denials": "error_max_denials",
-    "repetition": "error_repetition", "output": "error_max_output_tokens",
-}  # fmt: skip
-
-
 class ResultBuilder:
     """A listener that collects usage by model, and the questions the user has not answered.
 
-    by_model: usage of the turn's earlier parts, before it was suspended.
+    by_model: usage of the turn's earlier parts, before it was suspended, and of the run's earlier turns.
+    earlier: usage of the run's earlier turns.
     """
 
-    def __init__(self, by_model: Mapping[str, Usage] | None = None) -> None:
+    def __init__(self, by_model: Mapping[str, Usage] | None = None, earlier: Usage | None = None) -> None:
         self.by_model: dict[str, Usage] = dict(by_model or {})
+        self.earlier = earlier or Usage()
         self.asked: dict[str, ApprovalRequested | QuestionAsked] = {}
 
     def __call__(self, event: Event) -> None:
@@ -264,99 +256,3 @@ class ResultBuilder:
                 self.asked[asked.call_id] = asked
             case MessageAdded(message=ToolMessage(call_id=call_id)):
                 self.asked.pop(call_id, None)
-
-
-def result_object(
-    result: TurnResult,
-    outcome: Outcome,
-    session_id: str,
-    tally: ResultBuilder,
-    windows: tuple[int | None, int | None],
-    *,
-    structured: bool,
-    pending: Sequence[dict[str, Any]] = (),
-) -> dict[str, Any]:
-    """windows: the model's context window and longest output in tokens, if known. pending: open decisions."""
-    end = result.end
-    text = getattr(result, "text", "")
-    wrong = outcome not in ("done", "denied", "degraded")
-    fields: dict[str, Any] = {
-        "type": "result",
-        "subtype": _subtype(result, outcome),
-        "is_error": wrong,
-        "outcome": outcome,
-        "degraded": outcome == "degraded",
-        "duration_ms": end.diagnostics.duration_ms,
-        "duration_api_ms": end.diagnostics.model_ms,
-        "ttft_ms": end.diagnostics.first_chunk_ms,
-        "num_turns": end.diagnostics.rounds,
-        "num_tool_calls": end.diagnostics.tool_calls,
-        "result": text,
-        "stop_reason": end.diagnostics.stop_reason or None,
-        "terminal_reason": end.diagnostics.terminal_reason,
-        "session_id": session_id,
-        "total_cost_usd": end.usage.cost,
-        "cost_is_reliable": end.usage.reliable and not end.usage.estimated,
-        "usage": usage_object(end.usage),
-        "modelUsage": {name: _model_usage(usage, windows) for name, usage in tally.by_model.items()},
-        "permission_denials": [
-            {
-                "tool_name": d.tool,
-                "tool_use_id": d.call_id,
-                "tool_input": d.arguments,
-                "reason": d.reason,
-                "by": decider_word(d.by),
-                "rule": d.rule or None,
-            }
-            for d in end.denials
-        ],
-        "errors": [text] if wrong and text else [],
-        "uuid": new_uuid(),
-    }
-    if pending:
-        fields["pending"] = list(pending)
-    if isinstance(result, Complete):
-        fields["plan_unfinished"] = result.plan_unfinished
-        fields["verified"] = result.verified or None
-    if structured and isinstance(result, Complete):
-        fields["structured_output"] = result.return_value
-    return fields
-
-
-def _subtype(result: TurnResult, outcome: Outcome) -> str:
-    if isinstance(result, LimitReached):
-        return _SUBTYPES[result.cap]
-    if outcome == "suspended":
-        return "suspended"
-    return "success" if outcome in ("done", "denied", "degraded") else "error_during_execution"
-
-
-def usage_object(usage: Usage) -> dict[str, Any]:
-    """Return Claude Code's usage fields: `input_tokens` excludes what was read from or written to a cache."""
-    return {
-        "input_tokens": usage.input - usage.cache_read - usage.cache_write,
-        "cache_creation_input_tokens": usage.cache_write,
-        "cache_read_input_tokens": usage.cache_read,
-        "output_tokens": usage.output,
-        "reasoning_tokens": usage.reasoning,
-        "server_tool_use": {"web_search_requests": usage.web_searches},
-    }
-
-
-def _model_usage(usage: Usage, windows: tuple[int | None, int | None]) -> dict[str, Any]:
-    return {
-        "inputTokens": usage.input - usage.cache_read - usage.cache_write,
-        "outputTokens": usage.output,
-        "cacheReadInputTokens": usage.cache_read,
-        "cacheCreationInputTokens": usage.cache_write,
-        "webSearchRequests": usage.web_searches,
-        "costUSD": usage.cost,
-        "contextWindow": windows[0],
-        "maxOutputTokens": windows[1],
-    }
-
-
-def new_uuid() -> str:
-    """Return a random UUID without importing the module of that name."""
-    digits = os.urandom(16).hex()
-    return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-a{digits[17:20]}-{digits[20:]}"

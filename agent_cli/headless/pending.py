@@ -17,8 +17,8 @@ from agent_cli.headless.output import (
     print_line,
     print_notice,
     print_text,
-    result_object,
 )
+from agent_cli.headless.result_object import result_object
 from agent_cli.session.pending_plans import expiry_of, seconds_of
 from agent_cli.session.records import WaitingTurn
 from agent_cli.session.store import SessionStore

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from itertools import chain
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from agent_cli.core.decisions import Answer, Defer, QuestionReply, Reject
@@ -26,7 +27,6 @@ from agent_cli.headless.output import (
     print_line,
     print_notice,
     print_text,
-    result_object,
 )
 from agent_cli.session.pending_plans import WaitingPlan, save_plan
 from agent_tools.base import ToolError
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 with lazy_imports():
     from agent_cli.engine import executor  # only runs with calls need it
     from agent_cli.headless import pending as headless_pending  # few runs are suspended
-    from agent_cli.headless import stream_json  # with its table of events
+    from agent_cli.headless import result_object, stream_json  # with their tables of words and events
 
 NOTICE_AFTER = 2.0
 _CHUNK = 1 << 16
@@ -134,7 +134,7 @@ class RunReport(Value, tag="Report"):
     agents: Collection[str] = ()
     commands: Collection[str] = ()
     skills: tuple[str, ...] = ()
-    plugins: tuple[str, ...] = ()
+    plugins: tuple[tuple[str, str], ...] = ()
     servers: tuple[tuple[str, str], ...] = ()
     folder: Path | None = None
     plan_ttl: int = 0
@@ -153,7 +153,11 @@ class FailOnQuestion:
 
 
 class HeadlessOptions(Value):
-    """Options of a headless run. last_message: a file that gets the answer, too."""
+    """Options of a headless run.
+
+    last_message: a file that gets the answer, too. replay: write the messages of a host back. subagent_text: also write
+    what sub-agents say.
+    """
 
     prompt: tuple[str, ...]
     output_format: str
@@ -170,6 +174,8 @@ class HeadlessOptions(Value):
     last_message: str = ""
     hook_events: bool = False
     progress: bool = False
+    replay: bool = False
+    subagent_text: bool = False
 
 
 class HeadlessUsageError(Exception):
@@ -187,7 +193,7 @@ def answer_unattended(asked: QuestionAsked) -> QuestionReply | Defer:
 
 
 class InputMessage(Value):
-    """One message from the user."""
+    """One message from the user. line: the JSON object that it came in."""
 
     text: str
     media: tuple[Media, ...] = ()
@@ -254,15 +260,24 @@ def run_turns(
     watch = Signals(conversation.interrupt)
     tally = ResultBuilder(by_model)
     progress = ProgressPrinter(print_notice, asked.verbose)
-    stream = start_stream(asked, report) if asked.output_format == "stream-json" else None
+    # With `json` and `verbose` the lines are one array, printed at the end.
+    array: list[dict[str, Any]] | None = [] if asked.output_format == "json" and asked.verbose else None
+    stream: StreamJson | None = None
+    if asked.output_format == "stream-json" or array is not None:
+        stream = open_stream(asked, conversation, report, print_line if array is None else array.append)
 
     def show(event: Event) -> None:
         tally(event)
-        (stream or progress)(event)
+        if stream is not None:
+            stream(event)
+        if stream is None or array is not None:
+            progress(event)
 
     code = 0
     with watch:
         for turn in turns:
+            if stream is not None:
+                announce_turn(stream, asked, report)
             try:
                 result = turn(show)
             except ToolError as error:
@@ -279,7 +294,11 @@ def run_turns(
             code = finish(asked, report, result, tally, stream, watch.caught, pending)
             if watch.caught or code == SUSPENDED:
                 break
-            tally = ResultBuilder()
+            tally = ResultBuilder(tally.by_model, tally.earlier + result.end.usage)
+    if stream is not None:
+        stream.close()
+    if array is not None:
+        print_line(array)
     for job in conversation.deps.context.state(Jobs).all():
         if job.running:
             command = escape_controls(shorten(job.command, 200))
@@ -287,23 +306,41 @@ def run_turns(
     return code
 
 
-def start_stream(asked: HeadlessOptions, report: RunReport, write: Callable[[Any], None] = print_line) -> StreamJson:
-    """Write the first line of stream-json, and return the listener for the others."""
-    stream = stream_json.StreamJson(write, report.session_id, report.model, asked.partial, asked.hook_events)
+def open_stream(
+    asked: HeadlessOptions, conversation: Conversation, report: RunReport, write: Callable[[dict[str, Any]], None]
+) -> StreamJson:
+    """Return the listener that writes the JSON lines of a run."""
+    if asked.partial:
+        conversation.options = conversation.options.replace(pieces=True)
+    stream = stream_json.StreamJson(
+        write, report.session_id, report.model, asked.partial, asked.hook_events, cwd=report.cwd,
+        subagent_text=asked.subagent_text, states=bool(os.environ.get("CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS")),
+        jobs=lambda: conversation.deps.context.state(Jobs).all(),
+    )  # fmt: skip
     stream.progress, stream.ids = asked.progress, report.ids
+    return stream
+
+
+def announce_turn(
+    stream: StreamJson, asked: HeadlessOptions, report: RunReport, line: Mapping[str, Any] = MappingProxyType({})
+) -> None:
+    """Write what a turn works with, and the message that it answers if that was asked for."""
+    stream.state("running")
     stream.init(
         cwd=report.cwd,
         tools=report.tools,
         permissionMode=report.mode,
         slash_commands=list(report.commands),
         skills=report.skills,
-        plugins=report.plugins,
+        plugins=[{"name": name, "path": path} for name, path in report.plugins],
         apiKeySource=report.key_source,
         agents=list(report.agents),
         mcp_servers=[{"name": name, "status": status} for name, status in report.servers],
-        memory_paths=report.memory,
+        memory_paths={},
+        memory_files=report.memory,
     )
-    return stream
+    if line and asked.replay:
+        stream.replay(line)
 
 
 def finish(
@@ -314,8 +351,9 @@ def finish(
     stream: StreamJson | None,
     caught: int,
     pending: list[dict[str, Any]],
+    line: Mapping[str, Any] = MappingProxyType({}),
 ) -> int:
-    """Print what the format requires and return the exit code. pending: open decisions."""
+    """Print what the format requires and return the exit code. pending: open decisions. line: the message, as JSON."""
     outcome = outcome_of(result, fail_on_denied=asked.fail_on_denied, fail_on_unfinished=asked.fail_on_unfinished)
     if asked.fails is not None and asked.fails.needed:
         outcome = "failed"
@@ -341,13 +379,20 @@ def finish(
             print_notice(f"Denied: {denial.tool}: {denial.reason.replace(f' {executor.CONTINUE}', '')}")
     else:
         windows = (report.windows[0], report.windows[1])
-        fields = result_object(
+        fields = result_object.result_object(
             result, outcome, report.session_id, tally, windows, structured=asked.structured, pending=pending
         )
-        if stream is not None:
-            stream.line(fields)
-        else:
+        fields |= {"origin": line["origin"]} if isinstance(line.get("origin"), dict) else {}
+        fields |= {"user_message_uuid": line["uuid"]} if line.get("uuid") else {}
+        if stream is None:
             print_line(fields)
+        else:
+            if (failure := result_object.api_failure(result)) is not None:
+                stream.failed(failure, fields["result"])
+            if asked.input_format != "stream-json":
+                stream.close()
+            stream.line(fields)
+            stream.state("idle")
     if isinstance(result, Complete) and result.plan_unfinished:
         print_notice("The plan has open steps. Continue with: agent -c -p 'continue the plan'")
     if outcome == "degraded":

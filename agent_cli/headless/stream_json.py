@@ -6,7 +6,7 @@ Differences, which docs/headless.md lists: usage appears once per model call (on
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from agent_cli.core import message_ids
@@ -14,9 +14,12 @@ from agent_cli.core.events import (
     AnswerRestarted,
     ApprovalRequested,
     ApprovalResolved,
+    ArgumentsDelta,
+    CallStarted,
     Compacted,
     Compacting,
     Event,
+    FirstChunk,
     HookFinished,
     HookStarted,
     MessageAdded,
@@ -28,31 +31,44 @@ from agent_cli.core.events import (
     SubagentEvent,
     TextDelta,
     ThinkingDelta,
+    ThinkingSigned,
     ToolFinished,
     ToolProgress,
+    ToolRequested,
     ToolStarted,
+    TurnFinished,
     TurnPaused,
     TurnResumed,
     UsageAdded,
     Warned,
     decider_word,
-    unwrap,
 )
-from agent_cli.core.messages import AssistantMessage, Part, Text, Thinking, ToolMessage, claude_blocks
-from agent_cli.core.results import Usage
-from agent_cli.core.version import __version__
-from agent_cli.headless.output import new_uuid, usage_object
+from agent_cli.core.messages import AssistantMessage, Thinking, ToolCall, ToolMessage, claude_blocks
+from agent_cli.core.results import Failure, Usage
+from agent_cli.core.version import CLAUDE_CODE_VERSION, __version__
 from agent_cli.headless.pending import pending_item
-from agent_tools.display import CommandOutput
+from agent_cli.headless.result_object import error_word, new_uuid, usage_object
+from agent_cli.headless.stream_events import PartialMessage, content_block, timestamp
+from agent_cli.headless.tasks import TaskLines
+from agent_cli.headless.tool_results import CHANGES, absolute, text_before, tool_use_result
+from agent_tools.display import TodoItem
+from agent_tools.shell.jobs import Job
+
+# The stop reasons of answers that broke off, which that format leaves open.
+_ABORTED = ("interrupted", "error")
 
 
 class StreamJson:
     """A listener that writes JSON lines.
 
     write: called with one object per line.
+    cwd: the folder that the paths of calls are relative to.
+    partial: also write answers as they are written; needs `TurnOptions.pieces`.
+    hook_events: also write hooks other than those of the session's start.
+    subagent_text: also write the text and thinking of sub-agents, not only their calls.
+    states: also write whether the session runs, waits for the user or is idle.
+    jobs: returns the background commands.
     progress: also report when calls start, and their output as it arrives.
-    forward_subagents: also write the text of sub-agents.
-    origin: what the host stamped on the message, for its result.
     """
 
     def __init__(
@@ -62,73 +78,121 @@ class StreamJson:
         model: str,
         partial: bool,
         hook_events: bool = False,
+        *,
+        cwd: str = "",
+        subagent_text: bool = False,
+        states: bool = False,
+        jobs: Callable[[], Iterable[Job]] = tuple,
     ) -> None:
         self._write = write
         self.session_id = session_id
-        self.forward_subagents = True
-        self.origin: Any = None
         self._model = model
         self._partial = partial
         self._hook_events = hook_events
-        # By Task call; None for the conversation itself.
-        self._usage: dict[str | None, Usage] = {}
+        self._cwd = cwd
+        self.subagent_text = subagent_text
+        self.states = states
+        self._jobs = jobs
         self.progress = False
         self.ids: message_ids.MessageIds | None = None
+        self.tasks = TaskLines(self._system)
+        # These three by Task call; None for the conversation itself.
+        self._usage: dict[str | None, Usage] = {}
+        self._ids: dict[str | None, str] = {}
+        self._messages: dict[str | None, PartialMessage] = {}
         self._requested: set[str] = set()
+        self._calls: dict[str, ToolRequested] = {}
+        self._before: dict[str, str | None] = {}
+        self._denied: dict[str, ApprovalResolved] = {}
         self._results: dict[str, tuple[ToolMessage, str]] = {}
+        self._todos: tuple[TodoItem, ...] = ()
         self._parent: str | None = None
+        self._compacting = False
+        self._state = ""
 
-    def line(self, fields: dict[str, Any], uuid: str = "") -> None:
-        """Write a line. uuid: of the message, as in the transcript; other lines get one of their own."""
-        more = {"origin": self.origin} if self.origin is not None and fields.get("type") == "result" else {}
-        self._write({**fields, **more, "session_id": self.session_id, "uuid": uuid or new_uuid()})
+    def line(self, fields: dict[str, Any]) -> None:
+        """Write a line with the session's ID, and a UUID unless it has one."""
+        self._write({**fields, "session_id": self.session_id, "uuid": fields.get("uuid") or new_uuid()})
 
     def init(self, **known: Any) -> None:
-        """Write the first line: what this run works with. known: its fields."""
+        """Write the first line of a turn: what it works with. known: its fields."""
         self.line(
             {
                 "type": "system",
                 "subtype": "init",
                 "model": self._model,
+                "claude_code_version": CLAUDE_CODE_VERSION,
                 "agent_version": __version__,
                 "output_style": "default",
+                "fast_mode_state": "off",
                 **known,
             }
         )
 
-    def state(self, state: str) -> None:
-        """Write whether the session is "running", "idle", or waits for the host: "requires_action"."""
-        self._system("session_state_changed", state=state)
+    def replay(self, message: Mapping[str, Any]) -> None:
+        """Write a message of the user back, with its own UUID."""
+        known = {"parent_tool_use_id": None, "isReplay": True, "timestamp": timestamp()}
+        self.line({"type": "user", "message": message["message"], **known, "uuid": message.get("uuid")})
 
-    def replay(self, message: dict[str, Any]) -> None:
-        """Write a message of the user again, with its ID."""
-        self._write({**message, "session_id": self.session_id, "isReplay": True})
-
-    def reset(self, old: str, new: str) -> None:
-        """Write that the conversation starts anew in another session."""
-        fields = {"type": "conversation_reset", "new_conversation_id": new, "session_id": old}
-        self._write({**fields, "uuid": new_uuid()})
+    def reset(self, new: str) -> None:
+        """Write that the conversation starts anew in another session, whose ID the next lines have."""
+        self.line({"type": "conversation_reset", "new_conversation_id": new})
         self.session_id = new
 
+    def state(self, state: str) -> None:
+        """Write what the session does from now on: `running`, `requires_action` or `idle`."""
+        if self.states and state != self._state:
+            self._state = state
+            self._system("session_state_changed", state=state)
+
+    def failed(self, failure: Failure, text: str) -> None:
+        """Write that the model could not be used, as an assistant line that no model wrote."""
+        if failure.kind == "refused":
+            self._system(
+                "model_refusal_no_fallback", original_model=self._model, request_id=None, content=failure.message
+            )
+        stop = "refusal" if failure.kind == "refused" else "stop_sequence"
+        body = self._body(f"msg_{new_uuid()}", "<synthetic>", {"type": "text", "text": text}, stop, Usage())
+        self._message_line({"type": "assistant", "message": body, "error": error_word(failure)})
+
+    def close(self) -> None:
+        """End what is open: the answer that is being written, and the tasks."""
+        for message in self._messages.values():
+            message.stop(None, usage_object(Usage()))
+        self._messages.clear()
+        self._parent = None
+        self.tasks.watch(self._jobs())
+        self.tasks.close(self._jobs())
+
     def __call__(self, event: Event) -> None:
-        self._parent = event.call_id if isinstance(event, SubagentEvent) else None
-        match unwrap(event):
-            case TextDelta(text=text):
-                self._delta({"type": "text_delta", "text": text})
-            case ThinkingDelta(text=text):
-                self._delta({"type": "thinking_delta", "thinking": text})
+        self._parent = None
+        while isinstance(event, SubagentEvent):
+            self._parent, event = event.call_id, event.event
+        if self._parent is not None:
+            self.tasks.follow(self._parent, event)
+        if isinstance(event, FirstChunk):
+            # All lines of a message have the same ID, also where the provider gives none.
+            self._ids[self._parent] = event.id or f"msg_{new_uuid()}"
+        if self._partial and (self._parent is None or self.subagent_text):
+            self._piece(event)
+        match event:
             case AnswerRestarted() if self._partial:
                 self._system("answer_restarted", parent_tool_use_id=self._parent)
             case UsageAdded(usage=usage, aside=False):
                 self._usage[self._parent] = usage
             case Compacting():
+                self._compacting = True
                 self._system("status", status="compacting")
             case Compacted() as compacted:
                 self._compacted(compacted)
             case MessageAdded(message=AssistantMessage() as message):
-                self._assistant(message, event)
+                self._assistant(message)
             case MessageAdded(message=ToolMessage() as message):
-                self._results[message.call_id] = message, self._uuid(event)
+                self._results[message.call_id] = message, self._uuid()
+            case ToolRequested() as requested:
+                self._calls[requested.call_id] = requested
+            case ToolStarted() as started:
+                self._started(started)
             case ToolFinished() as finished:
                 self._result(finished)
             case Warned(text=text):
@@ -137,26 +201,54 @@ class StreamJson:
                 self._system("informational", level="info", content=text)
             case HookStarted() | HookFinished() as hook:
                 self._hook(hook)
-            case TurnPaused(pending=pending, rounds_used=used, rounds_left=left):
-                self._system("paused", pending=pending, rounds_used=used, rounds_left=left)
+            case TurnPaused(rounds_used=used, rounds_left=left) as paused:
+                self._system("paused", pending=paused.pending, rounds_used=used, rounds_left=left)
             case TurnResumed(reason=reason, rounds_left=left):
                 self._system("resumed", reason=reason, rounds_left=left)
             case PlanChanged(items=items, paused=paused):
+                self._todos = items
                 steps = [{"content": i.content, "status": i.status} for i in items]
                 self._system("plan", items=steps, paused=paused)
-            case PlanContinued(round=number, attempt=attempt, text_length=length):
-                self._system("plan_continued", round=number, attempt=attempt, text_length=length)
+            case PlanContinued() as go_on:
+                self._system("plan_continued", **{name: getattr(go_on, name) for name in go_on._fields})
             case (ApprovalRequested() | ApprovalResolved() | QuestionAsked() | QuestionAnswered()) as asked:
                 self._asked(asked)
-            case ToolStarted(call_id=call_id, tool=tool) if self.progress:
-                self._of_call("tool_started", call_id, tool_name=tool)
             case ToolProgress(call_id=call_id, text=text) if self.progress:
                 self._of_call("tool_progress", call_id, content=text)
+            case TurnFinished() if self._parent is None:
+                self._turn_finished()
 
-    def _delta(self, delta: dict[str, Any]) -> None:
-        if self._partial:
-            event = {"type": "content_block_delta", "index": 0, "delta": delta}
-            self.line({"type": "stream_event", "event": event, "parent_tool_use_id": self._parent})
+    def _piece(self, event: Event) -> None:
+        """Write a piece of the answer as stream events."""
+        message = self._messages.get(self._parent)
+        match event:
+            case FirstChunk(model=model, usage=usage, ms=ms):
+                self._stop_message(None)
+                parent = self._parent
+
+                def write(piece: dict[str, Any]) -> None:
+                    more = {"ttft_ms": ms} if piece["type"] == "message_start" else {}
+                    self.line({"type": "stream_event", "event": piece, "parent_tool_use_id": parent, **more})
+
+                message = PartialMessage(write, self._ids[parent], model or self._model, usage_object(usage))
+                self._messages[parent] = message
+            case AnswerRestarted() | TurnFinished():
+                self._stop_message(None)
+            case TextDelta(text=text) if message is not None:
+                message.text(text)
+            case ThinkingDelta(text=text) if message is not None:
+                message.thinking(text)
+            case ThinkingSigned(signature=signature, data=data) if message is not None:
+                message.signed(signature, data)
+            case CallStarted(call_id=call_id, tool=tool) if message is not None:
+                message.call(call_id, tool)
+            case ArgumentsDelta(call_id=call_id, json=text) if message is not None:
+                message.arguments(call_id, text)
+
+    def _stop_message(self, stop_reason: str | None, usage: Usage | None = None) -> None:
+        message = self._messages.pop(self._parent, None)
+        if message is not None:
+            message.stop(stop_reason, usage_object(usage or Usage()))
 
     def _system(self, subtype: str, **fields: Any) -> None:
         self.line({"type": "system", "subtype": subtype, **fields})
@@ -170,6 +262,7 @@ class StreamJson:
         """
         match event:
             case ApprovalRequested() | QuestionAsked():
+                self.state("requires_action")
                 self._requested.add(event.call_id)
                 item = pending_item(event)
                 self._of_call("approval_requested", item.pop("call_id"), **item)
@@ -183,7 +276,11 @@ class StreamJson:
                     "rule": event.rule or None,
                 }
                 self._of_call("approval_resolved", event.call_id, **known)
+                if event.decision == "reject" and event.by in ("rule", "mode", "default"):
+                    self._denied[event.call_id] = event
+                self.state("running")
             case QuestionAnswered():
+                self.state("running")
                 known = {
                     "decision": event.verdict,
                     "by": decider_word(event.by),
@@ -204,7 +301,13 @@ class StreamJson:
             "cut": len(event.cuts),
             "summary_by": event.by or None,
         }
+        self._end_compacting("success")
         self._system("compact_boundary", compact_metadata=metadata, parent_tool_use_id=self._parent)
+
+    def _end_compacting(self, how: str) -> None:
+        if self._compacting:
+            self._compacting = False
+            self._system("status", status=None, compact_result=how)
 
     def _hook(self, event: HookStarted | HookFinished) -> None:
         """Write the hooks of a session's start always, as Claude Code does; others only if requested."""
@@ -214,40 +317,98 @@ class StreamJson:
         if isinstance(event, HookStarted):
             self._system("hook_started", **known)
             return
+        code = {} if event.exit_code is None else {"exit_code": event.exit_code}
+        # That format has no word for a hook that refused.
+        outcome = "error" if event.outcome == "blocked" else event.outcome
         self._system(
             "hook_response", **known, output=event.stdout + event.stderr, stdout=event.stdout, stderr=event.stderr,
-            exit_code=event.exit_code, outcome=event.outcome, duration_ms=event.duration_ms, note=event.note,
+            **code, outcome=outcome, blocked=event.outcome == "blocked", duration_ms=event.duration_ms, note=event.note,
         )  # fmt: skip
 
-    def _uuid(self, event: Event, block: int = 0) -> str:
-        """Return the UUID of the message that an event added, or of one block of it."""
-        return self.ids.latest(message_ids.scope_of(event), block) if self.ids is not None else ""
+    def _uuid(self, block: int = 0) -> str:
+        """Return the UUID of the message that was added last, or of one block of it; "" if it needs none."""
+        return self.ids.latest(self._parent or "", block) if self.ids is not None else ""
 
-    def _assistant(self, message: AssistantMessage, event: Event) -> None:
+    def _assistant(self, message: AssistantMessage) -> None:
         """Write one line per content block; the last one carries the usage."""
+        self._end_compacting("failed")
         # What is encrypted is not shown; without a summary nothing of it is left.
         every = list(enumerate(message.parts))
-        shown = [(n, p) for n, p in every if not (isinstance(p, Thinking) and p.provider and not p.text)]
-        parts = shown or every
+        parts = [(n, p) for n, p in every if not (isinstance(p, Thinking) and p.provider and not p.text)] or every
         used = self._usage.pop(self._parent, Usage())
+        partial = self._messages.get(self._parent)
+        if partial is not None:
+            partial.finish([part for _, part in parts])
+        message_id = self._ids.pop(self._parent, "") or message.provider_id or f"msg_{new_uuid()}"
+        aborted = message.stop_reason in _ABORTED
+        stop = None if aborted else message.stop_reason or None
+        if self._parent is not None and not self.subagent_text:
+            parts = [(n, p) for n, p in parts if isinstance(p, ToolCall)]
         for number, part in parts:
             last = number == parts[-1][0]
-            body = {
-                "id": message.provider_id,
-                "type": "message",
-                "role": "assistant",
-                "model": message.model or self._model,
-                "content": [_block(part)],
-                "stop_reason": message.stop_reason if last else None,
-                "usage": usage_object(used if last else Usage()),
-            }
-            line = {"type": "assistant", "message": body, "parent_tool_use_id": self._parent}
-            self.line(line, self._uuid(event, number))
+            ending = (stop, used) if last else (None, Usage())
+            body = self._body(message_id, message.model or self._model, content_block(part), *ending)
+            self._message_line(
+                {
+                    "type": "assistant",
+                    "message": body,
+                    "uuid": self._uuid(number),
+                    **({"aborted": True} if aborted and last else {}),
+                }
+            )
+        self._stop_message(stop, used)
+
+    def _body(
+        self, message_id: str, model: str, block: dict[str, Any], stop: str | None, used: Usage
+    ) -> dict[str, Any]:
+        return {
+            "id": message_id,
+            "type": "message",
+            "role": "assistant",
+            "model": model,
+            "content": [block],
+            "stop_reason": stop,
+            "stop_sequence": None,
+            "usage": usage_object(used),
+            "container": None,
+            "context_management": None,
+        }
+
+    def _message_line(self, fields: dict[str, Any]) -> None:
+        """Write a line of the conversation, or of a sub-agent's."""
+        task = self.tasks.running.get(self._parent or "")
+        known = {"parent_tool_use_id": self._parent, "timestamp": timestamp()}
+        if task is not None:
+            known |= {"agent_id": task.call_id, "subagent_type": task.kind, "task_description": task.description}
+        self.line({**fields, **known})
+
+    def _started(self, event: ToolStarted) -> None:
+        if self.progress:
+            self._of_call("tool_started", event.call_id, tool_name=event.tool)
+        call = self._calls.get(event.call_id)
+        arguments = call.arguments if call is not None else {}
+        if event.tool == "Task":
+            self.tasks.started(event.call_id, arguments, self._parent)
+        elif event.tool in CHANGES:
+            self._before[event.call_id] = text_before(absolute(arguments.get("file_path"), self._cwd))
+
+    def _turn_finished(self) -> None:
+        """Write the results of calls that were left open, and that no sub-agent runs any more."""
+        self._end_compacting("failed")
+        for call_id in list(self._results):
+            message, _ = self._results[call_id]
+            self._result(ToolFinished(call_id, message.name, message.is_error, 0))
+        for call_id in list(self.tasks.running)[::-1]:
+            self.tasks.finished(call_id, "stopped", "")
+        self.tasks.watch(self._jobs())
+        self._calls.clear()
 
     def _result(self, event: ToolFinished) -> None:
         if event.call_id not in self._results:
             return
         message, uuid = self._results.pop(event.call_id)
+        if (denied := self._denied.pop(event.call_id, None)) is not None:
+            self._permission_denied(denied, message)
         content: Any = message.text
         if message.media:
             content = [{"type": "text", "text": message.text}, *claude_blocks(message.media)]
@@ -257,35 +418,31 @@ class StreamJson:
             "content": content,
             "is_error": message.is_error,
         }
-        details: Any = message.text
-        if isinstance(event.display, CommandOutput):
-            details = {
-                "stdout": event.display.output,
-                "stderr": "",
-                "exit_code": event.display.exit_code,
-                "interrupted": event.display.exit_code is None,
-                "isImage": False,
-                "noOutputExpected": False,
-            }
-        self.line(
+        call = self._calls.pop(event.call_id, None)
+        arguments = call.arguments if call is not None else {}
+        before = self._before.pop(event.call_id, None)
+        task = self.tasks.finished(event.call_id, "failed" if message.is_error else "completed", message.text)
+        job = self.tasks.watch(self._jobs(), event.call_id)
+        details = tool_use_result(event, message, arguments, self._cwd, before=before, todos=self._todos)
+        if job is not None and event.tool == "Bash":
+            command = {"stdout": message.text, "stderr": "", "interrupted": False, "isImage": False}
+            details = {**(details if isinstance(details, dict) else command), "backgroundTaskId": job}
+        elif task is not None and not message.is_error:
+            details = task.report(message.text)
+        self._message_line(
             {
                 "type": "user",
                 "message": {"role": "user", "content": [block]},
                 "tool_use_result": details,
                 "duration_ms": event.duration_ms,
-                "parent_tool_use_id": self._parent,
-            },
-            uuid,
+                "uuid": uuid,
+            }
         )
 
-
-def _block(part: Part) -> dict[str, Any]:
-    match part:
-        case Text(text=text):
-            return {"type": "text", "text": text}
-        case Thinking(data=data, provider="") if data:
-            return {"type": "redacted_thinking", "data": data}
-        case Thinking(text=text, signature=signature):
-            return {"type": "thinking", "thinking": text, "signature": signature}
-        case _:
-            return {"type": "tool_use", "id": part.id, "name": part.name, "input": part.arguments}
+    def _permission_denied(self, event: ApprovalResolved, message: ToolMessage) -> None:
+        agent = {} if self._parent is None else {"agent_id": self._parent}
+        kind = event.by if event.by in ("rule", "mode") else "other"
+        self._system(
+            "permission_denied", tool_name=message.name, tool_use_id=event.call_id, decision_reason_type=kind,
+            decision_reason=event.reason, message=message.text, **agent,
+        )  # fmt: skip

@@ -20,9 +20,10 @@ from agent_cli.core.place import OutputError, RunEnvironment, UsageError
 from agent_cli.core.results import Complete, Diagnostics, Failed, Suspended, TurnEnd, TurnResult, Usage
 from agent_cli.core.version import __version__
 from agent_cli.extensions.loader import Embedded, load_extensions
-from agent_cli.headless.output import ProgressPrinter, ResultBuilder, new_uuid, print_line, print_notice, result_object
+from agent_cli.headless.output import ProgressPrinter, ResultBuilder, print_line, print_notice
 from agent_cli.headless.pending import pending_items
-from agent_cli.headless.run import HeadlessOptions, InputMessage, RunReport, Signals, finish, start_stream
+from agent_cli.headless.result_object import new_uuid, result_object
+from agent_cli.headless.run import HeadlessOptions, InputMessage, RunReport, Signals, announce_turn, finish, open_stream
 from agent_cli.headless.stream_json import StreamJson
 from agent_cli.host.callbacks import HostCallbacks
 from agent_cli.host.channel import BadLine, ControlRequest, Fields, HostChannel, lines_of
@@ -54,12 +55,11 @@ class HostSetup(Value):
 
 
 class UserLine(Value):
-    """A message of the user as the host sent it. origin: repeated by its result."""
+    """A message of the user as the host sent it. fields: of its line."""
 
     said: InputMessage
     uuid: str
     fields: Fields
-    origin: Any = None
 
 
 def read_user_line(fields: Fields) -> UserLine:
@@ -75,7 +75,7 @@ def read_user_line(fields: Fields) -> UserLine:
             f"Line {fields['line']} of standard input is not "
             '{"type":"user","message":{"role":"user","content":...}}.'
         ) from None
-    return UserLine(said, uuid, {k: v for k, v in fields.items() if k != "line"}, fields.get("origin"))
+    return UserLine(said, uuid, fields)
 
 
 _UUID = r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"
@@ -286,15 +286,13 @@ class HostSession:
         agent = self.agent
         if agent.mcp is not None:
             agent.mcp.wait_ready()
-        asked, report = self.setup.headless(agent), self.setup.report(agent)
-        stream = self._stream = start_stream(asked, report, self._channel.send) if self._frames else None
+        asked, report = self._asked(agent), self.setup.report(agent)
+        if self._frames and self._stream is None:
+            self._stream = open_stream(asked, agent.conversation, report, self._channel.send)
+            self.callbacks.state = self._stream.state
+        stream = self._stream
         if stream is not None:
-            stream.forward_subagents = self._initialized.forward_subagents
-            stream.origin = line.origin
-            self.callbacks.state = stream.state
-            stream.state("running")
-            if self.setup.options.replay_user_messages:
-                stream.replay(line.fields)
+            announce_turn(stream, asked, report, line.fields)
         tally = ResultBuilder()
         listener = stream or ProgressPrinter(print_notice, asked.verbose)
 
@@ -313,9 +311,11 @@ class HostSession:
         agent.record_unsaid()
         # After /clear the frames belong to the new session.
         report = self.setup.report(self.agent)
-        self._code = finish(asked, report, result, tally, stream, watch.caught, pending)
-        if stream is not None:
-            stream.state("idle")
+        self._code = finish(asked, report, result, tally, stream, watch.caught, pending, line.fields)
+
+    def _asked(self, agent: Agent) -> HeadlessOptions:
+        options = self.setup.headless(agent)
+        return options.replace(subagent_text=options.subagent_text or self._initialized.forward_subagents)
 
     def _run(self, line: UserLine, show: Callable[[Event], None]) -> TurnResult:
         """Run the turn, or the session's command, that a message asks for."""
@@ -343,7 +343,8 @@ class HostSession:
         self.agent.conversation.deps.policy.mode = mode
         self.agent.conversation.source = "clear"
         if self._stream is not None:
-            self._stream.reset(old.header.session_id, self.agent.header.session_id)
+            self._stream.reset(self.agent.header.session_id)
+            self._stream = None
 
     # What a host is shown.
 

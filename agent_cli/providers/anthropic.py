@@ -144,6 +144,7 @@ def anthropic_usage(counts: dict[str, Any]) -> Usage:
         reasoning=details.get("thinking_tokens") or details.get("reasoning_tokens") or 0,
         cache_read=read,
         cache_write=written,
+        cache_write_1h=(counts.get("cache_creation") or {}).get("ephemeral_1h_input_tokens") or 0,
         web_searches=(counts.get("server_tool_use") or {}).get("web_search_requests") or 0,
     )
 

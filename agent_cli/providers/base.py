@@ -198,7 +198,7 @@ class ModelError(Exception):
 
     def __init__(self, failure: Failure, retry_after: float | None = None, status: int = 0, code: str = "") -> None:
         super().__init__(failure.message)
-        self.failure = failure
+        self.failure = failure.replace(status=status) if status else failure
         self.retry_after = retry_after
         self.status = status
         self.code = code

@@ -381,10 +381,10 @@ class HttpModelClient(ABC):
 
 def _whole_counts(usage: Usage) -> Usage | None:
     """The usage in whole tokens; None where something is no number of tokens, which must not end up in sums."""
-    counts = (usage.input, usage.output, usage.reasoning, usage.cache_read, usage.cache_write, usage.web_searches)
+    names = ("input", "output", "reasoning", "cache_read", "cache_write", "web_searches", "cache_write_1h")
+    counts = [getattr(usage, name) for name in names]
     if not all(isinstance(count, (int, float)) and 0 <= count < _MOST_TOKENS for count in (*counts, usage.cost)):
         return None
     if all(count.__class__ is int for count in counts):
         return usage
-    given, made, reasoning, read, written, searches = map(int, counts)
-    return Usage(given, made, reasoning, read, written, searches, float(usage.cost))
+    return usage.replace(**dict(zip(names, map(int, counts), strict=True)), cost=float(usage.cost))

@@ -86,5 +86,5 @@ class Retrying:
             return self._random() * min(self._cap, self._base * 2.0**failed)
         if error.retry_after > LONGEST_WAIT:
             said = f"{error.failure.message} It asks to wait {error.retry_after:.0f} s."
-            raise ModelError(Failure(error.failure.kind, said, True), error.retry_after) from error
+            raise ModelError(error.failure.replace(message=said, retryable=True), error.retry_after) from error
         return error.retry_after

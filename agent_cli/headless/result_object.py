@@ -1,0 +1,198 @@
+"""The result object of `--output-format json`, also the last line of `stream-json`: Claude Code's fields and ours.
+
+Where that format has a word for how a turn ended, the fields it knows (`subtype`, `terminal_reason`) say it; ours are
+`outcome` and `end_reason` (docs/headless.md).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from agent_cli.core.events import ApprovalRequested, decider_word
+from agent_cli.core.messages import AssistantMessage
+from agent_cli.core.results import Cap, Complete, Failed, Failure, LimitReached, TurnResult, Usage
+from agent_cli.headless.output import Outcome, ResultBuilder
+
+# Other limits are an error during execution there.
+_SUBTYPES: dict[Cap, str] = {"rounds": "error_max_turns", "cost": "error_max_budget_usd"}
+_LIMITS: dict[Cap, str] = {
+    "rounds": "Reached maximum number of turns ({rounds})",
+    "cost": "Reached maximum budget (${cost:.4f} spent)",
+    "duration": "Reached the time limit of the turn",
+    "tool_calls": "Reached the maximum number of tool calls ({calls})",
+    "failures": "No call succeeded in too many rounds in a row",
+    "denials": "The same call was refused too often",
+    "repetition": "The same calls were repeated without a change",
+    "output": "The answer reached its token limit too often",
+}
+_TERMINAL = {
+    "max_rounds": "max_turns", "max_cost": "budget_exhausted", "inference_error": "api_error",
+    "empty_answer": "model_error", "await_approval": "tool_deferred", "await_user_input": "tool_deferred",
+    "stopped_by_hook": "hook_stopped",
+}  # fmt: skip
+
+
+def result_object(
+    result: TurnResult,
+    outcome: Outcome,
+    session_id: str,
+    tally: ResultBuilder,
+    windows: tuple[int | None, int | None],
+    *,
+    structured: bool,
+    pending: Sequence[dict[str, Any]] = (),
+) -> dict[str, Any]:
+    """windows: the model's context window and longest output in tokens, if known. pending: open decisions."""
+    end = result.end
+    text = getattr(result, "text", "")
+    wrong = outcome not in ("done", "denied", "degraded")
+    subtype = _subtype(result, outcome, structured=structured)
+    total = tally.earlier + end.usage
+    failure = getattr(result, "failure", None)
+    fields: dict[str, Any] = {
+        "type": "result",
+        "subtype": subtype,
+        "is_error": wrong,
+        "api_error_status": (failure.status or None) if failure is not None else None,
+        "outcome": outcome,
+        "degraded": outcome == "degraded",
+        "duration_ms": end.diagnostics.duration_ms,
+        "duration_api_ms": end.diagnostics.model_ms,
+        "ttft_ms": end.diagnostics.first_chunk_ms or 0,
+        "num_turns": end.diagnostics.rounds,
+        "num_tool_calls": end.diagnostics.tool_calls,
+        "result": text,
+        "stop_reason": end.diagnostics.stop_reason or None,
+        "terminal_reason": _terminal_reason(result, subtype),
+        "end_reason": end.diagnostics.terminal_reason,
+        "session_id": session_id,
+        "total_cost_usd": total.cost,
+        "cost_is_reliable": total.reliable and not total.estimated,
+        "usage": usage_object(end.usage),
+        "modelUsage": {name: _model_usage(usage, windows) for name, usage in tally.by_model.items()},
+        "permission_denials": [
+            {
+                "tool_name": d.tool,
+                "tool_use_id": d.call_id,
+                "tool_input": d.arguments,
+                "reason": d.reason,
+                "by": decider_word(d.by),
+                "rule": d.rule or None,
+            }
+            for d in end.denials
+        ],
+        "errors": _errors(result, text) if wrong else [],
+        "fast_mode_state": "off",
+        "uuid": new_uuid(),
+    }
+    if pending:
+        fields["pending"] = list(pending)
+        fields |= _deferred(tally)
+    if isinstance(result, Complete):
+        fields["plan_unfinished"] = result.plan_unfinished
+        fields["verified"] = result.verified or None
+    if structured and isinstance(result, Complete):
+        fields["structured_output"] = result.return_value
+    return fields
+
+
+def api_failure(result: TurnResult) -> Failure | None:
+    """Return why the model could not be used, if that ended the turn."""
+    if isinstance(result, Failed) and result.failure is not None and result.failure.kind != "blocked":
+        return result.failure
+    return None
+
+
+def error_word(failure: Failure) -> str:
+    """Return the word for a failure of the model in an assistant line."""
+    if failure.kind == "auth":
+        return "authentication_failed" if failure.status != 402 else "billing_error"
+    if failure.kind in ("rate_limit", "overloaded"):
+        return failure.kind
+    if failure.status == 404:
+        return "model_not_found"
+    if failure.kind in ("context_too_long", "bad_request", "refused"):
+        return "invalid_request"
+    return "server_error" if failure.status >= 500 or failure.kind == "malformed" else "unknown"
+
+
+def _subtype(result: TurnResult, outcome: Outcome, *, structured: bool) -> str:
+    if isinstance(result, LimitReached):
+        return _SUBTYPES.get(result.cap, "error_during_execution")
+    if outcome == "suspended":
+        return "suspended"
+    if outcome in ("done", "denied", "degraded") or api_failure(result) is not None:
+        return "success"
+    if outcome == "failed" and structured and isinstance(result, Complete) and result.return_value is None:
+        return "error_max_structured_output_retries"
+    return "error_during_execution"
+
+
+def _terminal_reason(result: TurnResult, subtype: str) -> str:
+    reason = result.end.diagnostics.terminal_reason
+    if subtype == "error_max_structured_output_retries":
+        return "structured_output_retry_exhausted"
+    if reason in ("interrupted", "cancelled"):
+        last = next((m for m in reversed(result.end.messages) if isinstance(m, AssistantMessage)), None)
+        return "aborted_tools" if last is not None and last.calls else "aborted_streaming"
+    failure = api_failure(result)
+    if failure is not None and failure.kind == "context_too_long":
+        return "prompt_too_long"
+    return _TERMINAL.get(reason, reason)
+
+
+def _errors(result: TurnResult, text: str) -> list[str]:
+    if isinstance(result, LimitReached):
+        counts = result.end.diagnostics
+        return [_LIMITS[result.cap].format(rounds=counts.rounds, calls=counts.tool_calls, cost=result.end.usage.cost)]
+    return [text] if text else []
+
+
+def _deferred(tally: ResultBuilder) -> dict[str, Any]:
+    """Return the first call that waits for a decision, as that format has it."""
+    calls = [a for a in tally.asked.values() if isinstance(a, ApprovalRequested)]
+    if not calls:
+        return {}
+    return {"deferred_tool_use": {"id": calls[0].call_id, "name": calls[0].tool, "input": calls[0].arguments}}
+
+
+def usage_object(usage: Usage) -> dict[str, Any]:
+    """Return Claude Code's usage fields: `input_tokens` excludes what was read from or written to a cache."""
+    return {
+        "input_tokens": usage.input - usage.cache_read - usage.cache_write,
+        "cache_creation_input_tokens": usage.cache_write,
+        "cache_read_input_tokens": usage.cache_read,
+        "output_tokens": usage.output,
+        "reasoning_tokens": usage.reasoning,
+        "server_tool_use": {"web_search_requests": usage.web_searches, "web_fetch_requests": 0},
+        "service_tier": "standard",
+        "cache_creation": {
+            "ephemeral_1h_input_tokens": usage.cache_write_1h,
+            "ephemeral_5m_input_tokens": usage.cache_write - usage.cache_write_1h,
+        },
+        "inference_geo": "",
+        "iterations": [],
+        "speed": "standard",
+    }
+
+
+def _model_usage(usage: Usage, windows: tuple[int | None, int | None]) -> dict[str, Any]:
+    return {
+        "inputTokens": usage.input - usage.cache_read - usage.cache_write,
+        "outputTokens": usage.output,
+        "thinkingTokens": usage.reasoning,
+        "cacheReadInputTokens": usage.cache_read,
+        "cacheCreationInputTokens": usage.cache_write,
+        "webSearchRequests": usage.web_searches,
+        "costUSD": usage.cost,
+        "contextWindow": windows[0] or 0,
+        "maxOutputTokens": windows[1] or 0,
+    }
+
+
+def new_uuid() -> str:
+    """Return a random UUID without importing the module of that name."""
+    digits = os.urandom(16).hex()
+    return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-a{digits[17:20]}-{digits[20:]}"

@@ -1,0 +1,148 @@
+"""The lines about tasks: sub-agents and background commands, each from its start to its end.
+
+A reader may keep its side of the connection open for as long as a sub-agent runs, so every `task_started` is followed
+by a `task_notification`: at the latest when the turn or the run ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from time import monotonic
+from typing import Any
+
+from agent_cli.core.events import Event, ToolRequested, UsageAdded
+from agent_cli.core.results import Usage
+from agent_cli.headless.result_object import usage_object
+from agent_tools.shell.jobs import Job
+from agent_tools.text import one_line, shorten
+
+Write = Callable[..., None]
+
+
+class SubagentTask:
+    """A sub-agent that runs. call_id: the call that it works for, which is its ID as a task."""
+
+    def __init__(self, call_id: str, arguments: dict[str, Any]) -> None:
+        self.call_id = call_id
+        self.description = str(arguments.get("description") or "")
+        self.kind = str(arguments.get("subagent_type") or "")
+        self.prompt = str(arguments.get("prompt") or "")
+        self.usage = Usage()
+        self.calls = 0
+        self._started = monotonic()
+
+    @property
+    def milliseconds(self) -> int:
+        return round((monotonic() - self._started) * 1000)
+
+    @property
+    def totals(self) -> dict[str, int]:
+        """What it has used so far."""
+        tokens = self.usage.input + self.usage.output
+        return {"total_tokens": tokens, "tool_uses": self.calls, "duration_ms": self.milliseconds}
+
+    def report(self, text: str) -> dict[str, Any]:
+        """Return its report with what it has used, as the result of its call."""
+        totals = self.totals
+        return {
+            "status": "completed",
+            "agentId": self.call_id,
+            "agentType": self.kind,
+            "content": [{"type": "text", "text": text}],
+            "prompt": self.prompt,
+            "totalToolUseCount": totals["tool_uses"],
+            "totalDurationMs": totals["duration_ms"],
+            "totalTokens": totals["total_tokens"],
+            "usage": usage_object(self.usage),
+        }
+
+
+class TaskLines:
+    """Writes the lines. write: takes the subtype and the fields of a system line."""
+
+    def __init__(self, write: Write) -> None:
+        self._write = write
+        self.running: dict[str, SubagentTask] = {}
+        self._jobs: dict[str, str] = {}
+        self._ended: set[str] = set()
+
+    def started(self, call_id: str, arguments: dict[str, Any], parent: str | None) -> None:
+        """A sub-agent starts. parent: the call of the sub-agent that started it."""
+        if call_id in self.running:
+            return
+        task = self.running[call_id] = SubagentTask(call_id, arguments)
+        above = self._depth(parent)
+        self._write(
+            "task_started", task_id=call_id, tool_use_id=call_id, description=task.description,
+            subagent_type=task.kind, task_type="local_agent", prompt=task.prompt, is_backgrounded=False,
+            spawn_depth=above + 1, **({"parent_task_id": parent} if parent in self.running else {}),
+        )  # fmt: skip
+
+    def follow(self, call_id: str, event: Event) -> None:
+        """Take an event of a sub-agent; report each call that it makes."""
+        task = self.running.get(call_id)
+        if task is None:
+            return
+        if isinstance(event, UsageAdded):
+            task.usage += event.usage
+        elif isinstance(event, ToolRequested):
+            task.calls += 1
+            self._write(
+                "task_progress", task_id=call_id, tool_use_id=call_id, description=one_line(event.summary),
+                subagent_type=task.kind, usage=task.totals, last_tool_name=event.tool,
+            )  # fmt: skip
+
+    def finished(self, call_id: str, status: str, report: str) -> SubagentTask | None:
+        """A sub-agent has ended; return it. status: completed, failed or stopped."""
+        task = self.running.pop(call_id, None)
+        if task is not None:
+            summary = shorten(one_line(report), 400) or task.description
+            self._notify(call_id, call_id, status, summary, usage=task.totals)
+        return task
+
+    def watch(self, jobs: Iterable[Job], call_id: str = "") -> str | None:
+        """Report background commands that are new or have ended; return the ID of one that is new.
+
+        call_id: the call that may have started it.
+        """
+        new = None
+        for job in jobs:
+            if job.id not in self._jobs and job.running:
+                new, self._jobs[job.id] = job.id, call_id
+                self._write(
+                    "task_started", task_id=job.id, tool_use_id=call_id, description=_name(job),
+                    task_type="local_bash", is_backgrounded=True,
+                )  # fmt: skip
+            elif job.id in self._jobs and not job.running:
+                self._job_ended(job)
+        return new
+
+    def close(self, jobs: Iterable[Job] = ()) -> None:
+        """End what has not ended: nothing of it outlives the run."""
+        for call_id in list(self.running)[::-1]:
+            self.finished(call_id, "stopped", "")
+        for job in jobs:
+            if job.id in self._jobs:
+                self._job_ended(job)
+
+    def _job_ended(self, job: Job) -> None:
+        if job.id in self._ended:
+            return
+        self._ended.add(job.id)
+        code = job.ended[1] if job.ended is not None else None
+        status = "stopped" if code is None else "failed" if code else "completed"
+        how = f"exit code {code}" if code is not None else "stopped"
+        self._notify(job.id, self._jobs[job.id], status, f"{_name(job)}: {how}")
+
+    def _notify(self, task_id: str, call_id: str, status: str, summary: str, **more: Any) -> None:
+        self._write(
+            "task_notification",
+            task_id=task_id, tool_use_id=call_id, status=status, output_file="", summary=summary, **more,
+        )  # fmt: skip
+
+    def _depth(self, call_id: str | None) -> int:
+        return 1 if call_id in self.running else 0
+
+
+def _name(job: Job) -> str:
+    return shorten(one_line(job.command), 200)

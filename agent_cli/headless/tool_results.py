@@ -1,0 +1,136 @@
+"""The results of calls as Claude Code's objects (`tool_use_result`): what a reader shows instead of the text."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+from agent_cli.core.events import ToolFinished
+from agent_cli.core.messages import ToolMessage
+from agent_tools.display import CommandOutput, Diff, FileView, Listing, TodoItem, TodoView
+
+CHANGES = frozenset({"Edit", "MultiEdit", "Write"})
+# Bytes of the longest file that is shown as it was before a change.
+_MOST = 1 << 20
+_HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
+_NUMBER = re.compile(r" *\d+\t")
+
+
+def text_before(path: str) -> str | None:
+    """Return the text of a file that is about to be changed; None if it is not there, no text, or very long."""
+    try:
+        file = Path(path)
+        if not file.is_file() or file.stat().st_size > _MOST:
+            return None
+        return file.read_text("utf-8")
+    except (OSError, ValueError):
+        return None
+
+
+def absolute(path: Any, cwd: str) -> str:
+    """Return the path of an argument as an absolute one."""
+    return os.path.normpath(os.path.join(cwd, os.path.expanduser(str(path or ""))))
+
+
+def tool_use_result(
+    finished: ToolFinished,
+    message: ToolMessage,
+    arguments: dict[str, Any],
+    cwd: str,
+    *,
+    before: str | None = None,
+    todos: tuple[TodoItem, ...] = (),
+) -> Any:
+    """Return the object for a call; its text where there is none.
+
+    before: the text of the file before the call changed it. todos: the plan before the call.
+    """
+    path = absolute(arguments.get("file_path"), cwd)
+    match finished.display:
+        case CommandOutput() as ran:
+            return {
+                "stdout": ran.output,
+                "stderr": "",
+                "exit_code": ran.exit_code,
+                "interrupted": ran.exit_code is None,
+                "isImage": False,
+                "noOutputExpected": False,
+            }
+        case Diff() as diff if finished.tool in CHANGES and not message.is_error:
+            return _change(finished.tool, diff, arguments, path, before)
+        case FileView() as view if finished.tool == "Read" and not path.lower().endswith(".ipynb"):
+            lines = [_NUMBER.sub("", line, 1) for line in message.text.split("\n")[: view.lines]]
+            shown = {"filePath": path, "content": "\n".join(lines) if view.lines else ""}
+            return {
+                "type": "text",
+                "file": {**shown, "numLines": view.lines, "startLine": view.first, "totalLines": view.total},
+            }
+        case TodoView(items=items):
+            return {"oldTodos": [_todo(item) for item in todos], "newTodos": [_todo(item) for item in items]}
+        case Listing() as found if finished.tool == "Glob":
+            return {
+                "durationMs": finished.duration_ms,
+                "numFiles": len(found.lines) + found.more,
+                "filenames": list(found.lines),
+                "truncated": found.more > 0,
+            }
+        case Listing() as found if finished.tool == "Grep":
+            return _matches(found, arguments)
+    if finished.tool == "Read" and message.media and not message.is_error:
+        media = message.media[0]
+        size = len(media.data) * 3 // 4 - media.data[-2:].count("=")
+        if media.kind == "pdf":
+            return {"type": "pdf", "file": {"filePath": path, "base64": media.data, "originalSize": size}}
+        return {"type": "image", "file": {"base64": media.data, "type": media.mime, "originalSize": size}}
+    return f"Error: {message.text}" if message.is_error else message.text
+
+
+def _change(tool: str, diff: Diff, arguments: dict[str, Any], path: str, before: str | None) -> dict[str, Any]:
+    common = {
+        "filePath": path,
+        "originalFile": None if diff.created else before,
+        "structuredPatch": structured_patch(diff.patch),
+        "userModified": False,
+    }
+    if tool == "Write":
+        return {
+            "type": "create" if diff.created else "update",
+            "content": arguments.get("content", ""),
+            **common,
+            "structuredPatch": [] if diff.created else common["structuredPatch"],
+        }
+    if tool == "MultiEdit":
+        return {"edits": arguments.get("edits", []), "originalFileContents": common["originalFile"], **common}
+    return {
+        "oldString": arguments.get("old_string", ""),
+        "newString": arguments.get("new_string", ""),
+        "replaceAll": bool(arguments.get("replace_all", False)),
+        **common,
+    }
+
+
+def structured_patch(patch: str) -> list[dict[str, Any]]:
+    """Return the hunks of a unified diff."""
+    hunks: list[dict[str, Any]] = []
+    for line in patch.split("\n"):
+        if found := _HUNK.match(line):
+            old, old_lines, new, new_lines = (int(number) if number else 1 for number in found.groups())
+            counts = {"oldStart": old, "oldLines": old_lines, "newStart": new, "newLines": new_lines}
+            hunks.append({**counts, "lines": []})
+        elif hunks:
+            hunks[-1]["lines"].append(line)
+    return hunks
+
+
+def _matches(found: Listing, arguments: dict[str, Any]) -> dict[str, Any]:
+    mode = arguments.get("output_mode") or "files_with_matches"
+    if mode == "files_with_matches":
+        return {"mode": mode, "filenames": list(found.lines), "numFiles": len(found.lines) + found.more}
+    lines = {"content": "\n".join(found.lines), "numLines": len(found.lines)}
+    return {"mode": mode, "filenames": [], "numFiles": 0, **lines}
+
+
+def _todo(item: TodoItem) -> dict[str, str]:
+    return {"content": item.content, "status": item.status, "activeForm": item.activeForm or item.content}
