@@ -81,7 +81,8 @@ class EditorQuestions:
 
     def _pick(self, dialog: Dialog, options: Sequence[Option], cancel: CancelToken) -> int | None:
         listed = [(str(n), " · ".join(filter(None, option)), "allow_once") for n, option in enumerate(options)]
-        key = self._choose(dialog, [*listed[:_MOST_OPTIONS], ("none", "Cancel", "reject_once")], cancel, None)
+        no = [] if options and options[-1][0] == "no" else [("none", "Cancel", "reject_once")]
+        key = self._choose(dialog, [*listed[:_MOST_OPTIONS], *no], cancel, None)
         return None if key == "none" else int(key)
 
     def _wait_for_words(self, dialog: Dialog, cancel: CancelToken) -> Any:

@@ -12,6 +12,7 @@ import json
 import logging
 import os
 import signal
+import stat
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -313,17 +314,13 @@ async def _answered(handler: Any, method: str, params: Any, is_notification: boo
 
 
 async def _streams(output: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """Return standard input, and the pipe with this descriptor, as streams. Raises UsageError."""
+    """Return standard input, and the pipe with this descriptor, as streams."""
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader(limit=_LONGEST_LINE)
     protocol = asyncio.StreamReaderProtocol(reader)
-    try:
-        await loop.connect_read_pipe(lambda: protocol, os.fdopen(os.dup(0), "rb", 0))
-        transport, flow = await loop.connect_write_pipe(asyncio.streams.FlowControlMixin, os.fdopen(output, "wb", 0))
-    except ValueError:  # a file: nobody would answer
-        raise UsageError(
-            "agent acp is started by an editor, which speaks to it over two pipes: docs/editors.md."
-        ) from None
+    await loop.connect_read_pipe(lambda: protocol, os.fdopen(os.dup(0), "rb", 0))
+    pipe = os.fdopen(output, "wb", 0)
+    transport, flow = await loop.connect_write_pipe(asyncio.streams.FlowControlMixin, pipe)
     return reader, asyncio.StreamWriter(transport, flow, reader, loop)
 
 
@@ -353,7 +350,7 @@ async def _serve(options: RunOptions, output: int) -> None:
 
 def serve_editor(options: RunOptions) -> int:
     """Serve an editor until it is gone; return the exit code. Raises UsageError."""
-    if os.isatty(0):
+    if not all(stat.S_ISFIFO(os.fstat(n).st_mode) or stat.S_ISSOCK(os.fstat(n).st_mode) for n in (0, 1)):
         raise UsageError(_NO_EDITOR)
     # The package logs to the root, whose last resort is standard error.
     logging.getLogger().addHandler(logging.NullHandler())

@@ -230,14 +230,16 @@ def test_images_linked_files_and_embedded_ones_reach_the_model(tmp_path: Path) -
 def test_servers_of_the_editor_give_tools(tmp_path: Path) -> None:
     work = tmp_path / "work"
     server = ROOT / "tests/support/mcp/full_server.py"
-    replies = [{"calls": [call("mcp__mine__echo", text="hello there")]}, {"text": "ok"}]
+    replies = [{"calls": [{"name": "mcp__mine__env", "arguments": {"name": "X"}}]}, {"text": "ok"}]
     declared = McpServerStdio(
-        name="mine", command=sys.executable, args=[str(server)], env=[EnvVariable(name="X", value="1")]
+        name="mine", command=sys.executable, args=[str(server)], env=[EnvVariable(name="X", value="hello there")]
     )
 
     async def story() -> FakeEditor:
         async with connected(work, replies) as here:
             opened = await here.agent.new_session(cwd=str(work), mcp_servers=[declared])
+            while "ready" not in here.editor.text():  # a server may take longer to start than a first prompt waits
+                await here.prompt(opened.session_id, "/mcp")
             assert (await here.prompt(opened.session_id, "go")).stop_reason == "end_turn"
             return here.editor
 

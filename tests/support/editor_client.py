@@ -37,7 +37,7 @@ class FakeEditor:
     def __init__(self) -> None:
         self.updates: list[dict[str, Any]] = []
         self.asked: list[dict[str, Any]] = []
-        self.choose: Callable[[list[str]], str | None] = lambda keys: "y"
+        self.choose: Callable[[list[str]], str | None] = lambda keys: "y" if "y" in keys else keys[0]
         self.on_ask: Callable[[], Coroutine[Any, Any, None]] | None = None
         self.buffers: dict[str, str] = {}
         self.written: list[str] = []
