@@ -33,8 +33,9 @@ MAY_IMPORT: dict[str, str] = {
     "embedding": "core hooks extensions runtime headless",
     "doctor": "core config providers session memory checkpoints extensions mcp runtime headless",
     "terminal": "core config providers session memory checkpoints engine extensions git runtime doctor",
+    "acp": "core config session engine runtime terminal",
     "cli": "core config providers session memory permissions checkpoints engine extensions mcp git runtime headless "
-    "host evaluation terminal doctor",
+    "host evaluation terminal doctor acp",
 }
 # What goes upwards all the same, each with its reason.
 UPWARDS = {
@@ -43,6 +44,7 @@ UPWARDS = {
 # The doors: which file may import a heavy library, at any place in it.
 _TERMINAL = "agent_cli/terminal"
 DOORS = {
+    "acp": {"agent_cli/acp/client.py", "agent_cli/acp/server.py"},
     "litellm": {"agent_cli/providers/litellm_worker.py"},
     "prompt_toolkit": {
         *(f"{_TERMINAL}/app/{name}.py" for name in (
@@ -61,8 +63,8 @@ DOORS = {
     "pygments": {f"{_TERMINAL}/render/code.py"},
     "typer": {"agent_cli/cli/app.py",
               *(f"agent_cli/cli/commands/{p.name}" for p in (ROOT / "agent_cli/cli/commands").glob("[a-z]*.py"))},
-    "pydantic": {"tools/agent_tools/schema.py", "agent_cli/config/parsing.py", "agent_cli/mcp/client.py",
-                 "agent_cli/mcp/oauth.py"},
+    "pydantic": {"agent_cli/acp/server.py", "tools/agent_tools/schema.py", "agent_cli/config/parsing.py",
+                 "agent_cli/mcp/client.py", "agent_cli/mcp/oauth.py"},
     "jsonschema": {"agent_cli/engine/structured_output.py"},
     "keyring": {"agent_cli/providers/credentials.py"},
     "platformdirs": {"agent_cli/session/store.py"},
@@ -89,7 +91,8 @@ DOORS = {
         "agent_cli/cli/serve_tools.py", *(f"agent_cli/mcp/{name}.py" for name in ("client", "host_pipe", "stdio"))},
     "anyio": {
         "agent_cli/cli/serve_tools.py", *(f"agent_cli/mcp/{name}.py" for name in ("client", "host_pipe", "stdio"))},
-    "asyncio": {f"agent_cli/mcp/{name}.py" for name in ("host_pipe", "server", "supervisor", "oauth")},
+    "asyncio": {"agent_cli/acp/client.py", "agent_cli/acp/server.py",
+                *(f"agent_cli/mcp/{name}.py" for name in ("host_pipe", "server", "supervisor", "oauth"))},
     "dataclasses": set(),
 }  # fmt: skip
 LIMIT = 450

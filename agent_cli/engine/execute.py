@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Generator, Sequence
+from contextlib import suppress
+from pathlib import Path
 from threading import Event as Flag
 from threading import Thread
 from typing import TYPE_CHECKING, Any, Literal
@@ -107,6 +109,8 @@ def _outcome(
     watched = may_mutate(turn, item)
     if watched:
         cwd = str(context.workspace.cwd)
+        with suppress(ToolError):  # the call itself meets the same problem, and reports it
+            context.workspace.save_buffers(Path(e.target) for e in item.effects if e.kind == "write")
         yield from map(Warned, turn.deps.watch.before(call.id, call.name, item.summary, item.effects, cwd))
     if begun is None or not item.tool.nested:
         yield ToolStarted(call.id, call.name)

@@ -15,6 +15,7 @@ from agent_cli.core.results import Failure, Usage
 from agent_cli.engine.types import ModelHandle
 from agent_cli.providers.base import Chunk, ModelClient, ModelError, Request
 from agent_cli.providers.catalog import ModelInfo, lookup, price
+from agent_cli.providers.credentials import MissingKeyError, NoModelError
 from agent_cli.providers.registry import WireApi, find, is_loopback_url
 from agent_cli.providers.resolve import ModelSetupError, ResolvedModel, open_transport, resolve
 from agent_cli.session.store import state_folder
@@ -45,6 +46,10 @@ ASSUMED, ASSUMED_LOCAL = 128_000, 32_000
 OLLAMA_WINDOW = 32_768
 
 
+class NoAccessError(UsageError):
+    """No model can be reached: none is configured, or its key is missing."""
+
+
 def choose_model(name: str | None, settings: Settings, place: RunEnvironment) -> ResolvedModel:
     """Resolve the named model, or find one. Raises UsageError."""
     try:
@@ -61,7 +66,8 @@ def choose_model(name: str | None, settings: Settings, place: RunEnvironment) ->
         )
     except ModelSetupError as error:
         text = str(error)
-        raise UsageError(text[:1].upper() + text[1:] + ("" if text.endswith(".") else ".")) from None
+        kind = NoAccessError if isinstance(error, NoModelError | MissingKeyError) else UsageError
+        raise kind(text[:1].upper() + text[1:] + ("" if text.endswith(".") else ".")) from None
 
 
 def wire_api_of(settings: Settings) -> Callable[[str], WireApi]:

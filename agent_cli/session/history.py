@@ -150,8 +150,11 @@ class Exchange(Value):
     skipped: int = 0
 
 
-def last_exchanges(log: Path, most: int, tail: int = TAIL) -> list[Exchange]:
-    """Return the last exchanges of a log, at most so many and those in its last `tail` bytes; none if none begins."""
+def last_exchanges(log: Path, most: int, tail: int = TAIL, *, whole: bool = False) -> list[Exchange]:
+    """Return the last exchanges of a log, at most so many and those in its last `tail` bytes; none if none begins.
+
+    whole: with all their events, each at full length.
+    """
     try:
         with open_log(log) as file:
             size = file.seek(0, os.SEEK_END)
@@ -162,11 +165,13 @@ def last_exchanges(log: Path, most: int, tail: int = TAIL) -> list[Exchange]:
     if any(line.type == "Rewound" for line in lines):
         if size > tail:
             # A rewind counts messages from the beginning.
-            return last_exchanges(log, most, size)
+            return last_exchanges(log, most, size, whole=whole)
         lines = _standing(lines)
     starts = [n for n in range(len(lines)) if _begins(lines, n)]
     spans = list(pairwise([*starts, len(lines)]))[-most:]
-    return [bounded_exchange(_question(lines, start), _events(lines[start + 1 : end])) for start, end in spans]
+    return [
+        bounded_exchange(_question(lines, start), _events(lines[start + 1 : end]), whole=whole) for start, end in spans
+    ]
 
 
 def _question(lines: list[LogLine], start: int) -> str:
@@ -263,23 +268,25 @@ def _exchange(messages: list[Message]) -> Exchange:
     return bounded_exchange(user_text(messages[0].text), events)
 
 
-def bounded_exchange(question: str, events: list[Event]) -> Exchange:
-    """Limit an exchange to its end, with answers as streamed text."""
+def bounded_exchange(question: str, events: list[Event], *, whole: bool = False) -> Exchange:
+    """Limit an exchange to its end (unless it is wanted whole), with answers as streamed text."""
     shown: list[Event] = []
     for event in events:
         if isinstance(event, MessageAdded):
             if isinstance(event.message, AssistantMessage) and event.message.text.strip():
                 # What was between two answers may not be shown.
                 apart = "\n\n" if shown and isinstance(shown[-1], TextDelta) else ""
-                shown.append(TextDelta(apart + shortened(event.message.text)))
+                shown.append(TextDelta(apart + (event.message.text if whole else shortened(event.message.text))))
             elif isinstance(event.message, ToolMessage):
                 shown.append(event)
         else:
             if isinstance(event, ToolFinished) and isinstance(event.display, CommandOutput) and event.display.output:
                 # Output of a command is not recorded separately.
-                shown.append(ToolProgress(event.call_id, event.display.output[:CHARACTERS].rstrip("\n") + "\n"))
+                output = event.display.output if whole else event.display.output[:CHARACTERS]
+                shown.append(ToolProgress(event.call_id, output.rstrip("\n") + "\n"))
             shown.append(event)
-    return Exchange(question, tuple(shown[-STEPS:]), max(0, len(shown) - STEPS))
+    most = len(shown) if whole else STEPS
+    return Exchange(question, tuple(shown[-most:]), max(0, len(shown) - most))
 
 
 def shortened(text: str) -> str:

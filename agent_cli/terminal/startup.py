@@ -76,15 +76,15 @@ def ask_before_start(
     """
     dialogs = LineDialogs(console, read_line)
     if os.isatty(0):
-        layers = _settle_trust(options, place, layers, dialogs)
-        _settle_servers(options, place, layers, dialogs)
+        layers = settle_trust(options, place, layers, dialogs)
+        settle_servers(options, place, layers, dialogs)
     if first:
         choose_first_model(dialogs, options, layers, place)
         choose_sandbox(dialogs, layers, place)
     return layers
 
 
-def _settle_trust(options: RunOptions, place: RunEnvironment, layers: Layers, dialogs: Dialogs) -> Layers:
+def settle_trust(options: RunOptions, place: RunEnvironment, layers: Layers, dialogs: Dialogs) -> Layers:
     """Ask for trust in the project if it brings anything that would take effect."""
     if layers.trust.state not in ("untrusted", "changed"):
         return layers
@@ -102,7 +102,7 @@ def _settle_trust(options: RunOptions, place: RunEnvironment, layers: Layers, di
     return read_settings(options, place)
 
 
-def _settle_servers(options: RunOptions, place: RunEnvironment, layers: Layers, dialogs: Dialogs) -> None:
+def settle_servers(options: RunOptions, place: RunEnvironment, layers: Layers, dialogs: Dialogs) -> None:
     """Ask about project MCP servers that are not approved as declared."""
     for found, why in unapproved(options, place, layers):
         if dialogs.put(server_dialog(found, why)) and (problem := approvals_of(place).approve(found)):

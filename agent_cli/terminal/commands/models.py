@@ -60,6 +60,11 @@ def _model(ctx: SlashContext, words: str) -> None:
     ctx.say(f"model: {label}" + (f" (/config model {label} makes it the default)" if words else ""))
 
 
+def offered_models(ctx: SlashContext) -> list[tuple[ModelInfo, str]]:
+    """Return the models to offer, each with its description; no server is asked."""
+    return [(info, _about(info)) for info in _offered(ctx, ask=False)]
+
+
 def _offered(ctx: SlashContext, *, ask: bool) -> list[ModelInfo]:
     """Return the models to offer: those used lately, those of the provider, those of others that have a key.
 

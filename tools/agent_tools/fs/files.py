@@ -348,6 +348,11 @@ def remove_empty(path: Path) -> None:
             os.close(directory)
 
 
+def changed_meanwhile(path: Path) -> ToolError:
+    """Return the error for a file that is not as the change that was to be made expects."""
+    return ToolError(f"{one_line(str(path))} changed a moment ago and was left alone. Read it again, then retry.")
+
+
 def _same_as(path: Path, before: bytes | None, directory: int) -> os.stat_result | None:
     """Stat the file and check that its content is `before`; for None, that it is missing. Raises ToolError."""
     try:
@@ -362,7 +367,7 @@ def _same_as(path: Path, before: bytes | None, directory: int) -> os.stat_result
         room = len(before) + (1 << 20)
         same = old.st_size == len(before) and _read(_open_in(directory, path), path, room) == before
     if not same:
-        raise ToolError(f"{one_line(str(path))} changed a moment ago and was left alone. Read it again, then retry.")
+        raise changed_meanwhile(path)
     if old is not None and not os.access(path.name, os.W_OK, dir_fd=directory):
         read_only = os.fstatvfs(directory).f_flag & os.ST_RDONLY
         raise OSError(errno.EROFS if read_only else errno.EACCES, "not writable")

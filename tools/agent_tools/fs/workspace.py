@@ -10,9 +10,19 @@ import errno
 import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Protocol
 
 from agent_tools.fs.encoding import fingerprint
-from agent_tools.fs.files import UnusableFileError, exists, problem, read_file, remove_empty, remove_file, replace_file
+from agent_tools.fs.files import (
+    UnusableFileError,
+    changed_meanwhile,
+    exists,
+    problem,
+    read_file,
+    remove_empty,
+    remove_file,
+    replace_file,
+)
 from agent_tools.results import ToolError
 from agent_tools.shell.output_file import Scratch
 from agent_tools.text import one_line
@@ -33,6 +43,16 @@ class ResolvedPath(str):
         return self
 
 
+class OpenBuffers(Protocol):
+    """The files that an editor has open, with changes that it has not saved."""
+
+    def current(self, path: Path, saved: bytes) -> bytes:
+        """Return the content in the editor; `saved`, which the disk has, where there is no other."""
+
+    def write(self, path: Path, data: bytes) -> bool:
+        """Write the file in the editor; False if it has to be written to disk."""
+
+
 class Workspace:
     """The directories of a conversation, and the only way its tools read and replace files.
 
@@ -44,6 +64,7 @@ class Workspace:
     scratch: outputs of commands, readable by tools.
     skill_folders: folders of skills outside the workspace, readable by tools.
     offered: returns True if the model has the tool of this name.
+    buffers: the editor that files inside are read from and written to; None without one.
     """
 
     def __init__(self, root: Path, extra: tuple[Path, ...] = (), cwd: Path | None = None, *, home: str = "") -> None:
@@ -54,6 +75,7 @@ class Workspace:
         self.scratch = Scratch()
         self.skill_folders: tuple[Path, ...] = ()
         self.offered: Callable[[str], bool] = lambda name: True
+        self.buffers: OpenBuffers | None = None
 
     def widen(self, folder: Path) -> None:
         """Add a directory that counts as inside, to this workspace and later copies of it."""
@@ -135,20 +157,50 @@ class Workspace:
     def read(self, path: Path, limit: int = LIMIT) -> bytes:
         """Read the regular file at a resolved path, at most `limit` bytes. Raises ToolError."""
         try:
-            return read_file(path, limit)
+            saved = read_file(path, limit)
         except UnusableFileError as error:
             raise self.advised(error) from None
+        return saved if self.buffers is None or not self.inside(path) else self.buffers.current(path, saved)
 
     def read_if_there(self, path: Path) -> bytes | None:
         """Read as `read` does, but return None for a missing file."""
         return self.read(path) if exists(path) else None
 
     def replace(self, path: Path, data: bytes, before: bytes | None) -> None:
-        """Write the file at a resolved path atomically; see `files.replace_file`."""
+        """Write the file at a resolved path atomically; see `files.replace_file`.
+
+        An editor writes it where there is one; the disk has `data` at the end in any case.
+        """
         try:
+            if self.buffers is not None and self.inside(path):
+                before = self._replace_in_editor(self.buffers, path, data, before)
+                if before == data:
+                    return
             replace_file(path, data, before)
         except UnusableFileError as error:
             raise self.advised(error) from None
+
+    def _replace_in_editor(self, buffers: OpenBuffers, path: Path, data: bytes, before: bytes | None) -> bytes | None:
+        """Write the file in the editor, as far as it can; return what the disk has then. Raises ToolError."""
+        # Reading follows no link, so neither will the editor.
+        saved = read_file(path, LIMIT) if exists(path) else None
+        if (saved if saved is None else buffers.current(path, saved)) != before:
+            raise changed_meanwhile(path)
+        if not buffers.write(path, data):
+            return saved
+        return read_file(path, LIMIT) if exists(path) else None
+
+    def save_buffers(self, paths: Iterable[Path]) -> None:
+        """Save what an editor has not saved of these files, so that a snapshot taken now has it. Raises ToolError."""
+        if self.buffers is None:
+            return
+        for path in paths:
+            if not self.inside(path) or not exists(path):
+                continue
+            saved = read_file(path, LIMIT)
+            current = self.buffers.current(path, saved)
+            if current != saved:
+                self.replace(path, current, current)
 
     def remove(self, path: Path, held: bytes) -> None:
         """Remove the file at a resolved path if its content is still `held`. Raises ToolError."""

@@ -1,0 +1,1 @@
+"""`agent acp`: the program as an agent inside an editor, over the Agent Client Protocol. See docs/editors.md."""

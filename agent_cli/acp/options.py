@@ -1,0 +1,101 @@
+"""What the user of an editor can choose for a session: mode, model and effort, and the commands."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from typing import Any, get_args
+
+from agent_cli.core.modes import MODES, Effort, Mode
+from agent_cli.core.place import UsageError
+from agent_cli.runtime.environment import check_mode
+from agent_cli.terminal.commands.models import offered_models
+from agent_cli.terminal.slash import REGISTRY, SlashContext, by_default
+
+MODE, MODEL, EFFORT = "mode", "model", "effort"
+_MODES: dict[Mode, tuple[str, str]] = {
+    "default": ("Ask", "Changes and commands ask, unless a rule or the sandbox allows them"),
+    "acceptEdits": ("Accept edits", "Edits of files in the project run without asking"),
+    "plan": ("Plan", "Only reads, and proposes a plan for your approval"),
+    "dontAsk": ("Don't ask", "What would ask is refused"),
+    "bypassPermissions": (
+        "Bypass permissions",
+        "Everything runs without asking; only where nothing can be lost",
+    ),
+}
+# Commands about the terminal, or about which session is open: in an editor both are the editor's.
+NOT_HERE = frozenset(("exit", "clear", "sessions", "resume", "fork", "copy", "theme", "vim"))
+# Models in the menu.
+_MOST = 40
+
+
+def allowed_modes() -> list[Mode]:
+    """Return the permission modes that may be chosen here."""
+    found: list[Mode] = []
+    for mode in MODES:
+        try:
+            check_mode(mode, os.environ)
+        except UsageError:
+            continue
+        found.append(mode)
+    return found
+
+
+def mode_state(mode: str) -> dict[str, Any]:
+    """Return the modes as the protocol lists them."""
+    listed = [{"id": m, "name": _MODES[m][0], "description": _MODES[m][1]} for m in _with(allowed_modes(), mode)]
+    return {"currentModeId": mode, "availableModes": listed}
+
+
+def config_options(ctx: SlashContext) -> list[dict[str, Any]]:
+    """Return mode, model and effort as options, each with what it is now."""
+    conversation = ctx.agent.conversation
+    mode, model = conversation.deps.policy.mode, conversation.options.label
+    offered = {info.name: about for info, about in offered_models(ctx)[:_MOST]}
+    names = [model, *(name for name in offered if name != model)]
+    efforts = [("default", "Default"), *((level, level.capitalize()) for level in get_args(Effort))]
+    return [
+        _select(MODE, "Mode", "mode", mode, [(m, *_MODES[m]) for m in _with(allowed_modes(), mode)]),
+        _select(MODEL, "Model", "model", model, [(name, name, offered.get(name, "")) for name in names]),
+        _select(EFFORT, "Effort", "thought_level", conversation.options.effort or "default",
+                [(value, name, "") for value, name in efforts]),
+    ]  # fmt: skip
+
+
+def _with(modes: Iterable[Mode], mode: str) -> list[Mode]:
+    return [m for m in MODES if m in modes or m == mode]
+
+
+def _select(name: str, title: str, category: str, value: str, options: list[tuple[str, str, str]]) -> dict[str, Any]:
+    listed = [{"value": v, "name": n, **({"description": d} if d else {})} for v, n, d in options]
+    return {"type": "select", "id": name, "name": title, "category": category, "currentValue": value,
+            "options": listed}  # fmt: skip
+
+
+def set_option(ctx: SlashContext, name: str, value: str) -> None:
+    """Change an option. Raises UsageError, and changes nothing then."""
+    conversation = ctx.agent.conversation
+    if name == MODE:
+        if value not in MODES:
+            raise UsageError(f"{value} is not a permission mode; the modes are: {', '.join(MODES)}.")
+        ctx.switch_mode(value)
+    elif name == MODEL:
+        ctx.switch_model(value)
+    elif name == EFFORT:
+        levels = {"default": None, **{level: level for level in get_args(Effort)}}
+        if value not in levels:
+            raise UsageError(f"{value} is not a level of effort; the levels are: {', '.join(levels)}.")
+        conversation.options = conversation.options.replace(effort=levels[value])
+    else:
+        raise UsageError(f"There is no option {name}; the options are: {MODE}, {MODEL}, {EFFORT}.")
+
+
+def available_commands(ctx: SlashContext) -> list[dict[str, Any]]:
+    """Return the slash commands: the user's own, and those of the program that make sense in an editor."""
+    own = [(name, command.description, command.hint) for name, command in ctx.agent.commands.items()]
+    ours = [(c.name, c.help, c.usage) for name in by_default(REGISTRY) if (c := REGISTRY[name]).name not in NOT_HERE]
+    found = {name: (about, hint) for name, about, hint in [*ours, *own]}
+    return [
+        {"name": name, "description": about or name, **({"input": {"hint": hint}} if hint else {})}
+        for name, (about, hint) in found.items()
+    ]

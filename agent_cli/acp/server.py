@@ -1,0 +1,360 @@
+"""The agent's end of the protocol: requests of the editor, by the methods that the protocol names, and its sessions.
+
+Requests are answered on the loop; what takes longer runs on a thread of its own, so that one session never holds up
+another. Every error is a JSON-RPC error with one sentence. Standard output belongs to the protocol alone: whatever else
+writes there lands on standard error. When the editor is gone, or a signal comes, all sessions end with what they run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import signal
+import stat
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, TypeVar
+
+from acp.agent.router import build_agent_router
+from acp.connection import Connection
+from acp.exceptions import RequestError
+from acp.meta import PROTOCOL_VERSION
+from acp.router import Route
+from pydantic import ValidationError
+
+from agent_cli.acp.client import EditorClient
+from agent_cli.acp.session import EditorSession, PromptFailedError
+from agent_cli.config.run_options import RunOptions
+from agent_cli.core.place import UsageError
+from agent_cli.core.version import __version__
+from agent_cli.runtime.environment import find_place, read_settings
+from agent_cli.runtime.models import NoAccessError, choose_model
+from agent_cli.runtime.pending import refuse_fork
+from agent_cli.session.store import SessionStore, state_folder, write_report
+from agent_cli.session.summary import glances, summaries_of_all_projects
+from agent_tools.text import one_line
+
+T = TypeVar("T")
+_INVALID, _INTERNAL, _AUTH, _MISSING = -32602, -32603, -32000, -32002
+_LONGEST_LINE = 64 << 20
+_PAGE = 50
+# Seconds that sessions have to end when the editor is gone.
+_GRACE = 8.0
+_CAPABLE = ("list", "fork", "resume", "close", "additionalDirectories")
+_NO_EDITOR = "agent acp is started by an editor, which speaks to it over two pipes; docs/editors.md has the settings."
+_KEYS = "environment"
+_HOW = (
+    "Set the key of a provider in the environment that the editor starts agent with, such as ANTHROPIC_API_KEY or "
+    "OPENAI_API_KEY; or name a key_command in ~/.agentrc; or store it in the system keyring."
+)
+
+
+class AcpServer:
+    """The methods of the protocol, named as the router of the package looks for them."""
+
+    def __init__(self, options: RunOptions) -> None:
+        self._options = options
+        self._sessions: dict[str, EditorSession] = {}
+        self._turns: dict[str, asyncio.Lock] = {}
+        self._cancels: dict[str, int] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.client: EditorClient
+
+    async def initialize(self, protocol_version: int, client_capabilities: Any = None, **more: Any) -> dict[str, Any]:
+        if client_capabilities is not None:
+            self.client.capabilities = client_capabilities.model_dump(mode="json", by_alias=True, exclude_none=True)
+        return {
+            "protocolVersion": min(protocol_version, PROTOCOL_VERSION) or PROTOCOL_VERSION,
+            "agentInfo": {"name": "agent", "title": "agent", "version": __version__},
+            "authMethods": [{"id": _KEYS, "name": "A provider's key", "description": _HOW}],
+            "agentCapabilities": {
+                "loadSession": True,
+                "promptCapabilities": {"image": True, "audio": False, "embeddedContext": True},
+                "mcpCapabilities": {"http": True, "sse": True},
+                "sessionCapabilities": {name: {} for name in _CAPABLE},
+            },
+        }
+
+    async def authenticate(self, method_id: str, **more: Any) -> dict[str, Any]:
+        """Check that a model can be reached now; the keys themselves are never sent over the protocol."""
+
+        def check() -> None:
+            place = find_place(os.environ)
+            settings = read_settings(self._options, place).settings()
+            choose_model(self._options.model or settings.model, settings, place)
+
+        await _in_thread(check)
+        return {}
+
+    async def new_session(
+        self, cwd: str, mcp_servers: Any = None, additional_directories: Any = None, **more: Any
+    ) -> dict[str, Any]:
+        options = self._options_for(mcp_servers, additional_directories)
+        session = await self._open(options, cwd)
+        return {"sessionId": session.id, **session.state()}
+
+    async def load_session(
+        self, cwd: str, session_id: str, mcp_servers: Any = None, additional_directories: Any = None, **more: Any
+    ) -> dict[str, Any]:
+        session = await self._reopen(cwd, session_id, mcp_servers, additional_directories)
+        await _in_thread(session.replay)
+        return session.state()
+
+    async def resume_session(
+        self, cwd: str, session_id: str, mcp_servers: Any = None, additional_directories: Any = None, **more: Any
+    ) -> dict[str, Any]:
+        session = await self._reopen(cwd, session_id, mcp_servers, additional_directories)
+        return session.state()
+
+    async def fork_session(
+        self, cwd: str, session_id: str, mcp_servers: Any = None, additional_directories: Any = None, **more: Any
+    ) -> dict[str, Any]:
+        options = self._options_for(mcp_servers, additional_directories)
+        options = options.replace(resume=_known(session_id, cwd), fork_session=True)
+        if (old := self._sessions.get(session_id)) is not None:
+            options = options.replace(model=old.agent.conversation.options.label)
+        session = await self._open(options, cwd)
+        return {"sessionId": session.id, **session.state()}
+
+    async def list_sessions(self, cwd: str | None = None, cursor: str | None = None, **more: Any) -> dict[str, Any]:
+        if cursor and not cursor.isdecimal():
+            raise UsageError(f"{cursor!r} is not a cursor of session/list.")
+        start = int(cursor or 0)
+
+        def found() -> list[Any]:
+            if cwd is None:
+                return summaries_of_all_projects(state_folder(os.environ))
+            place = find_place(os.environ, _absolute(cwd))
+            return list(glances(SessionStore(state_folder(place.env), place.root).folder))
+
+        every = [each for each in await _in_thread(found) if each.messages and (each.cwd or cwd)]
+        listed = [
+            {"sessionId": e.session_id, "cwd": e.cwd or cwd, "title": one_line(e.title), "updatedAt": e.updated}
+            for e in every[start : start + _PAGE]
+        ]
+        more_left = {"nextCursor": str(start + _PAGE)} if len(every) > start + _PAGE else {}
+        return {"sessions": listed, **more_left}
+
+    async def close_session(self, session_id: str, **more: Any) -> dict[str, Any]:
+        await self._close(self._session(session_id))
+        return {}
+
+    async def prompt(self, prompt: Sequence[Any], session_id: str, **more: Any) -> dict[str, Any]:
+        """Run a prompt; one that comes during a turn of its session waits for the end of it."""
+        session, cancels = self._session(session_id), self._cancels[session_id]
+        async with self._turns[session_id]:
+            if self._cancels[session_id] != cancels or session.closed:
+                return {"stopReason": "cancelled"}
+            session.begin_prompt()
+            return await _in_thread(lambda: session.prompt(prompt))
+
+    async def cancel(self, session_id: str, **more: Any) -> None:
+        session = self._sessions.get(session_id)
+        if session is not None:
+            self._cancels[session_id] += 1
+            session.cancel()
+
+    async def set_session_mode(self, mode_id: str, session_id: str, **more: Any) -> dict[str, Any]:
+        await self._set(session_id, "mode", mode_id)
+        return {}
+
+    async def set_config_option(self, config_id: str, session_id: str, value: Any, **more: Any) -> dict[str, Any]:
+        session = await self._set(session_id, config_id, str(value))
+        return {"configOptions": session.state()["configOptions"]}
+
+    async def set_session_model(self, params: Any) -> dict[str, Any]:
+        """Answer session/set_model, which came before the options of a session."""
+        given = params if isinstance(params, dict) else {}
+        await self._set(str(given.get("sessionId")), "model", str(given.get("modelId")))
+        return {}
+
+    async def _set(self, session_id: str, name: str, value: str) -> EditorSession:
+        session = self._session(session_id)
+        await _in_thread(lambda: session.set_option(name, value))
+        return session
+
+    def _session(self, session_id: str) -> EditorSession:
+        if (session := self._sessions.get(session_id)) is None:
+            raise RequestError(_MISSING, f"Session {one_line(session_id)} is not open here: load it first.")
+        return session
+
+    def _options_for(self, servers: Any, folders: Any) -> RunOptions:
+        """Return the options of a session. Raises UsageError."""
+        declared = {server.name: _server_entry(server) for server in servers or ()}
+        config = (json.dumps({"mcpServers": declared}),) if declared else ()
+        return self._options.replace(
+            mcp_config=(*self._options.mcp_config, *config),
+            add_dir=(*self._options.add_dir, *(folders or ())),
+        )
+
+    async def _open(self, options: RunOptions, cwd: str) -> EditorSession:
+        """Open a session and announce it once it is answered. Raises UsageError."""
+
+        def opened() -> EditorSession:
+            place = find_place(os.environ, _absolute(cwd))
+            if options.fork_session:
+                refuse_fork(options, read_settings(options, place).settings(), place)
+            return EditorSession(self.client, options, place)
+
+        session = await _in_thread(opened)
+        self._sessions[session.id] = session
+        self._turns[session.id] = asyncio.Lock()
+        self._cancels[session.id] = 0
+        task = asyncio.get_running_loop().create_task(self._announce(session))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return session
+
+    async def _announce(self, session: EditorSession) -> None:
+        # The answer with the session's ID is on its way by then.
+        await asyncio.sleep(0.05)
+        await _in_thread(session.announce)
+
+    async def _reopen(self, cwd: str, session_id: str, servers: Any, folders: Any) -> EditorSession:
+        if (open_already := self._sessions.get(session_id)) is not None:
+            await self._close(open_already)
+        options = self._options_for(servers, folders)
+        return await self._open(options.replace(resume=_known(session_id, cwd)), cwd)
+
+    async def _close(self, session: EditorSession) -> None:
+        session.cancel()
+        self._cancels[session.id] += 1
+        async with self._turns[session.id]:
+            if self._sessions.pop(session.id, None) is not None:
+                await _in_thread(session.close)
+
+    async def close(self) -> None:
+        """End all sessions; those that do not end in time go with the process."""
+        closing = [asyncio.create_task(self._close(session)) for session in list(self._sessions.values())]
+        if closing:
+            await asyncio.wait(closing, timeout=_GRACE)
+
+
+async def _in_thread(work: Callable[[], T]) -> T:
+    """Run on a thread of its own, which does not outlive the process, and return the result."""
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[T] = loop.create_future()
+
+    def settle(result: T | None, error: BaseException | None) -> None:
+        if done.cancelled():
+            return
+        if error is not None:
+            done.set_exception(error)
+        else:
+            done.set_result(result)  # type: ignore[arg-type]
+
+    def run() -> None:
+        result, problem = None, None
+        try:
+            result = work()
+        except BaseException as error:  # noqa: BLE001 - it is raised where the result is awaited
+            problem = error
+        with suppress(RuntimeError):  # the loop is closed
+            loop.call_soon_threadsafe(settle, result, problem)
+
+    threading.Thread(target=run, daemon=True).start()
+    return await done
+
+
+def _absolute(cwd: str) -> str:
+    if not Path(cwd).is_absolute():
+        raise UsageError(f"cwd is {one_line(cwd)!r}: it has to be an absolute path.")
+    return cwd
+
+
+def _known(session_id: str, cwd: str) -> str:
+    """Return the ID of a session of the project. Raises RequestError."""
+    place = find_place(os.environ, _absolute(cwd))
+    store = SessionStore(state_folder(place.env), place.root)
+    if not os.path.exists(store.path(session_id)):  # noqa: PTH110 - the method raises in closed folders
+        raise RequestError(_MISSING, f"There is no session {one_line(session_id)} in {place.root}.")
+    return session_id
+
+
+def _server_entry(server: Any) -> dict[str, Any]:
+    """Return an MCP server as .mcp.json would declare it. Raises UsageError."""
+    kind = getattr(server, "type", "stdio")
+    if kind in ("http", "sse"):
+        return {"type": kind, "url": server.url, "headers": {h.name: h.value for h in server.headers}}
+    if kind != "stdio":
+        raise UsageError(
+            f"The MCP server {one_line(server.name)} is of type {kind}; stdio, http and sse are supported."
+        )
+    return {"command": server.command, "args": server.args, "env": {v.name: v.value for v in server.env}}
+
+
+async def _answered(handler: Any, method: str, params: Any, is_notification: bool) -> Any:
+    """Answer a request; every error becomes one of the protocol, with one sentence."""
+    try:
+        return await handler(method, params, is_notification)
+    except RequestError as error:
+        if str(error) == "Method not found":
+            raise RequestError(error.code, f"agent does not answer {one_line(method)}.", error.data) from None
+        raise
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"])) or "params"
+        raise RequestError(_INVALID, f"{method}: {where}: {first['msg']}.") from None
+    except NoAccessError as error:
+        raise RequestError(_AUTH, str(error)) from None
+    except UsageError as error:
+        raise RequestError(_INVALID, str(error)) from None
+    except PromptFailedError as error:
+        raise RequestError(_AUTH if error.kind == "auth" else _INTERNAL, str(error)) from None
+    except asyncio.CancelledError:
+        raise
+    except Exception as error:  # noqa: BLE001 - a traceback goes to the report, never to the editor
+        path = write_report(error, os.environ)
+        said = one_line(f"{type(error).__name__}: {error}")
+        raise RequestError(_INTERNAL, f"Internal error: {said}" + (f" (details in {path})" if path else "")) from None
+
+
+async def _streams(output: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """Return standard input, and the pipe with this descriptor, as streams."""
+    loop = asyncio.get_running_loop()
+    reader = asyncio.StreamReader(limit=_LONGEST_LINE)
+    protocol = asyncio.StreamReaderProtocol(reader)
+    await loop.connect_read_pipe(lambda: protocol, os.fdopen(os.dup(0), "rb", 0))
+    pipe = os.fdopen(output, "wb", 0)
+    transport, flow = await loop.connect_write_pipe(asyncio.streams.FlowControlMixin, pipe)
+    return reader, asyncio.StreamWriter(transport, flow, reader, loop)
+
+
+async def _serve(options: RunOptions, output: int) -> None:
+    server = AcpServer(options)
+    router = build_agent_router(server, use_unstable_protocol=True)  # type: ignore[arg-type]
+    router.add_route(Route("session/set_model", server.set_session_model, "request"))
+    reader, writer = await _streams(output)
+
+    async def handle(method: str, params: Any, is_notification: bool) -> Any:
+        return await _answered(router, method, params, is_notification)
+
+    connection = Connection(handle, writer, reader, listening=False)
+    server.client = EditorClient(connection, asyncio.get_running_loop())
+    listening = asyncio.ensure_future(connection.main_loop())
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        asyncio.get_running_loop().add_signal_handler(number, listening.cancel)
+    try:
+        with suppress(asyncio.CancelledError):
+            await listening
+    finally:
+        server.client.disconnect()
+        await server.close()
+        with suppress(Exception):
+            await asyncio.wait_for(connection.close(), 1)
+
+
+def serve_editor(options: RunOptions) -> int:
+    """Serve an editor until it is gone; return the exit code. Raises UsageError."""
+    if not all(stat.S_ISFIFO(os.fstat(n).st_mode) or stat.S_ISSOCK(os.fstat(n).st_mode) for n in (0, 1)):
+        raise UsageError(_NO_EDITOR)
+    # The package logs to the root, whose last resort is standard error.
+    logging.getLogger().addHandler(logging.NullHandler())
+    output = os.dup(1)
+    os.dup2(2, 1)
+    asyncio.run(_serve(options, output))
+    return 0

@@ -1,0 +1,456 @@
+"""A session of an editor: the agent, the front end that its commands and questions see, one turn at a time.
+
+Everything here runs on threads of the session, never on that of the connection. Nothing is process-wide: the folder,
+the settings, the model and the servers belong to the session, as in the Python API.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import Any, cast
+
+from agent_cli.acp import options as choices
+from agent_cli.acp.client import EditorClient, EditorError
+from agent_cli.acp.content import EditorPrompt, read_prompt
+from agent_cli.acp.editor import EditorBuffers
+from agent_cli.acp.questions import EditorQuestions
+from agent_cli.acp.updates import SessionUpdates, Update, message_chunk, plan_update, usage_of
+from agent_cli.config.run_options import RunOptions
+from agent_cli.core.decisions import Answer, Approver, Asker, Defer, QuestionReply
+from agent_cli.core.events import ApprovalRequested, Event, QuestionAsked
+from agent_cli.core.messages import AssistantMessage, was_cut
+from agent_cli.core.modes import Mode
+from agent_cli.core.place import RunEnvironment, UsageError
+from agent_cli.core.results import Failed, Failure, LimitReached, TurnResult, Usage
+from agent_cli.engine.compaction.controls import context_used
+from agent_cli.runtime.builder import Agent, build_agent, switch_model
+from agent_cli.runtime.environment import check_mode, read_settings
+from agent_cli.runtime.pending import reopen
+from agent_cli.runtime.titles import Titles
+from agent_cli.session.history import exchanges_of, last_exchanges
+from agent_cli.session.pending_plans import claim_plan
+from agent_cli.session.store import SessionStore, state_folder
+from agent_cli.session.summary import first_words
+from agent_cli.terminal import commands as commands  # registers them
+from agent_cli.terminal.dialogs.approval import ask_approval
+from agent_cli.terminal.dialogs.edit_call import changeable
+from agent_cli.terminal.dialogs.model import Dialog, TextInput
+from agent_cli.terminal.dialogs.questions import Dialogs, ask_question, review_diffs
+from agent_cli.terminal.slash import ExitRequestedError, find_command, is_slash, run_slash
+from agent_cli.terminal.startup import settle_servers, settle_trust
+from agent_tools.base import ToolError
+from agent_tools.cancel import CancelledError, CancelToken
+from agent_tools.display import Diff, Diffs, Display, TodoView
+from agent_tools.text import one_line
+
+_ALL = 1 << 62
+_THREADS = "A session of an editor is a thread of its panel: open another one there."
+
+
+class PromptFailedError(Exception):
+    """The model failed. kind: of the failure; the message is one sentence."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure.message)
+        self.kind = failure.kind
+
+
+class EditorSession(Dialogs):
+    """One session. `id` is that of the session on disk."""
+
+    has_menus, theme, keys = True, "", ()
+
+    def __init__(self, client: EditorClient, options: RunOptions, place: RunEnvironment) -> None:
+        """Open or resume the session that the options name. Raises UsageError."""
+        self._client, self.options, self.place = client, options, place
+        self._lines: list[str] = []
+        self._token = CancelToken()
+        self._prompt = EditorPrompt("")
+        self._shown: dict[str, Any] = {}
+        self.closed = False
+        self.layers = read_settings(options, place)
+        self._early = [f"{text}." for text in self.layers.ignored if "--trust" not in text]
+        self.usage = Usage()
+        self.agent = self._build(options)
+        self.id = self.agent.header.session_id
+        self._connect()
+        self._titles = Titles(self._titled)
+        self._settled = False
+
+    def _build(self, options: RunOptions) -> Agent:
+        """Build the agent. Raises UsageError."""
+        args = self._warn, self._answering
+        approver, asker = self._answering("")
+        agent = build_agent(options, self.place, self.layers, approver, args[0], asker=asker, attended=True)
+        waiting = agent.restored.waiting if agent.restored else None
+        if waiting is None or not waiting.saved:
+            return agent
+        agent.close()
+        return reopen(agent.header.session_id, self.place, options, args[1], args[0], attended=True)
+
+    def _connect(self) -> None:
+        """Join the agent with the editor: updates, questions, files."""
+        conversation, header = self.agent.conversation, self.agent.header
+        workspace = conversation.deps.context.workspace
+        if self._client.offers("fs", "readTextFile") or self._client.offers("fs", "writeTextFile"):
+            workspace.buffers = EditorBuffers(self._client, header.session_id)
+        self._updates = SessionUpdates(
+            self._send,
+            workspace.root,
+            workspace.cwd,
+            lambda: context_used(conversation),
+            terminals=self._client.offers("_meta", "terminal_output"),
+        )
+        self._questions = EditorQuestions(self._client, header.session_id, self.say)
+        restored = self.agent.restored
+        if restored is not None and restored.header.session_id == header.session_id:
+            self.usage = restored.usage
+        self._updates.cost = self.usage.cost
+        self._mode = conversation.deps.policy.mode
+
+    # What the editor asks for.
+
+    def state(self) -> dict[str, Any]:
+        """Return the modes and options, for the answer that opens the session."""
+        return {"modes": choices.mode_state(self._mode), "configOptions": choices.config_options(self)}
+
+    def announce(self) -> None:
+        """Send what follows the answer that opened the session: the commands, and how full the window is."""
+        try:
+            self._announce_commands()
+            self._updates.show_usage()
+            for text in self._early:
+                self.say(text)
+            self._flush()
+        except EditorError:
+            self.cancel()
+        # Servers start while the user writes.
+        self.agent.begin()
+
+    def replay(self) -> None:
+        """Send the conversation so far, as updates. Raises EditorError."""
+        restored = self.agent.restored
+        if restored is None:
+            return
+        log = SessionStore(state_folder(self.place.env), self.place.root).path(restored.header.session_id)
+        history = self.agent.conversation.history
+        cost = self._updates.cost
+        for exchange in last_exchanges(log, _ALL, _ALL, whole=True) or exchanges_of(history, len(history)):
+            self._send(message_chunk(exchange.question, "user_message_chunk"))
+            for event in exchange.events:
+                self._updates(event)
+        self._updates.cost = cost
+        if plan := self.agent.conversation.deps.context.plan:
+            self._send(plan_update(plan))
+
+    def set_option(self, name: str, value: str) -> None:
+        """Change the mode, the model or the effort. Raises UsageError."""
+        choices.set_option(self, name, value)
+        self._mode = self.agent.conversation.deps.policy.mode
+
+    def begin_prompt(self) -> None:
+        """Take a prompt; a `cancel` from now on is meant for it."""
+        self._token = CancelToken()
+
+    def prompt(self, blocks: Iterable[Any]) -> dict[str, Any]:
+        """Run a prompt to the end of its turn and return the answer. Raises UsageError, PromptFailedError."""
+        token, conversation = self._token, self.agent.conversation
+        conversation.last = None
+        try:
+            token.check()
+            self._settle()
+            conversation = self.agent.conversation
+            self._prompt = read_prompt(blocks, conversation.deps.context, self.agent.model.name)
+            self._take_up_waiting()
+            if is_slash(self._prompt.text):
+                self._run_command(self._prompt.text)
+            else:
+                self.take_turn(self._prompt.text)
+        except (CancelledError, EditorError):
+            token.cancel()
+        finally:
+            self._after_prompt()
+        return self._response(conversation.last, cancelled=token.cancelled)
+
+    def cancel(self) -> None:
+        """Stop the prompt that runs, and its question; callable from any thread."""
+        self._token.cancel()
+        self.agent.conversation.interrupt()
+
+    def close(self) -> None:
+        """End the session and everything that it started."""
+        self.closed = True
+        self.cancel()
+        self._titles.close()
+        self.agent.close("other")
+
+    # Turns.
+
+    def take_turn(self, text: str) -> None:
+        """Send a message and run its turn. Raises UsageError."""
+        conversation = self.agent.conversation
+        prompt, self._prompt = self._prompt, EditorPrompt("")
+        if prompt.files:
+            wrap = conversation.wrap_next
+            conversation.wrap_next = lambda expanded: prompt.with_files(wrap(expanded))
+        try:
+            conversation.send(text, self.show_event, prompt.media)
+        except ToolError as error:
+            raise UsageError(str(error)) from None
+        self.agent.record_unsaid()
+
+    def _run_command(self, line: str) -> None:
+        name = line[1:].partition(" ")[0].partition("\n")[0]
+        command = find_command(name)
+        if command is not None and command.name in choices.NOT_HERE and name not in self.agent.commands:
+            self.say(f"/{name} is for a terminal. {_THREADS}")
+            return
+        try:
+            run_slash(self, line)
+        except ExitRequestedError:
+            self.say(_THREADS)
+        except UsageError as mistake:
+            if self.agent.conversation.last is None and self._prompt.text:
+                self.say(str(mistake))
+            else:
+                raise
+
+    def _settle(self) -> None:
+        """Before the first turn: ask whether the project is trusted, if it brings anything that would take effect."""
+        if self._settled:
+            return
+        trusted = settle_trust(self.options, self.place, self.layers, self)
+        asked = trusted is not self.layers
+        settle_servers(self.options, self.place, trusted, self)
+        self._settled = True
+        if not asked or not trusted.trust.trusted:
+            return
+        # Its settings, hooks and servers are part of what a session is built from.
+        self.layers = trusted
+        mode, history = self.agent.conversation.deps.policy.mode, bool(self.agent.conversation.history)
+        self.agent.close("other")
+        chosen = {"resume": self.id, "session_id": None} if history else {"resume": None, "session_id": self.id}
+        self.agent = self._build(self.options.replace(fork_session=False, **chosen))
+        self.agent.conversation.deps.policy.mode = mode
+        self._connect()
+        self._announce_commands()
+
+    def _take_up_waiting(self) -> None:
+        """Ask about the open calls of a suspended turn, before the message."""
+        waiting = self.agent.restored.waiting if self.agent.restored else None
+        if waiting is None or not waiting.calls or not self.agent.conversation.suspended:
+            return
+        folder = SessionStore(state_folder(self.place.env), self.place.root).folder
+        claim_plan(folder, self.id)
+        self.agent.conversation.resume(self.show_event, waiting.spent)
+        self._token.check()
+
+    def _after_prompt(self) -> None:
+        try:
+            self._flush()
+            self._report_choices()
+            self._announce_commands()
+            self.measure_context()
+            self._titles.turn_ended(self.agent)
+            self._send_title()
+        except EditorError:
+            pass  # the connection is gone, which ends the session anyway
+
+    def _response(self, result: TurnResult | None, *, cancelled: bool) -> dict[str, Any]:
+        """Return the answer to a prompt. Raises PromptFailedError."""
+        usage = {"usage": usage_of(result.end.usage)} if result is not None else {}
+        failure = getattr(result, "failure", None)
+        reason = "end_turn"
+        if cancelled or (isinstance(result, Failed) and failure is None):
+            reason = "cancelled"
+        elif isinstance(result, LimitReached):
+            reason = "max_turn_requests"
+        elif failure is not None and failure.kind == "refused":
+            reason = "refusal"
+        elif failure is not None:
+            raise PromptFailedError(failure)
+        else:
+            history = self.agent.conversation.history
+            if result is not None and history and isinstance(last := history[-1], AssistantMessage) and was_cut(last):
+                reason = "max_tokens"
+        return {"stopReason": reason, **usage}
+
+    # Updates.
+
+    def _send(self, update: Update) -> None:
+        self._client.update(self.agent.header.session_id, update)
+
+    def show_event(self, event: Event) -> None:
+        """Send an event of the conversation; all events of all turns pass here."""
+        if self._token.cancelled:
+            # A turn begins with a fresh token: what was cancelled before must not run.
+            self.agent.conversation.interrupt()
+        try:
+            self._flush()
+            self._updates(event)
+            if self.agent.conversation.deps.policy.mode != self._mode:
+                self._report_choices()
+        except EditorError:
+            self.cancel()
+
+    def _report_choices(self) -> None:
+        """Send the mode and the options if they have changed since they were sent."""
+        conversation = self.agent.conversation
+        if (mode := conversation.deps.policy.mode) != self._mode:
+            self._mode = mode
+            self._send({"sessionUpdate": "current_mode_update", "currentModeId": mode})
+        now = (mode, conversation.options.label, conversation.options.effort)
+        if self._shown.setdefault("options", now) != now:
+            self._shown["options"] = now
+            options = choices.config_options(self)
+            self._send({"sessionUpdate": "config_option_update", "configOptions": options})
+
+    def _announce_commands(self) -> None:
+        """Send the commands if they have changed since they were sent: servers add theirs later."""
+        offered = choices.available_commands(self)
+        if self._shown.get("commands") != offered:
+            self._shown["commands"] = offered
+            self._send({"sessionUpdate": "available_commands_update", "availableCommands": offered})
+        conversation = self.agent.conversation
+        label = (conversation.deps.policy.mode, conversation.options.label, conversation.options.effort)
+        self._shown.setdefault("options", label)
+
+    def _titled(self, usage: Usage) -> None:
+        """Send the title that the small model has made, from its thread."""
+        self.add_usage(usage)
+        with suppress(EditorError):
+            self._send_title()
+
+    def _send_title(self) -> None:
+        history = self.agent.conversation.history
+        title = self.agent.name or (first_words(history[0].text) if history else "")
+        if title and self._shown.get("title") != title and not self.closed:
+            self._shown["title"] = title
+            now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+            self._send({"sessionUpdate": "session_info_update", "title": title, "updatedAt": now})
+
+    # Questions.
+
+    def _answering(self, on_ask: str) -> tuple[Approver, Asker]:
+        return self._approve, self._ask
+
+    def _approve(self, request: ApprovalRequested) -> Answer:
+        deps = self.agent.conversation.deps
+        shown = self._updates
+        call: Update = {"toolCallId": request.call_id, "status": "pending"}
+        call |= shown.call_fields(request.tool, request.arguments, request.summary)
+        call["content"] = shown.content_of(request.preview)
+        return ask_approval(
+            request,
+            lambda dialog: self._put(dialog, call),
+            changeable(request, deps.context.workspace, deps.tool_class),
+        )
+
+    def _ask(self, asked: QuestionAsked) -> QuestionReply | Defer:
+        kind = "switch_mode" if asked.kind == "plan" else "think"
+        call: Update = {"toolCallId": asked.call_id, "kind": kind}
+        if asked.kind == "review":
+            call["content"] = self._updates.content_of(review_diffs(asked.data))
+        return ask_question(asked, lambda dialog: self._put(dialog, call), self.layers.settings().plan_ttl)
+
+    def put(self, dialog: Dialog) -> Any:
+        return self._put(dialog, None)
+
+    def _put(self, dialog: Dialog, call: dict[str, Any] | None) -> Any:
+        self._flush()
+        return self._questions.put(dialog, self._token, call)
+
+    def ask(self, question: str, read: Callable[[str], Any], text: str = "") -> Any:
+        """Ask for a line in a form; None where the editor has none."""
+        answer = self._questions.ask_words(question, TextInput("> ", read, text), self._token)
+        if answer is None:
+            self.say(f"{question} Give it with the command, as in /help.")
+        return answer
+
+    def edit(self, text: str, suffix: str = ".md") -> str | None:
+        self.say("This needs a terminal: run agent there.")
+        return None
+
+    # The rest of what a slash command may use.
+
+    def say(self, text: str) -> None:
+        """Show a line; the lines of a command are shown together."""
+        self._lines.append(text)
+
+    def _warn(self, text: str) -> None:
+        self._lines.append(f"warning: {text}")
+
+    def _flush(self) -> None:
+        lines, self._lines = self._lines, []
+        if not lines:
+            return
+        text = "\n".join(line.rstrip() for line in lines)
+        aligned = any(line.startswith("  ") for line in lines)
+        self._send(message_chunk(f"\n```\n{text}\n```\n" if aligned else "\n" + text.replace("\n", "\n\n") + "\n\n"))
+
+    def show_display(self, display: Display) -> None:
+        if isinstance(display, Diff | Diffs):
+            for diff in display.files if isinstance(display, Diffs) else (display,):
+                self.show_markdown(f"`{diff.path}`\n```diff\n{diff.patch.rstrip()}\n```\n")
+        elif isinstance(display, TodoView):
+            self._send(plan_update(display.items))
+        else:
+            self.say(one_line(str(display)))
+
+    def show_markdown(self, text: str) -> None:
+        self._flush()
+        self._send(message_chunk(f"\n{text}\n"))
+
+    def show_plan(self) -> None:
+        plan = self.agent.conversation.deps.context.plan
+        self._send(plan_update(plan))
+        for item in plan:
+            self.say(f"  [{'x' if item.status == 'completed' else ' '}] {one_line(item.content)}")
+        if not plan:
+            self.say("There is no plan.")
+
+    def watch(self, rows: Callable[[int, int], Sequence[str]]) -> None:
+        self._lines += rows(80, 40)
+
+    def send_sequence(self, sequence: str) -> bool:
+        return False
+
+    def switch_theme(self, theme: str) -> None:
+        raise UsageError("Colours are the editor's.")
+
+    def switch_vim(self) -> bool | None:
+        return None
+
+    @property
+    def context_tokens(self) -> int:
+        """Tokens of the model's window in use."""
+        return context_used(self.agent.conversation)[0]
+
+    def add_usage(self, usage: Usage) -> None:
+        self.usage += usage
+        self._updates.cost += usage.cost
+
+    def measure_context(self) -> None:
+        self._updates.show_usage()
+
+    def start_new_session(self) -> None:
+        raise UsageError(_THREADS)
+
+    def resume(self, session_id: str) -> None:
+        raise UsageError(_THREADS)
+
+    def fork(self) -> str:
+        raise UsageError(_THREADS)
+
+    def switch_model(self, name: str) -> None:
+        switch_model(self.agent, name)
+
+    def switch_mode(self, mode: str) -> None:
+        check_mode(mode, os.environ)
+        self.agent.conversation.deps.policy.mode = cast(Mode, mode)
+
+    def run_interruptible(self, run: Callable[[], object]) -> None:
+        run()

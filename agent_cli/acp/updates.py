@@ -1,0 +1,294 @@
+"""The events of a turn as updates of a session: text, tool calls with their diffs and output, the plan, usage.
+
+What a call is to the editor (its kind, its places) follows from the traits of its tool. The same events, read from a
+session's log, replay the conversation when an editor loads it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from agent_cli.core.events import (
+    AnswerRestarted,
+    ApprovalRequested,
+    Compacted,
+    Event,
+    MessageAdded,
+    Noted,
+    PlanChanged,
+    SubagentEvent,
+    TextDelta,
+    ThinkingDelta,
+    ToolFinished,
+    ToolProgress,
+    ToolRequested,
+    ToolStarted,
+    UsageAdded,
+    Warned,
+)
+from agent_cli.core.messages import ToolMessage
+from agent_cli.core.results import Usage
+from agent_cli.core.window import compacted_line
+from agent_tools.display import CommandOutput, Diff, Diffs, Display, FileView, TodoItem
+from agent_tools.record import Value
+from agent_tools.registry import tool_class
+from agent_tools.results import Media
+
+Update = dict[str, Any]
+_HEAD = re.compile(r"@@ -\d+(?:,\d+)? \+(\d+)(?:,\d+)? @@")
+_STATUS = {"pending": "pending", "in_progress": "in_progress", "completed": "completed"}
+# Characters of a result that are shown; the model has it all.
+_SHOWN = 20_000
+
+
+def text_block(text: str) -> Update:
+    return {"type": "text", "text": text}
+
+
+def message_chunk(text: str, kind: str = "agent_message_chunk") -> Update:
+    """Return a piece of text as an update; `kind` says whose it is."""
+    return {"sessionUpdate": kind, "content": text_block(text)}
+
+
+def plan_update(items: Iterable[TodoItem]) -> Update:
+    """Return the plan. Cancelled steps are left out: the protocol has no word for them."""
+    entries = [
+        {"content": item.content, "priority": item.priority or "medium", "status": _STATUS[item.status]}
+        for item in items
+        if item.status in _STATUS
+    ]
+    return {"sessionUpdate": "plan", "entries": entries}
+
+
+def usage_of(usage: Usage) -> Update:
+    """Return the tokens of a turn as the protocol counts them."""
+    found = {"totalTokens": usage.input + usage.output, "inputTokens": usage.input, "outputTokens": usage.output}
+    more = {
+        "thoughtTokens": usage.reasoning,
+        "cachedReadTokens": usage.cache_read,
+        "cachedWriteTokens": usage.cache_write,
+    }
+    return found | {name: count for name, count in more.items() if count}
+
+
+def tool_kind(tool: str) -> str:
+    """Return the protocol's kind of a tool, from its traits."""
+    traits = tool_class(tool)
+    kinds = {
+        "edit": traits.changes_files,
+        "execute": bool(traits.command_argument) or traits.types_input,
+        "read": traits.shows_file,
+        "fetch": bool(traits.address_argument) or traits.rule_names == "domain",
+        "switch_mode": traits.ends_plan_mode,
+        "think": traits.nested or traits.changes_plan,
+        "search": traits.searches_content or (traits.parallel_safe and bool(traits.paths)),
+    }
+    return next((kind for kind, fits in kinds.items() if fits), "other")
+
+
+class DiffHunk(Value):
+    """One hunk of a diff as texts. line: its first line in the new file."""
+
+    old: str
+    new: str
+    line: int
+
+
+def diff_hunks(patch: str) -> list[DiffHunk]:
+    """Split a unified diff into its hunks."""
+    found: list[DiffHunk] = []
+    old: list[str] = []
+    new: list[str] = []
+    sides: Sequence[list[str]] = ()
+    line = 0
+
+    def finish() -> None:
+        if line:
+            found.append(DiffHunk("".join(old), "".join(new), line))
+
+    for text in (patch if patch.endswith("\n") else f"{patch}\n").splitlines(keepends=True):
+        if head := _HEAD.match(text):
+            finish()
+            old, new, line = [], [], max(1, int(head[1]))
+        elif text.startswith("\\"):
+            # The line before it has no end.
+            for side in sides:
+                side[-1] = side[-1].rstrip("\n")
+        else:
+            sides = {"-": (old,), "+": (new,)}.get(text[:1], (old, new))
+            for side in sides:
+                side.append(text[1:])
+    finish()
+    return found
+
+
+class SessionUpdates:
+    """Turns the events of one session into updates.
+
+    send: sends an update. root, cwd: for paths in displays and arguments.
+    window: returns the tokens in use and the size of the model's window.
+    terminals: the editor draws the output of a command in a terminal, by the `_meta` that several editors know.
+    """
+
+    def __init__(
+        self,
+        send: Callable[[Update], None],
+        root: Path,
+        cwd: Path,
+        window: Callable[[], tuple[int, int | None]] = lambda: (0, None),
+        *,
+        terminals: bool = False,
+    ) -> None:
+        self._send = send
+        self._root, self._cwd, self._window, self._terminals = root, cwd, window, terminals
+        self._output: dict[str, str] = {}
+        self._announced: set[str] = set()
+        self.cost = 0.0
+
+    def __call__(self, event: Event, parent: str = "") -> None:
+        """Send what an event means for the editor. parent: the call of the sub-agent that it belongs to."""
+        match event:
+            case SubagentEvent(call_id=call_id, event=inner):
+                self(inner, call_id)
+            case TextDelta(text=text) if not parent and text:
+                self._send(message_chunk(text))
+            case ThinkingDelta(text=text) if not parent and text:
+                self._send(message_chunk(text, "agent_thought_chunk"))
+            case AnswerRestarted() if not parent:
+                self._send(message_chunk("\n\n*The answer broke off and starts again.*\n\n"))
+            case Warned(text=text) | Noted(text=text):
+                self._send(message_chunk(f"\n\n*{text}*\n\n"))
+            case Compacted():
+                self._send(message_chunk(f"\n\n*{compacted_line(event)}*\n\n"))
+            case PlanChanged(items=items, paused=False) if not parent:
+                self._send(plan_update(items))
+            case UsageAdded(usage=usage):
+                self.cost += usage.cost
+                if not parent:
+                    self.show_usage()
+            case ToolRequested():
+                self._requested(event, parent)
+            case ApprovalRequested(call_id=call_id, preview=preview) if preview is not None:
+                self._changed(call_id, content=self.content_of(preview), locations=self._places(preview))
+            case ToolStarted(call_id=call_id):
+                self._changed(call_id, status="in_progress")
+            case ToolProgress(call_id=call_id, text=text):
+                self._progressed(call_id, text)
+            case MessageAdded(message=ToolMessage() as message):
+                self._changed(message.call_id, **self._result(message))
+            case ToolFinished():
+                self._finished(event)
+
+    def show_usage(self) -> None:
+        """Send how full the model's window is, and what the session has cost."""
+        used, size = self._window()
+        if size:
+            cost = {"cost": {"amount": round(self.cost, 6), "currency": "USD"}} if self.cost else {}
+            self._send({"sessionUpdate": "usage_update", "used": used, "size": size, **cost})
+
+    def call_fields(self, tool: str, arguments: Mapping[str, Any], summary: str) -> Update:
+        """Return what describes a call: title, kind, places, arguments."""
+        traits = tool_class(tool)
+        command = arguments.get(traits.command_argument) if traits.command_argument else None
+        path = arguments.get(traits.file_argument) if traits.file_argument else None
+        places = [{"path": self._absolute(path)}] if isinstance(path, str) and path else []
+        title = f"`{command}`" if isinstance(command, str) and "\n" not in command and "`" not in command else summary
+        return {"title": title, "kind": tool_kind(tool), "rawInput": dict(arguments), "locations": places}
+
+    def content_of(self, display: Display | None) -> list[Update]:
+        """Return what a display shows, as the content of a call."""
+        if isinstance(display, Diff | Diffs):
+            files = display.files if isinstance(display, Diffs) else (display,)
+            return [part for diff in files for part in self._diff_parts(diff)]
+        if isinstance(display, CommandOutput) and display.output.strip():
+            return [_fenced(display.output)]
+        return []
+
+    def _diff_parts(self, diff: Diff) -> Iterator[Update]:
+        path = self._absolute(diff.path, self._root)
+        for hunk in diff_hunks(diff.patch):
+            yield {"type": "diff", "path": path, "oldText": None if diff.created else hunk.old, "newText": hunk.new}
+
+    def _places(self, display: Display | None) -> list[Update]:
+        if isinstance(display, FileView):
+            return [{"path": self._absolute(display.path, self._root), "line": display.first}]
+        files: Sequence[Diff] = ()
+        if isinstance(display, Diff | Diffs):
+            files = display.files if isinstance(display, Diffs) else (display,)
+        return [
+            {"path": self._absolute(diff.path, self._root), "line": hunk.line}
+            for diff in files
+            for hunk in diff_hunks(diff.patch)
+        ]
+
+    def _absolute(self, path: str, base: Path | None = None) -> str:
+        return os.path.normpath(os.path.join(base or self._cwd, os.path.expanduser(path)))
+
+    def _requested(self, event: ToolRequested, parent: str) -> None:
+        if tool_class(event.tool).changes_plan:
+            return  # the plan itself is shown
+        self._announced.add(event.call_id)
+        update = {
+            "sessionUpdate": "tool_call",
+            "toolCallId": event.call_id,
+            "status": "pending",
+            **self.call_fields(event.tool, event.arguments, event.summary),
+        }
+        meta: Update = {"agent": {"toolName": event.tool, **({"parentToolCallId": parent} if parent else {})}}
+        if self._terminals and tool_class(event.tool).command_argument:
+            self._output[event.call_id] = ""
+            meta["terminal_info"] = {"terminal_id": event.call_id, "cwd": str(self._cwd)}
+            update["content"] = [{"type": "terminal", "terminalId": event.call_id}]
+        self._send({**update, "_meta": meta})
+
+    def _changed(self, call_id: str, meta: Update | None = None, **fields: Any) -> None:
+        found = {name: value for name, value in fields.items() if value not in (None, [])}
+        if call_id in self._announced and (found or meta):
+            update = {"sessionUpdate": "tool_call_update", "toolCallId": call_id, **found}
+            self._send({**update, "_meta": meta} if meta else update)
+
+    def _progressed(self, call_id: str, text: str) -> None:
+        if call_id in self._output and self._terminals:
+            self._changed(call_id, {"terminal_output": {"terminal_id": call_id, "data": text.replace("\n", "\r\n")}})
+            self._output[call_id] += text
+            return
+        shown = self._output[call_id] = (self._output.get(call_id, "") + text)[-_SHOWN:]
+        self._changed(call_id, content=[_fenced(shown)])
+
+    def _result(self, message: ToolMessage) -> Update:
+        """Return what a result adds to its call."""
+        images = [{"type": "content", "content": block} for m in message.media for block in media_block(m)]
+        return {"content": images, "rawOutput": message.text[:_SHOWN]}
+
+    def _finished(self, event: ToolFinished) -> None:
+        status = "failed" if event.is_error else "completed"
+        streamed = self._output.pop(event.call_id, None)
+        display = event.display
+        if self._terminals and streamed is not None and tool_class(event.tool).command_argument:
+            meta: Update = {"terminal_exit": {"terminal_id": event.call_id, "exit_code": None, "signal": None}}
+            if isinstance(display, CommandOutput):
+                meta["terminal_exit"]["exit_code"] = display.exit_code
+                if not streamed and display.output:
+                    data = display.output.replace("\n", "\r\n")
+                    self._changed(event.call_id, {"terminal_output": {"terminal_id": event.call_id, "data": data}})
+            self._changed(event.call_id, meta, status=status)
+            return
+        self._changed(event.call_id, status=status, content=self.content_of(display), locations=self._places(display))
+
+
+def media_block(media: Media) -> list[Update]:
+    """Return an image as a block of content; nothing for other media."""
+    return [{"type": "image", "data": media.data, "mimeType": media.mime}] if media.kind == "image" else []
+
+
+def _fenced(text: str) -> Update:
+    """Return output of a program as a block of code."""
+    text = text[-_SHOWN:].rstrip("\n")
+    fence = "```"
+    while fence in text:
+        fence += "`"
+    return {"type": "content", "content": text_block(f"{fence}console\n{text}\n{fence}")}
