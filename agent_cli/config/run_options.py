@@ -138,6 +138,20 @@ class RunOptions(Value):
     debug: Annotated[bool, _flag("--debug", OUTPUT, "Write requests and responses to a file, and show tracebacks.")] = (
         False
     )
+    report: Annotated[
+        tuple[str, ...],
+        _flag("--report", OUTPUT, "With -p: also write a report: summary, annotations, codequality, junit, sarif, json "
+              "or outputs.", metavar="FORMAT:FILE"),
+    ] = ()  # fmt: skip
+    patch: Annotated[
+        str | None,
+        _flag("--patch", OUTPUT, "With -p: work in a copy, and write the changes to this file as a patch.",
+              metavar="FILE"),
+    ] = None  # fmt: skip
+    record: Annotated[
+        str | None,
+        _flag("--record", OUTPUT, "Record requests and answers for --model replay:FILE.", metavar="FILE"),
+    ] = None
 
     max_turns: Annotated[
         int | None, _flag("--max-turns", LIMITS, "Stop after this many model calls.", setting="max_rounds", metavar="N")

@@ -126,6 +126,7 @@ class Failure(Value, tag="Failure"):
         "malformed",
         "refused",
         "script",
+        "replay",
         "blocked",
     ]
     message: str

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from agent_cli.core.decisions import Answer, Defer, QuestionReply, Reject
 from agent_cli.core.events import ApprovalRequested, Event, QuestionAsked
@@ -152,6 +152,14 @@ class FailOnQuestion:
         raise CancelledError
 
 
+class RunReporter(Protocol):
+    """Takes the events of a run, and the result of each turn as `--output-format json` prints it."""
+
+    def __call__(self, event: Event) -> None: ...
+
+    def finish(self, result: dict[str, Any]) -> None: ...
+
+
 class HeadlessOptions(Value):
     """Options of a headless run."""
 
@@ -169,6 +177,7 @@ class HeadlessOptions(Value):
     fails: FailOnQuestion | None = None
     hook_events: bool = False
     progress: bool = False
+    reports: RunReporter | None = None
 
 
 class HeadlessUsageError(Exception):
@@ -293,6 +302,8 @@ def run_turns(
     def show(event: Event) -> None:
         tally(event)
         (stream or progress)(event)
+        if asked.reports is not None:
+            asked.reports(event)
 
     code = 0
     with watch:
@@ -338,13 +349,21 @@ def finish(
     if asked.structured and isinstance(result, Complete) and result.return_value is None and outcome != "degraded":
         outcome = "failed"
         print_notice("The model gave no answer that matches the JSON schema.")
+    windows = (report.windows[0], report.windows[1])
+    fields: dict[str, Any] = {}
+    if asked.output_format != "text" or asked.reports is not None:
+        fields = result_object(
+            result, outcome, report.session_id, tally, windows, structured=asked.structured, pending=pending
+        )
+    if asked.reports is not None:
+        asked.reports.finish(fields)
     if asked.output_format == "text":
         text = getattr(result, "text", "")
         if outcome == "interrupted":
             print_notice("Interrupted. Continue with: agent -c")
-        elif outcome in ("failed", "retryable"):
-            if text:
-                print_notice(text)
+        elif outcome in ("failed", "retryable", "differs"):
+            if said := text if outcome != "differs" else result.failure.message:  # type: ignore[union-attr]
+                print_notice(said)
         elif isinstance(result, Complete) and result.return_value is not None:
             print_line(result.return_value)
         elif text:
@@ -352,15 +371,10 @@ def finish(
         # A denial without a call is that of the prompt, which was reported already.
         for denial in (d for d in result.end.denials if d.call_id):
             print_notice(f"Denied: {denial.tool}: {denial.reason.replace(f' {executor.CONTINUE}', '')}")
+    elif stream is not None:
+        stream.line(fields)
     else:
-        windows = (report.windows[0], report.windows[1])
-        fields = result_object(
-            result, outcome, report.session_id, tally, windows, structured=asked.structured, pending=pending
-        )
-        if stream is not None:
-            stream.line(fields)
-        else:
-            print_line(fields)
+        print_line(fields)
     if isinstance(result, Complete) and result.plan_unfinished:
         print_notice("The plan has open steps. Continue with: agent -c -p 'continue the plan'")
     if outcome == "degraded":

@@ -22,7 +22,7 @@ from agent_cli.core.window import Window
 from agent_cli.engine.conversation import Conversation
 from agent_cli.engine.structured_output import StructuredOutput, answer_guard, read_schema
 from agent_cli.engine.turn import TurnDeps
-from agent_cli.engine.types import ConversationState, LiveMapping, ToolTable, TurnOptions
+from agent_cli.engine.types import ConversationState, LiveMapping, ModelHandle, ToolTable, TurnOptions
 from agent_cli.extensions.commands import expand_message
 from agent_cli.extensions.loader import WORKFLOWS, Embedded, Extensions, load_extensions
 from agent_cli.memory.files import Memory, load_memory
@@ -61,8 +61,12 @@ from agent_cli.session.log import SessionLog
 from agent_cli.session.records import Header, Restored
 from agent_cli.session.store import SessionStore, state_folder, write_report
 from agent_tools.base import UserCommand
+from agent_tools.lazy import lazy_imports
 from agent_tools.record import to_json
 from agent_tools.shell.state import restore_carried
+
+with lazy_imports():
+    from agent_cli.runtime import recording  # only for runs that are recorded or replayed
 
 BROKEN_OFF = "Interrupted: the program ended before this finished. It may have run in part; check before you repeat it."
 NOT_BEGUN = "Interrupted: the program ended before this finished. It had not begun."
@@ -234,7 +238,12 @@ def build_agent(
         context.plan = restored.plan
         if restored.shell is not None:
             restore_carried(context, restored.shell)
-    client = open_client(model, settings, chosen.window.tokens)
+    further: Callable[[str, Settings, RunEnvironment], Callable[[], ModelHandle]] = lazy_model
+    if options.record or model.recording:
+        exchange = recording.open_exchange(options.record, chosen, settings, place)
+        client, further = exchange.client(), exchange.further
+    else:
+        client = open_client(model, settings, chosen.window.tokens)
     if options.debug:
         client = debugged(client, model, place, header, warn)
     handle = model_handle(model, info, settings, client, chosen.window)
@@ -257,9 +266,9 @@ def build_agent(
         state,
         price=handle.price,
         guards=guards,
-        fallbacks=[lazy_model(name, settings, place) for name in settings.fallback_models],
-        small=cache(lazy_model(settings.small_model, settings, place)) if settings.small_model else None,
-        open_model=lambda name: lazy_model(name, settings, place)(),
+        fallbacks=[further(name, settings, place) for name in settings.fallback_models],
+        small=cache(further(settings.small_model, settings, place)) if settings.small_model else None,
+        open_model=lambda name: further(name, settings, place)(),
         verify=settings.verify,
         asker=asker,
         attended=attended,
