@@ -29,13 +29,13 @@ def run_in_worktree(options: RunOptions, go: Callable[[RunOptions], int]) -> int
     if options.worktree is not None:
         place = find_place(os.environ)
         trusted = read_settings(options, place).trust.trusted
-        options = _with_absolute_paths(options)
+        options = with_absolute_paths(options)
         worktree = enter_worktree(options.worktree or "", place, trusted)
         options = options.replace(worktree=worktree.name)
     try:
         if worktree is not None:
             print_notice(worktree.message)
-            _bring(worktree, options, place)
+            bring(worktree, options, place)
         chosen = with_session(options)
         return go(chosen) if chosen is not None else 0
     finally:
@@ -44,7 +44,7 @@ def run_in_worktree(options: RunOptions, go: Callable[[RunOptions], int]) -> int
                 print_notice(line)
 
 
-def _with_absolute_paths(options: RunOptions) -> RunOptions:
+def with_absolute_paths(options: RunOptions) -> RunOptions:
     """Return the options with paths resolved from here: the worktree is another directory."""
 
     def absolute(text: str) -> str:
@@ -54,10 +54,26 @@ def _with_absolute_paths(options: RunOptions) -> RunOptions:
         name: tuple(map(absolute, getattr(options, name))) for name in ("settings", "add_dir", "mcp_config", "image")
     }
     schema = options.json_schema and absolute(options.json_schema)
-    return options.replace(json_schema=schema, **several)
+    # These may not exist yet.
+    reports = tuple(_absolute_report(spec) for spec in options.report)
+    record = options.record and os.path.abspath(options.record)  # noqa: PTH100
+    return options.replace(
+        json_schema=schema, report=reports, record=record, model=_absolute_model(options.model), **several
+    )
 
 
-def _bring(worktree: Worktree, options: RunOptions, place: RunEnvironment) -> None:
+def _absolute_report(spec: str) -> str:
+    name, colon, file = spec.partition(":")
+    return f"{name}{colon}{os.path.abspath(file)}" if file else spec  # noqa: PTH100
+
+
+def _absolute_model(model: str | None) -> str | None:
+    """Return the name of a model with the path of its script or recording resolved."""
+    kind, colon, file = (model or "").partition(":")
+    return f"{kind}:{os.path.abspath(file)}" if colon and kind in ("scripted", "replay") else model  # noqa: PTH100
+
+
+def bring(worktree: Worktree, options: RunOptions, place: RunEnvironment) -> None:
     """Copy the project's settings to the worktree, and its trust if stored. Raises UsageError."""
     trust = read_settings(options, RunEnvironment(worktree.repo, worktree.repo, place.home, place.env)).trust
     trusted = trust.trusted and not options.trust and not options.bare

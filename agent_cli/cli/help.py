@@ -21,7 +21,7 @@ GROUPS = {
     "Session commands": ("sessions", "show", "resume", "undo", "why"),
     "Approval commands": ("pending", "approve", "reject", "answer"),
     "Setup commands": ("doctor", "models", "trust", "permissions", "mcp", "hooks", "memory", "tools"),
-    "Other commands": ("demo", "eval"),
+    "Other commands": ("review", "demo", "eval"),
 }
 _METAVARS = {"int": "N", "integer": "N", "int range": "N", "float": "N", "float range": "N"}
 

@@ -15,7 +15,7 @@ from agent_cli.core.messages import pending_calls
 from agent_cli.core.place import RunEnvironment, UsageError, is_dumb
 from agent_cli.engine.conversation import Conversation
 from agent_cli.extensions.commands import split_call
-from agent_cli.headless.output import print_line, print_notice
+from agent_cli.headless.output import FAILED, print_line, print_notice
 from agent_cli.headless.run import (
     FailOnQuestion,
     HeadlessOptions,
@@ -36,9 +36,13 @@ from agent_tools.lazy import lazy_imports
 from agent_tools.text import one_line
 
 with lazy_imports():
-    from agent_cli.cli import choose_session  # only for runs with a session or worktree to choose
+    from agent_cli.cli import (
+        choose_session,  # only for runs with a session or worktree to choose
+        patch_run,  # only with --patch
+    )
     from agent_cli.headless import pending
     from agent_cli.host import session as host_session
+    from agent_cli.reports import files as reports  # only with --report
     from agent_cli.runtime import pending as runtime_pending  # only for sessions that wait
     from agent_cli.terminal import commands, repl, startup
     from agent_cli.terminal.app import session as app_session
@@ -56,6 +60,10 @@ def start(options: RunOptions, typed: list[str]) -> int:
         raise UsageError("--output-last-message needs -p.")
     if not options.print and not hosted:
         _warn_command_typo(options, typed)
+    if (options.report or options.patch) and not options.print:
+        raise UsageError(f"{'--report' if options.report else '--patch'} is for runs without a terminal: add -p.")
+    if options.patch is not None:
+        return patch_run.run_in_copy(options, _go)
     if options.worktree is not None or (options.resume is not None and not options.print):
         return choose_session.run_in_worktree(options, _go)
     return _go(options)
@@ -138,7 +146,8 @@ def run_one_shot(options: RunOptions) -> int:
             "--on-ask suspend needs a saved session to continue later: leave out --no-session-persistence "
             "(setting save_sessions), or use --on-ask deny."
         )
-    asked = headless_options(options, layers.settings()).replace(fails=fails)
+    told = reports.RunReports(options.report, place.env, str(place.root)) if options.report else None
+    asked = headless_options(options, layers.settings()).replace(fails=fails, reports=told)
     built: list[Agent] = []
 
     def begin() -> tuple[Conversation, RunReport]:
@@ -154,9 +163,10 @@ def run_one_shot(options: RunOptions) -> int:
         return agent.conversation, session_report(agent)
 
     try:
-        return run_headless(
+        code = run_headless(
             asked, begin, lambda text: attach_mentioned(text, built[0].conversation.deps.context, built[0].model.name)
         )
+        return code if told is None or told.write(print_notice) else code or FAILED
     except HeadlessUsageError as error:
         raise UsageError(str(error)) from None
     except StillWaitingError as waiting:

@@ -182,6 +182,20 @@ class RunOptions(Value):
     debug_to_stderr: Annotated[
         bool, _flag("--debug-to-stderr", OUTPUT, "Print what --debug writes to standard error.")
     ] = False
+    report: Annotated[
+        tuple[str, ...],
+        _flag("--report", OUTPUT, "With -p: also write a report: summary, annotations, codequality, junit, sarif, json "
+              "or outputs.", metavar="FORMAT:FILE"),
+    ] = ()  # fmt: skip
+    patch: Annotated[
+        str | None,
+        _flag("--patch", OUTPUT, "With -p: work in a copy, and write the changes to this file as a patch.",
+              metavar="FILE"),
+    ] = None  # fmt: skip
+    record: Annotated[
+        str | None,
+        _flag("--record", OUTPUT, "Record requests and answers for --model replay:FILE.", metavar="FILE"),
+    ] = None
 
     max_turns: Annotated[
         int | None, _flag("--max-turns", LIMITS, "Stop after this many model calls.", setting="max_rounds", metavar="N")

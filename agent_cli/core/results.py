@@ -132,6 +132,7 @@ class Failure(Value, tag="Failure"):
         "malformed",
         "refused",
         "script",
+        "replay",
         "blocked",
     ]
     message: str

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -78,6 +79,16 @@ class Worktree:
         finally:
             os.close(self._lock)
         return self._next_steps(commits, files)
+
+    def discard(self, env: Mapping[str, str]) -> list[str]:
+        """Remove the worktree with all that is in it; return what went wrong."""
+        try:
+            self._remove(state_folder(env))
+        except (WorktreeError, GitError, OSError) as error:
+            return [f"The worktree {self.path} stays: {one_line(str(error))}"]
+        finally:
+            os.close(self._lock)
+        return []
 
     def _next_steps(self, commits: int, files: list[str]) -> list[str]:
         path, branch = shlex.quote(str(self.path)), shlex.quote(self.branch)

@@ -192,15 +192,17 @@ def _ending(event: ToolFinished) -> str:
 
 
 Outcome = Literal[
-    "done", "degraded", "denied", "failed", "retryable", "suspended", "limit", "unfinished", "interrupted"
+    "done", "degraded", "denied", "failed", "retryable", "suspended", "limit", "unfinished", "interrupted", "differs"
 ]
-OK, FAILED, USAGE, SUSPENDED, LIMIT, DENIED, RETRY, PIPE = 0, 1, 2, 3, 4, 5, 75, 141
+OK, FAILED, USAGE, SUSPENDED, LIMIT, DENIED, DIFFERS, RETRY, PIPE = 0, 1, 2, 3, 4, 5, 6, 75, 141
 
 
 def outcome_of(result: TurnResult, *, fail_on_denied: bool = False, fail_on_unfinished: bool = False) -> Outcome:
     """Return the word for a result. "denied" and "unfinished" (open steps of a plan) only if that counts as a
-    failure.
+    failure; "differs" for a replay that is not what was recorded.
     """
+    if (failure := getattr(result, "failure", None)) is not None and failure.kind == "replay":
+        return "differs"
     match result:
         case Complete(degraded=True):
             return "degraded"
@@ -232,6 +234,7 @@ def exit_code(outcome: Outcome, *, fail_on_degraded: bool, signal_number: int = 
         "limit": LIMIT,
         "unfinished": FAILED,
         "interrupted": 130,
+        "differs": DIFFERS,
     }
     return codes[outcome]
 

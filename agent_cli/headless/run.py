@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from agent_cli.core.decisions import Answer, Defer, QuestionReply, Reject
 from agent_cli.core.events import ApprovalRequested, Event, QuestionAsked
@@ -152,6 +152,14 @@ class FailOnQuestion:
         raise CancelledError
 
 
+class RunReporter(Protocol):
+    """Takes the events of a run, and the result of each turn as `--output-format json` prints it."""
+
+    def __call__(self, event: Event) -> None: ...
+
+    def finish(self, result: dict[str, Any]) -> None: ...
+
+
 class HeadlessOptions(Value):
     """Options of a headless run.
 
@@ -176,6 +184,7 @@ class HeadlessOptions(Value):
     progress: bool = False
     replay: bool = False
     subagent_text: bool = False
+    reports: RunReporter | None = None
 
 
 class HeadlessUsageError(Exception):
@@ -272,6 +281,8 @@ def run_turns(
             stream(event)
         if stream is None or array is not None:
             progress(event)
+        if asked.reports is not None:
+            asked.reports(event)
 
     code = 0
     with watch:
@@ -363,13 +374,21 @@ def finish(
         print_notice("The model gave no answer that matches the JSON schema.")
     if asked.last_message:
         _write_answer(asked.last_message, result)
+    fields: dict[str, Any] = {}
+    if asked.output_format != "text" or asked.reports is not None:
+        windows = (report.windows[0], report.windows[1])
+        fields = result_object.result_object(
+            result, outcome, report.session_id, tally, windows, structured=asked.structured, pending=pending
+        )
+    if asked.reports is not None:
+        asked.reports.finish(fields)
     if asked.output_format == "text":
         text = getattr(result, "text", "")
         if outcome == "interrupted":
             print_notice("Interrupted. Continue with: agent -c")
-        elif outcome in ("failed", "retryable"):
-            if text:
-                print_notice(text)
+        elif outcome in ("failed", "retryable", "differs"):
+            if said := text if outcome != "differs" else result.failure.message:  # type: ignore[union-attr]
+                print_notice(said)
         elif isinstance(result, Complete) and result.return_value is not None:
             print_line(result.return_value)
         elif text:
@@ -378,10 +397,6 @@ def finish(
         for denial in (d for d in result.end.denials if d.call_id):
             print_notice(f"Denied: {denial.tool}: {denial.reason.replace(f' {executor.CONTINUE}', '')}")
     else:
-        windows = (report.windows[0], report.windows[1])
-        fields = result_object.result_object(
-            result, outcome, report.session_id, tally, windows, structured=asked.structured, pending=pending
-        )
         fields |= {"origin": line["origin"]} if isinstance(line.get("origin"), dict) else {}
         fields |= {"user_message_uuid": line["uuid"]} if line.get("uuid") else {}
         if stream is None:

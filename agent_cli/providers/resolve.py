@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from agent_cli.core.results import Failure
 from agent_cli.providers.base import CacheTtl, ModelClient, ModelError
@@ -51,6 +51,7 @@ with lazy_imports():
         openai_chat,
         openai_either,
         openai_responses,
+        recording,
         retry,
         scripted,
     )
@@ -72,6 +73,7 @@ WireApiOf = Callable[[str], WireApi]
 
 SHORT_NAMES = {"sonnet": "claude-sonnet-5", "opus": "claude-opus-5", "haiku": "claude-haiku-4-5"}
 SCRIPTED = "scripted:"
+REPLAY = "replay:"
 _VERTEX = "https://{host}/v1beta1/projects/{project}/locations/{location}/publishers/google"
 _EXPRESS = "https://aiplatform.googleapis.com/v1beta1/publishers/google"  # with an API key and no project
 # Models that OpenAI refuses on Chat Completions, alone or with tools.
@@ -97,6 +99,8 @@ class ResolvedModel(Value, tag="Resolved"):
     renew: Callable[[CancelToken], str] | None = None
     litellm: str = ""
     either: bool = False
+    recording: str = ""
+    window: int | None = None
 
     @property
     def name(self) -> str:
@@ -122,6 +126,8 @@ def resolve(
     """
     if name.startswith(SCRIPTED):
         return ResolvedModel("scripted", name[len(SCRIPTED) :], "scripted", "", "none needed")
+    if name.startswith(REPLAY):
+        return replayed(name[len(REPLAY) :])
     provider, model = _split(name.strip(), base_url)
     if provider.model_prefix and "/" not in model:
         model = provider.model_prefix + model
@@ -161,9 +167,27 @@ def resolve(
     )
 
 
+def replayed(path: str) -> ResolvedModel:
+    """Return the model of a recording, whose answers are those in the file. Raises ModelSetupError."""
+    try:
+        head, _, _ = recording.read_recording(Path(path))
+        return replayed_as(head["resolved"], path)
+    except (ValueError, LookupError, TypeError) as error:
+        raise ModelSetupError(str(error) if isinstance(error, ValueError) else f"{path} is no recording") from None
+
+
+def replayed_as(plain: Mapping[str, Any], path: str) -> ResolvedModel:
+    """Return a model as a recording describes it. Raises LookupError, ValueError."""
+    fields = {name: plain[name] for name in ("provider", "model", "litellm", "window") if name in plain}
+    wire = plain["wire"]
+    if wire not in get_args(Wire):
+        raise ValueError(f"the recording {path} has an unknown wire: {wire}")
+    return ResolvedModel(**fields, wire=wire, base_url="", key_source="none needed", recording=path)
+
+
 def validate_name(name: str, base_url: str | None) -> str:
     """Why a model's name is not a known key, or ""; keys and addresses are not looked at."""
-    if name in SHORT_NAMES or name.startswith(SCRIPTED):
+    if name in SHORT_NAMES or name.startswith((SCRIPTED, REPLAY)):
         return ""
     try:
         _split(name, base_url)

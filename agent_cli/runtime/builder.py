@@ -22,7 +22,7 @@ from agent_cli.core.window import Window
 from agent_cli.engine.conversation import Conversation, Listener
 from agent_cli.engine.structured_output import StructuredOutput, answer_guard, read_schema
 from agent_cli.engine.turn import TurnDeps
-from agent_cli.engine.types import ConversationState, LiveMapping, ToolTable, TurnOptions
+from agent_cli.engine.types import ConversationState, LiveMapping, ModelHandle, ToolTable, TurnOptions
 from agent_cli.extensions.commands import expand_message
 from agent_cli.extensions.loader import WORKFLOWS, Embedded, Extensions, load_extensions
 from agent_cli.memory.files import Memory, load_memory
@@ -72,7 +72,10 @@ if TYPE_CHECKING:
 
 with lazy_imports():
     from agent_cli.core import message_ids  # only for frames
-    from agent_cli.runtime import transcripts  # only with hooks or a host
+    from agent_cli.runtime import (
+        recording,  # only for runs that are recorded or replayed
+        transcripts,  # only with hooks or a host
+    )
 
 BROKEN_OFF = "Interrupted: the program ended before this finished. It may have run in part; check before you repeat it."
 NOT_BEGUN = "Interrupted: the program ended before this finished. It had not begun."
@@ -263,7 +266,12 @@ def build_agent(
         context.plan = restored.plan
         if restored.shell is not None:
             restore_carried(context, restored.shell)
-    client = open_client(model, settings, chosen.window.tokens)
+    further: Callable[[str, Settings, RunEnvironment], Callable[[], ModelHandle]] = lazy_model
+    if options.record or model.recording:
+        exchange = recording.open_exchange(options.record, chosen, settings, place)
+        client, further = exchange.client(), exchange.further
+    else:
+        client = open_client(model, settings, chosen.window.tokens)
     if options.debug or options.debug_file or options.debug_to_stderr:
         client = debugged(client, model, place, options, header.session_id, warn)
     handle = model_handle(model, info, settings, client, chosen.window)
@@ -293,9 +301,9 @@ def build_agent(
         state,
         price=handle.price,
         guards=guards,
-        fallbacks=[lazy_model(name, settings, place) for name in settings.fallback_models],
-        small=cache(lazy_model(settings.small_model, settings, place)) if settings.small_model else None,
-        open_model=lambda name: lazy_model(name, settings, place)(),
+        fallbacks=[further(name, settings, place) for name in settings.fallback_models],
+        small=cache(further(settings.small_model, settings, place)) if settings.small_model else None,
+        open_model=lambda name: further(name, settings, place)(),
         verify=settings.verify,
         asker=asker,
         attended=attended,

@@ -76,8 +76,8 @@ def wire_api_of(settings: Settings) -> Callable[[str], WireApi]:
 
 
 def pricing(model: ResolvedModel, info: ModelInfo | None, settings: Settings) -> Callable[[Usage], Usage]:
-    """Return the function that adds the cost to a model call's usage; a script costs nothing."""
-    if model.wire == "scripted":
+    """Return the function that adds the cost to a model call's usage; a script and a recording cost nothing."""
+    if model.wire == "scripted" or model.recording:
         return lambda usage: usage
     return lambda usage: price(info, usage, hour=settings.cache_ttl == "1h")
 
@@ -85,7 +85,12 @@ def pricing(model: ResolvedModel, info: ModelInfo | None, settings: Settings) ->
 def check_price(model: ResolvedModel, info: ModelInfo | None, settings: Settings) -> None:
     """Raise UsageError if a budget in dollars cannot be enforced because the model's price is unknown."""
     # OpenRouter reports the cost of each call.
-    known = model.wire == "scripted" or model.provider == "openrouter" or (info and (info.local or info.prices))
+    known = (
+        model.wire == "scripted"
+        or model.recording
+        or model.provider == "openrouter"
+        or (info and (info.local or info.prices))
+    )
     if settings.max_cost and not known and not settings.allow_unknown_cost:
         raise UsageError(
             f"The price of {model.name} is not known, so a budget in dollars cannot hold. Leave out --max-budget-usd "
@@ -154,6 +159,8 @@ def find_window(model: ResolvedModel, info: ModelInfo | None, settings: Settings
 
     Only a server of the user's own is asked, and only for a model of which neither settings nor catalog say it.
     """
+    if model.recording:
+        return ModelWindow(model.window, "none")
     known, own = info.context_window if info else None, settings.context_window
     if model.wire == "ollama":
         return _ollama_window(model, own)
@@ -266,6 +273,8 @@ def open_client(model: ResolvedModel, settings: Settings, window: int | None = N
             model, timeouts=timeouts, attempts=settings.retries, cache_ttl=settings.cache_ttl, window=window
         )
 
+    if model.recording:
+        raise UsageError("A recording is replayed from the start of a run: agent -p --model replay:FILE.")
     if model.wire != "scripted":
         return _LazyClient(opened)
     try:

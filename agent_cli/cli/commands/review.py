@@ -1,0 +1,241 @@
+"""Review a change: uncommitted work, a branch against its base, a commit or a range; findings by severity."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+
+from agent_cli.cli import completion
+from agent_cli.cli.app import choice, takes
+from agent_cli.cli.help import examples, one_of
+from agent_cli.config.prompts import prompt
+from agent_cli.config.run_options import RunOptions
+from agent_cli.core.events import Event
+from agent_cli.core.results import Complete
+from agent_cli.git.review_target import ReviewRange, ReviewTarget, find_target
+from agent_cli.headless.output import (
+    FAILED,
+    ProgressPrinter,
+    ResultBuilder,
+    exit_code,
+    outcome_of,
+    print_line,
+    print_notice,
+    print_text,
+)
+from agent_cli.headless.result_object import result_object
+from agent_cli.headless.run import Signals, answer_unattended, deny
+from agent_cli.reports.collect import RunRecord
+from agent_cli.reports.comments import comments_file
+from agent_cli.reports.diff_lines import DiffLines
+from agent_cli.reports.files import RunReports, check_target, write_text
+from agent_cli.reports.findings import SCHEMA, SEVERITIES, CheckedFindings, Finding, at_least, check_findings
+from agent_cli.runtime.builder import Agent, build_agent
+from agent_cli.runtime.environment import find_place, read_settings
+from agent_tools.record import to_json
+from agent_tools.text import counted, escape_controls, one_line
+
+app = typer.Typer(add_completion=False)
+_FORMATS = ("text", "json")
+FOUND = 7
+_READERS = ("Read", "Grep", "Glob", "LS")
+# Characters of the diff in the prompt: at most, and as a share of a small window at about three characters a token.
+_DIFF, _FILE, _SHARE = 240_000, 60_000, 1.2
+
+
+@app.command(
+    epilog="Exit codes:\n0 reviewed, 1 failed, 2 usage, 4 stopped by a limit, 7 a finding as bad as --fail-on, 75 worth "
+    "trying again, 130 interrupted.\n\n"
+    + examples(
+        "agent review                        what is not committed",
+        "agent review --base main            this branch, as a pull request",
+        "agent review --commit HEAD~1",
+        "agent review --base main --fail-on high --report sarif:review.sarif",
+        'agent review --base main "Look at error handling only"',
+    )
+)
+@takes(
+    "model", "effort", "fallback_model", "max_turns", "max_budget_usd", "allow_unknown_cost", "settings", "bare",
+    "trust", "no_session_persistence", "append_system_prompt", "report", "record", "debug", "verbose",
+    print=True, tools=_READERS, json_schema=json.dumps(SCHEMA),
+)  # fmt: skip
+def review(
+    options: RunOptions,
+    words: Annotated[list[str] | None, typer.Argument(metavar="[WORDS]...", help="What to look for.")] = None,
+    base: Annotated[
+        str, typer.Option("--base", metavar="REF", help="Review what this branch has since it left REF.")
+    ] = "",
+    commit: Annotated[str, typer.Option("--commit", metavar="REF", help="Review one commit.")] = "",
+    range_: Annotated[str, typer.Option("--range", metavar="A..B", help="Review a range of commits.")] = "",
+    uncommitted: Annotated[bool, typer.Option("--uncommitted", help="Review what is not committed.")] = False,
+    comments: Annotated[
+        str, typer.Option("--comments", metavar="FILE", help="Write comments as GitHub's API takes them.")
+    ] = "",
+    fail_on: Annotated[
+        str, typer.Option("--fail-on", metavar="SEVERITY", callback=choice(("", *SEVERITIES)), show_default=False,
+                          help=f"Exit 7 if a finding is as bad as this: {one_of(SEVERITIES)}.",
+                          autocompletion=completion.one_of_choices(SEVERITIES))
+    ] = "",
+    output_format: Annotated[
+        str, typer.Option("--output-format", metavar="FORMAT", help=f"Format of the findings: {one_of(_FORMATS)}.",
+                          autocompletion=completion.one_of_choices(_FORMATS), callback=choice(_FORMATS))
+    ] = "text",
+) -> int:  # fmt: skip
+    place = find_place(os.environ)
+    layers = read_settings(options, place)
+    if comments:
+        check_target("--comments", comments)
+    reports = RunReports(options.report, place.env, str(place.root))
+    target = find_target(ReviewRange(base, commit, range_, uncommitted), place.root, layers.trust.git_use, place.env)
+    for text in (*layers.ignored, *target.notes):
+        print_notice(f"agent: {one_line(text).rstrip('.')}.")
+    diff = DiffLines(target.diff)
+    code = 0
+    if diff.files:
+        warn = lambda text: print_notice(f"agent: {text}")  # noqa: E731
+        agent = build_agent(options, place, layers, deny, warn, asker=answer_unattended)
+        try:
+            code = _ask(agent, target, " ".join(words or ()), reports, verbose=options.verbose)
+        finally:
+            agent.close()
+    else:
+        reports.finish({"outcome": "done", "result": "", "structured_output": {"summary": NOTHING, "findings": []}})
+    raw = reports.record()
+    checked = check_findings(raw.findings, diff, str(place.root))
+    notes = _about(checked)
+    record = raw.replace(findings=checked.inside, outside=checked.outside, notes=notes, review=True)
+    if output_format == "json":
+        print_line(_as_json(record, checked, target, diff))
+    elif not code:
+        print_text("\n".join(_lines(record, target, diff)) + "\n")
+    for note in notes:
+        print_notice(note)
+    good = reports.write(print_notice, record)
+    if comments and not code:
+        try:
+            write_text(comments, comments_file(record, target.commit))
+        except OSError as error:
+            print_notice(f"The comments were not written: {comments}: {error.strerror or error}")
+            good = False
+    if code or not good:
+        return code or FAILED
+    return FOUND if fail_on and at_least(checked.inside, fail_on) else 0
+
+
+NOTHING = "There is nothing to review: no file differs."
+
+
+def _ask(agent: Agent, target: ReviewTarget, wish: str, reports: RunReports, *, verbose: bool) -> int:
+    """Let the model review the change; return the exit code. Its answer is the result that the reports have."""
+    conversation = agent.conversation
+    tally = ResultBuilder()
+    progress = ProgressPrinter(print_notice, verbose)
+
+    def show(event: Event) -> None:
+        tally(event)
+        progress(event)
+        reports(event)
+
+    watch = Signals(conversation.interrupt)
+    with watch:
+        result = conversation.send(_prompt(target, wish, agent.chosen.window.tokens), show)
+    outcome = outcome_of(result)
+    if outcome == "degraded":
+        outcome = (
+            "retryable" if isinstance(result, Complete) and result.failure and result.failure.retryable else "failed"
+        )
+    if outcome == "done" and (not isinstance(result, Complete) or result.return_value is None):
+        outcome = "failed"
+        print_notice("The model gave no findings in the form that was asked for; try again, or another model.")
+    elif outcome != "done":
+        print_notice(getattr(result, "text", "") or f"The review ended: {outcome}.")
+    windows = (agent.chosen.window.tokens, agent.info.max_output if agent.info else None)
+    fields = result_object(result, outcome, agent.header.session_id, tally, windows, structured=True)
+    if outcome != "done":
+        fields.pop("structured_output", None)
+    reports.finish(fields)
+    return exit_code(outcome, fail_on_degraded=True, signal_number=watch.caught)
+
+
+def _prompt(target: ReviewTarget, wish: str, window: int | None) -> str:
+    where = "Read only what the diff has: the files here are of another version." if target.elsewhere else ""
+    shown = _fitting(target.diff, min(_DIFF, int(window * _SHARE)) if window else _DIFF)
+    words = f"\nThe user asks besides: {wish}\n" if wish else ""
+    text = prompt("review_change")
+    for name, value in (("title", target.title), ("where", where), ("wish", words)):
+        text = text.replace(f"{{{name}}}", value)
+    return text.replace("{diff}", shown.replace("</diff>", "<\\/diff>")).replace(" \n", "\n")
+
+
+def _fitting(diff: str, most: int) -> str:
+    """Return the diff, with the files that are too long cut, and those that do not fit named."""
+    parts = [f"diff --git {part}" for part in ("\n" + diff).split("\ndiff --git ")[1:]]
+    shown: list[str] = []
+    named: list[str] = []
+    left = most
+    for part in sorted(parts, key=len):
+        text = part if len(part) <= _FILE else part[:_FILE].rpartition("\n")[0] + "\n(cut here: read the file itself)"
+        if len(text) > left:
+            named.append(part.partition("\n")[0].removeprefix("diff --git "))
+            continue
+        left -= len(text)
+        shown.append(text)
+    if named:
+        shown.append("Too long to show; read these files themselves:\n" + "\n".join(sorted(named)))
+    return "\n".join(shown)
+
+
+def _about(checked: CheckedFindings) -> tuple[str, ...]:
+    """Return what became of findings that are not on a line of the diff."""
+    notes = []
+    if checked.outside:
+        notes.append(f"{_numbered(checked.outside)} not on a line of the diff: listed apart, without a comment.")
+    if checked.dropped:
+        notes.append(f"{_numbered(checked.dropped)} dropped: not in a file of the diff "
+                     f"({', '.join(escape_controls(f.place) for f in checked.dropped[:5])}).")  # fmt: skip
+    return tuple(notes)
+
+
+def _numbered(findings: Sequence[Finding]) -> str:
+    return f"{counted(len(findings), 'finding')} {'is' if len(findings) == 1 else 'are'}"
+
+
+def _lines(record: RunRecord, target: ReviewTarget, diff: DiffLines) -> list[str]:
+    said = record.result.get("structured_output")
+    lines = [str(said.get("summary") or "")] if isinstance(said, dict) and said.get("summary") else []
+    what = counted(len(record.findings), "finding") if record.findings else "No findings"
+    lines.append(f"{what} in {counted(len(diff.files), 'file')} ({target.title})")
+    for finding in record.findings:
+        lines += ["", *_shown(finding)]
+    if record.outside:
+        lines += ["", "Not on a line of the diff:"]
+        for finding in record.outside:
+            lines += ["", *_shown(finding)]
+    return lines
+
+
+def _shown(finding: Finding) -> list[str]:
+    side = " (removed)" if finding.side == "old" else ""
+    return [
+        f"{finding.severity}: {finding.place}{side}: {' '.join(finding.title.split())}",
+        *(f"    {line}".rstrip() for line in finding.body.splitlines()),
+    ]
+
+
+def _as_json(record: RunRecord, checked: CheckedFindings, target: ReviewTarget, diff: DiffLines) -> dict[str, Any]:
+    def plain(findings: Sequence[Finding]) -> list[dict[str, Any]]:
+        return [{k: v for k, v in to_json(f).items() if k != "type"} | {"end_line": f.last} for f in findings]
+
+    return {
+        **record.result,
+        "target": target.title,
+        "commit": target.commit or None,
+        "files": list(diff.files),
+        "findings": plain(checked.inside),
+        "outside_diff": plain(checked.outside),
+        "dropped": plain(checked.dropped),
+    }

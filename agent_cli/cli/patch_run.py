@@ -1,0 +1,54 @@
+"""Run with `--patch FILE`: in a copy of the repository, whose changes become the patch."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+from agent_cli.cli.choose_session import bring, with_absolute_paths
+from agent_cli.config.run_options import RunOptions
+from agent_cli.core.place import UsageError
+from agent_cli.git.patch import PatchCopy
+from agent_cli.headless.output import FAILED, print_notice
+from agent_cli.reports.files import check_target
+from agent_cli.runtime.environment import find_place, read_settings
+
+
+def run_in_copy(options: RunOptions, go: Callable[[RunOptions], int]) -> int:
+    """Run in a copy and write the patch, also after a failure; return the exit code. Raises UsageError."""
+    file = os.path.abspath(options.patch or "")  # noqa: PTH100
+    _check(options)
+    check_target("--patch", file)
+    place = find_place(os.environ)
+    trusted = read_settings(options, place).trust.trusted
+    options = with_absolute_paths(options)
+    copy = PatchCopy(place, trusted)
+    try:
+        for line in copy.notes(place.root):
+            print_notice(line)
+        bring(copy.worktree, options, place)
+        code = go(options)
+        patch, notes = copy.finish()
+        try:
+            with open(file, "wb") as target:
+                target.write(patch)
+        except OSError as error:
+            print_notice(f"The patch was not written: {file}: {error.strerror or error}")
+            return code or FAILED
+        for line in notes:
+            print_notice(line)
+        print_notice(f"Apply it with: git apply {file}" if patch else f"Nothing was changed; {file} is empty.")
+        return code
+    finally:
+        for line in copy.worktree.discard(place.env):
+            print_notice(line)
+
+
+def _check(options: RunOptions) -> None:
+    """Raise UsageError for what cannot go with a copy that is removed at the end."""
+    if options.worktree is not None:
+        raise UsageError("--patch works in a copy of its own: leave out --worktree.")
+    if options.continue_ or options.resume is not None:
+        raise UsageError("--patch begins a session of its own: leave out --continue and --resume.")
+    if options.on_ask == "suspend":
+        raise UsageError("--patch removes its copy at the end, so nothing can wait there: leave out --on-ask suspend.")

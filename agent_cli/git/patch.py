@@ -1,0 +1,114 @@
+"""`--patch FILE`: work in a throw-away copy of the repository, and write what changed there as a patch.
+
+The copy is a git worktree that begins with the files as they are now: uncommitted changes and new files are in it,
+ignored files are not. The user's own tree, index and branches are never written to, so an interrupted run needs no
+repair. Undoing in place would: it cannot undo what commands did to ignored files, and a kill would leave it half done.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+
+from agent_cli.core.place import RunEnvironment, UsageError
+from agent_cli.git.worktree import WorktreeError, enter_worktree
+from agent_cli.permissions.git_use import NotUsableError, Use, git_to_read
+from agent_tools.process.guarded_git import GitError
+from agent_tools.text import counted, one_line, shorten
+
+_PREFIX = "patch-"
+_SECONDS = 300.0
+_PLAIN_DIFF = ("--binary", "--full-index", "--no-color", "--no-renames", "--src-prefix=a/", "--dst-prefix=b/")
+_SHOWN = 200
+
+
+class PatchCopy:
+    """A copy of the repository to work in. `finish` returns the patch, `remove` removes the copy."""
+
+    def __init__(self, place: RunEnvironment, trusted: bool) -> None:
+        """Make the copy and enter it. Raises UsageError."""
+        if not os.path.exists(place.root / ".git"):  # noqa: PTH110
+            raise UsageError(
+                f"--patch works in a copy that git makes, and {place.root} is no git repository: "
+                "make it one (git init, and a first commit)."
+            )
+        try:
+            self.worktree = enter_worktree(f"{_PREFIX}{os.urandom(4).hex()}", place, trusted)
+        except UsageError as error:
+            raise UsageError(str(error).replace("--worktree", "--patch", 1)) from None
+        self._use: Use = self.worktree.use
+        try:
+            self._before = snapshot(place.root, self._use)
+            # Files, and an index in which the user's changes are not staged, as in the tree they come from.
+            _git(self.path, self._use, "read-tree", "--reset", "-u", self._before)
+            _git(self.path, self._use, "reset", "-q")
+        except (WorktreeError, NotUsableError, GitError, OSError) as error:
+            self.worktree.discard(place.env)
+            raise UsageError(f"--patch: {one_line(str(error))}.") from None
+
+    @property
+    def path(self) -> Path:
+        """The folder of the copy."""
+        return self.worktree.path
+
+    def notes(self, source: Path) -> list[str]:
+        """Return what the user should know when the run begins. source: the tree that was copied."""
+        try:
+            ignored = _ignored(source, self._use)
+        except (WorktreeError, GitError, NotUsableError):
+            ignored = []
+        lines = [f"Working in a copy for the patch; {source} stays as it is."]
+        if ignored:
+            lines.append(f"Not in the copy, as git ignores it: {shorten(', '.join(ignored), _SHOWN)}")
+        return lines
+
+    def finish(self) -> tuple[bytes, list[str]]:
+        """Return the patch, and what the user should know about it. Raises UsageError."""
+        try:
+            after = snapshot(self.path, self._use)
+            patch = _git(self.path, self._use, "diff", *_PLAIN_DIFF, self._before, after)
+            names = _git(self.path, self._use, "diff", "--name-only", "-z", "--no-renames", self._before, after)
+            ignored = _ignored(self.path, self._use)
+        except (WorktreeError, NotUsableError, GitError, OSError) as error:
+            raise UsageError(f"--patch: the changes could not be read: {one_line(str(error))}.") from None
+        changed = [name for name in names.split(b"\0") if name]
+        notes = [f"The patch has {counted(len(changed), 'file')}."]
+        if ignored:
+            notes.append(f"Not in the patch, as git ignores it: {shorten(', '.join(ignored), _SHOWN)}")
+        return patch, notes
+
+
+def snapshot(root: Path, use: Use) -> str:
+    """Return the tree of the files as they are now, without the ignored ones; the index is not written to.
+
+    Its objects are added to the repository, where git removes them in time. Raises WorktreeError, GitError,
+    NotUsableError, OSError.
+    """
+    index = os.fsdecode(_git(root, use, "rev-parse", "--git-path", "index")).strip("\n")
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder) / "index"
+        with suppress(FileNotFoundError):
+            # With what the index knows, unchanged files need not be read.
+            copy.write_bytes((root / index).read_bytes())
+        # --intent-to-add entries of the user become whole files.
+        _git(root, use, "add", "--all", "--ignore-errors", index=str(copy))
+        return _git(root, use, "write-tree", index=str(copy)).decode("ascii").strip()
+
+
+def _ignored(root: Path, use: Use) -> list[str]:
+    """Return the ignored files and folders of a work tree."""
+    words = ("ls-files", "--others", "--ignored", "--exclude-standard", "--directory", "-z")
+    found: list[str] = []
+    for name in sorted(os.fsdecode(name) for name in _git(root, use, *words).split(b"\0") if name):
+        # A folder that has an ignore file of its own is listed with what is in it.
+        if not (found and found[-1].endswith("/") and name.startswith(found[-1])):
+            found.append(name)
+    return found
+
+
+def _git(root: Path, use: Use, *words: str, index: str = "") -> bytes:
+    """Run git where the trust of the repository allows it. Raises NotUsableError, GitError."""
+    run = git_to_read(root, os.environ, use, locks=True)
+    return run.run(*words, seconds=_SECONDS, env={"GIT_INDEX_FILE": index} if index else None)

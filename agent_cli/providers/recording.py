@@ -1,0 +1,193 @@
+"""`--record FILE`: each request and its answer as a line of JSON, without secrets, for `--model replay:FILE`.
+
+It wraps a transport, so every wire can be recorded. The first line is about the run. What differs from machine to
+machine is replaced in requests: folders, the date, the system, the state of git, durations (`Normalizer`). A request
+has only the messages that the one before did not have.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from agent_cli.core.redact import Redactor
+from agent_cli.core.version import __version__
+from agent_cli.providers.base import Chunk, ModelClient, ModelError, Notice, Request
+from agent_tools.cancel import CancelToken
+from agent_tools.fs.safe_files import open_regular
+from agent_tools.record import to_json
+
+FORMAT, VERSION = "agent-recording", 1
+# The parts of a request that a replay compares, besides the messages, the system prompt and the tools.
+OPTIONS = ("model", "max_tokens", "temperature", "effort", "thinking_tokens", "tool_choice", "json_schema", "prefill")
+_WORDS = r"(?<![\w.-])"
+_LINES: tuple[tuple[str, str], ...] = (
+    (r"(?m)^Date: \d{4}-\d\d-\d\d$", "Date: <date>"),
+    (r"(?m)^System: .*; commands run in bash$", "System: <system>; commands run in bash"),
+    # The lines of changed files and commits that follow it begin with nothing in particular.
+    (r"(?ms)^Git repository: .*?(?=^System: |^Date: |^Model: |\n\n|\Z)", "Git repository: <git>\n"),
+)
+_PLACES: tuple[tuple[str, str], ...] = (
+    (r"\b\d+(?:\.\d+)? ?(?:ms|s)\b(?=[\],;)]|$)", "<time>"),
+    (r"\b\d+ min(?: \d+ s)?\b(?=[\],;)]|$)", "<time>"),
+    (r"\b\d{4}-\d\d-\d\d(?=[ T]\d\d:\d\d)[ T][\d:.]+(?:Z|[+-]\d\d:?\d\d)?", "<moment>"),
+    (rf"{_WORDS}[0-9a-f]{{8}}-[0-9a-f]{{4}}-[0-9a-f]{{4}}-[0-9a-f]{{4}}-[0-9a-f]{{12}}\b", "<uuid>"),
+    (r"/tmp/tmp[a-z0-9_]{8}\b", "<tmp>"),
+)
+
+
+class Normalizer:
+    """Replaces what differs from run to run in the texts of a request. folders: what they are replaced with, by path."""
+
+    def __init__(self, folders: Mapping[str, str], env: Mapping[str, str]) -> None:
+        known = {path: name for path, name in folders.items() if len(path) > 1}
+        temporary = os.path.realpath(tempfile.gettempdir())
+        known.setdefault(temporary, "<tmp>")
+        spelled = {os.path.realpath(path): name for path, name in known.items()} | known
+        self._folders = spelled
+        paths = "|".join(re.escape(path) for path in sorted(spelled, key=len, reverse=True))
+        self._paths = re.compile(rf"(?:{paths})(?![\w.-])") if paths else None
+        self._redact = Redactor(env)
+
+    def __call__(self, value: Any) -> Any:
+        """Return JSON data with every text in it normalized and free of secrets."""
+        if isinstance(value, str):
+            return self.text(value)
+        if isinstance(value, dict):
+            return {key: self(item) for key, item in value.items()}
+        return [self(item) for item in value] if isinstance(value, list) else value
+
+    def text(self, text: str) -> str:
+        """Return a text without secrets, with names for what differs from run to run."""
+        text = self._redact(text)
+        for pattern, name in _LINES:
+            text = re.sub(pattern, name, text)
+        if self._paths is not None:
+            text = self._paths.sub(lambda found: self._folders[found[0]], text)
+        for pattern, name in _PLACES:
+            text = re.sub(pattern, name, text)
+        return text
+
+    def request(self, request: Request) -> dict[str, Any]:
+        """Return the parts of a request that are recorded and compared."""
+        plain = to_json(request)
+        for message in plain["messages"]:
+            message.pop("provider_id", None)
+        found = {name: plain[name] for name in OPTIONS if plain.get(name) is not None}
+        found["system"] = plain["system"]
+        found["tools"] = plain.get("tools", [])
+        found["messages"] = plain["messages"]
+        return self(found)  # type: ignore[no-any-return]
+
+
+class RecordingFile:
+    """The file of a recording. Requests of several clients and threads go to it, each line whole."""
+
+    def __init__(self, path: str, head: Mapping[str, Any], normalize: Normalizer, redact: Redactor) -> None:
+        """Begin the file anew, mode 0600. Raises OSError."""
+        self._path = path
+        self._normalize = normalize
+        self._redact = redact
+        self._lock = threading.Lock()
+        self._before: dict[str, Any] = {}
+        self._number = 0
+        os.close(open_regular(path, os.O_WRONLY | os.O_TRUNC | os.O_CREAT))
+        self._line({"format": FORMAT, "version": VERSION, "agent_version": __version__, **head})
+
+    def add(self, request: Request, label: str, chunks: list[Any], failure: dict[str, Any] | None) -> None:
+        """Add a request with its answer. label: the model that was asked."""
+        plain = self._normalize.request(request)
+        with self._lock:
+            before = self._before
+            old = before.get("messages", [])
+            same = 0
+            while same < min(len(old), len(plain["messages"])) and old[same] == plain["messages"][same]:
+                same += 1
+            self._number += 1
+            line: dict[str, Any] = {"round": self._number, "label": label, "aside": request.aside}
+            line["same_messages"] = same
+            line["request"] = {
+                **{k: v for k, v in plain.items() if k not in ("messages", "system", "tools")},
+                **{k: plain[k] for k in ("system", "tools") if plain[k] != before.get(k)},
+                "messages": plain["messages"][same:],
+            }
+            line["answer"] = chunks
+            if failure is not None:
+                line["failure"] = failure
+            self._before = plain
+            self._line(line)
+
+    def add_model(self, name: str, model: Mapping[str, Any]) -> None:
+        """Add a further model that was opened, by the name it was asked for."""
+        with self._lock:
+            self._line({"model": name, "resolved": model})
+
+    def _line(self, data: dict[str, Any]) -> None:
+        text = self._redact(json.dumps(data))
+        fd = open_regular(self._path, os.O_WRONLY | os.O_APPEND)
+        with os.fdopen(fd, "w", encoding="utf-8") as file:
+            file.write(text + "\n")
+
+
+class RecordingClient:
+    """A transport that records what passes through it."""
+
+    def __init__(self, inner: ModelClient, label: str, file: RecordingFile) -> None:
+        self._inner = inner
+        self._label = label
+        self._file = file
+
+    def stream(self, request: Request, cancel: CancelToken) -> Iterator[Chunk]:
+        chunks: list[Any] = []
+        try:
+            for chunk in self._inner.stream(request, cancel):
+                if not isinstance(chunk, Notice):
+                    chunks.append(to_json(chunk))
+                yield chunk
+        except ModelError as error:
+            self._file.add(request, self._label, chunks, to_json(error.failure))
+            raise
+        else:
+            self._file.add(request, self._label, chunks, None)
+
+
+Recorded = tuple[dict[str, Any], list[dict[str, Any]], dict[str, dict[str, Any]]]
+
+
+def read_recording(path: Path) -> Recorded:
+    """Return the first line of a recording, its rounds with whole requests, and its further models by name.
+
+    Raises ValueError with a sentence.
+    """
+    try:
+        lines = path.read_text("utf-8").split("\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ValueError(f"the recording {path} cannot be read: {getattr(error, 'strerror', None) or error}") from None
+    rounds: list[dict[str, Any]] = []
+    models: dict[str, dict[str, Any]] = {}
+    before: dict[str, Any] = {}
+    try:
+        head = json.loads(lines[0])
+        if head["format"] != FORMAT:
+            raise KeyError
+        if head["version"] != VERSION:
+            raise ValueError(f"{path} is a recording of another version of agent ({head['agent_version']})")
+        for line in filter(None, lines[1:]):
+            data = json.loads(line)
+            if "resolved" in data:
+                models[data["model"]] = data["resolved"]
+                continue
+            changed = data["request"]
+            whole = {**{k: before[k] for k in ("system", "tools") if k in before}, **changed}
+            whole["messages"] = [*before.get("messages", [])[: data["same_messages"]], *changed["messages"]]
+            rounds.append({**data, "request": whole})
+            before = whole
+    except (LookupError, TypeError, AttributeError, json.JSONDecodeError):
+        raise ValueError(f"{path} is no recording of agent -p --record") from None
+    return head, rounds, models

@@ -1,0 +1,163 @@
+"""What a report is made from: the steps of a run, its checks and warnings, collected from the events."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from agent_cli.core.events import (
+    ApprovalResolved,
+    Event,
+    SubagentEvent,
+    ToolFinished,
+    ToolRequested,
+    ToolStarted,
+    Warned,
+    unwrap,
+)
+from agent_cli.core.redact import Redactor
+from agent_cli.core.results import Check
+from agent_cli.engine.checks import judge
+from agent_cli.reports.findings import Finding, read_findings
+from agent_tools.display import CommandOutput, Diff, Diffs
+from agent_tools.record import Value
+from agent_tools.text import shorten
+
+# How much of a command's output a report has: the end, where a check says what failed.
+_OUTPUT = 4_000
+
+
+class Step(Value):
+    """A tool call of the run.
+
+    agent: the sub-agent that made it; "" for the main conversation.
+    reason: why it was denied.
+    output: the end of a command's output.
+    """
+
+    call_id: str
+    tool: str
+    summary: str
+    outcome: Literal["done", "failed", "denied", "not run"] = "not run"
+    seconds: float = 0.0
+    agent: str = ""
+    reason: str = ""
+    output: str = ""
+
+
+class RunRecord(Value):
+    """A run as reports show it.
+
+    result: the object that `--output-format json` prints.
+    checks: each command that checked the work with its last result, in order; outputs: what they printed.
+    files: lines added and removed by file.
+    findings: of a review; outside: those on lines that the diff does not have.
+    notes: further lines for the reader.
+    """
+
+    result: dict[str, Any]
+    steps: tuple[Step, ...] = ()
+    checks: tuple[Check, ...] = ()
+    outputs: dict[str, str] = {}  # noqa: RUF012 - never changed
+    files: dict[str, tuple[int, int]] = {}  # noqa: RUF012 - never changed
+    warnings: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    outside: tuple[Finding, ...] = ()
+    notes: tuple[str, ...] = ()
+    root: str = ""
+    review: bool = False
+
+
+class RunCollector:
+    """A listener that collects a run without secrets; `record` returns it with the result."""
+
+    def __init__(self, env: Mapping[str, str], root: str) -> None:
+        self._redact = Redactor(env)
+        self._root = root
+        self._steps: dict[str, Step] = {}
+        self._started: set[str] = set()
+        self._checks: dict[str, Check] = {}
+        self._outputs: dict[str, str] = {}
+        self._files: dict[str, tuple[int, int]] = {}
+        self._warnings: list[str] = []
+
+    def __call__(self, event: Event) -> None:
+        agent = event.agent if isinstance(event, SubagentEvent) else ""
+        match unwrap(event):
+            case ToolRequested(call_id=call_id, tool=tool, summary=summary):
+                self._steps[call_id] = Step(call_id, tool, self._redact(summary), agent=agent)
+            case ApprovalResolved(decision="reject", call_id=call_id, reason=reason):
+                self._change(call_id, outcome="denied", reason=self._redact(reason))
+            case ToolStarted(call_id=call_id):
+                self._started.add(call_id)
+            case ToolFinished() as finished:
+                self._finish(finished)
+            case Warned(text=text):
+                self._warnings.append(self._redact(text))
+
+    def _change(self, call_id: str, **fields: Any) -> None:
+        if call_id in self._steps:
+            self._steps[call_id] = self._steps[call_id].replace(**fields)
+
+    def _finish(self, event: ToolFinished) -> None:
+        shown = event.display
+        if isinstance(shown, CommandOutput):
+            output = self._redact(shown.output)[-_OUTPUT:]
+            self._change(event.call_id, output=output)
+            if check := judge(shown.command, shown.exit_code, shown.pipe):
+                command = self._redact(check.command)
+                self._checks[command] = check.replace(command=command)
+                self._outputs[command] = output
+        if event.call_id not in self._started:
+            return
+        self._change(event.call_id, outcome="failed" if event.is_error else "done", seconds=event.duration_ms / 1000)
+        if not event.is_error and isinstance(shown, (Diff, Diffs)):
+            for file in shown.files if isinstance(shown, Diffs) else (shown,):
+                added, removed = self._files.get(file.path, (0, 0))
+                self._files[file.path] = (added + file.added, removed + file.removed)
+
+    def record(self, result: dict[str, Any]) -> RunRecord:
+        """Return what was collected. result: the object of `--output-format json`, which is made free of secrets."""
+        clean = self._clean(result)
+        return RunRecord(
+            result=clean,
+            steps=tuple(self._steps.values()),
+            checks=tuple(self._checks.values()),
+            outputs=dict(self._outputs),
+            files=dict(self._files),
+            warnings=tuple(dict.fromkeys(self._warnings)),
+            findings=tuple(read_findings(clean.get("structured_output"))),
+            root=self._root,
+        )
+
+    def _clean(self, value: Any) -> Any:
+        if isinstance(value, str):
+            return self._redact(value)
+        if isinstance(value, dict):
+            return {key: self._clean(item) for key, item in value.items()}
+        return [self._clean(item) for item in value] if isinstance(value, list) else value
+
+
+def outcome_line(record: RunRecord) -> str:
+    """Return how the run ended, in words: outcome, model calls, tool calls, seconds, dollars."""
+    result = record.result
+    facts = [str(result.get("outcome", "done"))]
+    for name, words in (("num_turns", "model calls"), ("num_tool_calls", "tool calls")):
+        if (number := result.get(name)) is not None:
+            facts.append(f"{number} {words if number != 1 else words[:-1]}")
+    facts.append(f"{result.get('duration_ms', 0) / 1000:.1f} s")
+    facts.append(cost_words(result))
+    return ", ".join(facts)
+
+
+def cost_words(result: Mapping[str, Any]) -> str:
+    """Return the cost of a run in words."""
+    cost = result.get("total_cost_usd")
+    if cost is None or not (cost or result.get("cost_is_reliable")):
+        return "cost unknown"
+    return f"${cost:.4f}" if result.get("cost_is_reliable") else f"about ${cost:.4f}"
+
+
+def first_line(text: str, most: int = 200) -> str:
+    """Return the first line of a text that says anything."""
+    return shorten(next((line.strip() for line in text.splitlines() if line.strip()), ""), most)

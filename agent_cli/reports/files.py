@@ -1,0 +1,123 @@
+"""`--report FORMAT:FILE`: which reports a run writes, and writing them when it ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from agent_cli.core.events import Event
+from agent_cli.core.place import UsageError
+from agent_cli.reports.annotations import annotations_report
+from agent_cli.reports.codequality import codequality_report
+from agent_cli.reports.collect import RunCollector, RunRecord
+from agent_cli.reports.junit import junit_report
+from agent_cli.reports.outputs import outputs_report
+from agent_cli.reports.sarif import sarif_report
+from agent_cli.reports.summary import summary_report
+from agent_tools.record import Value
+
+
+def json_report(record: RunRecord) -> str:
+    """Return the object of `--output-format json`, without secrets."""
+    return json.dumps(record.result, indent=2) + "\n"
+
+
+REPORTS: dict[str, Callable[[RunRecord], str]] = {
+    "summary": summary_report,
+    "annotations": annotations_report,
+    "codequality": codequality_report,
+    "junit": junit_report,
+    "sarif": sarif_report,
+    "json": json_report,
+    "outputs": outputs_report,
+}
+# Files that the CI system names and several steps append to. Annotations go to standard error, where it reads them.
+_DEFAULTS = {"summary": "GITHUB_STEP_SUMMARY", "outputs": "GITHUB_OUTPUT"}
+
+
+class ReportFile(Value):
+    """A report to write. file: "" for standard error. append: the file is the CI system's."""
+
+    format: str
+    file: str = ""
+    append: bool = False
+
+
+def read_report(spec: str, env: Mapping[str, str]) -> ReportFile:
+    """Read `FORMAT:FILE`, or the formats that do without a file. Raises UsageError."""
+    name, colon, file = spec.partition(":")
+    if name not in REPORTS:
+        raise UsageError(f"--report {spec}: the formats are {', '.join(REPORTS)}, as in --report junit:report.xml.")
+    variable = _DEFAULTS.get(name, "")
+    if not file and variable and not colon:
+        if not env.get(variable):
+            raise UsageError(f"--report {name} without a file is for GitHub, which sets {variable}: add :FILE.")
+        return ReportFile(name, env[variable], append=True)
+    if not file and (name != "annotations" or colon):
+        raise UsageError(f"--report {spec}: name the file, as in --report {name}:FILE.")
+    if not file:
+        return ReportFile(name)
+    check_target("--report", file)
+    system = variable and os.path.abspath(file) == env.get(variable)  # noqa: PTH100
+    return ReportFile(name, os.path.abspath(file), append=bool(system))  # noqa: PTH100
+
+
+def check_target(flag: str, file: str) -> None:
+    """Raise UsageError if a file cannot be written, before anything costs money."""
+    path = Path(file)
+    if path.is_dir():
+        raise UsageError(f"{flag}: {file} is a folder.")
+    if not path.absolute().parent.is_dir():
+        raise UsageError(f"{flag}: the folder of {file} does not exist.")
+    if not os.access(path if path.exists() else path.absolute().parent, os.W_OK):
+        raise UsageError(f"{flag}: {file} cannot be written.")
+
+
+class RunReports:
+    """The reports of a run: a listener; `finish` takes the result of each turn, `write` makes the files."""
+
+    def __init__(self, specs: Sequence[str], env: Mapping[str, str], root: str) -> None:
+        """Raise UsageError for a report that cannot be written."""
+        self._files = [read_report(spec, env) for spec in specs]
+        self._collect = RunCollector(env, root)
+        self._result: dict[str, Any] = {}
+
+    def __call__(self, event: Event) -> None:
+        self._collect(event)
+
+    def finish(self, result: dict[str, Any]) -> None:
+        """Take the result of a turn, which replaces that of the turn before."""
+        self._result = result
+
+    def record(self) -> RunRecord:
+        """Return what was collected so far."""
+        return self._collect.record(self._result)
+
+    def write(self, say: Callable[[str], None], record: RunRecord | None = None) -> bool:
+        """Write the files; return False if one could not be written. record: to write instead of what was collected."""
+        if not self._result:
+            return True
+        record = record or self.record()
+        good = True
+        for report in self._files:
+            text = REPORTS[report.format](record)
+            if not report.file:
+                sys.stderr.write(text)
+                sys.stderr.flush()
+                continue
+            try:
+                write_text(report.file, text, append=report.append)
+            except OSError as error:
+                say(f"The report {report.format} was not written: {report.file}: {error.strerror or error}")
+                good = False
+        return good
+
+
+def write_text(file: str, text: str, *, append: bool = False) -> None:
+    """Write a text to a file. Raises OSError."""
+    with open(file, "a" if append else "w", encoding="utf-8", errors="replace") as target:
+        target.write(text)

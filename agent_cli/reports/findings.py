@@ -1,0 +1,143 @@
+"""Findings of a review: their JSON schema, how they are read, and which of them are on lines of the diff."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Literal, get_args
+
+from agent_cli.reports.diff_lines import DiffLines
+from agent_tools.record import Value
+
+Severity = Literal["critical", "high", "medium", "low"]
+SEVERITIES: tuple[Severity, ...] = get_args(Severity)
+
+SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "summary": {"type": "string", "description": "What the change does and how fit it is, in one to three sentences."},
+        "findings": {
+            "type": "array",
+            "description": "The faults, worst first. Empty if there is none.",
+            "items": {
+                "type": "object",
+                "properties": {
+                    "file": {"type": "string", "description": "Path as the diff spells it, without a/ or b/."},
+                    "line": {"type": "integer", "minimum": 1, "description": "First line it is about."},
+                    "end_line": {"type": "integer", "minimum": 1, "description": "Last line it is about."},
+                    "side": {
+                        "enum": ["new", "old"],
+                        "description": "old: the line number is that of a removed line. Usually new.",
+                    },
+                    "severity": {
+                        "enum": list(SEVERITIES),
+                        "description": "critical: data loss, a security hole, nothing works. high: wrong results in "
+                        "usual cases. medium: wrong in rare cases, or a missing test. low: harder than needed.",
+                    },
+                    "title": {"type": "string", "description": "What is wrong, at most 80 characters."},
+                    "body": {"type": "string", "description": "Which input or order of events makes it happen; the fix."},
+                    "suggestion": {
+                        "type": "string",
+                        "description": "Exact text to replace the lines from line to end_line with, if it is that simple.",
+                    },
+                },
+                "required": ["file", "line", "severity", "title", "body"],
+            },
+        },
+    },
+    "required": ["summary", "findings"],
+}  # fmt: skip
+
+
+class Finding(Value):
+    """One fault that a review found. line, end_line: in the new file, or in the old one if `side` says so."""
+
+    file: str
+    line: int
+    severity: Severity
+    title: str
+    body: str = ""
+    end_line: int = 0
+    side: Literal["new", "old"] = "new"
+    suggestion: str = ""
+
+    @property
+    def place(self) -> str:
+        """The place as editors and terminals understand it."""
+        return f"{self.file}:{self.line}"
+
+    @property
+    def last(self) -> int:
+        """The last line it is about."""
+        return max(self.line, self.end_line)
+
+
+class CheckedFindings(Value):
+    """Findings compared with the diff.
+
+    inside: on its lines.
+    outside: in a changed file, on a line that the diff does not have.
+    dropped: in a file that the diff does not have.
+    """
+
+    inside: tuple[Finding, ...] = ()
+    outside: tuple[Finding, ...] = ()
+    dropped: tuple[Finding, ...] = ()
+
+
+def read_findings(data: Any) -> Iterator[Finding]:
+    """Yield the findings of a structured answer, the worst first; what does not have their form is left out."""
+    items = data.get("findings") if isinstance(data, dict) else None
+    found = []
+    for item in items if isinstance(items, list) else ():
+        if not isinstance(item, dict) or not isinstance(item.get("file"), str) or not isinstance(item.get("line"), int):
+            continue
+        severity: Severity = item["severity"] if item.get("severity") in SEVERITIES else "medium"
+        end = item.get("end_line")
+        found.append(
+            Finding(
+                file=item["file"].removeprefix("./"),
+                line=max(1, item["line"]),
+                severity=severity,
+                title=str(item.get("title") or "Finding"),
+                body=str(item.get("body") or ""),
+                end_line=end if isinstance(end, int) and end > item["line"] else 0,
+                side="old" if item.get("side") == "old" else "new",
+                suggestion=str(item.get("suggestion") or ""),
+            )
+        )
+    yield from sorted(found, key=lambda finding: SEVERITIES.index(finding.severity))
+
+
+def check_findings(findings: Iterable[Finding], diff: DiffLines, root: str) -> CheckedFindings:
+    """Compare findings with the diff. root: of the work tree, which a model may write in front of a path."""
+    inside: list[Finding] = []
+    outside: list[Finding] = []
+    dropped: list[Finding] = []
+    for finding in findings:
+        file = diff.spelled(finding.file.removeprefix(f"{root}/"))
+        if file is None:
+            dropped.append(finding)
+            continue
+        placed = _clipped(finding.replace(file=file), diff)
+        (inside if placed else outside).append(placed or finding.replace(file=file, suggestion=""))
+    return CheckedFindings(tuple(inside), tuple(outside), tuple(dropped))
+
+
+def _clipped(finding: Finding, diff: DiffLines) -> Finding | None:
+    """Return a finding whose last line is in the hunk of its first one; None if that is in no hunk."""
+    old = finding.side == "old"
+    hunk = diff.hunk(finding.file, finding.line, old=old)
+    if hunk is None and not old and diff.is_deleted(finding.file):
+        # A deleted file has no new side.
+        return _clipped(finding.replace(side="old", suggestion=""), diff)
+    if hunk is None:
+        return None
+    if finding.last in hunk:
+        return finding
+    return finding.replace(end_line=hunk[-1] if hunk[-1] > finding.line else 0, suggestion="")
+
+
+def at_least(findings: Sequence[Finding], severity: str) -> list[Finding]:
+    """Return the findings that are as bad as this severity, or worse."""
+    worst = SEVERITIES[: SEVERITIES.index(severity) + 1]  # type: ignore[arg-type]
+    return [finding for finding in findings if finding.severity in worst]

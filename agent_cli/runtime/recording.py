@@ -1,0 +1,116 @@
+"""The models of a run that is recorded (`--record FILE`) or replayed (`--model replay:FILE`)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from agent_cli.config.schema import Settings
+from agent_cli.core.place import RunEnvironment, UsageError
+from agent_cli.core.redact import Redactor
+from agent_cli.core.results import Failure
+from agent_cli.engine.types import ModelHandle
+from agent_cli.providers.base import ModelClient, ModelError
+from agent_cli.providers.catalog import lookup
+from agent_cli.providers.recording import Normalizer, RecordingClient, RecordingFile
+from agent_cli.providers.replay import Replay
+from agent_cli.providers.resolve import ResolvedModel, replayed_as
+from agent_cli.runtime.models import ChosenModel, choose_model, find_window, model_handle, open_client
+from agent_cli.session.store import state_folder
+
+Opener = Callable[[], ModelHandle]
+
+
+class Recording:
+    """Models whose requests and answers are recorded."""
+
+    def __init__(self, file: str, chosen: ChosenModel, settings: Settings, place: RunEnvironment) -> None:
+        """Begin the file. Raises UsageError."""
+        model = chosen.resolved
+        key = model.api_key.reveal() if model.api_key else ""
+        self._normalize = Normalizer(run_folders(place), place.env)
+        self._model, self._settings, self._window = model, settings, chosen.window.tokens
+        head = {"resolved": self._described(model, self._window)}
+        try:
+            self._file = RecordingFile(file, head, self._normalize, Redactor(place.env, key))
+        except OSError as error:
+            raise UsageError(f"--record: {file} cannot be written: {error.strerror or error}.") from None
+
+    def _described(self, model: ResolvedModel, window: int | None) -> Mapping[str, Any]:
+        plain = {"provider": model.provider, "model": model.model, "wire": model.wire, "litellm": model.litellm}
+        return {**self._normalize(plain), "window": window}
+
+    def client(self) -> ModelClient:
+        """Return the client of the main model."""
+        return RecordingClient(open_client(self._model, self._settings, self._window), self._model.name, self._file)
+
+    def further(self, name: str, settings: Settings, place: RunEnvironment) -> Opener:
+        """Return a function that opens a further model. Calling it raises ModelError if that fails."""
+
+        def opened() -> ModelHandle:
+            try:
+                model = choose_model(name, settings, place)
+                info = lookup(model.provider, model.model)
+                window = find_window(model, info, settings)
+                self._file.add_model(self._normalize.text(name), self._described(model, window.tokens))
+                client = RecordingClient(open_client(model, settings, window.tokens), model.name, self._file)
+                return model_handle(model, info, settings, client, window)
+            except UsageError as mistake:
+                raise ModelError(Failure("auth", str(mistake))) from None
+
+        return opened
+
+
+class Replaying:
+    """Models whose answers are those of a recording."""
+
+    def __init__(self, model: ResolvedModel, place: RunEnvironment) -> None:
+        """Read the recording. Raises UsageError."""
+        self._path = model.recording
+        self._normalize = Normalizer(run_folders(place), place.env)
+        try:
+            self._replay = Replay(Path(model.recording), run_folders(place), place.env)
+        except ModelError as error:
+            raise UsageError(error.failure.message) from None
+
+    def client(self) -> ModelClient:
+        """Return the client of the main model."""
+        return self._replay
+
+    def further(self, name: str, settings: Settings, place: RunEnvironment) -> Opener:
+        """Return a function that gives the recording another model's name. Calling it raises ModelError."""
+
+        def opened() -> ModelHandle:
+            plain = self._replay.models.get(self._normalize.text(name))
+            if plain is None:
+                raise ModelError(Failure("replay", f"The replay differs: {self._path} has no answer of {name}."))
+            model = replayed_as(plain, self._path)
+            info = lookup(model.provider, model.model)
+            return model_handle(model, info, settings, self._replay, find_window(model, info, settings))
+
+        return opened
+
+
+def open_exchange(
+    file: str | None, chosen: ChosenModel, settings: Settings, place: RunEnvironment
+) -> Recording | Replaying:
+    """Return the models of a run. file: where to record, unless the model is a recording. Raises UsageError."""
+    if chosen.resolved.recording:
+        if file:
+            raise UsageError("--record does not go with --model replay:FILE, which is a recording already.")
+        return Replaying(chosen.resolved, place)
+    return Recording(file or "", chosen, settings, place)
+
+
+def run_folders(place: RunEnvironment) -> dict[str, str]:
+    """Return the folders that differ from machine to machine, with the names that stand for them in a recording."""
+    found = {str(state_folder(place.env)): "<state>"}
+    if place.home is not None:
+        found[str(place.home)] = "<home>"
+    found[str(place.root)] = "<root>"
+    found[str(place.cwd)] = "<cwd>"
+    if temporary := place.env.get("TMPDIR"):
+        found[os.path.abspath(temporary)] = "<tmp>"  # noqa: PTH100
+    return found
