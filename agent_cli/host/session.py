@@ -277,9 +277,15 @@ class HostSession:
             asker=asker, embedded=embedded,
         )  # fmt: skip
         self._agent = agent
+        if options.session_mirror and agent.transcript is not None:
+            agent.transcript.mirror = self._mirror
         self.callbacks.conversation = agent.conversation
         agent.begin()
         self.setup.begun(agent)
+
+    def _mirror(self, path: str, entries: list[Fields]) -> None:
+        """Write entries of the transcript as they are written to its file."""
+        self._channel.send({"type": "transcript_mirror", "filePath": path, "entries": entries})
 
     def _turn(self, line: UserLine, watch: Signals) -> None:
         """Send a message and report on its turn. Raises OutputError."""
