@@ -76,6 +76,8 @@ class Layers:
     held: what an untrusted project would have set; held_hooks: the hooks among that.
     read: the layers found, in order.
     trust: trust state of the project.
+    env: variables for the session, from Claude Code's settings.
+    key_helper: the command there that prints the key for Claude, and the layer that names it.
     servers: MCP servers in effect; they hold secrets, so they are not part of the settings that are saved.
     mistakes: collects errors so that everything else is read; None: errors are raised as SettingsError.
     """
@@ -92,6 +94,8 @@ class Layers:
         self.trust = Trust()
         self.servers: list[Declared] = []
         self.imported: list[str] = []
+        self.env: dict[str, str] = {}
+        self.key_helper = ("", "")
         self._values: dict[str, Any] = {}
         self._tables: dict[str, dict[str, Any]] = {name: {} for name in tables()}
 

@@ -101,7 +101,8 @@ class RunOptions(Value):
               metavar="KIND"),
     ] = None  # fmt: skip
     betas: Annotated[
-        tuple[str, ...], _flag("--betas", MODEL, "Beta features to ask of Anthropic's API.", metavar="NAMES")
+        tuple[str, ...],
+        _flag("--betas", MODEL, "Beta features to ask of Anthropic's API.", setting="betas", metavar="NAMES"),
     ] = ()
     task_budget: Annotated[
         int | None, _flag("--task-budget", MODEL, "Accepted for the Agent SDK; has no effect.", metavar="TOKENS")

@@ -202,6 +202,8 @@ def build_agent(
     attended: a user is present. embedded: additions of the embedding program.
     """
     settings = layers.settings()
+    if layers.env:
+        place = place.replace(env={**place.env, **layers.env})
     check_mode(settings.permissions.mode, place.env)
     servers = make_servers(options, place, layers, settings, warn, embedded.host)
     store = SessionStore(state_folder(place.env), place.root)
