@@ -239,7 +239,10 @@ class RunOptions(Value):
               metavar="JSON"),
     ] = None  # fmt: skip
     profile: Annotated[
-        str | None, _flag("--profile", CONTEXT, "Use the settings of [profiles.NAME].", metavar="NAME")
+        str | None,
+        _flag(
+            "--profile", CONTEXT, "Use the settings of [profiles.NAME], or of a model: small, default.", metavar="NAME"
+        ),
     ] = None
     bare: Annotated[bool, _flag("--bare", CONTEXT, "Ignore settings and memory files; use only these options.")] = False
     system_prompt: Annotated[

@@ -63,9 +63,13 @@ def read_settings(options: RunOptions, place: RunEnvironment, mistakes: list[str
                 _add_project(layers, options, place)
         for text in options.settings:
             _add_settings_option(layers, text, place)
+        if options.profile is not None:
+            layers.use_profile(options.profile)
         if from_env := from_environment(place.env, mistakes):
             layers.add(from_env, "the environment", place.root)
         add_flags(layers, options, place)
+        if options.managed_settings:
+            add_json_settings(layers, options.managed_settings, "--managed-settings", place.root)
         layers.ignored += notices(options)
         _use_key_helper(layers)
         if place.home is None and not (place.env.get("AGENT_STATE_DIR") or place.env.get("XDG_STATE_HOME")):
