@@ -19,6 +19,7 @@ _ORGANISATION = "it belongs to managed settings"
 # Keys without a counterpart, and why; a key that is not here is not known at all.
 UNUSED = {
     "$schema": "",
+    "disableAllHooks": "applies only in your own settings",
     **dict.fromkeys("enabledPlugins extraKnownMarketplaces pluginConfigs skippedPlugins".split(), _PLUGINS),
     **dict.fromkeys("enableAllProjectMcpServers enabledMcpjsonServers".split(), _SERVERS),
     **dict.fromkeys(

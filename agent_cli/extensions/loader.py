@@ -41,6 +41,8 @@ with lazy_imports():
     from agent_cli.extensions import skills as extensions_skills
 
 T = TypeVar("T")
+# What Claude Code calls the built-in types of sub-agents.
+_CLAUDE_NAMES = {"general-purpose": "general", "Explore": "explore", "Plan": "plan"}
 
 
 class LazyMapping(Mapping[str, T]):
@@ -197,7 +199,8 @@ def with_agent(
     """Return the settings of a session that works as the agent of --agent. Raises UsageError."""
     found = load_extensions(options, place, layers, settings, lambda text: None)
     found.agents.update(embedded.agents)
-    kind = found.agent_types.get(options.agent or "")
+    asked = options.agent or ""
+    kind = found.agent_types.get(asked) or found.agent_types.get(_CLAUDE_NAMES.get(asked, ""))
     if kind is None:
         names = ", ".join(sorted(found.agent_types))
         raise UsageError(f"--agent: there is no agent {options.agent}; there are: {names}.")
