@@ -21,6 +21,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from agent_cli.cli import SHARED, command_help, command_names, commands, completion
 from agent_cli.cli.help import examples, lay_out, one_of
+from agent_cli.cli.hints import option_hint
 from agent_cli.config.option_parser import normalize_argv
 from agent_cli.config.run_options import FORMATS, RunOptions, flags
 from agent_cli.core.version import __version__
@@ -147,7 +148,12 @@ class PromptGroup(TyperGroup):
         ctx.meta["first"] = not args
         ctx.meta["prompt"] = not (args and args[0] in command_names())
         ctx.allow_interspersed_args = ctx.meta["prompt"]
-        return super().parse_args(ctx, args)
+        try:
+            return super().parse_args(ctx, args)
+        except Exception as error:
+            if hint := option_hint(getattr(error, "option_name", "") or ""):
+                vars(error).update(message=f"{cast(Any, error).message}. {hint}", possibilities=None)
+            raise
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         if ctx.meta["prompt"] and ctx.resilient_parsing:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from agent_cli.cli import command_names
 from agent_cli.config.run_options import RunOptions
 from agent_cli.config.schema import Settings
 from agent_cli.core.decisions import Approver, Asker, Defer, assents, defer
+from agent_cli.core.events import Event
 from agent_cli.core.messages import pending_calls
 from agent_cli.core.place import RunEnvironment, UsageError, is_dumb
+from agent_cli.core.results import Usage
 from agent_cli.engine.conversation import Conversation
 from agent_cli.extensions.commands import split_call
 from agent_cli.headless.output import FAILED, print_line, print_notice
@@ -38,10 +40,12 @@ from agent_tools.text import one_line
 with lazy_imports():
     from agent_cli.cli import (
         choose_session,  # only for runs with a session or worktree to choose
+        hints,  # only for mistakes
         patch_run,  # only with --patch
     )
     from agent_cli.headless import pending
     from agent_cli.host import session as host_session
+    from agent_cli.host import session_commands
     from agent_cli.reports import files as reports  # only with --report
     from agent_cli.runtime import pending as runtime_pending  # only for sessions that wait
     from agent_cli.terminal import commands, repl, startup
@@ -164,7 +168,10 @@ def run_one_shot(options: RunOptions) -> int:
 
     try:
         code = run_headless(
-            asked, begin, lambda text: attach_mentioned(text, built[0].conversation.deps.context, built[0].model.name)
+            asked,
+            begin,
+            lambda text: attach_mentioned(text, built[0].conversation.deps.context, built[0].model.name),
+            lambda text, show: _run_command(built[0], text, show),
         )
         return code if told is None or told.write(print_notice) else code or FAILED
     except HeadlessUsageError as error:
@@ -303,38 +310,69 @@ def session_report(agent: Agent) -> RunReport:
     )
 
 
+# Commands of a session that a run without one answers, too; all others there are for a user.
+_ANSWERED = ("context", "cost", "usage", "compact", "clear", "new", "reset")
+
+
+class OneShotSession:
+    """The session of a run, as the commands about it need it."""
+
+    def __init__(self, agent: Agent) -> None:
+        self.agent = agent
+
+    @property
+    def conversation(self) -> Conversation:
+        return self.agent.conversation
+
+    def clear(self) -> None:
+        """Say how to begin anew: a run does so unless it continues a session."""
+        print_notice("agent: A run without -c or -r starts a new session; nothing was sent.")
+
+    def cost_words(self) -> str:
+        """Describe the cost of the session in a sentence."""
+        restored = self.agent.restored
+        used = restored.usage if restored is not None else Usage()
+        return f"{used.input:,} tokens in, {used.output:,} out; {used.cost_words}"
+
+
+def _run_command(agent: Agent, text: str, show: Callable[[Event], None]) -> str | None:
+    """Run a message that is a command of the session; return what to print, None if it is none."""
+    if not text.startswith("/") or split_call(text)[0] not in _ANSWERED or split_call(text)[0] in agent.commands:
+        return None
+    return session_commands.run_session_command(OneShotSession(agent), text, show)
+
+
 def _reject_session_commands(agent: Agent) -> None:
     """Refuse a message that names a slash command of sessions, or nearly an existing one, instead of sending it."""
 
     def looked_at(text: str) -> str:
         name, _ = split_call(text)
         if text.startswith("/") and name not in agent.commands:
-            import difflib
-
-            if name in commands.REGISTRY:
+            if name in commands.REGISTRY and name not in _ANSWERED:
                 raise ToolError(f"/{name} is a command for interactive sessions and does nothing with -p.")
-            if near := difflib.get_close_matches(name, agent.commands, 1, 0.75):
-                raise ToolError(f"Unknown command /{name}. Did you mean /{near[0]}?")
+            if near := hints.closest(name, agent.commands, 0.75):
+                raise ToolError(f"Unknown command /{name}. Did you mean /{near}?")
         return text
 
     agent.conversation.expanders.insert(0, looked_at)
 
 
 def _warn_command_typo(options: RunOptions, typed: list[str]) -> None:
-    """Ask about a single word close to a command before it costs anything.
+    """Ask about words that read like a command, of this program or of another agent, before they cost anything.
 
     Raises UsageError if nobody can be asked.
     """
-    if len(options.prompt) != 1 or "--" in typed:
+    words = options.prompt
+    if not words or "--" in typed or any(c.isspace() for c in words[0]):
         return
-    word = options.prompt[0]
-    import difflib
-
     names = command_names()
-    near = [word] if word in names else difflib.get_close_matches(word, names, 1, 0.7)
-    if not near or any(c.isspace() for c in word):
+    hint = hints.command_hint(words, names)
+    if not hint and len(words) == 1:
+        near = words[0] if words[0] in names else hints.closest(words[0], names, 0.7)
+        hint = near and f"`{words[0]}` looks like the command `agent {near}`"
+    if not hint:
         return
-    hint = f"`{word}` looks like the command `agent {near[0]}`; to send it as a prompt, write: agent -- {word}"
+    hint += f"; to send it as a prompt, write: agent -- {hints.joined(words)}"
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise UsageError(hint)
     sys.stderr.write(f"{hint}\nSend it as a prompt now? [y/N] ")

@@ -1,36 +1,53 @@
-"""Read permissions and hooks from Claude Code's settings files; errors in another program's file never end a run.
+"""Read Claude Code's settings, from its files and from --settings; an entry of another program never ends a run.
 
-Unknown entries are ignored and reported by doctor; ignored ask and deny rules and hooks are also reported at the start,
-as ignoring them loosens. Environment and everything else in those files is not read here.
+Entries without a counterpart are ignored and reported by doctor, those of --settings at the start; so are ignored ask
+and deny rules and hooks, as ignoring them loosens.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from agent_cli.config.layers import Layers, Origin, Where
-from agent_cli.config.parsing import RULES_LIMIT, SettingsError, decode_json, key_locations
-from agent_cli.core.modes import MODES
+from agent_cli.config.layers import Layers, Origin, Where, Withheld
+from agent_cli.config.parsing import RULES_LIMIT, SettingsError, decode_json, key_locations, nearest_key_hint
+from agent_cli.config.schema import Settings
+from agent_cli.core.modes import MODE_ALIASES, MODES
 from agent_cli.core.rules import KNOWN_TOOLS, RuleError, read_rule
 from agent_tools.lazy import lazy_imports
+from agent_tools.record import hints_of
 from agent_tools.text import shorten
 
 with lazy_imports():
-    from agent_cli.config import hooks
+    from agent_cli.config import claude_keys, hooks
 
 _LISTS = ("deny", "ask", "allow")
 _TOLD = 10
 
 
-def add_claude_settings(layers: Layers, path: Path, voice: Origin) -> None:
-    """Merge the permissions of one file, if it exists. Globs with `/` start from the directory above `.claude`."""
+# Keys that are read apart from the others.
+_APART = ("permissions", "hooks", "disableAllHooks", "$schema")
+_CLAUDE_KEYS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
+
+
+def add_claude_settings(layers: Layers, path: Path, voice: Origin, env: Mapping[str, str]) -> None:
+    """Merge one file, if it exists. Globs with `/` start from the directory above `.claude`.
+
+    Its model counts only where a key of Anthropic is in the environment: the file belongs to another program.
+    """
     text, table = _read(layers, path, voice, "its permissions are ignored, deny rules included")
     if text is None:
         return
     where = key_locations(text, str(path))
     add_hooks(layers, table, path, voice, where)
+    others = {key: value for key, value in table.items() if key not in _APART}
+    if others:
+        keyed = any(env.get(name) for name in _CLAUDE_KEYS) or "apiKeyHelper" in table
+        if "model" in others and not keyed and "/" not in str(others["model"]):
+            layers.imported.append(f"{path}: model {others.pop('model')} ignored: no key of Anthropic is set")
+        _add_others(layers, others, str(path), path.parent.parent, voice, where)
     given = table.get("permissions")
     if not isinstance(given, dict):
         return
@@ -57,6 +74,7 @@ def add_claude_settings(layers: Layers, path: Path, voice: Origin) -> None:
     if len(wrong) > _TOLD:
         layers.ignored.append(f"{path}: {len(wrong) - _TOLD} more rules cannot be read and are ignored")
     mode = given.get("defaultMode")
+    mode = MODE_ALIASES.get(str(mode), mode)
     if mode in MODES and mode != "bypassPermissions":
         taken["mode"] = mode
     elif mode is not None:
@@ -70,6 +88,74 @@ def add_claude_settings(layers: Layers, path: Path, voice: Origin) -> None:
     before = len(layers.held)
     layers.add({"permissions": taken}, source, base, voice, where)
     layers.imported.append(_in_words(source, taken, skipped, [h.key for h in layers.held[before:]]))
+
+
+def add_json_settings(layers: Layers, text: str, source: str, base: Path) -> None:
+    """Merge JSON of --settings, with keys of ours and of Claude Code; name those that have no effect.
+
+    Raises SettingsError for an invalid value of a key of ours.
+    """
+    table = decode_json(text, source)
+    where = key_locations(text, source)
+    layers.read.append(source)
+    if isinstance(table.get("hooks"), dict):
+        add_hooks(layers, {"hooks": table.pop("hooks")}, base / "settings" / source, "own", where)
+    hints = hints_of(Settings)
+    found = claude_keys.translate(table, hints.__contains__)
+    for key, value in found.settings.items():
+        if key in table:  # a name of ours: what it says is meant for this program
+            layers.add({key: value}, source, base, "own", where)
+        else:
+            _add_tolerant(layers, key, value, source, base, "own", where)
+    _add_session(layers, found, source, "own")
+    for key in found.unused:
+        if why := claude_keys.why_unused(key):
+            hint = nearest_key_hint(key, list(hints)) if key not in claude_keys.UNUSED and "." not in key else ""
+            layers.ignored.append(f"{source}: {key} has no effect: {why}{hint}")
+
+
+def _add_others(layers: Layers, table: dict[str, Any], source: str, base: Path, voice: Origin, where: Where) -> None:
+    """Merge the keys of a file that have a counterpart, and report the others."""
+    known = hints_of(Settings)
+    found = claude_keys.translate(table, lambda key: key == "model" or (key == "output_style" and key in known))
+    taken = [
+        key for key, value in found.settings.items() if _add_tolerant(layers, key, value, source, base, voice, where)
+    ]
+    _add_session(layers, found, source, voice)
+    taken += [name for name, value in (("env", found.env), ("apiKeyHelper", found.key_helper)) if value]
+    if taken:
+        layers.imported.append(f"{source}: {', '.join(taken)}")
+    layers.imported += [f"{source}: not used: {text}" for text in claude_keys.in_words(found.unused)]
+
+
+def _add_tolerant(layers: Layers, key: str, value: Any, source: str, base: Path, voice: Origin, where: Where) -> bool:
+    """Merge one key, or report why not; return whether it was merged."""
+    parts = [{key: {n: inner}} for n, inner in value.items()] if isinstance(value, dict) else [{key: value}]
+    merged = False
+    collected = layers.mistakes
+    layers.mistakes = None
+    for part in parts:
+        try:
+            layers.add(part, source, base, voice, where)
+            merged = True
+        except SettingsError as error:
+            layers.ignored.append(f"{error}; this was ignored")
+    layers.mistakes = collected
+    return merged
+
+
+def _add_session(layers: Layers, found: claude_keys.Translated, source: str, voice: Origin) -> None:
+    """Merge what is no setting of ours: variables, and the command that prints Claude's key."""
+    if found.env and voice == "project":
+        layers.held.append(Withheld(source, "env", ", ".join(found.env)))
+    else:
+        layers.env |= {name: value for name, value in found.env.items() if not name.startswith("AGENT_")}
+    if not found.key_helper:
+        return
+    if voice == "own":
+        layers.key_helper = found.key_helper, source
+    else:
+        layers.ignored.append(f"{source}: apiKeyHelper can only be set in your own settings")
 
 
 def _read(layers: Layers, path: Path, voice: Origin, lost: str) -> tuple[str | None, dict[str, Any]]:

@@ -28,6 +28,8 @@ def overrides(options: RunOptions) -> list[tuple[str, dict[str, Any]]]:
             data[flag.setting] = split_names(value) if isinstance(value, tuple) else value
     if options.tools and options.tools != ("default",):
         data["tools"] = split_names(options.tools)
+    if options.model == "default":
+        del data["model"]  # that of the settings, or the first one found
     if options.no_session_persistence:
         data["save_sessions"] = False
     data |= _prompts(options) | _thinking(options)

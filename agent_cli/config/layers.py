@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from agent_cli.config.parsing import (
     LIMIT,
@@ -76,6 +76,9 @@ class Layers:
     held: what an untrusted project would have set; held_hooks: the hooks among that.
     read: the layers found, in order.
     trust: trust state of the project.
+    env: variables for the session, from Claude Code's settings.
+    key_helper: the command there that prints the key for Claude, and the layer that names it.
+    profiles: the named groups of settings, and where each is.
     servers: MCP servers in effect; they hold secrets, so they are not part of the settings that are saved.
     mistakes: collects errors so that everything else is read; None: errors are raised as SettingsError.
     """
@@ -92,6 +95,9 @@ class Layers:
         self.trust = Trust()
         self.servers: list[Declared] = []
         self.imported: list[str] = []
+        self.env: dict[str, str] = {}
+        self.key_helper = ("", "")
+        self.profiles: dict[str, tuple[dict[str, Any], str, Path, Where]] = {}
         self._values: dict[str, Any] = {}
         self._tables: dict[str, dict[str, Any]] = {name: {} for name in tables()}
 
@@ -170,6 +176,9 @@ class Layers:
         layer = _Layer(self, source, base, voice, place or (lambda key, table="": source))
         for key, value in data.items():
             cls = tables().get(key)
+            if key == "profiles":
+                self._add_profiles(value, source, base, voice, layer.where)
+                continue
             if cls is SandboxSettings and isinstance(value, str):
                 # sandbox = "auto" is short for the most common key of that table.
                 layer.set(cls, self._tables[key], key, "mode", value, spelled=key)
@@ -181,6 +190,30 @@ class Layers:
                 for name, inner in value.items():
                     meant = str(_ALIASES.get(name) or name) if cls is Permissions else name
                     layer.set(cls, self._tables[key], key, meant, inner, spelled=name)
+
+    def _add_profiles(self, value: Any, source: str, base: Path, voice: Origin, where: Where) -> None:
+        """Remember the named groups of settings; they are checked when one is used."""
+        if voice != "own":
+            self.ignored.append(f"{source}: profiles can only be set in your own settings")
+        elif not isinstance(value, dict) or not all(isinstance(table, dict) for table in value.values()):
+            self.wrong(SettingsError(f"{where('profiles')}: profiles: expected tables, [profiles.NAME]"))
+        else:
+            self.profiles |= {name: (table, source, base, where) for name, table in value.items()}
+
+    def use_profile(self, name: str) -> None:
+        """Merge the settings of [profiles.NAME]. Raises SettingsError.
+
+        The values of the setting `profile` (auto, default, small) are profiles, too, unless a group has that name.
+        """
+        if name in self.profiles:
+            table, source, base, where = self.profiles[name]
+            self.add(table, f"{source} [profiles.{name}]", base, "own", where)
+        elif name in get_args(hints_of(Settings)["profile"].__origin__):
+            self.add({"profile": name}, "--profile", Path())
+        else:
+            known = ", ".join(self.profiles)
+            more = f"; there are: {known}" if known else "; write it as [profiles.NAME] into ~/.agentrc"
+            raise SettingsError(f"--profile: there is no profile {name}{more}")
 
     def wrong(self, error: SettingsError) -> None:
         """Raise an error, or collect it."""

@@ -67,6 +67,10 @@ def reference() -> str:
         "that only in the stricter direction or not at all, and some keys never ([security](security.md#trust)).",
         "`--settings` counts as yours.",
         "",
+        "`[profiles.NAME]` in your own settings is a group of keys that `--profile NAME` puts above the files;",
+        "`--profile small` and `--profile default` set the key `profile`, unless a group has that name. Keys of Claude",
+        "Code's settings are [taken over](claude-code.md#settings) from its files and from `--settings` as JSON.",
+        "",
         "`AGENT_STATE_DIR` moves the folder of the sessions. Under `[permissions]` the variables are",
         "`AGENT_PERMISSION_MODE`, `AGENT_PERMISSION_ALLOW` and so on; lists are separated by commas.",
     ]

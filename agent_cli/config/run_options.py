@@ -101,7 +101,8 @@ class RunOptions(Value):
               metavar="KIND"),
     ] = None  # fmt: skip
     betas: Annotated[
-        tuple[str, ...], _flag("--betas", MODEL, "Beta features to ask of Anthropic's API.", metavar="NAMES")
+        tuple[str, ...],
+        _flag("--betas", MODEL, "Beta features to ask of Anthropic's API.", setting="betas", metavar="NAMES"),
     ] = ()
     task_budget: Annotated[
         int | None, _flag("--task-budget", MODEL, "Accepted for the Agent SDK; has no effect.", metavar="TOKENS")
@@ -238,7 +239,10 @@ class RunOptions(Value):
               metavar="JSON"),
     ] = None  # fmt: skip
     profile: Annotated[
-        str | None, _flag("--profile", CONTEXT, "Use the settings of [profiles.NAME].", metavar="NAME")
+        str | None,
+        _flag(
+            "--profile", CONTEXT, "Use the settings of [profiles.NAME], or of a model: small, default.", metavar="NAME"
+        ),
     ] = None
     bare: Annotated[bool, _flag("--bare", CONTEXT, "Ignore settings and memory files; use only these options.")] = False
     system_prompt: Annotated[

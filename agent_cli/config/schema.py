@@ -245,6 +245,7 @@ class Settings(Value, tag="Settings"):
     model_takes: Annotated[
         tuple[Literal["image", "pdf"], ...], "what a model accepts besides text, if the catalog does not say"
     ] = ()
+    betas: Annotated[tuple[str, ...], "beta features to ask of Anthropic's API"] = ()
     base_url: Annotated[str | None, "base URL of an OpenAI or Anthropic compatible server"] = None
     key_command: Annotated[str | None, "command that prints the API key", USER] = None
     keyring: Annotated[bool, "look for API keys in the system keyring", USER] = True

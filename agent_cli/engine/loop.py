@@ -334,11 +334,14 @@ def _suspend(turn: Turn, why: str) -> Run:
 
 
 def _out_of_budget(turn: Turn, cap: Cap, *, summary: bool = True) -> Run:
-    """Sum up in one last round without calls; in our own recap if cost is the limit or the round fails."""
+    """Sum up in one last round without calls, or in our own recap.
+
+    That is for a limit that the round would exceed, of cost or of rounds, and for a round that fails.
+    """
     text = ""
     if turn.timed_out:
         turn.deps.context.cancel = CancelToken()
-    if summary and cap != "cost":
+    if summary and cap not in ("cost", "rounds"):
         yield from turn.add(UserMessage(LAST_ROUND.format(cap=CAP_WORDS[cap])))
         try:
             with deadline(turn, turn.budget.seconds + SUMMARY_SECONDS if cap == "duration" else 0):

@@ -15,6 +15,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from agent_cli.config.claude_keys import in_words, translate
 from agent_cli.config.prompts import FrontMatterError, read_allowed, read_front_matter, split_front_matter
 from agent_cli.extensions.agents import AgentTypeError, read_agent_type
 from agent_cli.extensions.commands import LIMIT, is_unusable_name
@@ -61,28 +62,8 @@ _REASONS = {
         _WORDS,
     ),
 }
-# Keys of Claude Code's settings: "" for those that are used.
-SETTINGS = {
-    "permissions": "",
-    "hooks": "",
-    "disableAllHooks": "applies only in your own settings",
-    "$schema": "only says something about the file",
-    "env": "variables are those of your shell",
-    "model": "the model is that of our own settings",
-    "statusLine": "the command for it is status_line under [terminal] of our own settings",
-    "outputStyle": "there are no output styles",
-    "enabledPlugins": "plugins of Claude Code are not supported",
-    "extraKnownMarketplaces": "plugins of Claude Code are not supported",
-    "includeCoAuthoredBy": "nothing is added to commits by itself",
-    "attribution": "nothing is added to commits by itself",
-    "cleanupPeriodDays": "sessions are saved",
-    "apiKeyHelper": "the key is that of key_command in your own settings",
-    "sandbox": "the sandbox is set in our own settings",
-    **dict.fromkeys(
-        "enableAllProjectMcpServers enabledMcpjsonServers disabledMcpjsonServers".split(),
-        "servers are approved with agent mcp approve, and switched off by disabled under [mcp] of our own settings",
-    ),
-}
+# Keys of Claude Code's settings that are read apart from the others.
+APART = ("permissions", "hooks")
 PERMISSIONS = frozenset(("allow", "ask", "deny", "defaultMode", "additionalDirectories"))
 # Files and folders directly below `.agent` and `.claude`: True if they take effect, and what they are.
 _MEMORY = (True, "memory, which has a separate line")
@@ -305,8 +286,10 @@ def _settings(base: Path, path: str, within: Path | None, *, own: bool) -> FileR
         return FileReport(path, "not used: it is not a JSON object", False)
     if own and path.endswith("settings.local.json"):
         return FileReport(path, "not used: of your home folder only settings.json is read", False)
-    taken = [key for key in table if SETTINGS.get(key) == "" or (own and key == "disableAllHooks")]
-    notes = [f"{key}: {SETTINGS.get(key, 'not read here')}" for key in table if key not in taken]
+    found = translate({k: v for k, v in table.items() if k not in APART}, ("model", "output_style").__contains__)
+    unused = found.unused if own or "disableAllHooks" not in table else (*found.unused, "disableAllHooks")
+    taken = [key for key in table if key not in {name.partition(".")[0] for name in unused}]
+    notes = in_words(unused)
     rules = table.get("permissions")
     inner = rules if isinstance(rules, dict) else {}
     notes += [f"permissions.{key}: not read here" for key in inner if key not in PERMISSIONS]

@@ -13,12 +13,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from agent_cli.config.layers import Layers
+from agent_cli.config.parsing import SettingsError, decode_json
 from agent_cli.config.run_options import RunOptions, reads_source
 from agent_cli.config.schema import Settings
-from agent_cli.core.place import RunEnvironment
+from agent_cli.core.place import RunEnvironment, UsageError
 from agent_cli.extensions.commands import find_commands, shipped_commands
 from agent_cli.providers.resolve import validate_name
 from agent_tools.base import Tool, ToolContext, UserCommand
+from agent_tools.fs.safe_files import read_regular
 from agent_tools.lazy import lazy_imports
 from agent_tools.record import Value
 from agent_tools.registry import BUILTIN
@@ -39,6 +41,8 @@ with lazy_imports():
     from agent_cli.extensions import skills as extensions_skills
 
 T = TypeVar("T")
+# What Claude Code calls the built-in types of sub-agents.
+_CLAUDE_NAMES = {"general-purpose": "general", "Explore": "explore", "Plan": "plan"}
 
 
 class LazyMapping(Mapping[str, T]):
@@ -147,6 +151,8 @@ def load_extensions(
     found = Extensions()
     if settings.plugins:
         found.tools = plugins.load_tools(settings.plugins)
+    if options.agents:
+        found.agents.update(_given_agents(options.agents))
     if options.bare:
         return found
     project = place.root if layers.trust.trusted and place.root != place.home else None
@@ -165,7 +171,7 @@ def load_extensions(
             home, project, known, lambda name: validate_name(name, settings.base_url)
         )
         problems += more
-        found.agents.update(agents)
+        found.agents.update({name: kind for name, kind in agents.items() if name not in found.agents})
     found.for_model.update((name, command) for name, command in commands.items() if command.by_model)
     found.own.update({name: skill for name, skill in found.skills.items() if skill.by_user})
     found.own.update(commands)
@@ -173,6 +179,41 @@ def load_extensions(
         if problem not in layers.ignored:
             warn(problem)
     return found
+
+
+def _given_agents(text: str) -> dict[str, AgentType]:
+    """Return the types of sub-agents of --agents: JSON, or a file with it. Raises UsageError."""
+    try:
+        if not text.lstrip().startswith("{"):
+            text = read_regular(Path(os.path.expanduser(text)), extensions_agents.LIMIT).decode("utf-8")
+        return extensions_agents.agent_types_from(decode_json(text, "--agents"), "--agents")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"--agents: {text}: {getattr(error, 'strerror', None) or error}.") from None
+    except (extensions_agents.AgentTypeError, SettingsError) as error:
+        raise UsageError(f"{error}.") from None
+
+
+def with_agent(
+    options: RunOptions, place: RunEnvironment, layers: Layers, settings: Settings, embedded: Embedded
+) -> Settings:
+    """Return the settings of a session that works as the agent of --agent. Raises UsageError."""
+    found = load_extensions(options, place, layers, settings, lambda text: None)
+    found.agents.update(embedded.agents)
+    asked = options.agent or ""
+    kind = found.agent_types.get(asked) or found.agent_types.get(_CLAUDE_NAMES.get(asked, ""))
+    if kind is None:
+        names = ", ".join(sorted(found.agent_types))
+        raise UsageError(f"--agent: there is no agent {options.agent}; there are: {names}.")
+    changed: dict[str, Any] = {}
+    if options.system_prompt is None and options.system_prompt_file is None:
+        changed["system_prompt"] = kind.prompt
+    if kind.tools or kind.not_tools:
+        offered = kind.tools or tuple(tool.name for tool in (*BUILTIN, *found.tools))
+        allowed = settings.tools if settings.tools is not None else offered
+        changed["tools"] = tuple(n for n in offered if n not in kind.not_tools and n in allowed)
+    if kind.model and not options.model:
+        changed["model"] = kind.model
+    return settings.replace(**changed)
 
 
 def has_folder(base: Path | None, below: str = "") -> bool:

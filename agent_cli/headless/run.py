@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from agent_cli.core.decisions import Answer, Defer, QuestionReply, Reject
 from agent_cli.core.events import ApprovalRequested, Event, QuestionAsked
-from agent_cli.core.results import Complete, Spent, Suspended, TurnResult, Usage
+from agent_cli.core.results import Complete, Diagnostics, Spent, Suspended, TurnEnd, TurnResult, Usage
 from agent_cli.engine.conversation import Conversation
 from agent_cli.headless.output import (
     SUSPENDED,
@@ -229,10 +229,12 @@ def run_headless(
     asked: HeadlessOptions,
     start: Callable[[], tuple[Conversation, RunReport]],
     attach: Callable[[str], tuple[Media, ...]] = lambda text: (),
+    command: Callable[[str, Callable[[Event], None]], str | None] = lambda text, show: None,
 ) -> int:
     """Run the task. start: builds the conversation; called once the input is known to be valid.
 
-    attach: returns the images that a message mentions.
+    attach: returns the images that a message mentions. command: runs a message that is a command of the session, and
+    returns what to print; None for a message to send.
     """
     inputs = messages(asked)
     first = next(inputs, None)
@@ -241,7 +243,13 @@ def run_headless(
     conversation, report = start()
 
     def turn(said: InputMessage) -> TurnStep:
-        return lambda show: conversation.send(said.text, show, (*attach(said.text), *said.media), said.uuid)
+        def run(show: Callable[[Event], None]) -> TurnResult:
+            answer = command(said.text, show)
+            if answer is not None:
+                return Complete(TurnEnd((), Usage(), Diagnostics(0, 0, 0, 0, "end_turn", "completed")), answer)
+            return conversation.send(said.text, show, (*attach(said.text), *said.media), said.uuid)
+
+        return run
 
     try:
         return run_turns(asked, conversation, report, map(turn, chain([first], inputs)))

@@ -19,6 +19,7 @@ from agent_cli.core.messages import media_of
 from agent_cli.core.place import OutputError, RunEnvironment, UsageError
 from agent_cli.core.results import Complete, Diagnostics, Failed, Suspended, TurnEnd, TurnResult, Usage
 from agent_cli.core.version import __version__
+from agent_cli.engine.conversation import Conversation
 from agent_cli.extensions.loader import Embedded, load_extensions
 from agent_cli.headless.output import ProgressPrinter, ResultBuilder, print_line, print_notice
 from agent_cli.headless.pending import pending_items
@@ -338,6 +339,11 @@ class HostSession:
             return conversation.send(text, show, (*attached, *media), line.said.uuid)
         except ToolError as error:
             return _told(str(error))
+
+    @property
+    def conversation(self) -> Conversation:
+        """The open agent's."""
+        return self.agent.conversation
 
     def clear(self) -> None:
         """Start a new conversation with the same options, in a session of its own."""

@@ -1,19 +1,28 @@
-"""Slash commands about the session itself in a message of a host: the others are prompts, which the conversation
-expands."""
+"""Slash commands about the session itself, in a message of a host or of -p: the others are prompts, which the
+conversation expands."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from agent_cli.core.events import Event
 from agent_cli.engine.compaction.controls import compact_now, filling
-
-if TYPE_CHECKING:
-    from agent_cli.host.session import HostSession
+from agent_cli.engine.conversation import Conversation
 
 
-def run_session_command(session: HostSession, text: str, show: Callable[[Event], None]) -> str | None:
+class CommandedSession(Protocol):
+    """What the commands act on."""
+
+    @property
+    def conversation(self) -> Conversation: ...
+
+    def clear(self) -> None: ...
+
+    def cost_words(self) -> str: ...
+
+
+def run_session_command(session: CommandedSession, text: str, show: Callable[[Event], None]) -> str | None:
     """Run `/name words` and return what to say; None if it is no command of the session."""
     name, _, words = text[1:].partition(" ")
     match name:
@@ -21,11 +30,11 @@ def run_session_command(session: HostSession, text: str, show: Callable[[Event],
             session.clear()
             return ""
         case "compact":
-            return compact_now(session.agent.conversation, show, words.strip()) or "Compacted."
+            return compact_now(session.conversation, show, words.strip()) or "Compacted."
         case "cost" | "usage":
             return session.cost_words()
         case "context":
-            found = filling(session.agent.conversation)
+            found = filling(session.conversation)
             size = f" of {found.size:,}" if found.size else ""
             parts = "\n".join(f"- {part}: {count:,}" for part, count in found.parts)
             return f"Context: {found.used:,}{size} tokens\n\n{parts}"

@@ -74,6 +74,8 @@ WireApiOf = Callable[[str], WireApi]
 SHORT_NAMES = {"sonnet": "claude-sonnet-5", "opus": "claude-opus-5", "haiku": "claude-haiku-4-5"}
 SCRIPTED = "scripted:"
 REPLAY = "replay:"
+# Behind the name of a Claude: with a window of a million tokens.
+LONG = "[1m]"
 _VERTEX = "https://{host}/v1beta1/projects/{project}/locations/{location}/publishers/google"
 _EXPRESS = "https://aiplatform.googleapis.com/v1beta1/publishers/google"  # with an API key and no project
 # Models that OpenAI refuses on Chat Completions, alone or with tools.
@@ -86,7 +88,7 @@ class ResolvedModel(Value, tag="Resolved"):
     model: what the provider calls it; for the scripted wire the path of the script. base_url: empty where the
     wire knows it. key_source: where the key came from, in words. bearer: the key is an OAuth token, not an
     API key; renew: makes another when it has expired. litellm: how LiteLLM spells the model. either: the server may ask
-    for OpenAI's other protocol. api_key never shows in a repr.
+    for OpenAI's other protocol. long: a window of a million tokens was asked for. api_key never shows in a repr.
     """
 
     provider: str
@@ -101,6 +103,7 @@ class ResolvedModel(Value, tag="Resolved"):
     either: bool = False
     recording: str = ""
     window: int | None = None
+    long: bool = False
 
     @property
     def name(self) -> str:
@@ -124,6 +127,9 @@ def resolve(
     Raises NoModelError for a name that is not a known key, MissingKeyError for a key that was found nowhere, and
     ModelSetupError for a key command that failed or a transport that cannot reach this provider.
     """
+    name, long = (name[: -len(LONG)], True) if name.endswith(LONG) else (name, False)
+    if name == "opusplan":
+        name = "opus"  # planning is not left to another model here
     if name.startswith(SCRIPTED):
         return ResolvedModel("scripted", name[len(SCRIPTED) :], "scripted", "", "none needed")
     if name.startswith(REPLAY):
@@ -164,6 +170,7 @@ def resolve(
         bearer=source.endswith("ANTHROPIC_AUTH_TOKEN"),
         litellm=f"{'openai' if via_openai else provider.litellm}/{model}",
         either=api == "auto" and provider.name == "openai" and elsewhere and wire in ("openai", "responses"),
+        long=long,
     )
 
 
@@ -187,7 +194,8 @@ def replayed_as(plain: Mapping[str, Any], path: str) -> ResolvedModel:
 
 def validate_name(name: str, base_url: str | None) -> str:
     """Why a model's name is not a known key, or ""; keys and addresses are not looked at."""
-    if name in SHORT_NAMES or name.startswith((SCRIPTED, REPLAY)):
+    name = name.removesuffix(LONG)
+    if name in (*SHORT_NAMES, "opusplan", "default") or name.startswith((SCRIPTED, REPLAY)):
         return ""
     try:
         _split(name, base_url)

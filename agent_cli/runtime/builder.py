@@ -24,7 +24,7 @@ from agent_cli.engine.structured_output import StructuredOutput, answer_guard, r
 from agent_cli.engine.turn import TurnDeps
 from agent_cli.engine.types import ConversationState, LiveMapping, ModelHandle, ToolTable, TurnOptions
 from agent_cli.extensions.commands import expand_message
-from agent_cli.extensions.loader import WORKFLOWS, Embedded, Extensions, load_extensions
+from agent_cli.extensions.loader import WORKFLOWS, Embedded, Extensions, load_extensions, with_agent
 from agent_cli.memory.files import Memory, load_memory
 from agent_cli.memory.nested import NestedMemory
 from agent_cli.providers.base import ToolSpec
@@ -202,7 +202,11 @@ def build_agent(
     attended: a user is present. embedded: additions of the embedding program.
     """
     settings = layers.settings()
+    if layers.env:
+        place = place.replace(env={**place.env, **layers.env})
     check_mode(settings.permissions.mode, place.env)
+    if options.agent:
+        settings = with_agent(options, place, layers, settings, embedded)
     servers = make_servers(options, place, layers, settings, warn, embedded.host)
     store = SessionStore(state_folder(place.env), place.root)
     log, restored = open_session(options, settings, store, warn, ATTENDED_PATIENCE if attended else PATIENCE, place)

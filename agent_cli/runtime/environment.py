@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
-from agent_cli.config.claude_settings import add_claude_settings, add_hooks_file
+from agent_cli.config.claude_settings import add_claude_settings, add_hooks_file, add_json_settings
 from agent_cli.config.flag_settings import notices, overrides
 from agent_cli.config.layers import Layers, Origin, home_folder
 from agent_cli.config.parsing import SettingsError, from_environment
@@ -17,6 +17,7 @@ from agent_cli.core.place import RunEnvironment, UsageError
 from agent_cli.core.rules import RuleError, Trust
 from agent_cli.memory.files import Sources, own_folders
 from agent_cli.permissions.trust import TrustStore, evaluate_trust, fingerprints, grant_trust
+from agent_cli.providers.resolve import SHORT_NAMES
 from agent_cli.session.store import state_folder
 from agent_tools.lazy import lazy_imports
 from agent_tools.text import shorten
@@ -62,10 +63,15 @@ def read_settings(options: RunOptions, place: RunEnvironment, mistakes: list[str
                 _add_project(layers, options, place)
         for text in options.settings:
             _add_settings_option(layers, text, place)
+        if options.profile is not None:
+            layers.use_profile(options.profile)
         if from_env := from_environment(place.env, mistakes):
             layers.add(from_env, "the environment", place.root)
         add_flags(layers, options, place)
+        if options.managed_settings:
+            add_json_settings(layers, options.managed_settings, "--managed-settings", place.root)
         layers.ignored += notices(options)
+        _use_key_helper(layers)
         if place.home is None and not (place.env.get("AGENT_STATE_DIR") or place.env.get("XDG_STATE_HOME")):
             layers.add({"save_sessions": False}, "the missing home folder", place.root)
             layers.ignored.append("There is no home folder, so this session is not saved")
@@ -85,7 +91,7 @@ def _check_sources(options: RunOptions) -> None:
 
 def _add_own_files(layers: Layers, place: RunEnvironment) -> None:
     if place.home is not None:
-        add_claude_settings(layers, place.home / ".claude/settings.json", "own")
+        add_claude_settings(layers, place.home / ".claude/settings.json", "own", place.env)
         add_hooks_file(layers, place.home / ".agent/hooks.json", "own")
         layers.add_file(place.home / ".agentrc", "own")
 
@@ -117,7 +123,7 @@ def _add_project(layers: Layers, options: RunOptions, place: RunEnvironment) -> 
     sources = [source for source in ("project", "local") if reads_source(options, source)]
     for source in sources:
         name = "settings.json" if source == "project" else "settings.local.json"
-        add_claude_settings(layers, place.root / ".claude" / name, voice)
+        add_claude_settings(layers, place.root / ".claude" / name, voice, place.env)
     if "project" in sources:
         add_hooks_file(layers, place.root / ".agent/hooks.json", voice)
     named = {os.path.realpath(os.path.expanduser(text)) for text in options.settings}
@@ -226,13 +232,32 @@ def _check_examples(layers: Layers, place: RunEnvironment) -> None:
 
 
 def _add_settings_option(layers: Layers, text: str, place: RunEnvironment) -> None:
-    if text.lstrip().startswith("{") or "\n" in text or "=" in text:
+    if text.lstrip().startswith("{"):
+        add_json_settings(layers, text, "--settings", place.root)
+        return
+    if "\n" in text or "=" in text:
         layers.add_text(text, "--settings", place.root)
         return
     path = Path(os.path.expanduser(text))
     if not os.path.isfile(path):  # noqa: PTH113 - the method raises where a parent is closed
         raise SettingsError(f"--settings: there is no file {text}")
+    if path.suffix == ".json":
+        try:
+            found = layers.text_of(path, "own")
+        except (OSError, UnicodeDecodeError) as error:
+            raise SettingsError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
+        add_json_settings(layers, found or "{}", str(path), path.parent)
+        return
     layers.add_file(path, "own")
+
+
+def _use_key_helper(layers: Layers) -> None:
+    """Let Claude Code's command for the key print it, if the model is Claude and no other command is set."""
+    command, source = layers.key_helper
+    settings = layers.settings()
+    named = (settings.model or "").removeprefix("anthropic/")
+    if command and not settings.key_command and (named.startswith("claude") or named in SHORT_NAMES):
+        layers.add({"key_command": command}, source, Path())
 
 
 def add_flags(layers: Layers, options: RunOptions, place: RunEnvironment) -> None:

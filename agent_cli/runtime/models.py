@@ -38,6 +38,8 @@ with lazy_imports():
 LOCAL_IDLE_SECONDS = 300.0
 # And for each KB of the request: about ten tokens a second, read on an old processor.
 LOCAL_IDLE_PER_KB = 30.0
+# What Anthropic calls the long window, and its tokens.
+LONG_WINDOW_BETA, LONG_WINDOW = "context-1m-2025-08-07", 1_000_000
 # A window below this is for few tools and a short prompt only.
 SMALL_WINDOW = 16_000
 # Windows in tokens where nobody says, so that a conversation is compacted before it is refused.
@@ -53,7 +55,7 @@ class NoAccessError(UsageError):
 def choose_model(name: str | None, settings: Settings, place: RunEnvironment) -> ResolvedModel:
     """Resolve the named model, or find one. Raises UsageError."""
     try:
-        if not name:
+        if not name or name == "default":
             name = discover.default_model(place.env)
         return resolve(
             name,
@@ -162,6 +164,8 @@ def find_window(model: ResolvedModel, info: ModelInfo | None, settings: Settings
     if model.recording:
         return ModelWindow(model.window, "none")
     known, own = info.context_window if info else None, settings.context_window
+    if known and model.long and model.provider == "anthropic":
+        known = max(known, LONG_WINDOW)
     if model.wire == "ollama":
         return _ollama_window(model, own)
     if own:
@@ -270,7 +274,12 @@ def open_client(model: ResolvedModel, settings: Settings, window: int | None = N
             idle, per_kb = LOCAL_IDLE_SECONDS, LOCAL_IDLE_PER_KB
         timeouts = http.Timeouts(settings.connect_timeout, idle, settings.total_timeout, per_kb)
         return open_transport(
-            model, timeouts=timeouts, attempts=settings.retries, cache_ttl=settings.cache_ttl, window=window
+            model,
+            timeouts=timeouts,
+            attempts=settings.retries,
+            headers=_betas(model, settings),
+            cache_ttl=settings.cache_ttl,
+            window=window,
         )
 
     if model.recording:
@@ -281,6 +290,12 @@ def open_client(model: ResolvedModel, settings: Settings, window: int | None = N
         return open_transport(model)
     except ModelSetupError as error:
         raise UsageError(str(error)) from None
+
+
+def _betas(model: ResolvedModel, settings: Settings) -> dict[str, str]:
+    """Return the header that asks Anthropic's API for beta features."""
+    names = (*settings.betas, *((LONG_WINDOW_BETA,) if model.long else ()))
+    return {"anthropic-beta": ",".join(dict.fromkeys(names))} if names and model.provider == "anthropic" else {}
 
 
 def debugged(

@@ -21,7 +21,7 @@ def write(path: Path, **permissions: Any) -> Path:
 
 def taken(path: Path, voice: Origin = "own") -> Layers:
     layers = Layers()
-    add_claude_settings(layers, path, voice)
+    add_claude_settings(layers, path, voice, {})
     return layers
 
 

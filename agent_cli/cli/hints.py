@@ -1,0 +1,113 @@
+"""Words and options of other programs in terms of this one: for mistakes, never on a run's way."""
+
+from __future__ import annotations
+
+import difflib
+import shlex
+from collections.abc import Iterable, Sequence
+
+from agent_cli.config.run_options import flags
+
+_NONE = "it has no counterpart here; leave it out"
+# Options of other agents by meaning: what to write here.
+_MEANT = {
+    **dict.fromkeys(("--headless", "--non-interactive", "--batch", "--prompt", "--exec", "--print-mode"), "-p"),
+    **dict.fromkeys(("--json", "--format", "--output", "--stream-json"), "--output-format json or stream-json"),
+    **dict.fromkeys(("--cwd", "--dir", "--workdir", "--working-dir", "--project-dir", "--directory"), "-C DIR"),
+    **dict.fromkeys(
+        ("--yes", "-y", "--auto", "--auto-approve", "--full-auto", "--approval-mode", "--ask-for-approval", "-a"),
+        "--permission-mode acceptEdits, or --yolo in a container",
+    ),
+    **dict.fromkeys(
+        ("--dangerously-bypass-approvals-and-sandbox", "--trust-all-tools", "--allow-all", "--skip-permissions"),
+        "--dangerously-skip-permissions",
+    ),
+    **dict.fromkeys(("--max-steps", "--max-iterations", "--max-rounds", "--step-limit"), "--max-turns N"),
+    **dict.fromkeys(("--budget", "--max-cost", "--cost-limit", "--max-budget"), "--max-budget-usd USD"),
+    **dict.fromkeys(("--timeout", "--max-time", "--max-duration"), "--settings max_seconds=N"),
+    **dict.fromkeys(("--temperature", "--temp"), "--settings temperature=N"),
+    **dict.fromkeys(("--max-tokens", "--max-output-tokens"), "--settings max_tokens=N"),
+    **dict.fromkeys(("--api-base", "--base-url", "--openai-api-base", "--endpoint"), "--settings 'base_url=\"URL\"'"),
+    **dict.fromkeys(("--sandbox", "-s", "--no-sandbox"), "--settings 'sandbox=\"auto\"', \"require\" or \"off\""),
+    **dict.fromkeys(("--api-key", "--key", "--token"), "the environment, e.g. ANTHROPIC_API_KEY"),
+    **dict.fromkeys(("--system", "--system-message", "--instructions"), "--system-prompt TEXT"),
+    **dict.fromkeys(("--config", "--config-file", "--conf"), "--settings FILE"),
+    **dict.fromkeys(("--include-directories", "--add-directory", "--workspace", "--include-dir"), "--add-dir DIR"),
+    **dict.fromkeys(("--allow-tools", "--allowed", "--allow", "--allow-tool"), "--allowedTools RULES"),
+    **dict.fromkeys(("--deny", "--deny-tool", "--exclude-tools", "--disallow"), "--disallowedTools RULES"),
+    **dict.fromkeys(("--output-schema", "--schema", "--response-format"), "--json-schema FILE"),
+    **dict.fromkeys(("--ephemeral", "--no-save", "--no-history", "--incognito", "--temporary"),
+                    "--no-session-persistence"),
+    **dict.fromkeys(("--session", "--conversation", "--thread", "--resume-session", "--restore"), "--resume ID"),
+    **dict.fromkeys(("--last", "--latest", "--restore-chat-history"), "--continue"),
+    **dict.fromkeys(("--branch", "--fork", "--copy-session"), "--fork-session"),
+    **dict.fromkeys(("--safe-mode", "--restricted", "--no-config", "--disable-slash-commands"), "--bare"),
+    **dict.fromkeys(("--no-color", "--no-colour", "--no-pretty", "--ax-screen-reader", "--screen-reader"), "--plain"),
+    **dict.fromkeys(("--file", "--files", "--read", "-f"), "@FILE in the prompt"),
+    **dict.fromkeys(("--reasoning-effort", "--reasoning", "--think", "--variant"), "--effort LEVEL"),
+    **dict.fromkeys(("--mcp", "--mcp-server", "--mcp-servers", "--with-extension"), "--mcp-config FILE"),
+    **dict.fromkeys(("--quiet", "-q", "--silent"), "2>/dev/null; only the answer is on standard output"),
+    **dict.fromkeys(
+        "--ide --chrome --no-chrome --brief --cloud --teleport --tmux --remote-control --desktop --bg --background"
+        " --prompt-suggestions --from-pr --environment --autocompact --oss".split(), _NONE,
+    ),
+}  # fmt: skip
+_KEYS = "keys come from the environment or the keyring: agent doctor shows what is found, agent models what it opens"
+_SETTINGS = "settings are in ~/.agentrc: agent doctor shows those in effect, docs/configuration.md all of them"
+_UPDATE = "the package manager that installed it updates it, e.g. pipx upgrade or uv tool upgrade"
+_LISTS = "agent sessions lists and deletes sessions"
+# Commands of other agents: how the same is done here.
+_ELSEWHERE = {
+    **dict.fromkeys(("login", "logout", "auth", "setup-token", "signin"), _KEYS),
+    **dict.fromkeys(("config", "configure", "settings"), _SETTINGS),
+    **dict.fromkeys(("update", "upgrade", "install", "uninstall", "migrate-installer"), _UPDATE),
+    **dict.fromkeys(
+        ("plugin", "plugins", "extensions", "extension"), "agent tools and --plugin-dir show and load more"
+    ),
+    **dict.fromkeys(("session", "history", "logs", "rm", "attach", "stop"), _LISTS),
+    **dict.fromkeys(("model", "stats", "usage"), "agent models lists models, agent sessions what they cost"),
+    **dict.fromkeys(("agents", "agent", "skills", "commands"), "agent doctor lists agents, skills and commands"),
+    **dict.fromkeys(("init", "help", "version"), "write /init in a session, or agent --help, agent --version"),
+    **dict.fromkeys(("serve", "server", "web", "gateway", "app"), _NONE),
+    **dict.fromkeys(("import", "migrate"), "settings of Claude Code are read where they are: agent doctor shows them"),
+}
+_RUNS = ("exec", "run", "e", "chat", "ask")
+_BELOW = frozenset(
+    "add browse delete disable edit enable get install list login logout ls marketplace new remove rm search set show"
+    " status uninstall unset update upgrade validate whoami".split()
+)
+
+
+def option_hint(name: str) -> str:
+    """Return what to write instead of an unknown option, as a sentence; "" if nothing is close."""
+    name = name.partition("=")[0]
+    known = [n for flag, _ in flags().values() for n in flag.names if n.startswith("--")]
+    if name not in _MEANT and (near := difflib.get_close_matches(name, known, 2, 0.7)):
+        return f"Did you mean {' or '.join(near)}?"
+    meant = _MEANT.get(name) or _MEANT.get(closest(name, _MEANT, 0.85), "")
+    return "It has no counterpart here; leave it out." if meant == _NONE else meant and f"Here: {meant}."
+
+
+def closest(word: str, known: Iterable[str], cutoff: float) -> str:
+    """Return the known word that is closest to one, "" if none is."""
+    return next(iter(difflib.get_close_matches(word, list(known), 1, cutoff)), "")
+
+
+def joined(words: Sequence[str]) -> str:
+    """Return words as a shell reads them."""
+    return shlex.join(words)
+
+
+def command_hint(words: Sequence[str], known: Sequence[str]) -> str:
+    """Return what a prompt that reads like a command of another agent means here; "" for a prompt.
+
+    known: the commands there are.
+    """
+    first, rest = words[0], words[1:]
+    if first in known:
+        return ""
+    if first in _RUNS and len(rest) == 1 and any(c.isspace() for c in rest[0]):
+        return f"`agent {first}` is not a command; write: agent -p '...'"
+    if first in _ELSEWHERE and (not rest or rest[0] in _BELOW):
+        return f"`agent {first}` is not a command: {_ELSEWHERE[first]}"
+    return ""
