@@ -134,7 +134,7 @@ def _terminal_reason(result: TurnResult, subtype: str) -> str:
     reason = result.end.diagnostics.terminal_reason
     if subtype == "error_max_structured_output_retries":
         return "structured_output_retry_exhausted"
-    if reason in ("interrupted", "cancelled"):
+    if reason == "interrupted":
         last = next((m for m in reversed(result.end.messages) if isinstance(m, AssistantMessage)), None)
         return "aborted_tools" if last is not None and last.calls else "aborted_streaming"
     failure = api_failure(result)

@@ -76,7 +76,8 @@ def test_stream_json_has_the_images_of_results_once() -> None:
         {"type": "text", "text": "shot.png: PNG image"},
         {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "cGl4ZWw="}},
     ]
-    assert line["tool_use_result"] == "shot.png: PNG image"
+    file = {"base64": "cGl4ZWw=", "type": "image/png", "originalSize": 5}
+    assert line["tool_use_result"] == {"type": "image", "file": file}
 
 
 def test_an_image_that_a_prompt_mentions_is_attached_for_a_model_that_takes_it(work: Path) -> None:

@@ -91,7 +91,8 @@ def test_a_blocked_prompt_fails_the_run(work: Path, home: Path) -> None:
     result = json.loads(done.stdout)
     assert (done.returncode, result["is_error"], result["outcome"]) == (1, True, "failed")
     assert result["errors"] == ["The message was not sent: a hook blocked it: no greetings"]
-    assert (result["num_turns"], result["terminal_reason"]) == (0, "stopped_by_hook")
+    assert (result["num_turns"], result["end_reason"]) == (0, "stopped_by_hook")
+    assert (result["subtype"], result["terminal_reason"]) == ("error_during_execution", "hook_stopped")
     assert result["permission_denials"][0]["tool_name"] == "UserPromptSubmit"
 
 

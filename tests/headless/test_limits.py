@@ -16,6 +16,9 @@ from tests.support.scripts import call, script
 FAST = {"AGENT_RETRIES": "3"}
 
 
+DURING = "error_during_execution"
+
+
 def steps(*marks: str) -> dict[str, Any]:
     return call("TodoWrite", todos=[{"content": f"step {n}", "status": mark} for n, mark in enumerate(marks, 1)])
 
@@ -143,7 +146,11 @@ def test_the_time_limit_ends_a_running_command(work: Path) -> None:
     env = {"AGENT_MAX_SECONDS": "1"}
     done = agent(["-p", "--model", model, "--allowedTools", "Bash", "--output-format", "json", "go"], work, env)
     found = json.loads(done.stdout)
-    assert (done.returncode, found["terminal_reason"], found["subtype"]) == (4, "max_duration", "error_max_duration")
+    assert (done.returncode, found["terminal_reason"], found["subtype"]) == (
+        4,
+        "max_duration",
+        DURING,
+    )
     assert not (work / "made").exists()
 
 
@@ -186,7 +193,7 @@ def test_an_answer_that_stays_cut_is_a_limit_and_not_done(work: Path) -> None:
     model = script(work / "s.toml", [{"text": "More ", "stop": "max_tokens"}] * 4)
     done = agent(["-p", "--model", model, "--output-format", "json", "count"], work)
     found = json.loads(done.stdout)
-    assert (done.returncode, found["outcome"], found["subtype"]) == (4, "limit", "error_max_output_tokens")
+    assert (done.returncode, found["outcome"], found["subtype"]) == (4, "limit", DURING)
     assert found["result"] == "More More More More "
 
 
@@ -211,10 +218,15 @@ def test_two_empty_answers_are_an_error(work: Path) -> None:
             [{"calls": [call("Read", file_path=f"gone{n}")]} for n in range(25)],
             (),
             "max_failures",
-            "error_max_failures",
+            DURING,
         ),
-        ([{"calls": [call("Bash", command="make")]}] * 3, (), "max_denials", "error_max_denials"),
-        ([{"calls": [call("Bash", command="echo")]}] * 5, ("--allowedTools", "Bash"), "repetition", "error_repetition"),
+        ([{"calls": [call("Bash", command="make")]}] * 3, (), "max_denials", DURING),
+        (
+            [{"calls": [call("Bash", command="echo")]}] * 5,
+            ("--allowedTools", "Bash"),
+            "repetition",
+            DURING,
+        ),
         ([{"calls": [call("Read", file_path="a.txt")]}] * 2, ("--max-turns", "2"), "max_rounds", "error_max_turns"),
     ],
 )
@@ -223,7 +235,7 @@ def test_the_limit_that_ended_a_turn_is_named(
 ) -> None:
     model = script(work / "s.toml", [*replies, {"text": "Stopped."}])
     found = json.loads(agent(["-p", "--model", model, "--output-format", "json", *flags, "go"], work).stdout)
-    assert (found["terminal_reason"], found["subtype"], found["outcome"]) == (reason, subtype, "limit")
+    assert (found["end_reason"], found["subtype"], found["outcome"]) == (reason, subtype, "limit")
 
 
 def test_a_suspended_run_is_no_success(work: Path) -> None:

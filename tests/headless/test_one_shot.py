@@ -94,7 +94,8 @@ def test_stream_json_lines(work: Path) -> None:
         ("result", "success"),
     ]  # fmt: skip
     assert all(x["session_id"] == lines[0]["session_id"] and x["uuid"] for x in lines)
-    pieces = [x["event"]["delta"]["text"] for x in lines if x["type"] == "stream_event"]
+    events = [x["event"] for x in lines if x["type"] == "stream_event"]
+    pieces = [e["delta"]["text"] for e in events if e.get("delta", {}).get("type") == "text_delta"]
     assert "".join(pieces) == "I look.Ok."
     block = lines[[x["type"] for x in lines].index("user")]["message"]["content"][0]
     assert block["type"] == "tool_result"

@@ -40,7 +40,8 @@ def test_a_signal_during_a_stalled_answer_still_prints_the_result(work: Path, nu
         out, err = run.communicate(timeout=10)
     assert run.returncode == code, err
     found = json.loads(out)
-    assert (found["outcome"], found["terminal_reason"]) == ("interrupted", "interrupted")
+    assert (found["outcome"], found["end_reason"]) == ("interrupted", "interrupted")
+    assert (found["subtype"], found["terminal_reason"]) == ("error_during_execution", "aborted_streaming")
 
 
 def test_a_signal_during_a_command_ends_its_whole_group(work: Path) -> None:

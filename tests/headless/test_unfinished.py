@@ -30,7 +30,8 @@ def test_a_refusal_is_a_failure(work: Path, protocol: str) -> None:
         args = ["-p", "--output-format", "json", "--model", MODELS[protocol], "hi"]
         done = agent(args, work, keys(server))
     result = json.loads(done.stdout)
-    assert (done.returncode, result["is_error"], result["subtype"]) == (1, True, "error_during_execution"), done.stderr
+    assert (done.returncode, result["is_error"], result["subtype"]) == (1, True, "success"), done.stderr
+    assert (result["terminal_reason"], result["stop_reason"]) == ("api_error", "refusal")
     assert "refused to answer" in result["errors"][0]
 
 

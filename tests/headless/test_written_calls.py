@@ -70,6 +70,11 @@ TEXTS = {
 Done = Reply(text="All done.")
 
 
+def text_pieces(lines: list[dict[str, Any]]) -> list[str]:
+    deltas = [x["event"].get("delta", {}) for x in lines if x["type"] == "stream_event"]
+    return [delta["text"] for delta in deltas if delta.get("type") == "text_delta"]
+
+
 def run(work: Path, server: ModelServer, *flags: str, provider: str = "openai", prompt: str = "go") -> Any:
     env = {
         "OPENAI_API_KEY": "k", "OPENAI_BASE_URL": server.openai_url,
@@ -106,7 +111,7 @@ def test_an_answer_that_is_more_than_a_call_is_an_answer(work: Path, shape: str)
         )
     assert not (work / "made.txt").exists()
     assert lines(done)[-1]["result"] == TEXTS[shape]
-    pieces = [x["event"]["delta"]["text"] for x in lines(done) if x["type"] == "stream_event"]
+    pieces = text_pieces(lines(done))
     assert "".join(pieces) == TEXTS[shape]
 
 
@@ -115,7 +120,7 @@ def test_what_is_held_back_is_not_shown_first(work: Path) -> None:
         done = run(
             work, server, "--allowedTools", "Bash", "--output-format", "stream-json", "--include-partial-messages"
         )
-    pieces = [x["event"]["delta"]["text"] for x in lines(done) if x["type"] == "stream_event"]
+    pieces = text_pieces(lines(done))
     assert "".join(pieces) == "I'll make it.\n\nAll done."
 
 

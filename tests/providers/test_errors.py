@@ -96,7 +96,7 @@ def test_an_unknown_model(status: int, body: dict[str, Any]) -> None:
 
 def test_a_local_server_that_loads_its_model_is_waited_for() -> None:
     error = refused(503, {"error": {"code": 503, "message": "Loading model", "type": "unavailable_error"}})
-    assert error.failure == Failure("overloaded", "Prov is still loading its model (HTTP 503).", True)
+    assert error.failure == Failure("overloaded", "Prov is still loading its model (HTTP 503).", True, 503)
     assert error.retry_after == LOADING_WAIT
 
 
