@@ -66,7 +66,7 @@ def read_prompt(blocks: Iterable[Any], context: ToolContext, model: str) -> Edit
 
 def _mention(uri: str, name: str, context: ToolContext) -> str:
     """Return a linked file as a mention, which attaches its text; anything else as a link."""
-    path = path_of(uri)
+    path = uri_path(uri)
     if path is None:
         return f"[{name}]({uri})"
     shown = context.workspace.spell(path)
@@ -93,7 +93,7 @@ def _lines(uri: str) -> tuple[int, int] | None:
     return (int(found[1]), int(found[2] or found[1])) if found else None
 
 
-def path_of(uri: str) -> Path | None:
+def uri_path(uri: str) -> Path | None:
     """Return the file that a URI, or an absolute path, names; None for anything that is no file here."""
     if uri.startswith("/"):
         return Path(uri)
@@ -107,7 +107,7 @@ def path_of(uri: str) -> Path | None:
 
 
 def _file_name(uri: str, context: ToolContext) -> str:
-    path = path_of(uri)
+    path = uri_path(uri)
     return uri.replace('"', "%22") if path is None else context.workspace.spell(path).replace('"', "%22")
 
 

@@ -9,7 +9,7 @@ from typing import Any, get_args
 from agent_cli.core.modes import MODES, Effort, Mode
 from agent_cli.core.place import UsageError
 from agent_cli.runtime.environment import check_mode
-from agent_cli.terminal.commands.models import offered_models
+from agent_cli.terminal.commands.models import models_with_details
 from agent_cli.terminal.slash import REGISTRY, SlashContext, by_default
 
 MODE, MODEL, EFFORT = "mode", "model", "effort"
@@ -51,7 +51,7 @@ def config_options(ctx: SlashContext) -> list[dict[str, Any]]:
     """Return mode, model and effort as options, each with what it is now."""
     conversation = ctx.agent.conversation
     mode, model = conversation.deps.policy.mode, conversation.options.label
-    offered = {info.name: about for info, about in offered_models(ctx)[:_MOST]}
+    offered = {info.name: about for info, about in models_with_details(ctx)[:_MOST]}
     names = [model, *(name for name in offered if name != model)]
     efforts = [("default", "Default"), *((level, level.capitalize()) for level in get_args(Effort))]
     return [

@@ -27,7 +27,8 @@ from acp.router import Route
 from pydantic import ValidationError
 
 from agent_cli.acp.client import EditorClient
-from agent_cli.acp.session import EditorSession, PromptFailedError
+from agent_cli.acp.session import EditorSession
+from agent_cli.acp.updates import PromptFailedError
 from agent_cli.config.run_options import RunOptions
 from agent_cli.core.place import UsageError
 from agent_cli.core.version import __version__

@@ -17,14 +17,13 @@ from agent_cli.acp.client import EditorClient, EditorError
 from agent_cli.acp.content import EditorPrompt, read_prompt
 from agent_cli.acp.editor import EditorBuffers
 from agent_cli.acp.questions import EditorQuestions
-from agent_cli.acp.updates import SessionUpdates, Update, message_chunk, plan_update, usage_of
+from agent_cli.acp.updates import SessionUpdates, Update, message_chunk, plan_update, prompt_answer
 from agent_cli.config.run_options import RunOptions
 from agent_cli.core.decisions import Answer, Approver, Asker, Defer, QuestionReply
 from agent_cli.core.events import ApprovalRequested, Event, QuestionAsked
-from agent_cli.core.messages import AssistantMessage, was_cut
 from agent_cli.core.modes import Mode
 from agent_cli.core.place import RunEnvironment, UsageError
-from agent_cli.core.results import Failed, Failure, LimitReached, TurnResult, Usage
+from agent_cli.core.results import Usage
 from agent_cli.engine.compaction.controls import context_used
 from agent_cli.runtime.builder import Agent, build_agent, switch_model
 from agent_cli.runtime.environment import check_mode, read_settings
@@ -48,14 +47,6 @@ from agent_tools.text import one_line
 
 _ALL = 1 << 62
 _THREADS = "A session of an editor is a thread of its panel: open another one there."
-
-
-class PromptFailedError(Exception):
-    """The model failed. kind: of the failure; the message is one sentence."""
-
-    def __init__(self, failure: Failure) -> None:
-        super().__init__(failure.message)
-        self.kind = failure.kind
 
 
 class EditorSession(Dialogs):
@@ -82,14 +73,13 @@ class EditorSession(Dialogs):
 
     def _build(self, options: RunOptions) -> Agent:
         """Build the agent. Raises UsageError."""
-        args = self._warn, self._answering
         approver, asker = self._answering("")
-        agent = build_agent(options, self.place, self.layers, approver, args[0], asker=asker, attended=True)
+        agent = build_agent(options, self.place, self.layers, approver, self._warn, asker=asker, attended=True)
         waiting = agent.restored.waiting if agent.restored else None
         if waiting is None or not waiting.saved:
             return agent
         agent.close()
-        return reopen(agent.header.session_id, self.place, options, args[1], args[0], attended=True)
+        return reopen(agent.header.session_id, self.place, options, self._answering, self._warn, attended=True)
 
     def _connect(self) -> None:
         """Join the agent with the editor: updates, questions, files."""
@@ -173,7 +163,7 @@ class EditorSession(Dialogs):
             token.cancel()
         finally:
             self._after_prompt()
-        return self._response(conversation.last, cancelled=token.cancelled)
+        return prompt_answer(conversation.last, self.agent.conversation.history, cancelled=token.cancelled)
 
     def cancel(self) -> None:
         """Stop the prompt that runs, and its question; callable from any thread."""
@@ -258,25 +248,6 @@ class EditorSession(Dialogs):
             self._send_title()
         except EditorError:
             pass  # the connection is gone, which ends the session anyway
-
-    def _response(self, result: TurnResult | None, *, cancelled: bool) -> dict[str, Any]:
-        """Return the answer to a prompt. Raises PromptFailedError."""
-        usage = {"usage": usage_of(result.end.usage)} if result is not None else {}
-        failure = getattr(result, "failure", None)
-        reason = "end_turn"
-        if cancelled or (isinstance(result, Failed) and failure is None):
-            reason = "cancelled"
-        elif isinstance(result, LimitReached):
-            reason = "max_turn_requests"
-        elif failure is not None and failure.kind == "refused":
-            reason = "refusal"
-        elif failure is not None:
-            raise PromptFailedError(failure)
-        else:
-            history = self.agent.conversation.history
-            if result is not None and history and isinstance(last := history[-1], AssistantMessage) and was_cut(last):
-                reason = "max_tokens"
-        return {"stopReason": reason, **usage}
 
     # Updates.
 

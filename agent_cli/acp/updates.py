@@ -1,4 +1,4 @@
-"""The events of a turn as updates of a session: text, tool calls with their diffs and output, the plan, usage.
+"""The events of a turn as updates of a session: text, calls with diffs and output, the plan, usage, the end.
 
 What a call is to the editor (its kind, its places) follows from the traits of its tool. The same events, read from a
 session's log, replay the conversation when an editor loads it.
@@ -30,8 +30,8 @@ from agent_cli.core.events import (
     UsageAdded,
     Warned,
 )
-from agent_cli.core.messages import ToolMessage
-from agent_cli.core.results import Usage
+from agent_cli.core.messages import AssistantMessage, Message, ToolMessage, was_cut
+from agent_cli.core.results import Failed, Failure, LimitReached, TurnResult, Usage
 from agent_cli.core.window import compacted_line
 from agent_tools.display import CommandOutput, Diff, Diffs, Display, FileView, TodoItem
 from agent_tools.record import Value
@@ -73,6 +73,35 @@ def usage_of(usage: Usage) -> Update:
         "cachedWriteTokens": usage.cache_write,
     }
     return found | {name: count for name, count in more.items() if count}
+
+
+class PromptFailedError(Exception):
+    """The model failed. kind: of the failure; the message is one sentence."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure.message)
+        self.kind = failure.kind
+
+
+def prompt_answer(result: TurnResult | None, history: Sequence[Message], *, cancelled: bool) -> Update:
+    """Return the answer to a prompt: why its turn ended, and what it used. Raises PromptFailedError.
+
+    result: None for a prompt without a turn, such as a command.
+    """
+    failure = getattr(result, "failure", None)
+    last = history[-1] if history else None
+    reason = "end_turn"
+    if cancelled or (isinstance(result, Failed) and failure is None):
+        reason = "cancelled"
+    elif isinstance(result, LimitReached):
+        reason = "max_turn_requests"
+    elif failure is not None and failure.kind == "refused":
+        reason = "refusal"
+    elif failure is not None:
+        raise PromptFailedError(failure)
+    elif result is not None and isinstance(last, AssistantMessage) and was_cut(last):
+        reason = "max_tokens"
+    return {"stopReason": reason, **({"usage": usage_of(result.end.usage)} if result is not None else {})}
 
 
 def tool_kind(tool: str) -> str:

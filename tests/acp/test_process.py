@@ -190,3 +190,23 @@ def test_when_the_editor_is_gone_the_process_ends_with_its_children(tmp_path: Pa
             break
         else:
             pytest.fail("the command still runs")
+
+
+def test_an_editor_with_terminals_is_given_the_output_as_it_comes(tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    replies = [{"calls": [call("Bash", command="printf 'a\\nb\\n'; exit 3")]}, {"text": "ok"}]
+    terminals = ClientCapabilities(field_meta={"terminal_output": True})
+
+    async def story() -> FakeEditor:
+        mode = ("--permission-mode", "bypassPermissions")
+        async with connected(work, replies, *mode, capabilities=terminals) as here:
+            opened = await here.agent.new_session(cwd=str(work), mcp_servers=[])
+            await here.prompt(opened.session_id, "go")
+            return here.editor
+
+    editor = asyncio.run(story())
+    metas = [u["_meta"] for u in editor.updates if u.get("toolCallId") == "call-1-1" and "_meta" in u]
+    assert metas[0]["terminal_info"]["terminal_id"] == "call-1-1"
+    assert "".join(m["terminal_output"]["data"] for m in metas if "terminal_output" in m).startswith("a\r\nb")
+    assert metas[-1]["terminal_exit"]["exit_code"] == 3
+    assert editor.last_call("call-1-1")["content"] == [{"type": "terminal", "terminalId": "call-1-1"}]

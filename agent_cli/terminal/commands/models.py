@@ -60,7 +60,7 @@ def _model(ctx: SlashContext, words: str) -> None:
     ctx.say(f"model: {label}" + (f" (/config model {label} makes it the default)" if words else ""))
 
 
-def offered_models(ctx: SlashContext) -> list[tuple[ModelInfo, str]]:
+def models_with_details(ctx: SlashContext) -> list[tuple[ModelInfo, str]]:
     """Return the models to offer, each with its description; no server is asked."""
     return [(info, _about(info)) for info in _offered(ctx, ask=False)]
 
