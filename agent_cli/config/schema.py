@@ -331,8 +331,7 @@ class Settings(Value, tag="Settings"):
     save_sessions: Annotated[bool, "save sessions", USER] = True
     transcript: Annotated[
         Literal["auto", "claude", "off"],
-        "write a transcript in Claude Code's format: beside the session where a hook asks for it, always and where "
-        "that program has its own, or none",
+        "transcript in Claude Code's format: where a hook needs it; in its folder, for its tools; none",
         USER,
     ] = "auto"
     commit_trailers: Annotated[

@@ -21,6 +21,8 @@ from agent_tools.record import Value
 from agent_tools.results import Media
 
 Entry = dict[str, Any]
+# Characters of an ID that no other answer has.
+_OWN = 16
 
 
 class EntryContext(Value):
@@ -82,9 +84,10 @@ def content_block(part: Part) -> dict[str, Any]:
 def assistant_body(
     message: AssistantMessage, block: dict[str, Any], name: str, usage: Usage, *, last: bool
 ) -> dict[str, Any]:
-    """Return the `message` of an assistant entry. name: its ID where the provider gave none."""
+    """Return the `message` of an assistant entry. name: its ID where the provider's is none of its own."""
     return {
-        "id": message.provider_id or name,
+        # Readers join the blocks of one ID, which a counter of the provider's would give to several answers.
+        "id": message.provider_id if len(message.provider_id) >= _OWN else name,
         "type": "message",
         "role": "assistant",
         "model": message.model,
