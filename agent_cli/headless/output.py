@@ -36,7 +36,7 @@ from agent_cli.core.events import (
     unwrap,
 )
 from agent_cli.core.hooks import hook_line, should_display
-from agent_cli.core.messages import ToolMessage
+from agent_cli.core.messages import ToolMessage, new_uuid
 from agent_cli.core.place import OutputError
 from agent_cli.core.results import Cap, Complete, Failed, LimitReached, Suspended, TurnResult, Usage
 from agent_cli.core.window import compacted_line
@@ -354,9 +354,3 @@ def _model_usage(usage: Usage, windows: tuple[int | None, int | None]) -> dict[s
         "contextWindow": windows[0],
         "maxOutputTokens": windows[1],
     }
-
-
-def new_uuid() -> str:
-    """Return a random UUID without importing the module of that name."""
-    digits = os.urandom(16).hex()
-    return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-a{digits[17:20]}-{digits[20:]}"

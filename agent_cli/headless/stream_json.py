@@ -37,10 +37,10 @@ from agent_cli.core.events import (
     decider_word,
     unwrap,
 )
-from agent_cli.core.messages import AssistantMessage, Part, Text, Thinking, ToolMessage, claude_blocks
+from agent_cli.core.messages import AssistantMessage, Part, Text, Thinking, ToolMessage, claude_blocks, new_uuid
 from agent_cli.core.results import Usage
 from agent_cli.core.version import __version__
-from agent_cli.headless.output import new_uuid, usage_object
+from agent_cli.headless.output import usage_object
 from agent_cli.headless.pending import pending_item
 from agent_tools.display import CommandOutput
 

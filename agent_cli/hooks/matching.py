@@ -18,6 +18,7 @@ from agent_cli.providers.base import ModelError
 from agent_tools.base import Effect
 from agent_tools.record import Value
 from agent_tools.registry import tool_class, tool_name
+from agent_tools.task import common_type
 
 
 class PythonHook(Value):
@@ -56,7 +57,6 @@ class HookSet:
 
     environment: returns a hook's variables, given True for the user's own hooks.
     cwd: returns the folder that hooks run in.
-    asked: somebody can answer questions, now or later; without that PermissionRequest has no hooks.
     opened: opens the model that evaluates conditions, by name; "" for the default one. Raises ModelError.
     about: returns True if a rule covers a tool call with these effects, for hooks limited to some calls.
     """
@@ -69,14 +69,12 @@ class HookSet:
         session: HookSession | None = None,
         environment: Callable[[bool], dict[str, str]] = lambda own: {},
         cwd: Callable[[], Path] = Path.cwd,
-        asked: bool = True,
         about: Callable[[str, str, Sequence[Effect]], bool] = lambda rule, tool, effects: True,
         opened: Callable[[str], ModelHandle] = no_model,
     ) -> None:
         self.session = session or HookSession(root=Path.cwd())
         self.environment = environment
         self.cwd = cwd
-        self.asked = asked
         self._about = about
         self.opened = opened
         self._by_event: dict[str, list[Hook | PythonHook]] = {}
@@ -105,7 +103,8 @@ def matcher_matches(matcher: str, subject: str) -> bool:
     """
     if matcher in ("", "*"):
         return True
-    names = (subject, tool_name(subject), *tool_class(subject).other_names, *tool_class(subject).instead_of)
+    kind = tool_class(subject)
+    names = (subject, tool_name(subject), common_type(subject), *kind.other_names, *kind.instead_of)
     if re.fullmatch(r"[\w |,-]*", matcher):
         return any(part.strip() in names for part in re.split(r"[|,]", matcher))
     found = _compiled(matcher)

@@ -114,7 +114,7 @@ class Runner:
         if ran.cause == "interrupted":
             raise CancelledError
         if answer.message:
-            yield Warned(f"hook: {shorten(answer.message, 2_000)}")
+            yield Warned(f"hook: {answer.message[:2_000]}{'…' if len(answer.message) > 2_000 else ''}")
         if answer.mistaken_block and hook.command not in self._hinted:
             self._hinted.add(hook.command)
             yield Warned(f"The {event} hook `{shorten(hook.command, 120)}` ({hook.source}) {EXIT_1}")
@@ -213,7 +213,8 @@ def combine_results(results: list[HookResult]) -> HookResult:
     reasons = dict.fromkeys(r.reason for r in results if r.verdict == verdict and r.reason)
     stop = next((r.stop for r in results if r.stop is not None), None)
     context = tuple(text for r in results for text in r.context)
-    return HookResult(verdict, clip_hook_text("\n".join(reasons)), None, context, stop)
+    output = next((r.output for r in reversed(results) if r.output is not None), None)
+    return HookResult(verdict, clip_hook_text("\n".join(reasons)), None, output, context, stop)
 
 
 def _shown(data: bytes) -> str:

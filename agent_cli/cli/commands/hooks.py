@@ -130,7 +130,7 @@ def test_hooks(
     context = ToolContext(Workspace(place.root, (), place.cwd), env=dict(place.env))
     if row.about_call:
         _resolve(data, context)
-    hooks = make_hooks(layers.settings(), layers, place, context, ("00000000-test", None), asked=True)
+    hooks = make_hooks(layers.settings(), layers, place, context, ("00000000-test", None))
     subject = str(data.get(row.matched, ""))
     chosen = hooks.table.matching(name, subject) if isinstance(hooks, LazyHooks) else []
     if not as_json:
