@@ -24,7 +24,11 @@ from agent_tools.task import common_type
 class PythonHook(Value):
     """A hook in Python: gets what a command gets on standard input, and returns what one prints, or None.
 
-    An exception is a failure, which blocks if the hook is strict. There is no time limit.
+    An exception is a failure, which blocks if the hook is strict. Without a time limit it runs in the turn's thread.
+
+    timeout: seconds; 0 for no limit. With one, `call` runs in a thread of its own, and may block.
+    cancelled: called once, on any thread, if the answer of a hook with a time limit is no longer waited for; given
+        what `call` was given.
     """
 
     event: HookEvent
@@ -33,6 +37,8 @@ class PythonHook(Value):
     strict: bool = False
     own: bool = True
     source: str = "Python"
+    timeout: float = 0.0
+    cancelled: Callable[[dict[str, Any]], None] | None = None
 
     @property
     def command(self) -> str:
