@@ -38,8 +38,8 @@ UNSUPPORTED_EVENTS = frozenset(
     "TeammateIdle ConfigChange InstructionsLoaded CwdChanged FileChanged WorktreeCreate WorktreeRemove Elicitation "
     "ElicitationResult UserPromptExpansion PostToolBatch".split()
 ).difference(HOOK_EVENTS)
-# Ignored keys of Claude Code's entries: the type, which was checked, and the status message, which is not shown.
-_LEFT_OUT = ("type", "statusMessage")
+# Ignored keys of Claude Code's entries: the type, which was checked, and words that are not shown.
+_LEFT_OUT = ("type", "statusMessage", "rewakeMessage", "rewakeSummary")
 
 
 def hooks_of(raw: Any, source: str, *, own: bool, root: Path | None = None) -> tuple[tuple[Hook, ...], list[str]]:

@@ -23,10 +23,14 @@ HookEvent = Literal[
     "PreToolUse",
     "PermissionRequest",
     "PostToolUse",
+    "PostToolUseFailure",
     "UserPromptSubmit",
+    "UserPromptExpansion",
     "Stop",
+    "SubagentStart",
     "SubagentStop",
     "PreCompact",
+    "Setup",
     "SessionStart",
     "SessionEnd",
     "Notification",
@@ -49,8 +53,8 @@ class HookEventRow(Value):
     plain_text: plain words on standard output are context for the model.
     adds_context: an answer may have additionalContext.
     changes_input: an answer may have updatedInput.
+    changes_output: an answer may have updatedToolOutput.
     sets_variables: the hook is given a file (CLAUDE_ENV_FILE) whose exports the session's commands get.
-    needs_answerer: it fires only where somebody is there to answer a question, now or later.
     shows_refusal: the engine shows a refusal itself, so the line about the hook is left out.
     before_message: it may run before the message of the turn that it belongs to.
     """
@@ -65,8 +69,8 @@ class HookEventRow(Value):
     plain_text: bool = False
     adds_context: bool = False
     changes_input: bool = False
+    changes_output: bool = False
     sets_variables: bool = False
-    needs_answerer: bool = False
     shows_refusal: bool = False
     before_message: bool = False
 
@@ -86,6 +90,7 @@ class HookEventRow(Value):
         return (*(CALL_FIELDS if self.about_call else ()), *self.example)
 
 
+_AGENT = {"agent_id": "call_1", "agent_type": "general-purpose"}
 _DONE = {"stop_hook_active": False, "last_assistant_message": "Done."}
 _ROWS = (
     HookEventRow(
@@ -115,13 +120,21 @@ _ROWS = (
         },
         verdict_key="behavior",
         changes_input=True,
-        needs_answerer=True,
         shows_refusal=True,
     ),
     HookEventRow(
         "PostToolUse",
         "a call succeeded",
         {"tool_response": {"content": "hello\n", "success": True}, "duration_ms": 10},
+        matched="tool_name",
+        verdicts={"deny": ("tell the model what is wrong", "the model would get a message")},
+        adds_context=True,
+        changes_output=True,
+    ),
+    HookEventRow(
+        "PostToolUseFailure",
+        "a call failed",
+        {"error": "Exit code 1", "is_interrupt": False, "duration_ms": 10},
         matched="tool_name",
         verdicts={"deny": ("tell the model what is wrong", "the model would get a message")},
         adds_context=True,
@@ -137,15 +150,39 @@ _ROWS = (
         before_message=True,
     ),
     HookEventRow(
+        "UserPromptExpansion",
+        "your command becomes a prompt",
+        {
+            "expansion_type": "slash_command",
+            "command_name": "review",
+            "command_args": "",
+            "command_source": "project",
+            "prompt": "/review",
+        },
+        matched="command_name",
+        verdicts={"deny": ("block it", "the message would not be sent")},
+        plain_text=True,
+        adds_context=True,
+        shows_refusal=True,
+        before_message=True,
+    ),
+    HookEventRow(
         "Stop",
         "the model is done",
         {**_DONE, "background_tasks": []},
         verdicts={"deny": ("make it continue", "the turn would continue")},
     ),
     HookEventRow(
+        "SubagentStart",
+        "a sub-agent starts",
+        dict(_AGENT),
+        matched="agent_type",
+        adds_context=True,
+    ),
+    HookEventRow(
         "SubagentStop",
         "a sub-agent is done",
-        {**_DONE, "agent_type": "general"},
+        {**_DONE, **_AGENT, "agent_transcript_path": ""},
         matched="agent_type",
         verdicts={"deny": ("make it continue", "the sub-agent would continue")},
     ),
@@ -158,6 +195,17 @@ _ROWS = (
         verdicts={"deny": ("block it", "nothing would be compacted")},
         plain_text=True,
         adds_context=True,
+    ),
+    HookEventRow(
+        "Setup",
+        "`--init` or `--maintenance`",
+        {"trigger": "init"},
+        matched="trigger",
+        subjects=("init", "maintenance"),
+        plain_text=True,
+        adds_context=True,
+        sets_variables=True,
+        before_message=True,
     ),
     HookEventRow(
         "SessionStart",
@@ -198,7 +246,8 @@ def events_table() -> str:
         matcher = ", ".join(f"`{s}`" for s in row.subjects) or row.matched.removesuffix("_name").replace("_", " ")
         fields = " ".join(f"`{name}`" for name in row.fields)
         can = [words for words, _ in row.verdicts.values()]
-        can += ["change the input"] * row.changes_input + ["add context"] * row.adds_context
+        can += ["change the input"] * row.changes_input + ["change the result"] * row.changes_output
+        can += ["add context"] * row.adds_context
         can += ["set variables"] * row.sets_variables
         lines.append(f"| `{row.name}` | {row.when} | {matcher} | {fields} | {', '.join(can)} |")
     return "\n".join(lines) + "\n"
@@ -254,6 +303,7 @@ class HookResult(Value):
     model".
     reason: in the hooks' words.
     changed: arguments to use instead of those given.
+    output: what the model gets instead of a call's result; None: the result.
     context: additions for the model.
     stop: the turn ends with this message for the user; None: it does not.
     """
@@ -261,6 +311,7 @@ class HookResult(Value):
     verdict: Verdict = ""
     reason: str = ""
     changed: dict[str, Any] | None = None
+    output: Any = None
     context: tuple[str, ...] = ()
     stop: str | None = None
 

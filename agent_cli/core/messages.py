@@ -8,6 +8,7 @@ Images and PDFs are stored as Claude's content blocks, and replaced by a note if
 
 from __future__ import annotations
 
+import os
 import re
 from binascii import a2b_base64
 from collections.abc import Callable, Iterable, Sequence
@@ -239,3 +240,9 @@ def _only_taken(message: Message, takes: frozenset[MediaKind]) -> Message:
 def _not_sent(item: Media) -> str:
     noun = _NOUNS[item.kind]
     return f"[{noun} {item.name or 'without a name'} not sent: this model does not accept {noun}s]"
+
+
+def new_uuid() -> str:
+    """Return a random UUID without importing the module of that name."""
+    digits = os.urandom(16).hex()
+    return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-a{digits[17:20]}-{digits[20:]}"

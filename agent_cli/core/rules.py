@@ -15,11 +15,12 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from agent_tools.base import EffectKind
 from agent_tools.record import Value
 from agent_tools.registry import BUILTIN, tool_class, tool_name
+from agent_tools.task import common_type
 
 # Tools that rules may name: built-in ones, also by their Claude Code names, and those that a session creates.
 KNOWN_TOOLS = frozenset(name for tool in BUILTIN for name in (tool.name, *tool.other_names)) | {
@@ -77,6 +78,13 @@ def rule_for(kind: EffectKind, spec: str) -> str:
     return f"{_COVERING[kind][0]}({spec})"
 
 
+def rule_update(rule: str) -> dict[str, Any]:
+    """Return the form in which hosts and hooks are offered an allow rule for the project."""
+    tool, has_spec, spec = rule.partition("(")
+    named = {"toolName": tool, **({"ruleContent": spec.removesuffix(")")} if has_spec else {})}
+    return {"type": "addRules", "rules": [named], "behavior": "allow", "destination": "localSettings"}
+
+
 def read_rule(kind: RuleList, text: str, source: str, base: Path) -> Rule:
     """Parse one rule. Raises RuleError."""
     match = _FORM.fullmatch(text.strip())
@@ -107,6 +115,8 @@ def read_rule(kind: RuleList, text: str, source: str, base: Path) -> Rule:
         raise RuleError(f"{text!r} does not name a command; write {tool} for every command")
     # As a glob `Read(*)` is every file below the working directory, as a wildcard every file there is: each list uses
     # the reading that is on the safe side.
+    if names == "target":
+        spec = common_type(spec)
     whole = spec == "*" and (names != "path" or kind == "deny")
     return Rule(kind, tool, None if whole else spec, source, str(base))
 

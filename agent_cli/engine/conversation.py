@@ -20,6 +20,7 @@ from agent_cli.core.messages import (
     ToolMessage,
     UserMessage,
     close_open_calls,
+    new_uuid,
     pending_calls,
 )
 from agent_cli.core.results import Diagnostics, Spent, TurnResult, Usage
@@ -35,8 +36,8 @@ from agent_tools.results import ExpandedPrompt, Media, prompted
 
 with lazy_imports():
     from agent_cli.engine import (
-        hook_points,  # only with hooks
         prompt_overrides,  # few prompts have any
+        session_hooks,  # only with hooks
     )
 
 NO_ANSWER = "The user continued with another message, which may answer the question of this call."
@@ -124,6 +125,8 @@ class Conversation:
         self.suspended_state: dict[str, Any] = {}
         self.attached = attached
         self.source = "resume" if self.history else "startup"
+        self.setup = ""
+        self.command_source: Callable[[str], str] = lambda name: ""
         self._begun = False
         self.preparations: list[Callable[[], None]] = []
         self.last: TurnResult | None = None
@@ -155,9 +158,10 @@ class Conversation:
             prepare()
         typed, given = text, prompted(self._expanded(text))
         added: tuple[str, ...] = ()
+        self.deps.state.prompt_id = new_uuid()
         if self._needs_start_hooks():
             made = yield from notify_listeners(
-                hook_points.message_hooks(self.deps, self.source, self.options.label, typed), self.record
+                session_hooks.message_hooks(self.deps, self._start_of(typed)), self.record
             )
             if made.begun:
                 self.source = ""
@@ -223,8 +227,9 @@ class Conversation:
                 self._add(ToolMessage(call.id, call.name, self._reason(call), is_error=True))
         if self._needs_start_hooks():
             self.deps.context.cancel = CancelToken()
+            self.deps.state.prompt_id = self.deps.state.prompt_id or new_uuid()
             made = yield from notify_listeners(
-                hook_points.resume_hooks(self.deps, self.source, self.options.label), self.record
+                session_hooks.resume_hooks(self.deps, self.source, self.options.label), self.record
             )
             if made.begun:
                 self.source = ""
@@ -242,14 +247,26 @@ class Conversation:
         hooks = self.deps.hooks
         if self._begun and hooks.wants("SessionEnd", reason):
             self.deps.context.cancel = CancelToken()
-            consume(hook_points.end_hooks(self.deps, reason), self.record)
+            consume(session_hooks.end_hooks(self.deps, reason), self.record)
         hooks.close()
 
     def _needs_start_hooks(self) -> bool:
         """Return True if hooks have to run before a message is sent; marks the session as begun."""
         self._begun = True
         hooks = self.deps.hooks
-        return hooks.wants("UserPromptSubmit") or (self.source != "" and hooks.wants("SessionStart", self.source))
+        if hooks.wants("UserPromptSubmit") or hooks.wants("UserPromptExpansion"):
+            return True
+        setup = self.setup != "" and hooks.wants("Setup", self.setup)
+        return self.source != "" and (setup or hooks.wants("SessionStart", self.source))
+
+    def _start_of(self, typed: str) -> session_hooks.MessageStart:
+        """Return what the hooks before a message are about."""
+        command = None
+        if typed.startswith("/"):
+            name, *arguments = typed[1:].split(maxsplit=1)[:2] or [""]
+            if source := self.command_source(name):
+                command = session_hooks.ExpandedCommand(name, "".join(arguments), source)
+        return session_hooks.MessageStart(self.source, self.setup, self.options.label, typed, command)
 
     def _run(self, options: TurnOptions) -> Generator[Event, None, TurnResult]:
         self.deps.context.cancel = CancelToken()

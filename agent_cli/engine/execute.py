@@ -85,8 +85,9 @@ def execute_call(
     if turn.gates is not None:
         repeated += turn.gates.record_result(item, result)
     ms = round((turn.deps.clock() - started) * 1000)
-    if not result.is_error and turn.deps.hooks.wants("PostToolUse", item.tool.name):
-        note += yield from hook_points.post_tool_use(turn, item, result, ms)
+    if turn.deps.hooks.wants("PostToolUseFailure" if result.is_error else "PostToolUse", item.tool.name):
+        result, more = yield from hook_points.after_call(turn, item, result, ms, interrupted=interrupted)
+        note += more
     text = result.text + note + repeated
     yield from turn.add_result(ToolMessage(call.id, call.name, text, result.is_error, result.media), last)
     learned = {p: f for p, f in context.seen.items() if seen.get(p) != f}

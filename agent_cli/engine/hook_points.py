@@ -2,39 +2,29 @@
 
 A hook can tighten any decision. "allow" overrides only a question that stems from the default: not a deny, an ask rule,
 a protected path, or what a mode refuses. A changed input is checked and decided from the start.
-
-Before a message is sent: the hooks of SessionStart and UserPromptSubmit, and what they add to the conversation.
 """
 
 from __future__ import annotations
 
-import os
-import tempfile
+import json
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
 from agent_cli.core.decisions import Answer, Approve, Decision, EditedCall, Level, Reject
-from agent_cli.core.events import ApprovalRequested, Event, UsageAdded, Warned
+from agent_cli.core.events import ApprovalRequested, Event, UsageAdded
 from agent_cli.core.hooks import HookEvent, HookResult, RefreshFields
-from agent_cli.core.messages import OF_PROGRAM, ToolCall
-from agent_cli.core.results import Denial, Diagnostics, Failed, Failure, TerminalReason, TurnEnd, TurnResult, Usage
+from agent_cli.core.messages import ToolCall
+from agent_cli.core.rules import rule_update
 from agent_cli.engine.tool_call import prepare_call
 from agent_cli.engine.turn import Turn, TurnDeps
 from agent_cli.engine.types import CheckedCall, PreparedCall
 from agent_tools.base import Effect, ToolResult
 from agent_tools.cancel import CancelledError
 from agent_tools.display import CommandOutput
-from agent_tools.lazy import lazy_imports
-from agent_tools.record import Value
 from agent_tools.registry import SHELL
-from agent_tools.shell.bash import find_bash
 from agent_tools.shell.jobs import Jobs
-from agent_tools.shell.state import ShellState, command_env, exports
-
-with lazy_imports():
-    from agent_tools import text as agent_tools_text
-    from agent_tools.shell import process
+from agent_tools.task import COMMON_NAMES
 
 # How many times PermissionRequest hooks may change one call.
 _CHANGES = 3
@@ -44,11 +34,18 @@ _PATHS = ("file_path", "notebook_path")
 def base_payload(deps: TurnDeps, turn: Turn | None = None) -> dict[str, Any]:
     """Return the fields that every hook of a running turn receives."""
     found: dict[str, Any] = {"permission_mode": deps.policy.mode}
+    if deps.state.prompt_id:
+        found["prompt_id"] = deps.state.prompt_id
     if turn is not None and (effort := turn.options.effort_in_use):
         found["effort"] = {"level": effort}
     if deps.agent:
-        found["agent_type"] = deps.agent
+        found |= agent_fields(deps)
     return found
+
+
+def agent_fields(deps: TurnDeps) -> dict[str, Any]:
+    """Return the fields about a running sub-agent: its ID, and its type by the name that scripts compare."""
+    return {"agent_id": deps.state.agent_id, "agent_type": COMMON_NAMES.get(deps.agent, deps.agent)}
 
 
 def _run(
@@ -120,7 +117,7 @@ class RoundHooks:
         given = tool_input(turn, item)
         data = {**base_payload(turn.deps, turn), **_call_fields(item), "tool_input": given, "reason": request.reason}
         if request.always:
-            data["permission_suggestions"] = [request.always]
+            data["permission_suggestions"] = [rule_update(request.always)]
         result = yield from _run(turn, "PermissionRequest", data, self._refresh_effects(item))
         if result.stop is not None:
             turn.stopped = result.stop
@@ -190,24 +187,52 @@ def merge_decision(decision: Decision, result: HookResult, mode: str) -> Decisio
     return decision
 
 
-def post_tool_use(turn: Turn, item: PreparedCall, result: ToolResult, ms: int) -> Generator[Event, None, str]:
-    """Run the PostToolUse hooks; return their notes for the model, "" for none."""
-    data = {
-        **base_payload(turn.deps, turn),
-        **_call_fields(item),
-        "tool_input": tool_input(turn, item),
-        "tool_response": _response(item, result),
-        "duration_ms": ms,
-    }
+def after_call(
+    turn: Turn, item: PreparedCall, result: ToolResult, ms: int, *, interrupted: bool
+) -> Generator[Event, None, tuple[ToolResult, str]]:
+    """Run the PostToolUse or PostToolUseFailure hooks; return the result, perhaps changed, and notes for the model."""
+    event: HookEvent = "PostToolUseFailure" if result.is_error else "PostToolUse"
+    if not turn.deps.hooks.wants(event, item.tool.name):
+        return result, ""
+    data = {**base_payload(turn.deps, turn), **_call_fields(item), "tool_input": tool_input(turn, item)}
+    if result.is_error:
+        data |= {"error": result.text, "is_interrupt": interrupted}
+    else:
+        data["tool_response"] = _response(item, result)
+    data["duration_ms"] = ms
     try:
-        found = yield from _run(turn, "PostToolUse", data)
+        found = yield from _run(turn, event, data)
     except CancelledError:
         # The call itself is done: keep its result; the turn ends after it.
-        return ""
+        return result, ""
     if found.stop is not None:
         turn.stopped = found.stop
     said = [f"[A hook says about this call:]\n{found.reason}"] if found.verdict == "deny" and found.reason else []
-    return "".join(f"\n\n{text}" for text in [*said, *found.context])
+    if found.output is not None:
+        result = result.replace(text=output_text(found.output), media=())
+    return result, "".join(f"\n\n{text}" for text in [*said, *found.context])
+
+
+def output_text(output: Any) -> str:
+    """Return the text of a hook's updatedToolOutput: words, the output of a command, or blocks of an MCP result."""
+    if isinstance(output, str):
+        return output
+    blocks = output.get("content") if isinstance(output, dict) else output
+    if isinstance(blocks, str):
+        return blocks
+    if isinstance(blocks, list) and all(isinstance(b, dict) and isinstance(b.get("text"), str) for b in blocks):
+        return "\n".join(b["text"] for b in blocks)
+    if isinstance(output, dict) and isinstance(output.get("stdout"), str):
+        return "\n".join(filter(None, (output["stdout"].rstrip("\n"), str(output.get("stderr") or ""))))
+    return json.dumps(output, ensure_ascii=False)
+
+
+def subagent_start(deps: TurnDeps) -> Generator[Event, None, tuple[str, ...]]:
+    """Run the SubagentStart hooks; return messages for the sub-agent. Raises CancelledError."""
+    if not deps.hooks.wants("SubagentStart", COMMON_NAMES.get(deps.agent, deps.agent)):
+        return ()
+    result = yield from deps.hooks.run("SubagentStart", base_payload(deps), deps.context.cancel)
+    return context_messages("SubagentStart", result.context)
 
 
 def stop_hooks(turn: Turn, text: str) -> Generator[Event, None, str | None]:
@@ -215,14 +240,13 @@ def stop_hooks(turn: Turn, text: str) -> Generator[Event, None, str | None]:
     deps = turn.deps
     event: HookEvent = "SubagentStop" if deps.depth else "Stop"
     times = turn.nudges.get("stop_hook", 0)
-    if not deps.hooks.wants(event, deps.agent) or times >= turn.options.hook_continues:
+    if not deps.hooks.wants(event, COMMON_NAMES.get(deps.agent, deps.agent)) or times >= turn.options.hook_continues:
         return None
     data = {**base_payload(deps, turn), "stop_hook_active": bool(times), "last_assistant_message": text}
-    data |= (
-        {}
-        if deps.depth
-        else {"background_tasks": [job.command for job in deps.context.state(Jobs).all() if job.running]}
-    )
+    if deps.depth:
+        data["agent_transcript_path"] = deps.state.agent_transcript(deps.state.agent_id) or ""
+    else:
+        data["background_tasks"] = [job.command for job in deps.context.state(Jobs).all() if job.running]
     result = yield from _run(turn, event, data)
     if result.verdict != "deny" or result.stop is not None:
         return None
@@ -303,138 +327,6 @@ def _response(item: PreparedCall, result: ToolResult) -> dict[str, Any]:
     return found
 
 
-_SOURCE = '. "$1" >/dev/null 2>&1 </dev/null; export -p'
-_SECONDS = 30.0
-
-
-def session_start(deps: TurnDeps, source: str, model: str) -> Generator[Event, None, tuple[str, ...]]:
-    """Run the SessionStart hooks; return messages for the model. source: startup, resume, clear or compact.
-
-    bash reads the file that CLAUDE_ENV_FILE names; variables exported there are set for the session's commands. Raises
-    CancelledError.
-    """
-    if not deps.hooks.wants("SessionStart", source):
-        return ()
-    handle, name = tempfile.mkstemp(prefix="agent-env-")
-    os.close(handle)
-    try:
-        data = {**base_payload(deps), "source": source, "model": model, "env_file": name}
-        result = yield from deps.hooks.run("SessionStart", data, deps.context.cancel)
-        if Path(name).stat().st_size and not _take_environment(deps, Path(name)):
-            yield Warned("What the SessionStart hooks wrote into CLAUDE_ENV_FILE could not be used.")
-    except FileNotFoundError:
-        pass
-    finally:
-        Path(name).unlink(missing_ok=True)
-    return context_messages("SessionStart", result.context)
-
-
-def _take_environment(deps: TurnDeps, file: Path) -> bool:
-    """Set the variables that the file exports for the session's commands; return False if it cannot be read."""
-    context = deps.context
-    bash = find_bash(context)
-    if bash is None:
-        return False
-    base, _ = command_env(context)
-    kept = agent_tools_text.HeadTail(1 << 20, 0)
-    argv = [bash, "--noprofile", "--norc", "-c", _SOURCE, "bash", str(file)]
-    running = process.run_process(
-        argv, context.workspace.root, context.state(ShellState).applied(base), _SECONDS, context.cancel, kept
-    )
-    try:
-        while True:
-            next(running)
-    except StopIteration as stop:
-        if stop.value.cause != "exit" or not kept.complete:
-            return False
-    found = {os.fsdecode(n): os.fsdecode(v) for n, v in exports(b"".join(kept.lines(1 << 20)))}
-    return context.state(ShellState).learn(found, base)
-
-
-def prompt_submit(deps: TurnDeps, prompt: str) -> Generator[Event, None, tuple[tuple[str, ...], str | None]]:
-    """Run the UserPromptSubmit hooks; return messages for the model, and why the prompt is blocked or None."""
-    if not deps.hooks.wants("UserPromptSubmit"):
-        return (), None
-    result = yield from deps.hooks.run(
-        "UserPromptSubmit", {**base_payload(deps), "prompt": prompt}, deps.context.cancel
-    )
-    if result.verdict == "deny" or result.stop is not None:
-        return (), result.reason or result.stop or "a hook blocked it"
-    return context_messages("UserPromptSubmit", result.context), None
-
-
-def filter_inbox(deps: TurnDeps, texts: list[str]) -> Generator[Event, None, list[str]]:
-    """Run the UserPromptSubmit hooks on messages sent while a turn runs; drop the blocked ones."""
-    found = []
-    for text in texts:
-        if text.startswith(OF_PROGRAM):
-            found.append(text)
-            continue
-        added, blocked = yield from prompt_submit(deps, text)
-        if blocked is not None:
-            yield Warned(f"Your message was not sent: a hook blocked it: {blocked}")
-        else:
-            found += [text, *added]
-    return found
-
-
 def context_messages(event: HookEvent, texts: tuple[str, ...]) -> tuple[str, ...]:
     """Return the hooks' additions, each marked as a message that is not the user's."""
     return tuple(f'<hook_context event="{event}">\n{text}\n</hook_context>' for text in texts)
-
-
-class Opening(Value):
-    """The result of the hooks that run before a message is sent.
-
-    texts: messages to send with it.
-    result: the end of a turn that does not start.
-    begun: the SessionStart hooks are done.
-    """
-
-    texts: tuple[str, ...] = ()
-    result: TurnResult | None = None
-    begun: bool = True
-
-
-def message_hooks(deps: TurnDeps, source: str, model: str, typed: str) -> Generator[Event, None, Opening]:
-    """Run the SessionStart hooks, then the UserPromptSubmit hooks.
-
-    source: why the session starts; "" if it already has.
-    """
-    started: tuple[str, ...] = ()
-    begun = not source
-    try:
-        if source:
-            started = yield from session_start(deps, source, model)
-            begun = True
-        added, blocked = yield from prompt_submit(deps, typed)
-    except CancelledError:
-        return Opening(started, Failed(_nothing("interrupted")), begun)
-    if blocked is None:
-        return Opening((*started, *added))
-    message = f"The message was not sent: a hook blocked it: {blocked}"
-    if deps.attended:
-        yield Warned(message)
-    denial = Denial("", "UserPromptSubmit", {"prompt": typed}, f"was blocked by a hook: {blocked}", "hook")
-    end = _nothing("stopped_by_hook").replace(denials=(denial,))
-    return Opening(started, Failed(end, failure=Failure("blocked", message), text=message))
-
-
-def resume_hooks(deps: TurnDeps, source: str, model: str) -> Generator[Event, None, Opening]:
-    """Run the SessionStart hooks before a suspended turn is resumed."""
-    try:
-        return Opening((yield from session_start(deps, source, model)))
-    except CancelledError:
-        return Opening(begun=False)
-
-
-def end_hooks(deps: TurnDeps, reason: str) -> Generator[Event, None, None]:
-    """Run the SessionEnd hooks."""
-    try:
-        yield from deps.hooks.run("SessionEnd", {**base_payload(deps), "reason": reason}, deps.context.cancel)
-    except CancelledError:
-        return
-
-
-def _nothing(reason: TerminalReason) -> TurnEnd:
-    return TurnEnd((), Usage(), Diagnostics(0, 0, 0, 0, "", reason))

@@ -62,6 +62,7 @@ with lazy_imports():
         approvals,
         executor,  # with all that calls need; many an answer makes none
         hook_points,
+        session_hooks,
         structured_output,
         unmade_calls,
     )
@@ -191,7 +192,7 @@ def _rounds(turn: Turn) -> Run:
         turn.deps.context.cancel.check()
         texts = turn.deps.inbox()
         if texts and turn.deps.hooks.wants("UserPromptSubmit"):
-            texts = yield from hook_points.filter_inbox(turn.deps, texts)
+            texts = yield from session_hooks.filter_inbox(turn.deps, texts)
         for text in [*texts, *turn.deps.context.notices(), *_stuck(turn)]:
             turn.plan_touched = turn.plan_touched or text.startswith("<plan_change>")
             yield from turn.add(UserMessage(text))

@@ -32,8 +32,13 @@ from agent_cli.engine.types import CheckedCall, ModelHandle, PreparedCall, ToolT
 from agent_cli.providers.base import ModelError
 from agent_tools.base import ToolError, ToolResult
 from agent_tools.cancel import CancelledError
+from agent_tools.lazy import lazy_imports
 from agent_tools.results import TurnOverrides
 from agent_tools.shell.state import ShellState, carried_state, restore_carried
+from agent_tools.task import common_type
+
+with lazy_imports():
+    from agent_cli.engine import hook_points
 
 MOST_DEPTH = 2
 FINDERS = ("ToolSearch", "UseTool")
@@ -86,6 +91,10 @@ class NestedTurn:
         if not self._history:
             self._history = [UserMessage(self._item.args.prompt)]
             yield MessageAdded(self._history[0])
+            if deps.hooks.wants("SubagentStart"):
+                for text in (yield from hook_points.subagent_start(deps)):
+                    self._history.append(UserMessage(text))
+                    yield MessageAdded(self._history[-1])
         return (yield from turn.start(self._history, deps, options))
 
     def wrap(self, event: Event) -> Event:
@@ -139,10 +148,11 @@ def agent_type(turn: Turn, name: str) -> AgentType:
     types = turn.deps.agents
     if turn.deps.depth >= MOST_DEPTH:
         raise ToolError("Sub-agents cannot be nested deeper than this. Do the work yourself.")
-    if name not in types:
+    meant = name if name in types else common_type(name)
+    if meant not in types:
         listed = "; ".join(f"{t.name}: {t.description}" for t in types.values())
         raise ToolError(f"There is no sub-agent type {name!r}. The types are: {listed}")
-    return types[name]
+    return types[meant]
 
 
 def nested_deps(turn: Turn, kind: AgentType, call_id: str) -> TurnDeps:

@@ -257,6 +257,9 @@ class ConversationState:
     ids: call ids in use.
     held: results of calls that ran and wait for the user's answer, by call id.
     nested: suspended sub-agents, by the id of their call.
+    prompt_id: UUID of the message that the turn answers.
+    agent_id: the call that started the sub-agent whose state this is; "" at the top.
+    agent_transcript: returns the path of a sub-agent's transcript by its ID; None if there is none.
     """
 
     def __init__(self, window: Window | None = None) -> None:
@@ -265,9 +268,12 @@ class ConversationState:
         self.ids: set[str] = set()
         self.held: dict[str, ToolResult] = {}
         self.nested: dict[str, NestedState] = {}
+        self.prompt_id = self.agent_id = ""
+        self.agent_transcript: Callable[[str], str | None] = lambda agent_id: None
 
     def of_nested(self, call_id: str) -> ConversationState:
         """Return the state of a sub-agent: shared with this one, except for its window."""
         made = ConversationState(self.nested.setdefault(call_id, NestedState()).window)
         made.began, made.ids, made.held, made.nested = self.began, self.ids, self.held, self.nested
+        made.prompt_id, made.agent_id, made.agent_transcript = self.prompt_id, call_id, self.agent_transcript
         return made

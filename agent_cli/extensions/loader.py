@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from agent_cli.config.layers import Layers
 from agent_cli.config.parsing import SettingsError, decode_json
+from agent_cli.config.prompts import prompt_folder
 from agent_cli.config.run_options import RunOptions, reads_source
 from agent_cli.config.schema import Settings
 from agent_cli.core.place import RunEnvironment, UsageError
@@ -103,6 +104,21 @@ class Embedded(Value):
     approves: bool = False
     waits: bool = True
     host: HostServers | None = None
+
+
+def command_source(name: str, commands: Mapping[str, UserCommand]) -> str:
+    """Return where a command comes from, in the words of hooks; "" if there is none of that name."""
+    command = commands.get(name)
+    if command is None:
+        return ""
+    if name.startswith("mcp__"):
+        return "mcp"
+    path: Path = getattr(command, "path", Path())
+    if path.name == "SKILL.md":
+        return "skill"
+    if path.is_relative_to(prompt_folder()):
+        return "builtin"
+    return "user" if getattr(command, "own", True) else "project"
 
 
 class Extensions:

@@ -6,12 +6,11 @@ Where that format has a word for how a turn ended, the fields it knows (`subtype
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from typing import Any
 
 from agent_cli.core.events import ApprovalRequested, decider_word
-from agent_cli.core.messages import AssistantMessage
+from agent_cli.core.messages import AssistantMessage, new_uuid
 from agent_cli.core.results import Cap, Complete, Failed, Failure, LimitReached, TurnResult, Usage
 from agent_cli.headless.output import Outcome, ResultBuilder
 
@@ -190,9 +189,3 @@ def _model_usage(usage: Usage, windows: tuple[int | None, int | None]) -> dict[s
         "contextWindow": windows[0] or 0,
         "maxOutputTokens": windows[1] or 0,
     }
-
-
-def new_uuid() -> str:
-    """Return a random UUID without importing the module of that name."""
-    digits = os.urandom(16).hex()
-    return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-a{digits[17:20]}-{digits[20:]}"

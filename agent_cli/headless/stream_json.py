@@ -43,11 +43,11 @@ from agent_cli.core.events import (
     Warned,
     decider_word,
 )
-from agent_cli.core.messages import AssistantMessage, Thinking, ToolCall, ToolMessage, claude_blocks
+from agent_cli.core.messages import AssistantMessage, Thinking, ToolCall, ToolMessage, claude_blocks, new_uuid
 from agent_cli.core.results import Failure, Usage
 from agent_cli.core.version import CLAUDE_CODE_VERSION, __version__
 from agent_cli.headless.pending import pending_item
-from agent_cli.headless.result_object import error_word, new_uuid, usage_object
+from agent_cli.headless.result_object import error_word, usage_object
 from agent_cli.headless.stream_events import PartialMessage, content_block, timestamp
 from agent_cli.headless.tasks import TaskLines
 from agent_cli.headless.tool_results import CHANGES, absolute, text_before, tool_use_result

@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from agent_cli.core.events import Event
-from agent_cli.core.hooks import HOOK_EVENTS, HookEvent, HookResult, RefreshFields
+from agent_cli.core.hooks import HookEvent, HookResult, RefreshFields
 from agent_cli.hooks.matching import HookSet, PythonHook
 from agent_tools.cancel import CancelToken
 from agent_tools.lazy import lazy_imports
@@ -29,8 +29,6 @@ class HookRegistry(HookSet):
     """The hooks of a conversation, ready to run; see `Hooks` for the methods."""
 
     def wants(self, event: HookEvent, subject: str = "") -> bool:
-        if HOOK_EVENTS[event].needs_answerer and not self.asked:
-            return False
         return bool(self.matching(event, subject))
 
     def run(

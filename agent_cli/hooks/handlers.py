@@ -194,6 +194,8 @@ def read_hook_verdict(text: str) -> tuple[int | None, str]:
 
 
 _WORDS = 10_000
+# The second is the older name, for tools of MCP servers only.
+_OUTPUTS = ("updatedToolOutput", "updatedMCPToolOutput")
 _VERDICTS: dict[str, Verdict] = {
     "allow": "allow", "approve": "allow", "deny": "deny", "block": "deny", "ask": "ask", "defer": "ask",
 }  # fmt: skip
@@ -284,8 +286,16 @@ class _Object:
         if verdict == "deny" and self._decision().get("interrupt") is True:
             stop = reason or "a hook ended the turn"
         return HookResult(
-            verdict, reason, changed, (clip_hook_text(said),) if said and self.row.adds_context else (), stop
+            verdict,
+            reason,
+            changed,
+            self._output() if self.row.changes_output else None,
+            (clip_hook_text(said),) if said and self.row.adds_context else (),
+            stop,
         )
+
+    def _output(self) -> Any:
+        return next((self.inner[k] for k in _OUTPUTS if self.inner.get(k) is not None), None)
 
     def _decision(self) -> dict[str, Any]:
         """Return the object with the behavior, for events whose answers have one."""

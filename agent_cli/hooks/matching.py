@@ -18,12 +18,17 @@ from agent_cli.providers.base import ModelError
 from agent_tools.base import Effect
 from agent_tools.record import Value
 from agent_tools.registry import tool_class, tool_name
+from agent_tools.task import common_type
 
 
 class PythonHook(Value):
     """A hook in Python: gets what a command gets on standard input, and returns what one prints, or None.
 
-    An exception is a failure, which blocks if the hook is strict. There is no time limit.
+    An exception is a failure, which blocks if the hook is strict. Without a time limit it runs in the turn's thread.
+
+    timeout: seconds; 0 for no limit. With one, `call` runs in a thread of its own, and may block.
+    cancelled: called once, on any thread, if the answer of a hook with a time limit is no longer waited for; given
+        what `call` was given.
     """
 
     event: HookEvent
@@ -32,6 +37,8 @@ class PythonHook(Value):
     strict: bool = False
     own: bool = True
     source: str = "Python"
+    timeout: float = 0.0
+    cancelled: Callable[[dict[str, Any]], None] | None = None
 
     @property
     def command(self) -> str:
@@ -56,7 +63,6 @@ class HookSet:
 
     environment: returns a hook's variables, given True for the user's own hooks.
     cwd: returns the folder that hooks run in.
-    asked: somebody can answer questions, now or later; without that PermissionRequest has no hooks.
     opened: opens the model that evaluates conditions, by name; "" for the default one. Raises ModelError.
     about: returns True if a rule covers a tool call with these effects, for hooks limited to some calls.
     """
@@ -69,14 +75,12 @@ class HookSet:
         session: HookSession | None = None,
         environment: Callable[[bool], dict[str, str]] = lambda own: {},
         cwd: Callable[[], Path] = Path.cwd,
-        asked: bool = True,
         about: Callable[[str, str, Sequence[Effect]], bool] = lambda rule, tool, effects: True,
         opened: Callable[[str], ModelHandle] = no_model,
     ) -> None:
         self.session = session or HookSession(root=Path.cwd())
         self.environment = environment
         self.cwd = cwd
-        self.asked = asked
         self._about = about
         self.opened = opened
         self._by_event: dict[str, list[Hook | PythonHook]] = {}
@@ -105,7 +109,8 @@ def matcher_matches(matcher: str, subject: str) -> bool:
     """
     if matcher in ("", "*"):
         return True
-    names = (subject, tool_name(subject), *tool_class(subject).other_names, *tool_class(subject).instead_of)
+    kind = tool_class(subject)
+    names = (subject, tool_name(subject), common_type(subject), *kind.other_names, *kind.instead_of)
     if re.fullmatch(r"[\w |,-]*", matcher):
         return any(part.strip() in names for part in re.split(r"[|,]", matcher))
     found = _compiled(matcher)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Generator, Mapping, Sequence
+from queue import Empty, SimpleQueue
 from threading import Thread
 from time import monotonic
 from typing import Any
@@ -96,7 +97,7 @@ class Runner:
         if isinstance(hook, Hook):
             ran, answer = self._configured(hook, event, full, cancel)
         else:
-            ran, answer = _function(hook, event, full)
+            ran, answer = _function(hook, event, full, cancel)
         yield from ran.used
         note = answer.error
         result = answer.result
@@ -114,7 +115,7 @@ class Runner:
         if ran.cause == "interrupted":
             raise CancelledError
         if answer.message:
-            yield Warned(f"hook: {shorten(answer.message, 2_000)}")
+            yield Warned(f"hook: {answer.message[:2_000]}{'…' if len(answer.message) > 2_000 else ''}")
         if answer.mistaken_block and hook.command not in self._hinted:
             self._hinted.add(hook.command)
             yield Warned(f"The {event} hook `{shorten(hook.command, 120)}` ({hook.source}) {EXIT_1}")
@@ -190,15 +191,21 @@ def _subject(event: HookEvent, data: Mapping[str, Any]) -> str:
     return str(data.get(HOOK_EVENTS[event].matched, ""))
 
 
-def _function(hook: PythonHook, event: HookEvent, full: dict[str, Any]) -> tuple[HookRun, HookResponse]:
+def _function(
+    hook: PythonHook, event: HookEvent, full: dict[str, Any], cancel: CancelToken
+) -> tuple[HookRun, HookResponse]:
     """Call a Python hook; an exception is its failure."""
     started = monotonic()
+    given = json.loads(json.dumps(full, default=str))
     try:
-        said = hook.call(json.loads(json.dumps(full, default=str)))
+        said = _within(hook, given, cancel) if hook.timeout else hook.call(given)
         if said is not None and not isinstance(said, Mapping):
             raise TypeError(f"it returned {type(said).__name__}, neither a dict nor None")
     except CancelledError:
         return HookRun(None, "interrupted", monotonic() - started), HookResponse()
+    except _LateError:
+        ran = HookRun(None, "time-out", monotonic() - started)
+        return ran, read_answer(event, ran, strict=hook.strict)
     except Exception as error:  # noqa: BLE001 - a faulty hook must cost its answer, not the turn
         how = f"failed: {shorten(f'{type(error).__name__}: {error}', 300)}"
         ran = HookRun(None, "error", monotonic() - started, error=how)
@@ -207,13 +214,46 @@ def _function(hook: PythonHook, event: HookEvent, full: dict[str, Any]) -> tuple
     return HookRun(0, "exit", monotonic() - started), answer
 
 
+class _LateError(Exception):
+    """A Python hook has not answered in its time."""
+
+
+def _within(hook: PythonHook, given: dict[str, Any], cancel: CancelToken) -> Any:
+    """Return the answer of a hook with a time limit. Raises CancelledError, _LateError, and what the hook raises."""
+    steps: SimpleQueue[tuple[str, Any]] = SimpleQueue()
+
+    def work() -> None:
+        try:
+            steps.put(("said", hook.call(given)))
+        except BaseException as error:  # noqa: BLE001 - raised again in the thread that waits
+            steps.put(("raised", error))
+
+    cancel.check()
+    Thread(target=work, name="hook", daemon=True).start()
+    forget = cancel.on_cancel(lambda: steps.put(("cancel", None)))
+    try:
+        kind, found = steps.get(timeout=hook.timeout)
+    except Empty:
+        kind, found = "late", None
+    finally:
+        forget()
+    if kind == "said":
+        return found
+    if kind == "raised":
+        raise found
+    if hook.cancelled is not None:
+        hook.cancelled(given)
+    raise CancelledError if kind == "cancel" else _LateError
+
+
 def combine_results(results: list[HookResult]) -> HookResult:
     """Combine the answers of several hooks: the strictest verdict, its reasons, all additions."""
     verdict: Verdict = max((r.verdict for r in results), key=_ORDER.index, default="")
     reasons = dict.fromkeys(r.reason for r in results if r.verdict == verdict and r.reason)
     stop = next((r.stop for r in results if r.stop is not None), None)
     context = tuple(text for r in results for text in r.context)
-    return HookResult(verdict, clip_hook_text("\n".join(reasons)), None, context, stop)
+    output = next((r.output for r in reversed(results) if r.output is not None), None)
+    return HookResult(verdict, clip_hook_text("\n".join(reasons)), None, output, context, stop)
 
 
 def _shown(data: bytes) -> str:

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from agent_cli.headless.result_object import new_uuid
+from agent_cli.core.messages import new_uuid
 from agent_tools.cancel import CancelledError, CancelToken
 from agent_tools.record import Value
 

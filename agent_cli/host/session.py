@@ -15,7 +15,7 @@ from typing import Any
 from agent_cli.config.run_options import RunOptions
 from agent_cli.core.decisions import Approver, Asker
 from agent_cli.core.events import Event, SessionNamed
-from agent_cli.core.messages import media_of
+from agent_cli.core.messages import media_of, new_uuid
 from agent_cli.core.place import OutputError, RunEnvironment, UsageError
 from agent_cli.core.results import Complete, Diagnostics, Failed, Suspended, TurnEnd, TurnResult, Usage
 from agent_cli.core.version import __version__
@@ -23,7 +23,7 @@ from agent_cli.engine.conversation import Conversation
 from agent_cli.extensions.loader import Embedded, load_extensions
 from agent_cli.headless.output import ProgressPrinter, ResultBuilder, print_line, print_notice
 from agent_cli.headless.pending import pending_items
-from agent_cli.headless.result_object import new_uuid, result_object
+from agent_cli.headless.result_object import result_object
 from agent_cli.headless.run import HeadlessOptions, InputMessage, RunReport, Signals, announce_turn, finish, open_stream
 from agent_cli.headless.stream_json import StreamJson
 from agent_cli.host.callbacks import HostCallbacks

@@ -24,7 +24,7 @@ from agent_cli.engine.structured_output import StructuredOutput, answer_guard, r
 from agent_cli.engine.turn import TurnDeps
 from agent_cli.engine.types import ConversationState, LiveMapping, ModelHandle, ToolTable, TurnOptions
 from agent_cli.extensions.commands import expand_message
-from agent_cli.extensions.loader import WORKFLOWS, Embedded, Extensions, load_extensions, with_agent
+from agent_cli.extensions.loader import WORKFLOWS, Embedded, Extensions, command_source, load_extensions, with_agent
 from agent_cli.memory.files import Memory, load_memory
 from agent_cli.memory.nested import NestedMemory
 from agent_cli.providers.base import ToolSpec
@@ -314,7 +314,7 @@ def build_agent(
         save_rule=rule_saver(options, place, layers) if attended or embedded.approves else None,
         report=lambda error: write_report(error, place.env),
         watch=checkpoint_keeper(place, settings, header.session_id),
-        hooks=make_hooks(settings, layers, place, context, known, answered, chosen.label, embedded.hooks),
+        hooks=make_hooks(settings, layers, place, context, known, chosen.label, embedded.hooks),
         agents=added.agent_types if any(tool.nested for tool in tools) else {},
         workflows=WORKFLOWS,
     )
@@ -335,6 +335,7 @@ def build_agent(
         plans=restored.plans if restored is not None else (),
         **_broken_off(restored),
     )
+    conversation.command_source = lambda name: command_source(name, commands)
     joined = (
         SessionServers(servers, conversation, table, commands, layers.rules, settings, chosen, warn)
         if servers is not None

@@ -72,14 +72,12 @@ def make_hooks(
     place: RunEnvironment,
     context: ToolContext,
     session: tuple[str, Callable[[], Path | None]],
-    asked: bool,
     model: Callable[[], str] = lambda: "",
     functions: tuple[PythonHook, ...] = (),
 ) -> Hooks:
     """Return the hooks of a conversation.
 
     session: its ID, and what returns its transcript, if it is stored.
-    asked: somebody can answer questions, now or later.
     model: returns the session's model, which evaluates conditions if the settings name no small model.
     functions: Python hooks of an embedding program; they run after the configured ones.
 
@@ -114,7 +112,6 @@ def make_hooks(
             session=matching.HookSession(session[0], str(session[1]() or ""), place.root),
             environment=environment,
             cwd=lambda: context.workspace.cwd,
-            asked=asked,
             about=about,
             opened=opened,
         )

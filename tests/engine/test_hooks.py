@@ -20,7 +20,6 @@ from agent_cli.core.events import (
 from agent_cli.core.hooks import HookEvent
 from agent_cli.core.messages import UserMessage
 from agent_cli.core.results import Complete, Failed, Suspended
-from agent_cli.hooks import HookRegistry
 from tests.support.hooked_turns import Hooked, Said
 from tests.support.scripts import call, task
 from tests.support.subagent_turns import Split
@@ -237,11 +236,6 @@ def test_a_question_about_a_protected_file_is_the_persons_alone(tmp_path: Path) 
     theirs = Hooked(tmp_path, BASH, answers=[Reject("no")])
     theirs.hook("PermissionRequest", behavior(behavior="allow"), own=False).turn()
     assert len(theirs.asked) == 1
-    nobody = Hooked(tmp_path, BASH, answers=[Reject("no")])
-    nobody.hook("PermissionRequest", behavior(behavior="allow"))
-    nobody.deps = nobody.deps.replace(hooks=HookRegistry(functions=nobody._functions, asked=False))
-    nobody.turn()
-    assert len(nobody.asked) == 1
 
 
 def test_the_person_is_called_when_a_question_waits(tmp_path: Path) -> None:
@@ -304,9 +298,9 @@ def test_sub_agents_have_a_stop_of_their_own_and_their_calls_are_hooked(tmp_path
     world.hook("Stop").hook("PreToolUse", DENY, matcher="Bash").turn()
     events = [(g["hook_event_name"], g.get("agent_type")) for g in world.given]
     assert events == [
-        ("PreToolUse", "general"),
-        ("SubagentStop", "general"),
-        ("SubagentStop", "general"),
+        ("PreToolUse", "general-purpose"),
+        ("SubagentStop", "general-purpose"),
+        ("SubagentStop", "general-purpose"),
         ("Stop", None),
     ]
     assert world.results[0].text == "whole"

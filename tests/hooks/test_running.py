@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from agent_cli.core.events import HookFinished, HookStarted
-from agent_cli.core.hooks import Hook
+from agent_cli.core.hooks import Hook, HookResult
 from agent_cli.engine.conversation import consume
 from agent_cli.hooks import HookRegistry, PythonHook
 from agent_cli.hooks.matching import matcher_matches
@@ -201,6 +201,37 @@ def test_closing_ends_what_runs_beside_the_turn(tmp_path: Path) -> None:
         time.sleep(0.005)
     table.close()
     assert gone(int((tmp_path / "pid").read_text()))
+
+
+def test_a_function_that_waits_for_somebody_else_has_a_time_limit(tmp_path: Path) -> None:
+    forgotten: list[dict[str, Any]] = []
+    answer = threading.Event()
+
+    def blocks(data: dict[str, Any]) -> dict[str, Any]:
+        answer.wait(30)
+        return {"decision": "block", "reason": data["tool_name"]}
+
+    def step(timeout: float, cancel: CancelToken, *, strict: bool = False) -> tuple[HookResult, list[HookFinished]]:
+        hook = PythonHook("PreToolUse", blocks, timeout=timeout, cancelled=forgotten.append, strict=strict)
+        events: list[Any] = []
+        table = HookRegistry(functions=[hook])
+        result = consume(table.run("PreToolUse", {"tool_name": "Bash"}, cancel), events.append)
+        return result, [e for e in events if isinstance(e, HookFinished)]
+
+    result, ran = step(0.05, CancelToken())
+    assert (result.verdict, ran[0].outcome) == ("", "cancelled")
+    assert step(0.05, CancelToken(), strict=True)[0].verdict == "deny"
+    assert [data["tool_name"] for data in forgotten] == ["Bash", "Bash"]
+    interrupted = CancelToken()
+    timer = threading.Timer(0.05, interrupted.cancel)
+    timer.start()
+    with pytest.raises(CancelledError):
+        step(30, interrupted)
+    timer.join()
+    assert len(forgotten) == 3
+    answer.set()
+    assert step(30, CancelToken())[0].reason == "Bash"
+    assert len(forgotten) == 3
 
 
 def test_functions_in_python_keep_the_same_contract(tmp_path: Path) -> None:

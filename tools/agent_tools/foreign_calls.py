@@ -36,7 +36,10 @@ _NAMES: dict[str, str] = {
         "WebFetch": "fetch fetchurl fetchwebpage readurlcontent webfetchtool",
         "WebSearch": "googlewebsearch searchweb googlesearch websearchtool",
         "TodoWrite": "updateplan writetodos updatetodolist managetodolist todo",
-        "UseSkill": "skill activateskill",
+        "TodoRead": "tasklist taskget",
+        "PlanProgress": "taskcreate taskupdate",
+        "Task": "agent subagent runsubagent",
+        "Skill": "useskill activateskill",
         "SlashCommand": "runslashcommand",
     }.items()
     for name in names.split()
@@ -128,4 +131,25 @@ def _command(arguments: dict[str, Any]) -> dict[str, Any]:
     return {**arguments, "command": words[2] if shell else shlex.join(words)}
 
 
-_ARGUMENTS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {"Read": _lines, "Bash": _command}
+def _progress(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments of PlanProgress for a task that is created, or whose status changes."""
+    step, status = arguments.get("taskId", arguments.get("task_id")), arguments.get("status")
+    if step is None:
+        subject = arguments.get("subject")
+        return {"new_step": subject} if isinstance(subject, str) else arguments
+    if status == "in_progress":
+        return {"next_step": str(step)}
+    return {"step_id": str(step)} if status == "completed" else arguments
+
+
+def _whole_plan(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments of TodoRead for one task of the list."""
+    return {key: value for key, value in arguments.items() if key not in ("taskId", "task_id")}
+
+
+_ARGUMENTS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
+    "Read": _lines,
+    "Bash": _command,
+    "PlanProgress": _progress,
+    "TodoRead": _whole_plan,
+}

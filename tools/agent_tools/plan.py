@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from agent_tools.base import Effect, Suspend, Tool, ToolContext, ToolError, ToolResult
 from agent_tools.display import TodoItem, TodoView
 from agent_tools.record import Value
-from agent_tools.text import number_in, one_line
+from agent_tools.text import number_in, one_line, shorten
 
 # Lists of a plan: arguments of ExitPlanMode to the headings of their sections in the text.
 SECTIONS = {
@@ -162,6 +162,7 @@ class PlanProgressArgs(Value):
     step_id: Annotated[str, "Id of the finished step, or its number from 1"] = ""
     step_summary: Annotated[str, "What was done, in a few words"] = ""
     next_step: Annotated[str, "Id or number of the step that begins now"] = ""
+    new_step: Annotated[str, "A step to add at the end"] = ""
     plan_status: Annotated[Literal["in_progress", "completed"], "completed: the whole plan; call it alone"] = (
         "in_progress"
     )
@@ -178,10 +179,10 @@ class PlanProgress(Tool[PlanProgressArgs]):
 
     def read(self, arguments: dict[str, object]) -> PlanProgressArgs:
         args = super().read(arguments)
-        if not (args.step_id or args.next_step or args.plan_status == "completed"):
+        if not (args.step_id or args.next_step or args.new_step.strip() or args.plan_status == "completed"):
             raise ToolError(
-                "Invalid arguments. Give the finished step (step_id), the step that starts now (next_step), or "
-                'plan_status "completed" for the whole plan.'
+                "Invalid arguments. Give the finished step (step_id), the step that starts now (next_step), a step to "
+                'add (new_step), or plan_status "completed" for the whole plan.'
             )
         return args
 
@@ -191,16 +192,25 @@ class PlanProgress(Tool[PlanProgressArgs]):
     def summary(self, args: PlanProgressArgs, ctx: ToolContext) -> str:
         if args.plan_status == "completed":
             return "Plan: completed"
+        if args.new_step and not (args.step_id or args.next_step):
+            return f"Plan: add {shorten(args.new_step)}"
         return f"Plan: step {args.step_id} done" if args.step_id else f"Plan: step {args.next_step} begins"
 
     def is_exclusive(self, args: PlanProgressArgs) -> bool:
         return args.plan_status == "completed"
 
     def run(self, args: PlanProgressArgs, ctx: ToolContext) -> ToolResult:
-        if not ctx.plan:
+        if not ctx.plan and not args.new_step:
             make = ctx.workspace.advice("TodoWrite", "Make one with {} first.")
             raise ToolError(f"There is no plan yet.{make}")
         plan = list(ctx.plan)
+        added = ""
+        if args.new_step:
+            names = {item.id for item in plan}
+            number = next(n for n in range(len(plan) + 1, 2 * len(plan) + 3) if str(n) not in names)
+            plan.append(TodoItem(args.new_step.strip(), id=str(number)))
+            _check(tuple(plan))
+            added = f"Step {number} was added. "
         if args.plan_status == "completed":
             plan = [t if t.status == "cancelled" else t.replace(status="completed") for t in plan]
         if args.step_id:
@@ -212,7 +222,7 @@ class PlanProgress(Tool[PlanProgressArgs]):
             plan[now] = plan[now].replace(status="in_progress")
         ctx.plan = tuple(plan)
         left = sum(t.status in ("pending", "in_progress") for t in plan)
-        return ToolResult(f"Noted. {left} of {len(plan)} steps are open.", TodoView(ctx.plan))
+        return ToolResult(f"{added or 'Noted. '}{left} of {len(plan)} steps are open.", TodoView(ctx.plan))
 
 
 def _find(plan: list[TodoItem], name: str) -> int:

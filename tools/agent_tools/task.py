@@ -8,8 +8,16 @@ from agent_tools.base import Effect, Tool, ToolContext, ToolError, ToolResult
 from agent_tools.record import Value
 from agent_tools.text import one_line, shorten
 
+# The built-in types, with the names that models, rules and hooks of other programs use.
+COMMON_NAMES = {"general": "general-purpose", "explore": "Explore", "plan": "Plan"}
+_OURS = {alias.casefold(): name for name, alias in COMMON_NAMES.items()} | {name: name for name in COMMON_NAMES}
 LIST = 4_000
 _LINE = 400
+
+
+def common_type(name: str) -> str:
+    """Return the built-in type that a name means in any program; any other name is returned unchanged."""
+    return _OURS.get(name.casefold(), name)
 
 
 class TaskArgs(Value):
@@ -45,7 +53,7 @@ class Task(Tool[TaskArgs]):
         return "Further types, for subagent_type:\n" + "\n".join(lines) if lines else ""
 
     def effects(self, args: TaskArgs, ctx: ToolContext) -> tuple[Effect, ...]:
-        return (Effect("state", args.subagent_type),)
+        return (Effect("state", common_type(args.subagent_type)),)
 
     def summary(self, args: TaskArgs, ctx: ToolContext) -> str:
         return f"Sub-agent {args.subagent_type}: {' '.join(args.description.split())}"

@@ -131,7 +131,7 @@ def test_hooks(
     if row.about_call:
         _resolve(data, context)
     session = "00000000-test", lambda: None
-    hooks = make_hooks(layers.settings(), layers, place, context, session, asked=True)
+    hooks = make_hooks(layers.settings(), layers, place, context, session)
     subject = str(data.get(row.matched, ""))
     chosen = hooks.table.matching(name, subject) if isinstance(hooks, LazyHooks) else []
     if not as_json:

@@ -184,7 +184,7 @@ def alone(options: RunOptions) -> Alone:
     workspace = make_workspace(place, settings)
     context = make_context(workspace, settings, place, require_read_first=False)
     policy = make_policy(workspace, settings, layers, context, place.home, answered=False)
-    hooks = make_hooks(settings, layers, place, context, ("", lambda: None), asked=False)
+    hooks = make_hooks(settings, layers, place, context, ("", lambda: None))
     return Alone(place, layers, settings, context, policy, hooks)
 
 

@@ -33,7 +33,7 @@ from agent_tools.record import Value
 from agent_tools.text import counted
 
 with lazy_imports():
-    from agent_cli.engine import hook_points  # only with hooks
+    from agent_cli.engine import hook_points, session_hooks  # only with hooks
 
 CLEARED = "[Cleared to make room: "
 # Rounds that stay, if they fit into this share of the window; the newest always does.
@@ -234,7 +234,7 @@ def compact(
         ),
     )
     if head and trigger != "manual" and not turn.deps.depth and turn.deps.hooks.wants("SessionStart", "compact"):
-        for text in (yield from hook_points.session_start(turn.deps, "compact", options.label)):
+        for text in (yield from session_hooks.session_start(turn.deps, "compact", options.label)):
             yield from turn.add(UserMessage(text))
     return ""
 

@@ -1,0 +1,218 @@
+"""Run the hooks of the events around a session and its messages, from Setup to SessionEnd.
+
+Loaded only if some hook matches.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Generator
+from pathlib import Path
+
+from agent_cli.core.events import Event, Warned
+from agent_cli.core.hooks import HookEvent
+from agent_cli.core.messages import OF_PROGRAM
+from agent_cli.core.results import Denial, Diagnostics, Failed, Failure, TerminalReason, TurnEnd, TurnResult, Usage
+from agent_cli.engine.hook_points import base_payload, context_messages
+from agent_cli.engine.turn import TurnDeps
+from agent_tools.cancel import CancelledError
+from agent_tools.lazy import lazy_imports
+from agent_tools.record import Value
+from agent_tools.shell.bash import find_bash
+from agent_tools.shell.state import ShellState, command_env, exports
+
+with lazy_imports():
+    from agent_tools import text as agent_tools_text
+    from agent_tools.shell import process
+
+_SOURCE = '. "$1" >/dev/null 2>&1 </dev/null; export -p'
+_SECONDS = 30.0
+
+
+def session_start(deps: TurnDeps, source: str, model: str) -> Generator[Event, None, tuple[str, ...]]:
+    """Run the SessionStart hooks; return messages for the model. source: startup, resume, clear or compact.
+
+    Raises CancelledError.
+    """
+    return (yield from _start(deps, "SessionStart", source, {"source": source, "model": model}))
+
+
+def _start(
+    deps: TurnDeps, event: HookEvent, subject: str, fields: dict[str, str]
+) -> Generator[Event, None, tuple[str, ...]]:
+    """Run the hooks of an event that may set variables; return messages for the model.
+
+    bash reads the file that CLAUDE_ENV_FILE names; variables exported there are set for the session's commands.
+    """
+    if not deps.hooks.wants(event, subject):
+        return ()
+    handle, name = tempfile.mkstemp(prefix="agent-env-")
+    os.close(handle)
+    try:
+        result = yield from deps.hooks.run(
+            event, {**base_payload(deps), **fields, "env_file": name}, deps.context.cancel
+        )
+        if Path(name).stat().st_size and not _take_environment(deps, Path(name)):
+            yield Warned(f"What the {event} hooks wrote into CLAUDE_ENV_FILE could not be used.")
+    except FileNotFoundError:
+        pass
+    finally:
+        Path(name).unlink(missing_ok=True)
+    return context_messages(event, result.context)
+
+
+def _take_environment(deps: TurnDeps, file: Path) -> bool:
+    """Set the variables that the file exports for the session's commands; return False if it cannot be read."""
+    context = deps.context
+    bash = find_bash(context)
+    if bash is None:
+        return False
+    base, _ = command_env(context)
+    kept = agent_tools_text.HeadTail(1 << 20, 0)
+    argv = [bash, "--noprofile", "--norc", "-c", _SOURCE, "bash", str(file)]
+    running = process.run_process(
+        argv, context.workspace.root, context.state(ShellState).applied(base), _SECONDS, context.cancel, kept
+    )
+    try:
+        while True:
+            next(running)
+    except StopIteration as stop:
+        if stop.value.cause != "exit" or not kept.complete:
+            return False
+    found = {os.fsdecode(n): os.fsdecode(v) for n, v in exports(b"".join(kept.lines(1 << 20)))}
+    return context.state(ShellState).learn(found, base)
+
+
+def prompt_submit(deps: TurnDeps, prompt: str) -> Generator[Event, None, tuple[tuple[str, ...], str | None]]:
+    """Run the UserPromptSubmit hooks; return messages for the model, and why the prompt is blocked or None."""
+    if not deps.hooks.wants("UserPromptSubmit"):
+        return (), None
+    result = yield from deps.hooks.run(
+        "UserPromptSubmit", {**base_payload(deps), "prompt": prompt}, deps.context.cancel
+    )
+    if result.verdict == "deny" or result.stop is not None:
+        return (), result.reason or result.stop or "a hook blocked it"
+    return context_messages("UserPromptSubmit", result.context), None
+
+
+class ExpandedCommand(Value):
+    """A slash command that a message called. source: builtin, user, project, skill, plugin or mcp."""
+
+    name: str
+    arguments: str
+    source: str
+
+
+def prompt_expansion(
+    deps: TurnDeps, typed: str, command: ExpandedCommand
+) -> Generator[Event, None, tuple[tuple[str, ...], str | None]]:
+    """Run the UserPromptExpansion hooks; return messages for the model, and why the command is blocked or None."""
+    if not deps.hooks.wants("UserPromptExpansion", command.name):
+        return (), None
+    data = {
+        **base_payload(deps),
+        "expansion_type": "mcp_prompt" if command.source == "mcp" else "slash_command",
+        "command_name": command.name,
+        "command_args": command.arguments,
+        "command_source": command.source,
+        "prompt": typed,
+    }
+    result = yield from deps.hooks.run("UserPromptExpansion", data, deps.context.cancel)
+    if result.verdict == "deny" or result.stop is not None:
+        return (), result.reason or result.stop or "a hook blocked it"
+    return context_messages("UserPromptExpansion", result.context), None
+
+
+def filter_inbox(deps: TurnDeps, texts: list[str]) -> Generator[Event, None, list[str]]:
+    """Run the UserPromptSubmit hooks on messages sent while a turn runs; drop the blocked ones."""
+    found = []
+    for text in texts:
+        if text.startswith(OF_PROGRAM):
+            found.append(text)
+            continue
+        added, blocked = yield from prompt_submit(deps, text)
+        if blocked is not None:
+            yield Warned(f"Your message was not sent: a hook blocked it: {blocked}")
+        else:
+            found += [text, *added]
+    return found
+
+
+class Opening(Value):
+    """The result of the hooks that run before a message is sent.
+
+    texts: messages to send with it.
+    result: the end of a turn that does not start.
+    begun: the SessionStart hooks are done.
+    """
+
+    texts: tuple[str, ...] = ()
+    result: TurnResult | None = None
+    begun: bool = True
+
+
+class MessageStart(Value):
+    """What the hooks before a message are about.
+
+    source: why the session starts; "" if it already has.
+    setup: "init" or "maintenance", before a session that prepares its folder.
+    """
+
+    source: str
+    setup: str
+    model: str
+    typed: str
+    command: ExpandedCommand | None = None
+
+
+def message_hooks(deps: TurnDeps, start: MessageStart) -> Generator[Event, None, Opening]:
+    """Run the hooks of Setup and SessionStart, then those of UserPromptExpansion and UserPromptSubmit."""
+    started: tuple[str, ...] = ()
+    event: HookEvent = "UserPromptSubmit"
+    source, typed = start.source, start.typed
+    begun = not source
+    try:
+        if source and start.setup:
+            started = yield from _start(deps, "Setup", start.setup, {"trigger": start.setup})
+        if source:
+            started += yield from session_start(deps, source, start.model)
+            begun = True
+        expanded: tuple[str, ...] = ()
+        blocked = None
+        if start.command is not None:
+            expanded, blocked = yield from prompt_expansion(deps, typed, start.command)
+        if blocked is not None:
+            event = "UserPromptExpansion"
+        else:
+            added, blocked = yield from prompt_submit(deps, typed)
+    except CancelledError:
+        return Opening(started, Failed(_nothing("interrupted")), begun)
+    if blocked is None:
+        return Opening((*started, *expanded, *added))
+    message = f"The message was not sent: a hook blocked it: {blocked}"
+    if deps.attended:
+        yield Warned(message)
+    denial = Denial("", event, {"prompt": typed}, f"was blocked by a hook: {blocked}", "hook")
+    end = _nothing("stopped_by_hook").replace(denials=(denial,))
+    return Opening(started, Failed(end, failure=Failure("blocked", message), text=message))
+
+
+def resume_hooks(deps: TurnDeps, source: str, model: str) -> Generator[Event, None, Opening]:
+    """Run the SessionStart hooks before a suspended turn is resumed."""
+    try:
+        return Opening((yield from session_start(deps, source, model)))
+    except CancelledError:
+        return Opening(begun=False)
+
+
+def end_hooks(deps: TurnDeps, reason: str) -> Generator[Event, None, None]:
+    """Run the SessionEnd hooks."""
+    try:
+        yield from deps.hooks.run("SessionEnd", {**base_payload(deps), "reason": reason}, deps.context.cancel)
+    except CancelledError:
+        return
+
+
+def _nothing(reason: TerminalReason) -> TurnEnd:
+    return TurnEnd((), Usage(), Diagnostics(0, 0, 0, 0, "", reason))

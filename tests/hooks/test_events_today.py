@@ -1,0 +1,139 @@
+"""The events and fields that Claude Code has today, in the program: each hook appends what it is given to a file."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_cli.core.rules import rule_update
+from agent_cli.engine.hook_points import output_text
+from tests.support.program import agent
+from tests.support.scripts import call, script
+
+EVENTS = ("PreToolUse", "PermissionRequest", "PostToolUse", "PostToolUseFailure", "UserPromptSubmit",
+          "UserPromptExpansion", "SubagentStart", "SubagentStop", "Stop")  # fmt: skip
+
+
+def hooks(home: Path, answers: dict[str, Any] | None = None) -> Path:
+    """Settings whose hooks write their input to a file, and answer; return that file."""
+    log = home / "log.jsonl"
+    table = {}
+    for event in EVENTS:
+        said = json.dumps((answers or {}).get(event, {}))
+        command = f"cat >> {log}; echo >> {log}; cat <<'END'\n{said}\nEND"
+        table[event] = [{"hooks": [{"type": "command", "command": command}]}]
+    (home / ".claude").mkdir(exist_ok=True)
+    (home / ".claude/settings.json").write_text(json.dumps({"hooks": table}))
+    return log
+
+
+def given(log: Path, event: str) -> list[dict[str, Any]]:
+    lines = [json.loads(line) for line in log.read_text().splitlines() if line.strip()]
+    return [line for line in lines if line["hook_event_name"] == event]
+
+
+def run(work: Path, replies: list[dict[str, Any]], *args: str, prompt: str = "hi") -> Any:
+    model = script(work.parent / "s.toml", replies)
+    return agent(["-p", "--model", model, *args, prompt], work)
+
+
+def test_a_failed_call_has_an_event_of_its_own(work: Path, home: Path) -> None:
+    say = {"hookSpecificOutput": {"hookEventName": "PostToolUseFailure", "additionalContext": "Look again."}}
+    log = hooks(home, {"PostToolUseFailure": say})
+    replies = [{"calls": [call("Read", file_path="missing.txt")]}, {"text": "done"}]
+    done = run(work, replies, "--output-format", "stream-json")
+    (failed,) = given(log, "PostToolUseFailure")
+    assert "missing.txt" in failed["error"]
+    assert failed["is_interrupt"] is False
+    assert failed["tool_name"] == "Read"
+    assert failed["tool_use_id"]
+    assert given(log, "PostToolUse") == []
+    assert "Look again." in done.stdout
+
+
+def test_a_permission_request_is_answered_also_where_nobody_sits(work: Path, home: Path) -> None:
+    allow = {"hookSpecificOutput": {"hookEventName": "PermissionRequest", "decision": {"behavior": "allow"}}}
+    log = hooks(home, {"PermissionRequest": allow})
+    run(work, [{"calls": [call("Bash", command="touch made")]}, {"text": "done"}])
+    assert (work / "made").exists()
+    (asked,) = given(log, "PermissionRequest")
+    assert asked["tool_input"]["command"] == "touch made"
+    for offered in asked.get("permission_suggestions", []):
+        assert offered["type"] == "addRules"
+
+
+def test_sub_agents_start_and_stop_with_their_id(work: Path, home: Path) -> None:
+    say = {"hookSpecificOutput": {"hookEventName": "SubagentStart", "additionalContext": "Mind the tests."}}
+    log = hooks(home, {"SubagentStart": say})
+    task = call("Agent", subagent_type="Explore", description="look", prompt="Look around.")
+    replies = [{"calls": [task]}, {"calls": [call("LS", path=".")]}, {"text": "found"}, {"text": "done"}]
+    done = run(work, replies, "--output-format", "stream-json", "--verbose")
+    (start,), (stop,) = given(log, "SubagentStart"), given(log, "SubagentStop")
+    assert start["agent_type"] == stop["agent_type"] == "Explore"
+    assert start["agent_id"] == stop["agent_id"] != ""
+    assert stop["agent_transcript_path"] == ""
+    # The sub-agent has a connection of its own, which gives it the same replies from the beginning.
+    calls = [(line.get("agent_id"), line.get("agent_type")) for line in given(log, "PreToolUse")]
+    assert (start["agent_id"], "Explore") in calls
+    (outer,) = [line for line in given(log, "PreToolUse") if line["tool_name"] == "Task"]
+    assert "agent_id" not in outer
+    assert done.returncode == 0
+    sessions = [file for file in home.rglob("*.jsonl") if file != log]
+    assert any("Mind the tests." in file.read_text("utf-8") for file in sessions)
+
+
+def test_one_id_for_all_that_a_prompt_leads_to(work: Path, home: Path) -> None:
+    log = hooks(home)
+    run(work, [{"calls": [call("LS", path=".")]}, {"text": "done"}])
+    lines = [json.loads(line) for line in log.read_text().splitlines() if line.strip()]
+    assert {line["hook_event_name"] for line in lines} == {"UserPromptSubmit", "PreToolUse", "PostToolUse", "Stop"}
+    assert len({line["prompt_id"] for line in lines}) == 1
+
+
+def test_a_command_that_becomes_a_prompt(work: Path, home: Path) -> None:
+    log = hooks(home)
+    (home / ".claude/commands").mkdir()
+    (home / ".claude/commands/greet.md").write_text("Say hello to $ARGUMENTS.")
+    run(work, [{"text": "hello"}], prompt="/greet Ada")
+    (expanded,) = given(log, "UserPromptExpansion")
+    fields = ("expansion_type", "command_name", "command_args", "command_source", "prompt")
+    assert [expanded[f] for f in fields] == ["slash_command", "greet", "Ada", "user", "/greet Ada"]
+    block = {"decision": "block", "reason": "not today"}
+    hooks(home, {"UserPromptExpansion": block})
+    blocked = run(work, [{"text": "hello"}], prompt="/greet Ada")
+    assert "not today" in blocked.stdout + blocked.stderr
+    assert len(given(log, "UserPromptSubmit")) == 1
+
+
+@pytest.mark.parametrize(
+    "output", ["seen by the model", {"stdout": "seen by the model", "stderr": ""},
+               {"content": [{"type": "text", "text": "seen by the model"}]}],
+)  # fmt: skip
+def test_a_hook_replaces_what_the_model_is_shown(work: Path, home: Path, output: Any) -> None:
+    (work / "a.txt").write_text("secret")
+    hooks(home, {"PostToolUse": {"hookSpecificOutput": {"hookEventName": "PostToolUse", "updatedToolOutput": output}}})
+    done = run(work, [{"calls": [call("Read", file_path="a.txt")]}, {"text": "done"}], "--output-format", "stream-json")
+    results = [json.loads(line) for line in done.stdout.splitlines() if '"tool_result"' in line]
+    text = json.dumps([line["message"] for line in results])
+    assert "seen by the model" in text
+    assert "secret" not in text
+
+
+def test_line_breaks_of_a_message_stay(work: Path, home: Path) -> None:
+    hooks(home, {"Stop": {"systemMessage": "one\ntwo\n  three"}})
+    done = run(work, [{"text": "done"}])
+    assert "one\n" in done.stderr
+    assert "\\n" not in done.stderr
+
+
+def test_the_forms_of_an_output_and_of_a_suggestion() -> None:
+    assert output_text({"stdout": "a\n", "stderr": "b"}) == "a\nb"
+    assert output_text({"other": 1}) == '{"other": 1}'
+    assert rule_update("Bash(git status:*)") == {
+        "type": "addRules", "rules": [{"toolName": "Bash", "ruleContent": "git status:*"}],
+        "behavior": "allow", "destination": "localSettings",
+    }  # fmt: skip
+    assert rule_update("WebSearch")["rules"] == [{"toolName": "WebSearch"}]
