@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 # One more than the cores of a small machine: many tests wait for a program.
 JOBS ?= 3
 
-.PHONY: demo test quick lint types tests fuzz crashes stories mcp schemas screens picture bench versions wheel clean
+.PHONY: demo test quick lint types tests fuzz crashes stories mcp schemas catalog screens picture bench versions wheel clean
 
 # Ctrl-C in it is no mistake of make's.
 demo: $(VENV)/.runtime
@@ -65,6 +65,13 @@ undo-fuzz: $(VENV)/.dev
 # The JSON schemas of the built-in tools, from their argument classes.
 schemas: $(VENV)/.dev
 	$(BIN)/python -m agent_tools.generate
+
+# The windows and prices of models, from the data of the newest LiteLLM, which is fetched and not installed.
+catalog: $(VENV)/.dev
+	@folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT; \
+	$(BIN)/python -m pip download -q --disable-pip-version-check --no-deps --only-binary :all: -d "$$folder" litellm && \
+	$(BIN)/python -m zipfile -e "$$folder"/litellm-*.whl "$$folder" && \
+	$(BIN)/python tools/refresh_models.py "$$folder/litellm"
 
 # The whole screens in tests/pty/screens, from the program as it is now, and what has changed in them.
 screens: $(VENV)/.dev
