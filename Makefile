@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 # One more than the cores of a small machine: many tests wait for a program.
 JOBS ?= 3
 
-.PHONY: demo test quick lint types tests fuzz crashes stories mcp schemas screens picture bench versions wheel clean
+.PHONY: demo test quick lint types tests fuzz crashes stories mcp schemas catalog screens picture bench versions wheel release-check clean
 
 # Ctrl-C in it is no mistake of make's.
 demo: $(VENV)/.runtime
@@ -66,6 +66,13 @@ undo-fuzz: $(VENV)/.dev
 schemas: $(VENV)/.dev
 	$(BIN)/python -m agent_tools.generate
 
+# The windows and prices of models, from the data of the newest LiteLLM, which is fetched and not installed.
+catalog: $(VENV)/.dev
+	@folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT; \
+	$(BIN)/python -m pip download -q --disable-pip-version-check --no-deps --only-binary :all: -d "$$folder" litellm && \
+	$(BIN)/python -m zipfile -e "$$folder"/litellm-*.whl "$$folder" && \
+	$(BIN)/python tools/refresh_models.py "$$folder/litellm"
+
 # The whole screens in tests/pty/screens, from the program as it is now, and what has changed in them.
 screens: $(VENV)/.dev
 	UPDATE_SCREENS=1 $(BIN)/pytest -q -n $(JOBS) tests/pty/test_screens.py
@@ -79,11 +86,23 @@ bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks
 
 # The whole suite on the oldest and the newest Python that are supported; every test starts the program as a user does.
+# On 3.14 too, where it is installed.
 versions:
-	for v in 3.11 3.13; do STARTS=exec $(MAKE) tests VENV=.venv-$$v PYTHON=python$$v || exit 1; done
+	for v in 3.11 3.13 $$(command -v python3.14 >/dev/null && echo 3.14); do STARTS=exec $(MAKE) tests VENV=.venv-$$v PYTHON=python$$v || exit 1; done
 
 wheel: $(VENV)/.dev
 	$(BIN)/python -m hatchling build -t wheel
+
+# Everything that a published package must pass; the sdist, the wheel and the SBOM (CycloneDX) are in dist/ then. The
+# tools for it have an environment of their own.
+release-check: $(VENV)/.dev $(VENV)-release/.tools
+	$(BIN)/python tools/release_check.py $(VENV)-release/bin
+
+$(VENV)-release/.tools: $(VENV)/.dev pyproject.toml
+	@$(BIN)/python -m venv $(VENV)-release
+	@$(VENV)-release/bin/python -m pip install -q --disable-pip-version-check $$($(BIN)/python -c \
+	  'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["release"])')
+	@touch $@
 
 $(VENV)/bin/python:
 	@test -n "$(PYTHON)" || { echo "agent needs Python 3.11 or newer, and found none on PATH." >&2; exit 1; }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import runpy
 import subprocess
 import sys
 import zipfile
@@ -12,6 +13,8 @@ import pytest
 from agent_cli import __version__
 from tests.support.fork_server import ROOT
 from tests.support.program import clean_env
+
+release_check = runpy.run_path(str(ROOT / "tools" / "release_check.py"))
 
 
 @pytest.fixture(scope="module")
@@ -34,6 +37,19 @@ def test_what_is_in_it(wheel: Path) -> None:
     assert {"agent_cli/py.typed", "agent_tools/py.typed"} <= set(names)
     tops = {n.split("/")[0] for n in names}
     assert tops == {"agent_cli", "agent_tools", f"agent_cli-{__version__}.dist-info"}
+
+
+@pytest.mark.slow
+def test_the_sdist_has_all_that_is_needed_and_gives_the_same_wheel(tmp_path: Path) -> None:
+    """What `make release-check` does before it needs an index."""
+    sdist, built = release_check["built"](tmp_path)
+    assert sdist.name == f"agent_cli-{__version__}.tar.gz" and built.name.startswith(f"agent_cli-{__version__}-py3")
+
+
+def test_a_release_without_a_section_in_the_changelog_is_refused() -> None:
+    release_check["check_changelog"]((ROOT / "CHANGELOG.md").read_text("utf-8"))
+    with pytest.raises(release_check["ReleaseError"], match="has no section"):
+        release_check["check_changelog"]("# Changelog\n\n## [0.0.1] - 2025-01-01\n")
 
 
 @pytest.mark.slow

@@ -292,7 +292,7 @@ def check_packages() -> list[Finding]:
     """Describe optional packages: access to most providers, and other extras."""
     litellm = package_version("litellm")
     keyring = package_version("keyring")
-    missing = "not installed: only providers with a built-in client can be used, and no prices are known"
+    missing = "not installed: only providers with a built-in client can be used"
     return [
         Finding("ok", "litellm", litellm) if litellm else Finding("missing", "litellm", missing),
         Finding("ok", "keyring", keyring)

@@ -1,33 +1,29 @@
 """What is known of a model: its window, its prices, what it can do.
 
-The facts are those of the JSON file that LiteLLM ships, read as data; LiteLLM is never imported. Parsing the
-whole file costs as much as a whole one-shot run, so a look-up finds its one entry in the bytes of the file by
-the line it begins with and parses only that. Where LiteLLM is not installed nothing is known, and nothing
-else breaks.
+The facts are those of models.json beside this file, a line for each model, written from LiteLLM's data by
+`make catalog`. Where LiteLLM is installed its own file is asked for what ours lacks. Parsing the whole file would cost
+a fifth of a one-shot run, so a look-up finds its one entry by the line it begins with and parses only that.
 """
 
 from __future__ import annotations
 
 import json
 import re
-import sys
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from agent_cli.core.results import Usage
-from agent_cli.providers.registry import find, provider_of_catalog
-from agent_tools.fs.safe_files import read_regular
+from agent_cli.providers.registry import find
+from agent_tools.lazy import lazy_imports
 from agent_tools.record import Value
 
-FILE = "model_prices_and_context_window_backup.json"
-ENDPOINTS = "provider_endpoints_support_backup.json"
-_LARGEST = 64 << 20
-_INDENT = b"\n    "
-_END = b"\n    }"
+with lazy_imports():
+    from agent_cli.providers import litellm_catalog
+
+FILE = Path(__file__).with_name("models.json")
 _DATE = re.compile(r"[-@](\d{8}|\d{4}-\d\d-\d\d)$")
-_TIER = re.compile(r"^(input|output)_cost_per_token_above_(\d+)k_tokens$")
 
 
 class Prices(Value):
@@ -80,14 +76,15 @@ def lookup(provider: str, model: str) -> ModelInfo | None:
     known = find(provider)
     local = known is not None and known.local
     # LiteLLM's name for a provider, where ours is another.
-    names = dict.fromkeys([provider, known.litellm if known else provider])
-    file = _bytes(FILE)  # once: reading it is most of a look-up
-    for spelled in dict.fromkeys([model, _DATE.sub("", model)]):
-        for name in names:
-            if (data := catalog_entry(f"{name}/{spelled}", file)) is not None:
-                return _info(provider, model, data, local)
-        if (data := catalog_entry(spelled, file)) is not None and provider_of_catalog(data) in names:
-            return _info(provider, model, data, local)
+    names = list(dict.fromkeys([provider, known.litellm if known else provider]))
+    spelled = list(dict.fromkeys([model, _DATE.sub("", model)]))
+    data = _bytes()  # once: reading it is most of a look-up
+    entry = _first_entry(lambda key: _own_entry(key, data), names, spelled)
+    if entry is None and not local:
+        theirs = litellm_catalog.file_bytes(litellm_catalog.FILE)
+        entry = _first_entry(lambda key: litellm_catalog.litellm_entry(key, theirs), names, spelled)
+    if entry is not None:
+        return _info(provider, model, entry, local)
     if local:
         return ModelInfo(name=f"{provider}/{model}", provider=provider, local=True, prices=(FREE,), tools=True)
     return None
@@ -127,130 +124,74 @@ def known_models(search: str = "", providers: Collection[str] = ()) -> list[Mode
     """
     words = search.lower().split()
     models = {}
-    for key, data in _everything().items():
-        if data.get("mode") not in ("chat", "responses"):
+    for key, entry in {**litellm_catalog.litellm_entries(), **json.loads(_bytes())["models"]}.items():
+        if "mode" in entry:
             continue
-        provider = provider_of_catalog(data)
+        provider = _owner(key, entry)
         if providers and provider not in providers:
             continue
         name = key if key.startswith(f"{provider}/") else f"{provider}/{key}"
         if all(w in name.lower() for w in words):
             known = find(provider)
-            models[name] = _info(provider, name[len(provider) + 1 :], data, known is not None and known.local)
+            models[name] = _info(provider, name[len(provider) + 1 :], entry, known is not None and known.local)
     return [models[name] for name in sorted(models)]
 
 
 def newest_claude(family: str) -> str | None:
     """The highest undated Claude of a family ("sonnet", "opus", "haiku") that the catalog has, or None."""
-    found = re.findall(rb'\n    "(claude-%s-(\d{1,2})(?:-(\d{1,2}))?)": ' % family.encode(), _bytes(FILE))
+    name = rb'\n *"(claude-%s-(\d{1,2})(?:-(\d{1,2}))?)": ?\{' % family.encode()
+    found = [m for data in (_bytes(), litellm_catalog.file_bytes(litellm_catalog.FILE)) for m in re.findall(name, data)]
     newest = max(found, key=lambda m: (int(m[1]), int(m[2] or 0)), default=None)
     return newest[0].decode() if newest else None
 
 
 def is_provider(name: str) -> bool:
     """Whether LiteLLM knows a provider of this name."""
-    quoted = json.dumps(name).encode()
-    listed = b"\n        " + quoted + b": {" in _bytes(ENDPOINTS)
-    return listed or b'"litellm_provider": ' + quoted in _bytes(FILE)
+    data = _bytes()
+    listed: list[str] = json.loads(data[data.index(b"[") : data.index(b"]") + 1])
+    return name in listed or name in litellm_catalog.litellm_providers()
 
 
-def catalog_entry(key: str, data: bytes | None = None) -> dict[str, Any] | None:
-    """The entry of exactly this key as the file has it, or None. data: the file, where it was read already."""
-    data = _bytes(FILE) if data is None else data
-    if data and not data.startswith(b"{" + _INDENT + b'"'):
-        return _everything().get(key)  # written some other way than it has been so far
-    found = slice_of(data, key)
-    return found if isinstance(found, dict) else None
+def owner_of(name: str) -> str | None:
+    """Return the provider of a model whose name in the catalog is exactly `name`, or None."""
+    entry = _own_entry(name, _bytes()) or litellm_catalog.litellm_entry(name)
+    return _owner(name, entry) if entry is not None else None
 
 
-def slice_of(data: bytes, key: str) -> Any:
-    """The value of a key of the outermost object in `data`, found without reading the rest; None if absent."""
-    line = _INDENT + json.dumps(key).encode() + b": "
+def _first_entry(
+    entry_named: Callable[[str], dict[str, Any] | None], providers: Sequence[str], models: Sequence[str]
+) -> dict[str, Any] | None:
+    for model in models:
+        for provider in providers:
+            if (entry := entry_named(f"{provider}/{model}")) is not None:
+                return entry
+        if (entry := entry_named(model)) is not None and _owner(model, entry) in providers:
+            return entry
+    return None
+
+
+def _own_entry(key: str, data: bytes) -> dict[str, Any] | None:
+    line = b"\n" + json.dumps(key).encode() + b":{"
     start = data.find(line)
     if start < 0:
         return None
-    start += len(line)
-    return json.loads(data[start : data.index(_END, start) + len(_END)])
+    start += len(line) - 1
+    entry: dict[str, Any] = json.loads(data[start : data.index(b"\n", start)].rstrip(b","))
+    return entry
 
 
-def _everything() -> dict[str, Any]:
-    whole: dict[str, Any] = json.loads(_bytes(FILE) or b"{}")
-    return {key: data for key, data in whole.items() if key != "sample_spec" and "litellm_provider" in data}
+def _bytes() -> bytes:
+    return FILE.read_bytes()
 
 
-def _bytes(name: str) -> bytes:
-    folder = _folder()
-    try:
-        return read_regular(folder / name, _LARGEST) if folder else b""
-    except OSError:
-        return b""
+def _owner(key: str, entry: dict[str, Any]) -> str:
+    return str(entry.get("provider") or key.partition("/")[0])
 
 
-@lru_cache(maxsize=1)
-def _folder() -> Path | None:
-    # importlib.util.find_spec would do, and costs ten times the look-up.
-    candidates = (Path(p, "litellm") for p in sys.path if Path(p).is_absolute())
-    return next((folder for folder in candidates if (folder / FILE).is_file()), None)
-
-
-def _info(provider: str, model: str, data: dict[str, Any], local: bool) -> ModelInfo:
-    mode = data.get("mode")
-    endpoints = data.get("supported_endpoints") or ()
-    searches = data.get("search_context_cost_per_query") or {}
-    return ModelInfo(
-        name=f"{provider}/{model}",
-        provider=provider,
-        local=local,
-        context_window=_count(data.get("max_input_tokens") or data.get("max_tokens")),
-        max_output=_count(data.get("max_output_tokens")),
-        prices=(FREE,) if local else _prices(data),
-        web_search=searches.get("search_context_size_medium"),
-        tools=bool(data.get("supports_function_calling")),
-        reasoning=bool(data.get("supports_reasoning")),
-        vision=_said(data, "supports_vision"),
-        pdf=_said(data, "supports_pdf_input"),
-        caching=bool(data.get("supports_prompt_caching")),
-        prefill=bool(data.get("supports_assistant_prefill")),
-        json_schema=bool(data.get("supports_response_schema")),
-        adaptive_thinking=bool(data.get("supports_adaptive_thinking")),
-        responses_only=mode == "responses" and "/v1/chat/completions" not in endpoints,
-        deprecated=str(data.get("deprecation_date") or ""),
-    )
-
-
-def _said(data: dict[str, Any], key: str) -> bool | None:
-    return None if data.get(key) is None else bool(data[key])
-
-
-def _count(value: Any) -> int | None:
-    return int(value) if isinstance(value, (int, float)) else None
-
-
-def _prices(data: dict[str, Any]) -> tuple[Prices, ...]:
-    if isinstance(ranges := data.get("tiered_pricing"), list):
-        return tuple(_tier(r, "", int(r["range"][0])) for r in ranges if "range" in r)
-    if "input_cost_per_token" not in data and "output_cost_per_token" not in data:
-        return ()
-    base = _tier(data, "", 0)
-    sizes = sorted({int(m[2]) for key in data if (m := _TIER.match(key))})
-    tiers = [base]
-    for size in sizes:
-        tier = _tier(data, f"_above_{size}k_tokens", size * 1000)
-        filled = {n: v for n in Prices._fields if (v := getattr(tier, n)) is not None}
-        tiers.append(tiers[-1].replace(**filled))
-    return tuple(tiers)
-
-
-def _tier(data: dict[str, Any], suffix: str, above: int) -> Prices:
-    return Prices(
-        above=above,
-        input=data.get("input_cost_per_token" + suffix),
-        output=data.get("output_cost_per_token" + suffix),
-        cache_read=data.get("cache_read_input_token_cost" + suffix),
-        cache_write=data.get("cache_creation_input_token_cost" + suffix),
-        cache_write_1h=data.get("cache_creation_input_token_cost_above_1hr" + suffix),
-        reasoning=data.get("output_cost_per_reasoning_token" + suffix),
-    )
+def _info(provider: str, model: str, entry: dict[str, Any], local: bool) -> ModelInfo:
+    facts = {name: value for name, value in entry.items() if name not in ("provider", "mode", "prices")}
+    prices = (FREE,) if local else tuple(Prices(*tier) for tier in entry.get("prices", ()))
+    return ModelInfo(name=f"{provider}/{model}", provider=provider, local=local, prices=prices, **facts)
 
 
 FREE = Prices(input=0.0, output=0.0, cache_read=0.0, cache_write=0.0, reasoning=0.0)

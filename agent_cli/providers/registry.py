@@ -253,14 +253,6 @@ def provider_of_bare(model: str) -> Provider | None:
     return next((p for p in PROVIDERS if model.startswith(p.bare)), None)
 
 
-def provider_of_catalog(data: Mapping[str, Any]) -> str:
-    """The name by which calls reach the provider of a catalog entry (the catalog subdivides some)."""
-    name = str(data.get("litellm_provider", ""))
-    if name.startswith("vertex_ai"):
-        return "vertex_ai"
-    return {"bedrock_converse": "bedrock", "cohere_chat": "cohere"}.get(name, name)
-
-
 def base_url_of(provider: Provider, env: Mapping[str, str]) -> str:
     """Its address: from the environment, else the usual one. Local servers may be given as host or
     host:port."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from agent_cli.core.results import Failure
 from agent_cli.providers.base import CacheTtl, ModelClient, ModelError
-from agent_cli.providers.catalog import catalog_entry, is_provider, lookup, newest_claude
+from agent_cli.providers.catalog import is_provider, lookup, newest_claude, owner_of
 from agent_cli.providers.credentials import (
     MissingKeyError,
     ModelSetupError,
@@ -33,7 +33,6 @@ from agent_cli.providers.registry import (
     find,
     normal_url,
     provider_of_bare,
-    provider_of_catalog,
 )
 from agent_tools.lazy import lazy_imports
 from agent_tools.record import Value
@@ -299,8 +298,7 @@ def _split(name: str, base_url: str | None) -> tuple[Provider, str]:
         provider = find("openai")
         assert provider is not None
         return provider, name
-    if (data := catalog_entry(name)) is not None:
-        owner = provider_of_catalog(data)
+    if (owner := owner_of(name)) is not None:
         return find(owner) or Provider(name=owner, wire="litellm", needs_key=False, litellm=owner), name
     # What Ollama's names look like and no one else's: qwen3:8b.
     if not slash and ":" in name and (provider := find("ollama")):

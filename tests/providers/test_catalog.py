@@ -1,4 +1,4 @@
-"""What is known of models, checked against the whole file that LiteLLM ships."""
+"""What is known of models: our file, and that of LiteLLM, which is asked for what ours lacks."""
 
 from __future__ import annotations
 
@@ -11,25 +11,78 @@ from typing import Any
 import pytest
 
 from agent_cli.core.results import Usage
-from agent_cli.providers import catalog
+from agent_cli.providers import catalog, litellm_catalog
 from agent_cli.providers.catalog import ModelInfo, Prices, is_provider, known_models, lookup, newest_claude, price
 from agent_cli.providers.discover import default_model
 from agent_cli.providers.registry import PROVIDERS
+from tests.support.fork_server import ROOT
+
+
+@pytest.fixture(autouse=True)
+def _no_answer_of_another_test() -> None:
+    lookup.cache_clear()
 
 
 @pytest.fixture(scope="module")
-def everything() -> dict[str, dict[str, object]]:
-    folder = catalog._folder()
-    assert folder is not None
-    whole: dict[str, dict[str, object]] = json.loads((folder / catalog.FILE).read_text("utf-8"))
+def theirs() -> dict[str, dict[str, Any]]:
+    whole: dict[str, dict[str, Any]] = json.loads(litellm_catalog.file_bytes(litellm_catalog.FILE))
     return whole
 
 
-def test_the_quick_look_up_of_every_key_equals_the_full_parse(everything: dict[str, object]) -> None:
-    data = catalog._bytes(catalog.FILE)
-    assert len(everything) > 1000
-    for key, value in everything.items():
-        assert catalog.slice_of(data, key) == value, key
+def test_the_quick_look_up_of_every_key_of_ours_equals_the_full_parse() -> None:
+    models = json.loads(catalog.FILE.read_bytes())["models"]
+    data = catalog.FILE.read_bytes()
+    assert len(models) > 3000
+    for key, value in models.items():
+        assert catalog._own_entry(key, data) == value, key
+
+
+def test_the_quick_look_up_of_every_key_of_litellms_equals_the_full_parse(theirs: dict[str, object]) -> None:
+    data = litellm_catalog.file_bytes(litellm_catalog.FILE)
+    assert len(theirs) > 1000
+    for key, value in theirs.items():
+        assert litellm_catalog.slice_of(data, key) == value, key
+
+
+def test_our_file_is_small_and_has_a_line_for_each_model() -> None:
+    """A line for each, so that a refresh shows in a diff; small, as every run with a known model reads it."""
+    data = catalog.FILE.read_bytes()
+    assert len(data) < 900_000
+    assert data.count(b"\n") == len(json.loads(data)["models"]) + 3
+
+
+def test_a_refresh_from_litellms_data_gives_a_file_that_answers_alike(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The script runs in a copy of the program that has no file yet."""
+    made = tmp_path / "models.json"
+    code = (
+        "import pathlib, runpy, sys; from agent_cli.providers import catalog;"
+        f"catalog.FILE = pathlib.Path({str(made)!r}); sys.argv[1:] = [{str(litellm_catalog.litellm_folder())!r}];"
+        f"runpy.run_path({str(ROOT / 'tools/refresh_models.py')!r}, run_name='__main__')"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0 and " 0 removed, 0 changed" in done.stdout, done.stdout + done.stderr
+    by_litellm = {name: lookup(*name.split("/", 1)) for name in ("anthropic/claude-sonnet-4-5", "openai/gpt-5")}
+    monkeypatch.setattr(catalog, "FILE", made)
+    monkeypatch.setattr(litellm_catalog, "litellm_folder", lambda: None)
+    lookup.cache_clear()
+    for name in by_litellm:
+        found = lookup(*name.split("/", 1))
+        assert found is not None and found.context_window and found.prices and found.tools, name
+
+
+def test_a_model_that_only_a_newer_litellm_knows_is_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    entry = {"litellm_provider": "openai", "mode": "chat", "max_input_tokens": 7, "input_cost_per_token": 1e-06}
+    mine = {**entry, "max_input_tokens": 8}
+    whole = {"gpt-99": entry, "gpt-5": mine, "brand-new": {**entry, "litellm_provider": "brandnew"}}
+    (tmp_path / litellm_catalog.FILE).write_text(json.dumps(whole, indent=4))
+    monkeypatch.setattr(litellm_catalog, "litellm_folder", lambda: tmp_path)
+    new, known = lookup("openai", "gpt-99"), lookup("openai", "gpt-5")
+    assert new is not None and new.context_window == 7 and new.prices == (Prices(0, 1e-06),)
+    assert known is not None and known.context_window != 8
+    assert "openai/gpt-99" in {m.name for m in known_models()}
+    assert catalog.owner_of("brand-new") == "brandnew" and is_provider("brandnew")
 
 
 def test_a_look_up_parses_next_to_nothing_of_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -41,37 +94,35 @@ def test_a_look_up_parses_next_to_nothing_of_the_file(monkeypatch: pytest.Monkey
         return parse(data)
 
     monkeypatch.setattr(json, "loads", loads)
-    lookup.cache_clear()
     assert lookup("openai", "gpt-5")
-    assert 0 < sum(parsed) < 20_000 < len(catalog._bytes(catalog.FILE))
+    assert 0 < sum(parsed) < 1000
 
 
-def test_a_look_up_reads_the_file_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_look_up_reads_our_file_once_and_litellms_for_an_unknown_model_only(monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[str] = []
-    whole = catalog._bytes(catalog.FILE)
-    monkeypatch.setattr(catalog, "_bytes", lambda name: read.append(name) or whole)
-    lookup.cache_clear()
+    ours, theirs = catalog._bytes(), litellm_catalog.file_bytes(litellm_catalog.FILE)
+    monkeypatch.setattr(catalog, "_bytes", lambda: read.append("ours") or ours)
+    monkeypatch.setattr(litellm_catalog, "file_bytes", lambda name: read.append("theirs") or theirs)
     assert lookup("openai", "gpt-5-2025-08-07") and lookup("openai", "gpt-5-2025-08-07")
-    assert read == [catalog.FILE]
+    assert read == ["ours"]
+    assert lookup("openai", "nothing-2025-08-07") is None and lookup("ollama", "nothing") is not None
+    assert read == ["ours", "ours", "theirs", "ours"]
 
 
-def test_a_file_written_in_another_way_is_parsed_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_of_litellm_written_in_another_way_is_parsed_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     compact = b'{"m":{"litellm_provider":"openai","mode":"chat","max_input_tokens":7}}'
-    monkeypatch.setattr(catalog, "_bytes", lambda name: compact)
-    lookup.cache_clear()
-    try:
-        info = lookup("openai", "m")
-        assert info is not None and info.context_window == 7
-    finally:
-        lookup.cache_clear()
+    monkeypatch.setattr(litellm_catalog, "file_bytes", lambda name, folder=None: compact)
+    info = lookup("openai", "m")
+    assert info is not None and info.context_window == 7
 
 
-def test_without_litellm_nothing_is_known_and_nothing_breaks(tmp_path: Path) -> None:
+def test_without_litellm_models_are_known(tmp_path: Path) -> None:
     root = Path(__file__).parents[2]
     code = (
         "from agent_cli.providers import catalog as c; from agent_cli.core.results import Usage;"
-        "assert c.lookup('openai', 'gpt-5') is None; assert c.known_models() == [];"
-        "assert c.newest_claude('sonnet') is None; assert not c.is_provider('bedrock');"
+        "assert c.lookup('openai', 'gpt-5').prices; assert len(c.known_models()) > 1000;"
+        "assert c.newest_claude('sonnet'); assert c.is_provider('bedrock'); assert not c.is_provider('nobody');"
+        "assert c.lookup('openai', 'nothing') is None; assert c.owner_of('nothing') is None;"
         "assert not c.price(None, Usage(input=5)).reliable; assert c.lookup('ollama', 'x').local"
     )
     path = (
@@ -167,7 +218,7 @@ def test_unknown_models_cost_nothing_unreliably() -> None:
 
 
 def test_a_long_request_is_priced_as_a_whole_at_the_upper_tier() -> None:
-    info = lookup("anthropic", "claude-sonnet-4-5")
+    info = lookup("gemini", "gemini-2.5-pro")
     assert info is not None and [p.above for p in info.prices] == [0, 200_000]
     low, high = info.prices
     assert low.input and high.input and high.input > low.input
