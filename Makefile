@@ -6,7 +6,8 @@ BIN := $(VENV)/bin
 # One more than the cores of a small machine: many tests wait for a program.
 JOBS ?= 3
 
-.PHONY: demo test quick lint types tests fuzz crashes stories mcp schemas catalog screens picture bench versions wheel release-check clean
+.PHONY: demo test quick lint types tests fuzz crashes stories mcp schemas catalog screens outside picture bench versions wheel \
+	release-check clean
 
 # Ctrl-C in it is no mistake of make's.
 demo: $(VENV)/.runtime
@@ -61,6 +62,13 @@ mcp: $(VENV)/.dev
 # Undo: sequences of edits, commands, people and crashes by chance, each undone and compared with the truth.
 undo-fuzz: $(VENV)/.dev
 	UNDO_SEQUENCES=$${UNDO_SEQUENCES:-500} UNDO_SEED=$${UNDO_SEED:-1} $(BIN)/pytest -n $(JOBS) tests/checkpoints/test_random.py
+
+# The clients of others, such as the Agent SDK, on this program. CLIENTS: a folder with their installations, made here.
+CLIENTS ?= $(CURDIR)/$(VENV)/clients
+outside: $(VENV)/.dev
+	@test -x $(CLIENTS)/py/bin/python || \
+	  { $(BIN)/python -m venv $(CLIENTS)/py && $(CLIENTS)/py/bin/pip install -q claude-agent-sdk; }
+	AGENT_CLIENTS=$(CLIENTS) $(BIN)/pytest -n $(JOBS) tests/outside
 
 # The JSON schemas of the built-in tools, from their argument classes.
 schemas: $(VENV)/.dev

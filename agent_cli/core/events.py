@@ -405,44 +405,12 @@ class TurnFinished(Value, tag="TurnFinished"):
 
 
 Event = (
-    TurnStarted
-    | RoundStarted
-    | FirstChunk
-    | TextDelta
-    | ThinkingDelta
-    | ThinkingSigned
-    | CallStarted
-    | ArgumentsDelta
-    | AnswerRestarted
-    | MessageAdded
-    | ToolRequested
-    | ApprovalRequested
-    | ApprovalResolved
-    | QuestionAsked
-    | QuestionAnswered
-    | ToolStarted
-    | ToolProgress
-    | ToolFinished
-    | FilesSeen
-    | TurnPaused
-    | Checkpoint
-    | TurnResumed
-    | PlanChanged
-    | PlanContinued
-    | Compacting
-    | Compacted
-    | Uncompacted
-    | Pinned
-    | Rewound
-    | HookStarted
-    | HookFinished
-    | UsageAdded
-    | SubagentEvent
-    | SessionNamed
-    | Warned
-    | Noted
-    | TurnFinished
-)
+    TurnStarted | RoundStarted | FirstChunk | TextDelta | ThinkingDelta | ThinkingSigned | CallStarted |
+    ArgumentsDelta | AnswerRestarted | MessageAdded | ToolRequested | ApprovalRequested | ApprovalResolved |
+    QuestionAsked | QuestionAnswered | ToolStarted | ToolProgress | ToolFinished | FilesSeen | TurnPaused | Checkpoint
+    | TurnResumed | PlanChanged | PlanContinued | Compacting | Compacted | Uncompacted | Pinned | Rewound |
+    HookStarted | HookFinished | UsageAdded | SubagentEvent | SessionNamed | Warned | Noted | TurnFinished
+)  # fmt: skip
 UNLOGGED = (
     TextDelta, ThinkingDelta, ThinkingSigned, CallStarted, ArgumentsDelta, FirstChunk, AnswerRestarted, ToolProgress,
     Compacting, HookStarted,

@@ -281,7 +281,7 @@ def run_turns(
     array: list[dict[str, Any]] | None = [] if asked.output_format == "json" and asked.verbose else None
     stream: StreamJson | None = None
     if asked.output_format == "stream-json" or array is not None:
-        stream = open_stream(asked, conversation, report, print_line if array is None else array.append)
+        stream = open_lines(asked, conversation, report, print_line if array is None else array.append)
 
     def show(event: Event) -> None:
         tally(event)
@@ -325,7 +325,7 @@ def run_turns(
     return code
 
 
-def open_stream(
+def open_lines(
     asked: HeadlessOptions, conversation: Conversation, report: RunReport, write: Callable[[dict[str, Any]], None]
 ) -> StreamJson:
     """Return the listener that writes the JSON lines of a run."""

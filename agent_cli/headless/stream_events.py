@@ -163,16 +163,3 @@ def timestamp() -> str:
     """Return the time now, as ISO 8601 in UTC."""
     now = time.time()
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now)) + f".{int(now * 1000) % 1000:03d}Z"
-
-
-def content_block(part: Part) -> dict[str, Any]:
-    """Return a part of an answer as a content block."""
-    match part:
-        case Text(text=text):
-            return {"type": "text", "text": text}
-        case Thinking(data=data, provider="") if data:
-            return {"type": "redacted_thinking", "data": data}
-        case Thinking(text=text, signature=signature):
-            return {"type": "thinking", "thinking": text, "signature": signature}
-        case _:
-            return {"type": "tool_use", "id": part.id, "name": part.name, "input": part.arguments}

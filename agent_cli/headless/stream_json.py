@@ -48,9 +48,10 @@ from agent_cli.core.results import Failure, Usage
 from agent_cli.core.version import CLAUDE_CODE_VERSION, __version__
 from agent_cli.headless.pending import pending_item
 from agent_cli.headless.result_object import error_word, usage_object
-from agent_cli.headless.stream_events import PartialMessage, content_block, timestamp
+from agent_cli.headless.stream_events import PartialMessage, timestamp
 from agent_cli.headless.tasks import TaskLines
-from agent_cli.headless.tool_results import CHANGES, absolute, text_before, tool_use_result
+from agent_cli.headless.tool_results import CHANGES, absolute_path, text_before, tool_use_result
+from agent_cli.session.transcripts.entries import content_block
 from agent_tools.display import TodoItem
 from agent_tools.shell.jobs import Job
 
@@ -390,7 +391,7 @@ class StreamJson:
         if event.tool == "Task":
             self.tasks.started(event.call_id, arguments, self._parent)
         elif event.tool in CHANGES:
-            self._before[event.call_id] = text_before(absolute(arguments.get("file_path"), self._cwd))
+            self._before[event.call_id] = text_before(absolute_path(arguments.get("file_path"), self._cwd))
 
     def _turn_finished(self) -> None:
         """Write the results of calls that were left open, and that no sub-agent runs any more."""

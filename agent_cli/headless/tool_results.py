@@ -29,7 +29,7 @@ def text_before(path: str) -> str | None:
         return None
 
 
-def absolute(path: Any, cwd: str) -> str:
+def absolute_path(path: Any, cwd: str) -> str:
     """Return the path of an argument as an absolute one."""
     return os.path.normpath(os.path.join(cwd, os.path.expanduser(str(path or ""))))
 
@@ -47,7 +47,7 @@ def tool_use_result(
 
     before: the text of the file before the call changed it. todos: the plan before the call.
     """
-    path = absolute(arguments.get("file_path"), cwd)
+    path = absolute_path(arguments.get("file_path"), cwd)
     match finished.display:
         case CommandOutput() as ran:
             return {

@@ -24,7 +24,7 @@ from agent_cli.extensions.loader import Embedded, load_extensions
 from agent_cli.headless.output import ProgressPrinter, ResultBuilder, print_line, print_notice
 from agent_cli.headless.pending import pending_items
 from agent_cli.headless.result_object import result_object
-from agent_cli.headless.run import HeadlessOptions, InputMessage, RunReport, Signals, announce_turn, finish, open_stream
+from agent_cli.headless.run import HeadlessOptions, InputMessage, RunReport, Signals, announce_turn, finish, open_lines
 from agent_cli.headless.stream_json import StreamJson
 from agent_cli.host.callbacks import HostCallbacks
 from agent_cli.host.channel import BadLine, ControlRequest, Fields, HostChannel, lines_of
@@ -97,6 +97,7 @@ class HostSession:
         self.setup, self.place = setup, setup.place
         self.version = __version__
         self.usage = Usage()
+        self._by_model: dict[str, Usage] = {}
         self.messages: dict[str, int] = {}
         self.first_model = ""
         self._frames = setup.options.output_format == "stream-json"
@@ -295,12 +296,13 @@ class HostSession:
             agent.mcp.wait_ready()
         asked, report = self._asked(agent), self.setup.report(agent)
         if self._frames and self._stream is None:
-            self._stream = open_stream(asked, agent.conversation, report, self._channel.send)
+            self._stream = open_lines(asked, agent.conversation, report, self._channel.send)
             self.callbacks.state = self._stream.state
         stream = self._stream
         if stream is not None:
             announce_turn(stream, asked, report, line.fields)
-        tally = ResultBuilder()
+        # Costs add up over the turns of a session.
+        tally = ResultBuilder(self._by_model, self.usage)
         listener = stream or ProgressPrinter(print_notice, asked.verbose)
 
         def show(event: Event) -> None:
@@ -310,7 +312,7 @@ class HostSession:
             listener(event)
 
         result = self._run(line, show)
-        self.usage = self.usage + result.end.usage
+        self.usage, self._by_model = self.usage + result.end.usage, tally.by_model
         pending: list[dict[str, Any]] = []
         if isinstance(result, Suspended):
             nested = {i: waits.history for i, waits in agent.conversation.deps.state.nested.items()}
