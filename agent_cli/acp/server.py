@@ -17,7 +17,7 @@ import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from acp.agent.router import build_agent_router
 from acp.connection import Connection
@@ -27,17 +27,23 @@ from acp.router import Route
 from pydantic import ValidationError
 
 from agent_cli.acp.client import EditorClient
-from agent_cli.acp.session import EditorSession
 from agent_cli.acp.updates import PromptFailedError
 from agent_cli.config.run_options import RunOptions
 from agent_cli.core.place import UsageError
 from agent_cli.core.version import __version__
 from agent_cli.runtime.environment import find_place, read_settings
-from agent_cli.runtime.models import NoAccessError, choose_model
-from agent_cli.runtime.pending import refuse_fork
 from agent_cli.session.store import SessionStore, state_folder, write_report
 from agent_cli.session.summary import glances, summaries_of_all_projects
+from agent_tools.lazy import lazy_imports
 from agent_tools.text import one_line
+
+if TYPE_CHECKING:
+    from agent_cli.acp.session import EditorSession
+
+# The editor waits for the first answer, which needs none of these; they load while it makes up its mind.
+with lazy_imports():
+    from agent_cli.acp import session as acp_session
+    from agent_cli.runtime import models, pending
 
 T = TypeVar("T")
 _INVALID, _INTERNAL, _AUTH, _MISSING = -32602, -32603, -32000, -32002
@@ -68,6 +74,7 @@ class AcpServer:
     async def initialize(self, protocol_version: int, client_capabilities: Any = None, **more: Any) -> dict[str, Any]:
         if client_capabilities is not None:
             self.client.capabilities = client_capabilities.model_dump(mode="json", by_alias=True, exclude_none=True)
+        threading.Thread(target=lambda: acp_session.EditorSession, daemon=True).start()
         return {
             "protocolVersion": min(protocol_version, PROTOCOL_VERSION) or PROTOCOL_VERSION,
             "agentInfo": {"name": "agent", "title": "agent", "version": __version__},
@@ -86,7 +93,7 @@ class AcpServer:
         def check() -> None:
             place = find_place(os.environ)
             settings = read_settings(self._options, place).settings()
-            choose_model(self._options.model or settings.model, settings, place)
+            models.choose_model(self._options.model or settings.model, settings, place)
 
         await _in_thread(check)
         return {}
@@ -198,8 +205,8 @@ class AcpServer:
         def opened() -> EditorSession:
             place = find_place(os.environ, _absolute(cwd))
             if options.fork_session:
-                refuse_fork(options, read_settings(options, place).settings(), place)
-            return EditorSession(self.client, options, place)
+                pending.refuse_fork(options, read_settings(options, place).settings(), place)
+            return acp_session.EditorSession(self.client, options, place)
 
         session = await _in_thread(opened)
         self._sessions[session.id] = session
@@ -300,7 +307,7 @@ async def _answered(handler: Any, method: str, params: Any, is_notification: boo
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"])) or "params"
         raise RequestError(_INVALID, f"{method}: {where}: {first['msg']}.") from None
-    except NoAccessError as error:
+    except models.NoAccessError as error:
         raise RequestError(_AUTH, str(error)) from None
     except UsageError as error:
         raise RequestError(_INVALID, str(error)) from None
