@@ -14,7 +14,7 @@ SEVERITIES: tuple[Severity, ...] = get_args(Severity)
 SCHEMA: dict[str, Any] = {
     "type": "object",
     "properties": {
-        "summary": {"type": "string", "description": "What the change does and how fit it is, in one to three sentences."},
+        "summary": {"type": "string", "description": "What the change does and how fit it is, in 1 to 3 sentences."},
         "findings": {
             "type": "array",
             "description": "The faults, worst first. Empty if there is none.",
@@ -34,10 +34,10 @@ SCHEMA: dict[str, Any] = {
                         "usual cases. medium: wrong in rare cases, or a missing test. low: harder than needed.",
                     },
                     "title": {"type": "string", "description": "What is wrong, at most 80 characters."},
-                    "body": {"type": "string", "description": "Which input or order of events makes it happen; the fix."},
+                    "body": {"type": "string", "description": "Which input or order of events causes it; the fix."},
                     "suggestion": {
                         "type": "string",
-                        "description": "Exact text to replace the lines from line to end_line with, if it is that simple.",
+                        "description": "Exact text for the lines from line to end_line, if it is that simple.",
                     },
                 },
                 "required": ["file", "line", "severity", "title", "body"],
@@ -139,5 +139,5 @@ def _clipped(finding: Finding, diff: DiffLines) -> Finding | None:
 
 def at_least(findings: Sequence[Finding], severity: str) -> list[Finding]:
     """Return the findings that are as bad as this severity, or worse."""
-    worst = SEVERITIES[: SEVERITIES.index(severity) + 1]  # type: ignore[arg-type]
+    worst = SEVERITIES[: SEVERITIES.index(severity) + 1]
     return [finding for finding in findings if finding.severity in worst]

@@ -71,8 +71,10 @@ def _case(suite: Xml.Element, group: str, name: str, seconds: float = 0.0) -> Xm
 
 
 def _say(case: Xml.Element, tag: str, text: str, message: str = "") -> None:
-    more = {"message": _valid(message)} if tag == "failure" else {}
-    Xml.SubElement(case, tag, **more).text = _valid(text)
+    said = Xml.SubElement(case, tag)
+    said.text = _valid(text)
+    if tag == "failure":
+        said.set("message", _valid(message))
 
 
 def _valid(text: str) -> str:

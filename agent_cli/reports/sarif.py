@@ -35,7 +35,11 @@ def _rule(severity: Severity) -> dict[str, Any]:
         "name": f"Review{severity.title()}",
         "shortDescription": {"text": f"A finding of severity {severity}, made by a model that read the change"},
         "defaultConfiguration": {"level": _LEVELS[severity]},
-        "properties": {"tags": ["review"], "security-severity": _SCORES[severity], "problem.severity": _LEVELS[severity]},
+        "properties": {
+            "tags": ["review"],
+            "security-severity": _SCORES[severity],
+            "problem.severity": _LEVELS[severity],
+        },
     }  # fmt: skip
 
 

@@ -48,8 +48,8 @@ _DIFF, _FILE, _SHARE = 240_000, 60_000, 1.2
 
 
 @app.command(
-    epilog="Exit codes:\n0 reviewed, 1 failed, 2 usage, 4 stopped by a limit, 7 a finding as bad as --fail-on, 75 worth "
-    "trying again, 130 interrupted.\n\n"
+    epilog="Exit codes:\n0 reviewed, 1 failed, 2 usage, 4 stopped by a limit, 7 a finding as bad as --fail-on, "
+    "75 worth trying again, 130 interrupted.\n\n"
     + examples(
         "agent review                        what is not committed",
         "agent review --base main            this branch, as a pull request",
