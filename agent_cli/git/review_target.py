@@ -47,7 +47,7 @@ class ReviewRange(Value):
     uncommitted: bool = False
 
 
-def find_target(asked: ReviewRange, root: Path, use: Use, env: Mapping[str, str]) -> ReviewTarget:
+def find_change(asked: ReviewRange, root: Path, use: Use, env: Mapping[str, str]) -> ReviewTarget:
     """Return the change to review. Raises UsageError, which says what to fetch where commits are missing."""
     if sum(map(bool, (asked.base, asked.commit, asked.range, asked.uncommitted))) > 1:
         raise UsageError("Name one thing to review: --base, --commit, --range or --uncommitted.")

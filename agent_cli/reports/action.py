@@ -23,15 +23,7 @@ from typing import Any
 _WRITERS = ("OWNER", "MEMBER", "COLLABORATOR")
 _ROLES = ("admin", "write", "maintain")
 # Events that only someone with write access, or GitHub itself, can cause.
-_OWN_EVENTS = (
-    "push",
-    "workflow_dispatch",
-    "schedule",
-    "repository_dispatch",
-    "merge_group",
-    "release",
-    "workflow_call",
-)
+_OWN_EVENTS = ("push", "workflow_dispatch", "schedule", "repository_dispatch", "merge_group", "release")
 _PATCH_LIMIT = 300
 
 
@@ -102,9 +94,7 @@ def _may_write(actor: str, inputs: Mapping[str, str], event: Mapping[str, Any], 
     return False
 
 
-def command_line(
-    inputs: Mapping[str, str], event: Mapping[str, Any], env: Mapping[str, str], folder: Path
-) -> list[str]:
+def action_argv(inputs: Mapping[str, str], event: Mapping[str, Any], env: Mapping[str, str], folder: Path) -> list[str]:
     """Return the arguments of `agent`. folder: for the files that it writes. Raises ActionError."""
     review = inputs.get("review", "")
     prompt = _prompt(inputs)
@@ -120,14 +110,8 @@ def command_line(
         if _is_fork(event):
             raise ActionError("trust is not for a pull request from a fork: its settings and hooks are anyone's.")
         argv.append("--trust")
-    argv += [
-        "--report",
-        f"json:{folder / 'result.json'}",
-        "--report",
-        "outputs",
-        "--report",
-        f"annotations:{folder / 'annotations'}",
-    ]
+    for spec in (f"json:{folder / 'result.json'}", "outputs", f"annotations:{folder / 'annotations'}"):
+        argv += ["--report", spec]
     if inputs.get("display_report", "true") != "false" and env.get("GITHUB_STEP_SUMMARY"):
         argv += ["--report", "summary"]
     for spec in inputs.get("reports", "").splitlines():
@@ -155,9 +139,8 @@ def _prompt(inputs: Mapping[str, str]) -> str:
     try:
         return Path(file).read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise ActionError(
-            f"The prompt file {file} cannot be read: {getattr(error, 'strerror', None) or error}"
-        ) from None
+        why = getattr(error, "strerror", None) or error
+        raise ActionError(f"The prompt file {file} cannot be read: {why}") from None
 
 
 def _permissions(inputs: Mapping[str, str]) -> Iterator[str]:
