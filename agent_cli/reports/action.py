@@ -231,12 +231,16 @@ def _patch(where: Path, folder: Path, before: str) -> Path:
     after = _tree(where, folder) if before else ""
     git = shutil.which("git")
     if after and after != before and git:
-        file.write_bytes(_git(git, where, "diff", "--binary", "--full-index", "--no-renames", before, after))
+        plain = ("--binary", "--full-index", "--no-renames", "--no-ext-diff", "--no-textconv", "--no-color")
+        try:
+            file.write_bytes(_git(git, where, "diff", *plain, before, after))
+        except (OSError, subprocess.SubprocessError) as error:
+            sys.stdout.write(f"::warning title=agent::The patch was not written: {_data(str(error))}\n")
     return file
 
 
 def _git(git: str, where: Path, *words: str, env: Mapping[str, str] | None = None) -> bytes:
-    quiet = ("-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "diff.external=")
+    quiet = ("-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false")
     done = subprocess.run(
         [git, *quiet, *words], cwd=where, env={**os.environ, **(env or {})}, stdin=subprocess.DEVNULL,
         capture_output=True, check=True, timeout=_PATCH_LIMIT,

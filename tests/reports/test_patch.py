@@ -31,12 +31,14 @@ def state(root: Path) -> dict[str, object]:
             "worktrees": git(root, "worktree", "list")}  # fmt: skip
 
 
-CHANGE = "printf '\\0\\1\\377' > bin; rm gone.txt; chmod +x new.sh; echo more >> a.txt; echo y > y.log; git commit -qam c"
+CHANGE = (
+    "printf '\\0\\1\\377' > bin; rm gone.txt; chmod +x new.sh; echo more >> a.txt; echo y > y.log; git commit -qam c"
+)
 
 
 def run(root: Path, *more: str, replies: list[dict[str, object]] | None = None) -> tuple[int, str]:
     edit = call("Write", file_path="sub/n.txt", content="n\n")
-    usual = [{"calls": [edit]}, bash(f"{CHANGE} || true"), {"text": "Done."}]
+    usual = [{"calls": [edit]}, bash(f"{CHANGE}; git commit -qam c || true"), {"text": "Done."}]
     model = script(root.parent / "s.toml", replies or usual)
     patch = str(root.parent / "p.patch")
     done = agent(["-p", "--model", model, "--permission-mode", "acceptEdits", "--allowedTools", "Bash",
