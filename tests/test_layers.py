@@ -29,13 +29,14 @@ MAY_IMPORT: dict[str, str] = {
     "runtime": "core config providers session memory permissions checkpoints engine hooks extensions mcp",
     "headless": "core session engine runtime",
     "host": "core config permissions engine hooks extensions mcp runtime headless providers",
+    "reports": "core engine",
     "evaluation": "core session runtime headless",
     "embedding": "core hooks extensions runtime headless",
     "doctor": "core config providers session memory checkpoints extensions mcp runtime headless",
     "terminal": "core config providers session memory checkpoints engine extensions git runtime doctor",
     "acp": "core config session engine runtime terminal",
     "cli": "core config providers session memory permissions checkpoints engine extensions mcp git runtime headless "
-    "host evaluation terminal doctor acp",
+    "host reports evaluation terminal doctor acp",
 }
 # What goes upwards all the same, each with its reason.
 UPWARDS = {

@@ -47,8 +47,8 @@ def run_in_copy(options: RunOptions, go: Callable[[RunOptions], int]) -> int:
 def _check(options: RunOptions) -> None:
     """Raise UsageError for what cannot go with a copy that is removed at the end."""
     if options.worktree is not None:
-        raise UsageError("--patch works in a copy of its own: leave out --worktree.")
+        raise UsageError("--patch makes a copy to work in: leave out --worktree.")
     if options.continue_ or options.resume is not None:
-        raise UsageError("--patch begins a session of its own: leave out --continue and --resume.")
+        raise UsageError("--patch begins a new session: leave out --continue and --resume.")
     if options.on_ask == "suspend":
         raise UsageError("--patch removes its copy at the end, so nothing can wait there: leave out --on-ask suspend.")

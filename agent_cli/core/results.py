@@ -139,6 +139,11 @@ class Failure(Value, tag="Failure"):
     retryable: bool = False
     status: int = 0
 
+    @property
+    def final(self) -> bool:
+        """Whether another model cannot help."""
+        return self.kind in ("script", "replay", "context_too_long")
+
 
 class Denial(Value, tag="Denial"):
     """A call that was refused, by a rule, a mode or a user.

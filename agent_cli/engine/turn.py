@@ -373,9 +373,7 @@ class Turn:
 
     def fall_back(self, failure: Failure) -> Generator[Event, None, bool]:
         """Switch to the next fallback model until the turn ends; return False if there is none or it cannot help."""
-        while failure.kind not in ("script", "replay", "context_too_long") and self._fallback < len(
-            self.deps.fallbacks
-        ):
+        while not failure.final and self._fallback < len(self.deps.fallbacks):
             self._fallback += 1
             try:
                 self.switch(self.deps.fallbacks[self._fallback - 1]())

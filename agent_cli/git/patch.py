@@ -14,7 +14,7 @@ from pathlib import Path
 
 from agent_cli.core.place import RunEnvironment, UsageError
 from agent_cli.git.worktree import WorktreeError, enter_worktree
-from agent_cli.permissions.git_use import NotUsableError, Use, git_to_read
+from agent_cli.permissions.git_use import NotUsableError, Use, git_to_review
 from agent_tools.process.guarded_git import GitError
 from agent_tools.text import counted, one_line, shorten
 
@@ -110,5 +110,5 @@ def _ignored(root: Path, use: Use) -> list[str]:
 
 def _git(root: Path, use: Use, *words: str, index: str = "") -> bytes:
     """Run git where the trust of the repository allows it. Raises NotUsableError, GitError."""
-    run = git_to_read(root, os.environ, use, locks=True)
+    run = git_to_review(root, os.environ, use, locks=True)
     return run.run(*words, seconds=_SECONDS, env={"GIT_INDEX_FILE": index} if index else None)

@@ -10,7 +10,7 @@ from typing import Any
 
 from agent_cli.core.place import UsageError
 from agent_cli.git.patch import snapshot
-from agent_cli.permissions.git_use import NotUsableError, Use, git_to_read
+from agent_cli.permissions.git_use import NotUsableError, Use, git_to_review
 from agent_tools.fs.safe_files import read_text
 from agent_tools.process.guarded_git import GitError
 from agent_tools.record import Value
@@ -47,7 +47,7 @@ class ReviewRange(Value):
     uncommitted: bool = False
 
 
-def find_target(asked: ReviewRange, root: Path, use: Use, env: Mapping[str, str]) -> ReviewTarget:
+def find_change(asked: ReviewRange, root: Path, use: Use, env: Mapping[str, str]) -> ReviewTarget:
     """Return the change to review. Raises UsageError, which says what to fetch where commits are missing."""
     if sum(map(bool, (asked.base, asked.commit, asked.range, asked.uncommitted))) > 1:
         raise UsageError("Name one thing to review: --base, --commit, --range or --uncommitted.")
@@ -67,7 +67,10 @@ def find_target(asked: ReviewRange, root: Path, use: Use, env: Mapping[str, str]
             raise UsageError("There is nothing to review: no uncommitted changes. Name a base: agent review --base REF")
         return _of_base(git, usual, env)
     except NotUsableError as error:
-        raise UsageError(f"agent review needs a git repository that it may use: {one_line(str(error))}.") from None
+        raise UsageError(
+            f"agent review needs a git repository that it may use: {one_line(str(error))}. "
+            "--trust trusts it for this run; with actions/checkout, persist-credentials: false leaves nothing to trust."
+        ) from None
     except (GitError, OSError) as error:
         raise UsageError(f"agent review: {one_line(str(error))}.") from None
 
@@ -77,7 +80,7 @@ class _Git:
 
     def __init__(self, root: Path, use: Use) -> None:
         self.root, self.use = root, use
-        self._run = git_to_read(root, os.environ, use)
+        self._run = git_to_review(root, os.environ, use)
 
     def text(self, *words: str) -> str:
         return self._run.run(*words).decode("utf-8", "replace")

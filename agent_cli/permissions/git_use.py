@@ -40,6 +40,24 @@ def git_to_read(root: Path, env: Mapping[str, str], use: Use, *, locks: bool = F
     )
 
 
+def git_to_review(root: Path, env: Mapping[str, str], use: Use, *, locks: bool = False) -> GitRun:
+    """Return a git for reads that the user asked for by name, as `git_to_read`.
+
+    The workspace need not be trusted if its git folder has nothing that a hardened read would start or follow, as that
+    of a CI job, where it has the credentials for the server. Raises NotUsableError, GitError.
+    """
+    if use == "trusted":
+        return git_to_read(root, env, use, locks=locks)
+    if why := started(root, use):
+        key = why.partition(" = ")[0]  # a value may be a secret
+        raise NotUsableError(f"the workspace is not trusted, and its .git brings {key}")
+    found = look_at_repository(root)
+    if found.checkout is None or not os.path.lexists(os.path.join(found.checkout.folder, "HEAD")):
+        raise NoRepositoryError("there is no git repository")
+    run = checked_git(find_git(env.get("PATH", os.defpath), str(root)), found.checkout, env, locks=locks)
+    return run.with_settings(filters_off(found.checkout, env))
+
+
 def usable(root: Path, use: Use) -> GitStanding:
     """Inspect a repository and check that git may be used on it now. Raises NotUsableError."""
     if use == "unknown":

@@ -43,7 +43,7 @@ _PLACES: tuple[tuple[str, str], ...] = (
 
 
 class Normalizer:
-    """Replaces what differs from run to run in the texts of a request. folders: what they are replaced with, by path."""
+    """Replaces what differs from run to run in the texts of a request. folders: names for them, by path."""
 
     def __init__(self, folders: Mapping[str, str], env: Mapping[str, str]) -> None:
         known = {path: name for path, name in folders.items() if len(path) > 1}

@@ -100,7 +100,7 @@ def _described(message: dict[str, Any]) -> str:
 
 def _diff(before: Any, after: Any) -> str:
     old, new = (_lines(value) for value in (before, after))
-    rows = [line for line in difflib.unified_diff(old, new, "recorded", "now", n=0, lineterm="")][2:]
+    rows = list(difflib.unified_diff(old, new, "recorded", "now", n=0, lineterm=""))[2:]
     shown = [f"  {shorten(row, _DIFF_WIDTH)}" for row in rows if not row.startswith("@@")]
     more = [f"  ... and {len(shown) - _DIFF_LINES} more lines"] if len(shown) > _DIFF_LINES else []
     return "\n".join((*shown[:_DIFF_LINES], *more))

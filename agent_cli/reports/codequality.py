@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 from agent_cli.reports.collect import RunRecord
-from agent_cli.reports.findings import Finding, Severity
+from agent_cli.reports.findings import ReviewFinding, Severity
 
 _SEVERITIES: dict[Severity, str] = {"critical": "blocker", "high": "critical", "medium": "major", "low": "minor"}
 
@@ -17,17 +17,17 @@ def codequality_report(record: RunRecord) -> str:
     return json.dumps([_issue(f) for f in (*record.findings, *record.outside)], indent=2) + "\n"
 
 
-def _issue(finding: Finding) -> dict[str, Any]:
+def _issue(finding: ReviewFinding) -> dict[str, Any]:
     return {
         "description": f"{finding.title}: {finding.body}" if finding.body else finding.title,
         "check_name": f"agent-review-{finding.severity}",
-        "fingerprint": fingerprint(finding),
+        "fingerprint": finding_id(finding),
         "severity": _SEVERITIES[finding.severity],
         "location": {"path": finding.file, "lines": {"begin": finding.line, "end": finding.last}},
     }
 
 
-def fingerprint(finding: Finding) -> str:
+def finding_id(finding: ReviewFinding) -> str:
     """Return what tells a finding from others in later runs, also after lines above it were added."""
     text = "\0".join((finding.file, finding.side, " ".join(finding.title.lower().split())))
     return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:40]

@@ -18,7 +18,7 @@ from agent_cli.core.events import (
 from agent_cli.core.redact import Redactor
 from agent_cli.core.results import Check
 from agent_cli.engine.checks import judge
-from agent_cli.reports.findings import Finding, read_findings
+from agent_cli.reports.findings import ReviewFinding, read_findings
 from agent_tools.display import CommandOutput, Diff, Diffs
 from agent_tools.record import Value
 from agent_tools.text import shorten
@@ -27,7 +27,7 @@ from agent_tools.text import shorten
 _OUTPUT = 4_000
 
 
-class Step(Value):
+class RunStep(Value):
     """A tool call of the run.
 
     agent: the sub-agent that made it; "" for the main conversation.
@@ -56,13 +56,13 @@ class RunRecord(Value):
     """
 
     result: dict[str, Any]
-    steps: tuple[Step, ...] = ()
+    steps: tuple[RunStep, ...] = ()
     checks: tuple[Check, ...] = ()
     outputs: dict[str, str] = {}  # noqa: RUF012 - never changed
     files: dict[str, tuple[int, int]] = {}  # noqa: RUF012 - never changed
     warnings: tuple[str, ...] = ()
-    findings: tuple[Finding, ...] = ()
-    outside: tuple[Finding, ...] = ()
+    findings: tuple[ReviewFinding, ...] = ()
+    outside: tuple[ReviewFinding, ...] = ()
     notes: tuple[str, ...] = ()
     root: str = ""
     review: bool = False
@@ -74,7 +74,7 @@ class RunCollector:
     def __init__(self, env: Mapping[str, str], root: str) -> None:
         self._redact = Redactor(env)
         self._root = root
-        self._steps: dict[str, Step] = {}
+        self._steps: dict[str, RunStep] = {}
         self._started: set[str] = set()
         self._checks: dict[str, Check] = {}
         self._outputs: dict[str, str] = {}
@@ -85,7 +85,7 @@ class RunCollector:
         agent = event.agent if isinstance(event, SubagentEvent) else ""
         match unwrap(event):
             case ToolRequested(call_id=call_id, tool=tool, summary=summary):
-                self._steps[call_id] = Step(call_id, tool, self._redact(summary), agent=agent)
+                self._steps[call_id] = RunStep(call_id, tool, self._redact(summary), agent=agent)
             case ApprovalResolved(decision="reject", call_id=call_id, reason=reason):
                 self._change(call_id, outcome="denied", reason=self._redact(reason))
             case ToolStarted(call_id=call_id):

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from agent_cli.reports.collect import RunRecord
-from agent_cli.reports.findings import Finding
+from agent_cli.reports.findings import ReviewFinding
 from agent_cli.reports.summary import markdown_body
 
 # GitHub refuses a longer body.
@@ -27,7 +27,7 @@ def comments_file(record: RunRecord, commit: str) -> str:
     return json.dumps(review, indent=2) + "\n"
 
 
-def _comment(finding: Finding) -> dict[str, Any]:
+def _comment(finding: ReviewFinding) -> dict[str, Any]:
     side = "LEFT" if finding.side == "old" else "RIGHT"
     comment: dict[str, Any] = {"path": finding.file, "line": finding.last, "side": side}
     if finding.last > finding.line:

@@ -47,7 +47,7 @@ class ReportFile(Value):
     append: bool = False
 
 
-def read_report(spec: str, env: Mapping[str, str]) -> ReportFile:
+def parse_report(spec: str, env: Mapping[str, str]) -> ReportFile:
     """Read `FORMAT:FILE`, or the formats that do without a file. Raises UsageError."""
     name, colon, file = spec.partition(":")
     if name not in REPORTS:
@@ -82,7 +82,7 @@ class RunReports:
 
     def __init__(self, specs: Sequence[str], env: Mapping[str, str], root: str) -> None:
         """Raise UsageError for a report that cannot be written."""
-        self._files = [read_report(spec, env) for spec in specs]
+        self._files = [parse_report(spec, env) for spec in specs]
         self._collect = RunCollector(env, root)
         self._result: dict[str, Any] = {}
 

@@ -14,7 +14,7 @@ SEVERITIES: tuple[Severity, ...] = get_args(Severity)
 SCHEMA: dict[str, Any] = {
     "type": "object",
     "properties": {
-        "summary": {"type": "string", "description": "What the change does and how fit it is, in one to three sentences."},
+        "summary": {"type": "string", "description": "What the change does and how fit it is, in 1 to 3 sentences."},
         "findings": {
             "type": "array",
             "description": "The faults, worst first. Empty if there is none.",
@@ -34,10 +34,10 @@ SCHEMA: dict[str, Any] = {
                         "usual cases. medium: wrong in rare cases, or a missing test. low: harder than needed.",
                     },
                     "title": {"type": "string", "description": "What is wrong, at most 80 characters."},
-                    "body": {"type": "string", "description": "Which input or order of events makes it happen; the fix."},
+                    "body": {"type": "string", "description": "Which input or order of events causes it; the fix."},
                     "suggestion": {
                         "type": "string",
-                        "description": "Exact text to replace the lines from line to end_line with, if it is that simple.",
+                        "description": "Exact text for the lines from line to end_line, if it is that simple.",
                     },
                 },
                 "required": ["file", "line", "severity", "title", "body"],
@@ -48,7 +48,7 @@ SCHEMA: dict[str, Any] = {
 }  # fmt: skip
 
 
-class Finding(Value):
+class ReviewFinding(Value):
     """One fault that a review found. line, end_line: in the new file, or in the old one if `side` says so."""
 
     file: str
@@ -79,12 +79,12 @@ class CheckedFindings(Value):
     dropped: in a file that the diff does not have.
     """
 
-    inside: tuple[Finding, ...] = ()
-    outside: tuple[Finding, ...] = ()
-    dropped: tuple[Finding, ...] = ()
+    inside: tuple[ReviewFinding, ...] = ()
+    outside: tuple[ReviewFinding, ...] = ()
+    dropped: tuple[ReviewFinding, ...] = ()
 
 
-def read_findings(data: Any) -> Iterator[Finding]:
+def read_findings(data: Any) -> Iterator[ReviewFinding]:
     """Yield the findings of a structured answer, the worst first; what does not have their form is left out."""
     items = data.get("findings") if isinstance(data, dict) else None
     found = []
@@ -94,7 +94,7 @@ def read_findings(data: Any) -> Iterator[Finding]:
         severity: Severity = item["severity"] if item.get("severity") in SEVERITIES else "medium"
         end = item.get("end_line")
         found.append(
-            Finding(
+            ReviewFinding(
                 file=item["file"].removeprefix("./"),
                 line=max(1, item["line"]),
                 severity=severity,
@@ -108,11 +108,11 @@ def read_findings(data: Any) -> Iterator[Finding]:
     yield from sorted(found, key=lambda finding: SEVERITIES.index(finding.severity))
 
 
-def check_findings(findings: Iterable[Finding], diff: DiffLines, root: str) -> CheckedFindings:
+def check_findings(findings: Iterable[ReviewFinding], diff: DiffLines, root: str) -> CheckedFindings:
     """Compare findings with the diff. root: of the work tree, which a model may write in front of a path."""
-    inside: list[Finding] = []
-    outside: list[Finding] = []
-    dropped: list[Finding] = []
+    inside: list[ReviewFinding] = []
+    outside: list[ReviewFinding] = []
+    dropped: list[ReviewFinding] = []
     for finding in findings:
         file = diff.spelled(finding.file.removeprefix(f"{root}/"))
         if file is None:
@@ -123,7 +123,7 @@ def check_findings(findings: Iterable[Finding], diff: DiffLines, root: str) -> C
     return CheckedFindings(tuple(inside), tuple(outside), tuple(dropped))
 
 
-def _clipped(finding: Finding, diff: DiffLines) -> Finding | None:
+def _clipped(finding: ReviewFinding, diff: DiffLines) -> ReviewFinding | None:
     """Return a finding whose last line is in the hunk of its first one; None if that is in no hunk."""
     old = finding.side == "old"
     hunk = diff.hunk(finding.file, finding.line, old=old)
@@ -137,7 +137,7 @@ def _clipped(finding: Finding, diff: DiffLines) -> Finding | None:
     return finding.replace(end_line=hunk[-1] if hunk[-1] > finding.line else 0, suggestion="")
 
 
-def at_least(findings: Sequence[Finding], severity: str) -> list[Finding]:
+def at_least(findings: Sequence[ReviewFinding], severity: str) -> list[ReviewFinding]:
     """Return the findings that are as bad as this severity, or worse."""
-    worst = SEVERITIES[: SEVERITIES.index(severity) + 1]  # type: ignore[arg-type]
+    worst = SEVERITIES[: SEVERITIES.index(severity) + 1]
     return [finding for finding in findings if finding.severity in worst]

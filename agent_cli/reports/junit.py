@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from xml.etree import ElementTree as Xml
 
-from agent_cli.reports.collect import RunRecord, Step, outcome_line
+from agent_cli.reports.collect import RunRecord, RunStep, outcome_line
 from agent_cli.reports.findings import at_least
 
 _FINE = ("done", "degraded")
@@ -53,7 +53,7 @@ def _findings(suite: Xml.Element, record: RunRecord) -> None:
         _say(case, "failure" if finding in grave else "system-out", finding.body, message=finding.title)
 
 
-def _step(suite: Xml.Element, step: Step) -> None:
+def _step(suite: Xml.Element, step: RunStep) -> None:
     case = _case(suite, f"agent.steps.{step.tool}", step.summary, step.seconds)
     if step.outcome in ("denied", "not run"):
         Xml.SubElement(case, "skipped", message=_valid(f"{step.outcome}: {step.reason}".rstrip(": ")))
@@ -71,8 +71,10 @@ def _case(suite: Xml.Element, group: str, name: str, seconds: float = 0.0) -> Xm
 
 
 def _say(case: Xml.Element, tag: str, text: str, message: str = "") -> None:
-    more = {"message": _valid(message)} if tag == "failure" else {}
-    Xml.SubElement(case, tag, **more).text = _valid(text)
+    said = Xml.SubElement(case, tag)
+    said.text = _valid(text)
+    if tag == "failure":
+        said.set("message", _valid(message))
 
 
 def _valid(text: str) -> str:

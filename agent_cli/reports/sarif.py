@@ -7,9 +7,9 @@ from typing import Any
 from urllib.parse import quote
 
 from agent_cli.core.version import __version__
-from agent_cli.reports.codequality import fingerprint
+from agent_cli.reports.codequality import finding_id
 from agent_cli.reports.collect import RunRecord
-from agent_cli.reports.findings import SEVERITIES, Finding, Severity
+from agent_cli.reports.findings import SEVERITIES, ReviewFinding, Severity
 
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 _LEVELS: dict[Severity, str] = {"critical": "error", "high": "error", "medium": "warning", "low": "note"}
@@ -35,11 +35,15 @@ def _rule(severity: Severity) -> dict[str, Any]:
         "name": f"Review{severity.title()}",
         "shortDescription": {"text": f"A finding of severity {severity}, made by a model that read the change"},
         "defaultConfiguration": {"level": _LEVELS[severity]},
-        "properties": {"tags": ["review"], "security-severity": _SCORES[severity], "problem.severity": _LEVELS[severity]},
+        "properties": {
+            "tags": ["review"],
+            "security-severity": _SCORES[severity],
+            "problem.severity": _LEVELS[severity],
+        },
     }  # fmt: skip
 
 
-def _result(finding: Finding) -> dict[str, Any]:
+def _result(finding: ReviewFinding) -> dict[str, Any]:
     location: dict[str, Any] = {"artifactLocation": {"uri": quote(finding.file), "uriBaseId": "%SRCROOT%"}}
     if finding.side == "new":
         location["region"] = {"startLine": finding.line, "endLine": finding.last}
@@ -49,5 +53,5 @@ def _result(finding: Finding) -> dict[str, Any]:
         "level": _LEVELS[finding.severity],
         "message": {"text": f"{finding.title}\n\n{finding.body}".strip()},
         "locations": [{"physicalLocation": location}],
-        "partialFingerprints": {"agentFinding/v1": fingerprint(finding)},
+        "partialFingerprints": {"agentFinding/v1": finding_id(finding)},
     }

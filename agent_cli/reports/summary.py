@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Sequence
 
 from agent_cli.reports.collect import RunRecord, first_line, outcome_line
-from agent_cli.reports.findings import SEVERITIES, Finding
+from agent_cli.reports.findings import SEVERITIES, ReviewFinding
 from agent_tools.text import counted
 
 # GitHub cuts a summary of more than 1 MiB; nobody reads that much either.
@@ -57,7 +57,7 @@ def _review(record: RunRecord) -> Iterator[str]:
         yield from map(finding_markdown, record.outside)
 
 
-def finding_markdown(finding: Finding) -> str:
+def finding_markdown(finding: ReviewFinding) -> str:
     """Return a finding in Markdown, with its place."""
     lines = [f"- **{finding.severity}** {_code(finding.place)}: {_cell(finding.title)}"]
     lines += [f"  {line}" for line in finding.body.splitlines()]
@@ -103,7 +103,7 @@ def _cell(text: str) -> str:
     return " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;")
 
 
-def markdown_body(summary: str, findings: Sequence[Finding], outside: Sequence[Finding]) -> str:
+def markdown_body(summary: str, findings: Sequence[ReviewFinding], outside: Sequence[ReviewFinding]) -> str:
     """Return the text above the comments of a review."""
     parts = [summary] if summary else []
     parts.append(f"{counted(len(findings), 'finding')} on the lines of this change." if findings else "No findings.")

@@ -16,7 +16,7 @@ from agent_cli.config.prompts import prompt
 from agent_cli.config.run_options import RunOptions
 from agent_cli.core.events import Event
 from agent_cli.core.results import Complete
-from agent_cli.git.review_target import ReviewRange, ReviewTarget, find_target
+from agent_cli.git.review_target import ReviewRange, ReviewTarget, find_change
 from agent_cli.headless.output import (
     FAILED,
     ProgressPrinter,
@@ -33,7 +33,7 @@ from agent_cli.reports.collect import RunRecord
 from agent_cli.reports.comments import comments_file
 from agent_cli.reports.diff_lines import DiffLines
 from agent_cli.reports.files import RunReports, check_target, write_text
-from agent_cli.reports.findings import SCHEMA, SEVERITIES, CheckedFindings, Finding, at_least, check_findings
+from agent_cli.reports.findings import SCHEMA, SEVERITIES, CheckedFindings, ReviewFinding, at_least, check_findings
 from agent_cli.runtime.builder import Agent, build_agent
 from agent_cli.runtime.environment import find_place, read_settings
 from agent_tools.record import to_json
@@ -48,8 +48,8 @@ _DIFF, _FILE, _SHARE = 240_000, 60_000, 1.2
 
 
 @app.command(
-    epilog="Exit codes:\n0 reviewed, 1 failed, 2 usage, 4 stopped by a limit, 7 a finding as bad as --fail-on, 75 worth "
-    "trying again, 130 interrupted.\n\n"
+    epilog="Exit codes:\n0 reviewed, 1 failed, 2 usage, 4 stopped by a limit, 7 a finding as bad as --fail-on, "
+    "75 worth trying again, 130 interrupted.\n\n"
     + examples(
         "agent review                        what is not committed",
         "agent review --base main            this branch, as a pull request",
@@ -90,7 +90,7 @@ def review(
     if comments:
         check_target("--comments", comments)
     reports = RunReports(options.report, place.env, str(place.root))
-    target = find_target(ReviewRange(base, commit, range_, uncommitted), place.root, layers.trust.git_use, place.env)
+    target = find_change(ReviewRange(base, commit, range_, uncommitted), place.root, layers.trust.git_use, place.env)
     for text in (*layers.ignored, *target.notes):
         print_notice(f"agent: {one_line(text).rstrip('.')}.")
     diff = DiffLines(target.diff)
@@ -200,7 +200,7 @@ def _about(checked: CheckedFindings) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _numbered(findings: Sequence[Finding]) -> str:
+def _numbered(findings: Sequence[ReviewFinding]) -> str:
     return f"{counted(len(findings), 'finding')} {'is' if len(findings) == 1 else 'are'}"
 
 
@@ -218,7 +218,7 @@ def _lines(record: RunRecord, target: ReviewTarget, diff: DiffLines) -> list[str
     return lines
 
 
-def _shown(finding: Finding) -> list[str]:
+def _shown(finding: ReviewFinding) -> list[str]:
     side = " (removed)" if finding.side == "old" else ""
     return [
         f"{finding.severity}: {finding.place}{side}: {' '.join(finding.title.split())}",
@@ -227,7 +227,7 @@ def _shown(finding: Finding) -> list[str]:
 
 
 def _as_json(record: RunRecord, checked: CheckedFindings, target: ReviewTarget, diff: DiffLines) -> dict[str, Any]:
-    def plain(findings: Sequence[Finding]) -> list[dict[str, Any]]:
+    def plain(findings: Sequence[ReviewFinding]) -> list[dict[str, Any]]:
         return [{k: v for k, v in to_json(f).items() if k != "type"} | {"end_line": f.last} for f in findings]
 
     return {

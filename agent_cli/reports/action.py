@@ -1,0 +1,265 @@
+"""What the step of action.yml runs: check who asks, turn the inputs into a command line, run it, set the outputs.
+
+It takes the inputs of the best known agent actions. By default the model may only read; the workflow lists what else it
+may do. A user without write access, and a bot, are refused, as their words would be instructions to a program that has
+a key.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+# Who may write, by the association that GitHub puts into events; asked of GitHub where there is a token.
+_WRITERS = ("OWNER", "MEMBER", "COLLABORATOR")
+_ROLES = ("admin", "write", "maintain")
+# Events that only someone with write access, or GitHub itself, can cause.
+_OWN_EVENTS = ("push", "workflow_dispatch", "schedule", "repository_dispatch", "merge_group", "release")
+_PATCH_LIMIT = 300
+
+
+class ActionError(Exception):
+    """The step cannot run; one sentence for the log."""
+
+
+def main() -> int:
+    """Run the step; return its exit code."""
+    try:
+        inputs = {k: str(v) for k, v in json.loads(os.environ.get("INPUT_JSON") or "{}").items() if v not in (None, "")}
+        event = _event(os.environ)
+        check_actor(inputs, event, os.environ)
+        return run_step(inputs, event, os.environ)
+    except ActionError as error:
+        sys.stdout.write(f"::error title=agent::{_data(str(error))}\n")
+        return 1
+
+
+def _event(env: Mapping[str, str]) -> dict[str, Any]:
+    try:
+        found = json.loads(Path(env["GITHUB_EVENT_PATH"]).read_text("utf-8"))
+    except (KeyError, OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def check_actor(inputs: Mapping[str, str], event: Mapping[str, Any], env: Mapping[str, str]) -> None:
+    """Raise ActionError if the user who caused the event may not give instructions."""
+    if env.get("GITHUB_EVENT_NAME", "") in _OWN_EVENTS:
+        return
+    sender = event.get("sender") or {}
+    actor = str(sender.get("login") or env.get("GITHUB_ACTOR", ""))
+    if sender.get("type") == "Bot" or actor.endswith("[bot]"):
+        bots = _names(inputs, "allowed_bots", "allow-bot-users")
+        if "*" in bots or actor.lower().removesuffix("[bot]") in {bot.removesuffix("[bot]") for bot in bots}:
+            return
+        raise ActionError(f"{actor} is a bot and may not run this: name it in allowed_bots.")
+    users = _names(inputs, "allow-users", "allowed_non_write_users")
+    if "*" in users or actor.lower() in users or _may_write(actor, inputs, event, env):
+        return
+    raise ActionError(f"{actor or 'The user'} has no write access and may not run this: see allow-users.")
+
+
+def _names(inputs: Mapping[str, str], *keys: str) -> set[str]:
+    return {name.strip().lower() for key in keys for name in inputs.get(key, "").split(",") if name.strip()}
+
+
+def _may_write(actor: str, inputs: Mapping[str, str], event: Mapping[str, Any], env: Mapping[str, str]) -> bool:
+    token, repository = inputs.get("github_token", ""), env.get("GITHUB_REPOSITORY", "")
+    if token and repository and actor:
+        api = env.get("GITHUB_API_URL", "https://api.github.com")
+        url = f"{api}/repos/{repository}/collaborators/{actor}/permission"
+        request = urllib.request.Request(url, headers={"Authorization": f"Bearer {token}"})
+        try:
+            with urllib.request.urlopen(request, timeout=30) as answer:
+                found = json.load(answer)
+            return found.get("permission") in _ROLES or found.get("role_name") in _ROLES
+        except urllib.error.HTTPError as error:
+            if error.code == 404:
+                return False
+        except (OSError, ValueError, AttributeError):
+            pass  # the event says it, too
+    for name in ("comment", "review", "issue", "pull_request"):
+        item = event.get(name)
+        if isinstance(item, dict) and (item.get("user") or {}).get("login") == actor:
+            return item.get("author_association") in _WRITERS
+    return False
+
+
+def action_argv(inputs: Mapping[str, str], event: Mapping[str, Any], env: Mapping[str, str], folder: Path) -> list[str]:
+    """Return the arguments of `agent`. folder: for the files that it writes. Raises ActionError."""
+    review = inputs.get("review", "")
+    prompt = _prompt(inputs)
+    if not prompt and review in ("", "false"):
+        raise ActionError("There is nothing to do: give the input prompt, prompt_file or review.")
+    reviews = review not in ("", "false")
+    argv = ["review"] if reviews else ["-p"]
+    for name, flag in (("model", "--model"), ("effort", "--effort"), ("max_turns", "--max-turns"),
+                       ("settings", "--settings")):  # fmt: skip
+        if value := inputs.get(name):
+            argv += [flag, value]
+    if inputs.get("trust") == "true":
+        if _is_fork(event):
+            raise ActionError("trust is not for a pull request from a fork: its settings and hooks are anyone's.")
+        argv.append("--trust")
+    for spec in (f"json:{folder / 'result.json'}", "outputs", f"annotations:{folder / 'annotations'}"):
+        argv += ["--report", spec]
+    if inputs.get("display_report", "true") != "false" and env.get("GITHUB_STEP_SUMMARY"):
+        argv += ["--report", "summary"]
+    for spec in inputs.get("reports", "").splitlines():
+        argv += ["--report", spec.strip()] if spec.strip() else []
+    if reviews:
+        base = env.get("GITHUB_BASE_REF", "") if review == "true" else review
+        argv += ["--base", base] if base else []
+        argv += ["--fail-on", inputs["fail_on"]] if inputs.get("fail_on") else []
+        argv += ["--comments", str(folder / "comments.json")]
+    else:
+        argv += _permissions(inputs)
+        if schema := inputs.get("output-schema") or inputs.get("output-schema-file"):
+            argv += ["--json-schema", schema]
+    for name in ("claude_args", "codex-args", "agent_args"):
+        argv += _words(inputs.get(name, ""), name)
+    return [*argv, "--", prompt] if prompt else argv
+
+
+def _prompt(inputs: Mapping[str, str]) -> str:
+    if prompt := inputs.get("prompt"):
+        return prompt
+    file = inputs.get("prompt_file") or inputs.get("prompt-file")
+    if not file:
+        return ""
+    try:
+        return Path(file).read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise ActionError(f"The prompt file {file} cannot be read: {why}") from None
+
+
+def _permissions(inputs: Mapping[str, str]) -> Iterator[str]:
+    sandboxes = {"": "", "read-only": "dontAsk", "workspace-write": "acceptEdits", "danger-full-access": ""}
+    sandbox = inputs.get("sandbox", "")
+    if sandbox not in sandboxes:
+        raise ActionError(f"sandbox: {sandbox} is unknown; use read-only or workspace-write.")
+    if sandbox == "danger-full-access":
+        raise ActionError("sandbox: danger-full-access is not offered; list what may run in allowed_tools.")
+    if mode := inputs.get("permission_mode") or sandboxes[sandbox]:
+        yield from ("--permission-mode", mode)
+    for name, flag in (("allowed_tools", "--allowedTools"), ("disallowed_tools", "--disallowedTools")):
+        if inputs.get(name):
+            yield from (flag, inputs[name])
+
+
+def _words(text: str, name: str) -> list[str]:
+    """Return the arguments in a text: a JSON list, or words as a shell quotes them, with comments and line breaks."""
+    try:
+        if text.lstrip().startswith("["):
+            return [str(word) for word in json.loads(text)]
+        return shlex.split(text, comments=True)
+    except ValueError as error:
+        raise ActionError(f"{name} cannot be read: {error}") from None
+
+
+def _is_fork(event: Mapping[str, Any]) -> bool:
+    change = event.get("pull_request") or {}
+    head, base = (((change.get(side) or {}).get("repo") or {}).get("full_name") for side in ("head", "base"))
+    return bool(change) and head != base
+
+
+def run_step(inputs: Mapping[str, str], event: Mapping[str, Any], env: Mapping[str, str]) -> int:
+    """Run `agent` and set the outputs that it does not set itself; return its exit code. Raises ActionError."""
+    where = Path(inputs.get("working-directory") or env.get("GITHUB_WORKSPACE") or ".")
+    if not where.is_dir():
+        raise ActionError(f"working-directory: {where} is no folder.")
+    folder = Path(env.get("RUNNER_TEMP") or "/tmp") / f"agent-{os.urandom(4).hex()}"
+    folder.mkdir(mode=0o700)
+    argv = action_argv(inputs, event, env, folder)
+    # The model's commands get neither the inputs nor the token of the job.
+    kept = {name: value for name, value in env.items() if name != "INPUT_JSON" and value}
+    before = _tree(where, folder)
+    # From here on lines are not read as workflow commands: those of a model must not set anything.
+    mark = os.urandom(16).hex()
+    sys.stdout.write(f"::stop-commands::{mark}\n")
+    sys.stdout.flush()
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "agent_cli", *argv],
+        cwd=where, env=kept, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, check=False,
+    )  # fmt: skip
+    sys.stdout.write(f"{done.stdout.decode('utf-8', 'replace').rstrip()}\n::{mark}::\n")
+    annotations = folder / "annotations"
+    sys.stdout.write(annotations.read_text("utf-8") if annotations.exists() else "")
+    sys.stdout.flush()
+    if file := inputs.get("output-file"):
+        Path(file).write_bytes(done.stdout)
+    found = {"execution_file": folder / "result.json", "comments": folder / "comments.json"}
+    found["patch"] = _patch(where, folder, before)
+    _set_outputs({name: str(path) for name, path in found.items() if path.exists()}, env)
+    if not (folder / "result.json").exists():
+        _set_outputs({"conclusion": "failure", "outcome": "failed"}, env)
+    return done.returncode
+
+
+def _tree(where: Path, folder: Path) -> str:
+    """Return the tree of the checkout as it is now; "" where that is no git repository."""
+    index = folder / "index"
+    git = shutil.which("git")
+    if git is None:
+        return ""
+    try:
+        path = _git(git, where, "rev-parse", "--git-path", "index").decode().strip()
+        if (where / path).exists():
+            shutil.copyfile(where / path, index)
+        env = {"GIT_INDEX_FILE": str(index)}
+        _git(git, where, "add", "--all", env=env)
+        return _git(git, where, "write-tree", env=env).decode().strip()
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    finally:
+        index.unlink(missing_ok=True)
+
+
+def _patch(where: Path, folder: Path, before: str) -> Path:
+    """Write what changed in the checkout as a patch; without a change there is no file."""
+    file = folder / "changes.patch"
+    after = _tree(where, folder) if before else ""
+    git = shutil.which("git")
+    if after and after != before and git:
+        plain = ("--binary", "--full-index", "--no-renames", "--no-ext-diff", "--no-textconv", "--no-color")
+        try:
+            file.write_bytes(_git(git, where, "diff", *plain, before, after))
+        except (OSError, subprocess.SubprocessError) as error:
+            sys.stdout.write(f"::warning title=agent::The patch was not written: {_data(str(error))}\n")
+    return file
+
+
+def _git(git: str, where: Path, *words: str, env: Mapping[str, str] | None = None) -> bytes:
+    quiet = ("-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false")
+    done = subprocess.run(
+        [git, *quiet, *words], cwd=where, env={**os.environ, **(env or {})}, stdin=subprocess.DEVNULL,
+        capture_output=True, check=True, timeout=_PATCH_LIMIT,
+    )  # fmt: skip
+    return done.stdout
+
+
+def _set_outputs(values: Mapping[str, str], env: Mapping[str, str]) -> None:
+    if not env.get("GITHUB_OUTPUT"):
+        return
+    with open(env["GITHUB_OUTPUT"], "a", encoding="utf-8") as file:
+        for name, value in values.items():
+            mark = f"END-{os.urandom(12).hex()}"
+            file.write(f"{name}<<{mark}\n{value}\n{mark}\n")
+
+
+def _data(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
