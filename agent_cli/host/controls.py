@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from contextlib import suppress
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, Protocol, cast
 
 from agent_cli.core.events import SessionNamed
 from agent_cli.core.modes import MODES
-from agent_cli.core.place import UsageError
+from agent_cli.core.place import RunEnvironment, UsageError
+from agent_cli.core.results import Usage
 from agent_cli.engine.compaction.controls import filling
-from agent_cli.host.callbacks import change_rules
+from agent_cli.host.callbacks import HostCallbacks, change_rules
 from agent_cli.host.channel import Fields
 from agent_cli.mcp.config import read_json
 from agent_cli.runtime.builder import Agent, switch_model
@@ -27,10 +27,50 @@ from agent_tools.display import Diff
 from agent_tools.record import to_json
 from agent_tools.shell.jobs import Jobs
 
-if TYPE_CHECKING:
-    from agent_cli.host.session import HostSession
 
-Control = Callable[["HostSession", Fields], Fields]
+class OpenSession(Protocol):
+    """What a control request can use of a session.
+
+    usage: of its turns. messages: the length of the history before each message, by the message's ID. first_model: the
+    model to return to for the host's "default".
+    """
+
+    place: RunEnvironment
+    callbacks: HostCallbacks
+    usage: Usage
+    messages: dict[str, int]
+    first_model: str
+    version: str
+
+    @property
+    def agent(self) -> Agent: ...
+
+    def interrupt(self) -> None: ...
+
+    def end(self) -> None: ...
+
+    def clear(self) -> None: ...
+
+    def queued(self) -> list[str]: ...
+
+    def drop_queued(self, name: str = "") -> list[str]: ...
+
+    def reload(self) -> list[str]: ...
+
+    def commands(self) -> list[Fields]: ...
+
+    def agents(self) -> list[Fields]: ...
+
+    def plugins(self) -> list[Fields]: ...
+
+    def models(self) -> list[Fields]: ...
+
+    def output_styles(self) -> list[str]: ...
+
+    def cost_words(self) -> str: ...
+
+
+Control = Callable[[OpenSession, Fields], Fields]
 _CONTROLS: dict[str, Control] = {}
 SLOW = frozenset({"mcp_reconnect", "mcp_toggle", "rewind_files"})
 BETWEEN_TURNS = frozenset({"mcp_set_servers"})
@@ -55,7 +95,7 @@ def control(name: str) -> Callable[[Control], Control]:
     return register
 
 
-def run_control(session: HostSession, subtype: str, fields: Fields) -> Fields:
+def run_control(session: OpenSession, subtype: str, fields: Fields) -> Fields:
     """Carry out a request and return its answer. Raises ControlError."""
     found = _CONTROLS.get(subtype)
     if found is None:
@@ -69,19 +109,19 @@ def run_control(session: HostSession, subtype: str, fields: Fields) -> Fields:
 
 
 @control("interrupt")
-def _interrupt(session: HostSession, fields: Fields) -> Fields:
+def _interrupt(session: OpenSession, fields: Fields) -> Fields:
     cancelled = session.drop_queued() if fields.get("cancel_queued") else []
     session.interrupt()
     return {"still_queued": session.queued(), **({"cancelled": cancelled} if cancelled else {})}
 
 
 @control("cancel_async_message")
-def _cancel_message(session: HostSession, fields: Fields) -> Fields:
+def _cancel_message(session: OpenSession, fields: Fields) -> Fields:
     return {"cancelled": bool(session.drop_queued(str(fields["message_uuid"])))}
 
 
 @control("set_permission_mode")
-def _set_permission_mode(session: HostSession, fields: Fields) -> Fields:
+def _set_permission_mode(session: OpenSession, fields: Fields) -> Fields:
     mode = str(fields["mode"])
     mode = {"auto": "default", "manual": "default"}.get(mode, mode)
     if mode not in MODES:
@@ -92,14 +132,14 @@ def _set_permission_mode(session: HostSession, fields: Fields) -> Fields:
 
 
 @control("set_model")
-def _set_model(session: HostSession, fields: Fields) -> Fields:
+def _set_model(session: OpenSession, fields: Fields) -> Fields:
     name = fields.get("model")
     switch_model(session.agent, session.first_model if name in (None, "", "default") else str(name))
     return {}
 
 
 @control("set_max_thinking_tokens")
-def _set_thinking(session: HostSession, fields: Fields) -> Fields:
+def _set_thinking(session: OpenSession, fields: Fields) -> Fields:
     tokens = fields.get("max_thinking_tokens")
     conversation = session.agent.conversation
     if tokens is not None and (not isinstance(tokens, int) or tokens < 0):
@@ -110,13 +150,13 @@ def _set_thinking(session: HostSession, fields: Fields) -> Fields:
 
 
 @control("rename_session")
-def _rename(session: HostSession, fields: Fields) -> Fields:
+def _rename(session: OpenSession, fields: Fields) -> Fields:
     session.agent.rename(SessionNamed(" ".join(str(fields["title"]).split())))
     return {}
 
 
 @control("get_context_usage")
-def _context_usage(session: HostSession, fields: Fields) -> Fields:
+def _context_usage(session: OpenSession, fields: Fields) -> Fields:
     agent = session.agent
     found = filling(agent.conversation)
     size = found.size or 0
@@ -149,22 +189,22 @@ def _context_usage(session: HostSession, fields: Fields) -> Fields:
 
 
 @control("get_session_cost")
-def _session_cost(session: HostSession, fields: Fields) -> Fields:
+def _session_cost(session: OpenSession, fields: Fields) -> Fields:
     return {"text": session.cost_words(), "total_cost_usd": session.usage.cost}
 
 
 @control("list_models")
-def _list_models(session: HostSession, fields: Fields) -> Fields:
+def _list_models(session: OpenSession, fields: Fields) -> Fields:
     return {"models": session.models()}
 
 
 @control("get_binary_version")
-def _version(session: HostSession, fields: Fields) -> Fields:
+def _version(session: OpenSession, fields: Fields) -> Fields:
     return {"version": session.version}
 
 
 @control("rewind_files")
-def _rewind_files(session: HostSession, fields: Fields) -> Fields:
+def _rewind_files(session: OpenSession, fields: Fields) -> Fields:
     """Restore the files as they were before a message of the user, as far as no file changed since."""
     agent = session.agent
     at = session.messages.get(str(fields["user_message_id"]))
@@ -214,13 +254,13 @@ def server_states(agent: Agent) -> list[Fields]:
 
 
 @control("mcp_status")
-def _mcp_status(session: HostSession, fields: Fields) -> Fields:
+def _mcp_status(session: OpenSession, fields: Fields) -> Fields:
     if session.agent.mcp is not None:
         session.agent.mcp.servers.begin()
     return {"mcpServers": server_states(session.agent)}
 
 
-def _server(session: HostSession, fields: Fields) -> Any:
+def _server(session: OpenSession, fields: Fields) -> Any:
     name = str(fields["serverName"])
     servers = session.agent.mcp.servers.all if session.agent.mcp is not None else {}
     if name not in servers:
@@ -229,7 +269,7 @@ def _server(session: HostSession, fields: Fields) -> Any:
 
 
 @control("mcp_reconnect")
-def _mcp_reconnect(session: HostSession, fields: Fields) -> Fields:
+def _mcp_reconnect(session: OpenSession, fields: Fields) -> Fields:
     server = _server(session, fields)
     server.restart(SERVER_SECONDS)
     server.wait(SERVER_SECONDS)
@@ -239,7 +279,7 @@ def _mcp_reconnect(session: HostSession, fields: Fields) -> Fields:
 
 
 @control("mcp_toggle")
-def _mcp_toggle(session: HostSession, fields: Fields) -> Fields:
+def _mcp_toggle(session: OpenSession, fields: Fields) -> Fields:
     server = _server(session, fields)
     if fields.get("enabled"):
         server.restart(SERVER_SECONDS)
@@ -250,14 +290,14 @@ def _mcp_toggle(session: HostSession, fields: Fields) -> Fields:
 
 
 @control("mcp_message")
-def _mcp_message(session: HostSession, fields: Fields) -> Fields:
+def _mcp_message(session: OpenSession, fields: Fields) -> Fields:
     """Take a message that a server in the host sends by itself."""
     session.callbacks.servers.receive(str(fields["server_name"]), dict(fields["message"]))
     return {}
 
 
 @control("mcp_set_servers")
-def _set_servers(session: HostSession, fields: Fields) -> Fields:
+def _set_servers(session: OpenSession, fields: Fields) -> Fields:
     """Replace the servers that the host added to the session."""
     if session.agent.mcp is None:
         raise ControlError("This session has no MCP servers.")
@@ -271,7 +311,7 @@ def _set_servers(session: HostSession, fields: Fields) -> Fields:
 
 
 @control("stop_task")
-def _stop_task(session: HostSession, fields: Fields) -> Fields:
+def _stop_task(session: OpenSession, fields: Fields) -> Fields:
     job = session.agent.conversation.deps.context.state(Jobs).find(str(fields["task_id"]))
     if not job.running:
         raise ControlError(f"Task {job.id} is not running.")
@@ -281,19 +321,19 @@ def _stop_task(session: HostSession, fields: Fields) -> Fields:
 
 
 @control("get_task_output")
-def _task_output(session: HostSession, fields: Fields) -> Fields:
+def _task_output(session: OpenSession, fields: Fields) -> Fields:
     text = session.agent.conversation.deps.context.state(Jobs).find(str(fields["task_id"])).output()
     return {"output": text, "total_bytes": len(text.encode()), "truncated": False}
 
 
 @control("get_settings")
-def _get_settings(session: HostSession, fields: Fields) -> Fields:
+def _get_settings(session: OpenSession, fields: Fields) -> Fields:
     settings = cast(dict[str, Any], to_json(session.agent.settings))
     return {"effective": settings, "sources": sorted(set(session.agent.layers.origins.values()))}
 
 
 @control("apply_flag_settings")
-def _apply_settings(session: HostSession, fields: Fields) -> Fields:
+def _apply_settings(session: OpenSession, fields: Fields) -> Fields:
     """Apply settings to the running session: model, permission mode and rules, effort. Others hold from the start."""
     settings: Mapping[str, Any] = fields["settings"]
     ignored = []
@@ -315,14 +355,14 @@ def _apply_settings(session: HostSession, fields: Fields) -> Fields:
 
 
 @control("list_permission_rules")
-def _list_rules(session: HostSession, fields: Fields) -> Fields:
+def _list_rules(session: OpenSession, fields: Fields) -> Fields:
     policy = session.agent.conversation.deps.policy
     rules = [{"behavior": r.list, "rule": r.text, "source": r.source} for r in policy.rules]
     return {"state": {"mode": policy.mode, "rules": rules}}
 
 
 @control("read_file")
-def _read_file(session: HostSession, fields: Fields) -> Fields:
+def _read_file(session: OpenSession, fields: Fields) -> Fields:
     """Return a file of the workspace, for a host that shows it."""
     workspace = session.agent.conversation.deps.context.workspace
     path = workspace.resolve(str(fields["path"]))
@@ -338,14 +378,14 @@ def _read_file(session: HostSession, fields: Fields) -> Fields:
 
 
 @control("reload_skills")
-def _reload_skills(session: HostSession, fields: Fields) -> Fields:
+def _reload_skills(session: OpenSession, fields: Fields) -> Fields:
     session.reload()
     names = set(session.agent.added.skills)
     return {"skills": [c for c in session.commands() if c["name"] in names]}
 
 
 @control("reload_plugins")
-def _reload_plugins(session: HostSession, fields: Fields) -> Fields:
+def _reload_plugins(session: OpenSession, fields: Fields) -> Fields:
     problems = session.reload()
     return {
         "commands": session.commands(),
@@ -357,17 +397,16 @@ def _reload_plugins(session: HostSession, fields: Fields) -> Fields:
 
 
 @control("reload_output_styles")
-def _reload_styles(session: HostSession, fields: Fields) -> Fields:
+def _reload_styles(session: OpenSession, fields: Fields) -> Fields:
     return {"available_output_styles": session.output_styles()}
 
 
 @control("set_has_subscribers")
-def _has_subscribers(session: HostSession, fields: Fields) -> Fields:
+def _has_subscribers(session: OpenSession, fields: Fields) -> Fields:
     return {}
 
 
 @control("end_session")
-def _end_session(session: HostSession, fields: Fields) -> Fields:
-    with suppress(AttributeError):
-        session.end()
+def _end_session(session: OpenSession, fields: Fields) -> Fields:
+    session.end()
     return {}
