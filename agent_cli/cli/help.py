@@ -31,7 +31,7 @@ GROUPS = {
         "memory",
         "tools",
         "import",
-    ),  # fmt: skip
+    ),
     "Other commands": ("review", "demo", "eval"),
 }
 _METAVARS = {"int": "N", "integer": "N", "int range": "N", "float": "N", "float range": "N"}

@@ -75,6 +75,7 @@ def make_policy(
         confined=confined,
         state=state_folder(context.env),
         answered=answered,
+        no_bypass=layers.managed.no_bypass,
     )
     context.readable = policy.readable()
     context.run_conditions = policy.run_conditions

@@ -146,8 +146,10 @@ def _print(rows: list[tuple[ForeignItem, str]], home: Path, *, applied: bool) ->
         echo("\n".join(table(("FROM", "WHAT", "TO", "STATE"), cells)))
     if left:
         echo("\nNot taken:" if taken else "Not taken:")
-        cells = [(i.program, one_line(i.what), shorten(one_line(s.removeprefix("not taken: ")), 120)) for i, s in left]
-        echo("\n".join(table(("FROM", "WHAT", "WHY"), cells)))
+        reasons = [
+            (i.program, one_line(i.what), shorten(one_line(s.removeprefix("not taken: ")), 120)) for i, s in left
+        ]
+        echo("\n".join(table(("FROM", "WHAT", "WHY"), reasons)))
     waiting = sum(not state for _, state in taken)
     if waiting and not applied:
         echo(f"\nNothing was changed. To take {counted(waiting, 'item')}: agent import --apply")
