@@ -39,6 +39,8 @@ OPENS = {
     ),
     ("agent_cli/git/repository.py", "_diff"): "a new file in a new temporary folder",
     ("agent_cli/git/worktree.py", "bring_settings"): "a new file in a worktree just made",
+    ("agent_cli/plugins/obtain.py", "_put"): "a new file: O_EXCL",
+    ("agent_cli/plugins/obtain.py", "extract_zip"): "an archive that is open already",
     ("agent_cli/config/reference.py", ""): "run by hand: writes the documentation",
     ("agent_cli/cli/commands/demo.py", "*"): "files of the package, into a new temporary folder",
     ("tools/agent_tools/generate.py", ""): "run by hand: writes schemas.json",

@@ -20,23 +20,24 @@ MAY_IMPORT: dict[str, str] = {
     "session": "core",
     "memory": "core config",
     "permissions": "core memory",
+    "plugins": "core config",
     "checkpoints": "core permissions",
     "engine": "core config permissions providers",
     "hooks": "core config providers engine",
-    "extensions": "core config permissions providers engine hooks",
+    "extensions": "core config permissions plugins providers engine hooks",
     "mcp": "core config",
     "git": "core config permissions checkpoints providers engine session",
-    "runtime": "core config providers session memory permissions checkpoints engine hooks extensions mcp",
+    "runtime": "core config providers session memory permissions plugins checkpoints engine hooks extensions mcp",
     "headless": "core session engine runtime",
     "host": "core config permissions engine hooks extensions mcp runtime headless providers",
     "reports": "core engine",
     "evaluation": "core session runtime headless",
     "embedding": "core hooks extensions runtime headless",
-    "doctor": "core config providers session memory checkpoints extensions mcp runtime headless",
-    "terminal": "core config providers session memory checkpoints engine extensions git runtime doctor",
+    "doctor": "core config providers session memory plugins checkpoints extensions mcp runtime headless",
+    "terminal": "core config providers session memory plugins checkpoints engine extensions git runtime doctor",
     "acp": "core config session engine runtime terminal",
-    "cli": "core config providers session memory permissions checkpoints engine extensions mcp git runtime headless "
-    "host reports evaluation terminal doctor acp",
+    "cli": "core config providers session memory permissions plugins checkpoints engine extensions mcp git runtime "
+    "headless host reports evaluation terminal doctor acp",
 }
 # What goes upwards all the same, each with its reason.
 UPWARDS = {

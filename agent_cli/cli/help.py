@@ -20,7 +20,18 @@ _COLUMN = 28
 GROUPS = {
     "Session commands": ("sessions", "show", "resume", "undo", "why"),
     "Approval commands": ("pending", "approve", "reject", "answer"),
-    "Setup commands": ("doctor", "models", "trust", "permissions", "mcp", "hooks", "memory", "tools"),
+    "Setup commands": (
+        "doctor",
+        "models",
+        "trust",
+        "permissions",
+        "mcp",
+        "hooks",
+        "plugin",
+        "memory",
+        "tools",
+        "import",
+    ),
     "Other commands": ("review", "demo", "eval"),
 }
 _METAVARS = {"int": "N", "integer": "N", "int range": "N", "float": "N", "float range": "N"}

@@ -301,7 +301,11 @@ def session_report(agent: Agent) -> RunReport:
         agents=agent.conversation.deps.agents,
         commands=agent.commands,
         skills=tuple(agent.added.skills),
-        plugins=tuple((name, name) for name in settings.plugins),
+        plugins=(
+            *((name, name) for name in settings.plugins),
+            *((p.name, str(p.folder)) for p in agent.layers.plugins),
+        ),
+        output_style=settings.output_style,
         servers=agent.mcp.states() if agent.mcp is not None else (),
         folder=SessionStore(state_folder(place.env), place.root).folder if settings.save_sessions else None,
         plan_ttl=settings.plan_ttl,

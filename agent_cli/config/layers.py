@@ -22,6 +22,7 @@ from agent_cli.config.parsing import (
     key_locations,
     nearest_key_hint,
 )
+from agent_cli.config.policy import NO_POLICY
 from agent_cli.config.schema import (
     Mcp,
     McpServer,
@@ -79,6 +80,8 @@ class Layers:
     env: variables for the session, from Claude Code's settings.
     key_helper: the command there that prints the key for Claude, and the layer that names it.
     profiles: the named groups of settings, and where each is.
+    plugins: those that are loaded.
+    managed: the policy of an organisation, which nothing loosens.
     servers: MCP servers in effect; they hold secrets, so they are not part of the settings that are saved.
     mistakes: collects errors so that everything else is read; None: errors are raised as SettingsError.
     """
@@ -94,6 +97,8 @@ class Layers:
         self.rules: list[Rule] = []
         self.trust = Trust()
         self.servers: list[Declared] = []
+        self.plugins: list[Any] = []
+        self.managed = NO_POLICY
         self.imported: list[str] = []
         self.env: dict[str, str] = {}
         self.key_helper = ("", "")

@@ -275,10 +275,20 @@ class Settings(Value, tag="Settings"):
         "AGENTS.md",
         "CLAUDE.md",
     )
+    output_style: Annotated[str, "how answers are written: default, explanatory, learning, or a style of yours"] = (
+        "default"
+    )
     tools: Annotated[tuple[str, ...] | None, "names of the tools to offer; unset: all", TIGHTEN] = None
     plugins: Annotated[
         tuple[str, ...], "packages whose tools are loaded: their names in the entry points agent_cli.tools", USER
     ] = ()
+
+    enabled_plugins: Annotated[
+        dict[str, bool], 'plugins of agent plugin that are used: { "name@marketplace" = false } switches one off'
+    ] = {}  # noqa: RUF012
+    extra_marketplaces: Annotated[
+        dict[str, str], "where to add the marketplaces of enabled_plugins from: { NAME = SOURCE }; nothing is fetched"
+    ] = {}  # noqa: RUF012
 
     max_rounds: Annotated[int, "model calls per turn; 0: no limit", TIGHTEN] = 200
     max_tool_calls: Annotated[int, "tool calls per turn; 0: no limit", TIGHTEN] = 500

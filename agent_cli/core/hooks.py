@@ -267,6 +267,7 @@ class Hook(Value):
     headers: sent to the URL.
     variables: environment variables that the headers may use.
     model: evaluates the condition; "" for the small model.
+    env: more variables for the command.
     """
 
     event: HookEvent
@@ -283,6 +284,7 @@ class Hook(Value):
     headers: dict[str, str] = {}  # noqa: RUF012 - never changed
     variables: tuple[str, ...] = ()
     model: str = ""
+    env: dict[str, str] = {}  # noqa: RUF012
 
     @property
     def where(self) -> str:

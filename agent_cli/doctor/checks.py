@@ -250,6 +250,12 @@ def check_trust(layers: Layers, place: RunEnvironment) -> list[Finding]:
     return [Finding("missing", "trust", text, (*held, *trust.brings), data)]
 
 
+def check_policy(layers: Layers) -> list[Finding]:
+    """Describe the policy of an organisation, if there is one."""
+    managed = layers.managed
+    return [Finding("ok", "policy", managed.origin, tuple(managed.lines()))] if managed.sources else []
+
+
 def check_imports(layers: Layers) -> list[Finding]:
     """Describe what was taken from Claude Code's settings files, and what could not be."""
     told = tuple(text for text in layers.ignored if "/.claude/settings" in text.partition(": ")[0])

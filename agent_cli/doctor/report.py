@@ -28,6 +28,7 @@ from agent_cli.doctor.checks import (
     check_model,
     check_packages,
     check_place,
+    check_policy,
     check_program,
     check_rules,
     check_search,
@@ -39,7 +40,7 @@ from agent_cli.doctor.checks import (
     check_trust,
 )
 from agent_cli.extensions.diagnostics import FileReport, ReportReader
-from agent_cli.extensions.plugins import installed, load_tools
+from agent_cli.extensions.tool_packages import installed, load_tools
 from agent_cli.headless.output import echo, put_json, wrapped_for
 from agent_cli.mcp.approvals import FINE, server_state
 from agent_cli.mcp.config import find_servers
@@ -201,6 +202,7 @@ def collect_findings(
         *check_snapshots(place, settings),
         *check_carried(place),
         *check_settings(layers, place, mistakes),
+        *check_policy(layers),
         *check_trust(layers, place),
         *check_rules(layers, settings, place),
         *check_imports(layers),

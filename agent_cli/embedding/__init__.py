@@ -12,7 +12,7 @@ from agent_cli.core.events import ApprovalRequested, QuestionAsked
 from agent_cli.core.hooks import HOOK_EVENTS
 from agent_cli.core.place import UsageError
 from agent_cli.core.results import Complete, Denial, Diagnostics, Failed, LimitReached, Suspended, TurnResult, Usage
-from agent_cli.extensions.plugins import tool_problem
+from agent_cli.extensions.tool_packages import tool_problem
 from agent_cli.headless.run import answer_unattended, deny
 from agent_cli.hooks import PythonHook
 from agent_tools.base import Tool

@@ -39,22 +39,27 @@ class AgentTypeError(ValueError):
 
 
 def read_agent_type(
-    text: str, source: str, known: Collection[str] = (), check_model: Callable[[str], str] = lambda name: ""
+    text: str,
+    source: str,
+    known: Collection[str] = (),
+    check_model: Callable[[str], str] = lambda name: "",
+    stem: str = "",
 ) -> AgentType:
     """Parse one file. Raises AgentTypeError.
 
-    known: the available tools; () for any. check_model: returns why a model is invalid, or "".
+    known: the available tools; () for any. check_model: returns why a model is invalid, or "". stem: the name of one
+    of a plugin, whose head may have no name, and tools of other programs.
     """
     head, body = split_front_matter(text)
     if not head:
         raise AgentTypeError(f"{source}: an agent type begins with a head between two lines of ---")
     try:
         table = read_front_matter(head)
-        tools, without = _tools(table.get("tools"), known)
-        not_tools, _ = _tools(table.get("disallowedTools"), known)
+        tools, without = _tools(table.get("tools"), known, lenient=bool(stem))
+        not_tools, _ = _tools(table.get("disallowedTools"), known, lenient=bool(stem))
     except (FrontMatterError, RuleError, AgentTypeError) as error:
         raise AgentTypeError(f"{source}: {error}") from None
-    name, description = key_words(table, "name"), key_words(table, "description")
+    name, description = key_words(table, "name") or stem, key_words(table, "description")
     if not name or not body.strip():
         raise AgentTypeError(f"{source}: a name and a prompt are needed")
     if re.fullmatch(r"\w[\w.:-]*", name) is None:
@@ -86,7 +91,7 @@ def agent_types_from(data: Mapping[str, Any], source: str) -> dict[str, AgentTyp
     return found
 
 
-def _tools(value: Any, known: Collection[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _tools(value: Any, known: Collection[str], *, lenient: bool = False) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the tools that the front matter lists, and those of them that only another program has.
 
     Raises AgentTypeError, RuleError.
@@ -99,7 +104,7 @@ def _tools(value: Any, known: Collection[str]) -> tuple[tuple[str, ...], tuple[s
     for name in dict.fromkeys(names):
         if not known or name in known or name.startswith("mcp__"):
             found.append(name)
-        elif name in ELSEWHERE:
+        elif name in ELSEWHERE or lenient:
             without.append(name)
         else:
             import difflib  # only for a name that is not known

@@ -19,6 +19,7 @@ from agent_tools.base import ToolContext, ToolError, UserCommand
 from agent_tools.fs.safe_files import NotRegularFileError, outside_notice, read_regular, read_start, resolve_inside
 from agent_tools.record import Value
 from agent_tools.results import ExpandedPrompt
+from agent_tools.text import fill_variables
 
 FOLDERS = (".agent/commands", ".claude/commands")
 LIMIT = 65_536
@@ -35,6 +36,7 @@ class Command(Value):
     by_model: the model may use it.
     within: the folder that the file must be in, links followed; None for any.
     own: it is the user's own, or built in.
+    variables: filled into the text, as a plugin's folder.
     """
 
     name: str
@@ -44,10 +46,11 @@ class Command(Value):
     by_model: bool = True
     within: Path | None = None
     own: bool = True
+    variables: dict[str, str] = {}  # noqa: RUF012 - never changed
 
     def expand(self, arguments: str, ctx: ToolContext) -> str | ExpandedPrompt:
         """Return the prompt with arguments inserted and mentioned files appended. Raises ToolError."""
-        head, body = read_prompt_file(self.path, LIMIT, self.within, f"The command /{self.name}")
+        head, body = read_prompt_file(self.path, LIMIT, self.within, f"The command /{self.name}", self.variables)
         try:
             table = read_front_matter(head)
         except FrontMatterError:
@@ -55,13 +58,15 @@ class Command(Value):
         return expand_body(self.name, body, table, arguments, ctx, own=self.own)
 
 
-def read_prompt_file(path: Path, limit: int, within: Path | None, what: str) -> tuple[str, str]:
+def read_prompt_file(
+    path: Path, limit: int, within: Path | None, what: str, variables: Mapping[str, str]
+) -> tuple[str, str]:
     """Return the front matter and the text of a prompt file. Raises ToolError, which calls it `what`."""
     try:
         text = read_regular(path, limit, within).decode("utf-8", "replace")
     except OSError as error:
         raise ToolError(f"{what} cannot be read: {error.strerror or error}.") from None
-    head, body = split_front_matter(text)
+    head, body = split_front_matter(fill_variables(text, variables))
     if not body.strip():
         raise ToolError(f"{what} is empty: {path} has no text.")
     return head, body
@@ -92,7 +97,7 @@ def find_commands(home: Path | None, project: Path | None) -> tuple[dict[str, Co
     for folder, within in search_folders(home, project, FOLDERS):
         for name, path in markdown_files(folder, within, problems):
             if name not in found:
-                found[name] = _read_head(name, Path(path), within, problems)
+                found[name] = read_command(name, Path(path), within, problems)
     return dict(sorted(found.items())), problems
 
 
@@ -100,7 +105,7 @@ def shipped_commands() -> dict[str, Command]:
     """Return the built-in commands; the model does not see them."""
     folder = prompt_folder() / "commands"
     files = [(name, Path(path)) for name, path in markdown_files(str(folder))]
-    return {name: _read_head(name, path, None, []).replace(by_model=False) for name, path in files}
+    return {name: read_command(name, path, None, []).replace(by_model=False) for name, path in files}
 
 
 def search_folders(
@@ -173,7 +178,7 @@ def is_unusable_name(name: str) -> bool:
     return not name.isprintable() or name.startswith(".") or bool(set(" :") & set(name))
 
 
-def _read_head(name: str, path: Path, within: Path | None, problems: list[str]) -> Command:
+def read_command(name: str, path: Path, within: Path | None, problems: list[str]) -> Command:
     """Read a command from the beginning of its file. With invalid front matter it can be used, but has no
     description.
     """
@@ -187,7 +192,9 @@ def _read_head(name: str, path: Path, within: Path | None, problems: list[str]) 
         return Command(name, path, within=within, own=own)
     except OSError:
         return Command(name, path, within=within, own=own)
-    by_model = all(table.get(key) is not True for key in ("disable-model-invocation", "hide-from-slash-command-tool"))
+    by_model = all(
+        table.get(key) not in (True, "true") for key in ("disable-model-invocation", "hide-from-slash-command-tool")
+    )
     return Command(name, path, key_words(table, "description"), hint_of(table), by_model, within, own)
 
 

@@ -71,8 +71,8 @@ _STATUS = (False, "not used by itself: the command for it is status_line under [
 FOLDERS = {
     **dict.fromkeys(("AGENTS.md", "CLAUDE.md", "AGENTS.local.md", "CLAUDE.local.md", "rules"), _MEMORY),
     "hooks": (True, "belongs to hooks, and runs where one names it"),
-    "output-styles": (False, "not used: there are no output styles"),
-    "plugins": (False, "not used: plugins of Claude Code are not supported"),
+    "output-styles": (True, "output styles, for the setting output_style"),
+    "plugins": (True, "plugins, which agent plugin list shows"),
     "scripts": (True, "belongs to what names it"),
     "worktrees": (False, "not used: worktrees of another program"),
     **dict.fromkeys(("statusline.sh", "status_lines"), _STATUS),

@@ -30,14 +30,17 @@ if TYPE_CHECKING:
     from agent_cli.core.host_servers import HostServers
     from agent_cli.core.modes import AgentType
     from agent_cli.engine.turn import Turn, Workflow
+    from agent_cli.extensions.output_styles import OutputStyle
     from agent_cli.extensions.skills import Skill
     from agent_cli.hooks import PythonHook
 
 with lazy_imports():
     from agent_cli.extensions import agents as extensions_agents
     from agent_cli.extensions import (
-        plugins,  # reads the metadata of all installed packages
+        output_styles,  # few choose one
+        plugin_parts,  # few have plugins
         tdd,
+        tool_packages,  # reads the metadata of all installed packages
     )
     from agent_cli.extensions import skills as extensions_skills
 
@@ -126,6 +129,7 @@ class Extensions:
 
     own: commands and skills from files, by slash name.
     tools: those of packages.
+    plugin_folders: the files of plugins.
     """
 
     def __init__(self) -> None:
@@ -134,6 +138,7 @@ class Extensions:
         self.skills: dict[str, Skill] = {}
         self.agents: dict[str, AgentType] = {}
         self.tools: list[Tool[Any]] = []
+        self.plugin_folders: tuple[Path, ...] = ()
         self.commands = LazyMapping(self.own, shipped_commands)
         self.agent_types = LazyMapping(self.agents, _shipped_types)
 
@@ -150,7 +155,8 @@ class Extensions:
         context.commands = self.for_model
         context.skills = {name: skill for name, skill in self.skills.items() if skill.by_model}
         context.agents = self.agents
-        context.workspace.skill_folders = tuple(_resolved(skill.folder for skill in self.skills.values() if skill.own))
+        own = [skill.folder for skill in self.skills.values() if skill.own]
+        context.workspace.skill_folders = (*_resolved(own), *self.plugin_folders)
 
 
 def _resolved(folders: Iterable[Path]) -> Iterator[Path]:
@@ -166,10 +172,10 @@ def load_extensions(
     """Load all extensions. Raises UsageError for an invalid package in the setting `plugins`."""
     found = Extensions()
     if settings.plugins:
-        found.tools = plugins.load_tools(settings.plugins)
+        found.tools = tool_packages.load_tools(settings.plugins)
     if options.agents:
         found.agents.update(_given_agents(options.agents))
-    if options.bare:
+    if options.bare and not layers.plugins:
         return found
     project = place.root if layers.trust.trusted and place.root != place.home else None
     if not reads_source(options, "project"):
@@ -188,6 +194,13 @@ def load_extensions(
         )
         problems += more
         found.agents.update({name: kind for name, kind in agents.items() if name not in found.agents})
+    if layers.plugins:
+        found.plugin_folders = tuple(plugin.folder for plugin in layers.plugins)
+        known = {tool.name for tool in [*BUILTIN, *found.tools]}
+        for plugin in layers.plugins:
+            problems += plugin_parts.add_parts(
+                plugin, commands, found.skills, found.agents, known, lambda name: validate_name(name, settings.base_url)
+            )
     found.for_model.update((name, command) for name, command in commands.items() if command.by_model)
     found.own.update({name: skill for name, skill in found.skills.items() if skill.by_user})
     found.own.update(commands)
@@ -232,8 +245,32 @@ def with_agent(
     return settings.replace(**changed)
 
 
+def all_styles(options: RunOptions, place: RunEnvironment, layers: Layers) -> tuple[dict[str, OutputStyle], list[str]]:
+    """Return the output styles of a run by name, and problems with their files."""
+    project = place.root if layers.trust.trusted and place.root != place.home else None
+    home = place.home if reads_source(options, "user") else None
+    project = project if reads_source(options, "project") else None
+    return output_styles.find_output_styles(home, project, layers.plugins)
+
+
+def active_style(
+    options: RunOptions, place: RunEnvironment, layers: Layers, settings: Settings, warn: Callable[[str], None]
+) -> str:
+    """Return the part of the system prompt for the chosen output style; "" for the default."""
+    if settings.output_style.casefold() in ("", "default"):
+        return ""
+    styles, problems = all_styles(options, place, layers)
+    style = output_styles.choose_style(settings.output_style, styles)
+    if style is None:
+        why = f"; {'; '.join(problems)}" if problems else ""
+        there = ", ".join(styles)
+        warn(f"there is no output style {settings.output_style}, so the default is used; there are {there}{why}")
+        return ""
+    return output_styles.style_block(style)
+
+
 def has_folder(base: Path | None, below: str = "") -> bool:
     """Return True if a folder may have extension files. below: for one kind of them."""
     if base is None:
         return False
-    return any(os.path.isdir(f"{base}/{name}{below}") for name in (".agent", ".claude"))  # noqa: PTH112 - the method raises in closed folders
+    return any(os.path.isdir(f"{base}/{name}{below}") for name in (".agent", ".claude", ".agents"))  # noqa: PTH112 - the method raises in closed folders

@@ -1,6 +1,6 @@
 """Skills: folders with a SKILL.md that says when and how to use them; other files in them are read when needed.
 
-    .agent/skills/x/SKILL.md in the project, then .claude/skills, then the same in the home folder; the nearest wins.
+    .agent/skills/x/SKILL.md in the project, then .claude/skills and .agents/skills, then the same in the home folder.
 
 At the start only the front matter is read. The body is read when the skill is used: by the model with the tool Skill,
 or by the user as /x.
@@ -28,7 +28,7 @@ from agent_tools.fs.safe_files import read_start, resolve_inside
 from agent_tools.record import Value
 from agent_tools.results import ExpandedPrompt
 
-FOLDERS = (".agent/skills", ".claude/skills")
+FOLDERS = (".agent/skills", ".claude/skills", ".agents/skills")
 FILE = "SKILL.md"
 LIMIT = 131_072
 LISTED = 100
@@ -42,6 +42,7 @@ class Skill(Value):
     by_model, by_user: who may use it.
     within: as for a command.
     own: it is the user's own.
+    variables: as for a command.
     """
 
     name: str
@@ -52,6 +53,7 @@ class Skill(Value):
     by_user: bool = True
     within: Path | None = None
     own: bool = True
+    variables: dict[str, str] = {}  # noqa: RUF012 - never changed
 
     @property
     def path(self) -> Path:
@@ -59,7 +61,7 @@ class Skill(Value):
 
     def expand(self, arguments: str, ctx: ToolContext) -> str | ExpandedPrompt:
         """Return the skill's text and a list of its other files. Raises ToolError."""
-        head, body = read_prompt_file(self.path, LIMIT, self.within, f"The skill {self.name}")
+        head, body = read_prompt_file(self.path, LIMIT, self.within, f"The skill {self.name}", self.variables)
         try:
             table = read_front_matter(head)
         except FrontMatterError as error:

@@ -135,6 +135,7 @@ class RunReport(Value, tag="Report"):
     commands: Collection[str] = ()
     skills: tuple[str, ...] = ()
     plugins: tuple[tuple[str, str], ...] = ()
+    output_style: str = "default"
     servers: tuple[tuple[str, str], ...] = ()
     folder: Path | None = None
     plan_ttl: int = 0
@@ -352,6 +353,7 @@ def announce_turn(
         slash_commands=list(report.commands),
         skills=report.skills,
         plugins=[{"name": name, "path": path} for name, path in report.plugins],
+        output_style=report.output_style,
         apiKeySource=report.key_source,
         agents=list(report.agents),
         mcp_servers=[{"name": name, "status": status} for name, status in report.servers],

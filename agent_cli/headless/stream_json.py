@@ -124,7 +124,6 @@ class StreamJson:
                 "model": self._model,
                 "claude_code_version": CLAUDE_CODE_VERSION,
                 "agent_version": __version__,
-                "output_style": "default",
                 "fast_mode_state": "off",
                 **known,
             }

@@ -149,7 +149,7 @@ class Runner:
     def _environment(self, hook: Hook, full: Mapping[str, Any]) -> dict[str, str]:
         root = str(self._table.session.root)
         env = {**self._table.environment(hook.own), "CLAUDE_PROJECT_DIR": root, "AGENT_PROJECT_DIR": root}
-        env["AGENT_HOOK_EVENT"] = hook.event
+        env |= {"AGENT_HOOK_EVENT": hook.event, **hook.env}
         if file := full.get("env_file"):
             env["CLAUDE_ENV_FILE"] = env["AGENT_ENV_FILE"] = str(file)
         return env

@@ -20,7 +20,7 @@ from agent_cli.core.place import OutputError, RunEnvironment, UsageError
 from agent_cli.core.results import Complete, Diagnostics, Failed, Suspended, TurnEnd, TurnResult, Usage
 from agent_cli.core.version import __version__
 from agent_cli.engine.conversation import Conversation
-from agent_cli.extensions.loader import Embedded, load_extensions
+from agent_cli.extensions.loader import Embedded, all_styles, load_extensions
 from agent_cli.headless.output import ProgressPrinter, ResultBuilder, print_line, print_notice
 from agent_cli.headless.pending import pending_items
 from agent_cli.headless.result_object import result_object
@@ -368,7 +368,7 @@ class HostSession:
 
     def output_styles(self) -> list[str]:
         """Return the names of the output styles."""
-        return [self.output_style]
+        return list(all_styles(self.setup.options, self.agent.place, self.agent.layers)[0])
 
     def commands(self) -> list[Fields]:
         """Return the slash commands that a message may name."""
@@ -384,7 +384,7 @@ class HostSession:
 
     def plugins(self) -> list[Fields]:
         """Return the plugins of the session."""
-        return [{"name": str(p), "path": str(p)} for p in self.setup.report(self.agent).plugins]
+        return [{"name": name, "path": path} for name, path in self.setup.report(self.agent).plugins]
 
     def models(self) -> list[Fields]:
         """Return the models of the session's provider, its own first."""

@@ -108,6 +108,8 @@ def find_servers(options: RunOptions, place: RunEnvironment, layers: Layers) -> 
             if server.scope == "given":
                 raise UsageError(f"--mcp-config: {why}")
             problems.append(f"{server.source}: {why}, and was left out")
+        elif why := layers.managed.refuses_server(server.name, server.line):
+            problems.append(f"{server.source}: the MCP server {server.name} was left out: {why}")
         elif server.name in kept and kept[server.name].scope != server.scope:
             problems.append(
                 f"{server.source}: the MCP server {server.name} was left out: {kept[server.name].source} has one"

@@ -57,6 +57,7 @@ class Policy:
     confined: the sandbox of commands; None without one.
     state: directory of this program's own state.
     answered: a user can answer a question, now or later.
+    no_bypass: the mode bypassPermissions counts as default, wherever it is set.
     """
 
     def __init__(
@@ -72,7 +73,9 @@ class Policy:
         confined: Confined | None = None,
         state: Path | None = None,
         answered: bool = True,
+        no_bypass: bool = False,
     ) -> None:
+        self._no_bypass = no_bypass
         self.mode = mode
         self._workspace = workspace
         # Anchor of rules without a directory: a `cd` in a command must not move it.
@@ -89,6 +92,15 @@ class Policy:
         self._env = {n: variables[n] for n in ("PATH", "HOME", "XDG_CONFIG_HOME", "SUDO_UID") if n in variables}
         self._confined = confined
         self.answered = answered
+
+    @property
+    def mode(self) -> Mode:
+        """The approval mode."""
+        return self._mode
+
+    @mode.setter
+    def mode(self, mode: Mode) -> None:
+        self._mode: Mode = "default" if self._no_bypass and mode == "bypassPermissions" else mode
 
     @property
     def rules(self) -> tuple[Rule, ...]:

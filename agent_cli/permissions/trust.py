@@ -39,7 +39,8 @@ _SETTINGS = (".agentrc", ".agentrc.local", ".mcp.json")
 _GROUPS = {
     "commands": (".agent/commands", ".claude/commands"),
     "agents": (".agent/agents", ".claude/agents"),
-    "skills": (".agent/skills", ".claude/skills"),
+    "skills": (".agent/skills", ".claude/skills", ".agents/skills"),
+    "output styles": (".agent/output-styles", ".claude/output-styles"),
     "hook scripts": (".agent/hooks", ".claude/hooks"),
 }
 _SHOWN = 20
@@ -72,7 +73,8 @@ class Scan:
             self._leads_out(name)
         self.files += [f".claude/{e}" for e in settings]
         for folders in _GROUPS.values():
-            self._walk(folders[1], 0)
+            for folder in folders[1:]:
+                self._walk(folder, 0)
 
     def _leads_out(self, path: str) -> bool:
         """Return True if a link leads out of the repository; such a path is ignored."""

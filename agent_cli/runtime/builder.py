@@ -24,7 +24,15 @@ from agent_cli.engine.structured_output import StructuredOutput, answer_guard, r
 from agent_cli.engine.turn import TurnDeps
 from agent_cli.engine.types import ConversationState, LiveMapping, ModelHandle, ToolTable, TurnOptions
 from agent_cli.extensions.commands import expand_message
-from agent_cli.extensions.loader import WORKFLOWS, Embedded, Extensions, command_source, load_extensions, with_agent
+from agent_cli.extensions.loader import (
+    WORKFLOWS,
+    Embedded,
+    Extensions,
+    active_style,
+    command_source,
+    load_extensions,
+    with_agent,
+)
 from agent_cli.memory.files import Memory, load_memory
 from agent_cli.memory.nested import NestedMemory
 from agent_cli.providers.base import ToolSpec
@@ -204,7 +212,7 @@ def build_agent(
     settings = layers.settings()
     if layers.env:
         place = place.replace(env={**place.env, **layers.env})
-    check_mode(settings.permissions.mode, place.env)
+    check_mode(settings.permissions.mode, place.env, layers.managed)
     if options.agent:
         settings = with_agent(options, place, layers, settings, embedded)
     servers = make_servers(options, place, layers, settings, warn, embedded.host)
@@ -255,6 +263,7 @@ def build_agent(
         asks,
         lambda: (repository or RepositoryState(place, layers)).text(),
         lambda: working_files(context),
+        active_style(options, place, layers, settings, warn) if old is None else "",
     )
     system = lambda: system_prompt(facts, settings, memory)  # noqa: E731 - made only where it is needed
     header = make_header(options, place, model, tools, restored, system, answered=asks, small=small)

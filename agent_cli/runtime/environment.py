@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from agent_cli.config.claude_settings import add_claude_settings, add_hooks_file, add_json_settings
 from agent_cli.config.flag_settings import notices, overrides
-from agent_cli.config.layers import Layers, Origin, home_folder
+from agent_cli.config.layers import Declared, Layers, Origin, home_folder
 from agent_cli.config.parsing import SettingsError, from_environment
+from agent_cli.config.policy import NO_POLICY, ManagedPolicy, read_policy
 from agent_cli.config.prompts import workspace_root
 from agent_cli.config.run_options import SOURCES, RunOptions, reads_source
 from agent_cli.config.schema import Settings
@@ -20,7 +22,10 @@ from agent_cli.permissions.trust import TrustStore, evaluate_trust, fingerprints
 from agent_cli.providers.resolve import SHORT_NAMES
 from agent_cli.session.store import state_folder
 from agent_tools.lazy import lazy_imports
-from agent_tools.text import shorten
+from agent_tools.text import one_line, shorten
+
+if TYPE_CHECKING:
+    from agent_cli.plugins.manifest import Plugin
 
 with lazy_imports():
     from agent_cli.permissions import (
@@ -28,7 +33,11 @@ with lazy_imports():
         git_standing,
         git_use,
     )
+    from agent_cli.plugins import in_use, store
     from agent_tools.process import guarded_git
+
+
+_PLUGINS = ".agent/plugins/installed.json"
 
 
 def find_place(env: Mapping[str, str], folder: str | os.PathLike[str] | None = None) -> RunEnvironment:
@@ -54,6 +63,7 @@ def read_settings(options: RunOptions, place: RunEnvironment, mistakes: list[str
     layers = Layers(mistakes)
     try:
         _check_sources(options)
+        layers.managed = read_policy(place.env, options.managed_settings)
         if not options.bare:
             if reads_source(options, "user"):
                 _add_own_files(layers, place)
@@ -75,7 +85,9 @@ def read_settings(options: RunOptions, place: RunEnvironment, mistakes: list[str
         if place.home is None and not (place.env.get("AGENT_STATE_DIR") or place.env.get("XDG_STATE_HOME")):
             layers.add({"save_sessions": False}, "the missing home folder", place.root)
             layers.ignored.append("There is no home folder, so this session is not saved")
+        _add_policy(layers, place)
         _check_bypass(layers, options)
+        _add_plugins(layers, options, place)
         _check_examples(layers, place)
     except (SettingsError, RuleError) as error:
         raise UsageError(str(error)) from None
@@ -212,6 +224,48 @@ def untrusted_notice(layers: Layers) -> str:
     return f"{layers.trust.root} {how}, and this was ignored: {what}. --trust loads it; see agent trust --show"
 
 
+def _add_policy(layers: Layers, place: RunEnvironment) -> None:
+    """Add the rules of the policy; as the strictest rule wins, none of another layer is above them."""
+    managed = layers.managed
+    for name in ("deny", "ask"):
+        if rules := getattr(managed, name):
+            layers.add({"permissions": {name: list(rules)}}, f"the policy ({managed.origin})", place.root)
+
+
+def _add_plugins(layers: Layers, options: RunOptions, place: RunEnvironment) -> None:
+    """Load the plugins of the user and of the command line: their hooks and servers count as the user's own."""
+    found: list[Plugin] = []
+    settings = layers.settings()
+    if not options.bare and place.home is not None and os.path.lexists(place.home / _PLUGINS):
+        found = store.load_plugins(place.home, settings.enabled_plugins, layers.managed.refuses_plugin, layers.ignored)
+    if options.plugin_dir:
+        given = [in_use.load_given(text, place) for text in options.plugin_dir]
+        for plugin in given:
+            if why := layers.managed.refuses_plugin(plugin.name, plugin.source):
+                raise UsageError(f"--plugin-dir: {plugin.name}: {why}.")
+        names = {plugin.name for plugin in given}
+        found = [*(plugin for plugin in found if plugin.name not in names), *given]
+    if not options.bare:
+        wanted = [name for name, on in settings.enabled_plugins.items() if on]
+        names = {plugin.source for plugin in found} | {plugin.name for plugin in found}
+        for name in wanted:
+            if name not in names and name.partition("@")[0] not in names:
+                layers.ignored.append(_missing_plugin(name, settings.extra_marketplaces))
+    for plugin in found:
+        layers.plugins.append(plugin)
+        if plugin.hooks:
+            layers.add_hooks(plugin.hooks, f"the plugin {plugin.name}", "own")
+        where = f"the plugin {plugin.name}"
+        layers.servers += [Declared(name, server, where, own=True) for name, server in plugin.servers.items()]
+
+
+def _missing_plugin(name: str, markets: Mapping[str, str]) -> str:
+    """Return the message about a plugin that the settings switch on and that is not here."""
+    market = name.partition("@")[2]
+    first = f"agent plugin marketplace add {markets[market]}; " if market in markets else ""
+    return one_line(f"The settings want the plugin {name}, which was not added: {first}agent plugin add {name}")
+
+
 def _check_bypass(layers: Layers, options: RunOptions) -> None:
     """Raise SettingsError for bypassPermissions from anywhere but this very command line."""
     origin = layers.origins.get("permissions.mode", "")
@@ -269,8 +323,15 @@ def add_flags(layers: Layers, options: RunOptions, place: RunEnvironment) -> Non
         raise UsageError(str(error)) from None
 
 
-def check_mode(mode: str, env: Mapping[str, str]) -> None:
-    """Raise UsageError for a mode that is refused in this environment."""
+def check_mode(mode: str, env: Mapping[str, str], managed: ManagedPolicy = NO_POLICY) -> None:
+    """Raise UsageError for a mode that is refused in this environment, or by the policy of an organisation."""
+    if mode == "bypassPermissions":
+        try:
+            managed = managed if managed.no_bypass else read_policy(env)
+        except SettingsError as error:
+            raise UsageError(str(error)) from None
+        if managed.no_bypass:
+            raise UsageError(f"bypassPermissions is refused by the policy ({managed.origin}).")
     if mode == "bypassPermissions" and hasattr(os, "geteuid") and os.geteuid() == 0 and not in_container(env):
         raise UsageError(
             "bypassPermissions is refused for root outside a container; set IS_SANDBOX=1 if this machine is a sandbox."

@@ -184,8 +184,9 @@ def _reopen(
     approver, asker = answering(chosen.on_ask)
     place = saved_place(saved, place)
     layers = saved_layers(saved, place)
-    if saved and not chosen.bare:
-        today = read_settings(chosen, place)
+    if saved:
+        today = read_settings(chosen.replace(managed_settings=options.managed_settings), place)
+        layers.managed, layers.plugins = today.managed, today.plugins
         # Server declarations contain secrets, which are not saved with a turn.
         layers.servers = today.servers
         # Deny rules added since apply; no other rule of today applies to a turn that began before.
@@ -220,7 +221,9 @@ def restore_suspended(agent: Agent, waiting: WaitingTurn, approver: Approver, as
         deps.state.nested[call_id] = NestedState(messages, seen, shell, window)
         deps.state.ids.update(call_ids(messages))
     policy = deps.policy
-    policy.mode = next((m for m in MODES if m == waiting.mode), policy.mode)
+    mode = next((m for m in MODES if m == waiting.mode), policy.mode)
+    check_mode(mode, agent.place.env, agent.layers.managed)
+    policy.mode = mode
     for rule in waiting.grants:
         policy.grant(rule)
 

@@ -58,6 +58,7 @@ class PromptFacts(Value):
     answered: somebody can answer questions, now or later.
     repository: returns the lines about the repository; called once.
     files: returns the files of the working directory, for small models.
+    style: the output style's part; "" for none.
     """
 
     place: RunEnvironment
@@ -66,6 +67,7 @@ class PromptFacts(Value):
     answered: bool
     repository: Callable[[], str]
     files: Callable[[], str]
+    style: str = ""
 
 
 def working_files(context: ToolContext) -> str:
@@ -83,6 +85,7 @@ def model_family(model: str) -> Family:
 def system_prompt(facts: PromptFacts, settings: Settings, memory: Memory) -> str:
     """Return the system prompt with the environment and the memory files."""
     parts = [settings.system_prompt if settings.system_prompt is not None else _instructions(facts)]
+    parts.append(facts.style)
     parts.append(_environment(facts, settings))
     parts.append(memory.block())
     parts.append(settings.append_system_prompt)

@@ -58,7 +58,8 @@ def make_policy(
             lambda: sandbox.is_boundary,
             lambda: sandbox.profile,
             asked.auto_allow,
-            asked.outside,
+            # Scripts of a plugin that the user trusts, as its hooks; what asks still asks.
+            (*asked.outside, *(f"{plugin.folder}/*" for plugin in layers.plugins)),
             asked.domains,
             asked.sockets,
             asked.auto_allow_destructive,
@@ -74,6 +75,7 @@ def make_policy(
         confined=confined,
         state=state_folder(context.env),
         answered=answered,
+        no_bypass=layers.managed.no_bypass,
     )
     context.readable = policy.readable()
     context.run_conditions = policy.run_conditions
@@ -135,7 +137,7 @@ def sandbox_profile(
         place.home,
         extra=paths(settings.sandbox.writable),
         secret=[state_folder(place.env)],
-        readable=paths(settings.sandbox.readable),
+        readable=[*paths(settings.sandbox.readable), *workspace.skill_folders],
         path=place.env.get("PATH", ""),
         caches=settings.sandbox.caches != "off",
         sockets=paths(settings.sandbox.sockets),

@@ -412,7 +412,7 @@ class Repl(Dialogs):
 
     def switch_mode(self, mode: str) -> None:
         """Change the permission mode. Raises UsageError."""
-        check_mode(mode, os.environ)
+        check_mode(mode, os.environ, self.layers.managed)
         self.agent.conversation.deps.policy.mode = cast(Mode, mode)
 
     def send_sequence(self, sequence: str) -> bool:

@@ -44,6 +44,7 @@ from agent_tools.lookalikes import visible
 from agent_tools.text import counted, one_line, shorten
 
 with lazy_imports():
+    from agent_cli.plugins import install, manifest, store  # few have plugins
     from agent_cli.providers import discover  # only at few starts
     from agent_tools.sandbox import sandbox  # only at few starts
 
@@ -78,6 +79,7 @@ def ask_before_start(
     if os.isatty(0):
         layers = settle_trust(options, place, layers, dialogs)
         settle_servers(options, place, layers, dialogs)
+        layers = _settle_plugins(options, place, layers, dialogs)
     if first:
         choose_first_model(dialogs, options, layers, place)
         choose_sandbox(dialogs, layers, place)
@@ -107,6 +109,23 @@ def settle_servers(options: RunOptions, place: RunEnvironment, layers: Layers, d
     for found, why in unapproved(options, place, layers):
         if dialogs.put(server_dialog(found, why)) and (problem := approvals_of(place).approve(found)):
             dialogs.say(f"warning: your answer was not saved, because {problem}")
+
+
+def _settle_plugins(options: RunOptions, place: RunEnvironment, layers: Layers, dialogs: Dialogs) -> Layers:
+    """Ask about plugins that changed since the user trusted them."""
+    if options.bare or place.home is None or not any("agent plugin trust" in text for text in layers.ignored):
+        return layers
+    for plugin, digest in install.changed_plugins(place.home):
+        title = f"The plugin {plugin.name} has changed since you trusted it. It brings:"
+        lines = [f"  {phrase}" for phrase in plugin.brings()]
+        if not dialogs.put(_before_start(title, lines, "Trust it as it is now?")):
+            continue
+        try:
+            install.trust_plugin(store.PluginStore(place.home), plugin.name, digest)
+        except (manifest.PluginError, OSError) as error:
+            dialogs.say(f"warning: your answer was not saved, because {error}")
+        layers = read_settings(options, place)
+    return layers
 
 
 def choose_first_model(dialogs: Dialogs, options: RunOptions, layers: Layers, place: RunEnvironment) -> None:

@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from agent_cli.core.hooks import Hook
+from agent_cli.extensions.loader import all_styles
+from agent_cli.extensions.output_styles import DEFAULT, OutputStyle, choose_style, style_block
 from agent_cli.terminal.slash import SlashContext, slash
 from agent_tools.text import counted, one_line, shorten
 
@@ -52,6 +54,59 @@ def _hooks(ctx: SlashContext, words: str) -> None:
 
 def _line(hook: Hook, standing: str) -> str:
     return f"  {hook.event} {hook.where or '*'}  {shorten(hook.command)}  ({hook.source}{standing})"
+
+
+@slash("plugin", "list plugins; NAME shows what one brings", "[NAME]", aside=True, aliases=("plugins",),
+       values=lambda ctx: [plugin.name for plugin in ctx.layers.plugins])  # fmt: skip
+def _plugin(ctx: SlashContext, words: str) -> None:
+    plugins = {plugin.name: plugin for plugin in ctx.layers.plugins}
+    if words in plugins:
+        plugin = plugins[words]
+        ctx.say(f"  {plugin.name} {one_line(plugin.version)}, from {one_line(plugin.source)}")
+        for phrase in plugin.brings():
+            ctx.say(f"  {one_line(phrase)}")
+        for note in plugin.notes:
+            ctx.say(f"  not used: {one_line(note)}")
+        return
+    if words:
+        ctx.say(f"{one_line(words)} is not loaded. To add a plugin: agent plugin add {one_line(words)}")
+        return
+    for plugin in plugins.values():
+        ctx.say(f"  {plugin.name}  {shorten(one_line(plugin.description), _WIDTH)}")
+    if not plugins:
+        ctx.say("There are no plugins. To add one: agent plugin add SOURCE")
+
+
+@slash("output-style", "choose how answers are written", "[NAME]",
+       values=lambda ctx: [(s.name, s.description) for s in _styles(ctx).values()])  # fmt: skip
+def _output_style(ctx: SlashContext, words: str) -> None:
+    styles = _styles(ctx)
+    now = ctx.agent.settings.output_style or DEFAULT
+    rows = [
+        (name, f"{shorten(each.description, _WIDTH)}{' (current)' if name == now else ''}")
+        for name, each in styles.items()
+    ]
+    if not words and ctx.has_menus:
+        if (place := ctx.choose("Output style", rows, quiet=True)) is None:
+            return
+        words = rows[place][0]
+    if not words:
+        for name, what in rows:
+            ctx.say(f"  {one_line(name)}  {what}")
+        return
+    if (style := choose_style(words, styles)) is None:
+        ctx.say(f"There is no output style {one_line(words)}. There are {', '.join(styles)}.")
+        return
+    ctx.agent.settings = ctx.agent.settings.replace(output_style=style.name)
+    ctx.layers.add({"output_style": style.name}, "/output-style", ctx.place.root)
+    # The system prompt stays as it is, for the caches of providers.
+    text = style_block(style) or "Answer as your first instructions say; no output style applies any more."
+    ctx.agent.conversation.inbox.append(f"<session_change>\nFrom now on:\n{text}\n</session_change>")
+    ctx.say(f"output style: {style.name} (/config output_style {style.name} makes it the default)")
+
+
+def _styles(ctx: SlashContext) -> dict[str, OutputStyle]:
+    return all_styles(ctx.options, ctx.place, ctx.layers)[0]
 
 
 VERBS = ("reconnect", "disable", "approve")

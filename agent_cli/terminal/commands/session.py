@@ -261,6 +261,8 @@ def status(ctx: SlashContext) -> Iterator[tuple[str, str]]:
     sandbox = context.supplied(SandboxRunner)
     yield "sandbox", settings.sandbox.mode if sandbox is None else sandbox.sandbox.text()
     yield "trust", f"{trust.state}{f' ({trust.by})' if trust.by else ''}"
+    if managed := ctx.layers.managed.lines():
+        yield "policy", f"{ctx.layers.managed.origin}: {'; '.join(managed)}"
     yield "settings", ", ".join(ctx.layers.read) or "none: every setting has its default"
     kept = SessionStore(state_folder(ctx.place.env), ctx.place.root).path(agent.header.session_id)
     yield "session", f"{agent.header.session_id} ({kept if settings.save_sessions else 'not kept'})"

@@ -7,6 +7,7 @@ created by one of these functions:
 - `store`: a git folder of this program; reads no configuration of the user or the repository.
 - `checked_git`: the user's repository as inspected (`Checkout`); its folder and work tree are fixed, and nothing is
 started except, if it is trusted, its configured filters.
+- `fetching_git`: fetches into an empty git folder of this program, with the user's logins and proxies.
 - `as_user`: an operation that the user requested by name, as their own git would run it, hooks included.
 """
 
@@ -228,6 +229,29 @@ def store(program: str, folder: str, objects: Sequence[str] = ()) -> GitRun:
     if objects:
         env["GIT_ALTERNATE_OBJECT_DIRECTORIES"] = os.pathsep.join(map(_quoted, objects))
     return GitRun(program, "/", env)
+
+
+# Ways to the user's logins and through proxies.
+_FETCHING = (
+    "PATH", "HOME", "XDG_CONFIG_HOME", "SSH_AUTH_SOCK", "SSL_CERT_FILE", "SSL_CERT_DIR", "GIT_SSL_CAINFO",
+    "http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY",
+)  # fmt: skip
+_CALM_SETTINGS = (
+    "core.fsmonitor", "core.hooksPath", "core.askPass", "core.attributesFile", "gc.auto", "maintenance.auto",
+    "fetch.recurseSubmodules",
+)  # fmt: skip
+_FETCHED = {name: SAFE[name] for name in _CALM_SETTINGS} | {
+    "transfer.fsckObjects": "true",
+    "protocol.ext.allow": "never",
+}
+
+
+def fetching_git(program: str, folder: str, env: Mapping[str, str]) -> GitRun:
+    """Return a git that may fetch into a git folder of this program, without hooks, filters or questions."""
+    found = {name: env[name] for name in _FETCHING if env.get(name)}
+    found |= {"GIT_DIR": folder, "GIT_ALLOW_PROTOCOL": "https:ssh:git:file", "GIT_ATTR_NOSYSTEM": "1"}
+    found["GIT_SSH_COMMAND"] = "ssh -oBatchMode=yes"
+    return GitRun(program, folder, found | _SILENT, _FETCHED, memory=None)
 
 
 def checked_git(program: str, checkout: Checkout, env: Mapping[str, str], *, locks: bool = False) -> GitRun:

@@ -1,0 +1,355 @@
+"""Add, list, trust and remove plugins: commands, agents, skills, hooks and MCP servers in one folder."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from agent_cli.cli.app import AsJson
+from agent_cli.cli.help import examples
+from agent_cli.config.run_options import RunOptions
+from agent_cli.core.place import RunEnvironment, UsageError
+from agent_cli.headless.output import echo, put_json, table
+from agent_cli.plugins.install import (
+    StagedPlugin,
+    accept,
+    add_marketplace,
+    discard,
+    marketplace,
+    remove_marketplace,
+    remove_plugin,
+    stage_plugin,
+    trust_plugin,
+    update_source,
+)
+from agent_cli.plugins.manifest import Plugin, PluginError, read_plugin
+from agent_cli.plugins.store import PluginStore, fingerprint_folder
+from agent_cli.runtime.environment import find_place, read_settings
+from agent_tools.text import counted, one_line, shorten
+
+app = typer.Typer(no_args_is_help=True, add_completion=False)
+markets = typer.Typer(no_args_is_help=True, add_completion=False)
+app.add_typer(markets, name="marketplace", help="Add, list and remove marketplaces, which list plugins.")
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Trust what it brings, without a question.")]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the plugin.")]
+Market = Annotated[str, typer.Argument(metavar="NAME", help="Name of the marketplace.")]
+
+
+def _here() -> tuple[RunEnvironment, PluginStore]:
+    place = find_place(os.environ)
+    if place.home is None:
+        raise UsageError("There is no home folder, and plugins are stored there.")
+    try:
+        return place, PluginStore(place.home)
+    except PluginError as error:
+        raise UsageError(str(error)) from None
+
+
+def _known(store: PluginStore, name: str) -> str:
+    """Return the name of an added plugin, given with or without its marketplace. Raises UsageError."""
+    bare = name.partition("@")[0]
+    if bare not in store.plugins:
+        there = f"There are: {', '.join(store.plugins)}." if store.plugins else "None was added."
+        raise UsageError(f"There is no plugin {shorten(one_line(name), 60)}. {there}")
+    return bare
+
+
+@app.command(
+    "add",
+    epilog=examples(
+        "agent plugin add ./my-plugin",
+        "agent plugin add hookify@claude-plugins-official",
+        "agent plugin add https://github.com/owner/name#v1.2",
+        "agent plugin add plugin.zip --yes",
+    ),
+)
+def add_plugin(
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="SOURCE", help="NAME@MARKETPLACE, a folder, a zip file, or a git repository (#REF for a commit)."
+        ),
+    ],
+    yes: Yes = False,
+) -> int:
+    """Add a plugin, once you have seen what it brings. Nothing of it runs while it is added."""
+    place, store = _here()
+    _check_policy(place, source)
+    return _bring(store, source, place, yes=yes)
+
+
+def _bring(store: PluginStore, source: str, place: RunEnvironment, *, yes: bool) -> int:
+    """Bring a plugin, show it, ask, and put it in its place. Raises UsageError."""
+    try:
+        staged = stage_plugin(store, source, place.cwd, place.env)
+        try:
+            if staged.known:
+                echo(f"{staged.plugin.name} is up to date.")
+                return 0
+            _show(staged)
+            if not _agreed(f"Trust {staged.plugin.name} as it is now?", yes=yes):
+                return 2
+            accept(store, staged)
+        finally:
+            discard(staged)
+    except (PluginError, OSError) as error:
+        raise UsageError(_sentence(error)) from None
+    echo(f"{staged.plugin.name} was added, and counts from the next session on.")
+    return 0
+
+
+def _sentence(error: Exception) -> str:
+    text = (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
+    return f"{text[:1].upper()}{text[1:]}{'' if text.endswith('.') else '.'}"
+
+
+def _agreed(question: str, *, yes: bool) -> bool:
+    """Ask the user, or take `--yes` for the answer."""
+    if yes:
+        return True
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        echo("Nothing was changed. To trust it as shown: the same command with --yes.")
+        return False
+    sys.stderr.write(f"{question} [y/N] ")
+    sys.stderr.flush()
+    if sys.stdin.readline().strip().lower() in ("y", "yes"):
+        return True
+    echo("Nothing was changed.")
+    return False
+
+
+def _show(staged: StagedPlugin) -> None:
+    """Print what a plugin brings before the user is asked."""
+    commit = f", commit {staged.record.commit[:12]}" if staged.record.commit else ""
+    _describe(staged.plugin, f"{one_line(staged.record.source)}{commit}")
+    for text in staged.left_out:
+        echo(f"  left out: {one_line(text)}")
+
+
+def _describe(plugin: Plugin, source: str) -> None:
+    version = f" {one_line(plugin.version)}" if plugin.version else ""
+    echo(f"{plugin.name}{version}: {shorten(one_line(plugin.description), 300)}".removesuffix(": "))
+    echo(f"  from {source}")
+    for phrase in plugin.brings() or ["nothing that has an effect here"]:
+        echo(f"  {one_line(phrase)}")
+    for note in plugin.notes:
+        echo(f"  not used: {one_line(note)}")
+
+
+@app.command("list", epilog=examples("agent plugin list"))
+def list_plugins(as_json: AsJson = False) -> int:
+    """List the plugins that were added, and whether they are used."""
+    place, store = _here()
+    layers = read_settings(RunOptions(), place, [])
+    used = {plugin.name: plugin for plugin in layers.plugins}
+    rows = []
+    for name, entry in store.plugins.items():
+        plugin = used.get(name)
+        state = "used" if plugin is not None else "off" if not entry.enabled else _why_not(store, name, layers.ignored)
+        rows.append((name, entry.version, state, entry.source))
+    if as_json:
+        put_json([dict(zip(("name", "version", "state", "source"), row, strict=True)) for row in rows])
+        return 0
+    empty = "There are no plugins. To add one: agent plugin add SOURCE"
+    echo(
+        "\n".join(
+            table(("NAME", "VERSION", "STATE", "FROM"), [tuple(map(one_line, r)) for r in rows]) if rows else [empty]
+        )
+    )
+    return 0
+
+
+def _why_not(store: PluginStore, name: str, problems: list[str]) -> str:
+    try:
+        store.load(name)
+    except (PluginError, OSError) as error:
+        return "changed: agent plugin trust" if "has changed" in str(error) else "broken"
+    said = next((p for p in problems if f"the plugin {name} is not loaded: " in p), "")
+    return said.partition("is not loaded: ")[2] or "off by the setting enabled_plugins"
+
+
+@app.command("show", epilog=examples("agent plugin show hookify"))
+def show_plugin(name: Name) -> int:
+    """Show what a plugin brings, and what of it has no effect."""
+    _, store = _here()
+    name = _known(store, name)
+    entry = store.plugins[name]
+    try:
+        plugin = read_plugin(store.files_of(name), store.data_of(name), entry.entry, entry.source)
+    except PluginError as error:
+        raise UsageError(_sentence(error)) from None
+    _describe(plugin, one_line(entry.source))
+    echo(f"  files: {one_line(str(plugin.folder))}")
+    return 0
+
+
+@app.command("trust", epilog=examples("agent plugin trust hookify"))
+def trust_again(name: Name, yes: Yes = False) -> int:
+    """Trust a plugin again whose files changed since you added it."""
+    _, store = _here()
+    name = _known(store, name)
+    entry = store.plugins[name]
+    try:
+        digest = fingerprint_folder(store.files_of(name))
+        plugin = read_plugin(store.files_of(name), store.data_of(name), entry.entry, entry.source)
+        _describe(plugin, one_line(entry.source))
+        if not _agreed(f"Trust {name} as it is now?", yes=yes):
+            return 2
+        trust_plugin(store, name, digest)
+    except (PluginError, OSError) as error:
+        raise UsageError(_sentence(error)) from None
+    echo(f"{name} is trusted as it is now.")
+    return 0
+
+
+@app.command("update", epilog=examples("agent plugin update", "agent plugin update hookify --yes"))
+def update_plugins(
+    name: Annotated[str, typer.Argument(metavar="[NAME]", help="Name of the plugin; all by default.")] = "",
+    yes: Yes = False,
+) -> int:
+    """Bring plugins up to date from where they were added; what changed is shown and asked about."""
+    place, store = _here()
+    code = 0
+    for each in [_known(store, name)] if name else list(store.plugins):
+        source = store.plugins[each].source
+        market = source.partition("@")[2]
+        try:
+            if market in store.marketplaces and source == f"{each}@{market}":
+                add_marketplace(store, update_source(store.marketplaces[market]), place.cwd, place.env)
+            code = max(code, _bring(store, source, place, yes=yes))
+        except (PluginError, OSError, UsageError) as error:
+            if name:
+                raise UsageError(_sentence(error)) from None
+            echo(f"{each}: {_sentence(error)}")
+            code = 1
+    return code
+
+
+@app.command("remove", epilog=examples("agent plugin remove hookify"))
+def remove_one(
+    name: Name,
+    data: Annotated[bool, typer.Option("--data", help="Delete the files that it made, too.")] = False,
+) -> int:
+    """Remove a plugin and its files."""
+    _, store = _here()
+    name = _known(store, name)
+    try:
+        remove_plugin(store, name, data=data)
+    except OSError as error:
+        raise UsageError(_sentence(error)) from None
+    echo(f"{name} was removed.")
+    return 0
+
+
+@app.command("enable", epilog=examples("agent plugin enable hookify"))
+def enable_plugin(name: Name) -> int:
+    """Use a plugin again that was switched off."""
+    return _switch(name, on=True)
+
+
+@app.command("disable", epilog=examples("agent plugin disable hookify"))
+def disable_plugin(name: Name) -> int:
+    """Switch a plugin off without removing it."""
+    return _switch(name, on=False)
+
+
+def _switch(name: str, *, on: bool) -> int:
+    _, store = _here()
+    name = _known(store, name)
+    store.plugins[name] = store.plugins[name].replace(enabled=on)
+    try:
+        store.save()
+    except OSError as error:
+        raise UsageError(_sentence(error)) from None
+    echo(f"{name} is {'on' if on else 'off'} from the next session on.")
+    return 0
+
+
+@markets.command(
+    "add", epilog=examples("agent plugin marketplace add anthropics/claude-code", "agent plugin marketplace add ./ours")
+)
+def add_market(
+    source: Annotated[str, typer.Argument(metavar="SOURCE", help="A folder, a zip file, or a git repository.")],
+) -> int:
+    """Add a marketplace. Its plugins are added one by one, each after a question."""
+    place, store = _here()
+    _check_policy(place, source, market=True)
+    try:
+        found = add_marketplace(store, source, place.cwd, place.env)
+    except (PluginError, OSError) as error:
+        raise UsageError(_sentence(error)) from None
+    echo(f"{found.name} was added, with {counted(len(found.entries), 'plugin')}. To see them: agent plugin marketplace "
+         f"list {found.name}")  # fmt: skip
+    for note in found.notes:
+        echo(f"  {one_line(note)}")
+    return 0
+
+
+@markets.command("list", epilog=examples("agent plugin marketplace list claude-plugins-official"))
+def list_markets(
+    name: Annotated[str, typer.Argument(metavar="[NAME]", help="Show the plugins of this one.")] = "",
+) -> int:
+    """List the marketplaces, or the plugins of one."""
+    _, store = _here()
+    try:
+        if name:
+            found = marketplace(store, name)
+            rows = [
+                (
+                    plugin,
+                    "added" if plugin in store.plugins else "",
+                    shorten(one_line(str(e.get("description", ""))), 90),
+                )
+                for plugin, e in sorted(found.entries.items())
+            ]
+            echo("\n".join(table(("NAME", "STATE", "WHAT"), rows)))
+            return 0
+    except PluginError as error:
+        raise UsageError(_sentence(error)) from None
+    listed = [(n, r.when[:10], one_line(r.source)) for n, r in store.marketplaces.items()]
+    empty = "There are no marketplaces. To add one: agent plugin marketplace add SOURCE"
+    echo("\n".join(table(("NAME", "SINCE", "FROM"), listed)) if listed else empty)
+    return 0
+
+
+@markets.command("update", epilog=examples("agent plugin marketplace update"))
+def update_markets(
+    name: Annotated[str, typer.Argument(metavar="[NAME]", help="Name of the marketplace; all by default.")] = "",
+) -> int:
+    """Bring the lists of marketplaces up to date; plugins stay as they are."""
+    place, store = _here()
+    if name and name not in store.marketplaces:
+        raise UsageError(f"There is no marketplace {shorten(one_line(name), 60)}.")
+    for each in [name] if name else list(store.marketplaces):
+        try:
+            found = add_marketplace(store, update_source(store.marketplaces[each]), place.cwd, place.env)
+        except (PluginError, OSError) as error:
+            raise UsageError(_sentence(error)) from None
+        echo(f"{found.name}: {counted(len(found.entries), 'plugin')}")
+    return 0
+
+
+@markets.command("remove", epilog=examples("agent plugin marketplace remove claude-plugins-official"))
+def remove_market(name: Market) -> int:
+    """Remove a marketplace; plugins that were added from it stay."""
+    _, store = _here()
+    if name not in store.marketplaces:
+        raise UsageError(f"There is no marketplace {shorten(one_line(name), 60)}.")
+    try:
+        remove_marketplace(store, name)
+    except OSError as error:
+        raise UsageError(_sentence(error)) from None
+    echo(f"{name} was removed.")
+    return 0
+
+
+def _check_policy(place: RunEnvironment, source: str, *, market: bool = False) -> None:
+    """Raise UsageError for a source that the policy of an organisation does not allow."""
+    managed = read_settings(RunOptions(bare=True), place).managed
+    name, _, at = source.partition("@")
+    why = managed.refuses_marketplace(source) if market else managed.refuses_plugin(name if at else "", source)
+    if why:
+        raise UsageError(f"{shorten(one_line(source), 80)}: {why}.")

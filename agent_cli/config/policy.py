@@ -1,0 +1,178 @@
+"""The policy of an organisation: what no settings, flag or session of the user can loosen.
+
+It is read from /etc/agent/policy.toml, which must belong to root and be writable by root alone; from the file that
+AGENT_POLICY names; and from --managed-settings, as a program that runs `agent` passes it. Each of them only adds: rules
+add up, and of lists of what is allowed only what all of them have counts. docs/security.md has the keys.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Mapping
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+from agent_cli.config.parsing import SettingsError, decode_settings
+from agent_tools.fs.safe_files import read_regular
+from agent_tools.record import Value
+
+FILE = "/etc/agent/policy.toml"
+VARIABLE = "AGENT_POLICY"
+_LIMIT = 1 << 20
+_LISTS = ("allowed_servers", "allowed_plugins", "allowed_marketplaces")
+# The same in the words of Claude Code's managed settings.
+_CLAUDE = {"allowedMcpServers": "allowed_servers", "strictKnownMarketplaces": "allowed_marketplaces"}
+
+
+class ManagedPolicy(Value):
+    """A policy, its sources merged.
+
+    sources: where it is from.
+    deny, ask: rules. no_bypass: the mode bypassPermissions is refused.
+    denied_servers, and the allowed_ lists: patterns of names or addresses, or of sources; None allows all.
+    notes: keys that have no effect.
+    """
+
+    sources: tuple[str, ...] = ()
+    deny: tuple[str, ...] = ()
+    ask: tuple[str, ...] = ()
+    no_bypass: bool = False
+    denied_servers: tuple[str, ...] = ()
+    allowed_servers: tuple[tuple[str, ...], ...] = ()
+    allowed_plugins: tuple[tuple[str, ...], ...] = ()
+    allowed_marketplaces: tuple[tuple[str, ...], ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def refuses_server(self, name: str, target: str) -> str:
+        """Return why an MCP server may not be used; "" if it may. target: its address or command line."""
+        if _matches((name, target), self.denied_servers):
+            return f"the policy ({self.origin}) denies it"
+        return self._unlisted(self.allowed_servers, name, target)
+
+    def refuses_plugin(self, name: str, source: str) -> str:
+        """Return why a plugin may not be used; "" if it may."""
+        return self._unlisted(self.allowed_plugins, name, source)
+
+    def refuses_marketplace(self, source: str) -> str:
+        """Return why plugins may not be brought from a marketplace; "" if they may."""
+        return self._unlisted(self.allowed_marketplaces, source)
+
+    def _unlisted(self, lists: tuple[tuple[str, ...], ...], *names: str) -> str:
+        if all(_matches(names, listed) for listed in lists):
+            return ""
+        return f"the policy ({self.origin}) does not list it"
+
+    @property
+    def origin(self) -> str:
+        return ", ".join(self.sources)
+
+    def lines(self) -> list[str]:
+        """Describe what it holds, a phrase each."""
+        found = [f"{word}: {', '.join(rules)}" for word, rules in (("deny", self.deny), ("ask", self.ask)) if rules]
+        found += ["no mode bypassPermissions"] if self.no_bypass else []
+        found += [f"denied servers: {', '.join(self.denied_servers)}"] if self.denied_servers else []
+        for key in _LISTS:
+            found += [f"{key.replace('_', ' ')}: {', '.join(listed) or 'none'}" for listed in getattr(self, key)]
+        return [*found, *(f"not used: {note}" for note in self.notes)]
+
+
+def _matches(names: tuple[str, ...], patterns: tuple[str, ...]) -> bool:
+    return any(fnmatchcase(name, pattern) for name in names for pattern in patterns)
+
+
+NO_POLICY = ManagedPolicy()
+
+
+def read_policy(env: Mapping[str, str], given: str | None = None, file: str = FILE) -> ManagedPolicy:
+    """Read the policy. Raises SettingsError: a policy that cannot be read stops the program.
+
+    given: the text of --managed-settings, or the path of a file with it.
+    """
+    found = NO_POLICY
+    if os.path.lexists(file):
+        _check_owner(Path(file))
+        found = _joined(found, _read(Path(file)), file)
+    if named := env.get(VARIABLE):
+        found = _joined(found, _read(Path(os.path.expanduser(named))), named)
+    if given:
+        text = given if given.lstrip().startswith("{") or "=" in given else _read(Path(os.path.expanduser(given)))
+        found = _joined(found, text, "--managed-settings")
+    return found
+
+
+def _check_owner(path: Path) -> None:
+    """Raise SettingsError if others than root could have written the file."""
+    for each in (path, path.parent):
+        state = each.stat()
+        if state.st_uid != 0 or state.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+            raise SettingsError(
+                f"{each} must belong to root and be writable by root alone (chown root, chmod go-w), or its policy "
+                "could be changed by others; nothing is run"
+            )
+
+
+def _read(path: Path) -> str:
+    try:
+        return read_regular(path, _LIMIT).decode("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) and error.strerror else error
+        raise SettingsError(f"the policy {path} cannot be read, so nothing is run: {why}") from None
+
+
+def _joined(before: ManagedPolicy, text: str, source: str) -> ManagedPolicy:
+    table = decode_settings(text, source)
+    rules = table.pop("permissions", {})
+    if not isinstance(rules, dict):
+        raise SettingsError(f"{source}: permissions: expected a table")
+    notes = [f"permissions.{key}" for key in rules if key not in ("deny", "ask", "disableBypassPermissionsMode")]
+    bypass = _flag(table.pop("no_bypass", False), f"{source}: no_bypass")
+    bypass = bypass or rules.get("disableBypassPermissionsMode") in ("disable", True)
+    changed: dict[str, Any] = {"denied_servers": before.denied_servers}
+    for key, raw in table.items():
+        name = _CLAUDE.get(key, key)
+        if name in _LISTS:
+            changed[name] = (*changed.get(name, getattr(before, name)), _patterns(raw, f"{source}: {key}"))
+        elif key in ("denied_servers", "deniedMcpServers"):
+            changed["denied_servers"] += _patterns(raw, f"{source}: {key}")
+        elif source == "--managed-settings" or key == "$schema":
+            notes.append(key)
+        else:
+            known = ", ".join(("permissions", "no_bypass", "denied_servers", *_LISTS))
+            raise SettingsError(f"{source}: {key}: unknown key of a policy; there are {known}")
+    return before.replace(
+        sources=(*before.sources, source),
+        deny=(*before.deny, *_texts(rules.get("deny", []), f"{source}: permissions.deny")),
+        ask=(*before.ask, *_texts(rules.get("ask", []), f"{source}: permissions.ask")),
+        no_bypass=before.no_bypass or bypass,
+        notes=(*before.notes, *notes),
+        **changed,
+    )
+
+
+def _flag(raw: Any, where: str) -> bool:
+    if not isinstance(raw, bool):
+        raise SettingsError(f"{where}: expected true or false")
+    return raw
+
+
+def _texts(raw: Any, where: str) -> tuple[str, ...]:
+    if not isinstance(raw, list) or not all(isinstance(text, str) for text in raw):
+        raise SettingsError(f"{where}: expected a list of text")
+    return tuple(raw)
+
+
+def _patterns(raw: Any, where: str) -> tuple[str, ...]:
+    """Return the patterns of a list: texts, or tables as Claude Code has them."""
+    found = []
+    for item in raw if isinstance(raw, list) else [None]:
+        if isinstance(item, dict):
+            command = item.get("serverCommand")
+            joined = " ".join(map(str, command)) if isinstance(command, list) else None
+            keys = ("serverName", "serverUrl", "repo", "url", "path")
+            item = next((item[key] for key in keys if isinstance(item.get(key), str)), joined)
+        if not isinstance(item, str):
+            raise SettingsError(f"{where}: expected a list of names, addresses or sources")
+        found.append(item)
+    return tuple(found)

@@ -1,0 +1,201 @@
+"""Add, update, trust and remove plugins and marketplaces.
+
+A plugin is first brought beside the others (`stage_plugin`), where the user is shown what it brings, and put in its
+place only once they agree (`accept`). Nothing of it runs meanwhile.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from agent_cli.plugins.manifest import Plugin, PluginError, read_plugin
+from agent_cli.plugins.marketplace import Marketplace, read_marketplace
+from agent_cli.plugins.obtain import PluginSource, obtain, parse_source
+from agent_cli.plugins.store import InstalledPlugin, MarketplaceRecord, PluginStore, fingerprint_folder
+from agent_tools.fs.safe_files import private_folder
+from agent_tools.record import Value
+from agent_tools.text import shorten
+
+
+class StagedPlugin(Value):
+    """A plugin that was brought here and waits for the user's answer.
+
+    plugin: as read from its waiting folder.
+    record: what is stored if they agree.
+    left_out: files that were not taken, with the reason.
+    known: it is installed exactly like this already.
+    """
+
+    plugin: Plugin
+    record: InstalledPlugin
+    left_out: tuple[str, ...] = ()
+    known: bool = False
+
+
+def stage_plugin(store: PluginStore, text: str, cwd: Path, env: Mapping[str, str]) -> StagedPlugin:
+    """Bring a plugin: NAME@MARKETPLACE, or what `parse_source` reads. Raises PluginError."""
+    found = re.fullmatch(r"([A-Za-z0-9][\w.-]*)@([A-Za-z0-9][\w.-]*)", text)
+    if found is not None:
+        market = marketplace(store, found[2])
+        name, entry = market.entry(found[1])
+        source, said = market.source(name), f"{name}@{market.name}"
+    else:
+        if re.fullmatch(r"[A-Za-z0-9][\w.-]*", text) and not os.path.isdir(cwd / text):  # noqa: PTH112
+            raise PluginError(_where_to_find(store, text))
+        source, entry = parse_source(text, cwd), {}
+        said = source.place if source.kind != "git" else text
+    entry = {key: value for key, value in entry.items() if key != "source"}
+    staged = _waiting_folder(store)
+    left_out: list[str] = []
+    try:
+        commit = obtain(source, staged, env, left_out)
+        plugin = read_plugin(staged, store.data_of("staged"), entry)
+        # Its folder has a name by chance; one without a manifest is called like its source.
+        if "name" not in entry and plugin.name == staged.name:
+            entry = {**entry, "name": _folder_name(source)}
+        plugin = read_plugin(staged, store.data_of(plugin.name), entry, said)
+        record = InstalledPlugin(
+            said, fingerprint_folder(staged), _now(), plugin.version, commit, enabled=True, entry=entry
+        )
+    except (PluginError, OSError) as error:
+        shutil.rmtree(staged, ignore_errors=True)
+        why = error if isinstance(error, PluginError) else f"{text}: {error.strerror or error}"
+        raise PluginError(str(why)) from None
+    before = store.plugins.get(plugin.name)
+    known = before is not None and before.digest == record.digest and store.files_of(plugin.name).is_dir()
+    return StagedPlugin(plugin, record, tuple(left_out), known)
+
+
+def _folder_name(source: PluginSource) -> str:
+    last = (source.path or source.place).rstrip("/").rpartition("/")[2].rpartition(":")[2]
+    return last.removesuffix(".git").removesuffix(".zip")
+
+
+def _where_to_find(store: PluginStore, name: str) -> str:
+    """Return the message about a name without a marketplace."""
+    offers = []
+    for known in store.marketplaces:
+        try:
+            if name in marketplace(store, known).entries:
+                offers.append(f"{name}@{known}")
+        except PluginError:
+            continue
+    if offers:
+        return f"{name} is in a marketplace: agent plugin add {' or '.join(offers)}"
+    where = "none of your marketplaces has it" if store.marketplaces else "no marketplace was added yet"
+    return f"there is no folder {shorten(name, 60)}, and {where}: agent plugin marketplace add SOURCE"
+
+
+def _waiting_folder(store: PluginStore) -> Path:
+    folder = store.folder / "waiting"
+    private_folder(folder)
+    return folder / os.urandom(6).hex()
+
+
+def accept(store: PluginStore, staged: StagedPlugin) -> None:
+    """Put a plugin in its place and trust it as it is. Raises PluginError, OSError."""
+    name, record = staged.plugin.name, staged.record
+    if fingerprint_folder(staged.plugin.folder) != record.digest:
+        raise PluginError(f"{name} changed while you looked at it; add it again")
+    before = store.plugins.get(name)
+    _put_in_place(staged.plugin.folder, store.files_of(name))
+    store.plugins[name] = record.replace(enabled=before.enabled) if before is not None else record
+    store.save()
+
+
+def discard(staged: StagedPlugin) -> None:
+    """Delete a plugin that was not accepted."""
+    shutil.rmtree(staged.plugin.folder, ignore_errors=True)
+
+
+def _put_in_place(new: Path, place: Path) -> None:
+    """Move a folder to its place; what was there is deleted. Raises OSError."""
+    private_folder(place.parent)
+    old = new.with_name(f"{new.name}-old")
+    if place.exists():
+        place.rename(old)
+    new.rename(place)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def trust_plugin(store: PluginStore, name: str, digest: str) -> None:
+    """Trust the files of a plugin as they were shown: with this fingerprint. Raises PluginError, OSError."""
+    if fingerprint_folder(store.files_of(name)) != digest:
+        raise PluginError(f"{name} changed while you looked at it; look again")
+    store.plugins[name] = store.plugins[name].replace(digest=digest, when=_now())
+    store.save()
+
+
+def changed_plugins(home: Path) -> list[tuple[Plugin, str]]:
+    """Return the enabled plugins that changed since they were trusted, with their present fingerprints."""
+    found = []
+    with suppress(PluginError):
+        store = PluginStore(home)
+        for name, entry in store.plugins.items():
+            with suppress(PluginError, OSError):
+                digest = fingerprint_folder(store.files_of(name))
+                if entry.enabled and digest != entry.digest:
+                    found.append((read_plugin(store.files_of(name), store.data_of(name), entry.entry), digest))
+    return found
+
+
+def remove_plugin(store: PluginStore, name: str, *, data: bool) -> None:
+    """Forget a plugin and delete its files; with `data` also those that it made. Raises OSError."""
+    store.plugins.pop(name)
+    store.save()
+    shutil.rmtree(store.files_of(name), ignore_errors=True)
+    if data:
+        shutil.rmtree(store.data_of(name), ignore_errors=True)
+
+
+def marketplace(store: PluginStore, name: str) -> Marketplace:
+    """Return a marketplace that was added. Raises PluginError."""
+    if name not in store.marketplaces:
+        known = f"; there are {', '.join(store.marketplaces)}" if store.marketplaces else ""
+        raise PluginError(f"there is no marketplace {shorten(name, 60)}{known}: agent plugin marketplace add SOURCE")
+    record = store.marketplaces[name]
+    # A folder of the user's is read where it is, so that what they change in it counts.
+    return read_marketplace(Path(record.source) if record.source.startswith("/") else store.marketplace_of(name))
+
+
+def add_marketplace(store: PluginStore, text: str, cwd: Path, env: Mapping[str, str]) -> Marketplace:
+    """Add a marketplace, or bring it up to date. Raises PluginError, OSError."""
+    source = parse_source(text, cwd)
+    if source.kind == "folder":
+        found = read_marketplace(Path(source.place))
+        store.marketplaces[found.name] = MarketplaceRecord(source.place, _now())
+        store.save()
+        return found
+    folder = _waiting_folder(store)
+    try:
+        commit = obtain(source, folder, env, [])
+        found = read_marketplace(folder)
+        said = text if source.kind == "git" else f"zip:{source.place}"
+        _put_in_place(folder, store.marketplace_of(found.name))
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    store.marketplaces[found.name] = MarketplaceRecord(said, _now(), commit)
+    store.save()
+    return found.replace(folder=store.marketplace_of(found.name))
+
+
+def remove_marketplace(store: PluginStore, name: str) -> None:
+    """Forget a marketplace; plugins that came from it stay. Raises OSError."""
+    store.marketplaces.pop(name)
+    store.save()
+    shutil.rmtree(store.marketplace_of(name), ignore_errors=True)
+
+
+def update_source(record: MarketplaceRecord) -> str:
+    """Return what to add a marketplace from again."""
+    return record.source.removeprefix("zip:")
+
+
+def _now() -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())

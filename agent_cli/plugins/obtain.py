@@ -1,0 +1,160 @@
+"""Bring the files of a plugin or marketplace to this machine: from a folder, a git repository or a zip file.
+
+Nothing of them is run. Of a repository no work tree is made: git fetches one commit into an empty store, with no
+configuration but its own, and packs it as a zip, so that every archive passes the same checks: no path that leads out,
+no links, no more than the limits.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import IO
+
+from agent_cli.plugins.manifest import PluginError
+from agent_cli.plugins.store import COUNT_LIMIT, FILE_LIMIT, TOTAL_LIMIT, plugin_files
+from agent_tools.fs.safe_files import open_stream, read_regular
+from agent_tools.process import guarded_git
+from agent_tools.record import Value
+from agent_tools.text import shorten
+
+_SECONDS = 300.0
+_SHORT = r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*"
+_REMOTE = r"(https://|ssh://|git://|file://|[\w.-]+@[\w.-]+:)\S+"
+
+
+class PluginSource(Value):
+    """Where files are from. kind: how they come. ref: branch, tag or commit; "" for the default. path: a part of it."""
+
+    kind: str
+    place: str
+    ref: str = ""
+    path: str = ""
+
+    def __str__(self) -> str:
+        ref = f"#{self.ref}" if self.ref else ""
+        return f"{self.place}{ref}{f' ({self.path})' if self.path else ''}"
+
+
+def parse_source(text: str, cwd: Path) -> PluginSource:
+    """Read what the user names: a folder, a zip file, an address for git, or OWNER/NAME of GitHub; `#REF` behind it.
+
+    Raises PluginError.
+    """
+    path = Path(cwd, os.path.expanduser(text))
+    if os.path.isdir(path):  # noqa: PTH112 - the method raises where a parent is closed
+        return PluginSource("folder", os.path.realpath(path))
+    if text.endswith(".zip") and not re.fullmatch(_REMOTE, text):
+        return PluginSource("zip", os.path.realpath(path))
+    place, _, ref = text.partition("#")
+    if ref.startswith("-") or place.startswith("-"):
+        raise PluginError(f"{shorten(text, 80)} is not a source of plugins")
+    if re.fullmatch(_REMOTE, place):
+        return PluginSource("git", place, ref)
+    if re.fullmatch(_SHORT, place):
+        return PluginSource("git", f"https://github.com/{place}.git", ref)
+    raise PluginError(
+        f"{shorten(text, 80)} is neither a folder nor a zip file, an address for git, or OWNER/NAME of GitHub"
+    )
+
+
+def obtain(source: PluginSource, target: Path, env: Mapping[str, str], left_out: list[str]) -> str:
+    """Put the files of a source into a new folder; return the commit, if it has one. Raises PluginError.
+
+    left_out: collects the files that were not taken, with the reason.
+    """
+    try:
+        if source.kind == "folder":
+            _copy(Path(source.place) / source.path, target, left_out)
+            return ""
+        if source.kind == "zip":
+            with open_stream(source.place, TOTAL_LIMIT) as file:
+                extract_zip(file, target, left_out, unwrap=True)
+            return ""
+        return _from_git(source, target, env, left_out)
+    except OSError as error:
+        raise PluginError(f"{source}: {error.strerror or error}") from None
+
+
+def _copy(folder: Path, target: Path, left_out: list[str]) -> None:
+    if not folder.is_dir():
+        raise PluginError(f"{folder} is not a folder")
+    for name in plugin_files(folder):
+        path = folder / name
+        if path.is_symlink() or not path.is_file():
+            left_out.append(f"{name}: it is a link or no regular file")
+            continue
+        data = read_regular(path, FILE_LIMIT, Path(os.path.realpath(folder)))
+        _put(target / name, data, runs=bool(path.stat().st_mode & stat.S_IXUSR))
+
+
+def _put(path: Path, data: bytes, *, runs: bool) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o700 if runs else 0o600), "wb") as f:
+        f.write(data)
+
+
+def extract_zip(file: IO[bytes], target: Path, left_out: list[str], *, unwrap: bool = False) -> None:
+    """Unpack an archive into a new folder. unwrap: leave out a folder that everything is in. Raises PluginError."""
+    import zipfile
+
+    try:
+        with zipfile.ZipFile(file) as archive:
+            entries = [entry for entry in archive.infolist() if not entry.is_dir()]
+            if len(entries) > COUNT_LIMIT or sum(entry.file_size for entry in entries) > TOTAL_LIMIT:
+                raise PluginError(f"the archive is too large: {COUNT_LIMIT:,} files, {TOTAL_LIMIT >> 20} MiB at most")
+            top = _single_folder([entry.filename for entry in entries]) if unwrap else ""
+            left = TOTAL_LIMIT
+            for entry in entries:
+                name = entry.filename
+                parts = name.split("/")
+                if name.startswith("/") or "\\" in name or any(p in ("", ".", "..") for p in parts):
+                    raise PluginError(f"the archive has the path {shorten(name, 80)!r}, which leads elsewhere")
+                mode = entry.external_attr >> 16
+                if stat.S_ISLNK(mode) or (mode and stat.S_IFMT(mode) not in (0, stat.S_IFREG)):
+                    left_out.append(f"{name}: it is a link or no regular file")
+                    continue
+                with archive.open(entry) as packed:
+                    # The size in the list may be wrong; what comes out is counted.
+                    data = packed.read(min(FILE_LIMIT, left) + 1)
+                if len(data) > min(FILE_LIMIT, left):
+                    raise PluginError(f"{shorten(name, 80)} has more than {FILE_LIMIT >> 20} MiB")
+                left -= len(data)
+                _put(target / name.removeprefix(top), data, runs=bool(mode & stat.S_IXUSR))
+    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, ValueError) as error:
+        if isinstance(error, PluginError):
+            raise
+        raise PluginError(f"the archive cannot be read: {error}") from None
+    except FileExistsError:
+        raise PluginError("the archive has a file twice") from None
+
+
+def _single_folder(names: list[str]) -> str:
+    """Return the folder that all files are in, as GitHub packs them; "" if there is none."""
+    tops = {name.partition("/")[0] for name in names}
+    top = f"{next(iter(tops))}/" if len(tops) == 1 else ""
+    return top if top and all(name.startswith(top) for name in names) and not top.startswith(".") else ""
+
+
+def _from_git(source: PluginSource, target: Path, env: Mapping[str, str], left_out: list[str]) -> str:
+    """Fetch one commit and unpack it. Raises PluginError."""
+    try:
+        program = guarded_git.find_git(env.get("PATH", os.defpath), str(target))
+        with tempfile.TemporaryDirectory() as folder:
+            git = guarded_git.fetching_git(program, folder, env)
+            git.run("init", "--quiet", "--bare", folder)
+            git.run("fetch", "--quiet", "--depth=1", "--no-tags", source.place, source.ref or "HEAD", seconds=_SECONDS)
+            commit = git.run("rev-parse", "--verify", "FETCH_HEAD^{commit}").decode().strip()
+            tree = f"{commit}:{source.path.strip('/')}" if source.path else commit
+            packed = Path(folder) / "files.zip"
+            # The tree, not the commit: nothing of the history stands in the files.
+            git.run("archive", "--format=zip", f"--output={packed}", tree, most=1 << 20, seconds=_SECONDS)
+            with open_stream(packed, TOTAL_LIMIT) as file:
+                extract_zip(file, target, left_out)
+            return commit
+    except guarded_git.GitError as error:
+        raise PluginError(f"{source}: {error}") from None
