@@ -10,7 +10,7 @@ from tests.support.fork_server import ROOT
 
 TESTS = ROOT / "tests"
 # Topics across the program: races between a tool and another process, the real program in a terminal, whole days.
-ACROSS = {"races", "pty", "stories", "support", "tools"}
+ACROSS = {"outside", "races", "pty", "stories", "support", "tools"}
 # Tables of one topic, which its tests read.
 TABLES = "tests.permissions.corpus"
 

@@ -82,7 +82,7 @@ def why_unused(key: str) -> str:
     return UNUSED.get(key, "not known here")
 
 
-def in_words(keys: tuple[str, ...]) -> list[str]:
+def unused_in_words(keys: tuple[str, ...]) -> list[str]:
     """Describe keys without effect, grouped by reason."""
     reasons: dict[str, list[str]] = {}
     for key in keys:

@@ -125,7 +125,7 @@ def _add_others(layers: Layers, table: dict[str, Any], source: str, base: Path, 
     taken += [name for name, value in (("env", found.env), ("apiKeyHelper", found.key_helper)) if value]
     if taken:
         layers.imported.append(f"{source}: {', '.join(taken)}")
-    layers.imported += [f"{source}: not used: {text}" for text in claude_keys.in_words(found.unused)]
+    layers.imported += [f"{source}: not used: {text}" for text in claude_keys.unused_in_words(found.unused)]
 
 
 def _add_tolerant(layers: Layers, key: str, value: Any, source: str, base: Path, voice: Origin, where: Where) -> bool:

@@ -415,9 +415,7 @@ def _estimated(turn: Turn, draft: AnswerDraft) -> Usage:
 
 
 def with_valid_calls(message: AssistantMessage, known: set[str], tools: Mapping[str, Tool[Any]]) -> AssistantMessage:
-    """Return the message with unique call ids, and the names of tools on offer where the calls mean those, else names
-    that every provider accepts.
-    """
+    """Return the message with unique call ids, and names of tools on offer, else ones that every provider accepts."""
     parts: list[Part] = []
     for part in message.parts:
         if isinstance(part, ToolCall):

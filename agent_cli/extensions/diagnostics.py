@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from agent_cli.config.claude_keys import in_words, translate
+from agent_cli.config.claude_keys import translate, unused_in_words
 from agent_cli.config.prompts import FrontMatterError, read_allowed, read_front_matter, split_front_matter
 from agent_cli.extensions.agents import AgentTypeError, read_agent_type
 from agent_cli.extensions.commands import LIMIT, is_unusable_name
@@ -289,7 +289,7 @@ def _settings(base: Path, path: str, within: Path | None, *, own: bool) -> FileR
     found = translate({k: v for k, v in table.items() if k not in APART}, ("model", "output_style").__contains__)
     unused = found.unused if own or "disableAllHooks" not in table else (*found.unused, "disableAllHooks")
     taken = [key for key in table if key not in {name.partition(".")[0] for name in unused}]
-    notes = in_words(unused)
+    notes = unused_in_words(unused)
     rules = table.get("permissions")
     inner = rules if isinstance(rules, dict) else {}
     notes += [f"permissions.{key}: not read here" for key in inner if key not in PERMISSIONS]

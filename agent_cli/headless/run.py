@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import select
-import signal
 import stat
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -18,6 +17,7 @@ from agent_cli.core.decisions import Answer, Defer, QuestionReply, Reject
 from agent_cli.core.events import ApprovalRequested, Event, QuestionAsked
 from agent_cli.core.results import Complete, Diagnostics, Spent, Suspended, TurnEnd, TurnResult, Usage
 from agent_cli.engine.conversation import Conversation
+from agent_cli.headless.interrupts import Signals
 from agent_cli.headless.output import (
     SUSPENDED,
     ProgressPrinter,
@@ -441,26 +441,3 @@ def _write_answer(path: str, result: TurnResult) -> None:
         Path(path).write_text(text and f"{text.rstrip()}\n", encoding="utf-8")
     except OSError as error:
         print_notice(f"The answer cannot be written to {path}: {error.strerror}")
-
-
-class Signals:
-    """INT, TERM and HUP interrupt the run, so that its result is still printed; a second one ends the process."""
-
-    def __init__(self, interrupt: Callable[[], None]) -> None:
-        self._interrupt = interrupt
-        self._before: dict[int, Any] = {}
-        self.caught = 0
-
-    def __enter__(self) -> None:
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            self._before[number] = signal.signal(number, self._on_signal)
-
-    def __exit__(self, *exc: object) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
-
-    def _on_signal(self, number: int, frame: object) -> None:
-        if self.caught:
-            os._exit(128 + number)
-        self.caught = number
-        self._interrupt()

@@ -21,10 +21,11 @@ from agent_cli.core.results import Complete, Diagnostics, Failed, Suspended, Tur
 from agent_cli.core.version import __version__
 from agent_cli.engine.conversation import Conversation
 from agent_cli.extensions.loader import Embedded, all_styles, load_extensions
+from agent_cli.headless.interrupts import Signals
 from agent_cli.headless.output import ProgressPrinter, ResultBuilder, print_line, print_notice
 from agent_cli.headless.pending import pending_items
 from agent_cli.headless.result_object import result_object
-from agent_cli.headless.run import HeadlessOptions, InputMessage, RunReport, Signals, announce_turn, finish, open_lines
+from agent_cli.headless.run import HeadlessOptions, InputMessage, RunReport, announce_turn, finish, open_lines
 from agent_cli.headless.stream_json import StreamJson
 from agent_cli.host.callbacks import HostCallbacks
 from agent_cli.host.channel import BadLine, ControlRequest, Fields, HostChannel, lines_of

@@ -77,7 +77,8 @@ def test_each_file_is_told_with_what_of_it_is_not_used(tmp_path: Path) -> None:
         "settings",
         ".agent/hooks.json": "hooks, which agent hooks list shows",
         ".claude/settings.json": "settings of Claude Code, of which permissions and statusLine is taken "
-        "(strange: not known here; disableAllHooks: applies only in your own settings; permissions.disableBypassPermissionsMode: not read here)",
+        "(strange: not known here; disableAllHooks: applies only in your own settings; "
+        "permissions.disableBypassPermissionsMode: not read here)",
         ".claude/settings.local.json": "not used: it is not JSON",
     }
 

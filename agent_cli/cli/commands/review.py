@@ -17,6 +17,7 @@ from agent_cli.config.run_options import RunOptions
 from agent_cli.core.events import Event
 from agent_cli.core.results import Complete
 from agent_cli.git.review_target import ReviewRange, ReviewTarget, find_change
+from agent_cli.headless.interrupts import Signals
 from agent_cli.headless.output import (
     FAILED,
     ProgressPrinter,
@@ -28,7 +29,7 @@ from agent_cli.headless.output import (
     print_text,
 )
 from agent_cli.headless.result_object import result_object
-from agent_cli.headless.run import Signals, answer_unattended, deny
+from agent_cli.headless.run import answer_unattended, deny
 from agent_cli.reports.collect import RunRecord
 from agent_cli.reports.comments import comments_file
 from agent_cli.reports.diff_lines import DiffLines
