@@ -58,6 +58,10 @@ UNUSED = {
     "worktree": "worktrees are made with --worktree",
     "modelOverrides": "models are named as provider/model",
 }
+_TAKEN = frozenset(
+    "env apiKeyHelper model effortLevel outputStyle disabledMcpjsonServers statusLine theme editorMode"
+    " showThinkingSummaries autoCompactEnabled sandbox permissions hooks".split()
+)
 _SANDBOX = {"autoAllowBashIfSandboxed": "auto_allow", "excludedCommands": "outside"}
 _NETWORK = {"allowedDomains": "domains", "allowUnixSockets": "sockets"}
 _FILES = {"allowWrite": "writable", "allowRead": "readable"}
@@ -79,7 +83,7 @@ class Translated(Value):
 
 def why_unused(key: str) -> str:
     """Return why a key has no effect; "" for one that only says something about the file."""
-    return UNUSED.get(key, "not known here")
+    return UNUSED.get(key, "its value is not of the form that is known" if key in _TAKEN else "not known here")
 
 
 def in_words(keys: tuple[str, ...]) -> list[str]:

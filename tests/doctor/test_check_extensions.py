@@ -46,7 +46,7 @@ def test_each_file_is_told_with_what_of_it_is_not_used(tmp_path: Path) -> None:
     put(tmp_path, ".claude/statusline.sh", "x")
     put(tmp_path, ".agent/hooks.json", "{}")
     taken = {"permissions": {"allow": [], "disableBypassPermissionsMode": "disable"}, "disableAllHooks": True}
-    put(tmp_path, ".claude/settings.json", json.dumps({**taken, "statusLine": {}, "strange": 1}))
+    put(tmp_path, ".claude/settings.json", json.dumps({**taken, "statusLine": {"command": "date"}, "strange": 1}))
     put(tmp_path, ".claude/settings.local.json", "[")
     found = told(tmp_path, tmp_path.resolve())
     assert found.pop(".claude/commands/bad.md").startswith("command /bad (its head was not read: line 3: ")
@@ -77,7 +77,8 @@ def test_each_file_is_told_with_what_of_it_is_not_used(tmp_path: Path) -> None:
         "settings",
         ".agent/hooks.json": "hooks, which agent hooks list shows",
         ".claude/settings.json": "settings of Claude Code, of which permissions and statusLine is taken "
-        "(strange: not known here; disableAllHooks: applies only in your own settings; permissions.disableBypassPermissionsMode: not read here)",
+        "(strange: not known here; disableAllHooks: applies only in your own settings; "
+        "permissions.disableBypassPermissionsMode: not read here)",
         ".claude/settings.local.json": "not used: it is not JSON",
     }
 
