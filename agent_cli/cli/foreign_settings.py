@@ -13,8 +13,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from agent_cli.config.claude_keys import TAKEN, why_unused
 from agent_cli.config.schema import McpServer
-from agent_cli.extensions.diagnostics import SETTINGS
 from agent_tools.fs.safe_files import read_regular
 from agent_tools.record import DecodeError, Value, from_json
 
@@ -84,8 +84,8 @@ def _claude(home: Path) -> Iterator[ForeignItem]:
     if isinstance(table, str):
         yield ForeignItem("claude", settings.name, settings, why=table)
     for key in table if isinstance(table, dict) else ():
-        reason = SETTINGS.get(key, "it has no counterpart here")
-        why = reason or "it is read where it is, each time"
+        why = "" if key in TAKEN else why_unused(key)
+        why = why or "it is read where it is, each time"
         yield ForeignItem("claude", f"setting {key}", settings, why=why)
     for name in ("CLAUDE.md", "commands", "agents", "skills", "output-styles", "rules"):
         if os.path.lexists(home / ".claude" / name):
