@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from agent_cli.config.claude_keys import translate, why_unused
+from agent_cli.config.claude_keys import TAKEN, why_unused
 from agent_cli.config.schema import McpServer
 from agent_tools.fs.safe_files import read_regular
 from agent_tools.record import DecodeError, Value, from_json
@@ -83,10 +83,9 @@ def _claude(home: Path) -> Iterator[ForeignItem]:
     table = _table(settings)
     if isinstance(table, str):
         yield ForeignItem("claude", settings.name, settings, why=table)
-        table = None
-    for key, value in (table or {}).items():
-        unused = translate({key: value}, ("model", "output_style").__contains__).unused
-        why = why_unused(key) if key in unused else "it is read where it is, each time"
+    for key in table if isinstance(table, dict) else ():
+        why = "" if key in TAKEN else why_unused(key)
+        why = why or "it is read where it is, each time"
         yield ForeignItem("claude", f"setting {key}", settings, why=why)
     for name in ("CLAUDE.md", "commands", "agents", "skills", "output-styles", "rules"):
         if os.path.lexists(home / ".claude" / name):

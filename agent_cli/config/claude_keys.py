@@ -11,7 +11,7 @@ from typing import Any
 from agent_cli.core.modes import MODE_ALIASES
 from agent_tools.record import Value
 
-_PLUGINS = "agent plugin manages plugins"
+_PLUGINS = "plugins are added one by one, after a question: agent plugin add"
 _SERVERS = "servers are approved with agent mcp approve"
 _LOGIN = "keys come from the environment, a keyring or key_command"
 _LOOK = "this program looks its own way"
@@ -58,6 +58,11 @@ UNUSED = {
     "worktree": "worktrees are made with --worktree",
     "modelOverrides": "models are named as provider/model",
 }
+# Keys that are taken over.
+TAKEN = frozenset(
+    "env apiKeyHelper model effortLevel outputStyle disabledMcpjsonServers statusLine theme editorMode"
+    " showThinkingSummaries autoCompactEnabled sandbox permissions hooks disableAllHooks".split()
+)
 _SANDBOX = {"autoAllowBashIfSandboxed": "auto_allow", "excludedCommands": "outside"}
 _NETWORK = {"allowedDomains": "domains", "allowUnixSockets": "sockets"}
 _FILES = {"allowWrite": "writable", "allowRead": "readable"}
@@ -79,7 +84,7 @@ class Translated(Value):
 
 def why_unused(key: str) -> str:
     """Return why a key has no effect; "" for one that only says something about the file."""
-    return UNUSED.get(key, "not known here")
+    return UNUSED.get(key, "its value is not of the form that is known" if key in TAKEN else "not known here")
 
 
 def unused_in_words(keys: tuple[str, ...]) -> list[str]:

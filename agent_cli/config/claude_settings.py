@@ -115,7 +115,7 @@ def add_json_settings(layers: Layers, text: str, source: str, base: Path) -> Non
 
 
 def _add_others(layers: Layers, table: dict[str, Any], source: str, base: Path, voice: Origin, where: Where) -> None:
-    """Merge the keys of a file that have a counterpart, and report the others."""
+    """Merge the keys of a file that have a counterpart, and report them; doctor lists the others with the reason."""
     known = hints_of(Settings)
     found = claude_keys.translate(table, lambda key: key == "model" or (key == "output_style" and key in known))
     taken = [
@@ -125,7 +125,6 @@ def _add_others(layers: Layers, table: dict[str, Any], source: str, base: Path, 
     taken += [name for name, value in (("env", found.env), ("apiKeyHelper", found.key_helper)) if value]
     if taken:
         layers.imported.append(f"{source}: {', '.join(taken)}")
-    layers.imported += [f"{source}: not used: {text}" for text in claude_keys.unused_in_words(found.unused)]
 
 
 def _add_tolerant(layers: Layers, key: str, value: Any, source: str, base: Path, voice: Origin, where: Where) -> bool:

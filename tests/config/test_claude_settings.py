@@ -15,7 +15,7 @@ from tests.support.program import agent
 
 def write(path: Path, **permissions: Any) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps({"permissions": permissions, "hooks": {"Stop": []}, "env": {"A": "b"}}))
+    path.write_text(json.dumps({"permissions": permissions, "hooks": {"Stop": []}, "cleanupPeriodDays": 3}))
     return path
 
 
@@ -103,7 +103,13 @@ def test_shapes_of_another_version_are_skipped(tmp_path: Path, permissions: Any)
     assert (layers.rules, layers.ignored) == ([], [])
 
 
-@pytest.mark.parametrize("mode", ["bypassPermissions", "auto", "delegate"])
+@pytest.mark.parametrize(("mode", "meant"), [("auto", "acceptEdits"), ("manual", "default")])
+def test_modes_with_another_name_here(tmp_path: Path, mode: str, meant: str) -> None:
+    layers = taken(write(tmp_path / ".claude/settings.json", defaultMode=mode))
+    assert layers.settings().permissions.mode == meant
+
+
+@pytest.mark.parametrize("mode", ["bypassPermissions", "delegate"])
 def test_modes_that_a_file_cannot_set_are_skipped(tmp_path: Path, mode: str) -> None:
     layers = taken(write(tmp_path / ".claude/settings.json", defaultMode=mode))
     assert layers.settings().permissions.mode == "default"

@@ -46,7 +46,7 @@ def test_each_file_is_told_with_what_of_it_is_not_used(tmp_path: Path) -> None:
     put(tmp_path, ".claude/statusline.sh", "x")
     put(tmp_path, ".agent/hooks.json", "{}")
     taken = {"permissions": {"allow": [], "disableBypassPermissionsMode": "disable"}, "disableAllHooks": True}
-    put(tmp_path, ".claude/settings.json", json.dumps({**taken, "statusLine": {}, "strange": 1}))
+    put(tmp_path, ".claude/settings.json", json.dumps({**taken, "statusLine": {"command": "date"}, "strange": 1}))
     put(tmp_path, ".claude/settings.local.json", "[")
     found = told(tmp_path, tmp_path.resolve())
     assert found.pop(".claude/commands/bad.md").startswith("command /bad (its head was not read: line 3: ")
@@ -70,7 +70,7 @@ def test_each_file_is_told_with_what_of_it_is_not_used(tmp_path: Path) -> None:
         ".claude/agents/a.md": "agent type a (color: agent types have no colours here; "
         "tools that are not here: TaskCreate)",
         ".claude/agents/b.md": "not used: there is no tool named Raed; did you mean Read?",
-        ".claude/output-styles/x.md": "not used: there are no output styles",
+        ".claude/output-styles/x.md": "output styles, for the setting output_style",
         ".claude/whatever.txt": "not used: nothing reads it",
         ".claude/rules/style.md": "memory, which has a separate line",
         ".claude/statusline.sh": "not used by itself: the command for it is status_line under [terminal] of our own "

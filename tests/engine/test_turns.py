@@ -161,11 +161,20 @@ def test_deferring_suspends_and_resuming_runs_nothing_twice(root: Path) -> None:
     assert len(world.of(ToolStarted)) == 3
 
 
-def test_the_round_bound_gets_a_last_word_without_calls(root: Path) -> None:
-    world = World(root, [{"calls": [READ]}, {"calls": [READ]}, {"text": "Half done."}])
+def test_the_round_bound_is_the_number_of_requests(root: Path) -> None:
+    world = World(root, [{"calls": [READ]}, {"calls": [READ]}, {"text": "Never asked."}])
     result = world.turn(limits=Limits(rounds=2))
     assert isinstance(result, LimitReached)
-    assert (result.cap, result.text) == ("rounds", "Half done.")
+    assert (result.cap, len(world.model.requests)) == ("rounds", 2)
+    assert "Read a.txt (done)" in result.text
+    assert not pending_calls(world.history)
+
+
+def test_the_bound_of_calls_gets_a_last_word_without_calls(root: Path) -> None:
+    world = World(root, [{"calls": [READ]}, {"calls": [READ]}, {"text": "Half done."}])
+    result = world.turn(limits=Limits(tool_calls=2))
+    assert isinstance(result, LimitReached)
+    assert (result.cap, result.text) == ("tool_calls", "Half done.")
     assert world.model.requests[-1].tool_choice == "none"
     assert world.model.requests[-1].tools == world.model.requests[0].tools
     assert not pending_calls(world.history)
@@ -173,7 +182,7 @@ def test_the_round_bound_gets_a_last_word_without_calls(root: Path) -> None:
 
 def test_a_model_that_calls_in_its_last_word_is_answered(root: Path) -> None:
     world = World(root, [{"calls": [READ]}, {"calls": [READ]}])
-    result = world.turn(limits=Limits(rounds=1))
+    result = world.turn(limits=Limits(tool_calls=1))
     assert isinstance(result, LimitReached)
     assert "Read a.txt (done)" in result.text
     assert not pending_calls(world.history)

@@ -138,7 +138,7 @@ def test_the_shipped_commands_are_there_and_files_override_them(work: Path) -> N
 @pytest.mark.parametrize(
     ("message", "said"),
     [
-        ("/compact now", "agent: /compact is a command for interactive sessions and does nothing with -p.\n"),
+        ("/theme dark", "agent: /theme is a command for interactive sessions and does nothing with -p.\n"),
         ("/reveiw a.txt", "agent: Unknown command /reveiw. Did you mean /review?\n"),
     ],
 )
