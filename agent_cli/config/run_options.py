@@ -244,6 +244,8 @@ class RunOptions(Value):
             "--profile", CONTEXT, "Use the settings of [profiles.NAME], or of a model: small, default.", metavar="NAME"
         ),
     ] = None
+    init: Annotated[bool, _flag("--init", CONTEXT, "Run the Setup hooks for a new checkout first.")] = False
+    maintenance: Annotated[bool, _flag("--maintenance", CONTEXT, "Run the Setup hooks for maintenance first.")] = False
     bare: Annotated[bool, _flag("--bare", CONTEXT, "Ignore settings and memory files; use only these options.")] = False
     system_prompt: Annotated[
         str | None,

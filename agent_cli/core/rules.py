@@ -24,7 +24,7 @@ from agent_tools.task import common_type
 
 # Tools that rules may name: built-in ones, also by their Claude Code names, and those that a session creates.
 KNOWN_TOOLS = frozenset(name for tool in BUILTIN for name in (tool.name, *tool.other_names)) | {
-    "StructuredOutput", "ToolSearch", "UseTool",
+    "StructuredOutput", "ToolSearch", "UseTool", "ListMcpResourcesTool", "ReadMcpResourceTool",
 }  # fmt: skip
 PATH_TOOLS = frozenset(tool.name for tool in BUILTIN if tool.rule_names == "path")
 # Tools whose rules cover an effect whichever tool has it.

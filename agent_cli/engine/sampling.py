@@ -437,10 +437,8 @@ def _named(call: ToolCall, tools: Mapping[str, Tool[Any]]) -> ToolCall:
     meant = foreign_calls.resolve_call(call.name, call.arguments, tools)
     if meant is None:
         return call.replace(name=re.sub(r"[^A-Za-z0-9_-]", "_", call.name)[:64] or "unnamed")
-    # A second name of ours is no mistake to point out.
     named = () if call.name in tools[meant.tool].other_names else (f"{repairs.NAMED}{call.name[:60]}",)
-    repaired = (*named, *call.repaired)
-    return call.replace(name=meant.tool, arguments=meant.arguments, repaired=repaired)
+    return call.replace(name=meant.tool, arguments=meant.arguments, repaired=(*named, *call.repaired))
 
 
 def _first(turn: Turn, sent: float, draft: AnswerDraft) -> FirstChunk:

@@ -209,8 +209,17 @@ def resource_text(resource: dict[str, Any], media: list[Media], ctx: ToolContext
     mime = str(resource.get("mimeType", ""))
     if mime.startswith("image/"):
         return _image(str(resource.get("blob", "")), media, ctx)
-    size = len(str(resource.get("blob", ""))) * 3 // 4
-    return f"[{one_line(mime) or 'binary data'} of {size:,} bytes, which cannot be shown]"
+    try:
+        data = base64.b64decode(str(resource.get("blob", "")), validate=True)
+    except (ValueError, binascii.Error):
+        return f"[damaged {one_line(mime) or 'binary data'}]"
+    said = f"{shorten(mime) or 'binary data'} of {len(data):,} bytes"
+    file = ctx.workspace.scratch.new() if data else None
+    if file is None:
+        return f"[{said}, which cannot be shown]"
+    file.write(data)
+    file.close()
+    return f"[{said}, which cannot be saved]" if file.cut else f"[{said}, saved in {file.path}]"
 
 
 def _image(encoded: str, media: list[Media], ctx: ToolContext) -> str:

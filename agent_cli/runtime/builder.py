@@ -344,6 +344,7 @@ def build_agent(
         plans=restored.plans if restored is not None else (),
         **_broken_off(restored),
     )
+    conversation.setup = "init" if options.init else "maintenance" if options.maintenance else ""
     conversation.command_source = lambda name: command_source(name, commands)
     joined = (
         SessionServers(servers, conversation, table, commands, layers.rules, settings, chosen, warn)

@@ -29,11 +29,12 @@ if TYPE_CHECKING:
 
 with lazy_imports():
     from agent_cli.mcp import approvals as mcp_approvals
-    from agent_cli.mcp import config, manager, server_state, tools
+    from agent_cli.mcp import config, manager, resources, server_state, tools
     from agent_tools import secret_patterns
     from agent_tools.shell import state as shell_env  # with the shell
 
-FINDERS = ("ToolSearch", "UseTool")
+# Tools of the program's own for servers, which stay while those of the servers change.
+FINDERS = ("ToolSearch", "UseTool", "ListMcpResourcesTool", "ReadMcpResourceTool")
 # How long the first message in a terminal waits for servers; tools of slower ones are found by ToolSearch.
 ATTENDED_WAIT = 3.0
 WORDS = {"ready": "connected", "starting": "pending", "waiting": "pending", "unapproved": "needs-approval",
@@ -185,10 +186,19 @@ class SessionServers:
                 self.servers.begin()
             self.servers.wait(min(settings.wait, ATTENDED_WAIT) if attended else settings.wait, needed=True)
             window = self._chosen.window.tokens
-            self._send(self.servers.sent(settings.tool_search, settings.schema_share, window))
+            sent = self.servers.sent(settings.tool_search, settings.schema_share, window)
+            self._send([*sent, *self._resource_tools()])
         else:
             self.servers.come_back(ATTENDED_WAIT)
         self.report_changes()
+
+    def _resource_tools(self) -> list[Tool[Any]]:
+        """Return the tools for resources, if a server has any."""
+        if not any(server.resources for server in self.servers.all.values()):
+            return []
+        servers = self.servers.all
+        made: list[Tool[Any]] = [resources.ListMcpResources(servers), resources.ReadMcpResource(servers)]
+        return [tool for tool in made if self._offered(tool.name)]
 
     def set_added(self, found: Iterable[DeclaredServer]) -> tuple[list[str], list[str]]:
         """Replace the servers that the host added; return the names of the new and the removed ones.

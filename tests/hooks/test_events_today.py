@@ -14,7 +14,7 @@ from tests.support.program import agent
 from tests.support.scripts import call, script
 
 EVENTS = ("PreToolUse", "PermissionRequest", "PostToolUse", "PostToolUseFailure", "UserPromptSubmit",
-          "UserPromptExpansion", "SubagentStart", "SubagentStop", "Stop")  # fmt: skip
+          "UserPromptExpansion", "SubagentStart", "SubagentStop", "Stop", "Setup")  # fmt: skip
 
 
 def hooks(home: Path, answers: dict[str, Any] | None = None) -> Path:
@@ -120,6 +120,15 @@ def test_a_hook_replaces_what_the_model_is_shown(work: Path, home: Path, output:
     text = json.dumps([line["message"] for line in results])
     assert "seen by the model" in text
     assert "secret" not in text
+
+
+@pytest.mark.parametrize("trigger", ["init", "maintenance"])
+def test_setup_runs_where_it_is_asked_for(work: Path, home: Path, trigger: str) -> None:
+    log = hooks(home)
+    run(work, [{"text": "done"}])
+    assert given(log, "Setup") == []
+    run(work, [{"text": "done"}], f"--{trigger}")
+    assert [line["trigger"] for line in given(log, "Setup")] == [trigger]
 
 
 def test_line_breaks_of_a_message_stay(work: Path, home: Path) -> None:
