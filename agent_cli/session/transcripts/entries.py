@@ -65,10 +65,10 @@ def shown_parts(message: AssistantMessage) -> list[tuple[int, dict[str, Any]]]:
     """Return the blocks of an answer with their positions, without reasoning that only its provider can read."""
     every = list(enumerate(message.parts))
     shown = [(n, p) for n, p in every if not (isinstance(p, Thinking) and p.provider and not p.text)]
-    return [(number, transcript_block(part)) for number, part in shown or every]
+    return [(number, content_block(part)) for number, part in shown or every]
 
 
-def transcript_block(part: Part) -> dict[str, Any]:
+def content_block(part: Part) -> dict[str, Any]:
     """Return a part of an answer as a block of the Messages API."""
     match part:
         case Text(text=text):
