@@ -51,14 +51,19 @@ def with_absolute_paths(options: RunOptions) -> RunOptions:
         return os.path.abspath(text) if os.path.exists(text) else text  # noqa: PTH100, PTH110
 
     several = {
-        name: tuple(map(absolute, getattr(options, name))) for name in ("settings", "add_dir", "mcp_config", "image")
+        name: tuple(map(absolute, getattr(options, name)))
+        for name in ("settings", "add_dir", "mcp_config", "image", "plugin_dir")
     }
     schema = options.json_schema and absolute(options.json_schema)
     # These may not exist yet.
     reports = tuple(_absolute_report(spec) for spec in options.report)
-    record = options.record and os.path.abspath(options.record)  # noqa: PTH100
+    written = {
+        name: os.path.abspath(os.path.expanduser(file))  # noqa: PTH100
+        for name in ("record", "output_last_message", "debug_file", "system_prompt_file", "append_system_prompt_file")
+        if (file := getattr(options, name))
+    }
     return options.replace(
-        json_schema=schema, report=reports, record=record, model=_absolute_model(options.model), **several
+        json_schema=schema, report=reports, model=_absolute_model(options.model), **several, **written
     )
 
 
