@@ -74,12 +74,7 @@ def test_an_answer_without_calls_loads_nothing_that_only_calls_need(tmp_path: Pa
         "agent_cli.engine.executor", "agent_cli.engine.tool_call", "agent_cli.session.restore",
         "agent_cli.headless.stream_json", "agent_cli.hooks", "agent_cli.reports", "agent_cli.runtime.recording",
         "agent_cli.providers.recording", "agent_cli.providers.replay", "agent_cli.cli.patch_run",
-<<<<<<< HEAD
-        "agent_cli.providers.discover",
-        "agent_cli.providers.server_info",
-=======
         "agent_cli.providers.discover", "agent_cli.providers.server_info",
->>>>>>> ci
         "agent_tools.edit.matching", "agent_tools.edit.change", "agent_tools.edit.formatters", "agent_tools.edit.diff",
     }  # fmt: skip
 
