@@ -17,8 +17,8 @@ from acp.schema import ClientCapabilities, ElicitationCapabilities, ElicitationF
 
 from tests.support.editor_client import WAIT, FakeEditor, connected
 from tests.support.fork_server import start
-from tests.support.program import clean_env
-from tests.support.scripts import call, script
+from tests.support.program import agent, clean_env
+from tests.support.scripts import call, script, task
 
 FORMS = ClientCapabilities(elicitation=ElicitationCapabilities(form=ElicitationFormCapabilities()))
 
@@ -210,3 +210,46 @@ def test_an_editor_with_terminals_is_given_the_output_as_it_comes(tmp_path: Path
     assert "".join(m["terminal_output"]["data"] for m in metas if "terminal_output" in m).startswith("a\r\nb")
     assert metas[-1]["terminal_exit"]["exit_code"] == 3
     assert editor.last_call("call-1-1")["content"] == [{"type": "terminal", "terminalId": "call-1-1"}]
+
+
+def test_a_session_that_waits_asks_in_the_editor_before_the_next_prompt(tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    work.mkdir()
+    replies = [{"calls": [call("Bash", command="touch a")]}, {"text": "made"}, {"text": "next"}]
+    model = script(tmp_path / "script.toml", replies)
+    suspended = agent(["-p", "--model", model, "--on-ask", "suspend", "--output-format", "json", "go"], work)
+    session_id = json.loads(suspended.stdout)["session_id"]
+
+    async def story() -> FakeEditor:
+        async with connected(work, replies) as here:
+            await here.agent.load_session(cwd=str(work), session_id=session_id, mcp_servers=[])
+            assert (await here.prompt(session_id, "and then")).stop_reason == "end_turn"
+            return here.editor
+
+    editor = asyncio.run(story())
+    assert (work / "a").exists()
+    assert [asked["title"] for asked in editor.asked] == ["`touch a`"]
+    assert editor.text().endswith("madenext")
+
+
+def test_calls_of_a_sub_agent_name_their_parent(tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    inner = [{"text": "inner words", "calls": [call("Bash", command="touch a")]}, {"text": "found"}]
+    kinds = tmp_path / "home/.agent/agents"
+    kinds.mkdir(parents=True)
+    model = script(tmp_path / "inner.toml", inner)
+    (kinds / "helper.md").write_text(f"---\nname: helper\ndescription: helps\nmodel: {model}\n---\nHelp.\n")
+
+    async def story() -> FakeEditor:
+        async with connected(work, [{"calls": [task("helper")]}, {"text": "ok"}]) as here:
+            opened = await here.agent.new_session(cwd=str(work), mcp_servers=[])
+            assert (await here.prompt(opened.session_id, "go")).stop_reason == "end_turn"
+            return here.editor
+
+    editor = asyncio.run(story())
+    assert (work / "a").exists()
+    assert editor.text() == "ok"
+    nested = next(u for u in editor.updates if u.get("title") == "`touch a`")
+    assert nested["_meta"]["agent"]["parentToolCallId"] == "call-1-1"
+    assert editor.last_call("call-1-1")["status"] == "completed"
+    assert editor.last_call(nested["toolCallId"])["status"] == "completed"
