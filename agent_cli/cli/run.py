@@ -68,7 +68,7 @@ def start(options: RunOptions, typed: list[str]) -> int:
         raise UsageError(f"{'--report' if options.report else '--patch'} is for runs without a terminal: add -p.")
     if options.patch is not None:
         return patch_run.run_in_copy(options, _go)
-    if options.worktree is not None or (options.resume is not None and not options.print):
+    if options.worktree is not None or (options.resume is not None and not options.print and not hosted):
         return choose_session.run_in_worktree(options, _go)
     return _go(options)
 
@@ -276,6 +276,7 @@ def headless_options(options: RunOptions, settings: Settings) -> HeadlessOptions
         input_format=options.input_format,
         partial=options.include_partial_messages,
         hook_events=options.include_hook_events,
+        replay=options.replay_user_messages,
         verbose=options.verbose,
         structured=options.json_schema is not None,
         last_message=os.path.expanduser(options.output_last_message or ""),
@@ -296,7 +297,7 @@ def session_report(agent: Agent) -> RunReport:
         key_source=agent.model.key_source,
         cwd=str(place.cwd),
         tools=tuple(agent.conversation.deps.tools),
-        mode=settings.permissions.mode,
+        mode=agent.conversation.deps.policy.mode,
         memory=tuple(str(f.path) for f in agent.memory.files),
         agents=agent.conversation.deps.agents,
         commands=agent.commands,
