@@ -66,8 +66,14 @@ undo-fuzz: $(VENV)/.dev
 # The clients of others, such as the Agent SDK, on this program. CLIENTS: a folder with their installations, made here.
 CLIENTS ?= $(CURDIR)/$(VENV)/clients
 outside: $(VENV)/.dev
-	@test -x $(CLIENTS)/py/bin/python || \
-	  { $(BIN)/python -m venv $(CLIENTS)/py && $(CLIENTS)/py/bin/pip install -q claude-agent-sdk; }
+	@test -x $(CLIENTS)/py/bin/python || { $(BIN)/python -m venv $(CLIENTS)/py && \
+	  $(CLIENTS)/py/bin/pip install -q claude-agent-sdk pytest pytest-asyncio; }
+	@test -d $(CLIENTS)/sdk-src || \
+	  git clone -q --depth 1 https://github.com/anthropics/claude-agent-sdk-python $(CLIENTS)/sdk-src
+	@command -v npm > /dev/null || echo "npm is missing: its clients are not tried" >&2
+	@test -d $(CLIENTS)/npm || ! command -v npm > /dev/null || { mkdir -p $(CLIENTS)/npm && cd $(CLIENTS)/npm && \
+	  npm init -y > /dev/null && npm install --silent @anthropic-ai/claude-agent-sdk ai ai-sdk-provider-claude-code \
+	  @agentclientprotocol/claude-agent-acp; }
 	AGENT_CLIENTS=$(CLIENTS) $(BIN)/pytest -n $(JOBS) tests/outside
 
 # The JSON schemas of the built-in tools, from their argument classes.

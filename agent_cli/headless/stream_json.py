@@ -152,7 +152,7 @@ class StreamJson:
                 "model_refusal_no_fallback", original_model=self._model, request_id=None, content=failure.message
             )
         stop = "refusal" if failure.kind == "refused" else "stop_sequence"
-        body = self._body(f"msg_{new_uuid()}", "<synthetic>", {"type": "text", "text": text}, stop, Usage())
+        body = self._body(f"msg_{new_uuid()}", "<synthetic>", [{"type": "text", "text": text}], stop, Usage())
         self._message_line({"type": "assistant", "message": body, "error": error_word(failure)})
 
     def close(self) -> None:
@@ -330,7 +330,10 @@ class StreamJson:
         return self.ids.latest(self._parent or "", block) if self.ids is not None else ""
 
     def _assistant(self, message: AssistantMessage) -> None:
-        """Write one line per content block; the last one carries the usage."""
+        """Write one line per content block; the last one carries the usage.
+
+        Text and thinking that were written as they came are one line: readers match a line with all that came before.
+        """
         self._end_compacting("failed")
         # What is encrypted is not shown; without a summary nothing of it is left.
         every = list(enumerate(message.parts))
@@ -344,29 +347,26 @@ class StreamJson:
         stop = None if aborted else message.stop_reason or None
         if self._parent is not None and not self.subagent_text:
             parts = [(n, p) for n, p in parts if isinstance(p, ToolCall)]
-        for number, part in parts:
-            last = number == parts[-1][0]
+        said = [pair for pair in parts if partial is not None and not isinstance(pair[1], ToolCall)]
+        groups = [group for group in (said, *([pair] for pair in parts if pair not in said)) if group]
+        for group in groups:
+            last, number = group is groups[-1], group[-1][0]
             ending = (stop, used) if last else (None, Usage())
-            body = self._body(message_id, message.model or self._model, content_block(part), *ending)
-            self._message_line(
-                {
-                    "type": "assistant",
-                    "message": body,
-                    "uuid": self._uuid(number),
-                    **({"aborted": True} if aborted and last else {}),
-                }
-            )
+            blocks = [content_block(part) for _, part in group]
+            body = self._body(message_id, message.model or self._model, blocks, *ending)
+            ended = {"aborted": True} if aborted and last else {}
+            self._message_line({"type": "assistant", "message": body, "uuid": self._uuid(number), **ended})
         self._stop_message(stop, used)
 
     def _body(
-        self, message_id: str, model: str, block: dict[str, Any], stop: str | None, used: Usage
+        self, message_id: str, model: str, blocks: list[dict[str, Any]], stop: str | None, used: Usage
     ) -> dict[str, Any]:
         return {
             "id": message_id,
             "type": "message",
             "role": "assistant",
             "model": model,
-            "content": [block],
+            "content": blocks,
             "stop_reason": stop,
             "stop_sequence": None,
             "usage": usage_object(used),

@@ -103,7 +103,8 @@ def _check_sources(options: RunOptions) -> None:
 
 def _add_own_files(layers: Layers, place: RunEnvironment) -> None:
     if place.home is not None:
-        add_claude_settings(layers, place.home / ".claude/settings.json", "own", place.env)
+        folder = Path(place.env.get("CLAUDE_CONFIG_DIR") or place.home / ".claude")
+        add_claude_settings(layers, folder / "settings.json", "own", place.env)
         add_hooks_file(layers, place.home / ".agent/hooks.json", "own")
         layers.add_file(place.home / ".agentrc", "own")
 

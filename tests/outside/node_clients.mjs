@@ -1,0 +1,201 @@
+// Clients of npm on this program: node node_clients.mjs CASE. Prints one line of JSON with what was seen.
+import { createRequire } from "node:module";
+import { pathToFileURL } from "node:url";
+import { spawn } from "node:child_process";
+
+const require = createRequire(process.env.AGENT_CLIENTS + "/npm/package.json");
+const load = async (name) => import(pathToFileURL(require.resolve(name)));
+const bin = process.env.AGENT_BIN;
+
+async function collect(stream) {
+  const seen = [];
+  for await (const message of stream) seen.push(message);
+  return seen;
+}
+
+const last = (seen) => seen.findLast((m) => m.type === "result");
+
+const cases = {
+  async query() {
+    const { query } = await load("@anthropic-ai/claude-agent-sdk");
+    const seen = await collect(query({ prompt: "Reply with exactly: pong", options: { pathToClaudeCodeExecutable: bin } }));
+    return { result: last(seen).result, types: [...new Set(seen.map((m) => m.type))] };
+  },
+  async permission() {
+    const { query } = await load("@anthropic-ai/claude-agent-sdk");
+    const asked = [];
+    const canUseTool = async (name, input, { suggestions, toolUseID }) => {
+      asked.push([name, input.command, Array.isArray(suggestions), typeof toolUseID]);
+      return { behavior: "allow", updatedInput: input };
+    };
+    const seen = await collect(query({ prompt: input("Run the command: touch made.txt"),
+      options: { pathToClaudeCodeExecutable: bin, canUseTool } }));
+    return { result: last(seen).is_error, asked };
+  },
+  async denial() {
+    const { query } = await load("@anthropic-ai/claude-agent-sdk");
+    const canUseTool = async () => ({ behavior: "deny", message: "No." });
+    const seen = await collect(query({ prompt: input("Run the command: touch made.txt"),
+      options: { pathToClaudeCodeExecutable: bin, canUseTool } }));
+    return { denials: last(seen).permission_denials.map((d) => d.tool_name) };
+  },
+  async hooks() {
+    const { query } = await load("@anthropic-ai/claude-agent-sdk");
+    const events = [];
+    const hook = async (data) => (events.push(data.hook_event_name), {});
+    const hooks = Object.fromEntries(["UserPromptSubmit", "PreToolUse", "PostToolUse", "Stop"].map((e) => [e, [{ hooks: [hook] }]]));
+    await collect(query({ prompt: input("Run: echo hi"),
+      options: { pathToClaudeCodeExecutable: bin, hooks, allowedTools: ["Bash"] } }));
+    return { events };
+  },
+  async tools() {
+    const { query, tool, createSdkMcpServer } = await load("@anthropic-ai/claude-agent-sdk");
+    const { z } = await load("zod");
+    const called = [];
+    const echo = tool("echo", "Echo", { text: z.string() }, async ({ text }) => {
+      called.push(text);
+      return { content: [{ type: "text", text }] };
+    });
+    const server = createSdkMcpServer({ name: "mine", tools: [echo] });
+    const seen = await collect(query({ prompt: input("Call mcp__mine__echo with text='hello'"),
+      options: { pathToClaudeCodeExecutable: bin, mcpServers: { mine: server }, allowedTools: ["mcp__mine__echo"] } }));
+    return { called, error: last(seen).is_error };
+  },
+  async agents() {
+    const { query } = await load("@anthropic-ai/claude-agent-sdk");
+    const agents = { greeter: { description: "Greets.", prompt: "Reply with one sentence.", tools: ["Read"] } };
+    const seen = await collect(query({
+      prompt: input("Use the Agent tool exactly once with subagent_type 'greeter'. Then reply with the single word DONE."),
+      options: { pathToClaudeCodeExecutable: bin, agents, allowedTools: ["Agent", "Task"] } }));
+    const init = seen.find((m) => m.subtype === "init");
+    return { offered: init.agents.includes("greeter"), result: last(seen).result };
+  },
+  async partial() {
+    const { query } = await load("@anthropic-ai/claude-agent-sdk");
+    const seen = await collect(query({ prompt: "Run: echo hi",
+      options: { pathToClaudeCodeExecutable: bin, includePartialMessages: true, allowedTools: ["Bash"] } }));
+    return { kinds: [...new Set(seen.filter((m) => m.type === "stream_event").map((m) => m.event.type))].sort() };
+  },
+  async schema() {
+    const { query } = await load("@anthropic-ai/claude-agent-sdk");
+    const schema = { type: "object", properties: { word_count: { type: "number" } }, required: ["word_count"] };
+    const seen = await collect(query({ prompt: "Count the words of 'Hello world'.",
+      options: { pathToClaudeCodeExecutable: bin, outputFormat: { type: "json_schema", schema } } }));
+    return { output: last(seen).structured_output };
+  },
+  async controls() {
+    const { query } = await load("@anthropic-ai/claude-agent-sdk");
+    let next, stop;
+    const queue = [];
+    async function* messages() {
+      while (true) {
+        const text = queue.length ? queue.shift() : await new Promise((resolve) => (next = resolve));
+        if (text === null) return;
+        yield { type: "user", message: { role: "user", content: text }, parent_tool_use_id: null, session_id: "" };
+      }
+    }
+    const send = (text) => (next ? (next(text), (next = undefined)) : queue.push(text));
+    const q = query({ prompt: messages(), options: { pathToClaudeCodeExecutable: bin } });
+    const out = {};
+    out.commands = (await q.supportedCommands()).length > 0;
+    out.models = (await q.supportedModels()).length > 0;
+    out.account = typeof (await q.accountInfo());
+    await q.setPermissionMode("acceptEdits");
+    await q.setModel("claude-haiku-4-5");
+    await q.setMaxThinkingTokens(2000);
+    out.servers = (await q.mcpServerStatus()).length;
+    send("Reply with exactly: one");
+    for await (const message of q) {
+      if (message.type !== "result") continue;
+      if (!out.first) {
+        out.first = message.result;
+        send("Reply with exactly: two");
+      } else {
+        out.second = message.result;
+        break;
+      }
+    }
+    q.close?.();
+    return out;
+  },
+  async interrupt() {
+    const { query } = await load("@anthropic-ai/claude-agent-sdk");
+    let release;
+    const held = new Promise((resolve) => (release = resolve));
+    async function* messages() {
+      yield { type: "user", message: { role: "user", content: "Run the command: sleep 50" }, parent_tool_use_id: null, session_id: "" };
+      await held;
+    }
+    const q = query({ prompt: messages(), options: { pathToClaudeCodeExecutable: bin, allowedTools: ["Bash"] } });
+    const out = {};
+    for await (const message of q) {
+      if (message.type === "assistant") await q.interrupt();
+      if (message.type === "result") {
+        out.subtype = message.subtype;
+        release();
+        break;
+      }
+    }
+    return out;
+  },
+  async resume() {
+    const { query } = await load("@anthropic-ai/claude-agent-sdk");
+    const options = { pathToClaudeCodeExecutable: bin };
+    const first = last(await collect(query({ prompt: "Reply with exactly: one", options })));
+    const second = last(await collect(query({ prompt: "Reply with exactly: two", options: { ...options, resume: first.session_id } })));
+    return { same: first.session_id === second.session_id, result: second.result };
+  },
+  async failure() {
+    const { query } = await load("@anthropic-ai/claude-agent-sdk");
+    const seen = [];
+    let error = "";
+    try {
+      for await (const m of query({ prompt: "hi", options: { pathToClaudeCodeExecutable: bin, model: "claude-nonexistent-model" } })) seen.push(m);
+    } catch (e) {
+      error = String(e.message);
+    }
+    return { is_error: last(seen).is_error, subtype: last(seen).subtype, raised: error !== "" };
+  },
+  async aisdk() {
+    const { createClaudeCode } = await load("ai-sdk-provider-claude-code");
+    const { generateText, streamText } = await load("ai");
+    const provider = createClaudeCode({ defaultSettings: { pathToClaudeCodeExecutable: bin } });
+    const { text } = await generateText({ model: provider("sonnet"), prompt: "Reply with exactly: pong" });
+    let streamed = "";
+    for await (const part of streamText({ model: provider("sonnet"), prompt: "Reply with exactly: pang" }).textStream) streamed += part;
+    return { text, streamed };
+  },
+  async acp() {
+    // A turn through claude-agent-acp, which runs the program by the host protocol.
+    const entry = require.resolve("@agentclientprotocol/claude-agent-acp/dist/index.js");
+    const child = spawn(process.execPath, [entry], { env: { ...process.env, CLAUDE_CODE_EXECUTABLE: bin }, stdio: ["pipe", "pipe", "inherit"] });
+    const waiting = new Map();
+    let text = "", rest = "", number = 0;
+    child.stdout.on("data", (data) => {
+      const lines = (rest + data).split("\n");
+      rest = lines.pop();
+      for (const line of lines.filter(Boolean)) {
+        const message = JSON.parse(line);
+        if (message.method === "session/update" && message.params.update.sessionUpdate === "agent_message_chunk") text += message.params.update.content.text;
+        if (waiting.has(message.id) && !message.method) waiting.get(message.id)(message.result ?? { error: message.error });
+      }
+    });
+    const ask = (method, params) => new Promise((resolve) => {
+      waiting.set(++number, resolve);
+      child.stdin.write(JSON.stringify({ jsonrpc: "2.0", id: number, method, params }) + "\n");
+    });
+    await ask("initialize", { protocolVersion: 1, clientCapabilities: {} });
+    const session = await ask("session/new", { cwd: process.cwd(), mcpServers: [] });
+    const done = await ask("session/prompt", { sessionId: session.sessionId, prompt: [{ type: "text", text: "Reply with exactly: pong" }] });
+    child.kill();
+    return { stop: done.stopReason ?? done, text };
+  },
+};
+
+// A prompt as a stream, which the SDK needs for callbacks.
+async function* input(text) {
+  yield { type: "user", message: { role: "user", content: text }, parent_tool_use_id: null, session_id: "" };
+}
+
+console.log(JSON.stringify(await cases[process.argv[2]]()));
+process.exit(0);

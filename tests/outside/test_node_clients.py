@@ -1,0 +1,56 @@
+"""The Agent SDK of npm and what is built on it, with this program in Claude Code's place; run by `make outside`."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.outside.obedient_model import obey
+from tests.outside.scratch_home import CLIENTS, environment
+from tests.support.model_server import ModelServer
+
+EVENTS = ["content_block_delta", "content_block_start", "content_block_stop", "message_delta", "message_start",
+          "message_stop"]  # fmt: skip
+CASES: dict[str, dict[str, Any]] = {
+    "query": {"result": "pong", "types": ["system", "assistant", "result"]},
+    "permission": {"result": False, "asked": [["Bash", "touch made.txt", True, "string"]]},
+    "denial": {"denials": ["Bash"]},
+    "hooks": {"events": ["UserPromptSubmit", "PreToolUse", "PostToolUse", "Stop"]},
+    "tools": {"called": ["hello"], "error": False},
+    "agents": {"offered": True, "result": "DONE"},
+    "partial": {"kinds": EVENTS},
+    "schema": {"output": {"word_count": 2}},
+    "controls": {"commands": True, "models": True, "account": "object", "servers": 0, "first": "one", "second": "two"},
+    "interrupt": {"subtype": "error_during_execution"},
+    "resume": {"same": True, "result": "two"},
+    "failure": {"is_error": True, "subtype": "success", "raised": True},
+    "aisdk": {"text": "pong", "streamed": "pang"},
+    "acp": {"stop": "end_turn", "text": "pong"},
+}
+
+
+@pytest.fixture
+def model() -> Iterator[str]:
+    with ModelServer([obey], repeat=True) as server:
+        yield server.anthropic_url
+
+
+@pytest.mark.skipif(
+    not (CLIENTS / "npm/node_modules").is_dir() or shutil.which("node") is None, reason="needs node and make outside"
+)
+@pytest.mark.parametrize("case", CASES)
+def test_a_client_of_npm_works(tmp_path: Path, model: str, case: str) -> None:
+    (tmp_path / "work").mkdir()
+    script = Path(__file__).with_name("node_clients.mjs")
+    env = environment(tmp_path / "home", model) | {"AGENT_CLIENTS": str(CLIENTS)}
+    done = subprocess.run(
+        ["node", str(script), case], cwd=tmp_path / "work", env=env, capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout.splitlines()[-1]) == CASES[case], done.stderr
