@@ -12,6 +12,7 @@ import pytest
 from agent_cli.cli import command_names
 from agent_cli.config import run_options
 from agent_cli.config.layers import Layers
+from agent_cli.config.policy import read_policy
 from agent_cli.core import events
 from agent_cli.core.decisions import Level
 from agent_cli.core.rules import read_rule
@@ -109,10 +110,14 @@ def test_the_exit_codes_are_those_of_the_program() -> None:
 
 
 @pytest.mark.parametrize("path", PAGES, ids=IDS)
-def test_settings_in_examples_are_accepted(path: Path) -> None:
+def test_settings_in_examples_are_accepted(path: Path, tmp_path: Path) -> None:
     for text in fences(text_of(path), "toml"):
         if "[[reply]]" in text:
             assert all(reply.keys() <= KEYS for reply in tomllib.loads(text)["reply"])
+            continue
+        if "allowed_servers" in text:
+            (file := tmp_path / "policy.toml").write_text(text)
+            assert read_policy({}, str(file)).sources
             continue
         layers = Layers()
         layers.add_text(text, "the example", ROOT)

@@ -93,7 +93,7 @@ def add_claude_settings(layers: Layers, path: Path, voice: Origin, env: Mapping[
 def add_json_settings(layers: Layers, text: str, source: str, base: Path) -> None:
     """Merge JSON of --settings, with keys of ours and of Claude Code; name those that have no effect.
 
-    Raises SettingsError for an invalid value of a key of ours.
+    Raises SettingsError for an invalid value of a key of ours, and for a key that is nearly one.
     """
     table = decode_json(text, source)
     where = key_locations(text, source)
@@ -110,7 +110,10 @@ def add_json_settings(layers: Layers, text: str, source: str, base: Path) -> Non
     _add_session(layers, found, source, "own")
     for key in found.unused:
         if why := claude_keys.why_unused(key):
-            hint = nearest_key_hint(key, list(hints)) if key not in claude_keys.UNUSED and "." not in key else ""
+            known = key in claude_keys.UNUSED or key in claude_keys.TAKEN or "." in key
+            hint = "" if known else nearest_key_hint(key, list(hints))
+            if hint:
+                raise SettingsError(f"{where(key)}: {key}: unknown setting{hint}")
             layers.ignored.append(f"{source}: {key} has no effect: {why}{hint}")
 
 

@@ -53,6 +53,7 @@ from agent_cli.headless.tasks import TaskLines
 from agent_cli.headless.tool_results import CHANGES, absolute_path, text_before, tool_use_result
 from agent_cli.session.transcripts.entries import content_block
 from agent_tools.display import TodoItem
+from agent_tools.registry import tool_class
 from agent_tools.shell.jobs import Job
 
 # The stop reasons of answers that broke off, which that format leaves open.
@@ -387,7 +388,7 @@ class StreamJson:
             self._of_call("tool_started", event.call_id, tool_name=event.tool)
         call = self._calls.get(event.call_id)
         arguments = call.arguments if call is not None else {}
-        if event.tool == "Task":
+        if tool_class(event.tool).nested:
             self.tasks.started(event.call_id, arguments, self._parent)
         elif event.tool in CHANGES:
             self._before[event.call_id] = text_before(absolute_path(arguments.get("file_path"), self._cwd))
@@ -424,7 +425,7 @@ class StreamJson:
         task = self.tasks.finished(event.call_id, "failed" if message.is_error else "completed", message.text)
         job = self.tasks.watch(self._jobs(), event.call_id)
         details = tool_use_result(event, message, arguments, self._cwd, before=before, todos=self._todos)
-        if job is not None and event.tool == "Bash":
+        if job is not None and tool_class(event.tool).command_argument:
             command = {"stdout": message.text, "stderr": "", "interrupted": False, "isImage": False}
             details = {**(details if isinstance(details, dict) else command), "backgroundTaskId": job}
         elif task is not None and not message.is_error:

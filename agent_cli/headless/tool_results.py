@@ -10,6 +10,7 @@ from typing import Any
 from agent_cli.core.events import ToolFinished
 from agent_cli.core.messages import ToolMessage
 from agent_tools.display import CommandOutput, Diff, FileView, Listing, TodoItem, TodoView
+from agent_tools.fs.safe_files import read_regular
 
 CHANGES = frozenset({"Edit", "MultiEdit", "Write"})
 # Bytes of the longest file that is shown as it was before a change.
@@ -21,10 +22,8 @@ _NUMBER = re.compile(r" *\d+\t")
 def text_before(path: str) -> str | None:
     """Return the text of a file that is about to be changed; None if it is not there, no text, or very long."""
     try:
-        file = Path(path)
-        if not file.is_file() or file.stat().st_size > _MOST:
-            return None
-        return file.read_text("utf-8")
+        data = read_regular(Path(path), _MOST + 1)
+        return None if len(data) > _MOST else data.decode("utf-8")
     except (OSError, ValueError):
         return None
 

@@ -76,15 +76,14 @@ def tags(data: Any) -> Iterator[str]:
 
 def main() -> None:
     known = set(LINES.read_text().splitlines()) if LINES.exists() else set()
-    kinds = {json.loads(line)["type"] for line in known}
+    kinds = {tag for line in known for tag in tags(json.loads(line))}
     with LINES.open("a") as file:
         for cls in ROOTS:
-            if cls._tag not in kinds:
-                for made in examples(cls):
-                    line = json.dumps({"type": cls._tag, "data": json.loads(json.dumps(to_json(made)))})
-                    if line not in known:
-                        known.add(line)
-                        file.write(f"{line}\n")
+            for made in examples(cls):
+                line = json.dumps({"type": cls._tag, "data": json.loads(json.dumps(to_json(made)))})
+                if line not in known and not set(tags(json.loads(line))) <= kinds:
+                    known.add(line)
+                    file.write(f"{line}\n")
 
 
 if __name__ == "__main__":

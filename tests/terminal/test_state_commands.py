@@ -208,7 +208,9 @@ def test_a_first_memory_file_is_made_by_hand_or_by_the_model(work: Path) -> None
 def test_a_limit_says_its_setting_and_the_summary_stands_there_once(work: Path) -> None:
     replies = [{"calls": [call("Read", file_path="a.txt")]}, {"text": "I have read it. The rest is left."}]
     done = agent(["--plain", "--max-turns", "1", "--model", script(work / "s.toml", replies)], work, stdin="go\n")
-    assert done.stdout.count("I have read it.") == 1
+    # At this limit the summary is the program's: the model is not asked once more.
+    assert "I have read it." not in done.stdout
+    assert done.stdout.count("Read a.txt (done)") == 1
     said = 'the limit of model calls per turn is reached (setting: max_rounds). Say "continue" to continue'
     assert said in " ".join(done.stdout.split())
 

@@ -61,12 +61,17 @@ def test_rules_are_written_and_read_by_what_they_are_about() -> None:
         read_rule("allow", "TodoWrite(x)", "", ROOT)
 
 
+# Formats of others that have a shape for each tool of theirs, and the tools that a review is given.
+NAMED_BY = ("headless/tool_results.py", "host/callbacks.py", "cli/commands/review.py")
+
+
 def test_the_program_names_no_tool() -> None:
     """A tool that is added, or called something else, must change nothing but its own file and the registry."""
     names = {name for tool in BUILTIN for name in (tool.name, *tool.other_names)}
     found = [
         f"{path.relative_to(ROOT)}: {node.value}"
         for path in sorted((ROOT / "agent_cli").rglob("*.py"))
+        if not str(path).endswith(NAMED_BY)
         for node in ast.walk(ast.parse(path.read_text("utf-8")))
         if isinstance(node, ast.Constant) and node.value in names
     ]

@@ -32,7 +32,7 @@ class ExitPlanModeArgs(Value):
     """The arguments of ExitPlanMode: a plan as text, and lists of its parts."""
 
     plan: Annotated[str, "The plan in markdown: what changes, in which order, how it is verified"]
-    steps: Annotated[tuple[str, ...], "The steps in order; they become the todo list"] = ()
+    steps: Annotated[tuple[str, ...], "The steps, in order, for the todo list"] = ()
     files_to_create: tuple[str, ...] = ()
     files_to_modify: tuple[str, ...] = ()
     commands: tuple[str, ...] = ()
@@ -160,9 +160,9 @@ class PlanProgressArgs(Value):
     """The arguments of PlanProgress."""
 
     step_id: Annotated[str, "Id of the finished step, or its number from 1"] = ""
-    step_summary: Annotated[str, "What was done, in a few words"] = ""
-    next_step: Annotated[str, "Id or number of the step that begins now"] = ""
-    new_step: Annotated[str, "A step to add at the end"] = ""
+    step_summary: Annotated[str, "What was done"] = ""
+    next_step: Annotated[str, "Id or number of the step to begin"] = ""
+    new_step: Annotated[str, "A step to add"] = ""
     plan_status: Annotated[Literal["in_progress", "completed"], "completed: the whole plan; call it alone"] = (
         "in_progress"
     )

@@ -26,8 +26,8 @@ class TaskArgs(Value):
     ALIASES: ClassVar = {"subagent_type": ("agent", "agent_type")}
 
     subagent_type: Annotated[str, "explore (read-only search), plan, general, review"]
-    description: Annotated[str, "The task in three to five words"]
-    prompt: Annotated[str, "Everything the sub-agent needs to know, and what to report"]
+    description: Annotated[str, "The task in a few words"]
+    prompt: Annotated[str, "All the sub-agent needs to know, and what to report"]
 
 
 class Task(Tool[TaskArgs]):
