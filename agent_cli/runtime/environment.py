@@ -78,8 +78,9 @@ def read_settings(options: RunOptions, place: RunEnvironment, mistakes: list[str
         if from_env := from_environment(place.env, mistakes):
             layers.add(from_env, "the environment", place.root)
         add_flags(layers, options, place)
-        if options.managed_settings:
-            add_json_settings(layers, options.managed_settings, "--managed-settings", place.root)
+        if options.managed_settings and layers.managed.notes:
+            keys = shorten(", ".join(layers.managed.notes), 200)
+            layers.ignored.append(f"--managed-settings can only restrict, so this has no effect: {keys}")
         layers.ignored += notices(options)
         _use_key_helper(layers)
         if place.home is None and not (place.env.get("AGENT_STATE_DIR") or place.env.get("XDG_STATE_HOME")):
