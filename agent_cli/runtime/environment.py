@@ -239,7 +239,8 @@ def _add_plugins(layers: Layers, options: RunOptions, place: RunEnvironment) -> 
     found: list[Plugin] = []
     settings = layers.settings()
     if not options.bare and place.home is not None and os.path.lexists(place.home / _PLUGINS):
-        found = store.load_plugins(place.home, settings.enabled_plugins, layers.managed.refuses_plugin, layers.ignored)
+        enabled = {**layers.claude_plugins, **settings.enabled_plugins}
+        found = store.load_plugins(place.home, enabled, layers.managed.refuses_plugin, layers.ignored)
     if options.plugin_dir:
         given = [in_use.load_given(text, place) for text in options.plugin_dir]
         for plugin in given:
