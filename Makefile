@@ -63,7 +63,8 @@ mcp: $(VENV)/.dev
 undo-fuzz: $(VENV)/.dev
 	UNDO_SEQUENCES=$${UNDO_SEQUENCES:-500} UNDO_SEED=$${UNDO_SEED:-1} $(BIN)/pytest -n $(JOBS) tests/checkpoints/test_random.py
 
-# The clients of others, such as the Agent SDK, on this program. CLIENTS: a folder with their installations, made here.
+# The clients of others, such as the Agent SDK, and the plugins of public marketplaces, on this program. CLIENTS: a
+# folder with their installations and repositories, made here.
 CLIENTS ?= $(CURDIR)/$(VENV)/clients
 outside: $(VENV)/.dev
 	@test -x $(CLIENTS)/py/bin/python || { $(BIN)/python -m venv $(CLIENTS)/py && \
@@ -74,7 +75,10 @@ outside: $(VENV)/.dev
 	@test -d $(CLIENTS)/npm || ! command -v npm > /dev/null || { mkdir -p $(CLIENTS)/npm && cd $(CLIENTS)/npm && \
 	  npm init -y > /dev/null && npm install --silent @anthropic-ai/claude-agent-sdk ai ai-sdk-provider-claude-code \
 	  @agentclientprotocol/claude-agent-acp; }
-	AGENT_CLIENTS=$(CLIENTS) $(BIN)/pytest -n $(JOBS) tests/outside
+	@for name in anthropics/claude-code anthropics/claude-plugins-official; do \
+	  test -d $(CLIENTS)/marketplaces/$$name || \
+	  git clone -q --depth 1 https://github.com/$$name.git $(CLIENTS)/marketplaces/$$name || exit 1; done
+	AGENT_CLIENTS=$(CLIENTS) AGENT_MARKETPLACES=$(CLIENTS)/marketplaces $(BIN)/pytest -n $(JOBS) tests/outside
 
 # The JSON schemas of the built-in tools, from their argument classes.
 schemas: $(VENV)/.dev

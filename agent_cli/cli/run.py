@@ -17,6 +17,7 @@ from agent_cli.core.place import RunEnvironment, UsageError, is_dumb
 from agent_cli.core.results import Usage
 from agent_cli.engine.conversation import Conversation
 from agent_cli.extensions.commands import split_call
+from agent_cli.extensions.loader import Embedded
 from agent_cli.headless.output import FAILED, print_line, print_notice
 from agent_cli.headless.run import (
     FailOnQuestion,
@@ -44,8 +45,8 @@ with lazy_imports():
         patch_run,  # only with --patch
     )
     from agent_cli.headless import pending
+    from agent_cli.host import prompt_tool, session_commands
     from agent_cli.host import session as host_session
-    from agent_cli.host import session_commands
     from agent_cli.reports import files as reports  # only with --report
     from agent_cli.runtime import pending as runtime_pending  # only for sessions that wait
     from agent_cli.terminal import commands, repl, startup
@@ -150,6 +151,10 @@ def run_one_shot(options: RunOptions) -> int:
             "--on-ask suspend needs a saved session to continue later: leave out --no-session-persistence "
             "(setting save_sessions), or use --on-ask deny."
         )
+    # "stdio" needs a host session.
+    name = options.permission_prompt_tool
+    tool = prompt_tool.PromptTool(name) if name and name != "stdio" else None
+    embedded = Embedded(approves=True) if tool is not None else Embedded()
     told = reports.RunReports(options.report, place.env, str(place.root)) if options.report else None
     asked = headless_options(options, layers.settings()).replace(fails=fails, reports=told)
     built: list[Agent] = []
@@ -157,8 +162,13 @@ def run_one_shot(options: RunOptions) -> int:
     def begin() -> tuple[Conversation, RunReport]:
         if options.fork_session and (options.continue_ or options.resume):
             _refuse_fork_if_waiting(options, layers.settings(), place)
-        agent = build_agent(options, place, layers, approver, lambda text: print_notice(f"agent: {text}"), asker=asker)
+        agent = build_agent(
+            options, place, layers, tool.approve if tool is not None else approver,
+            lambda text: print_notice(f"agent: {text}"), asker=asker, embedded=embedded,
+        )  # fmt: skip
         built.append(agent)
+        if tool is not None:
+            tool.attach(agent)
         if options.session_mirror and agent.transcript is not None:
             agent.transcript.mirror = print_mirrored
         _answer_what_waits(agent)

@@ -20,7 +20,7 @@ _ORGANISATION = "it belongs to managed settings"
 UNUSED = {
     "$schema": "",
     "disableAllHooks": "applies only in your own settings",
-    **dict.fromkeys("enabledPlugins extraKnownMarketplaces pluginConfigs skippedPlugins".split(), _PLUGINS),
+    **dict.fromkeys("pluginConfigs skippedPlugins".split(), _PLUGINS),
     **dict.fromkeys("enableAllProjectMcpServers enabledMcpjsonServers".split(), _SERVERS),
     **dict.fromkeys(
         "forceLoginMethod forceLoginOrgUUID awsAuthRefresh awsCredentialExport gcpAuthRefresh"
@@ -61,7 +61,8 @@ UNUSED = {
 # Keys that are taken over.
 TAKEN = frozenset(
     "env apiKeyHelper model effortLevel outputStyle disabledMcpjsonServers statusLine theme editorMode"
-    " showThinkingSummaries autoCompactEnabled sandbox permissions hooks disableAllHooks".split()
+    " showThinkingSummaries autoCompactEnabled sandbox permissions hooks disableAllHooks enabledPlugins"
+    " extraKnownMarketplaces".split()
 )
 _SANDBOX = {"autoAllowBashIfSandboxed": "auto_allow", "excludedCommands": "outside"}
 _NETWORK = {"allowedDomains": "domains", "allowUnixSockets": "sockets"}
@@ -73,12 +74,15 @@ class Translated(Value):
     """What of a table corresponds to settings of ours.
 
     settings: plain data in our terms. env: variables for the session. key_helper: the command that prints Claude's key.
+    plugins: by name@marketplace, whether they are on. markets: where their marketplaces are.
     unused: the other keys, with dots for tables.
     """
 
     settings: dict[str, Any] = {}  # noqa: RUF012 - a frozen record, whose values nobody changes
     env: dict[str, str] = {}  # noqa: RUF012
     key_helper: str = ""
+    plugins: dict[str, bool] = {}  # noqa: RUF012
+    markets: dict[str, str] = {}  # noqa: RUF012
     unused: tuple[str, ...] = ()
 
 
@@ -101,11 +105,17 @@ def translate(table: dict[str, Any], ours: Callable[[str], bool]) -> Translated:
     found: dict[str, Any] = {}
     unused: list[str] = []
     env: dict[str, str] = {}
+    plugins: dict[str, bool] = {}
+    markets: dict[str, str] = {}
     helper = ""
     for key, value in table.items():
         match key, value:
             case "env", dict():
                 env = {str(k): str(v) for k, v in value.items() if isinstance(v, (str, int, float))}
+            case "enabledPlugins", dict():
+                plugins = {str(name): on is not False for name, on in value.items()}
+            case "extraKnownMarketplaces", dict():
+                markets = {str(name): place for name, about in value.items() if (place := _market(about))}
             case "apiKeyHelper", str():
                 helper = value
             case "model", "default":
@@ -139,7 +149,16 @@ def translate(table: dict[str, Any], ours: Callable[[str], bool]) -> Translated:
                     found[key] = value
                 else:
                     unused.append(key)
-    return Translated(found, env, helper, tuple(unused))
+    return Translated(found, env, helper, plugins, markets, tuple(unused))
+
+
+def _market(about: Any) -> str:
+    """Return where a marketplace is, as `agent plugin marketplace add` takes it; "" if that is not known."""
+    source = about.get("source") if isinstance(about, dict) else None
+    place = (
+        next((source[key] for key in ("repo", "url", "path") if key in source), "") if isinstance(source, dict) else ""
+    )
+    return place if isinstance(place, str) else ""
 
 
 def _theme(name: str) -> str:

@@ -147,11 +147,14 @@ def _add_tolerant(layers: Layers, key: str, value: Any, source: str, base: Path,
 
 
 def _add_session(layers: Layers, found: claude_keys.Translated, source: str, voice: Origin) -> None:
-    """Merge what is no setting of ours: variables, and the command that prints Claude's key."""
+    """Merge what is no setting of ours: variables, plugins, and the command that prints Claude's key."""
     if found.env and voice == "project":
         layers.held.append(Withheld(source, "env", ", ".join(found.env)))
     else:
         layers.env |= {name: value for name, value in found.env.items() if not name.startswith("AGENT_")}
+    if voice != "project":
+        layers.claude_plugins |= found.plugins
+        layers.claude_markets |= found.markets
     if not found.key_helper:
         return
     if voice == "own":

@@ -81,6 +81,7 @@ class Layers:
     key_helper: the command there that prints the key for Claude, and the layer that names it.
     profiles: the named groups of settings, and where each is.
     plugins: those that are loaded.
+    claude_plugins: what Claude Code's settings say about plugins, by name@marketplace. claude_markets: where they are.
     managed: the policy of an organisation, which nothing loosens.
     servers: MCP servers in effect; they hold secrets, so they are not part of the settings that are saved.
     mistakes: collects errors so that everything else is read; None: errors are raised as SettingsError.
@@ -98,6 +99,8 @@ class Layers:
         self.trust = Trust()
         self.servers: list[Declared] = []
         self.plugins: list[Any] = []
+        self.claude_plugins: dict[str, bool] = {}
+        self.claude_markets: dict[str, str] = {}
         self.managed = NO_POLICY
         self.imported: list[str] = []
         self.env: dict[str, str] = {}

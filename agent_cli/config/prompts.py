@@ -12,12 +12,20 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agent_cli.core.rules import KNOWN_TOOLS, RuleError, read_rule, split_rules
 from agent_tools.fs.safe_files import read_regular, read_text
 
+if TYPE_CHECKING:
+    import re
+
 TEXTS = frozenset(("name", "description", "argument-hint", "model"))
+# Keys that end a description over several lines that are not indented.
+_AFTER_TEXT = (
+    "name|model|tools|disallowedTools|allowed-tools|argument-hint|color|version|license|permissionMode|hooks|skills"
+    "|mcpServers|maxTurns|memory|effort"
+)
 LIMIT = 16_384
 # Characters that YAML does not treat as plain text.
 _WORDS = frozenset("true false yes no on off null".split())
@@ -82,10 +90,20 @@ def _read_yaml(head: str) -> dict[str, Any]:
 
     # Text on one line is quoted; continuation lines are left to YAML.
     texts = rf"^({'|'.join(TEXTS)}):[ \t]+(?![\"'|>&*!])(\S(?:.*\S)?)[ \t]*$(?!\n[ \t]+\S)"
-    quoted = re.sub(texts, lambda m: f"{m[1]}: {json.dumps(m[2], ensure_ascii=False)}", head, flags=re.MULTILINE)
+    quoted = re.sub(texts, _quote, head, flags=re.MULTILINE)
+    # The C loader, if PyYAML has it, takes a tenth of the time.
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
-        # The C loader, if PyYAML has it, takes a tenth of the time.
-        table = yaml.load(quoted, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+        try:
+            table = yaml.load(quoted, loader)
+        except yaml.MarkedYAMLError as error:
+            # Many agents describe themselves with examples over several lines, which are not YAML.
+            whole = rf"(?m)^description:[ \t]*(?![\"'|>&*!])(.+(?:\n.*)+?)(?=\n(?:{_AFTER_TEXT}):|\n?\Z)"
+            joined = re.sub(whole, lambda m: f"description: {json.dumps(m[1].strip(), ensure_ascii=False)}", head)
+            try:
+                table = yaml.load(re.sub(texts, _quote, joined, flags=re.MULTILINE), loader)
+            except yaml.MarkedYAMLError:
+                raise error from None
     except yaml.MarkedYAMLError as error:
         line = f"line {error.problem_mark.line + 2}: " if error.problem_mark else ""
         raise FrontMatterError(f"{line}{error.problem or 'cannot be read'}") from None
@@ -96,6 +114,10 @@ def _read_yaml(head: str) -> dict[str, Any]:
     if not isinstance(table, dict):
         raise FrontMatterError("expected lines of the form key: value")
     return {str(key): value for key, value in table.items()}
+
+
+def _quote(text: re.Match[str]) -> str:
+    return f"{text[1]}: {json.dumps(text[2], ensure_ascii=False)}"
 
 
 def read_allowed(value: object) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -281,8 +281,9 @@ class RunOptions(Value):
 
     permission_prompt_tool: Annotated[
         str | None,
-        _flag("--permission-prompt-tool", HOST, "Who is asked about calls: stdio for the program.", metavar="TOOL"),
-    ] = None
+        _flag("--permission-prompt-tool", HOST, "Who is asked about calls: stdio for the program, or an MCP tool.",
+              metavar="TOOL"),
+    ] = None  # fmt: skip
     permission_prompts: Annotated[
         str | None,
         _flag("--permission-prompts", HOST, "Who answers questions about calls.", choices=("host", "none"),

@@ -46,6 +46,8 @@ from agent_cli.mcp.approvals import FINE, server_state
 from agent_cli.mcp.config import find_servers
 from agent_cli.mcp.credentials import Logins
 from agent_cli.memory.files import load_memory
+from agent_cli.plugins.manifest import PluginError
+from agent_cli.plugins.store import PluginStore
 from agent_cli.providers.resolve import validate_name
 from agent_cli.runtime.environment import find_place, memory_sources, read_settings
 from agent_cli.runtime.mcp import approvals_of, declares_servers, logins_folder
@@ -79,7 +81,34 @@ def check_extensions(
         )
         if told:
             findings.append(_finding(base, told, counts=counts))
-    return [*findings, *plugins]
+    return [*findings, *plugins, *_check_added_plugins(layers, place)]
+
+
+def _check_added_plugins(layers: Layers, place: RunEnvironment) -> list[Finding]:
+    """Return a finding about the plugins of agent plugin, and one about those that only Claude Code has."""
+    try:
+        added = PluginStore(place.home).plugins if place.home is not None else {}
+    except PluginError:
+        return []  # said with the settings
+    used = [f"{plugin.name}{f' {plugin.version}' if plugin.version else ''}" for plugin in layers.plugins]
+    off = sorted(added.keys() - {plugin.name for plugin in layers.plugins})
+    findings = []
+    if used or off:
+        parts = [f"{len(used)} used: {', '.join(used)}"] if used else []
+        parts += [f"not used: {', '.join(off)} (see agent plugin list)"] if off else []
+        findings.append(Finding("ok", "plugins", "; ".join(parts)))
+    sources = {entry.source for entry in added.values()}
+    there = [
+        n for n, on in layers.claude_plugins.items() if on and n not in sources and n.partition("@")[0] not in added
+    ]
+    if there:
+        markets = {name.partition("@")[2]: None for name in there}
+        first = [
+            f"agent plugin marketplace add {layers.claude_markets[m]}" for m in markets if m in layers.claude_markets
+        ]
+        text = f"only in Claude Code: {', '.join(there)}"
+        findings.append(Finding("missing", "plugins", text, (*first, *(f"agent plugin add {name}" for name in there))))
+    return findings
 
 
 def _finding(base: Path, told: list[FileReport], *, counts: bool) -> Finding:

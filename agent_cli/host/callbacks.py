@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
@@ -28,20 +29,20 @@ _SESSION = "session"
 _QUESTION_TOOLS = {"questions": "AskUserQuestion", "plan": "ExitPlanMode", "review": "Review"}
 
 
-class HostCallbacks:
-    """The host as approver, asker and hooks of a conversation.
+class RemoteApprover(ABC):
+    """A program outside that is asked about calls; how it is asked is up to subclasses.
 
-    conversation: set once it is open; nothing is asked before. state: called with "requires_action" while the host is
-    asked, and "running" after.
+    conversation: set once it is open; nothing is asked before.
     """
 
-    def __init__(self, channel: HostChannel) -> None:
-        self._channel = channel
+    def __init__(self) -> None:
         self.conversation: Conversation | None = None
-        self.state: Callable[[str], None] = lambda state: None
-        self.servers = HostServers(self._send_to_server)
-        # Arguments that the host chose, by call: they are not asked about again.
+        # Arguments that it chose, by call: they are not asked about again.
         self._chosen: dict[str, Fields] = {}
+
+    @abstractmethod
+    def _ask(self, fields: Fields) -> Fields | str:
+        """Return the reply, or why there is none. Raises CancelledError."""
 
     @property
     def _deps(self) -> TurnDeps:
@@ -49,7 +50,7 @@ class HostCallbacks:
         return self.conversation.deps
 
     def approve(self, request: ApprovalRequested) -> Answer:
-        """Ask the host about a call (an approver)."""
+        """Ask about a call (an approver)."""
         if self._chosen.pop(request.call_id, None) == request.arguments:
             return Approve()
         fields = {
@@ -75,6 +76,36 @@ class HostCallbacks:
             self._chosen[request.call_id] = changed
             return EditedCall(changed, settled=True)
         return Approve(mode=mode)
+
+    def _refusal(self, reply: Mapping[str, Any]) -> str:
+        if reply.get("interrupt") and self.conversation is not None:
+            self.conversation.interrupt()
+        return str(reply.get("message") or "")
+
+    def _apply(self, updates: Any) -> Mode | None:
+        """Apply permission updates of the reply; return the mode they set. An update that makes no sense is skipped."""
+        mode: Mode | None = None
+        for update in updates if isinstance(updates, list) else ():
+            if not isinstance(update, dict):
+                continue
+            if update.get("type") == "setMode" and update.get("mode") in MODES:
+                mode = cast(Mode, update["mode"])
+            elif update.get("type") in ("addRules", "removeRules", "replaceRules"):
+                change_rules(self._deps.policy, update, self._deps.save_rule)
+        return mode
+
+
+class HostCallbacks(RemoteApprover):
+    """The host as approver, asker and hooks of a conversation.
+
+    state: called with "requires_action" while the host is asked, and "running" after.
+    """
+
+    def __init__(self, channel: HostChannel) -> None:
+        super().__init__()
+        self._channel = channel
+        self.state: Callable[[str], None] = lambda state: None
+        self.servers = HostServers(self._send_to_server)
 
     def ask(self, asked: QuestionAsked) -> QuestionReply | Defer:
         """Put a question of the model, a plan or a review to the host (an asker)."""
@@ -105,23 +136,6 @@ class HostCallbacks:
             return f"The host could not decide: {error}"
         finally:
             self.state("running")
-
-    def _refusal(self, reply: Mapping[str, Any]) -> str:
-        if reply.get("interrupt") and self.conversation is not None:
-            self.conversation.interrupt()
-        return str(reply.get("message") or "")
-
-    def _apply(self, updates: Any) -> Mode | None:
-        """Apply permission updates of the host; return the mode they set. An update that makes no sense is skipped."""
-        mode: Mode | None = None
-        for update in updates if isinstance(updates, list) else ():
-            if not isinstance(update, dict):
-                continue
-            if update.get("type") == "setMode" and update.get("mode") in MODES:
-                mode = cast(Mode, update["mode"])
-            elif update.get("type") in ("addRules", "removeRules", "replaceRules"):
-                change_rules(self._deps.policy, update, self._deps.save_rule)
-        return mode
 
     def hook(self, event: str, matcher: str, callback_id: str, seconds: float) -> PythonHook:
         """Return a hook that runs in the host."""

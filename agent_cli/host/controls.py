@@ -18,7 +18,7 @@ from agent_cli.core.results import Usage
 from agent_cli.engine.compaction.controls import filling
 from agent_cli.host.callbacks import HostCallbacks, change_rules
 from agent_cli.host.channel import Fields
-from agent_cli.mcp.config import read_json
+from agent_cli.mcp.config import DeclaredServer, read_json
 from agent_cli.runtime.builder import Agent, switch_model
 from agent_cli.runtime.checkpoints import undo_manager
 from agent_cli.runtime.environment import check_mode
@@ -127,7 +127,7 @@ def _set_permission_mode(session: OpenSession, fields: Fields) -> Fields:
     mode = {"auto": "default", "manual": "default"}.get(mode, mode)
     if mode not in MODES:
         raise ControlError(f"{mode} is not a permission mode; there are {', '.join(MODES)}.")
-    check_mode(mode, session.place.env)
+    check_mode(mode, session.place.env, session.agent.layers.managed)
     session.agent.conversation.deps.policy.mode = mode
     return {"mode": mode}
 
@@ -302,10 +302,14 @@ def _set_servers(session: OpenSession, fields: Fields) -> Fields:
     """Replace the servers that the host added to the session."""
     if session.agent.mcp is None:
         raise ControlError("This session has no MCP servers.")
-    found, errors = [], dict[str, str]()
+    found, errors = list[DeclaredServer](), dict[str, str]()
     for name, table in dict(fields["servers"]).items():
         problems: list[str] = []
-        found += read_json(json.dumps({name: table}), "the host", "given", problems)
+        for server in read_json(json.dumps({name: table}), "the host", "given", problems):
+            if why := session.agent.layers.managed.refuses_server(server.name, server.line):
+                problems.append(f"{server.name} is not used: {why}")
+            else:
+                found.append(server)
         errors |= dict.fromkeys([name] if problems else (), "; ".join(problems))
     added, removed = session.agent.mcp.set_added(found)
     return {"added": added, "removed": removed, "errors": errors}

@@ -31,6 +31,7 @@ from agent_cli.host.callbacks import HostCallbacks
 from agent_cli.host.channel import BadLine, ControlRequest, Fields, HostChannel, lines_of
 from agent_cli.host.controls import BETWEEN_TURNS, SLOW, ControlError, run_control
 from agent_cli.host.initialize import Initialized, read_initialize
+from agent_cli.host.prompt_tool import PromptTool
 from agent_cli.host.session_commands import run_session_command
 from agent_cli.providers.catalog import known_models
 from agent_cli.runtime.attachments import attach_mentioned
@@ -266,12 +267,15 @@ class HostSession:
             print_notice(f"agent: {one_line(text)}.")
         asks = options.permission_prompt_tool == "stdio"
         approver, asker = (self.callbacks.approve, self.callbacks.ask) if asks else self.setup.unattended
+        tool = PromptTool(options.permission_prompt_tool) if options.permission_prompt_tool and not asks else None
+        if tool is not None:
+            approver = tool.approve
         embedded = Embedded(
             hooks=self._initialized.hooks,
             agents=self._initialized.agents,
             skills=self._initialized.skills,
             answers=asks,
-            approves=asks,
+            approves=asks or tool is not None,
             host=self.callbacks.servers,
             waits=False,
         )
@@ -280,6 +284,8 @@ class HostSession:
             asker=asker, embedded=embedded,
         )  # fmt: skip
         self._agent = agent
+        if tool is not None:
+            tool.attach(agent)
         if options.session_mirror and agent.transcript is not None:
             agent.transcript.mirror = self._mirror
         self.callbacks.conversation = agent.conversation

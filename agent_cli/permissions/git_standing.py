@@ -17,6 +17,7 @@ from agent_tools.fs.protected_names import SAME
 from agent_tools.fs.safe_files import read_regular
 from agent_tools.process.guarded_git import Checkout, GitError, GitRun, find_git, nowhere
 from agent_tools.record import Value
+from agent_tools.secret_patterns import holds_secret
 
 # Keys of two components, by section.
 _PLAIN = {
@@ -83,6 +84,10 @@ _COLOURS = re.compile(
 # Compiled when needed: compiling takes longer than everything else about opening a repository.
 _ADDRESSES = frozenset((("remote", "url"), ("remote", "pushurl"), ("branch", "remote"), ("branch", "pushremote")))
 _SWITCH = frozenset((None, "", "true", "false", "yes", "no", "on", "off", "0", "1"))
+# Entries whose values are credentials or may contain them.
+_CREDENTIALS = (
+    r"(http|https|url|sendemail|imap)\.|credential\.(.*\.)?(?!helper$)|.*(token|password|passwd|secret|oauth)"
+)
 # `ext::sh -c ...`, or any other helper that git would start for a URL.
 _HELPER = r"[A-Za-z0-9+.-]*::"
 # Keys that only matter to commands that are not read-only, or are disabled by the settings of `guarded_git`.
@@ -148,7 +153,13 @@ class GitStanding(Value):
     @property
     def brings(self) -> tuple[str, ...]:
         """Everything that has to be trusted before git is used here, a phrase each; () for a plain repository."""
-        return tuple(dict.fromkeys([*(_phrase(entry) for entry in self.entries), *self.odd]))
+        return tuple(dict.fromkeys([*(describe_entry(entry) for entry in self.entries), *self.odd]))
+
+    @property
+    def contents(self) -> tuple[str, ...]:
+        """The same with every value in full, secrets included: for comparing, never for showing."""
+        full = (key if value is None else f"{key} = {value}" for key, value in self.entries)
+        return tuple(dict.fromkeys([*full, *self.odd]))
 
 
 def look_at_repository(root: Path) -> GitStanding:
@@ -293,9 +304,12 @@ def _is_inside(path: Path, root: Path) -> bool:
     return path.is_relative_to(root)
 
 
-def _phrase(entry: Entry) -> str:
+def describe_entry(entry: Entry) -> str:
+    """Describe an entry without its secrets: what programs it names is shown, credentials of servers are not."""
     key, value = entry
-    return key if value is None else f"{key} = {value}"
+    shown = re.sub(r"//[^/@]*@", "//", key)
+    secret = value is None or shown != key or re.match(_CREDENTIALS, key) or holds_secret(value)
+    return shown if secret else f"{shown} = {value}"
 
 
 def _shown(link: Path) -> str:

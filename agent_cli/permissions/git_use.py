@@ -8,7 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Literal
 
-from agent_cli.permissions.git_standing import GitStanding, look_at_repository, may_start_in_reads
+from agent_cli.permissions.git_standing import GitStanding, describe_entry, look_at_repository, may_start_in_reads
 from agent_tools.fs.safe_files import read_regular
 from agent_tools.process.guarded_git import Checkout, GitError, GitRun, checked_git, find_git, without_filters
 
@@ -49,8 +49,7 @@ def git_to_review(root: Path, env: Mapping[str, str], use: Use, *, locks: bool =
     if use == "trusted":
         return git_to_read(root, env, use, locks=locks)
     if why := started(root, use):
-        key = why.partition(" = ")[0]  # a value may be a secret
-        raise NotUsableError(f"the workspace is not trusted, and its .git brings {key}")
+        raise NotUsableError(f"the workspace is not trusted, and its .git brings {_key(why)}")
     found = look_at_repository(root)
     if found.checkout is None or not os.path.lexists(os.path.join(found.checkout.folder, "HEAD")):
         raise NoRepositoryError("there is no git repository")
@@ -64,8 +63,13 @@ def usable(root: Path, use: Use) -> GitStanding:
         raise NotUsableError("the workspace is not trusted")
     found = look_at_repository(root)
     if use == "plain" and found.brings:
-        raise NotUsableError(f"the workspace is not trusted, and its .git brings {found.brings[0]}")
+        raise NotUsableError(f"the workspace is not trusted, and its .git brings {_key(found.brings[0])}")
     return found
+
+
+def _key(phrase: str) -> str:
+    """Return the key of an entry: its value may be a secret."""
+    return phrase.partition(" = ")[0]
 
 
 def filters_off(checkout: Checkout, env: Mapping[str, str]) -> dict[str, str]:
@@ -86,7 +90,7 @@ def started(root: Path, use: Use) -> str:
     if found.odd and use != "trusted":
         return found.odd[0]
     odd = next(((key, value) for key, value in found.entries if may_start_in_reads(key)), None)
-    return "" if odd is None else odd[0] if odd[1] is None else f"{odd[0]} = {odd[1]}"
+    return "" if odd is None else describe_entry(odd)
 
 
 def submodule_programs(root: Path, env: Mapping[str, str], depth: int = 0) -> str:

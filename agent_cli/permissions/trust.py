@@ -60,7 +60,7 @@ class Scan:
         self.leading_out: list[str] = []
         self._seen: set[tuple[int, int]] = set()
         self._looked_at = 0
-        self.git = look_at_repository(root).brings
+        self.git = look_at_repository(root)
         self.outside = self._outside()
         self.files += [n for n in _SETTINGS if os.path.lexists(root / n) and not has_placeholder(root / n)]
         self._walk(".agent", 0)
@@ -150,8 +150,8 @@ class Scan:
             phrases.append(f"files: {_listed(others)}")
         if self.leading_out:
             phrases.append(f"links that point outside, which are ignored: {_listed(self.leading_out)}")
-        if self.git:
-            phrases.append(f"git settings and files that may run programs or lead elsewhere: {_listed(list(self.git))}")
+        if git := self.git.brings:
+            phrases.append(f"git settings and files that may run programs or lead elsewhere: {_listed(list(git))}")
         if self.outside:
             phrases.append(f"memory from outside the project: {_listed(list(self.outside))}")
         return tuple(phrases)
@@ -193,8 +193,8 @@ class Scan:
                 continue
             left -= len(data)
             found[file] = link + blake2b(data, digest_size=16).hexdigest()
-        if self.git:
-            text = "\n".join(self.git).encode("utf-8", "surrogateescape")
+        if git := self.git.contents:
+            text = "\n".join(git).encode("utf-8", "surrogateescape")
             found[GIT] = blake2b(text, digest_size=16).hexdigest()
         if self.outside:
             found[OUTSIDE] = blake2b(

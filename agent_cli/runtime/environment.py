@@ -78,8 +78,9 @@ def read_settings(options: RunOptions, place: RunEnvironment, mistakes: list[str
         if from_env := from_environment(place.env, mistakes):
             layers.add(from_env, "the environment", place.root)
         add_flags(layers, options, place)
-        if options.managed_settings:
-            add_json_settings(layers, options.managed_settings, "--managed-settings", place.root)
+        if options.managed_settings and layers.managed.notes:
+            keys = shorten(", ".join(layers.managed.notes), 200)
+            layers.ignored.append(f"--managed-settings can only restrict, so this has no effect: {keys}")
         layers.ignored += notices(options)
         _use_key_helper(layers)
         if place.home is None and not (place.env.get("AGENT_STATE_DIR") or place.env.get("XDG_STATE_HOME")):
@@ -238,7 +239,8 @@ def _add_plugins(layers: Layers, options: RunOptions, place: RunEnvironment) -> 
     found: list[Plugin] = []
     settings = layers.settings()
     if not options.bare and place.home is not None and os.path.lexists(place.home / _PLUGINS):
-        found = store.load_plugins(place.home, settings.enabled_plugins, layers.managed.refuses_plugin, layers.ignored)
+        enabled = {**layers.claude_plugins, **settings.enabled_plugins}
+        found = store.load_plugins(place.home, enabled, layers.managed.refuses_plugin, layers.ignored)
     if options.plugin_dir:
         given = [in_use.load_given(text, place) for text in options.plugin_dir]
         for plugin in given:

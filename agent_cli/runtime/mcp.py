@@ -154,6 +154,12 @@ class SessionServers:
         conversation.expanders.append(self.expand)
         conversation.preparations.append(self.wait_ready)
 
+    def withhold(self, name: str) -> None:
+        """Offer a tool to nobody in this session."""
+        self._denied.add(name)
+        self._settled = False  # what requests contain is decided anew
+        self._publish()
+
     def _offered(self, name: str) -> bool:
         """Return True if a tool may be used in this session at all."""
         if names_tool(self._denied, name):

@@ -51,6 +51,10 @@ def test_no_head_raises_anything_else(text: str) -> None:
         ("disable-model-invocation: true", {"disable-model-invocation": True}),
         ("allowed-tools: Bash(git add:*), Read", {"allowed-tools": "Bash(git add:*), Read"}),
         ("model: 5", {"model": "5"}),
+        ("name: a\ndescription: Use it so.\n\n<example>\nuser: \"go: é\"\n</example>\nmodel: haiku\ntools: [Read]",
+         {"name": "a", "description": "Use it so.\n\n<example>\nuser: \"go: é\"\n</example>", "model": "haiku",
+          "tools": ["Read"]}),
+        ("description: First.\nContext: more\n<commentary>", {"description": "First.\nContext: more\n<commentary>"}),
         ("# nothing but a remark", {}),
         ("", {}),
     ],
@@ -60,7 +64,16 @@ def test_what_a_head_says(head: str, table: dict[str, object]) -> None:
 
 
 @pytest.mark.parametrize(
-    "head", ["a: [1", "- a\n- b", "a: 1\n b: 2", "x" * 20_000, "a: !!python/object:os.system x", "[" * 9000]
+    "head",
+    [
+        "a: [1",
+        "- a\n- b",
+        "a: 1\n b: 2",
+        "x" * 20_000,
+        "a: !!python/object:os.system x",
+        "[" * 9000,
+        "description: a\n<b>\ntools: [1",
+    ],
 )
 def test_a_broken_head_is_one_sentence(head: str) -> None:
     with pytest.raises(FrontMatterError) as caught:

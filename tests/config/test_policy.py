@@ -52,6 +52,39 @@ def test_bypass_is_refused(work: Path, policy: dict[str, str], flags: list[str])
     assert hosted.returncode == 2 and "(--managed-settings)" in hosted.stderr
 
 
+def test_managed_settings_only_restrict(work: Path) -> None:
+    model = script(work.parent / "s.toml", [bash("echo hi > out"), {"text": "Ok."}])
+    loose = {"permissions": {"allow": ["Bash"], "defaultMode": "acceptEdits"}, "env": {"A": "b"}, "sandbox": {}}
+    args = ["-p", "--model", model, "--managed-settings", json.dumps(loose), "hi"]
+    done = agent(args, work)
+    said = (
+        "--managed-settings can only restrict, so this has no effect: permissions.allow, permissions.defaultMode, env"
+    )
+    assert said in done.stderr and not (work / "out").exists(), done.stderr
+
+
+def test_a_host_cannot_get_around_it(work: Path, policy: dict[str, str]) -> None:
+    model = script(work.parent / "s.toml", [{"text": "Ok."}])
+    args = ["--input-format", "stream-json", "--output-format", "stream-json", "--verbose", "--model", model]
+    managed = json.dumps({"permissions": {"disableBypassPermissionsMode": "disable"}})
+    servers = {"bad": {"command": "touch", "args": [str(work / "ran")]}}
+    requests = [
+        {"subtype": "initialize"},
+        {"subtype": "mcp_set_servers", "servers": servers},
+        {"subtype": "set_permission_mode", "mode": "bypassPermissions"},
+    ]
+    lines = [{"type": "control_request", "request_id": str(n), "request": r} for n, r in enumerate(requests)]
+    stdin = "".join(json.dumps(line) + "\n" for line in lines)
+    done = agent([*args, "--managed-settings", managed], work, policy, stdin=stdin)
+    said = {m["response"]["request_id"]: m["response"] for m in map(json.loads, done.stdout.splitlines())
+            if m["type"] == "control_response"}  # fmt: skip
+    assert said["1"]["response"]["added"] == [] and "the policy" in said["1"]["response"]["errors"]["bad"]
+    assert not (work / "ran").exists()
+    assert "refused by the policy" in said["2"]["error"]
+    only = agent([*args, "--managed-settings", managed], work, {"IS_SANDBOX": "1"}, stdin=stdin)
+    assert "(--managed-settings)" in only.stdout
+
+
 def test_servers_and_plugins_that_are_not_listed_are_left_out(work: Path, policy: dict[str, str]) -> None:
     (home_of(work)).mkdir(exist_ok=True)
     servers = {"good": {"command": "true"}, "bad": {"command": "true"}, "web": {"url": "https://ok.test/mcp"}}

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from agent_cli.permissions import trust as trust_scan
+from agent_cli.permissions.git_use import NotUsableError, usable
 from agent_cli.permissions.trust import TrustStore, evaluate_trust, fingerprints, grant_trust, keep_trust, trusts_folder
 from tests.support.program import agent
 from tests.support.scripts import script
@@ -371,3 +372,33 @@ def test_the_environment_does_not_trust_for_ci(repository: Path) -> None:
     done = agent(["doctor", "--json"], repository, env={"CI": "1", "GITHUB_ACTIONS": "true"})
     found = {f["topic"]: f for f in json.loads(done.stdout)["findings"]}
     assert found["trust"]["state"] == "untrusted"
+
+
+SECRETS = """\
+[http "https://github.com/"]
+\textraheader = AUTHORIZATION: basic c2VjcmV0LXNlY3JldA==
+[url "https://me:c2VjcmV0@github.com/"]
+\tinsteadOf = https://github.com/
+[core]
+\tsshCommand = ssh -o ProxyCommand=x
+[remote "o"]
+\tproxy = http://me:c2VjcmV0@proxy.example
+"""
+
+
+def test_credentials_in_the_git_folder_are_not_printed(work: Path, folder: Path) -> None:
+    (work / ".git/config").write_text(SECRETS)
+    trust, _ = evaluate_trust(work, folder, (), None, by_flag=False)
+    [said] = trust.brings
+    for key in ("http.https://github.com/.extraheader", "url.https://github.com/.insteadof", "remote.o.proxy"):
+        assert key in said
+    assert "core.sshcommand = ssh -o ProxyCommand=x" in said
+    done = agent(["-p", "--model", script(work.parent / "s.toml", [{"text": "Ok."}]), "hi"], work)
+    shown = agent(["trust", "--show"], work)
+    for text in (said, done.stdout + done.stderr, shown.stdout + shown.stderr):
+        assert "c2VjcmV0" not in text and "extraheader" in text, text
+    with pytest.raises(NotUsableError, match=r"brings http\.https://github\.com/\.extraheader$"):
+        usable(work, "plain")
+    assert yes(work, folder) == "" and state(work, folder) == "trusted"
+    (work / ".git/config").write_text(SECRETS.replace("basic c2Vj", "basic d2Vj"))
+    assert state(work, folder) == "changed"

@@ -115,6 +115,34 @@ def test_disabled_plugins_and_those_of_the_setting(work: Path) -> None:
     assert said in done.stderr and done.returncode == 0
 
 
+def test_plugins_of_claude_code_count_where_they_were_added_here(work: Path) -> None:
+    ok(work, "add", str(plugin_folder(work.parent)), "--yes")
+    theirs = home_of(work) / ".claude/settings.json"
+    theirs.parent.mkdir()
+    markets = {"shop": {"source": {"source": "github", "repo": "o/shop"}}}
+    theirs.write_text(
+        json.dumps({"enabledPlugins": {"tidy": True, "lost@shop": True}, "extraKnownMarketplaces": markets})
+    )
+    model = script(work.parent / "s.toml", [{"text": "Ok."}])
+    done = agent(["-p", "--model", model, "hi"], work)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert " used " in ok(work, "list")
+    said = agent(["doctor"], work).stdout
+    assert "1 used: tidy" in said and "only in Claude Code: lost@shop" in said
+    assert "agent plugin marketplace add o/shop" in said and "agent plugin add lost@shop" in said
+    theirs.write_text(json.dumps({"enabledPlugins": {"tidy": False}}))
+    assert "off by enabledPlugins in Claude Code's settings" in ok(work, "list")
+    assert "not used: tidy" in agent(["doctor"], work).stdout
+    # What one says here comes first.
+    (home_of(work) / ".agentrc").write_text("[enabled_plugins]\ntidy = true\n")
+    assert " used " in ok(work, "list")
+    (home_of(work) / ".agentrc").unlink()
+    theirs.unlink()
+    # A project that is not trusted switches nothing off.
+    put(work, ".claude/settings.json", json.dumps({"enabledPlugins": {"tidy": False}}))
+    assert " used " in ok(work, "list")
+
+
 def test_plugin_dir_loads_for_one_run_even_with_bare(work: Path) -> None:
     folder = plugin_folder(work.parent)
     model = script(work.parent / "s.toml", [{"text": "Ok.", "expect": f"Sweep x with {folder}/b.txt"}])

@@ -10,6 +10,7 @@ import typer
 
 from agent_cli.cli.app import AsJson
 from agent_cli.cli.help import examples
+from agent_cli.config.layers import Layers
 from agent_cli.config.run_options import RunOptions
 from agent_cli.core.place import RunEnvironment, UsageError
 from agent_cli.headless.output import echo, put_json, table
@@ -26,7 +27,7 @@ from agent_cli.plugins.install import (
     update_source,
 )
 from agent_cli.plugins.manifest import Plugin, PluginError, read_plugin
-from agent_cli.plugins.store import PluginStore, fingerprint_folder
+from agent_cli.plugins.store import PluginStore, fingerprint_folder, is_enabled
 from agent_cli.runtime.environment import find_place, read_settings
 from agent_tools.text import counted, one_line, shorten
 
@@ -148,7 +149,7 @@ def list_plugins(as_json: AsJson = False) -> int:
     rows = []
     for name, entry in store.plugins.items():
         plugin = used.get(name)
-        state = "used" if plugin is not None else "off" if not entry.enabled else _why_not(store, name, layers.ignored)
+        state = "used" if plugin is not None else "off" if not entry.enabled else _why_not(store, name, layers)
         rows.append((name, entry.version, state, entry.source))
     if as_json:
         put_json([dict(zip(("name", "version", "state", "source"), row, strict=True)) for row in rows])
@@ -162,13 +163,15 @@ def list_plugins(as_json: AsJson = False) -> int:
     return 0
 
 
-def _why_not(store: PluginStore, name: str, problems: list[str]) -> str:
+def _why_not(store: PluginStore, name: str, layers: Layers) -> str:
     try:
         store.load(name)
     except (PluginError, OSError) as error:
         return "changed: agent plugin trust" if "has changed" in str(error) else "broken"
-    said = next((p for p in problems if f"the plugin {name} is not loaded: " in p), "")
-    return said.partition("is not loaded: ")[2] or "off by the setting enabled_plugins"
+    said = next((p for p in layers.ignored if f"the plugin {name} is not loaded: " in p), "")
+    ours = not is_enabled(name, store.plugins[name].source, layers.settings().enabled_plugins)
+    off = "off by the setting enabled_plugins" if ours else "off by enabledPlugins in Claude Code's settings"
+    return said.partition("is not loaded: ")[2] or off
 
 
 @app.command("show", epilog=examples("agent plugin show hookify"))

@@ -1,0 +1,80 @@
+"""Every plugin of two public marketplaces that has its files there loads, with all its parts. Run by `make outside`."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_cli.config.layers import Layers
+from agent_cli.config.run_options import RunOptions
+from agent_cli.config.schema import Settings
+from agent_cli.extensions.loader import load_extensions
+from agent_cli.plugins.install import accept, add_marketplace, stage_plugin
+from agent_cli.plugins.manifest import Plugin, PluginError
+from agent_cli.plugins.marketplace import Marketplace
+from agent_cli.plugins.store import PluginStore
+from agent_cli.runtime.environment import find_place
+
+# A folder with the repositories as OWNER/NAME.
+FOLDER = os.environ.get("AGENT_MARKETPLACES", "")
+pytestmark = pytest.mark.skipif(not FOLDER, reason="needs public marketplaces: make outside")
+MARKETS = ("anthropics/claude-code", "anthropics/claude-plugins-official")
+# Plugins without anything that this program could use, and the word of the reason.
+WITHOUT_EFFECT = "lspServers"
+
+
+@pytest.fixture(params=MARKETS)
+def opened(request: pytest.FixtureRequest, work: Path) -> tuple[PluginStore, Marketplace]:
+    store = PluginStore(work.parent / "home")
+    return store, add_marketplace(store, str(Path(FOLDER, request.param)), work, os.environ)
+
+
+def local(market: Marketplace) -> list[str]:
+    return [name for name, entry in market.entries.items() if isinstance(entry.get("source"), str)]
+
+
+def load(store: PluginStore, market: Marketplace, name: str, work: Path) -> Plugin:
+    """Add a plugin and load it as a session does. Raises PluginError."""
+    accept(store, stage_plugin(store, f"{name}@{market.name}", work, os.environ))
+    return store.load(next(known for known, entry in store.plugins.items() if entry.source == f"{name}@{market.name}"))
+
+
+def test_every_plugin_with_its_files_in_the_marketplace_loads(
+    opened: tuple[PluginStore, Marketplace], work: Path, home: Path
+) -> None:
+    store, market = opened
+    loaded: list[Plugin] = []
+    failed: dict[str, str] = {}
+    for name in local(market):
+        try:
+            loaded.append(load(store, market, name, work))
+        except PluginError as error:
+            failed[name] = str(error)
+    notes = {plugin.name: plugin.notes for plugin in loaded if plugin.notes}
+    print(f"{market.name}: {len(loaded)} of {len(local(market))} load", *failed.items(), *notes.items(), sep="\n  ")
+    assert loaded and not failed
+    # One without parts says why.
+    for plugin in loaded:
+        assert plugin.brings() or any(WITHOUT_EFFECT in note for note in plugin.notes), plugin.name
+    layers, problems = Layers(), list[str]()
+    layers.plugins += loaded
+    found = load_extensions(RunOptions(), find_place({"HOME": str(home)}, work), layers, Settings(), problems.append)
+    print(*problems, sep="\n  ")
+    assert not problems
+    for plugin in loaded:
+        assert {f"{plugin.name}:{n}" for n in (*plugin.commands, *plugin.skills)} <= set(found.own)
+
+
+def test_plugins_from_elsewhere_have_a_source_for_git(opened: tuple[PluginStore, Marketplace]) -> None:
+    _, market = opened
+    refused: dict[str, Any] = {}
+    for name in market.entries.keys() - set(local(market)):
+        try:
+            assert market.source(name).kind == "git"
+        except PluginError as error:
+            refused[name] = str(error)
+    print(f"{market.name}: {len(refused)} of {len(market.entries)} refused", *refused.items(), sep="\n  ")
+    assert all("are not supported" in why for why in refused.values())
