@@ -13,9 +13,9 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tests.outside.obedient_model import obey
-from tests.outside.scratch_home import CLIENTS, environment
+from tests.support.client_home import CLIENTS, environment
 from tests.support.model_server import ModelServer
+from tests.support.obedient_model import obey
 
 # Claude Code obeys settings of a project that nobody has trusted: .claude/settings.local.json in a new folder.
 DIFFERENT = {"test_setting_sources_default"}

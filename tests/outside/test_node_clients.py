@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from tests.outside.obedient_model import obey
-from tests.outside.scratch_home import CLIENTS, environment
+from tests.support.client_home import CLIENTS, environment
 from tests.support.model_server import ModelServer
+from tests.support.obedient_model import obey
 
 EVENTS = ["content_block_delta", "content_block_start", "content_block_stop", "message_delta", "message_start",
           "message_stop"]  # fmt: skip
