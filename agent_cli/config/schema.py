@@ -323,7 +323,7 @@ class Settings(Value, tag="Settings"):
     after_turn_tries: Annotated[int, "how often its failure is sent back to the model"] = 3
     after_turn_timeout: Annotated[float, "seconds that it may take"] = 600.0
     hooks: Annotated[tuple[Hook, ...], "commands run at session events, as [[hooks]]: see hooks.md"] = ()
-    hook_continues: Annotated[int, "how often Stop hooks may continue a turn", TIGHTEN] = 5
+    hook_continues: Annotated[int, "how often Stop hooks may continue a turn", TIGHTEN] = 50
     disable_hooks: Annotated[bool, "run no hooks at all", USER] = False
     verify: Annotated[tuple[str, ...], "prefixes of commands that verify the work, besides the known test runners"] = ()
 

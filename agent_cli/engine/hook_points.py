@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from agent_cli.core.decisions import Answer, Approve, Decision, EditedCall, Level, Reject
-from agent_cli.core.events import ApprovalRequested, Event, UsageAdded
+from agent_cli.core.events import ApprovalRequested, Event, UsageAdded, Warned
 from agent_cli.core.hooks import HookEvent, HookResult, RefreshFields
 from agent_cli.core.messages import ToolCall
 from agent_cli.core.rules import rule_update
@@ -240,7 +240,11 @@ def stop_hooks(turn: Turn, text: str) -> Generator[Event, None, str | None]:
     deps = turn.deps
     event: HookEvent = "SubagentStop" if deps.depth else "Stop"
     times = turn.nudges.get("stop_hook", 0)
-    if not deps.hooks.wants(event, COMMON_NAMES.get(deps.agent, deps.agent)) or times >= turn.options.hook_continues:
+    if not deps.hooks.wants(event, COMMON_NAMES.get(deps.agent, deps.agent)):
+        return None
+    if times >= turn.options.hook_continues:
+        if times:
+            yield Warned(f"{event} hooks continued this turn {times} times, the limit of hook_continues.")
         return None
     data = {**base_payload(deps, turn), "stop_hook_active": bool(times), "last_assistant_message": text}
     if deps.depth:

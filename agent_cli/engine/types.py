@@ -77,7 +77,7 @@ class TurnOptions(Value):
     after_turn: str = ""
     after_turn_tries: int = 3
     after_turn_timeout: float = 600.0
-    hook_continues: int = 5
+    hook_continues: int = 50
     max_parallel_subagents: int = 1
     pieces: bool = False
     saved: dict[str, Any] = {}  # noqa: RUF012 - never changed
