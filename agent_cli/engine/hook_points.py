@@ -14,6 +14,7 @@ from typing import Any
 from agent_cli.core.decisions import Answer, Approve, Decision, EditedCall, Level, Reject
 from agent_cli.core.events import ApprovalRequested, Event, UsageAdded, Warned
 from agent_cli.core.hooks import HookEvent, HookResult, RefreshFields
+from agent_cli.core.message_ids import subagent_id
 from agent_cli.core.messages import ToolCall
 from agent_cli.core.rules import rule_update
 from agent_cli.engine.tool_call import prepare_call
@@ -45,7 +46,7 @@ def base_payload(deps: TurnDeps, turn: Turn | None = None) -> dict[str, Any]:
 
 def agent_fields(deps: TurnDeps) -> dict[str, Any]:
     """Return the fields about a running sub-agent: its ID, and its type by the name that scripts compare."""
-    return {"agent_id": deps.state.agent_id, "agent_type": COMMON_NAMES.get(deps.agent, deps.agent)}
+    return {"agent_id": subagent_id(deps.state.agent_id), "agent_type": COMMON_NAMES.get(deps.agent, deps.agent)}
 
 
 def _run(

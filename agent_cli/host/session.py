@@ -33,7 +33,7 @@ from agent_cli.host.controls import BETWEEN_TURNS, SLOW, ControlError, run_contr
 from agent_cli.host.initialize import Initialized, read_initialize
 from agent_cli.host.prompt_tool import PromptTool
 from agent_cli.host.session_commands import run_session_command
-from agent_cli.providers.catalog import known_models
+from agent_cli.providers.catalog import newest_claude
 from agent_cli.runtime.attachments import attach_mentioned
 from agent_cli.runtime.builder import Agent, build_agent
 from agent_cli.runtime.environment import read_settings
@@ -55,6 +55,9 @@ class HostSetup(Value):
     report: Callable[[Agent], RunReport]
     unattended: tuple[Approver, Asker]
     begun: Callable[[Agent], None]
+
+
+_FAMILIES = ("opus", "sonnet", "haiku")
 
 
 class UserLine(Value):
@@ -394,9 +397,14 @@ class HostSession:
         return [{"name": name, "path": path} for name, path in self.setup.report(self.agent).plugins]
 
     def models(self) -> list[Fields]:
-        """Return the models of the session's provider, its own first."""
-        own = self.agent.model
-        names = dict.fromkeys([own.name, *(m.name for m in known_models(providers=[own.provider]) if m.tools)])
+        """Return the models to offer: the session's own, the newest Claude of each family, those of the settings.
+
+        Not all that the catalog knows: reading it takes longer than the rest of the handshake.
+        """
+        own, settings = self.agent.model, self.agent.settings
+        claude = [f"anthropic/{n}" for family in _FAMILIES if (n := newest_claude(family))]
+        further = [*settings.fallback_models, *([settings.small_model] if settings.small_model else [])]
+        names = dict.fromkeys([own.name, *(claude if own.provider == "anthropic" else ()), *further])
         return [{"value": n, "displayName": n.partition("/")[2] or n, "description": n} for n in names]
 
     def cost_words(self) -> str:

@@ -301,9 +301,10 @@ def build_agent(
     hooked = bool(active_hooks(settings, layers) or embedded.hooks)
     if log is not None and (hooked or settings.transcript == "claude" or options.hosted):
         transcript = transcripts.make_transcript(options, settings, place, header, log, warn)
-    ids = None
-    if options.output_format == "stream-json":
-        ids = message_ids.MessageIds(header.session_id, _counts(header, restored, log))
+    if transcript is not None:
+        state.agent_transcript = transcript.of_subagent
+    stream = options.output_format == "stream-json"
+    ids = message_ids.MessageIds(header.session_id, _counts(header, restored, log)) if stream else None
     known = header.session_id, transcript.wanted if transcript is not None else lambda: log.path if log else None
     deps = TurnDeps(
         client,

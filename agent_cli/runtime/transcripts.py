@@ -15,7 +15,7 @@ from agent_cli.core.version import __version__
 from agent_cli.session.files import transcript_folder
 from agent_cli.session.log import SessionLog
 from agent_cli.session.records import Header, Restored, SessionNotFoundError
-from agent_cli.session.transcripts.places import find_transcripts, is_session_id, project_folder
+from agent_cli.session.transcripts.places import find_transcripts, is_session_id, project_folder, subagent_path
 from agent_tools.lazy import lazy_imports
 from agent_tools.text import shorten
 
@@ -59,6 +59,10 @@ class SessionTranscript:
                 self._writer = writer.TranscriptWriter(self._log, self.path, about, self._warn)
                 self._writer.begin(self.mirror)
         return self.path
+
+    def of_subagent(self, call_id: str) -> str:
+        """Return the path of the transcript of the sub-agent that works for a call."""
+        return str(subagent_path(self.wanted(), call_id))
 
     def record(self, event: Event) -> None:
         """Record an event in the log, then in the transcript."""

@@ -74,7 +74,8 @@ def test_sub_agents_start_and_stop_with_their_id(work: Path, home: Path) -> None
     (start,), (stop,) = given(log, "SubagentStart"), given(log, "SubagentStop")
     assert start["agent_type"] == stop["agent_type"] == "Explore"
     assert start["agent_id"] == stop["agent_id"] != ""
-    assert stop["agent_transcript_path"] == ""
+    path = Path(stop["agent_transcript_path"])
+    assert path.name == f"agent-{stop['agent_id']}.jsonl" and "Look around." in path.read_text()
     # The sub-agent has a connection of its own, which gives it the same replies from the beginning.
     calls = [(line.get("agent_id"), line.get("agent_type")) for line in given(log, "PreToolUse")]
     assert (start["agent_id"], "Explore") in calls
