@@ -26,11 +26,11 @@ from agent_tools.text import shorten
 MOST = 500
 _LONGEST = 86_400.0
 # Claude Code's names of some fields.
-_SPELLED = {"async": "background", "allowedEnvVars": "allowed_env_vars"}
+_SPELLED = {"async": "background", "asyncRewake": "wakes", "allowedEnvVars": "allowed_env_vars"}
 # Claude Code's hook types, each with the key that says what it runs, and with all its own keys.
 _KINDS = {"command": "command", "http": "url", "prompt": "prompt"}
 _OWN = {"command": ("command", "args"), "http": ("url", "headers", "allowed_env_vars"), "prompt": ("prompt", "model")}
-_KEYS = ("event", "matcher", "if", "timeout", "strict", "background", *chain.from_iterable(_OWN.values()))
+_KEYS = ("event", "matcher", "if", "timeout", "strict", "background", "wakes", *chain.from_iterable(_OWN.values()))
 _HEADER = r"[A-Za-z0-9!#$%&'*+.^_`|~-]+"
 # Claude Code's events that are not supported. Nothing is allowed because their hooks do not run.
 UNSUPPORTED_EVENTS = frozenset(
@@ -126,7 +126,7 @@ def _hook(entry: dict[str, Any], where: str, source: str, own: bool, problems: l
         why = f"{unknown}: unknown key{nearest_key_hint(unknown, list(_KEYS))}"
     elif not isinstance(event := fields.get("event"), str) or event not in HOOK_EVENTS:
         why = f"{event!r} is not a known event{nearest_key_hint(str(event), list(HOOK_EVENTS))}"
-    elif name := next((n for n in ("strict", "background") if not isinstance(fields.get(n, False), bool)), ""):
+    elif name := next((n for n in ("strict", "background", "wakes") if not isinstance(fields.get(n, False), bool)), ""):
         why = f"{name}: expected true or false"
     elif isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds <= _LONGEST:
         why = f"timeout: expected seconds up to {_LONGEST:,.0f}"
@@ -146,7 +146,8 @@ def _hook(entry: dict[str, Any], where: str, source: str, own: bool, problems: l
         "strict": fields.get("strict", False),
         "source": source,
         "own": own,
-        "background": fields.get("background", False),
+        "background": fields.get("background", False) or fields.get("wakes", False),
+        "wakes": fields.get("wakes", False),
         "kind": kind,
         "only": fields.get("if") or "",
         "headers": dict(fields.get("headers") or {}),
@@ -189,7 +190,7 @@ def _bad_condition(fields: dict[str, Any]) -> str:
         return "prompt: expected text"
     if not isinstance(fields.get("model") or "", str):
         return "model: expected the name of a model"
-    if fields.get("background"):
+    if fields.get("background") or fields.get("wakes"):
         return "background: a prompt hook always waits for its answer"
     return "" if HOOK_EVENTS[fields["event"]].blocks else f"prompt: {fields['event']} has nothing to refuse"
 

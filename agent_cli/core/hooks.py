@@ -263,6 +263,7 @@ class Hook(Value):
     args: if set, the command is started without a shell.
     own: the user's, not a project's.
     background: it runs in the background, and its answer is not waited for.
+    wakes: in the background, and if it blocks, its reason goes to the model.
     only: a permission rule; the hook runs only for calls that it covers.
     headers: sent to the URL.
     variables: environment variables that the headers may use.
@@ -279,6 +280,7 @@ class Hook(Value):
     source: str = ""
     own: bool = True
     background: bool = False
+    wakes: bool = False
     kind: Literal["command", "http", "prompt"] = "command"
     only: str = ""
     headers: dict[str, str] = {}  # noqa: RUF012 - never changed

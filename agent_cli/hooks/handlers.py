@@ -36,6 +36,7 @@ from agent_tools.shell.process import RunningProcess
 from agent_tools.text import sanitize_output, shorten
 
 MOST = 1 << 20
+_ASYNC_LINE = 1_000
 _SHELLS = ("/bin/bash", "/usr/bin/bash", "/bin/sh")
 
 
@@ -64,9 +65,18 @@ def shell_argv(command: str) -> list[str]:
 
 
 def run_hook(
-    argv: list[str], given: bytes, cwd: Path, env: dict[str, str], seconds: float, cancel: CancelToken
+    argv: list[str],
+    given: bytes,
+    cwd: Path,
+    env: dict[str, str],
+    seconds: float,
+    cancel: CancelToken,
+    aside: Callable[[Callable[[CancelToken], None]], None] | None = None,
 ) -> HookRun:
-    """Run a command until it ends, times out or is cancelled. Never raises; processes it left behind may continue."""
+    """Run a command until it ends, times out or is cancelled. Never raises; processes it left behind may continue.
+
+    aside: takes over the rest of a command whose first line is `{"async": true}`, to run it in the background.
+    """
     started = monotonic()
     out, err = _BoundedBuffer(), _BoundedBuffer()
     try:
@@ -78,9 +88,13 @@ def run_hook(
         why = getattr(error, "strerror", None) or error
         return HookRun(None, "error", monotonic() - started, error=f"could not be started: {why}")
     forget = cancel.on_cancel(running.wake)
+    handed = False
     try:
         while (cause := running.step(started + seconds, cancel.cancelled)) is None:
-            pass
+            if aside is not None and (more := _async_seconds(out.data, seconds)):
+                handed = True
+                aside(lambda stop: _finish(running, monotonic() + more, stop))
+                return HookRun(0, "exit", monotonic() - started, b"", bytes(err.data))
         running.drain()
         code = running.process.wait()
         return HookRun(
@@ -88,9 +102,40 @@ def run_hook(
         )
     finally:
         forget()
-        if running.process.returncode is None:
-            running.end()
-        running.close()
+        if not handed:
+            _close(running)
+
+
+def _finish(running: RunningProcess, until: float, stop: CancelToken) -> None:
+    """Let a command run on in the background until it ends, at the latest at `until` of `monotonic`."""
+    forget = stop.on_cancel(running.wake)
+    try:
+        while running.step(until, stop.cancelled) is None:
+            pass
+    finally:
+        forget()
+        _close(running)
+
+
+def _close(running: RunningProcess) -> None:
+    if running.process.returncode is None:
+        running.end()
+    running.close()
+
+
+def _async_seconds(out: bytes | bytearray, usual: float) -> float:
+    """Return how long a command may run in the background if its first line asks for that, else 0."""
+    line, end, _ = bytes(out[:_ASYNC_LINE]).partition(b"\n")
+    if not end or b'"async"' not in line:
+        return 0.0
+    try:
+        asked = json.loads(line)
+    except ValueError:
+        return 0.0
+    if not isinstance(asked, dict) or asked.get("async") is not True:
+        return 0.0
+    limit = asked.get("asyncTimeout")
+    return limit / 1000 if isinstance(limit, int | float) and limit > 0 else usual
 
 
 class _BoundedBuffer:

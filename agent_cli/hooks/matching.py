@@ -64,6 +64,7 @@ class HookSet:
     environment: returns a hook's variables, given True for the user's own hooks.
     cwd: returns the folder that hooks run in.
     opened: opens the model that evaluates conditions, by name; "" for the default one. Raises ModelError.
+    wake: sends the model a message at its next round.
     about: returns True if a rule covers a tool call with these effects, for hooks limited to some calls.
     """
 
@@ -77,12 +78,14 @@ class HookSet:
         cwd: Callable[[], Path] = Path.cwd,
         about: Callable[[str, str, Sequence[Effect]], bool] = lambda rule, tool, effects: True,
         opened: Callable[[str], ModelHandle] = no_model,
+        wake: Callable[[str], None] = lambda text: None,
     ) -> None:
         self.session = session or HookSession(root=Path.cwd())
         self.environment = environment
         self.cwd = cwd
         self._about = about
         self.opened = opened
+        self.wake = wake
         self._by_event: dict[str, list[Hook | PythonHook]] = {}
         every: list[Hook | PythonHook] = [*hooks, *functions]
         for hook in every:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from queue import Empty, SimpleQueue
 from threading import Thread
 from time import monotonic
@@ -133,7 +133,7 @@ class Runner:
             ran = judge_prompt(hook, given.decode("utf-8"), self._table.opened, cancel)
         else:
             argv = [hook.command, *hook.args] if hook.args else shell_argv(hook.command)
-            ran = run_hook(argv, given, self._table.cwd(), env, hook.timeout, cancel)
+            ran = run_hook(argv, given, self._table.cwd(), env, hook.timeout, cancel, self._aside)
         answer = HookResponse() if ran.cause == "interrupted" else read_answer(event, ran, strict=hook.strict)
         return ran, answer
 
@@ -158,15 +158,24 @@ class Runner:
         """Run the hooks of a step in a background thread."""
         self._in_background(self._table.matching(event, _subject(event, data)), event, dict(data))
 
+    def _aside(self, work: Callable[[CancelToken], None]) -> None:
+        """Run the rest of a hook in a background thread, until the session ends."""
+        thread = Thread(target=work, args=(self._end,), daemon=True)
+        self._begun.append((thread, []))
+        thread.start()
+
     def _in_background(self, hooks: Sequence[Hook | PythonHook], event: HookEvent, given: dict[str, Any]) -> None:
         events: list[Event] = []
 
         def work() -> None:
             for hook in hooks:
                 try:
-                    events.extend(self._one(hook, event, given, self._end))
+                    steps = self._one(hook, event, given, self._end)
+                    result = yield_from(steps, events.append)
                 except CancelledError:
                     return
+                if isinstance(hook, Hook) and hook.wakes and result.verdict == "deny":
+                    self._table.wake(f"<hook>\nA {event} hook in the background reports:\n{result.reason}\n</hook>")
 
         thread = Thread(target=work, daemon=True)
         self._begun.append((thread, events))
@@ -184,6 +193,16 @@ class Runner:
         self._end.cancel()
         for thread, _ in self._begun:
             thread.join(1.0)
+
+
+def yield_from(steps: Generator[Event, None, HookResult], take: Callable[[Event], None]) -> HookResult:
+    """Run a generator of events to its end and return its result; each event goes to `take`."""
+    while True:
+        try:
+            take(next(steps))
+        except StopIteration as stop:
+            result: HookResult = stop.value
+            return result
 
 
 def _subject(event: HookEvent, data: Mapping[str, Any]) -> str:

@@ -304,7 +304,13 @@ def build_agent(
     if transcript is not None:
         state.agent_transcript = transcript.of_subagent
     stream = options.output_format == "stream-json"
-    ids = message_ids.MessageIds(header.session_id, _counts(header, restored, log)) if stream else None
+    ids = (
+        message_ids.MessageIds(header.session_id, transcripts.message_counts(header, restored, log)) if stream else None
+    )
+
+    def wake(text: str) -> None:  # a hook may report once the conversation is there
+        conversation.inbox.append(text)
+
     known = header.session_id, transcript.wanted if transcript is not None else lambda: log.path if log else None
     deps = TurnDeps(
         client,
@@ -324,7 +330,7 @@ def build_agent(
         save_rule=rule_saver(options, place, layers) if attended or embedded.approves else None,
         report=lambda error: write_report(error, place.env),
         watch=checkpoint_keeper(place, settings, header.session_id),
-        hooks=make_hooks(settings, layers, place, context, known, chosen.label, embedded.hooks),
+        hooks=make_hooks(settings, layers, place, context, known, chosen.label, embedded.hooks, wake),
         agents=added.agent_types if any(tool.nested for tool in tools) else {},
         workflows=WORKFLOWS,
     )
@@ -421,14 +427,6 @@ def resume_payload(options: RunOptions, place: RunEnvironment, settings: Setting
         "trust": options.trust and trust.trusted,
         "json_schema": options.json_schema,
     }
-
-
-def _counts(header: Header, restored: Restored | None, log: SessionLog | None) -> dict[str, int]:
-    """Return how many messages the log has at the start, by scope."""
-    if restored is None:
-        return {}
-    copied = log is not None and (bool(restored.uuids) or header.session_id != restored.header.session_id)
-    return {"": len(restored.history)} if copied else restored.counts
 
 
 def _recorder(log: SessionLog | None, transcript: SessionTranscript | None, ids: MessageIds | None) -> Listener:

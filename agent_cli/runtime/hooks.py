@@ -74,11 +74,13 @@ def make_hooks(
     session: tuple[str, Callable[[], Path | None]],
     model: Callable[[], str] = lambda: "",
     functions: tuple[PythonHook, ...] = (),
+    wake: Callable[[str], None] = lambda text: None,
 ) -> Hooks:
     """Return the hooks of a conversation.
 
     session: its ID, and what returns its transcript, if it is stored.
     model: returns the session's model, which evaluates conditions if the settings name no small model.
+    wake: sends the model a message at its next round.
     functions: Python hooks of an embedding program; they run after the configured ones.
 
     The user's own hooks get the full environment; a project's hooks get that of commands, without keys.
@@ -114,6 +116,7 @@ def make_hooks(
             cwd=lambda: context.workspace.cwd,
             about=about,
             opened=opened,
+            wake=wake,
         )
 
     return LazyHooks((*hooks, *functions), table)

@@ -111,3 +111,11 @@ def find_foreign(text: str, place: RunEnvironment, *, anywhere: bool) -> Path | 
     raise SessionNotFoundError(
         f"Session {text} is of {where}: resume it there; agent --resume {text} --fork-session makes a copy of it here"
     )
+
+
+def message_counts(header: Header, restored: Restored | None, log: SessionLog | None) -> dict[str, int]:
+    """Return how many messages the log has at the start, by scope."""
+    if restored is None:
+        return {}
+    copied = log is not None and (bool(restored.uuids) or header.session_id != restored.header.session_id)
+    return {"": len(restored.history)} if copied else restored.counts

@@ -156,3 +156,36 @@ def test_the_limit_of_stop_hooks_is_named_when_it_ends_a_turn(work: Path, home: 
     assert done.returncode == 0
     assert len(given(log, "Stop")) == 7
     assert "Stop hooks continued this turn 7 times" in done.stderr
+
+
+WAIT = "for n in $(seq 300); do [ -e made ] && break; sleep 0.1; done"
+
+
+def test_a_hook_that_asks_for_it_runs_on_in_the_background(work: Path, home: Path) -> None:
+    script = home / "later.sh"
+    script.write_text('#!/bin/sh\necho \'{"async": true, "asyncTimeout": 20000}\'\nsleep 0.5\ntouch "$1"\n')
+    script.chmod(0o755)
+    table = {"SessionStart": [{"hooks": [{"type": "command", "command": f"{script} {work / 'made'}"}]}]}
+    (home / ".claude").mkdir(exist_ok=True)
+    (home / ".claude/settings.json").write_text(json.dumps({"hooks": table}))
+    done = run(work, [{"calls": [call("Bash", command=WAIT)]}, {"text": "done"}])
+    assert done.stderr.count("hook") == 0
+    assert (work / "made").exists()
+
+
+def test_a_background_hook_that_blocks_wakes_the_model(work: Path, home: Path) -> None:
+    command = f"echo 'Look at this again.' >&2; touch {work / 'made'}; exit 2"
+    entry = {"type": "command", "command": command, "asyncRewake": True, "rewakeMessage": "x", "rewakeSummary": "y"}
+    (home / ".claude").mkdir(exist_ok=True)
+    (home / ".claude/settings.json").write_text(
+        json.dumps({"hooks": {"PreToolUse": [{"matcher": "LS", "hooks": [entry]}]}})
+    )
+    replies = [
+        {"calls": [call("LS", path=".")]},
+        {"calls": [call("Bash", command=f"{WAIT}; sleep 1")]},
+        {"text": "done"},
+    ]
+    done = run(work, replies, "--output-format", "stream-json", "--verbose")
+    assert done.returncode == 0, done.stderr
+    log = next((home / "state").rglob("*.jsonl")).read_text()
+    assert "Look at this again." in log and "PreToolUse hook in the background" in log
