@@ -6,6 +6,7 @@ host's `initialize`, or at its first message if it sends none.
 
 from __future__ import annotations
 
+import os
 import queue
 import re
 import threading
@@ -229,7 +230,7 @@ class HostSession:
                 finally:
                     self._turning = self._interrupted = False
         elif item["type"] == "update_environment_variables" and isinstance(item.get("variables"), dict):
-            self.place.env.update({str(k): str(v) for k, v in item["variables"].items()})  # type: ignore[attr-defined]
+            os.environ.update({str(k): str(v) for k, v in item["variables"].items()})
         # Anything else, such as keep_alive, needs no answer.
 
     def _initialize(self, request: ControlRequest) -> None:

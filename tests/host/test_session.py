@@ -242,3 +242,11 @@ def test_lines_of_no_concern_are_ignored(work: Path) -> None:
         assert host.say("go")["result"] == "one"
         assert host.close() == 0
         assert json.dumps(host.lines)
+
+
+def test_variables_of_the_host_reach_later_commands(work: Path) -> None:
+    model = script(work.parent / "s.toml", [bash("echo [$GREETING]"), {"text": "done"}])
+    with HostClient(["--model", model, "--allowedTools", "Bash"], work) as host:
+        host.write({"type": "update_environment_variables", "variables": {"GREETING": "hello"}})
+        host.say("go")
+        assert "[hello]" in host.of_type("user")[0]["message"]["content"][0]["content"]
