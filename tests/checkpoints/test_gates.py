@@ -41,7 +41,7 @@ def test_what_was_done_since_the_last_look_is_taken_back_and_the_model_is_told(w
 
 def test_what_changed_is_in_the_question_with_what_commands_did(work: Path) -> None:
     said = talk(work, [FIRST, NEXT, {"text": "Stopped."}], "go", "n")
-    shown = said[said.index("? Files were changed.") : said.index("u: undo this")]
+    shown = said[said.index("and 1 other file were changed.") : said.index("u: undo this")]
     assert "2 files changed, +1 -1\n" in shown
     assert "one.txt (new file, +1 -0)\n  1 +1\n" in shown
     assert "a.txt (change, +0 -1)\n    (deleted)\n" in shown and "1 -hello world\n" in shown

@@ -16,7 +16,7 @@ from tests.support.pty_screen import Drawn, StyledScreen
 from tests.support.whole_screens import SCREENS, VIEWS, Stored, faults, hold, missing
 
 # Scenes that do not keep the rules yet. One that does has to go.
-KNOWN = {"review", "subagents"}
+KNOWN: set[str] = set()
 
 
 @pytest.mark.parametrize("scene", SCENES, ids=[scene.name for scene in SCENES])

@@ -58,6 +58,8 @@ def status_line(
         room = width - cells(tail) - 2
         if room >= min(cells(what), WHAT):
             break
+    if cells(what) > room and what.startswith("Sub-agent "):
+        what = what.partition(": ")[2] or what
     if room < 8:
         return (("class:marker", marker), ("class:status", clip(f" {what}", width - 1)))
     return (("class:marker", marker), ("class:status", f" {fitted(what, room)}"), ("class:dim", tail))

@@ -44,6 +44,8 @@ CALL_MARKS: dict[Outcome, tuple[str, str]] = {
 # The key that shows all of a result.
 MORE_KEY = "Ctrl-O"
 _ROW = "  └ ", "    "
+# Cells that the activity of a sub-agent has at least.
+_DOING = 8
 
 
 class Writer:
@@ -392,7 +394,11 @@ class LiveWriter(Writer):
         room = self.console.width - 3
         for key, name in self.begun.items():
             doing = f" · {escape_controls(self.agents[key])}" if key in self.agents else ""
-            shown = fitted(escape_controls(name), max(room - cells(doing), room // 2))
+            name = escape_controls(name)
+            if doing and cells(name) + min(cells(doing), room // 2) > room:
+                # In a narrow window its task says more than its kind.
+                name = name.partition(": ")[2] or name
+            shown = fitted(name, max(room - cells(doing), min(cells(name), room - _DOING)))
             doing = fitted(doing, room - cells(shown))
             lines.append(f"\x1b[34m{mark}\x1b[0m \x1b[1m{shown}\x1b[0m\x1b[2m{doing}\x1b[0m")
         for output in list(self.outputs.values())[-1:]:
