@@ -93,7 +93,7 @@ def add_claude_settings(layers: Layers, path: Path, voice: Origin, env: Mapping[
 def add_json_settings(layers: Layers, text: str, source: str, base: Path) -> None:
     """Merge JSON of --settings, with keys of ours and of Claude Code; name those that have no effect.
 
-    Raises SettingsError for an invalid value of a key of ours, and for a key that is nearly one.
+    Raises SettingsError for an invalid value of a key of ours.
     """
     table = decode_json(text, source)
     where = key_locations(text, source)
@@ -112,8 +112,6 @@ def add_json_settings(layers: Layers, text: str, source: str, base: Path) -> Non
         if why := claude_keys.why_unused(key):
             known = key in claude_keys.UNUSED or key in claude_keys.TAKEN or "." in key
             hint = "" if known else nearest_key_hint(key, list(hints))
-            if hint:
-                raise SettingsError(f"{where(key)}: {key}: unknown setting{hint}")
             layers.ignored.append(f"{source}: {key} has no effect: {why}{hint}")
 
 

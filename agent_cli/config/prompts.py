@@ -24,7 +24,7 @@ TEXTS = frozenset(("name", "description", "argument-hint", "model"))
 # Keys that end a description over several lines that are not indented.
 _AFTER_TEXT = (
     "name|model|tools|disallowedTools|allowed-tools|argument-hint|color|version|license|permissionMode|hooks|skills"
-    "|mcpServers|maxTurns|memory|effort"
+    "|mcpServers|maxTurns|memory|effort|metadata|compatibility|disable-model-invocation|user-invocable"
 )
 LIMIT = 16_384
 # Characters that YAML does not treat as plain text.
@@ -98,7 +98,8 @@ def _read_yaml(head: str) -> dict[str, Any]:
             table = yaml.load(quoted, loader)
         except yaml.MarkedYAMLError as error:
             # Many agents describe themselves with examples over several lines, which are not YAML.
-            whole = rf"(?m)^description:[ \t]*(?![\"'|>&*!])(.+(?:\n.*)+?)(?=\n(?:{_AFTER_TEXT}):|\n?\Z)"
+            more = rf"(?:\n(?!(?:{_AFTER_TEXT}):).*)+?"
+            whole = rf"(?m)^description:[ \t]*+(?![\"'|>&*!{{\[])(.+{more})(?=\n(?:{_AFTER_TEXT}):|\n?\Z)"
             joined = re.sub(whole, lambda m: f"description: {json.dumps(m[1].strip(), ensure_ascii=False)}", head)
             try:
                 table = yaml.load(re.sub(texts, _quote, joined, flags=re.MULTILINE), loader)
