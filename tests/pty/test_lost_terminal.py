@@ -158,7 +158,7 @@ def test_a_review_waits_and_its_files_are_known(work: Path, lose: Any, how: str)
         {"text": "Done.", "expect": "looks fine"},
     ]
     model = script(work / "s.toml", replies)
-    lose(work, how, "Files were changed", "--model", model, "--permission-mode", "acceptEdits", AGENT_REVIEW="files")
+    lose(work, how, "was changed", "--model", model, "--permission-mode", "acceptEdits", AGENT_REVIEW="files")
     [session] = pending(work)
     assert [f["path"] for f in session["pending"][0]["review"]["files"]] == ["a.txt"]
     done = agent(["answer", "looks fine"], work)
