@@ -12,7 +12,7 @@ Receiver = Callable[[Message | None], None]
 
 
 class HostServers:
-    """Carries JSON-RPC messages between this program and the host's servers, which are told apart by name.
+    """Carries JSON-RPC messages between this program and the host's servers, by the server's name.
 
     send: delivers a message to the server of that name; called on the thread of the MCP servers, so it must not wait
     for the answer. What it raises ends that server's connection.

@@ -1,7 +1,7 @@
 """The UUIDs of a session's messages, the same in the frames of a host and in the transcript.
 
 A UUID follows from the session, the number of the message in its log, and the position of the block in the message, so
-that whoever follows the events derives the same one, also after a resume. A message that came with UUIDs of its own
+that every listener derives the same one, also after a resume. A message that came with UUIDs of its own
 (from a host, or read from a transcript) keeps them.
 """
 
