@@ -13,7 +13,9 @@ import weakref
 from collections.abc import Callable, Generator, Iterable, Mapping
 from typing import Any, Literal
 
+from agent_cli.config.parsing import nearest_key_hint
 from agent_cli.config.run_options import RunOptions
+from agent_cli.config.schema import Settings
 from agent_cli.core.events import Event, QuestionAsked
 from agent_cli.core.modes import MODES, Mode
 from agent_cli.core.place import RunEnvironment, UsageError
@@ -40,6 +42,7 @@ from agent_cli.session.pending_plans import claim_plan, expired_at, expired_word
 from agent_cli.session.records import Restored, SessionNotFoundError
 from agent_cli.session.state import ReplayState
 from agent_tools.base import ToolError
+from agent_tools.record import hints_of
 from agent_tools.text import counted
 
 Events = Generator[Event, None, None]
@@ -89,6 +92,8 @@ def open_agent(
         raise UsageError(f'approve: expected a function, "deny" or "suspend", not {approve!r}.')
     if fork and not resume:
         raise UsageError("fork: name the session to copy with resume.")
+    if isinstance(settings, Mapping):
+        _check_names(settings)
     paths = (os.fspath(settings),) if isinstance(settings, str | os.PathLike) else ()
     options = RunOptions(
         model=model,
@@ -110,6 +115,14 @@ def open_agent(
             text = text.replace(option, parameter)
         error.args = (text,)
         raise
+
+
+def _check_names(settings: Mapping[str, Any]) -> None:
+    """Raise UsageError for a setting that is none of ours: a command line names such a key and continues."""
+    known = hints_of(Settings)
+    for key in settings:
+        if key not in known:
+            raise UsageError(f"settings: {key}: unknown setting{nearest_key_hint(key, list(known))}")
 
 
 class AgentSession:

@@ -46,7 +46,6 @@ OPENS = {
     ("agent_cli/reports/files.py", "write_text"): "the user names it on the command line: `/dev/stdout` is fine",
     ("agent_cli/cli/patch_run.py", "run_in_copy"): "the user names it on the command line",
     ("agent_cli/headless/run.py", "_write_answer"): "the user names it on the command line",
-    ("agent_cli/providers/recording.py", "*"): "the user names it on the command line; written with O_NOFOLLOW",
     ("agent_cli/git/patch.py", "snapshot"): "git's own index, copied into a new temporary folder",
     ("agent_cli/config/reference.py", ""): "run by hand: writes the documentation",
     ("agent_cli/cli/commands/demo.py", "*"): "files of the package, into a new temporary folder",

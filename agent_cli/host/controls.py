@@ -8,6 +8,7 @@ once the running turn has ended.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol, cast
 
@@ -24,7 +25,7 @@ from agent_cli.runtime.checkpoints import undo_manager
 from agent_cli.runtime.environment import check_mode
 from agent_tools.base import ToolError
 from agent_tools.display import Diff
-from agent_tools.fs.safe_files import read_regular
+from agent_tools.fs.safe_files import open_regular
 from agent_tools.record import to_json
 from agent_tools.shell.jobs import Jobs
 
@@ -375,7 +376,8 @@ def _read_file(session: OpenSession, fields: Fields) -> Fields:
         raise ControlError(f"{fields['path']} is outside the workspace.")
     most = int(fields.get("max_bytes") or 1 << 20)
     try:
-        data = read_regular(path, most + 1)
+        with os.fdopen(open_regular(path), "rb") as file:
+            data = file.read(most + 1)
     except OSError as error:
         raise ControlError(f"{fields['path']} cannot be read: {error.strerror}") from None
     return {"contents": data[:most].decode("utf-8", "replace"), "absPath": str(path), "truncated": len(data) > most}

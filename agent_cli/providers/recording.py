@@ -20,7 +20,7 @@ from agent_cli.core.redact import Redactor
 from agent_cli.core.version import __version__
 from agent_cli.providers.base import Chunk, ModelClient, ModelError, Notice, Request
 from agent_tools.cancel import CancelToken
-from agent_tools.fs.safe_files import open_regular
+from agent_tools.fs.safe_files import open_regular, read_regular
 from agent_tools.record import to_json
 
 FORMAT, VERSION = "agent-recording", 1
@@ -40,6 +40,10 @@ _PLACES: tuple[tuple[str, str], ...] = (
     (rf"{_WORDS}[0-9a-f]{{8}}-[0-9a-f]{{4}}-[0-9a-f]{{4}}-[0-9a-f]{{4}}-[0-9a-f]{{12}}\b", "<uuid>"),
     (r"/tmp/tmp[a-z0-9_]{8}\b", "<tmp>"),
 )
+
+
+# Bytes of a recording that is read.
+_MOST = 1 << 28
 
 
 class Normalizer:
@@ -166,7 +170,7 @@ def read_recording(path: Path) -> Recorded:
     Raises ValueError with a sentence.
     """
     try:
-        lines = path.read_text("utf-8").split("\n")
+        lines = read_regular(path, _MOST).decode("utf-8").split("\n")
     except (OSError, UnicodeDecodeError) as error:
         raise ValueError(f"the recording {path} cannot be read: {getattr(error, 'strerror', None) or error}") from None
     rounds: list[dict[str, Any]] = []

@@ -24,6 +24,7 @@ pytestmark = pytest.mark.usefixtures("clean")
     ("given", "said"),
     [
         ({"cwd": "/no/such/folder"}, "/no/such/folder is not a folder."),
+        ({"settings": {"max_round": 3}}, "settings: max_round: "),
         ({"settings": {"max_rounds": "x"}}, "settings: max_rounds: "),
         ({"settings": {"max_rounds": object()}}, "settings: cannot be spelled as JSON"),
         ({"settings": "/no/such/file"}, "settings: there is no file /no/such/file"),

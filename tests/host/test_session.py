@@ -96,6 +96,8 @@ def test_context_cost_models_and_files_can_be_asked_for(work: Path) -> None:
         assert host.ask("get_session_cost")["text"]
         assert host.ask("list_models")["models"][0]["value"] == model
         assert host.ask("read_file", path="a.txt")["contents"] == "one\n"
+        part = host.ask("read_file", path="a.txt", max_bytes=2)
+        assert (part["contents"], part["truncated"]) == ("on", True)
         assert host.request("read_file", path="/etc/passwd")["subtype"] == "error"
         assert host.ask("mcp_status") == {"mcpServers": []}
 
