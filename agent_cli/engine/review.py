@@ -7,6 +7,7 @@ last review are collected here; the user's comments go to the model.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from typing import Any
 
@@ -20,7 +21,7 @@ from agent_tools.base import Effect, ToolError, ToolResult
 from agent_tools.cancel import CancelledError
 from agent_tools.display import Diff, Diffs
 from agent_tools.record import from_json, to_json
-from agent_tools.text import counted, shorten
+from agent_tools.text import counted, one_line, shorten
 
 _COMMANDS = 20
 
@@ -72,7 +73,7 @@ class ReviewGates:
         title = self._flow.review() if self._flow else ""
         if not title and (self._review != "files" or not self._changed):
             return GateResult()
-        reply = yield from self._ask_review(turn, calls[0].id, title or "Files were changed.", ())
+        reply = yield from self._ask_review(turn, calls[0].id, title, ())
         if isinstance(reply, GateResult):
             return reply
         if title and self._flow:
@@ -116,7 +117,7 @@ class ReviewGates:
         if self._review != "files" or not self._changed or not turn.deps.attended:
             return None
         # No call can stay pending here, so the question is not recorded; the answer becomes a message.
-        asked = QuestionAsked("end", "review", self._data(turn, "Files were changed, and the turn would end here.", ()))
+        asked = QuestionAsked("end", "review", self._data(turn, "", (), end=", and the turn would end here"))
         message = "Work waits for you to look at it"
         yield from checkpoint(turn)
         reply = yield from get_answer(turn, asked, turn.deps.asker, "elicitation_dialog", message)
@@ -152,11 +153,12 @@ class ReviewGates:
         said = f" They said: {reply.text}" if reply.text else ""
         return reply.replace(text=f"undid the changes. {became}{said} Read files again before you change them.")
 
-    def _data(self, turn: Turn, title: str, steps: Sequence[str]) -> dict[str, Any]:
+    def _data(self, turn: Turn, title: str, steps: Sequence[str], end: str = "") -> dict[str, Any]:
+        """Return the question's data. title: "" names the files that were changed; end: what follows their names."""
         # Without checkpoints only the changes that file tools reported are known.
         diffs = turn.deps.watch.diffs(self._calls) or tuple(self._changed.values())
         return {
-            "title": title,
+            "title": title or f"{_named(diffs)} changed{end}.",
             "steps": list(steps),
             "files": [{"path": d.path, "added": d.added, "removed": d.removed} for d in diffs],
             "diffs": [to_json(d) for d in _bounded(diffs)],
@@ -165,6 +167,14 @@ class ReviewGates:
 
     def _reset(self) -> None:
         self._changed, self._ran, self._calls = {}, [], []
+
+
+def _named(diffs: Sequence[Diff]) -> str:
+    """Return what was changed, with its verb: the first thing to know, also where a small window folds the rest."""
+    if not diffs:
+        return "Files were"
+    others = f" and {counted(len(diffs) - 1, 'other file')} were" if len(diffs) > 1 else " was"
+    return f"{os.path.basename(one_line(diffs[0].path))}{others}"
 
 
 def finished_by(turn: Turn, item: PreparedCall) -> tuple[str, ...]:

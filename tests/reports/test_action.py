@@ -209,7 +209,9 @@ def test_the_examples_use_inputs_and_outputs_that_exist() -> None:
         assert set(re.findall(r"steps\.(?:review|agent)\.outputs\.([\w-]+)", text)) <= ACTION["outputs"].keys()
 
 
-@pytest.mark.skipif(shutil.which("actionlint") is None, reason="actionlint is not installed")
+@pytest.mark.skipif(
+    shutil.which("actionlint") is None, reason="THE EXAMPLES WERE NOT LINTED: there is no actionlint command"
+)
 def test_the_examples_pass_actionlint() -> None:
     files = [str(file) for file in (ROOT / "examples/ci").glob("github-*.yml")]
     done = subprocess.run(["actionlint", "-shellcheck=", *files], capture_output=True, text=True, check=False)

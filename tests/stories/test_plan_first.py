@@ -47,7 +47,7 @@ def test_a_plan_is_sent_back_approved_reviewed_and_undone(day: Day) -> None:
     )
     day.trouble("Test it")
     day.front.accept("acceptEdits")
-    day.asked(" changed", "hello.py", "test_hello.py")
+    day.asked("and 1 other file were changed", "hello.py", "test_hello.py")
     # A gate shows what was done before the next call.
     assert day.text("hello.py") == FAREWELL
     day.answer("y")

@@ -38,7 +38,6 @@ from agent_tools.plan import plan_for_editor, plan_from, plan_text
 from agent_tools.record import Value, from_json
 from agent_tools.text import counted, number_in, one_line
 
-_CHANGED = "Files were changed"
 # Number of files of a review that are listed.
 _NAMED = 30
 
@@ -193,15 +192,9 @@ def review_dialog(data: dict[str, Any]) -> Dialog:
 
 def review_lines(data: dict[str, Any]) -> list[str]:
     """Return the work since the last review as lines, the title first."""
-    files = data.get("files", ())
-    title = one_line(str(data.get("title", "")))
-    if files and title.startswith(_CHANGED):
-        # The first thing to know, also where a small window folds the rest.
-        first = os.path.basename(one_line(str(files[0]["path"])))
-        others = f" and {counted(len(files) - 1, 'other file')} were" if len(files) > 1 else " was"
-        title = f"{first}{others} changed{title.removeprefix(_CHANGED)}"
-    lines = [title]
+    lines = [one_line(str(data.get("title", "")))]
     lines += [f"  done: {one_line(str(step))}" for step in data.get("steps", ())]
+    files = data.get("files", ())
     for file in files[:_NAMED] if not data.get("diffs") else ():
         lines.append(f"  {one_line(str(file['path']))} (+{file['added']} -{file['removed']})")
     if data.get("diffs"):
