@@ -1,0 +1,173 @@
+"""Serve sessions over HTTP, with a page: start, watch and approve from a browser, on this machine or another.
+
+See docs/web.md.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+from urllib.parse import quote
+
+import typer
+
+from agent_cli.cli.app import AsJson, choice
+from agent_cli.cli.help import examples, one_of
+from agent_cli.config.run_options import RunOptions
+from agent_cli.config.schema import ServeSettings
+from agent_cli.core.place import UsageError
+from agent_cli.headless.output import echo, print_notice, put_json, table
+from agent_cli.runtime.environment import find_place, read_settings
+from agent_cli.server.app import listen, lock_state, make_app, run_server
+from agent_cli.server.hub import Hub, ServeOptions
+from agent_cli.server.notify import Notifier
+from agent_cli.server.tokens import OWNER, ROLES, AccessTokenStore
+from agent_cli.session.store import state_folder
+from agent_tools.text import counted, one_line
+
+app = typer.Typer(invoke_without_command=True, add_completion=False)
+tokens = typer.Typer(no_args_is_help=True, add_completion=False)
+app.add_typer(tokens, name="token", help="Add, list and revoke the tokens that requests need.")
+_LOCAL = ("127.0.0.1", "localhost", "::1")
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the token, as decisions show it.")]
+
+
+@app.callback(epilog=examples("agent serve", "agent serve --project ~/src/app --workers 8", "agent serve token list"))
+def serve_sessions(
+    context: typer.Context,
+    host: Annotated[str, typer.Option("--host", metavar="ADDRESS", help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option("--port", metavar="N", help="Port; 0: any free one.", min=0, max=65535)] = 4096,
+    project: Annotated[
+        list[str] | None,
+        typer.Option("--project", metavar="DIR", help="A folder to start sessions in; default: the setting."),
+    ] = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            "--workers",
+            metavar="N",
+            help="Sessions that work at the same time; default: one for each processor.",
+            min=1,
+        ),
+    ] = None,
+    certfile: Annotated[str, typer.Option("--certfile", metavar="FILE", help="Certificate chain (PEM), for TLS.")] = "",
+    keyfile: Annotated[str, typer.Option("--keyfile", metavar="FILE", help="Its private key (PEM).")] = "",
+    insecure: Annotated[
+        bool, typer.Option("--insecure", help="Listen on another address than this machine's own without TLS.")
+    ] = False,
+    allowed_host: Annotated[
+        list[str] | None,
+        typer.Option("--allowed-host", metavar="NAME", help="A name that a reverse proxy passes on, with its port."),
+    ] = None,
+    allow_bypass: Annotated[
+        bool, typer.Option("--allow-bypass", help="Let requests choose the mode bypassPermissions.")
+    ] = False,
+) -> int:
+    if context.invoked_subcommand is not None:
+        return 0
+    if host not in _LOCAL and not certfile and not insecure:
+        raise UsageError(
+            f"{one_line(host)} can be reached by other machines, and the token would be sent unencrypted: give "
+            "--certfile, or --insecure behind a proxy that speaks TLS."
+        )
+    if keyfile and not certfile:
+        raise UsageError("--keyfile needs --certfile.")
+    for name in filter(None, (certfile, keyfile)):
+        if not Path(name).is_file():
+            raise UsageError(f"There is no file {one_line(name)}.")
+    settings = _settings()
+    folders = _folders(tuple(project or ()) or settings.projects)
+    store = AccessTokenStore(state_folder(os.environ))
+    try:
+        on = listen(host, port)
+    except OSError as error:
+        raise UsageError(f"{one_line(host)}:{port} cannot be listened on: {error.strerror or error}.") from None
+    port = int(on.getsockname()[1])
+    scheme = "https" if certfile else "http"
+    shown = f"[{host}]" if ":" in host else host
+    link = f"{scheme}://{(allowed_host or [f'{shown}:{port}'])[0]}/"
+    lock = lock_state(state_folder(os.environ), link)
+    hub = Hub(
+        os.environ,
+        folders,
+        ServeOptions(workers=workers or settings.workers or os.cpu_count() or 1, bypass=allow_bypass, link=link),
+    )
+    hosts = [f"{shown}:{port}", *(allowed_host or ())]
+    if host in (*_LOCAL, "0.0.0.0", "::"):
+        hosts += [f"{name}:{port}" for name in ("127.0.0.1", "localhost", "[::1]")]
+    hosts += [name.rpartition(":")[0] for name in hosts if name.endswith((":80", ":443"))]
+    notifier = Notifier(hub, settings) if settings.notify else None
+    echo(f"agent serve: {link}")
+    for folder in folders:
+        echo(f"  project {one_line(str(folder))}")
+    if not store.all():
+        echo(f"Open this link; it is shown once: {link}#token={quote(store.add(OWNER, 'start'))}")
+    else:
+        names = ", ".join(f"{token.name} ({token.role})" for token in store.all())
+        echo(f"  tokens {names}. For another: agent serve token add NAME --role {ROLES[-1]}")
+    tls = {"ssl_certfile": certfile, "ssl_keyfile": keyfile or None} if certfile else {}
+    try:
+        run_server(make_app(hub, hosts, store, notifier), on, tls)
+    except OSError as error:
+        raise UsageError(f"The certificate cannot be used: {error.strerror or error}.") from None
+    os.close(lock)
+    if at_work := len(hub.pool.running):
+        print_notice(f"{counted(at_work, 'session')} at work; the next agent serve finds what runs and what waits.")
+    return 0
+
+
+def _settings() -> ServeSettings:
+    """Return the user's own settings; those of a project do not count."""
+    place = find_place(os.environ)
+    return read_settings(RunOptions(), place).settings().serve
+
+
+def _folders(names: tuple[str, ...]) -> list[Path]:
+    """Return the folders of the projects, links resolved. Raises UsageError."""
+    found = []
+    for name in names or (str(find_place(os.environ).root),):
+        path = Path(os.path.realpath(os.path.expanduser(name)))
+        if not path.is_dir():
+            raise UsageError(f"{one_line(name)} is not a folder (setting serve.projects, or --project).")
+        if path not in found:
+            found.append(path)
+    return found
+
+
+@tokens.command("add", epilog=examples("agent serve token add phone --role decide"))
+def add_token(
+    name: Name,
+    role: Annotated[
+        str,
+        typer.Option(
+            "--role", metavar="ROLE", callback=choice(ROLES),
+            help=f"{one_of(ROLES).capitalize()}: see; decide what waits, too; start, steer and undo, too.",
+        ),
+    ] = "read",
+) -> int:  # fmt: skip
+    """Add a token; its secret is printed once."""
+    secret = AccessTokenStore(state_folder(os.environ)).add(name, role)
+    echo(secret)
+    print_notice("This is shown once. The page takes it in its link, after #token=")
+    return 0
+
+
+@tokens.command("list", epilog=examples("agent serve token list"))
+def list_tokens(as_json: AsJson = False) -> int:
+    """List the tokens: names, roles, and since when."""
+    known = AccessTokenStore(state_folder(os.environ)).all()
+    if as_json:
+        put_json([{"name": token.name, "role": token.role, "created": token.created} for token in known])
+        return 0
+    rows = [(token.name, token.role, token.created) for token in known]
+    echo("\n".join(table(("NAME", "ROLE", "SINCE"), rows)) if rows else "There are no tokens.")
+    return 0
+
+
+@tokens.command("revoke", epilog=examples("agent serve token revoke phone"))
+def revoke_token(name: Name) -> int:
+    """Revoke a token."""
+    AccessTokenStore(state_folder(os.environ)).revoke(name)
+    echo(f"{one_line(name)} is revoked; open pages of it end at their next request.")
+    return 0

@@ -1,0 +1,346 @@
+"""The handlers that change something. What is asked for is on disk before it is acknowledged."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from starlette.requests import Request
+
+from agent_cli.checkpoints.git_store import StoreError
+from agent_cli.config.run_options import RunOptions
+from agent_cli.core.events import QuestionAsked
+from agent_cli.core.modes import MODES
+from agent_cli.core.place import UsageError
+from agent_cli.runtime.environment import check_mode, read_settings
+from agent_cli.runtime.models import choose_model
+from agent_cli.server.answers import UserVerdict, binding_of, check_verdict, decision_about
+from agent_cli.server.guard import RequestRefusedError
+from agent_cli.server.hub import Hub
+from agent_cli.server.reading import checkpoints_of, missing, session_log, session_place, token_of
+from agent_cli.server.schemas import DecisionBody, DecisionFields, EmptyBody, MessageBody, StartBody, UndoBody
+from agent_cli.server.tasks import InboxEntry, ServerTask, TaskSpec, new_entry, new_session_id, now
+from agent_cli.session.pending_plans import expired_words
+from agent_cli.session.summary import first_words
+from agent_tools.process.child import Finished, run_child
+from agent_tools.record import to_json
+from agent_tools.text import one_line, shorten
+
+# Seconds that git may take to make a worktree.
+_WORKTREE_SECONDS = 300.0
+
+
+async def start(hub: Hub, request: Request, body: StartBody) -> dict[str, Any]:
+    """Start a session; it is on disk when this returns."""
+    task = await start_task(hub, body, token_of(request).name)
+    return await entry_now(hub, task.session_id)
+
+
+async def start_task(hub: Hub, body: StartBody, user: str) -> ServerTask:
+    """Create a task, and wake a worker for it."""
+    project = hub.views.projects.get(body.project)
+    if project is None:
+        raise RequestRefusedError(404, "project", f"There is no project {shorten(body.project, 40)} on this server.")
+    folder = _folder_in(project.folder, body.folder)
+    _check_mode(hub, body.mode or "")
+    options = RunOptions(
+        model=body.model or None,
+        permission_mode=body.mode or None,
+        name=one_line(body.name) if body.name else None,
+        max_budget_usd=body.budget.cost,
+        max_turns=body.budget.rounds,
+        settings=(json.dumps({"max_seconds": body.budget.seconds}),) if body.budget.seconds else (),
+        on_ask="suspend",
+    )
+    session_id = new_session_id()
+    cwd = folder
+    try:
+        await asyncio.to_thread(_check_model, hub, folder, options)
+        if body.worktree:
+            cwd = await _worktree(hub, folder, f"s{session_id[:8]}")
+        root = hub.place(cwd).root
+    except UsageError as error:
+        raise RequestRefusedError(409, "settings", str(error)) from None
+    title = first_words(body.prompt)
+    spec = TaskSpec(session_id, str(cwd), str(root), str(project.folder), title, now(), user, options, body.worktree)
+    first = new_entry("message", user, body.prompt)
+    try:
+        task = hub.tasks.create(spec, first)
+    except OSError as error:
+        raise _disk(error) from None
+    hub.pool.wake(task)
+    return task
+
+
+def _folder_in(project: Path, folder: str) -> Path:
+    """Return a folder inside a project, links resolved; refuse any other."""
+    if "\0" in folder:
+        raise RequestRefusedError(400, "folder", "A path has no NUL.")
+    try:
+        path = Path(os.path.realpath(project / folder))
+        inside = path == project or project in path.parents
+        if not inside or not path.is_dir():
+            raise RequestRefusedError(403 if not inside else 404, "folder", "The folder is not inside the project.")
+    except (OSError, ValueError):
+        raise RequestRefusedError(400, "folder", "The folder cannot be used.") from None
+    return path
+
+
+def _check_mode(hub: Hub, mode: str) -> None:
+    if mode and mode not in MODES:
+        raise RequestRefusedError(400, "mode", f"mode: expected one of {', '.join(MODES)}.")
+    if mode == "bypassPermissions":
+        if not hub.options.bypass:
+            raise RequestRefusedError(403, "mode", "bypassPermissions needs agent serve --allow-bypass.")
+        try:
+            check_mode(mode, hub.env)
+        except UsageError as error:
+            raise RequestRefusedError(403, "mode", str(error)) from None
+
+
+def _check_model(hub: Hub, folder: Path, options: RunOptions) -> None:
+    """Raise UsageError if a session there would have no model to work with."""
+    place = hub.place(folder)
+    settings = read_settings(options, place).settings()
+    choose_model(options.model or settings.model, settings, place)
+
+
+async def _worktree(hub: Hub, folder: Path, name: str) -> Path:
+    """Return the folder of a new worktree. Raises UsageError."""
+    command = [sys.executable, "-P", "-m", "agent_cli.server.worker", "--worktree", str(folder), name]
+
+    def make() -> Finished:
+        # A process of its own: entering a worktree changes the working directory.
+        return run_child(command, seconds=_WORKTREE_SECONDS, memory=None, cwd="/", env=dict(hub.env))
+
+    try:
+        done = await asyncio.to_thread(make)
+    except (OSError, TimeoutError, OverflowError):
+        raise UsageError("The worktree could not be made in time.") from None
+    if done.code:
+        said = done.err.decode("utf-8", "replace").strip().splitlines()
+        raise UsageError(said[-1].removeprefix("agent: ") if said else "The worktree cannot be made.")
+    return Path(done.out.decode("utf-8", "surrogateescape").strip())
+
+
+def _disk(error: OSError) -> RequestRefusedError:
+    return RequestRefusedError(507, "disk", f"This cannot be stored: {error.strerror or error}.")
+
+
+async def entry_now(hub: Hub, session_id: str) -> dict[str, Any]:
+    """Return a session as a list shows it."""
+    found = await asyncio.to_thread(hub.views.entry, session_id)
+    if found is None:
+        raise missing(session_id)
+    return found
+
+
+def _task_of(hub: Hub, session_id: str, user: str) -> ServerTask:
+    """Return the task of a session; make one for a session of another front end that is not open there."""
+    log = session_log(hub, session_id)
+    entry = hub.views.entry(session_id)
+    if entry is None:
+        raise missing(session_id)
+    if entry["elsewhere"]:
+        raise RequestRefusedError(409, "busy", f"{entry['elsewhere']} Close it there first.")
+    if (task := hub.views.task(session_id)) is not None:
+        return task
+    restored = hub.views.restored(log)
+    if restored is None:
+        raise missing(session_id)
+    header = restored.header
+    project = hub.views.project_of(Path(header.root))
+    spec = TaskSpec(
+        session_id, header.cwd, header.root, str(project.folder if project else header.root), entry["title"],
+        restored.created, user, RunOptions(on_ask="suspend"),
+    )  # fmt: skip
+    return hub.tasks.create(spec)
+
+
+def _put(hub: Hub, task: ServerTask, entry: InboxEntry) -> None:
+    """Store what was asked for."""
+    try:
+        task.add(entry)
+    except OSError as error:
+        raise _disk(error) from None
+
+
+async def say(hub: Hub, request: Request, body: MessageBody) -> dict[str, Any]:
+    """Send a message: to the running turn, or after it."""
+    session_id, user = request.path_params["id"], token_of(request).name
+    detail = await hub.detail(session_id)
+    if detail is None:
+        raise missing(session_id)
+    if detail["state"] == "waiting":
+        raise RequestRefusedError(409, "waiting", "This session waits for a decision, which can carry words.")
+    task = _task_of(hub, session_id, user)
+    running = session_id in hub.pool.running
+    entry = new_entry("message", user, body.text, body.how if running else "queue")
+    _put(hub, task, entry)
+    hub.pool.wake(task)
+    return {"id": entry.id}
+
+
+async def interrupt(hub: Hub, request: Request, body: EmptyBody) -> dict[str, Any]:
+    """Stop the running turn, or take a session off the queue."""
+    session_id, user = request.path_params["id"], token_of(request).name
+    session_log(hub, session_id)
+    task = hub.views.task(session_id)
+    entry = new_entry("interrupt", user)
+    if task is not None and session_id in hub.pool.running:
+        _put(hub, task, entry)
+    elif task is not None and hub.pool.forget(session_id):
+        task.fail("Interrupted before it began.")
+    else:
+        raise RequestRefusedError(409, "idle", "Nothing runs in this session.")
+    hub.changed(session_id)
+    return {"id": entry.id}
+
+
+async def resume(hub: Hub, request: Request, body: EmptyBody) -> dict[str, Any]:
+    """Continue a turn that was cut off."""
+    session_id, user = request.path_params["id"], token_of(request).name
+    detail = await hub.detail(session_id)
+    if detail is None:
+        raise missing(session_id)
+    restored = await asyncio.to_thread(hub.views.restored, session_log(hub, session_id))
+    ready = restored is not None and (restored.interrupted is not None or restored.waiting is not None)
+    if session_id in hub.pool.running or not ready or detail["state"] == "waiting":
+        raise RequestRefusedError(409, "idle", "There is nothing to resume: the last turn has ended, or runs.")
+    task = _task_of(hub, session_id, user)
+    entry = new_entry("resume", user)
+    _put(hub, task, entry)
+    hub.pool.wake(task)
+    return {"id": entry.id}
+
+
+async def decide(hub: Hub, request: Request, body: DecisionBody) -> dict[str, Any]:
+    """Decide about one call, question, plan or review."""
+    return await _decide(hub, request, body, body.verdict)
+
+
+async def approve(hub: Hub, request: Request, body: DecisionFields) -> dict[str, Any]:
+    return await _decide(hub, request, body, "approve")
+
+
+async def reject(hub: Hub, request: Request, body: DecisionFields) -> dict[str, Any]:
+    return await _decide(hub, request, body, "reject")
+
+
+async def answer(hub: Hub, request: Request, body: DecisionFields) -> dict[str, Any]:
+    return await _decide(hub, request, body, "answer")
+
+
+async def _decide(hub: Hub, request: Request, body: DecisionFields, word: Any) -> dict[str, Any]:
+    verdict = UserVerdict(
+        body.call_id, body.binding, word, body.text, body.rule, body.scope, body.mode,
+        None if body.hunks is None else tuple(body.hunks), body.arguments, tuple(body.answers), body.plan,
+    )  # fmt: skip
+    return await decide_call(hub, request.path_params["id"], verdict, token_of(request).name)
+
+
+async def decide_call(hub: Hub, session_id: str, verdict: UserVerdict, user: str) -> dict[str, Any]:
+    """Store a decision; wake a worker once none is missing. The first decision about a call wins."""
+    path = session_log(hub, session_id)
+    # Read on a thread what is looked at below; from there to the stored decision nothing else runs.
+    await hub.detail(session_id)
+    asked = hub.views.question(path, verdict.call_id)
+    if asked is None or session_id in hub.pool.running:
+        raise await _too_late(hub, session_id, verdict.call_id)
+    task = _task_of(hub, session_id, user)
+    if (earlier := decision_about(asked, task.open_entries())) is not None:
+        raise _decided_before(earlier[0].user, earlier[1].past)
+    if binding_of(asked) != verdict.binding:
+        raise RequestRefusedError(409, "changed", "The question has changed since you saw it: look at it again.")
+    _check_mode(hub, verdict.mode)
+    try:
+        check_verdict(asked, verdict)
+    except UsageError as error:
+        raise RequestRefusedError(422, "decision", str(error)) from None
+    items = hub.views.pending_items(path, task)
+    if isinstance(asked, QuestionAsked) and any(i["expired"] for i in items if i["call_id"] == verdict.call_id):
+        _put(hub, task, new_entry("expire", user))
+        hub.pool.wake(task)
+        raise RequestRefusedError(409, "expired", _expired(hub, path))
+    _put(hub, task, new_entry("decision", user, verdict.text, data=to_json(verdict)))
+    left = sum("decided" not in item for item in hub.views.pending_items(path, task))
+    if left:
+        hub.changed(session_id)
+    else:
+        hub.pool.wake(task)
+    return {"call_id": verdict.call_id, "decided": f"{verdict.past} by {user}", "decided_by": user, "left": left}
+
+
+def _expired(hub: Hub, path: Path) -> str:
+    restored = hub.views.restored(path)
+    saved = restored.waiting.saved if restored is not None and restored.waiting is not None else {}
+    return f"{expired_words(int(saved.get('settings', {}).get('plan_ttl', 0)))} Ask for a new one."
+
+
+async def _too_late(hub: Hub, session_id: str, call_id: str) -> RequestRefusedError:
+    """Return the refusal of a decision about a call that is not open: who decided it, if anybody did."""
+    detail = await hub.detail(session_id)
+    for made in reversed((detail or {}).get("decisions", [])):
+        if made["call_id"] == call_id:
+            return _decided_before(made["user"] or "a user of the terminal", made["decision"])
+    if (task := hub.views.task(session_id)) is not None:
+        for entry in reversed(task.entries()):
+            if entry.kind == "decision" and entry.data.get("call_id") == call_id:
+                return _decided_before(entry.user, str(entry.data.get("verdict", "")))
+    return RequestRefusedError(404, "call", f"No call {shorten(call_id, 60)} waits for a decision in this session.")
+
+
+def _decided_before(user: str, word: str) -> RequestRefusedError:
+    past = {"approve": "approved", "reject": "rejected", "answer": "answered", "revise": "sent back"}.get(word, word)
+    return RequestRefusedError(
+        409, "decided", f"{user} has decided this already: {past}.", decided_by=user, decision=past
+    )
+
+
+async def undo(hub: Hub, request: Request, body: UndoBody) -> dict[str, Any]:
+    """Undo a turn and all after it."""
+    session_id, user = request.path_params["id"], token_of(request).name
+    session_log(hub, session_id)
+    if session_id in hub.pool.running or session_id in hub.pool.queued:
+        raise RequestRefusedError(409, "running", "The session is at work: interrupt it first.")
+    task = _task_of(hub, session_id, user)
+    root = (await asyncio.to_thread(session_place, hub, session_id)).root
+
+    def carry_out() -> tuple[dict[str, Any], int]:
+        work = checkpoints_of(hub, session_id)
+        standing = [step.turn for step in work.steps() if not step.undone]
+        chosen = [turn for turn in standing if turn.turn >= body.point]
+        if body.point not in [turn.turn for turn in standing]:
+            raise RequestRefusedError(404, "point", "That turn is not one that can be undone.")
+        plan = work.plan([turn.turn for turn in chosen])
+        ready = plan.of("ready")
+        failed = work.undo([turn.turn for turn in chosen], ready)
+        near = {item.path: os.path.relpath(item.path, root) for item in plan.items}
+        done = [item for item in ready if item.path not in failed]
+        skipped = [{"path": near[i.path], "reason": i.why} for i in plan.items if i not in ready]
+        skipped += [{"path": near[path], "reason": why} for path, why in failed.items()]
+        return {
+            "restored": [near[item.path] for item in done if item.want is not None],
+            "deleted": [near[item.path] for item in done if item.want is None],
+            "skipped": skipped,
+        }, chosen[0].messages
+
+    try:
+        made, messages = await asyncio.to_thread(carry_out)
+    except StoreError as error:
+        raise RequestRefusedError(409, "undo", f"The snapshots cannot be used: {error}.") from None
+    names = [*made["restored"], *made["deleted"]]
+    if body.conversation:
+        _put(hub, task, new_entry("rewind", user, data={"messages": messages}))
+        hub.pool.wake(task)
+    elif names:
+        note = f"<undo>\nThe user undid your changes to: {shorten(', '.join(names), 2_000)}\n</undo>"
+        _put(hub, task, new_entry("note", user, note))
+    with suppress(KeyError):
+        hub.changed(session_id)
+    return made

@@ -1,0 +1,116 @@
+"""The two calls of the original design: `POST /coding/start` and `POST /coding/{session_id}/approve`, and their state.
+
+They are the same sessions as those of `/v1`, in the words of that design: a plan is approved before anything changes,
+tools are approved during the work.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from starlette.requests import Request
+
+from agent_cli.core.modes import MODES
+from agent_cli.server.acting import decide_call, start_task
+from agent_cli.server.answers import UserVerdict
+from agent_cli.server.guard import RequestRefusedError
+from agent_cli.server.hub import Hub
+from agent_cli.server.reading import missing, session_log, token_of
+from agent_cli.server.schemas import CodingApprove, CodingStart, StartBody
+from agent_cli.server.views import read_lines
+from agent_cli.session.timeline import stage_of
+
+# What a plan of the design holds.
+_PLAN = ("files_to_create", "files_to_modify", "commands", "dependencies", "tests")
+_STAGES = {"queued": "queued", "running": "executing", "failed": "failed", "interrupted": "interrupted"}
+
+
+async def start(hub: Hub, request: Request, body: CodingStart) -> dict[str, Any]:
+    """Start a request; answers at once with its state."""
+    chosen = body.project or next(iter(hub.views.projects))
+    mode = "plan" if body.mode == "plan" else None
+    task = await start_task(hub, StartBody(prompt=body.query, project=chosen, mode=mode), token_of(request).name)
+    return await state_of(hub, task.session_id)
+
+
+async def state(hub: Hub, request: Request) -> dict[str, Any]:
+    return await state_of(hub, request.path_params["session_id"])
+
+
+async def approve(hub: Hub, request: Request, body: CodingApprove) -> dict[str, Any]:
+    """Approve or reject what waits; feedback on a rejected plan has it revised."""
+    session_id, user = request.path_params["session_id"], token_of(request).name
+    detail = await hub.detail(session_id)
+    if detail is None:
+        raise missing(session_id)
+    items = [i for i in detail["pending_items"] if "decided" not in i]
+    chosen = [i for i in items if not body.call_ids or i["call_id"] in body.call_ids]
+    if not chosen:
+        raise RequestRefusedError(409, "idle", "Nothing waits for a decision in this session.")
+    for item in chosen:
+        await decide_call(hub, session_id, _verdict(item, body), user)
+    return await state_of(hub, session_id)
+
+
+def _verdict(item: dict[str, Any], body: CodingApprove) -> UserVerdict:
+    """Return the decision about one item, in the words of the engine."""
+    call_id, binding, text = item["call_id"], item["binding"], body.feedback
+    if item["kind"] == "question":
+        if not text:
+            raise RequestRefusedError(422, "decision", f"{item['summary']} Answer it in feedback.")
+        return UserVerdict(call_id, binding, "answer", text, answers=(text,))
+    if body.approved:
+        mode = "acceptEdits" if item["kind"] == "plan" and "acceptEdits" in MODES else ""
+        return UserVerdict(call_id, binding, "approve", text, mode=mode)
+    if item["kind"] != "approval" and text:
+        return UserVerdict(call_id, binding, "answer", text)
+    return UserVerdict(call_id, binding, "reject", text)
+
+
+async def state_of(hub: Hub, session_id: str) -> dict[str, Any]:
+    """Return the state of a request as the design has it."""
+    detail = await hub.detail(session_id)
+    if detail is None:
+        raise missing(session_id)
+    return await asyncio.to_thread(_state, hub, session_id, detail)
+
+
+def _state(hub: Hub, session_id: str, detail: dict[str, Any]) -> dict[str, Any]:
+    path = session_log(hub, session_id)
+    restored = hub.views.restored(path)
+    stage = _STAGES.get(detail["state"]) or (str(stage_of(restored)) if restored is not None else "queued")
+    plan, done = None, []
+    for line in read_lines(path):
+        if line.type == "QuestionAsked" and line.data.get("kind") == "plan":
+            data = line.data["data"]
+            plan = {"text": data.get("plan", ""), "steps": data.get("steps", [])}
+            plan |= {name: data.get(name, []) for name in _PLAN}
+        elif line.type == "ToolFinished" and not line.data.get("is_error"):
+            done.append(line.data["call_id"])
+    summaries = {
+        line.data["call_id"]: line.data["summary"] for line in read_lines(path) if line.type == "ToolRequested"
+    }
+    query = detail["query"]
+    return {
+        "session_id": session_id,
+        "mode": detail["mode"] or "default",
+        "stage": stage,
+        "query": query,
+        "clarified_query": _clarified(query, restored),
+        "plan": plan,
+        "todos": detail["plan"],
+        "completed_steps": [summaries[i] for i in done if i in summaries],
+        "pending": detail["pending_items"],
+        "result": detail["answer"],
+        "error": detail["error"],
+    }
+
+
+def _clarified(query: str, restored: Any) -> str:
+    """Return the request with what the user answered to questions about it."""
+    if restored is None:
+        return query
+    prefix = "The user answered: "
+    texts = [m.text.removeprefix(prefix) for m in restored.history if m.text.startswith(prefix)]
+    return "\n".join([query, *texts])

@@ -1,0 +1,99 @@
+"""The parts of a running server, joined: sessions, workers, watchers, and how a view notices a change."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from agent_cli.core.place import RunEnvironment
+from agent_cli.runtime.environment import find_place
+from agent_cli.server.pool import Pool
+from agent_cli.server.streams import FileWatch
+from agent_cli.server.tasks import ServerTask, TaskStore
+from agent_cli.server.views import ServedProject, Views
+from agent_cli.session.store import state_folder
+
+
+class ServeOptions:
+    """How the server runs. models, modes: what a request may choose; bypass: bypassPermissions among them."""
+
+    def __init__(self, *, workers: int, bypass: bool, link: str) -> None:
+        self.workers, self.bypass, self.link = workers, bypass, link
+
+
+class Hub:
+    """What the handlers work with. notify: called with a session as it is now, after one changed."""
+
+    def __init__(self, env: Mapping[str, str], projects: list[Path], options: ServeOptions) -> None:
+        self.env, self.options = env, options
+        self.state = state_folder(env)
+        self.tasks = TaskStore(self.state)
+        self.pool = Pool(self.tasks, options.workers, env, self.changed)
+        self.views = Views(env, [ServedProject(folder) for folder in projects], self.tasks, self.pool)
+        self.watch = FileWatch()
+        self.listeners: set[asyncio.Queue[str]] = set()
+        self.on_change: list[Callable[[str], None]] = []
+        self._versions: Counter[str] = Counter()
+        self._feeds: dict[str, set[asyncio.Event]] = {}
+        self._details: dict[str, tuple[Any, dict[str, Any] | None]] = {}
+        self._locks: dict[str, asyncio.Lock] = {}
+
+    def place(self, folder: str | Path) -> RunEnvironment:
+        """Return where a run in a folder happens. Raises UsageError."""
+        return find_place(self.env, folder)
+
+    def is_ready(self, task: ServerTask) -> bool:
+        """Return True if a worker could do something: a message is open, or every decision is there."""
+        if any(entry.kind != "decision" for entry in task.open_entries()):
+            return True
+        return all("decided" in item for item in self.views.pending_items(task.log(self.state), task))
+
+    def changed(self, session_id: str) -> None:
+        """Tell all who look at a session that something beside its log changed."""
+        self._versions[session_id] += 1
+        for event in self._feeds.get(session_id, ()):
+            event.set()
+        for queue in self.listeners:
+            if queue.qsize() < 10_000:
+                queue.put_nowait(session_id)
+        for listener in self.on_change:
+            listener(session_id)
+
+    def version(self, session_id: str) -> int:
+        """Return a number that changes with the session."""
+        return self._versions[session_id]
+
+    def follow(self, session_id: str, event: asyncio.Event) -> None:
+        self._feeds.setdefault(session_id, set()).add(event)
+
+    def unfollow(self, session_id: str, event: asyncio.Event) -> None:
+        self._feeds.get(session_id, set()).discard(event)
+
+    async def detail(self, session_id: str) -> dict[str, Any] | None:
+        """Return a session as its view shows it; made once for all who ask while nothing changes."""
+        lock = self._locks.setdefault(session_id, asyncio.Lock())
+        async with lock:
+            mark = await asyncio.to_thread(self._mark, session_id)
+            known = self._details.get(session_id)
+            if known is None or known[0] != mark:
+                known = self._details[session_id] = mark, await asyncio.to_thread(self.views.detail, session_id)
+                while len(self._details) > 64:
+                    self._details.pop(next(iter(self._details)))
+            return known[1]
+
+    def _mark(self, session_id: str) -> Any:
+        log = self.views.session_log(session_id)
+        task = self.tasks.get(session_id)
+        paths = [log] if log is not None else []
+        paths += [task.folder / name for name in ("inbox.jsonl", "taken", "failure")] if task is not None else []
+        marks = []
+        for path in paths:
+            try:
+                stat = path.stat()
+                marks.append((stat.st_mtime_ns, stat.st_size))
+            except OSError:
+                marks.append((0, 0))
+        return marks, session_id in self.pool.running, session_id in self.pool.queued, self._versions[session_id]

@@ -1,0 +1,271 @@
+// The page: the token, the frame, the routes, the keys, and what the window's title says.
+
+import { ApiError, get, onConnection, onSignedOut, setToken, takeToken } from "./api.js";
+import { announce, button, h, icon, labelled, replace } from "./dom.js";
+import { showKeys } from "./panels.js";
+import { SessionList, Sessions } from "./sessions.js";
+import { SessionView } from "./session.js";
+import { startTask } from "./start.js";
+import { counted, oneLine } from "./text.js";
+
+const THEMES = ["auto", "light", "dark"];
+const place = document.getElementById("app");
+const status = document.getElementById("status");
+
+let me = null;
+let sessions = null;
+let list = null;
+let view = null;
+let main = null;
+
+function theme() {
+  return document.documentElement.dataset.theme || "auto";
+}
+
+function themeButton() {
+  const shown = button("Theme", { kind: "quiet", icon: "auto", bare: true });
+  const draw = () => {
+    const now = theme();
+    shown.replaceChildren(icon({ auto: "auto", light: "sun", dark: "moon" }[now]));
+    const words = `Theme: ${{ auto: "as the system", light: "light", dark: "dark" }[now]}`;
+    shown.setAttribute("aria-label", words);
+    shown.title = words;
+  };
+  shown.addEventListener("click", () => {
+    const next = THEMES[(THEMES.indexOf(theme()) + 1) % THEMES.length];
+    if (next === "auto") delete document.documentElement.dataset.theme;
+    else document.documentElement.dataset.theme = next;
+    try {
+      localStorage.setItem("agent.theme", next);
+    } catch {
+      // It lasts as long as the page then.
+    }
+    draw();
+    announce(shown.title);
+  });
+  draw();
+  return shown;
+}
+
+const NOTIFY = "agent.notify";
+
+function notifies() {
+  try {
+    return localStorage.getItem(NOTIFY) === "yes" && Notification.permission === "granted";
+  } catch {
+    return false;
+  }
+}
+
+function notifyButton() {
+  if (!("Notification" in window) || !window.isSecureContext) return null;
+  const shown = button("Notifications", { kind: "quiet", icon: "bell", bare: true });
+  const draw = () => {
+    const words = notifies() ? "Notifications: on" : "Notifications: off";
+    shown.setAttribute("aria-label", words);
+    shown.title = words;
+    shown.setAttribute("aria-pressed", String(notifies()));
+  };
+  shown.addEventListener("click", async () => {
+    const wanted = !notifies();
+    if (wanted && Notification.permission !== "granted") await Notification.requestPermission();
+    localStorage.setItem(NOTIFY, wanted ? "yes" : "no");
+    draw();
+    announce(wanted && !notifies() ? "This browser does not allow notifications here." : shown.title);
+  });
+  draw();
+  return shown;
+}
+
+function notify(session) {
+  if (!notifies() || !document.hidden) return;
+  const title = session.state === "waiting" ? "Waiting for you" : session.state === "failed" ? "Failed" : "Done";
+  const shown = new Notification(title, { body: oneLine(session.title) || "A session", tag: session.id, icon: "/page/favicon.svg" });
+  shown.onclick = () => {
+    window.focus();
+    location.hash = `#/s/${encodeURIComponent(session.id)}`;
+    shown.close();
+  };
+}
+
+/** Show how many sessions wait in the title and in the icon. */
+function showCount() {
+  const waiting = sessions?.counts.waiting || 0;
+  const name = view?.session?.title ? `${oneLine(view.session.title)} · agent` : "agent";
+  document.title = waiting ? `(${waiting}) ${name}` : name;
+  const link = document.querySelector("link[rel=icon]");
+  const wanted = waiting ? iconWith(waiting) : "/page/favicon.svg";
+  if (link.getAttribute("href") !== wanted) link.setAttribute("href", wanted);
+}
+
+function iconWith(number) {
+  const text = number > 9 ? "9+" : String(number);
+  const size = text.length > 1 ? 15 : 19;
+  const svg =
+    '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32"><rect width="32" height="32" rx="8" fill="#1f5fbf"/>' +
+    '<path d="M5 8l5 5-5 5" fill="none" stroke="#fff" stroke-width="3" stroke-linecap="round" stroke-linejoin="round"/>' +
+    '<circle cx="21" cy="20" r="11" fill="#ffb020"/>' +
+    `<text x="21" y="${20 + size * 0.36}" font-family="sans-serif" font-weight="700" font-size="${size}" text-anchor="middle" fill="#2a1a00">${text}</text></svg>`;
+  return `data:image/svg+xml,${encodeURIComponent(svg)}`;
+}
+
+function signIn(message = "") {
+  leave();
+  const field = h("input", { type: "password", autocomplete: "current-password", spellcheck: "false", required: true });
+  const problem = h("p", { class: "problem", role: "alert" }, message);
+  const form = h(
+    "form",
+    { class: "form sign-in", novalidate: true },
+    h("h1", {}, "agent"),
+    h("p", { class: "hint" }, "Open the link that agent serve printed, or paste its token here."),
+    labelled("Token", field),
+    problem,
+    h("button", { type: "submit", class: "button primary" }, "Continue"),
+  );
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    const given = /token=([^&\s]+)/.exec(field.value)?.[1] || field.value;
+    if (!given.trim()) {
+      problem.textContent = "Paste the token first.";
+      return;
+    }
+    setToken(given);
+    begin();
+  });
+  replace(place, h("main", { id: "main", class: "center" }, form));
+  document.title = "Sign in · agent";
+  field.focus();
+}
+
+function leave() {
+  view?.close();
+  view = null;
+  sessions?.stop();
+  sessions = list = main = null;
+}
+
+async function begin() {
+  leave();
+  replace(place, h("main", { id: "main", class: "center" }, h("p", { class: "hint", role: "status" }, "Connecting…")));
+  try {
+    me = await get("/v1/me");
+    sessions = new Sessions();
+    const current = sessions;
+    sessions.listeners.add((what, session, before) => {
+      if (what === "counts" || what === "session") showCount();
+      if (what === "state" && before && ["waiting", "done", "failed"].includes(session.state)) {
+        notify(session);
+        if (session.state === "waiting" && session.id !== view?.id) announce(`Waiting for you: ${oneLine(session.title)}`);
+      }
+    });
+    await sessions.start();
+    if (sessions !== current) return;
+    frame();
+  } catch (error) {
+    if (!(error instanceof ApiError)) throw error;
+    if (error.status === 401) return;
+    replace(
+      place,
+      h("main", { id: "main", class: "center" }, h("div", { class: "form" }, h("h1", {}, "agent"), h("p", { role: "alert" }, error.message), button("Try again", { kind: "primary", on: begin }))),
+    );
+    if (error.code === "offline") setTimeout(() => !sessions?.stream && begin(), 5000);
+  }
+}
+
+function frame() {
+  const canStart = me.role === "start";
+  const start = () => canStart && startTask(sessions, (session) => {
+    sessions.take(session);
+    location.hash = `#/s/${encodeURIComponent(session.id)}`;
+  });
+  list = new SessionList(sessions, { start, canStart });
+  main = h("div", { class: "main" });
+  replace(
+    place,
+    h(
+      "header",
+      { class: "top" },
+      h("a", { href: "#/", class: "brand" }, icon("send", "brand-icon"), h("span", {}, "agent")),
+      h("span", { class: "who", title: `Signed in as ${me.name}` }, canStart ? me.name : `${me.name} · ${me.role}`),
+      notifyButton(),
+      themeButton(),
+      button("Keys", { kind: "quiet keys-button", icon: "help", bare: true, "aria-keyshortcuts": "?", on: showKeys }),
+    ),
+    h("main", { id: "main", class: "columns", tabindex: "-1" }, h("div", { class: "side" }, list.element), main),
+  );
+  list.start = start;
+  route();
+  list.load();
+  showCount();
+}
+
+function route() {
+  if (!list) return;
+  const found = /^#\/s\/([^/?]+)/.exec(location.hash);
+  const id = found ? decodeURIComponent(found[1]) : "";
+  if (view?.id === id && id) return;
+  const hadFocus = view && (view.element.contains(document.activeElement) || document.activeElement === document.body);
+  const before = view?.id;
+  view?.close();
+  view = null;
+  document.body.classList.toggle("in-session", Boolean(id));
+  list.select(id);
+  if (id) {
+    view = new SessionView(sessions, id, {
+      role: me.role,
+      back: () => {
+        location.hash = "#/";
+      },
+    });
+    main.replaceChildren(view.element);
+    view.title.focus({ preventScroll: true });
+  } else {
+    main.replaceChildren(
+      h("div", { class: "welcome" }, h("p", {}, welcome())),
+    );
+    if (hadFocus) list.rows.get(before)?.element.querySelector("a")?.focus();
+  }
+  showCount();
+}
+
+function welcome() {
+  const waiting = sessions.counts.waiting || 0;
+  return waiting ? `${counted(waiting, "session")} ${waiting === 1 ? "waits" : "wait"} for you.` : "Choose a session, or start a task.";
+}
+
+document.addEventListener("keydown", (event) => {
+  if (!list || event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
+  const typing = event.target.closest?.("input, textarea, select, [contenteditable]");
+  if (event.key === "Escape") {
+    if (document.querySelector("dialog[open]")) return;
+    if (typing) typing.blur();
+    else if (view) location.hash = "#/";
+    return;
+  }
+  if (typing || event.repeat || document.querySelector("dialog[open]")) return;
+  if (event.key === "/") {
+    location.hash = view && matchMedia("(max-width: 899px)").matches ? "#/" : location.hash;
+    list.search.focus();
+  } else if (event.key === "?") showKeys();
+  else if (event.key === "n") list.start();
+  else if (event.key === "j") list.step(1);
+  else if (event.key === "k") list.step(-1);
+  else if (!view?.key(event.key)) return;
+  event.preventDefault();
+});
+
+onSignedOut((message) => signIn(message));
+onConnection((reached) => {
+  status.textContent = reached ? "" : "Not connected. Trying again…";
+  status.classList.toggle("lost", !reached);
+  if (reached) announce("Connected again.");
+});
+window.addEventListener("hashchange", () => {
+  if (/[#&?]token=/.test(location.hash)) {
+    takeToken();
+    begin();
+  } else route();
+});
+
+if (takeToken()) begin();
+else signIn();

@@ -1,0 +1,199 @@
+// Dialogs about a session: its changes, undo, usage, export; and the keys of the page.
+
+import { button, dialog, h, labelled, toast } from "./dom.js";
+import { get, getText, post } from "./api.js";
+import { changeCount, fileView } from "./diff.js";
+import { ago, counted, dollars, exact, modeWords, oneLine, shortCount, visible, whenExactly } from "./text.js";
+
+const base = (session) => `/v1/sessions/${encodeURIComponent(session.id)}`;
+
+/** Show a dialog whose body is loaded. make: returns nodes, or rejects with an ApiError. */
+function loaded(title, make, options = {}) {
+  const body = h("div", {}, h("p", { class: "hint" }, "Loading…"));
+  const shown = dialog(title, body, options);
+  make(shown)
+    .then((nodes) => body.replaceChildren(...[nodes].flat().filter(Boolean)))
+    .catch((error) => body.replaceChildren(h("p", { class: "problem", role: "alert" }, error.message)));
+  return shown;
+}
+
+export function showChanges(session) {
+  loaded(
+    "Changes",
+    async () => {
+      const { files } = await get(`${base(session)}/diff`);
+      if (!files.length) return h("p", { class: "hint" }, "This session has not changed any file.");
+      const sum = (name) => files.reduce((all, file) => all + (file[name] || 0), 0);
+      return [
+        h("p", { class: "hint" }, `${counted(files.length, "file")}, `, changeCount(sum("added"), sum("removed"))),
+        ...files.map((file) =>
+          h(
+            "details",
+            { class: "fold", open: files.length <= 8 },
+            h("summary", {}, h("span", { class: "path" }, exact(file.path)), h("span", { class: "tag" }, file.status), changeCount(file.added, file.removed)),
+            h("div", { class: "fold-body" }, fileView(file, { heading: false })),
+          ),
+        ),
+      ];
+    },
+    { wide: true },
+  );
+}
+
+export function showUndo(session) {
+  loaded("Undo", async (shown) => {
+    const { points } = await get(`${base(session)}/undo`);
+    if (!points.length) return h("p", { class: "hint" }, "There is nothing to undo.");
+    const preview = h("div", { class: "undo-preview", "aria-live": "polite" });
+    const both = h("input", { type: "checkbox" });
+    const go = button("Undo", { kind: "danger", disabled: true });
+    let chosen = null;
+    const choose = (point) => {
+      chosen = point;
+      go.disabled = false;
+      preview.replaceChildren(
+        h("h3", {}, point.files.length ? `Restores ${counted(point.files.length, "file")}` : "No file changes"),
+        h(
+          "ul",
+          { class: "file-list" },
+          point.files.map((file) => h("li", {}, h("span", { class: "tag" }, file.action), " ", h("span", { class: "path" }, exact(file.path)))),
+        ),
+      );
+    };
+    go.addEventListener("click", async () => {
+      go.disabled = true;
+      try {
+        const done = await post(`${base(session)}/undo`, { point: chosen.id, conversation: both.checked });
+        const changed = (done.restored?.length || 0) + (done.deleted?.length || 0);
+        if (done.skipped?.length) {
+          preview.replaceChildren(
+            h("p", {}, `Undone: ${counted(changed, "file")}. Not changed:`),
+            h("ul", { class: "file-list" }, done.skipped.map((file) => h("li", {}, h("span", { class: "path" }, exact(file.path)), ` ${visible(file.reason)}`))),
+          );
+        } else {
+          shown.close();
+          toast(`Undone: ${counted(changed, "file")} changed.`);
+        }
+      } catch (error) {
+        go.disabled = false;
+        preview.replaceChildren(h("p", { class: "problem", role: "alert" }, error.message));
+      }
+    });
+    return [
+      h(
+        "fieldset",
+        { class: "points" },
+        h("legend", {}, "Restore the files to their state before"),
+        points.map((point) =>
+          h(
+            "label",
+            { class: "option" },
+            h("input", { type: "radio", name: "undo-point", value: String(point.id), on: { change: () => choose(point) } }),
+            h(
+              "span",
+              {},
+              h("span", { class: "option-label" }, oneLine(point.message) || "The start"),
+              h("span", { class: "option-more" }, `${ago(point.time)} · ${counted(point.files.length, "file")}`),
+            ),
+          ),
+        ),
+      ),
+      preview,
+      h("label", { class: "check" }, both, h("span", {}, "Rewind the conversation as well")),
+      h("div", { class: "dialog-actions" }, button("Cancel", { on: () => shown.close() }), go),
+    ];
+  });
+}
+
+export function showUsage(session) {
+  const usage = session.usage || {};
+  const cost = usage.reliable === false ? `at least ${dollars(usage.cost || 0)}` : dollars(usage.cost || 0);
+  const row = (name, value) => (value ? [h("dt", {}, name), h("dd", {}, value)] : null);
+  const share = session.window ? Math.min(100, Math.round((100 * (session.tokens || 0)) / session.window)) : 0;
+  dialog("Usage and cost", [
+    h(
+      "dl",
+      { class: "facts-list" },
+      row("Cost", `${cost}${usage.reliable === false ? " (a price is not known)" : ""}`),
+      row("Requests", usage.requests ? usage.requests.toLocaleString("en") : ""),
+      row("Input", `${(usage.input || 0).toLocaleString("en")} tokens`),
+      row("Read from the cache", usage.cache_read ? `${usage.cache_read.toLocaleString("en")} tokens` : ""),
+      row("Output", `${(usage.output || 0).toLocaleString("en")} tokens`),
+      row("Reasoning", usage.reasoning ? `${usage.reasoning.toLocaleString("en")} tokens` : ""),
+      row("Model", exact(session.model || "")),
+      row("Mode", modeWords(session.mode)),
+      row("Folder", exact(session.folder || "")),
+      row("Branch", session.branch ? `${exact(session.branch)}${session.worktree ? " (worktree)" : ""}` : ""),
+      row("Started", whenExactly(session.created)),
+    ),
+    session.window
+      ? [
+          h("p", { class: "hint" }, `Context: ${shortCount(session.tokens || 0)} of ${shortCount(session.window)} tokens (${share}%)`),
+          h("progress", { max: "100", value: String(share), "aria-label": "Context used" }),
+        ]
+      : null,
+    session.decisions?.length
+      ? [
+          h("h3", {}, "Decisions"),
+          h("ul", { class: "file-list" }, session.decisions.map((one) => h("li", {}, visible(typeof one === "string" ? one : decision(one))))),
+        ]
+      : null,
+  ]);
+}
+
+function decision(one) {
+  const who = one.user || one.by || "";
+  return [one.summary || one.tool || one.call_id, one.decision || one.verdict, who ? `by ${who}` : "", one.reason || one.text].filter(Boolean).join(" · ");
+}
+
+export function showExport(session) {
+  const format = h(
+    "select",
+    {},
+    [["markdown", "Markdown"], ["html", "HTML"], ["json", "JSON"]].map(([value, label]) => h("option", { value }, label)),
+  );
+  const shown = dialog("Export", [h("p", { class: "hint" }, "The whole conversation as one file."), labelled("Format", format)], {
+    actions: [
+      button("Cancel", { on: () => shown.close() }),
+      button("Download", {
+        kind: "primary",
+        on: async () => {
+          try {
+            const text = await getText(`${base(session)}/export?format=${format.value}`);
+            const types = { markdown: ["text/markdown", "md"], html: ["text/html", "html"], json: ["application/json", "json"] };
+            const [type, suffix] = types[format.value];
+            const name = (oneLine(session.title) || session.id).replace(/[^\p{L}\p{N}._-]+/gu, "-").slice(0, 60);
+            const address = URL.createObjectURL(new Blob([text], { type }));
+            const link = h("a", { href: address, download: `${name}.${suffix}` });
+            link.click();
+            setTimeout(() => URL.revokeObjectURL(address), 10_000);
+            shown.close();
+          } catch (error) {
+            toast(error.message, "bad");
+          }
+        },
+      }),
+    ],
+  });
+}
+
+const KEYS = [
+  ["j, k", "Next and previous session"],
+  ["Enter", "Open the session"],
+  ["/", "Search sessions"],
+  ["n", "New task"],
+  ["a", "Allow or approve what is asked"],
+  ["r", "Write why not, then Ctrl-Enter to reject"],
+  ["[, ]", "Previous and next question"],
+  ["m", "Write a message"],
+  ["End", "Go to the newest line and follow it"],
+  ["Esc", "Close what is open; back to the list"],
+  ["?", "These keys"],
+];
+
+export function showKeys() {
+  dialog("Keys", [
+    h("table", { class: "keys" }, h("tbody", {}, KEYS.map(([key, words]) => h("tr", {}, h("th", { scope: "row" }, key.split(", ").map((one, at) => [at ? " " : "", h("kbd", {}, one)])), h("td", {}, words))))),
+    h("p", { class: "hint" }, "Keys that answer are ignored in the first moment after a question appears, and while a field has the focus."),
+  ]);
+}

@@ -1,0 +1,132 @@
+// Start a task.
+
+import { button, dialog, h, labelled } from "./dom.js";
+import { get, post, query } from "./api.js";
+import { exact, MODES, shortCount, visible } from "./text.js";
+
+const LAST = "agent.start";
+
+function remembered() {
+  try {
+    return JSON.parse(localStorage.getItem(LAST) || "{}");
+  } catch {
+    return {};
+  }
+}
+
+/** Ask for a task and start it; calls `started` with the session. */
+export function startTask(sessions, started) {
+  const before = remembered();
+  const { projects } = sessions;
+  if (!projects.length) {
+    dialog("New task", h("p", {}, "This server offers no project. Start it in a project's folder, or add one to its settings."));
+    return;
+  }
+  const project = h("select", {}, projects.map((one) => h("option", { value: one.id }, visible(one.name))));
+  if (projects.some((one) => one.id === before.project)) project.value = before.project;
+  const prompt = h("textarea", { rows: "5", required: true, placeholder: "What should be done?" });
+  const model = h("select", {});
+  const mode = h("select", {}, Object.entries(MODES).map(([value, label]) => h("option", { value }, label)));
+  const folder = h("input", { type: "text", autocomplete: "off", spellcheck: "false", placeholder: "src" });
+  const name = h("input", { type: "text", autocomplete: "off" });
+  const cost = h("input", { type: "number", min: "0", step: "0.1", inputmode: "decimal" });
+  const minutes = h("input", { type: "number", min: "0", step: "1", inputmode: "numeric" });
+  const rounds = h("input", { type: "number", min: "0", step: "1", inputmode: "numeric" });
+  const worktree = h("input", { type: "checkbox" });
+  const apart = h("label", { class: "check" }, worktree, h("span", {}, "In a separate worktree, so that your files stay as they are"));
+  const about = h("p", { class: "hint" });
+  const problem = h("p", { class: "problem", role: "alert" });
+
+  const chosen = () => sessions.project(project.value);
+  async function draw() {
+    const one = chosen();
+    about.textContent = `${exact(one.path)}${one.branch ? ` · ${exact(one.branch)}` : ""}${one.trusted ? "" : " · not trusted: its own settings and commands are not used"}`;
+    apart.hidden = !one.git;
+    if (!one.git) worktree.checked = false;
+    mode.value = MODES[one.mode] ? one.mode : "default";
+    model.replaceChildren(h("option", { value: "" }, one.model ? `Default: ${visible(one.model)}` : "Default"));
+    try {
+      const { models } = await get(`/v1/models${query({ project: one.id })}`);
+      if (chosen() !== one) return;
+      model.append(
+        ...models.map((each) => {
+          const price = each.input_price !== null && each.input_price !== undefined ? `, $${each.input_price} / $${each.output_price} per million` : "";
+          return h("option", { value: each.name }, `${visible(each.name)}${each.window ? ` (${shortCount(each.window)} tokens${price})` : ""}`);
+        }),
+      );
+    } catch (error) {
+      problem.textContent = error.message;
+    }
+  }
+  project.addEventListener("change", draw);
+
+  const form = h(
+    "form",
+    { class: "form", novalidate: true },
+    labelled("Task", prompt),
+    labelled("Project", project),
+    about,
+    h("div", { class: "two" }, labelled("Mode", mode), labelled("Model", model)),
+    apart,
+    h(
+      "details",
+      { class: "fold" },
+      h("summary", {}, "Limits, folder and name"),
+      h(
+        "div",
+        { class: "fold-body form" },
+        h("div", { class: "three" }, labelled("Dollars", cost), labelled("Minutes", minutes), labelled("Model calls", rounds)),
+        labelled("Folder inside the project", folder),
+        labelled("Name", name, { hint: "By default the program gives it a title." }),
+      ),
+    ),
+    problem,
+  );
+  const go = button("Start", { kind: "primary" });
+  go.type = "submit";
+  go.setAttribute("form", (form.id = "start-form"));
+  const shown = dialog("New task", form, { actions: [button("Cancel", { on: () => shown.close() }), go] });
+  prompt.focus();
+  prompt.addEventListener("keydown", (event) => {
+    if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) form.requestSubmit();
+  });
+  draw();
+
+  form.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    if (!prompt.value.trim()) {
+      problem.textContent = "Say what should be done.";
+      prompt.focus();
+      return;
+    }
+    const budget = {};
+    if (Number(cost.value) > 0) budget.cost = Number(cost.value);
+    if (Number(minutes.value) > 0) budget.seconds = Math.round(Number(minutes.value) * 60);
+    if (Number(rounds.value) > 0) budget.rounds = Math.round(Number(rounds.value));
+    const task = {
+      prompt: prompt.value.trim(),
+      project: project.value,
+      mode: mode.value,
+      model: model.value || undefined,
+      folder: folder.value.trim() || undefined,
+      name: name.value.trim() || undefined,
+      worktree: worktree.checked || undefined,
+      budget: Object.keys(budget).length ? budget : undefined,
+    };
+    go.disabled = true;
+    problem.textContent = "";
+    try {
+      const session = await post("/v1/sessions", task);
+      try {
+        localStorage.setItem(LAST, JSON.stringify({ project: project.value }));
+      } catch {
+        // The next task starts with the first project then.
+      }
+      shown.close();
+      started(session);
+    } catch (error) {
+      problem.textContent = error.message;
+      go.disabled = false;
+    }
+  });
+}

@@ -1,0 +1,130 @@
+// Words, numbers and times, as the terminal writes them.
+
+const INVISIBLE = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u034f\u061c\u115f\u1160\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\ufff9-\ufffb\u{e0000}-\u{e007f}]/gu;
+// eslint-disable-next-line no-control-regex
+const ANSI = /\u001b(?:\[[0-9;:?]*[ -/]*[@-~]|\][^\u0007\u001b]*(?:\u0007|\u001b\\)|[@-Z\\-_])/g;
+const WORD = /[\p{L}\p{M}\p{N}]+/gu;
+const LATIN = /\p{Script=Latin}/u;
+const ALIKE = /[\p{Script=Cyrillic}\p{Script=Greek}\p{Script=Armenian}\p{Script=Cherokee}\p{Script=Coptic}\p{Script=Lisu}]/gu;
+
+const code = (char) => `\\u${char.codePointAt(0).toString(16).padStart(4, "0")}`;
+
+/** Return text with controls and invisible characters written out: nothing can reorder or hide what is read. */
+export function visible(text) {
+  return String(text ?? "").replace(/\r\n/g, "\n").replace(ANSI, "").replace(INVISIBLE, code);
+}
+
+/** As `visible`; letters that pass for Latin ones inside a Latin word are written out, too. For what is approved. */
+export function exact(text) {
+  return visible(text).replace(WORD, (word) => (LATIN.test(word) ? word.replace(ALIKE, code) : word));
+}
+
+export function oneLine(text) {
+  return visible(text).replace(/\s+/g, " ").trim();
+}
+
+export function shorten(text, length) {
+  const chars = [...text];
+  return chars.length > length ? `${chars.slice(0, length - 1).join("").trimEnd()}…` : text;
+}
+
+export function counted(number, noun) {
+  return `${number.toLocaleString("en")} ${noun}${number === 1 ? "" : "s"}`;
+}
+
+export function shortCount(number) {
+  if (number < 1000) return String(number);
+  for (const [unit, size] of [["k", 1e3], ["M", 1e6]]) {
+    if (number < 999.5 * size) return number < 10 * size ? `${(number / size).toFixed(1)}${unit}` : `${Math.round(number / size)}${unit}`;
+  }
+  return `${(number / 1e9).toFixed(1)}G`;
+}
+
+export function shortDuration(seconds) {
+  if (seconds < 9.95) return `${seconds.toFixed(1)}s`.replace(".0s", "s");
+  const whole = Math.round(seconds);
+  if (whole < 60) return `${whole}s`;
+  if (whole < 3600) return `${Math.floor(whole / 60)}m ${String(whole % 60).padStart(2, "0")}s`;
+  return `${Math.floor(whole / 3600)}h ${String(Math.floor((whole % 3600) / 60)).padStart(2, "0")}m`;
+}
+
+export function dollars(cost) {
+  return cost >= 0.01 || cost === 0 ? `$${cost.toFixed(2)}` : `$${cost.toFixed(4)}`;
+}
+
+/** Return the cost of a session in words; "" for nothing spent. */
+export function costWords(session) {
+  if (!session.cost_known) return session.cost ? `at least ${dollars(session.cost)}` : "";
+  return session.cost ? dollars(session.cost) : "";
+}
+
+/** Return how long ago a time was, in words. */
+export function ago(iso, now = Date.now()) {
+  const then = Date.parse(iso);
+  if (Number.isNaN(then)) return "";
+  const seconds = Math.max(0, (now - then) / 1000);
+  if (seconds < 45) return "just now";
+  if (seconds < 3600) return `${Math.max(1, Math.round(seconds / 60))} min ago`;
+  if (seconds < 86400) return `${Math.round(seconds / 3600)} h ago`;
+  if (seconds < 7 * 86400) return `${Math.round(seconds / 86400)} d ago`;
+  return new Date(then).toLocaleDateString(undefined, { day: "numeric", month: "short", year: "numeric" });
+}
+
+export function whenExactly(iso) {
+  const then = new Date(iso);
+  return Number.isNaN(then.getTime()) ? "" : then.toLocaleString(undefined, { dateStyle: "medium", timeStyle: "short" });
+}
+
+export const STATES = {
+  waiting: "Waiting for you",
+  running: "Running",
+  queued: "Queued",
+  interrupted: "Interrupted",
+  failed: "Failed",
+  done: "Done",
+  idle: "Idle",
+};
+
+export const MODES = {
+  default: "Ask before changes",
+  acceptEdits: "Accept edits",
+  plan: "Plan first",
+  dontAsk: "Deny what would ask",
+  bypassPermissions: "Allow everything",
+};
+
+export function modeWords(mode) {
+  return MODES[mode] || mode || "";
+}
+
+/** Return the name of a model without those who serve it. */
+export function modelName(model) {
+  return visible(model || "").split("/").pop();
+}
+
+/** Return a path relative to a folder, where it is inside. */
+export function relative(path, folder) {
+  return folder && path.startsWith(`${folder}/`) ? path.slice(folder.length + 1) : path;
+}
+
+export function baseName(path) {
+  return path.replace(/\/+$/, "").split("/").pop() || path;
+}
+
+/** Return a permission rule as a choice names it: of commands what they allow, of files the path. */
+export function ruleWords(rules, cwd) {
+  const found = rules.match(/\w+\((?:[^()]|\([^()]*\))*\)|[^,]+/g) || [rules];
+  return found.map((rule) => oneRule(rule.trim(), cwd)).filter(Boolean).join(", ");
+}
+
+function oneRule(rule, cwd) {
+  const parts = /^(\w+)\((.*)\)$/s.exec(rule);
+  if (!parts) return exact(oneLine(rule));
+  const [, tool, spec] = parts;
+  if (spec.startsWith("//")) {
+    const verb = ["Read", "Grep", "Glob", "LS"].includes(tool) ? "reading" : "changes to";
+    return `${verb} ${exact(oneLine(relative(spec.slice(1), cwd)))}`;
+  }
+  if (spec.startsWith("domain:")) return exact(oneLine(spec.slice(7)));
+  return exact(oneLine(tool === "Bash" ? spec : rule));
+}

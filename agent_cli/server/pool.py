@@ -1,0 +1,135 @@
+"""The worker processes: one for each session with something to do, at most so many at a time, a queue beyond.
+
+A worker is not the server's child in the sense of its life: it has a process group of its own and goes on when the
+server ends. The next server finds it by the lock of its task.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+
+from agent_cli.server.tasks import ServerTask, TaskStore
+from agent_tools.fs.safe_files import open_regular
+
+# Seconds between looks at a worker; at one of an earlier server, which is not our child.
+_TICK, _LOOK = 0.05, 0.2
+# How often a message is tried whose workers were killed before they could record it.
+_TRIES = 3
+_KILLED = "The process of this session was killed {count} times before it could begin. The message was not sent."
+
+
+class Pool:
+    """Starts workers. changed: called with a session's ID when one starts, ends or is queued."""
+
+    def __init__(self, tasks: TaskStore, most: int, env: Mapping[str, str], changed: Callable[[str], None]) -> None:
+        self._tasks, self._most, self._env, self._changed = tasks, most, env, changed
+        self._running: dict[str, subprocess.Popen[bytes] | None] = {}
+        self._queue: dict[str, None] = {}
+        self._again: set[str] = set()
+        self._killed: Counter[str] = Counter()
+        self._watching: set[asyncio.Task[None]] = set()
+
+    @property
+    def running(self) -> frozenset[str]:
+        return frozenset(self._running)
+
+    @property
+    def queued(self) -> tuple[str, ...]:
+        """The sessions that wait for a worker, in order."""
+        return tuple(self._queue)
+
+    def find_again(self, ready: Callable[[ServerTask], bool]) -> None:
+        """Find the workers of an earlier server, and start those that it could not start any more.
+
+        ready: returns True if a worker could do something for a task.
+        """
+        for task in self._tasks.all():
+            if task.is_running():
+                self._running[task.session_id] = None
+                self._watch(task)
+            elif task.open_entries() and ready(task):
+                self.wake(task)
+
+    def wake(self, task: ServerTask) -> None:
+        """See that a worker carries out the inbox of a task."""
+        session_id = task.session_id
+        if session_id in self._running:
+            # It may be about to end, so another follows unless nothing is open then.
+            self._again.add(session_id)
+        elif session_id not in self._queue:
+            self._queue[session_id] = None
+            self._fill()
+        self._changed(session_id)
+
+    def forget(self, session_id: str) -> bool:
+        """Take a session off the queue; False if it is not there."""
+        there = session_id in self._queue
+        self._queue.pop(session_id, None)
+        return there
+
+    def _fill(self) -> None:
+        while self._queue and len(self._running) < self._most:
+            session_id = next(iter(self._queue))
+            del self._queue[session_id]
+            task = self._tasks.get(session_id)
+            if task is not None:
+                self._start(task)
+
+    def _start(self, task: ServerTask) -> None:
+        self._again.discard(task.session_id)
+        try:
+            # What a worker says on standard error goes to its task's folder.
+            errors = open_regular(task.errors, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+            try:
+                command = [sys.executable, "-P", "-m", "agent_cli.server.worker", str(task.folder)]
+                process = subprocess.Popen(
+                    command, cwd="/", env=dict(self._env), stdin=subprocess.DEVNULL, stdout=errors, stderr=errors,
+                    start_new_session=True,
+                )  # fmt: skip
+            finally:
+                os.close(errors)
+        except OSError as error:
+            task.fail(f"A worker process cannot be started: {error.strerror or error}.")
+            self._changed(task.session_id)
+            return
+        self._running[task.session_id] = process
+        self._watch(task)
+        self._changed(task.session_id)
+
+    def _watch(self, task: ServerTask) -> None:
+        watching = asyncio.get_running_loop().create_task(self._until_end(task))
+        self._watching.add(watching)
+        watching.add_done_callback(self._watching.discard)
+
+    async def _until_end(self, task: ServerTask) -> None:
+        session_id = task.session_id
+        process = self._running.get(session_id)
+        code = 0
+        if process is not None:
+            while (ended := process.poll()) is None:
+                await asyncio.sleep(_TICK)
+            code = ended
+        else:
+            while task.is_running():
+                await asyncio.sleep(_LOOK)
+        del self._running[session_id]
+        self._ended(task, killed=code < 0)
+        self._changed(session_id)
+        self._fill()
+
+    def _ended(self, task: ServerTask, *, killed: bool) -> None:
+        """Start another worker where something was asked for while one ended."""
+        session_id = task.session_id
+        self._killed[session_id] = self._killed[session_id] + 1 if killed else 0
+        messages = any(entry.kind in ("message", "resume") for entry in task.open_entries())
+        if killed and self._killed[session_id] >= _TRIES and messages:
+            with suppress(OSError):
+                task.fail(_KILLED.format(count=_TRIES))
+        elif (killed and messages) or (session_id in self._again and task.open_entries()):
+            self._queue[session_id] = None

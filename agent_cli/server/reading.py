@@ -1,0 +1,319 @@
+"""The handlers that only show: projects, models, sessions, their events, questions, changes and exports."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from agent_cli.checkpoints.git_store import StoreError
+from agent_cli.checkpoints.undo import UndoManager
+from agent_cli.config.prompts import git_branch
+from agent_cli.config.run_options import RunOptions
+from agent_cli.core.messages import user_text
+from agent_cli.core.place import RunEnvironment, UsageError
+from agent_cli.core.version import __version__
+from agent_cli.providers.catalog import known_models
+from agent_cli.providers.registry import PROVIDERS
+from agent_cli.runtime.checkpoints import undo_manager
+from agent_cli.runtime.environment import read_settings
+from agent_cli.runtime.tools import tool_definitions
+from agent_cli.server.guard import RequestRefusedError
+from agent_cli.server.hub import Hub
+from agent_cli.server.streams import PING, SessionFeed, session_events, sse
+from agent_cli.server.tokens import AccessToken
+from agent_cli.server.views import STATES, ServedProject, public_event, read_lines
+from agent_cli.session import export
+from agent_tools.text import shorten
+
+_PAGE = 500
+_TYPES = {"markdown": "text/markdown; charset=utf-8", "html": "text/html; charset=utf-8", "json": "application/json"}
+
+
+def number(request: Request, name: str, usual: int, most: int = 1 << 53) -> int:
+    """Return a number of the query."""
+    text = request.query_params.get(name, "")
+    if not text:
+        return usual
+    if not text.isascii() or not text.isdigit() or len(text) > 16:
+        raise RequestRefusedError(400, "query", f"{name}: expected a whole number.")
+    return min(int(text), most)
+
+
+def token_of(request: Request) -> AccessToken:
+    """Return the token of a request."""
+    token: AccessToken = request.scope["state"]["token"]
+    return token
+
+
+def session_log(hub: Hub, session_id: str) -> Path:
+    """Return the log of a session that the server shows; refuse any other."""
+    path = hub.views.session_log(session_id)
+    if path is None:
+        raise missing(session_id)
+    return path
+
+
+def missing(session_id: str) -> RequestRefusedError:
+    """Return the refusal for a session that is not here."""
+    return RequestRefusedError(404, "session", f"There is no session {shorten(session_id, 40)} in these projects.")
+
+
+async def me(hub: Hub, request: Request) -> dict[str, Any]:
+    token = token_of(request)
+    return {"name": token.name, "role": token.role, "version": __version__}
+
+
+async def projects(hub: Hub, request: Request) -> dict[str, Any]:
+    def described(project: ServedProject) -> dict[str, Any]:
+        model, mode, trusted = "", "default", False
+        with suppress(UsageError):
+            layers = read_settings(RunOptions(), hub.place(project.folder), [])
+            settings = layers.settings()
+            model, mode, trusted = settings.model or "", settings.permissions.mode, layers.trust.trusted
+        return {
+            "id": project.id, "name": project.folder.name or str(project.folder), "path": str(project.folder),
+            "branch": git_branch(project.folder), "git": (project.folder / ".git").exists(), "trusted": trusted,
+            "model": model, "mode": mode,
+        }  # fmt: skip
+
+    found = await asyncio.to_thread(lambda: [described(project) for project in hub.views.projects.values()])
+    return {"projects": found}
+
+
+async def models(hub: Hub, request: Request) -> dict[str, Any]:
+    def listed() -> dict[str, Any]:
+        project = hub.views.projects.get(request.query_params.get("project", ""))
+        place = hub.place(project.folder if project is not None else Path.home())
+        settings = read_settings(RunOptions(), place, []).settings()
+        named = (settings.model or "").partition("/")[0]
+        usable = {p.name for p in PROVIDERS if p.name == named or any(hub.env.get(v) for v in p.keys)}
+        found = known_models("", usable) if usable else []
+        return {
+            "models": [
+                {
+                    "name": m.name, "window": m.context_window,
+                    "input_price": _per_million(m.prices[0].input if m.prices else None),
+                    "output_price": _per_million(m.prices[0].output if m.prices else None),
+                }
+                for m in found
+            ],
+            "default": settings.model or "",
+        }  # fmt: skip
+
+    try:
+        return await asyncio.to_thread(listed)
+    except UsageError as error:
+        raise RequestRefusedError(409, "settings", str(error)) from None
+
+
+def _per_million(price: float | None) -> float | None:
+    return None if price is None else round(price * 1e6, 6)
+
+
+async def sessions(hub: Hub, request: Request) -> dict[str, Any]:
+    query = request.query_params
+    state, project, words = query.get("state", ""), query.get("project", ""), query.get("query", "").lower().split()
+    limit, start = max(1, number(request, "limit", 50, _PAGE)), _position(query.get("cursor", ""))
+    if state and state not in STATES:
+        raise RequestRefusedError(400, "query", f"state: expected one of {', '.join(STATES)}.")
+    every = await asyncio.to_thread(hub.views.everything)
+    found = [
+        s
+        for s in every
+        if (not state or s["state"] == state)
+        and (not project or s["project"] == project)
+        and all(w in f"{s['title']} {s['id']} {s['model']} {s['branch']}".lower() for w in words)
+    ]
+    more = start + limit < len(found)
+    return {
+        "sessions": found[start : start + limit],
+        "next": urlsafe_b64encode(str(start + limit).encode()).decode() if more else None,
+        "counts": hub.views.counts(every),
+    }
+
+
+def _position(cursor: str) -> int:
+    if not cursor:
+        return 0
+    with suppress(ValueError):
+        return max(0, int(urlsafe_b64decode(cursor.encode("ascii")).decode("ascii")[:12]))
+    raise RequestRefusedError(400, "query", "cursor: expected one that an earlier answer had as next.")
+
+
+async def session(hub: Hub, request: Request) -> dict[str, Any]:
+    session_id = request.path_params["id"]
+    found = await hub.detail(session_id)
+    if found is None:
+        raise missing(session_id)
+    return found
+
+
+async def pending(hub: Hub, request: Request) -> dict[str, Any]:
+    return {"items": (await session(hub, request))["pending_items"]}
+
+
+async def history(hub: Hub, request: Request) -> dict[str, Any]:
+    path = session_log(hub, request.path_params["id"])
+    limit = max(1, number(request, "limit", 200, 2_000))
+    before, after = number(request, "before", 0), number(request, "after", 0)
+
+    def read() -> dict[str, Any]:
+        lines = [line for line in read_lines(path) if line.type != "Partial"]
+        behind = [line for line in lines if line.seq > after and (not before or line.seq < before)]
+        chosen = behind[:limit] if after else behind[-limit:]
+        return {
+            "events": [public_event(line) for line in chosen],
+            "first": lines[0].seq if lines else 0,
+            "last": lines[-1].seq if lines else 0,
+            "total": len(lines),
+        }
+
+    return await asyncio.to_thread(read)
+
+
+async def events(hub: Hub, request: Request) -> Response:
+    """Stream one session."""
+    session_id = request.path_params["id"]
+    log, task = session_log(hub, session_id), hub.views.task(session_id)
+    last = request.headers.get("last-event-id", "")
+    after = int(last) if last.isascii() and last.isdigit() and len(last) < 17 else number(request, "after", 0)
+    live = task.live if task is not None else None
+    feed = SessionFeed(log, live, lambda: hub.detail(session_id), lambda: hub.version(session_id))
+
+    async def stream() -> AsyncIterator[bytes]:
+        hub.follow(session_id, feed.changed)
+        try:
+            async for piece in session_events(hub.watch, feed, after):
+                yield piece
+        finally:
+            hub.unfollow(session_id, feed.changed)
+
+    return _streamed(stream())
+
+
+async def all_events(hub: Hub, request: Request) -> Response:
+    """Stream the sessions that change."""
+
+    async def stream() -> AsyncIterator[bytes]:
+        queue: asyncio.Queue[str] = asyncio.Queue()
+        hub.listeners.add(queue)
+        try:
+            yield b": hello\n\n"
+            while True:
+                changed: set[str] = set()
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(PING):
+                        changed.add(await queue.get())
+                while not queue.empty():
+                    changed.add(queue.get_nowait())
+                for session_id in sorted(changed):
+                    if (found := await asyncio.to_thread(hub.views.entry, session_id)) is not None:
+                        yield sse("session", found)
+                if not changed:
+                    yield b": ping\n\n"
+        finally:
+            hub.listeners.discard(queue)
+
+    return _streamed(stream())
+
+
+def _streamed(pieces: AsyncIterator[bytes]) -> Response:
+    headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
+    return StreamingResponse(pieces, media_type="text/event-stream", headers=headers)
+
+
+def session_place(hub: Hub, session_id: str) -> RunEnvironment:
+    """Return where a session works."""
+    session_log(hub, session_id)
+    task = hub.views.task(session_id)
+    entry = hub.views.entry(session_id)
+    folder = task.spec.cwd if task is not None else entry["folder"] if entry is not None else ""
+    try:
+        return hub.place(folder)
+    except UsageError as error:
+        raise RequestRefusedError(409, "folder", str(error)) from None
+
+
+def checkpoints_of(hub: Hub, session_id: str) -> UndoManager:
+    """Return the checkpoints of a session."""
+    place = session_place(hub, session_id)
+    try:
+        return undo_manager(place, read_settings(RunOptions(), place, []).settings(), session_id)
+    except UsageError as error:
+        raise RequestRefusedError(409, "undo", str(error)) from None
+
+
+async def undo_points(hub: Hub, request: Request) -> dict[str, Any]:
+    """Return the turns that can be undone, the latest first, with what undoing back to them would do."""
+    session_id = request.path_params["id"]
+
+    def read() -> list[dict[str, Any]]:
+        work = checkpoints_of(hub, session_id)
+        root = session_place(hub, session_id).root
+        standing = [step.turn for step in work.steps() if not step.undone]
+        points = []
+        for at, turn in enumerate(standing):
+            plan = work.plan([later.turn for later in standing[at:]])
+            files = [
+                {"path": _near(item.path, root), "action": item.verb, "kind": item.kind, "why": item.why}
+                for item in plan.items
+            ]
+            message = shorten(user_text(turn.text), 200)
+            points.append({"id": turn.turn, "message": message, "time": turn.time, "files": files})
+        return points[::-1]
+
+    try:
+        return {"points": await asyncio.to_thread(read)}
+    except StoreError as error:
+        raise RequestRefusedError(409, "undo", f"The snapshots cannot be used: {error}.") from None
+
+
+async def diff(hub: Hub, request: Request) -> dict[str, Any]:
+    session_id = request.path_params["id"]
+
+    def read() -> dict[str, Any]:
+        work = checkpoints_of(hub, session_id)
+        root = session_place(hub, session_id).root
+        found = work.diffs([step.turn.turn for step in work.steps() if not step.undone])
+        files: list[dict[str, Any]] = [
+            {
+                "path": _near(d.path, root), "added": d.added, "removed": d.removed, "patch": d.patch,
+                "status": "created" if d.created else "deleted" if d.deleted else "modified",
+            }
+            for d in found
+        ]  # fmt: skip
+        text = "".join(f"--- a/{f['path']}\n+++ b/{f['path']}\n{f['patch'].rstrip()}\n" for f in files)
+        return {"files": files, "text": text}
+
+    try:
+        return await asyncio.to_thread(read)
+    except StoreError as error:
+        raise RequestRefusedError(409, "undo", f"The snapshots cannot be used: {error}.") from None
+
+
+def _near(path: str, root: Path) -> str:
+    inside = Path(path)
+    return str(inside.relative_to(root)) if inside.is_relative_to(root) else path
+
+
+async def exported(hub: Hub, request: Request) -> Response:
+    path = session_log(hub, request.path_params["id"])
+    kind = request.query_params.get("format", "markdown")
+    if kind not in _TYPES:
+        raise RequestRefusedError(400, "query", f"format: expected one of {', '.join(_TYPES)}.")
+    if not path.is_file():
+        raise RequestRefusedError(409, "empty", "Nothing has happened in this session yet.")
+    text = await asyncio.to_thread(export.document, path, kind, tool_definitions)
+    if kind == "json":
+        json.loads(text)
+    suffix = {"markdown": "md"}.get(kind, kind)
+    headers = {"content-disposition": f'attachment; filename="session-{path.stem[:8]}.{suffix}"'}
+    return Response(text, media_type=_TYPES[kind], headers=headers)

@@ -1,0 +1,214 @@
+"""Server-sent events: the records of a session's log, each once and in order, and the answer under way.
+
+A client names the last record that it has (`Last-Event-ID`) and gets those behind it, from the file itself. Nothing is
+queued for a client: it reads the file at its own pace, so that a slow one costs nothing and loses nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from agent_cli.server.views import public_event
+from agent_cli.session.files import open_log, read_bytes
+from agent_tools.fs.safe_files import open_regular
+
+# Seconds between looks at the files that somebody watches.
+TICK = 0.04
+# Seconds between looks at the state of a session whose log grows.
+STATE_SECONDS = 1.0
+# Seconds between comments that keep a connection open.
+PING = 15.0
+# Bytes read at once.
+_PIECE = 1 << 20
+
+
+class FileWatch:
+    """Wakes those who wait for a change of files. One task looks at all of them."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[Path, tuple[set[asyncio.Event], tuple[int, int, int]]] = {}
+        self._task: asyncio.Task[None] | None = None
+
+    def add(self, path: Path, event: asyncio.Event) -> None:
+        events, _ = self._waiting.setdefault(path, (set(), _mark(path)))
+        events.add(event)
+        if self._task is None or self._task.done():
+            self._task = asyncio.get_running_loop().create_task(self._run())
+
+    def remove(self, path: Path, event: asyncio.Event) -> None:
+        events, _ = self._waiting.get(path, (set(), ()))
+        events.discard(event)
+        if not events:
+            self._waiting.pop(path, None)
+
+    async def _run(self) -> None:
+        while self._waiting:
+            await asyncio.sleep(TICK)
+            for path, (events, mark) in list(self._waiting.items()):
+                if (now := _mark(path)) != mark and path in self._waiting:
+                    self._waiting[path] = events, now
+                    for event in events:
+                        event.set()
+
+
+def _mark(path: Path) -> tuple[int, int, int]:
+    try:
+        stat = path.stat()
+    except OSError:
+        return 0, 0, 0
+    return stat.st_ino, stat.st_mtime_ns, stat.st_size
+
+
+class LogReader:
+    """Reads the records of a growing log behind the one with a number."""
+
+    def __init__(self, path: Path, after: int) -> None:
+        self._path, self._last = path, after
+        self._inode, self._offset = 0, 0
+
+    def read(self) -> list[dict[str, Any]]:
+        """Return the next records; none if there are none now."""
+        try:
+            stat = self._path.stat()
+            if stat.st_ino != self._inode or stat.st_size < self._offset:
+                # A repaired log is a new file, with the same numbers.
+                self._inode, self._offset = stat.st_ino, 0
+            if stat.st_size == self._offset:
+                return []
+            with open_log(self._path) as source:
+                source.seek(self._offset)
+                data = source.read(_PIECE)
+                while b"\n" not in data and (more := source.read(_PIECE)):
+                    data += more
+        except OSError:
+            return []
+        whole = data[: data.rfind(b"\n") + 1]
+        self._offset += len(whole)
+        found = [line for line in read_bytes(whole) if line is not None and line.seq > self._last]
+        for line in found:
+            self._last = max(self._last, line.seq)
+        return [public_event(line) for line in found if line.type != "Partial"]
+
+    @property
+    def last(self) -> int:
+        """Number of the last record that was read."""
+        return self._last
+
+
+class LiveReader:
+    """Reads the answer under way from a task's live file."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._inode, self._offset = 0, 0
+        self._lengths = {"text": 0, "thinking": 0}
+
+    def read(self) -> list[dict[str, Any]]:
+        """Return pieces of text, each with its offset in the answer; those of answers that ended are left out."""
+        try:
+            fd = open_regular(self._path)
+        except OSError:
+            return []
+        try:
+            inode = os.fstat(fd).st_ino
+            if inode != self._inode:
+                self._inode, self._offset = inode, 0
+                self._lengths = dict.fromkeys(self._lengths, 0)
+            data = bytearray()
+            while piece := os.pread(fd, _PIECE, self._offset + len(data)):
+                data += piece
+        finally:
+            os.close(fd)
+        whole = bytes(data[: data.rfind(b"\n") + 1])
+        self._offset += len(whole)
+        return self._pieces(whole)
+
+    def _pieces(self, data: bytes) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = []
+        for line in data.splitlines():
+            with suppress(ValueError, KeyError, TypeError):
+                self._piece(json.loads(line), found)
+        return found
+
+    def _piece(self, fields: dict[str, Any], found: list[dict[str, Any]]) -> None:
+        kind = fields["kind"]
+        if kind == "end":
+            found.clear()
+            self._lengths = dict.fromkeys(self._lengths, 0)
+        elif kind == "tool":
+            found.append(fields)
+        elif kind in self._lengths:
+            text = str(fields["text"])
+            if found and found[-1]["kind"] == kind:
+                found[-1]["text"] += text
+            else:
+                found.append({"kind": kind, "text": text, "offset": self._lengths[kind]})
+            self._lengths[kind] += len(text)
+
+
+def sse(event: str, data: Any, seq: int | None = None) -> bytes:
+    """Return an event as it is sent."""
+    head = f"id: {seq}\n" if seq is not None else ""
+    return f"{head}event: {event}\ndata: {json.dumps(data, ensure_ascii=False, separators=(',', ':'))}\n\n".encode()
+
+
+class SessionFeed:
+    """What a client follows: the files of a session, and its state.
+
+    state: returns the session as it is now; None if it is gone. version: changes with what its log does not have.
+    """
+
+    def __init__(
+        self, log: Path, live: Path | None, state: Callable[[], Awaitable[Any]], version: Callable[[], int]
+    ) -> None:
+        self.paths = [log] if live is None else [log, live]
+        self.log, self.live, self.state, self.version = log, live, state, version
+        self.changed = asyncio.Event()
+
+
+async def session_events(watch: FileWatch, feed: SessionFeed, after: int) -> AsyncIterator[bytes]:
+    """Yield the events of a session behind record `after`, for as long as the client is there."""
+    records, text = LogReader(feed.log, after), LiveReader(feed.live) if feed.live is not None else None
+    for path in feed.paths:
+        watch.add(path, feed.changed)
+    clock = asyncio.get_running_loop().time
+    shown: Any = None
+    version, due = -1, 0.0
+    begun, stale = False, True
+    feed.changed.set()
+    try:
+        while True:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(max(0.0, due - clock()) if stale else PING):
+                    await feed.changed.wait()
+            if not feed.changed.is_set() and not stale:
+                yield b": ping\n\n"
+                continue
+            feed.changed.clear()
+            # Before the records, whose message is the end of what was written; but not before those of earlier turns.
+            for piece in text.read() if text is not None and begun else ():
+                yield sse("live", piece)
+            while found := records.read():
+                stale = True
+                for event in found:
+                    yield sse("record", event, event["seq"])
+            if not begun:
+                begun = True
+                feed.changed.set()
+            if feed.version() != version or (stale and clock() >= due):
+                version, stale, due = feed.version(), False, clock() + STATE_SECONDS
+                now = await feed.state()
+                if now is None:
+                    return
+                if now != shown:
+                    shown = now
+                    yield sse("session", now)
+    finally:
+        for path in feed.paths:
+            watch.remove(path, feed.changed)

@@ -1,0 +1,251 @@
+"""The tasks of the server on disk: for each session that it runs, a folder with its options and its inbox.
+
+`task.json` holds what does not change: the folder, the options of the run, who started it. `inbox.jsonl` holds what
+users asked for, one entry a line, synced before the request is acknowledged; `taken` names the entries that the worker
+has carried out. The worker holds a lock on `lock` while it lives, and writes the answer under way to `live.jsonl`.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from agent_cli.config.run_options import RunOptions
+from agent_cli.session.files import sync_folder
+from agent_cli.session.store import SessionStore
+from agent_cli.session.summary import is_id
+from agent_tools.fs.safe_files import open_regular, private_folder, read_regular, write_whole
+from agent_tools.record import DecodeError, Value, from_json, to_json
+
+_LARGEST = 64 << 20
+
+
+class TaskSpec(Value, tag="ServerTask"):
+    """What a task is, for good.
+
+    root: of the workspace, by which its session is filed. project: the folder of the settings that it was started in.
+    title: the first words of its prompt. user: the token that started it. worktree: it works in a worktree of its own.
+    """
+
+    session_id: str
+    cwd: str
+    root: str
+    project: str
+    title: str
+    created: str
+    user: str
+    options: RunOptions = RunOptions()
+    worktree: bool = False
+
+
+class InboxEntry(Value, tag="Entry"):
+    """What a user asked for.
+
+    kind: "message", "decision", "interrupt", "resume" or "expire".
+    text: a message; the words with a decision.
+    how: "steer" sends a message to the running turn, "queue" after it.
+    data: of a decision, see `decisions.Verdict`.
+    """
+
+    id: str
+    kind: str
+    user: str
+    time: str
+    text: str = ""
+    how: str = "queue"
+    data: dict[str, Any] = {}  # noqa: RUF012 - never changed
+
+
+def now() -> str:
+    """Return the time as logs write it."""
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+
+
+def new_session_id() -> str:
+    """Return a random UUID of version 4."""
+    digits = os.urandom(16).hex()
+    return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-a{digits[17:20]}-{digits[20:]}"
+
+
+class ServerTask:
+    """One task folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._spec: TaskSpec | None = None
+        self._entries: tuple[int, list[InboxEntry]] = (-1, [])
+        self._taken: tuple[int, frozenset[str]] = (-1, frozenset())
+        self._lock = -1
+
+    @property
+    def session_id(self) -> str:
+        return self.folder.name
+
+    @property
+    def live(self) -> Path:
+        """The file of the answer under way."""
+        return self.folder / "live.jsonl"
+
+    @property
+    def errors(self) -> Path:
+        """The file of what the worker wrote to standard error."""
+        return self.folder / "worker.log"
+
+    @property
+    def spec(self) -> TaskSpec:
+        """Raises OSError, DecodeError or ValueError if it cannot be read."""
+        if self._spec is None:
+            spec: TaskSpec = from_json(TaskSpec, json.loads(read_regular(self.folder / "task.json", _LARGEST)))
+            self._spec = spec
+        return self._spec
+
+    def log(self, state: Path) -> Path:
+        """Return the path of the session's log."""
+        return SessionStore(state, Path(self.spec.root)).path(self.session_id)
+
+    def add(self, entry: InboxEntry) -> None:
+        """Append to the inbox; it is on disk on return. Raises OSError."""
+        line = json.dumps(to_json(entry), separators=(",", ":")).encode("ascii") + b"\n"
+        _append(self.folder / "inbox.jsonl", line)
+
+    def entries(self) -> list[InboxEntry]:
+        """Return all that was asked for, in order."""
+        size, data = self._read("inbox.jsonl", self._entries[0])
+        if data is not None:
+            found = []
+            for line in data.splitlines():
+                with suppress(ValueError, DecodeError):  # one that was cut off was never acknowledged
+                    found.append(from_json(InboxEntry, json.loads(line)))
+            self._entries = size, found
+        return self._entries[1]
+
+    def taken(self) -> frozenset[str]:
+        """Return the IDs of the entries that were carried out."""
+        size, data = self._read("taken", self._taken[0])
+        if data is not None:
+            self._taken = size, frozenset(data.decode("ascii", "replace").split())
+        return self._taken[1]
+
+    def open_entries(self) -> list[InboxEntry]:
+        """Return the entries that were not carried out yet."""
+        taken = self.taken()
+        return [entry for entry in self.entries() if entry.id not in taken]
+
+    def take(self, *ids: str) -> None:
+        """Note that entries were carried out. Raises OSError."""
+        if ids:
+            _append(self.folder / "taken", "".join(f"{i}\n" for i in ids).encode("ascii"))
+
+    def fail(self, why: str) -> None:
+        """Note that the worker cannot carry out what is open, and why; "" takes an earlier note away."""
+        path = self.folder / "failure"
+        if why:
+            write_whole(path, why.encode())
+            self.take(*(entry.id for entry in self.open_entries()))
+        else:
+            with suppress(OSError):
+                path.unlink()
+
+    @property
+    def failure(self) -> str:
+        """Why the latest worker could not carry out what was asked for; "" if it could."""
+        try:
+            return read_regular(self.folder / "failure", _LARGEST).decode("utf-8", "replace")
+        except OSError:
+            return ""
+
+    def _read(self, name: str, known: int) -> tuple[int, bytes | None]:
+        """Return the size of a file that only grows, and its bytes if that is not the known size."""
+        path = self.folder / name
+        try:
+            size = path.stat().st_size
+            return size, None if size == known else read_regular(path, _LARGEST)
+        except OSError:
+            return 0, None if known == 0 else b""
+
+    def acquire(self) -> bool:
+        """Lock the task for this worker; False if another has it."""
+        fd = open_regular(self.folder / "lock", os.O_RDWR | os.O_CREAT)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(fd)
+            return False
+        self._lock = fd
+        return True
+
+    def is_running(self) -> bool:
+        """Return True if a worker has the task."""
+        try:
+            fd = open_regular(self.folder / "lock")
+        except OSError:
+            return False
+        try:
+            fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except OSError:
+            return True
+        finally:
+            os.close(fd)
+        return False
+
+
+class TaskStore:
+    """The tasks of a state folder. Nobody but this server adds any."""
+
+    def __init__(self, state: Path) -> None:
+        self.folder = state / "serve" / "tasks"
+        self._tasks: dict[str, ServerTask] = {}
+        with suppress(OSError):
+            for name in sorted(filter(is_id, os.listdir(self.folder))):  # noqa: PTH208 - names are enough
+                self._tasks[name] = ServerTask(self.folder / name)
+
+    def create(self, spec: TaskSpec, first: InboxEntry | None = None) -> ServerTask:
+        """Write a new task; it is on disk on return. Raises OSError."""
+        private_folder(self.folder)
+        task = ServerTask(self.folder / spec.session_id)
+        fresh = self.folder / f"{spec.session_id}.new"
+        private_folder(fresh)
+        write_whole(fresh / "task.json", json.dumps(to_json(spec)).encode("ascii"))
+        if first is not None:
+            ServerTask(fresh).add(first)
+        # A folder with a session's name is whole.
+        fresh.rename(task.folder)
+        sync_folder(self.folder)
+        self._tasks[spec.session_id] = task
+        return task
+
+    def get(self, session_id: str) -> ServerTask | None:
+        """Return the task of a session; None if the server does not run it."""
+        return self._tasks.get(session_id)
+
+    def all(self) -> Iterator[ServerTask]:
+        """Yield every task that can be read."""
+        for task in list(self._tasks.values()):
+            with suppress(OSError, DecodeError, ValueError):
+                _ = task.spec
+                yield task
+
+
+def _append(path: Path, data: bytes) -> None:
+    fd = open_regular(path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
+    try:
+        size = os.fstat(fd).st_size
+        if size and os.pread(fd, 1, size - 1) != b"\n":
+            data = b"\n" + data  # behind a line that a crash cut off
+        os.write(fd, data)
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def new_entry(
+    kind: str, user: str, text: str = "", how: str = "queue", data: Mapping[str, Any] | None = None
+) -> InboxEntry:
+    """Return a new entry, made now."""
+    return InboxEntry(new_session_id(), kind, user, now(), text, how, dict(data or {}))

@@ -1,0 +1,346 @@
+"""What the server shows of sessions, read from their logs and task folders. Nothing is held but caches by file size.
+
+A session belongs to a project if its folder is one of those that the settings allow, or if the server started it there.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, TypeVar
+
+from agent_cli.core.events import ApprovalRequested, QuestionAsked
+from agent_cli.core.messages import user_text
+from agent_cli.core.place import RunEnvironment
+from agent_cli.headless.pending import has_expired
+from agent_cli.runtime.pending import opened_in, pending_of, saved_place
+from agent_cli.server.answers import binding_of, decision_about
+from agent_cli.server.pool import Pool
+from agent_cli.server.tasks import ServerTask, TaskStore
+from agent_cli.session.files import LogLine, in_order, is_open, owner_file, read_bytes, read_log
+from agent_cli.session.records import Restored, SessionNotFoundError
+from agent_cli.session.store import SessionStore, state_folder
+from agent_cli.session.summary import SessionSummary, glance, is_id, session_files
+from agent_cli.terminal.dialogs.edit_call import changeable
+from agent_tools.fs.workspace import Workspace
+from agent_tools.record import to_json
+from agent_tools.text import shorten
+
+T = TypeVar("T")
+# Time and size of a file.
+Mark = tuple[int, int]
+_CACHED = 4_000
+# The states, in the order of the list.
+STATES = ("waiting", "running", "queued", "interrupted", "failed", "done", "idle")
+# Fields of records that are for the program: the system prompt, settings of the turn, its inner state.
+_INNER = {"Header": ("system",), "TurnStarted": ("saved",), "TurnPaused": ("kept",), "Checkpoint": ("kept",)}
+
+
+class ServedProject:
+    """A folder that sessions may be started in."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.id = blake2b(os.fsencode(folder), digest_size=6).hexdigest()
+
+
+class Views:
+    """The sessions of the projects."""
+
+    def __init__(self, env: Mapping[str, str], projects: list[ServedProject], tasks: TaskStore, pool: Pool) -> None:
+        self.env, self.state = env, state_folder(env)
+        self.projects = {project.id: project for project in projects}
+        self.tasks, self.pool = tasks, pool
+        self._glances: OrderedDict[Path, tuple[Mark, SessionSummary | None]] = OrderedDict()
+        self._pending: OrderedDict[Path, tuple[Mark, Restored | None]] = OrderedDict()
+
+    def project_of(self, path: Path) -> ServedProject | None:
+        """Return the project that a folder is in; None if it is in none."""
+        inside = [p for p in self.projects.values() if path == p.folder or p.folder in path.parents]
+        return max(inside, key=lambda p: len(p.folder.parts), default=None)
+
+    def session_log(self, session_id: str) -> Path | None:
+        """Return the log of a session of the projects, which may not exist yet; None for any other."""
+        if not is_id(session_id):
+            return None
+        if (task := self.task(session_id)) is not None:
+            return task.log(self.state)
+        for project in self.projects.values():
+            path = SessionStore(self.state, project.folder).path(session_id)
+            if path.is_file():
+                return path
+        return None
+
+    def task(self, session_id: str) -> ServerTask | None:
+        """Return the task of a session, if it is in an allowed project."""
+        task = self.tasks.get(session_id)
+        if task is None:
+            return None
+        with suppress(OSError, ValueError):
+            return task if self.project_of(Path(task.spec.project)) is not None else None
+        return None
+
+    def everything(self) -> list[dict[str, Any]]:
+        """Return all sessions as lists show them: by state, then the latest changed first."""
+        found = {}
+        for project in self.projects.values():
+            for path in session_files(SessionStore(self.state, project.folder).folder):
+                if (entry := self.entry(path.stem, path)) is not None:
+                    found[path.stem] = entry
+        for task in self.tasks.all():
+            if task.session_id not in found and (entry := self.entry(task.session_id)) is not None:
+                found[task.session_id] = entry
+        listed = sorted(found.values(), key=lambda entry: str(entry["updated"]), reverse=True)
+        return sorted(listed, key=lambda entry: min(STATES.index(entry["state"]), 3))
+
+    def entry(self, session_id: str, path: Path | None = None) -> dict[str, Any] | None:
+        """Return a session as a list shows it; None if there is none."""
+        path = path or self.session_log(session_id)
+        if path is None:
+            return None
+        task = self.task(session_id)
+        seen = self._glance(path)
+        if seen is None and task is None:
+            return None
+        # The header of a damaged log may be lost; the log still lies with its project.
+        folder = task.spec.cwd if task else (seen.cwd if seen else "") or self._filed_under(path)
+        project = self.project_of(Path(task.spec.project if task else folder))
+        if project is None:
+            return None
+        left = self._left(path, seen, task)
+        elsewhere = self._elsewhere(path, session_id)
+        state = self._state(session_id, seen, task, left, elsewhere)
+        failure = task.failure if task else ""
+        title = seen.title if seen and (seen.name or seen.first) else task.spec.title if task else ""
+        return {
+            "id": session_id,
+            "title": title or "Untitled",
+            "project": project.id,
+            "folder": folder,
+            "worktree": bool(task and task.spec.worktree),
+            "branch": seen.branch if seen else "",
+            "state": state,
+            "mode": (task.spec.options.permission_mode or "") if task else "",
+            "model": (seen.model if seen else "") or ((task.spec.options.model or "") if task else ""),
+            "created": task.spec.created if task else seen.created if seen else "",
+            "updated": max(seen.updated if seen else "", task.spec.created if task else ""),
+            "messages": seen.messages if seen else 0,
+            "cost": round(seen.cost, 6) if seen else 0.0,
+            "cost_known": seen.reliable if seen else True,
+            "pending": left,
+            "elsewhere": elsewhere,
+            "outcome": seen.ended if seen and seen.ended in ("done", "failed", "interrupted") else "",
+            "error": failure,
+        }  # fmt: skip
+
+    def _filed_under(self, path: Path) -> str:
+        stores = (p for p in self.projects.values() if SessionStore(self.state, p.folder).folder == path.parent)
+        return str(next((p.folder for p in stores), ""))
+
+    def _state(
+        self, session_id: str, seen: SessionSummary | None, task: ServerTask | None, left: int, elsewhere: str
+    ) -> str:
+        if session_id in self.pool.queued:
+            return "queued"
+        if session_id in self.pool.running or (elsewhere and seen is not None and seen.ended == "open"):
+            return "running"
+        if task is not None and task.failure:
+            return "failed"
+        if left:
+            return "waiting"
+        if seen is None:
+            return "queued" if task is not None and task.open_entries() else "idle"
+        return {"waiting": "interrupted", "open": "interrupted"}.get(
+            seen.ended, seen.ended if seen.messages else "idle"
+        )
+
+    def _elsewhere(self, path: Path, session_id: str) -> str:
+        """Describe another process, such as a terminal, that has the session open; "" for none, or our worker."""
+        if session_id in self.pool.running or not owner_file(path).exists() or not is_open(path):
+            return ""
+        task = self.tasks.get(session_id)
+        if task is not None and task.is_running():
+            return ""
+        store = SessionStore.at(path.parent)
+        return f"It is open in {opened_in(store, session_id) or 'another process'}."
+
+    def _glance(self, path: Path) -> SessionSummary | None:
+        return _cached(self._glances, path, lambda: glance(path), _CACHED)
+
+    def restored(self, path: Path) -> Restored | None:
+        """Return a session as its log has it; None if there is none."""
+
+        def load() -> Restored | None:
+            with suppress(SessionNotFoundError):
+                return SessionStore.at(path.parent).load(path.stem)
+            return None
+
+        return _cached(self._pending, path, load, 16)
+
+    def _left(self, path: Path, seen: SessionSummary | None, task: ServerTask | None) -> int:
+        """Return how many decisions are missing."""
+        if seen is None or seen.ended not in ("waiting", "open") or path.stem in self.pool.running:
+            return 0
+        return sum("decided" not in item for item in self.pending_items(path, task))
+
+    def pending_items(self, path: Path, task: ServerTask | None) -> list[dict[str, Any]]:
+        """Return what waits for a decision in a session, with all that a question shows."""
+        restored = self.restored(path)
+        if restored is None or restored.waiting is None:
+            return []
+        waiting, entries = restored.waiting, task.open_entries() if task is not None else []
+        place = saved_place(
+            waiting.saved, RunEnvironment(Path(restored.header.cwd), Path(restored.header.root), None, self.env)
+        )
+        workspace = Workspace(place.root, cwd=place.cwd)
+        items = []
+        for item in pending_of(restored):
+            asked = waiting.requests.get(item["call_id"]) or waiting.questions.get(item["call_id"])
+            if asked is None:
+                continue
+            if isinstance(asked, ApprovalRequested):
+                item |= _approval_fields(asked, workspace)
+            item["binding"] = binding_of(asked)
+            item["expired"] = has_expired(item)
+            if (found := decision_about(asked, entries)) is not None:
+                item["decided"] = f"{found[1].past} by {found[0].user}"
+                item["decided_by"] = found[0].user
+            items.append(item)
+        return items
+
+    def question(self, path: Path, call_id: str) -> ApprovalRequested | QuestionAsked | None:
+        """Return the open question about a call; None if there is none."""
+        restored = self.restored(path)
+        waiting = restored.waiting if restored is not None else None
+        if waiting is None or call_id not in waiting.undecided:
+            return None
+        return waiting.requests.get(call_id) or waiting.questions.get(call_id)
+
+    def detail(self, session_id: str) -> dict[str, Any] | None:
+        """Return a session with its plan, questions, queue and usage; None if there is none."""
+        path = self.session_log(session_id)
+        entry = self.entry(session_id, path) if path is not None else None
+        if path is None or entry is None:
+            return None
+        task = self.task(session_id)
+        restored = self.restored(path)
+        running = session_id in self.pool.running
+        entries = task.open_entries() if task is not None else []
+        queued = [{"id": e.id, "text": e.text, "how": e.how, "user": e.user} for e in entries if e.kind == "message"]
+        turn = _last_turn(read_lines(path))
+        usage = restored.usage if restored is not None else None
+        return entry | {
+            "query": turn["query"] or (entry["title"] if task is not None else ""),
+            "plan": [to_json(item) for item in restored.plan] if restored is not None else [],
+            "pending_items": [] if running else self.pending_items(path, task),
+            "queued": queued,
+            "usage": to_json(usage) if usage is not None else {},
+            "tokens": restored.tokens if restored is not None else 0,
+            "answer": turn["answer"],
+            "outcome": turn["outcome"] or entry["outcome"],
+            "changed_files": turn["changed"],
+            "decisions": turn["decisions"],
+        }
+
+    def counts(self, listed: list[dict[str, Any]]) -> dict[str, int]:
+        """Return how many sessions are in each state."""
+        counted = Counter(entry["state"] for entry in listed)
+        return {state: counted[state] for state in STATES}
+
+
+def _approval_fields(asked: ApprovalRequested, workspace: Workspace) -> dict[str, Any]:
+    """Return what a question about a call shows besides what lists do."""
+    hunks = changeable(asked, workspace).hunks
+    return {
+        "warnings": list(asked.warnings),
+        "always": asked.always,
+        "exact": asked.exact,
+        "grants": asked.grants,
+        "keeps": asked.keeps,
+        "edits": asked.edits,
+        "arguments": asked.arguments,
+        "description": str(asked.arguments.get("description", "")),
+        "hunks": [{"index": at, "path": hunk.path, "patch": hunk.patch} for at, hunk in enumerate(hunks)],
+    }
+
+
+def _cached(cache: OrderedDict[Path, tuple[Mark, T]], path: Path, make: Callable[[], T], most: int) -> T | None:
+    """Return what was made of a file when it had the size and time it has now; None if there is no file."""
+    try:
+        stat = path.stat()
+    except OSError:
+        return None
+    mark = stat.st_mtime_ns, stat.st_size
+    if (found := cache.get(path)) is None or found[0] != mark:
+        found = cache[path] = (mark, make())
+        if len(cache) > most:
+            cache.popitem(last=False)
+    return found[1]
+
+
+def read_lines(path: Path) -> list[LogLine]:
+    """Return the records of a log, in order; none if it cannot be read."""
+    try:
+        return in_order(list(read_bytes(read_log(path))))
+    except OSError:
+        return []
+
+
+def public_event(line: LogLine) -> dict[str, Any]:
+    """Return a record as it is sent: without what is for the program only."""
+    data = line.data
+    for name in _INNER.get(line.type, ()):
+        data.pop(name, None)
+    return {"seq": line.seq, "time": line.time, "type": line.type, "data": data}
+
+
+def _last_turn(lines: list[LogLine]) -> dict[str, Any]:
+    """Return the query, answer, outcome and decisions of the last turn, and the files that the session changed."""
+    found: dict[str, Any] = {"query": "", "answer": "", "outcome": "", "changed": [], "decisions": []}
+    changed: dict[str, None] = {}
+    for line in lines:
+        match line.type:
+            case "MessageAdded":
+                message = line.data["message"]
+                if message.get("type") == "UserMessage" and (text := user_text(message.get("text", ""))):
+                    found["query"] = shorten(text, 2_000)
+            case "TurnStarted":
+                found["answer"] = found["outcome"] = ""
+            case "TurnFinished":
+                data = line.data
+                found["answer"] = data.get("text", "")
+                found["outcome"] = outcome_word(data)
+            case "ToolFinished":
+                display = line.data.get("display") or {}
+                for diff in [display, *display.get("files", ())]:
+                    if isinstance(diff, dict) and "patch" in diff and diff.get("path"):
+                        changed[str(diff["path"])] = None
+            case "ApprovalResolved" | "QuestionAnswered":
+                data = line.data
+                word = data.get("decision") or data.get("verdict", "")
+                if data.get("by") == "person" and word != "defer":
+                    who = data.get("user", "")
+                    found["decisions"].append(
+                        {"call_id": data["call_id"], "decision": word, "user": who, "time": line.time}
+                    )
+    found["changed"] = list(changed)
+    return found
+
+
+def outcome_word(data: Mapping[str, Any]) -> str:
+    """Return how a turn ended, in the words of `agent -p`."""
+    if data.get("degraded"):
+        return "degraded"
+    reason = data.get("diagnostics", {}).get("terminal_reason", "")
+    result = data.get("result", "")
+    if result == "Suspended":
+        return "suspended"
+    if result == "MaxIterations":
+        return "limit"
+    if reason in ("cancelled", "interrupted"):
+        return "interrupted"
+    return "failed" if result == "Failed" else "done"

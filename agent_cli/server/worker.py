@@ -1,0 +1,344 @@
+"""A worker: the process that carries out the inbox of one task, with the engine of `agent -p --on-ask suspend`.
+
+Run as `python -m agent_cli.server.worker FOLDER`. It ends when nothing is left to do: every turn has ended, or waits
+for a decision. All that happens is in the session's log; this process can be killed at any point.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from agent_cli.config.run_options import RunOptions
+from agent_cli.core.decisions import Answer, Defer, QuestionReply
+from agent_cli.core.events import (
+    AnswerRestarted,
+    ApprovalRequested,
+    Event,
+    MessageAdded,
+    QuestionAsked,
+    TextDelta,
+    ThinkingDelta,
+    ToolProgress,
+)
+from agent_cli.core.messages import AssistantMessage, UserMessage
+from agent_cli.core.place import UsageError
+from agent_cli.core.results import Suspended, TurnResult
+from agent_cli.git.worktree import bring_settings, enter_worktree
+from agent_cli.headless.output import echo, print_notice
+from agent_cli.runtime.attachments import attach_mentioned
+from agent_cli.runtime.builder import Agent, build_agent
+from agent_cli.runtime.environment import find_place, read_settings
+from agent_cli.runtime.pending import project_store, reopen
+from agent_cli.server.answers import UserVerdict, answer_approval, answer_question, decision_about
+from agent_cli.server.tasks import InboxEntry, ServerTask
+from agent_cli.session.files import read_log
+from agent_cli.session.pending_plans import claim_plan, expired_words
+from agent_cli.session.records import Restored, SessionNotFoundError, WaitingTurn
+from agent_cli.session.store import state_folder, write_report
+from agent_tools.base import ToolError
+from agent_tools.fs.safe_files import open_regular
+from agent_tools.text import one_line
+
+# Seconds between looks at the inbox while a turn runs.
+_LOOK = 0.1
+FAILED = 1
+_NICE = 5
+
+
+class LiveFileWriter:
+    """Writes the answer under way for the server to show; a line each: a piece of text, or its end."""
+
+    def __init__(self, path: Path) -> None:
+        with suppress(OSError):
+            path.unlink()
+        self._fd = open_regular(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+
+    def __call__(self, event: Event) -> None:
+        match event:
+            case TextDelta(text=text):
+                self._write(kind="text", text=text)
+            case ThinkingDelta(text=text):
+                self._write(kind="thinking", text=text)
+            case ToolProgress(call_id=call_id, text=text):
+                self._write(kind="tool", call_id=call_id, text=text)
+            case AnswerRestarted() | MessageAdded(message=AssistantMessage()):
+                self._write(kind="end")
+
+    def _write(self, **fields: str) -> None:
+        with suppress(OSError):  # what is lost here is in the log at the end of the answer
+            os.write(self._fd, json.dumps(fields, separators=(",", ":")).encode("ascii") + b"\n")
+
+
+class TaskWorker:
+    """Carries out one task."""
+
+    def __init__(self, task: ServerTask, env: Mapping[str, str]) -> None:
+        self.task, self.env = task, env
+        self.spec = task.spec
+        self.agent: Agent | None = None
+        self._live = LiveFileWriter(task.live)
+        self._running = threading.Event()
+        self._steering: dict[str, str] = {}
+
+    def run(self) -> int:
+        """Carry out what is in the inbox; return the exit code. Raises UsageError."""
+        threading.Thread(target=self._watch, daemon=True).start()
+        try:
+            while (step := self._next_step()) is not None:
+                result = step()
+                if isinstance(result, Suspended):
+                    break
+        finally:
+            if self.agent is not None:
+                self.agent.close()
+        return 0
+
+    def _next_step(self) -> Callable[[], TurnResult | None] | None:
+        """Return what to do next; None if nothing is left, or a decision is missing."""
+        restored = self._restored()
+        entries = self._open(restored)
+        waiting = restored.waiting if restored is not None else None
+        if waiting is not None:
+            return self._step_of_waiting(waiting, entries)
+        for entry in entries:
+            if entry.kind == "message":
+                return lambda entry=entry: self._send(entry)  # type: ignore[misc]
+            if entry.kind == "rewind" and restored is not None:
+                return lambda entry=entry: self._rewind(entry)  # type: ignore[misc]
+            if entry.kind == "resume" and restored is not None:
+                turn = restored.interrupted
+                self.task.take(entry.id)
+                if turn is not None:
+                    return lambda turn=turn: self._resume(turn, pick_up=True)  # type: ignore[misc]
+        return None
+
+    def _step_of_waiting(
+        self, waiting: WaitingTurn, entries: list[InboxEntry]
+    ) -> Callable[[], TurnResult | None] | None:
+        for entry in entries:
+            if entry.kind == "expire":
+                return lambda: self._expire(entry)
+        left = [asked for i in waiting.undecided if (asked := waiting.requests.get(i) or waiting.questions.get(i))]
+        if any(decision_about(asked, entries) is None for asked in left):
+            return None
+        return lambda: self._resume(waiting)
+
+    def _restored(self) -> Restored | None:
+        if self.agent is not None:
+            store = project_store(self.agent.place)
+        else:
+            store = project_store(find_place(self.env, self.spec.cwd))
+        with suppress(SessionNotFoundError):
+            return store.load(self.spec.session_id)
+        return None
+
+    def _open(self, restored: Restored | None) -> list[InboxEntry]:
+        """Return what is open in the inbox, after closing what was done before a crash, or has no object any more."""
+        entries = self.task.open_entries()
+        log = b""
+        if restored is not None and any(entry.kind == "message" for entry in entries):
+            with suppress(OSError):
+                log = read_log(self.task.log(state_folder(self.env)))
+        waiting = restored.waiting if restored is not None else None
+        undecided = waiting.undecided if waiting is not None else ()
+        gone = [
+            entry.id
+            for entry in entries
+            if (entry.kind == "message" and entry.id.encode() in log)
+            or (entry.kind == "decision" and entry.data.get("call_id") not in undecided)
+            or entry.kind == "interrupt"
+            or (entry.kind == "expire" and waiting is None)
+        ]
+        self.task.take(*gone)
+        return [entry for entry in entries if entry.id not in gone]
+
+    def _send(self, entry: InboxEntry) -> TurnResult | None:
+        agent = self._opened()
+        conversation = agent.conversation
+        for note in [e for e in self.task.open_entries() if e.kind == "note"]:
+            conversation.inbox.append(note.text)
+            self.task.take(note.id)
+        media = attach_mentioned(entry.text, conversation.deps.context, agent.model.name)
+
+        def show(event: Event) -> None:
+            if isinstance(event, MessageAdded) and isinstance(event.message, UserMessage):
+                self.task.take(entry.id)
+            self._show(event)
+
+        try:
+            return self._turn(lambda: conversation.send(entry.text, show, media, entry.id))
+        except ToolError as error:
+            # The message cannot be expanded, so it never will be.
+            print_notice(one_line(str(error)))
+            return None
+        finally:
+            self.task.take(entry.id)
+
+    def _resume(self, turn: WaitingTurn, *, pick_up: bool = False) -> TurnResult:
+        agent = self._reopened()
+        restored = agent.restored
+        today = (restored.waiting or restored.interrupted) if restored is not None else None
+        if pick_up:
+            agent.conversation.pick_up()
+        else:
+            claim_plan(project_store(agent.place).folder, self.spec.session_id)
+        spent = (today or turn).spent
+        return self._turn(lambda: agent.conversation.resume(self._show, spent))
+
+    def _rewind(self, entry: InboxEntry) -> None:
+        self._opened().conversation.rewind(int(entry.data["messages"]))
+        self.task.take(entry.id)
+
+    def _expire(self, entry: InboxEntry) -> None:
+        agent = self._reopened()
+        claim_plan(project_store(agent.place).folder, self.spec.session_id)
+        agent.conversation.abandon(expired_words(agent.settings.plan_ttl))
+        self.task.take(entry.id)
+
+    def _turn(self, run: Callable[[], TurnResult]) -> TurnResult:
+        self._running.set()
+        try:
+            return run()
+        finally:
+            self._running.clear()
+            inbox = self.agent.conversation.inbox if self.agent is not None else []
+            for text in self._steering.values():
+                # Too late for this turn; it is still in the task's inbox, and starts the next one.
+                with suppress(ValueError):
+                    inbox.remove(text)
+            self._steering.clear()
+
+    def _show(self, event: Event) -> None:
+        self._live(event)
+        if isinstance(event, MessageAdded) and isinstance(event.message, UserMessage) and self._steering:
+            inbox = self.agent.conversation.inbox if self.agent is not None else []
+            sent = [i for i, text in self._steering.items() if text not in inbox]
+            for i in sent:
+                del self._steering[i]
+            self.task.take(*sent)
+
+    def _watch(self) -> None:
+        """Look at the inbox while a turn runs: messages for it, and interrupts."""
+        seen: set[str] = set()
+        while True:
+            threading.Event().wait(_LOOK)
+            if self._running.is_set() and self.agent is not None:
+                for entry in self.task.open_entries():
+                    if entry.id not in seen:
+                        self._pass_on(entry, seen)
+
+    def _pass_on(self, entry: InboxEntry, seen: set[str]) -> None:
+        assert self.agent is not None
+        if entry.kind == "interrupt":
+            seen.add(entry.id)
+            self.task.take(entry.id)
+            self.agent.conversation.interrupt()
+        elif entry.kind == "message" and entry.how == "steer":
+            seen.add(entry.id)
+            self._steering[entry.id] = entry.text
+            self.agent.conversation.inbox.append(entry.text)
+
+    def _opened(self) -> Agent:
+        """Return the agent of the session, new or as it was left. Raises UsageError."""
+        if self.agent is None:
+            place = find_place(self.env, self.spec.cwd)
+            store = project_store(place)
+            old = store.path(self.spec.session_id).is_file()
+            chosen: dict[str, Any] = {"resume" if old else "session_id": self.spec.session_id}
+            options = self.spec.options.replace(prompt=(), on_ask="suspend", **chosen)
+            layers = read_settings(options, place)
+            self.agent = build_agent(options, place, layers, self._approve, _warn, asker=self._answer)
+        return self.agent
+
+    def _reopened(self) -> Agent:
+        """Return the agent of a session whose turn was cut off or waits. Raises UsageError."""
+        if self.agent is not None:
+            self.agent.close()
+            self.agent = None
+        place = find_place(self.env, self.spec.cwd)
+        options = self.spec.options.replace(prompt=(), model=None)
+        pair = self._approve, self._answer
+        self.agent = reopen(self.spec.session_id, place, options, lambda on_ask: pair, _warn)
+        return self.agent
+
+    def _approve(self, request: ApprovalRequested) -> Answer:
+        found = self._decided(request) or self._edited_before(request)
+        if found is None or self.agent is None:
+            return Defer()
+        entry, verdict = found
+        answer = answer_approval(request, verdict, entry.user, self.agent.conversation.deps.context.workspace)
+        self.task.take(entry.id)
+        return answer
+
+    def _edited_before(self, request: ApprovalRequested) -> tuple[InboxEntry, UserVerdict] | None:
+        """Return the change of a call's arguments that was carried out before, up to the question about the new ones.
+
+        The history has the arguments of the model, so a resumed turn comes to the first question again.
+        """
+        found = decision_about(request, reversed(self.task.entries()))
+        return found if found is not None and (found[1].arguments or found[1].hunks) else None
+
+    def _answer(self, asked: QuestionAsked) -> QuestionReply | Defer:
+        found = self._decided(asked)
+        if found is None:
+            return Defer()
+        entry, verdict = found
+        self.task.take(entry.id)
+        return answer_question(asked, verdict, entry.user)
+
+    def _decided(self, asked: ApprovalRequested | QuestionAsked) -> tuple[InboxEntry, UserVerdict] | None:
+        return decision_about(asked, self.task.open_entries())
+
+
+def _warn(text: str) -> None:
+    print_notice(f"agent: {text}")
+
+
+def make_worktree(folder: str, name: str) -> int:
+    """Make a worktree of the repository in a folder; print the folder in it; return the exit code."""
+    try:
+        place = find_place(os.environ, folder)
+        trust = read_settings(RunOptions(), place).trust
+        worktree = enter_worktree(name, place, trust.trusted)
+        by_setting = trust.by.startswith("the setting")
+        bring_settings(worktree, state_folder(os.environ), trusted=trust.trusted, by_setting=by_setting)
+    except UsageError as error:
+        print_notice(str(error))
+        return FAILED
+    echo(str(Path.cwd()))
+    return 0
+
+
+def main(folder: str) -> int:
+    """Carry out the task in a folder; return the exit code."""
+    # The server's terminal is not this process's business.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # Where all processors are busy with work, the page still answers at once.
+    os.nice(_NICE)
+    task = ServerTask(Path(folder))
+    if not task.acquire():
+        return 0
+    try:
+        task.fail("")
+        return TaskWorker(task, os.environ).run()
+    except UsageError as error:
+        print_notice(str(error))
+        task.fail(str(error))
+        return FAILED
+    except Exception as error:  # noqa: BLE001 - nobody reads a traceback here; the report has it
+        said = f"The program failed: {type(error).__name__}. The report is in {write_report(error, os.environ)}"
+        print_notice(said)
+        task.fail(said)
+        return FAILED
+
+
+if __name__ == "__main__":
+    sys.exit(make_worktree(*sys.argv[2:]) if sys.argv[1] == "--worktree" else main(sys.argv[1]))

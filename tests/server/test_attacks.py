@@ -1,0 +1,222 @@
+"""The API as an attacker sees it: no token, the wrong role, other sites, paths, sizes, time, replay."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import time
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from agent_cli.server.routes import ROUTES
+from agent_cli.server.tokens import FailureLimit
+from tests.support.program import agent
+from tests.support.scripts import call
+from tests.support.served import NOBODY, Served, path_of, write_script
+
+
+def token(server: Served, role: str) -> str:
+    name = f"{role} {os.urandom(3).hex()}"
+    return agent(["serve", "token", "add", name, "--role", role], server.work).stdout.strip()
+
+
+@pytest.mark.parametrize("row", ROUTES, ids=lambda row: f"{row.method} {row.path}")
+def test_every_request_needs_a_token_and_its_role(server: Served, row: object) -> None:
+    method, path = row.method, path_of(row.path)  # type: ignore[attr-defined]
+    body = {} if method == "POST" else None
+    for wrong in ("", "wrong", server.token[:-1], f"{server.token}x"):
+        answer = server.request(method, path, body, token=wrong)
+        assert answer.status in (401, 429), answer.raw
+        assert server.token not in answer.raw.decode()
+    if row.role != "read":  # type: ignore[attr-defined]
+        answer = server.request(method, path, body, token=token(server, "read"))
+        assert (answer.status, answer.code) == (403, "role")
+    if row.role == "start":  # type: ignore[attr-defined]
+        assert server.request(method, path, body, token=token(server, "decide")).code == "role"
+
+
+def test_many_failures_are_refused_but_a_valid_token_still_counts(server: Served) -> None:
+    answers = [server.request("GET", "/v1/me", token=f"wrong-{n}") for n in range(30)]
+    assert answers[-1].status == 429
+    assert int(answers[-1].headers["retry-after"]) > 0
+    assert server.request("GET", "/v1/me").status == 200
+
+
+def test_failures_are_forgotten_after_a_minute() -> None:
+    now = [0.0]
+    limit = FailureLimit(lambda: now[0], most=3, seconds=60)
+    for _ in range(3):
+        assert limit.wait("a") == 0
+        limit.failed("a")
+    assert limit.wait("a") == 60
+    assert limit.wait("b") == 0
+    now[0] = 61
+    assert limit.wait("a") == 0
+
+
+@pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example", "evil.example:80", ""])
+def test_a_name_that_points_here_reaches_nothing(server: Served, host: str) -> None:
+    for path in ("/", "/v1/me", "/page/app.js"):
+        answer = server.request("GET", path, Host=host or "x")
+        assert (answer.status, answer.code) == (421, "host")
+
+
+@pytest.mark.parametrize("origin", ["https://evil.example", "null", "http://127.0.0.1:1", "file://"])
+def test_requests_of_other_sites_are_refused(server: Served, origin: str) -> None:
+    answer = server.request("POST", f"/v1/sessions/{NOBODY}/interrupt", {}, Origin=origin)
+    assert (answer.status, answer.code) == (403, "origin")
+    mine = server.request("POST", f"/v1/sessions/{NOBODY}/interrupt", {}, Origin=f"http://127.0.0.1:{server.port}")
+    assert mine.status == 404
+    assert "access-control-allow-origin" not in mine.headers
+
+
+def test_answers_cannot_be_framed_sniffed_or_scripted(server: Served) -> None:
+    for path in ("/", "/v1/me"):
+        headers = server.request("GET", path).headers
+        policy = headers["content-security-policy"]
+        assert "script-src 'self'" in policy
+        assert "unsafe" not in policy
+        assert "frame-ancestors 'none'" in policy
+        assert headers["x-content-type-options"] == "nosniff"
+        assert headers["referrer-policy"] == "no-referrer"
+        assert "set-cookie" not in headers
+    assert server.request("GET", "/v1/me").headers["cache-control"] == "no-store"
+
+
+@pytest.mark.parametrize("folder", ["..", "/etc", "a/../..", "link", "../work2", "nul\0"])
+def test_paths_outside_of_the_project_are_refused(server: Served, folder: str) -> None:
+    (server.work.parent / "work2").mkdir(exist_ok=True)
+    link = server.work / "link"
+    if not link.is_symlink():
+        link.symlink_to(server.work.parent)
+    body = {"prompt": "x", "project": server.project, "folder": folder, "model": "scripted:x"}
+    answer = server.request("POST", "/v1/sessions", body)
+    assert (answer.status, answer.code) in ((403, "folder"), (400, "folder"))
+
+
+@pytest.mark.parametrize(
+    "name", ["../app.py", "..%2fapp.py", "%2e%2e/app.py", ".hidden", "a%00b", "..\\app.py", "nothing.js"]
+)
+def test_only_files_of_the_page_are_served(server: Served, name: str) -> None:
+    answer = server.request("GET", f"/page/{name}")
+    assert answer.status == 404
+    assert b"import" not in answer.raw
+
+
+def test_sessions_of_other_folders_are_not_there(server: Served) -> None:
+    other = server.work.parent / "other"
+    other.mkdir(exist_ok=True)
+    path = write_script(server.work, {"text": "secret"}, name="o.toml")
+    done = agent(["-p", "--model", f"scripted:{path}", "--output-format", "json", "go"], other)
+    session = json.loads(done.stdout)["session_id"]
+    for row in ROUTES:
+        if "{" in row.path:
+            body = {} if row.method == "POST" else None
+            assert server.request(row.method, path_of(row.path, session), body).status in (404, 422), row
+    assert session not in server.request("GET", "/v1/sessions?limit=500").raw.decode()
+
+
+def test_large_and_strange_bodies_are_refused(server: Served) -> None:
+    path = "/v1/sessions"
+    assert server.request("POST", path, raw=b'{"prompt": "' + b"x" * (2 << 20) + b'"}').status == 413
+    assert server.request("POST", path, raw=b"{}", Content_Type="text/plain").status == 415
+    assert server.request("POST", path, raw=b"{}", Content_Type="application/x-www-form-urlencoded").status == 415
+    for raw in (b"{", b"\xff\xfe", b"[]", b'"x"', b"null", b'{"prompt": "x", "project": 1}', b'{"a": ' * 20_000):
+        answer = server.request("POST", path, raw=raw)
+        assert answer.status in (400, 422), (raw[:20], answer.raw)
+        assert b"Traceback" not in answer.raw
+    assert server.request("POST", path, {"prompt": "x", "project": "p", "surprise": 1}).status == 422
+
+
+def test_a_body_without_a_length_is_limited_too(server: Served) -> None:
+    with socket.create_connection(("127.0.0.1", server.port), 20) as raw:
+        head = (
+            f"POST /v1/sessions HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\nAuthorization: Bearer {server.token}\r\n"
+        )
+        raw.sendall(head.encode() + b"Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n")
+        try:
+            for _ in range(40):
+                raw.sendall(b"10000\r\n" + b"x" * 0x10000 + b"\r\n")
+        except OSError:
+            pass
+        assert b" 413 " in raw.recv(4096)
+
+
+def test_the_mode_without_questions_is_not_to_be_had(server: Served) -> None:
+    body = {"prompt": "x", "project": server.project, "model": "scripted:x", "mode": "bypassPermissions"}
+    assert server.request("POST", "/v1/sessions", body).code == "mode"
+    session = server.begin(
+        "Write", write_script(server.work, {"calls": [call("Write", file_path="m.txt", content="x")]})
+    )
+    server.until(session, "waiting")
+    assert server.decide(session, "approve", 403, mode="bypassPermissions")["error"]["code"] == "mode"
+    refused = server.decide(session, "approve", 422, rule="Bash")["error"]["message"]
+    assert "rules that the question offers" in refused
+
+
+def test_a_decision_cannot_be_replayed_or_meant_for_another_question(server: Served) -> None:
+    calls = [
+        {"calls": [call("Bash", command="touch one")]},
+        {"calls": [call("Bash", command="touch two")]},
+        {"text": "x"},
+    ]
+    session = server.begin("Run", write_script(server.work, *calls))
+    item = server.until(session, "waiting")["pending_items"][0]
+    body = {"call_id": item["call_id"], "binding": item["binding"]}
+    server.post(f"/v1/sessions/{session}/approve", body)
+    then = server.until(session, lambda f: f["pending_items"] and f["pending_items"][0]["call_id"] != item["call_id"])
+    assert server.request("POST", f"/v1/sessions/{session}/approve", body).code == "decided"
+    forged = {"call_id": then["pending_items"][0]["call_id"], "binding": item["binding"]}
+    assert server.request("POST", f"/v1/sessions/{session}/approve", forged).code == "changed"
+    assert not (server.work / "two").exists()
+
+
+def test_two_hundred_clients_follow_a_session(server: Served) -> None:
+    session = server.begin("Say", write_script(server.work, {"text": "word " * 20, "pause": 0.02}))
+    with ExitStack() as open_:
+        streams = [open_.enter_context(server.stream(f"/v1/sessions/{session}/events")) for _ in range(200)]
+        assert server.request("GET", "/v1/me").status == 200
+        for stream in streams:
+            found = stream.until(lambda kind, data: kind == "record" and data["type"] == "TurnFinished")
+            seqs = [seq for _, seq, _ in found if seq is not None]
+            assert seqs == sorted(set(seqs))
+    assert server.until(session, "done")["answer"]
+
+
+def test_slow_clients_hold_up_nobody(server: Served) -> None:
+    held = []
+    try:
+        for _ in range(50):
+            raw = socket.create_connection(("127.0.0.1", server.port), 20)
+            raw.sendall(b"GET /v1/me HTTP/1.1\r\nHost: 127")
+            held.append(raw)
+        begun = time.monotonic()
+        assert server.request("GET", "/v1/me").status == 200
+        assert time.monotonic() - begun < 10
+    finally:
+        for raw in held:
+            raw.close()
+
+
+def test_another_address_needs_tls_or_a_word(work: Path) -> None:
+    refused = agent(["serve", "--host", "0.0.0.0"], work)
+    assert refused.returncode == 2
+    assert "--certfile" in refused.stderr
+    assert agent(["serve", "--project", "nowhere"], work).returncode == 2
+
+
+def test_tokens_are_private_listed_and_revoked(server: Served) -> None:
+    stored = server.tasks.parent / "tokens.json"
+    assert stored.stat().st_mode & 0o077 == 0
+    assert server.token not in stored.read_text("utf-8")
+    assert agent(["serve", "token", "add", "guest", "--role", "boss"], server.work).returncode == 2
+    secret = agent(["serve", "token", "add", "guest"], server.work).stdout.strip()
+    assert server.get("/v1/me", token=secret) == {**server.get("/v1/me"), "name": "guest", "role": "read"}
+    assert agent(["serve", "token", "add", "guest"], server.work).returncode == 2
+    assert "guest" in agent(["serve", "token", "list"], server.work).stdout
+    assert agent(["serve", "token", "revoke", "guest"], server.work).returncode == 0
+    assert server.request("GET", "/v1/me", token=secret).status in (401, 429)
+    assert agent(["serve", "token", "revoke", "guest"], server.work).returncode == 2

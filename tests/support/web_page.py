@@ -1,0 +1,207 @@
+"""`agent serve` as a process, and its page in a real browser."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
+
+import axe_playwright_python
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
+
+from agent_cli.core.events import Event, SessionNamed
+from agent_cli.session.records import Header
+from agent_cli.session.store import SessionStore
+from tests.support.fork_server import start
+from tests.support.program import agent, clean_env
+from tests.support.repositories import git
+from tests.support.scripts import script
+from tests.support.session_logs import log_bytes, session_id
+
+AXE = (Path(axe_playwright_python.__file__).parent / "axe.min.js").read_text("utf-8")
+PHONE, DESK = (390, 844), (1280, 800)
+# Chromium's own sandbox needs what root in a container lacks.
+_FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
+_SECONDS = 30.0
+expect.set_options(timeout=_SECONDS * 1000)
+
+
+class Served:
+    """A server over one project, and the sessions in it."""
+
+    def __init__(self, base: Path, name: str = "work") -> None:
+        self.work = base / name
+        self.work.mkdir(parents=True)
+        (self.work / "a.txt").write_text("".join(f"line {n}\n" for n in range(1, 61)))
+        (self.work / "b.py").write_text("x = 1\n")
+        git(self.work, "init", "-q", ".")
+        git(self.work, "add", ".")
+        git(self.work, "commit", "-q", "-m", "first")
+        self.home = base / "home"
+        self.env = clean_env(self.home)
+        self._scripts = 0
+        self._process: subprocess.Popen[bytes] | None = None
+        self.port = 0
+        self.token = ""
+
+    def run(self) -> None:
+        """Start the server, again on the port that it had."""
+        args = ["serve", "--port", str(self.port), "--project", str(self.work)]
+        self._process = start(args, self.work, self.env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        assert self._process.stdout is not None
+        said = b""
+        while b"token" not in said:
+            line = self._process.stdout.readline()
+            assert line, said.decode()
+            said += line
+        self.port = self.port or int(re.findall(rb"127\.0\.0\.1:(\d+)", said)[0])
+        if found := re.search(rb"#token=(\S+)", said):
+            self.token = found[1].decode()
+
+    def stop(self) -> None:
+        if self._process is not None:
+            self._process.terminate()
+            self._process.wait(20)
+            assert self._process.stdout is not None
+            self._process.stdout.close()
+            self._process = None
+
+    def named(self, name: str, role: str) -> str:
+        """The token of another user."""
+        return agent(["serve", "token", "add", name, "--role", role], self.work).stdout.strip()
+
+    def link(self, session: str = "", token: str = "") -> str:
+        there = f"/s/{session}&" if session else ""
+        return f"http://127.0.0.1:{self.port}/#{there}token={token or self.token}"
+
+    def ask(self, path: str, body: Any = None, token: str = "") -> Any:
+        """Answer of the API to a GET, or a POST of `body`; of an error too."""
+        headers = {"Authorization": f"Bearer {token or self.token}", "Content-Type": "application/json"}
+        data = None if body is None else json.dumps(body).encode()
+        try:
+            with urlopen(Request(f"http://127.0.0.1:{self.port}{path}", data, headers), timeout=_SECONDS) as answer:
+                return json.loads(answer.read())
+        except HTTPError as refused:
+            return json.loads(refused.read())
+
+    def model(self, replies: list[dict[str, Any]]) -> str:
+        self._scripts += 1
+        folder = self.home / str(self._scripts)
+        folder.mkdir()
+        return script(folder / "script", replies)
+
+    def start(self, replies: list[dict[str, Any]], prompt: str = "Do it", state: str = "waiting", **more: Any) -> str:
+        """A session that was started with a scripted model, when it has come to a state."""
+        project = self.ask("/v1/projects")["projects"][0]["id"]
+        body = {"prompt": prompt, "project": project, "model": self.model(replies), **more}
+        made = self.ask("/v1/sessions", body)
+        assert "id" in made, made
+        if state:
+            self.until(made["id"], state)
+        return str(made["id"])
+
+    def until(self, session: str, state: str) -> dict[str, Any]:
+        """The session, when it has come to a state."""
+        path = f"/v1/sessions/{session}"
+        waited_for(lambda: self.ask(path)["state"] == state, lambda: str(self.ask(path)))
+        found: dict[str, Any] = self.ask(path)
+        return found
+
+    def put(self, number: int, events: list[Event], name: str = "") -> str:
+        """A session whose log is on disk already."""
+        path = SessionStore(self.home / "state", self.work).path(session_id(number))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        place = str(self.work)
+        header = Header(session_id(number), place, place, "scripted:x", "You are.", ("Read",), "0")
+        path.write_bytes(log_bytes(header, [*events, *([SessionNamed(name)] if name else [])]))
+        return session_id(number)
+
+
+def waited_for(true: Callable[[], bool], what: Callable[[], str] = lambda: "") -> None:
+    """Wait until something is true."""
+    end = time.monotonic() + _SECONDS
+    while not true():
+        assert time.monotonic() < end, what()
+        time.sleep(0.05)
+
+
+@contextmanager
+def serving(base: Path, name: str = "work") -> Iterator[Served]:
+    """A server that runs. name: of the project's folder."""
+    served = Served(base, name)
+    served.run()
+    try:
+        yield served
+    finally:
+        served.stop()
+
+
+@contextmanager
+def chromium() -> Iterator[Browser]:
+    """The browser; skips where there is none."""
+    found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if found is None:
+        pytest.skip("THE WEB PAGE WAS NOT TESTED: there is no chromium (Debian: apt install chromium)")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=found, args=_FLAGS)
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+class Reader:
+    """A user's window on the page. What the page does wrong is in `faults`."""
+
+    def __init__(self, context: BrowserContext, served: Served, *, session: str = "", token: str = "") -> None:
+        self.context = context
+        self.page: Page = context.new_page()
+        self.page.set_default_timeout(_SECONDS * 1000)
+        self.faults: list[str] = []
+        self.page.on("pageerror", lambda error: self.faults.append(f"{error.message}\n{error.stack}"))
+        self.page.on("console", self._logged)
+        self.page.goto(served.link(session, token))
+
+    def _logged(self, message: Any) -> None:
+        # A refused request is an answer that the page shows; having no connection is what some tests are about.
+        if message.type == "error" and "Failed to load resource" not in message.text and "net::ERR" not in message.text:
+            self.faults.append(message.text)
+
+    def axe(self) -> list[str]:
+        """What axe-core finds."""
+        if not self.page.evaluate("typeof window.axe === 'object'"):
+            self.page.evaluate(AXE)
+        found = self.page.evaluate("axe.run({resultTypes: ['violations']})")
+        return [
+            f"{each['id']}: {node['html'][:160]} {node['failureSummary'][:300]}"
+            for each in found["violations"]
+            for node in each["nodes"]
+        ]
+
+
+@contextmanager
+def reading(
+    browser: Browser, served: Served, size: tuple[int, int] = DESK, *, dark: bool = False, **more: str
+) -> Iterator[Reader]:
+    """A window of a user, which must end without a fault."""
+    scheme: Any = "dark" if dark else "light"
+    phone = size == PHONE
+    context = browser.new_context(
+        viewport={"width": size[0], "height": size[1]}, color_scheme=scheme, has_touch=phone, is_mobile=phone,
+        reduced_motion="reduce", locale="en-GB",
+    )  # fmt: skip
+    try:
+        reader = Reader(context, served, **more)
+        yield reader
+        assert reader.faults == []
+    finally:
+        context.close()

@@ -1,0 +1,50 @@
+"""One browser and one server for the tests of a file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser
+
+from tests.support.web_page import DESK, PHONE, Served, chromium, serving
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory, browser: Browser) -> Iterator[Served]:
+    with serving(tmp_path_factory.mktemp("served")) as server:
+        yield server
+
+
+@pytest.fixture(params=[PHONE, DESK], ids=["phone", "desk"])
+def size(request: pytest.FixtureRequest) -> tuple[int, int]:
+    found: tuple[int, int] = request.param
+    return found
+
+
+# What takes long is tried at one size and in one theme each, unless WEB=all (`make web`).
+_SOME = {
+    "test_ten_thousand_records_scroll_with_few_elements": ("phone",),
+    "test_axe_finds_nothing": ("phone-dark", "dark-phone", "desk-light", "light-desk"),
+}
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out the other sizes of the slow tests."""
+    if os.environ.get("WEB") == "all":
+        return
+    left = [item for item in items if not _is_chosen(item)]
+    config.hook.pytest_deselected(items=left)
+    items[:] = [item for item in items if _is_chosen(item)]
+
+
+def _is_chosen(item: pytest.Item) -> bool:
+    name, _, case = item.name.partition("[")
+    return name not in _SOME or case.rstrip("]") in _SOME[name]

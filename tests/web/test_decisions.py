@@ -1,0 +1,192 @@
+"""What waits is decided on the page, and the work goes on as with an answer in the terminal."""
+
+from __future__ import annotations
+
+from playwright.sync_api import Browser, Page, expect
+
+from tests.support.scripts import bash, call
+from tests.support.web_page import DESK, Served, reading, waited_for
+
+EDITS = [
+    {"old_string": "line 3\n", "new_string": "line three\n"},
+    {"old_string": "line 40\n", "new_string": "line forty\n"},
+]
+
+
+def press(page: Page, name: str) -> None:
+    """Press a button of the question, when it has been there for long enough to be meant."""
+    button = page.locator(".question").get_by_role("button", name=name, exact=True)
+    button.wait_for()
+    page.wait_for_timeout(700)
+    button.click()
+
+
+def restored(served: Served) -> str:
+    text = "".join(f"line {n}\n" for n in range(1, 61))
+    (served.work / "a.txt").write_text(text)
+    return text
+
+
+def test_one_hunk_of_two_is_allowed(browser: Browser, served: Served, size: tuple[int, int]) -> None:
+    restored(served)
+    edit = {"calls": [call("MultiEdit", file_path="a.txt", edits=EDITS)]}
+    session = served.start([{"calls": [call("Read", file_path="a.txt")]}, edit, {"text": "Half of it."}])
+    with reading(browser, served, size, session=session) as reader:
+        page = reader.page
+        page.get_by_label("a.txt, change 2").uncheck()
+        press(page, "Allow 1 of 2 changes")
+        expect(page.get_by_text("Half of it.")).to_be_visible()
+        expect(page.locator(".question")).to_be_hidden()
+    text = (served.work / "a.txt").read_text()
+    assert "line three\n" in text and "line 40\n" in text and "line forty" not in text
+
+
+def test_a_rejection_takes_its_words_to_the_model(browser: Browser, served: Served, size: tuple[int, int]) -> None:
+    session = served.start([bash("touch made-by-web"), {"text": "As you say.", "expect": "use the other folder"}])
+    with reading(browser, served, size, session=session) as reader:
+        reader.page.get_by_label("Words with your answer").fill("use the other folder")
+        press(reader.page, "Reject")
+        expect(reader.page.get_by_text("As you say.")).to_be_visible()
+        expect(reader.page.get_by_text("Rejected by owner: use the other folder")).to_be_visible()
+    assert not (served.work / "made-by-web").exists()
+
+
+def test_a_command_is_shown_whole_with_its_facts_and_always_adds_its_rule(browser: Browser, served: Served) -> None:
+    again = bash("rm seen; touch seen-2")
+    session = served.start(
+        [bash("touch seen", description="Leave a trace"), bash("touch seen"), again, {"text": "End."}]
+    )
+    with reading(browser, served, session=session) as reader:
+        page = reader.page
+        question = page.locator(".question")
+        expect(question.get_by_role("heading", name="Run a command")).to_be_visible()
+        expect(question.get_by_text("Leave a trace")).to_be_visible()
+        expect(question.locator("pre")).to_have_text("touch seen")
+        question.get_by_text("Details", exact=True).click()
+        expect(question.get_by_text(str(served.work), exact=True)).to_be_visible()
+        always = question.get_by_role("button", name="Always allow touch")
+        page.wait_for_timeout(700)
+        always.click()
+        # The same command runs unasked; another is asked about.
+        expect(question.locator("pre")).to_have_text("rm seen; touch seen-2")
+        press(page, "Reject")
+        expect(page.get_by_text("End.")).to_be_visible()
+    assert (served.work / "seen").exists()
+
+
+def test_a_command_is_edited_before_it_runs(browser: Browser, served: Served) -> None:
+    session = served.start([bash("touch wrong-name"), {"text": "Done."}])
+    with reading(browser, served, session=session) as reader:
+        reader.page.get_by_role("button", name="Edit", exact=True).click()
+        reader.page.get_by_label("Command to run instead").fill("touch right-name")
+        press(reader.page, "Allow once")
+        # What was changed is checked, and asked about, as if the model had written it.
+        expect(reader.page.locator(".question pre")).to_have_text("touch right-name")
+        press(reader.page, "Allow once")
+        expect(reader.page.locator(".answer", has_text="Done.")).to_be_visible()
+    assert (served.work / "right-name").exists() and not (served.work / "wrong-name").exists()
+
+
+def test_questions_are_answered_with_an_option_and_with_words(
+    browser: Browser, served: Served, size: tuple[int, int]
+) -> None:
+    options = [{"label": "SQLite", "description": "No server"}, {"label": "PostgreSQL", "description": "As live"}]
+    questions = [
+        {"question": "Which database?", "header": "DB", "options": options, "multiSelect": False},
+        {"question": "Which tests?", "header": "Tests", "options": options, "multiSelect": True},
+    ]
+    heard = "Which database? -> SQLite\nWhich tests? -> PostgreSQL, all the others"
+    session = served.start(
+        [{"calls": [call("AskUserQuestion", questions=questions)]}, {"text": "Understood.", "expect": heard}]
+    )
+    with reading(browser, served, size, session=session) as reader:
+        page = reader.page
+        send = page.get_by_role("button", name="Send answers")
+        expect(send).to_be_disabled()
+        page.get_by_role("group", name="Which database?").get_by_label("SQLite").check()
+        page.get_by_role("group", name="Which tests?").get_by_label("PostgreSQL").check()
+        page.get_by_role("group", name="Which tests?").get_by_label("Your own words").fill("all the others")
+        press(page, "Send answers")
+        expect(page.get_by_text("Understood.")).to_be_visible()
+
+
+def test_a_plan_is_sent_back_with_words_and_then_approved(browser: Browser, served: Served) -> None:
+    plans = [
+        {"calls": [call("ExitPlanMode", plan=f"# Plan {n}\n\n1. Write new-{n}.txt", files_to_create=[f"new-{n}.txt"])]}
+        for n in (1, 2)
+    ]
+    write = {"calls": [call("Write", file_path="new-2.txt", content="x\n")]}
+    replies = [plans[0], {**plans[1], "expect": "name it two"}, write, {"text": "Written."}]
+    session = served.start(replies, mode="plan")
+    with reading(browser, served, session=session) as reader:
+        page = reader.page
+        expect(page.locator(".question").get_by_role("heading", name="Plan 1")).to_be_visible()
+        page.get_by_label("Words with your answer").fill("name it two")
+        press(page, "Request changes")
+        expect(page.locator(".question").get_by_role("heading", name="Plan 2")).to_be_visible()
+        page.get_by_label("Mode for the work").select_option("acceptEdits")
+        press(page, "Approve")
+        expect(page.get_by_text("Written.")).to_be_visible()
+    assert (served.work / "new-2.txt").read_text() == "x\n"
+
+
+def test_of_two_who_decide_the_second_sees_who_was_first_and_what(browser: Browser, served: Served) -> None:
+    token = served.named("anna", "decide")
+    calls = [call("Bash", command="touch two-1"), call("Bash", command="touch two-2")]
+    session = served.start([{"calls": calls}, {"text": "Over."}])
+    with reading(browser, served, session=session) as owner:
+        page = owner.page
+        expect(page.get_by_text("1 of 2")).to_be_visible()
+        items = served.ask(f"/v1/sessions/{session}/pending")["items"]
+        # The page does not hear of it: its decision arrives second.
+        page.route("**/decisions", lambda route: (decided(served, session, items[0], token), route.continue_())[1])
+        press(page, "Allow once")
+        expect(page.get_by_text("anna rejected this first: Run: touch two-1")).to_be_visible()
+        page.unroute("**/decisions")
+        decided(served, session, items[1], token)
+        expect(page.get_by_text("Over.")).to_be_visible()
+        expect(page.get_by_text("Rejected by anna: not now")).to_have_count(2)
+    assert not (served.work / "two-1").exists()
+
+
+def decided(served: Served, session: str, item: dict[str, str], token: str) -> None:
+    body = {"call_id": item["call_id"], "binding": item["binding"], "verdict": "reject", "text": "not now"}
+    assert "decided_by" in served.ask(f"/v1/sessions/{session}/decisions", body, token)
+
+
+def test_a_role_sees_only_what_it_may_do(browser: Browser, served: Served) -> None:
+    session = served.start([bash("touch role"), {"text": "Done."}])
+    with reading(browser, served, session=session, token=served.named("reader", "read")) as reader:
+        expect(reader.page.locator(".question").get_by_text("Your role is read")).to_be_visible()
+        assert reader.page.get_by_role("button", name="Allow once").count() == 0
+        assert reader.page.get_by_role("button", name="New task").count() == 0
+    with reading(browser, served, session=session, token=served.named("decider", "decide")) as reader:
+        press(reader.page, "Allow once")
+        expect(reader.page.get_by_text("Your role is decide")).to_be_visible()
+        expect(reader.page.get_by_text("Allowed by decider")).to_be_visible()
+        assert reader.page.get_by_label("Message", exact=True).count() == 0
+
+
+def test_a_key_does_not_answer_the_question_that_has_just_appeared(browser: Browser, served: Served) -> None:
+    calls = [call("Bash", command="touch key-1"), call("Bash", command="touch key-2")]
+    session = served.start([{"calls": calls}, {"text": "Done."}])
+    with reading(browser, served, DESK, session=session) as reader:
+        page = reader.page
+        expect(page.get_by_text("1 of 2")).to_be_visible()
+        page.wait_for_timeout(700)
+        page.keyboard.press("a")
+        page.keyboard.press("a")
+        expect(page.locator(".question pre")).to_have_text("touch key-2")
+        page.keyboard.press("a")
+        page.keyboard.press("r")
+        expect(page.get_by_label("Words with your answer")).to_be_focused()
+        assert (
+            len([item for item in served.ask(f"/v1/sessions/{session}/pending")["items"] if not item.get("decided")])
+            == 1
+        )
+        page.keyboard.type("no more")
+        page.wait_for_timeout(700)
+        page.keyboard.press("Control+Enter")
+        expect(page.locator(".answer", has_text="Done.")).to_be_visible()
+    waited_for(lambda: (served.work / "key-1").exists())
+    assert not (served.work / "key-2").exists()

@@ -1,0 +1,260 @@
+"""The transcript: as it grows, with thousands of records, over broken connections, and whatever a model writes."""
+
+from __future__ import annotations
+
+from playwright.sync_api import Browser, expect
+
+from agent_cli.core.events import Event
+from agent_cli.core.messages import ToolCall
+from agent_tools.display import CommandOutput
+from tests.support.scripts import call
+from tests.support.session_logs import answered, called, ended, said, turn
+from tests.support.web_page import DESK, PHONE, Served, reading, waited_for
+
+HOSTILE = """# Hello <img src=x onerror="window.hit=1">
+
+<script>window.hit = 2</script></script><iframe src="javascript:alert(1)"></iframe>
+
+[click me](javascript:window.hit=3) and [data](data:text/html,<script>1</script>) and [fine](https://example.org/a?b=c)
+[vb](vbscript:x) <javascript:alert(1)> ![pixel](https://example.org/pixel.png) [tab](java\tscript:alert(1))
+
+Right-to-left: safe\u202egpj.exe and hidden\u200bspace
+
+| a | <b onclick="window.hit=4">b</b> |
+|---|---|
+| `<img src=x onerror=window.hit=5>` | 2 |
+
+```html
+</code></pre><script>window.hit = 6</script>
+```
+"""
+
+
+def test_what_a_model_writes_is_never_html(browser: Browser, served: Served, size: tuple[int, int]) -> None:
+    shown = ToolCall("c1", "Bash", {"command": "echo '<img src=x onerror=window.hit=7>'"})
+    output = CommandOutput(shown.arguments["command"], "\x1b[31mred\x1b[0m <svg onload=window.hit=8>\u202e", 0, 0.1)
+    events = [*turn("Say <b>hi</b>", HOSTILE), *called(shown, "x", output, summary="Run: <i>odd</i>\u202e"), ended()]
+    session = served.put(size[0], events)
+    with reading(browser, served, size, session=session) as reader:
+        page = reader.page
+        expect(page.locator(".user-text", has_text="Say <b>hi</b>")).to_be_visible()
+        page.get_by_text("Run: <i>odd</i>\\u202e").click()
+        expect(page.get_by_text("red <svg onload=window.hit=8>\\u202e")).to_be_visible()
+        feed = page.locator(".feed")
+        assert feed.locator("img, iframe, script, object, svg:not(.icon)").count() == 0
+        assert feed.locator("a").evaluate_all("links => links.map(each => [each.href, each.rel, each.target])") == [
+            ["https://example.org/a?b=c", "noopener noreferrer nofollow", "_blank"],
+            ["https://example.org/pixel.png", "noopener noreferrer nofollow", "_blank"],
+        ]
+        text = feed.inner_text()
+        for written in (
+            "<img src=x onerror=",
+            "<script>window.hit = 2</script>",
+            "(javascript:window.hit=3)",
+            "</code></pre>",
+        ):
+            assert written in text, text
+        assert "safe\\u202egpj.exe" in text and "hidden\\u200bspace" in text
+        assert page.evaluate("window.hit") is None
+        assert reader.axe() == []
+
+
+def test_markdown_becomes_what_it_means(browser: Browser, served: Served) -> None:
+    text = (
+        "# Title\n\nSome **bold**, *slanted*, ~~gone~~ and `code`, snake_case_name, 2 * 3 * 4.\n\n"
+        "1. one\n   - inner\n2. two\n\n> quoted\n\n- [x] done\n- [ ] open\n\n| a | b |\n|:--|--:|\n| 1 | `x|y` |\n\n"
+        "```python\ndef f():  # note\n    return 'x'\n```\n\nSee https://example.org/x_y_z.\n\n---\nlast"
+    )
+    session = served.put(2, turn("Show it", text))
+    with reading(browser, served, session=session) as reader:
+        shown = reader.page.locator(".markdown")
+        expect(shown.get_by_role("heading", name="Title")).to_be_visible()
+        expect(shown.locator("strong")).to_have_text("bold")
+        expect(shown.locator("em")).to_have_text("slanted")
+        expect(shown.locator("del")).to_have_text("gone")
+        expect(shown.locator("ol > li > ul > li")).to_have_text("inner")
+        assert shown.locator("ol > li").count() == 2 and shown.locator("hr").count() == 1
+        expect(shown.locator("blockquote")).to_have_text("quoted")
+        assert shown.locator("li.task").all_inner_texts() == ["☑ done", "☐ open"]
+        assert shown.locator("td").all_inner_texts() == ["1", "x|y"]
+        assert shown.locator("pre").inner_text() == "def f():  # note\n    return 'x'"
+        assert shown.locator("pre .code-k").all_inner_texts() == ["def", "return"]
+        expect(shown.locator("a")).to_have_attribute("href", "https://example.org/x_y_z")
+        expect(shown.get_by_text("snake_case_name, 2 * 3 * 4.")).to_be_visible()
+
+
+def test_marks_without_end_take_no_time(browser: Browser, served: Served) -> None:
+    text = "\n\n".join(
+        ["*a " * 20_000, "[" * 20_000, "`" * 9_999 + "x", "> " * 5_000, "| a " * 5_000, "- \n\n" * 3_000]
+    )
+    session = served.put(3, turn("Go", text))
+    with reading(browser, served, session=session) as reader:
+        expect(reader.page.locator(".markdown")).to_be_visible(timeout=10_000)
+
+
+def test_an_answer_streams_and_its_end_is_followed(browser: Browser, served: Served, size: tuple[int, int]) -> None:
+    text = " ".join(f"word{n}" for n in range(40))
+    with reading(browser, served, size) as reader:
+        page = reader.page
+        session = served.start([{"text": f"{text}\n\nThe end.", "pause": 0.08}], "Write", state="running")
+        page.goto(served.link(session))
+        live = page.locator(".item-live .markdown")
+        expect(live).to_contain_text("word2")
+        first = live.inner_text()
+        assert "The end." not in first
+        expect(page.locator(".item-answer")).to_contain_text("The end.")
+        expect(page.locator(".item-live")).to_have_count(0)
+        assert page.locator(".item-answer").inner_text().split() == f"{text} The end.".split()
+
+
+def test_a_task_is_started_and_steered_on_the_page(browser: Browser, served: Served, size: tuple[int, int]) -> None:
+    model = served.model(
+        [
+            {"text": "I begin. " * 12, "pause": 0.2, "calls": [call("Read", file_path="a.txt")]},
+            {"text": "Steered.", "expect": "look at b.py too"},
+        ]
+    )
+    (served.home / ".agentrc").write_text(f'model = "{model}"\n')
+    with reading(browser, served, size) as reader:
+        page = reader.page
+        page.get_by_role("button", name="New task").click()
+        dialog = page.get_by_role("dialog")
+        dialog.get_by_role("button", name="Start").click()
+        expect(dialog.get_by_role("alert")).to_have_text("Say what should be done.")
+        dialog.get_by_label("Task").fill("Look around")
+        assert reader.axe() == []
+        dialog.get_by_role("button", name="Start").click()
+        expect(page.locator(".item-live")).to_contain_text("I begin.")
+        page.get_by_label("Message", exact=True).fill("look at b.py too")
+        page.get_by_role("button", name="Send").click()
+        expect(page.get_by_text("Steered.")).to_be_visible()
+        expect(page.locator(".item-user")).to_have_text(["You: Look around", "You: look at b.py too"])
+        page.get_by_label("Message", exact=True).fill("x")
+        expect(page.get_by_role("button", name="Interrupt")).to_have_count(0)
+
+
+def test_a_turn_is_interrupted(browser: Browser, served: Served) -> None:
+    session = served.start([{"text": "On and on. " * 200, "pause": 0.3}], "Write", state="running")
+    with reading(browser, served, session=session) as reader:
+        expect(reader.page.locator(".item-live")).to_contain_text("On and on.")
+        reader.page.get_by_role("button", name="Interrupt").click()
+        expect(reader.page.get_by_text("Interrupted. Say what to do instead, or continue.")).to_be_visible()
+
+
+def _long(count: int) -> list[Event]:
+    events: list[Event] = []
+    for n in range(count // 5):
+        made = ToolCall(f"c{n}", "Bash", {"command": f"echo {n}"})
+        events += [said(f"Question {n}"), answered(f"Answer **{n}**\n\n" + "text " * (n % 40), made)]
+        events += called(made, f"{n}", CommandOutput(f"echo {n}", f"{n}\n", 0, 0.01), summary=f"Run: echo {n}")
+    return [*events, answered("The very last line."), ended()]
+
+
+def test_ten_thousand_records_scroll_with_few_elements(browser: Browser, served: Served, size: tuple[int, int]) -> None:
+    session = served.put(10_000 + size[0], _long(10_000))
+    with reading(browser, served, size, session=session) as reader:
+        page = reader.page
+        expect(page.get_by_text("The very last line.")).to_be_visible()
+        scroller = page.locator(".scroller")
+        # To the first record, page by page.
+        for _ in range(200):
+            if page.locator(".user-text").get_by_text("Question 0", exact=True).count():
+                break
+            scroller.evaluate("e => { e.scrollTop = 0 }")
+            page.wait_for_timeout(60)
+            assert page.locator(".feed *").count() < 2_500
+        expect(page.locator(".user-text").get_by_text("Question 0", exact=True)).to_be_visible()
+        # Across everything in steps, each drawn in its frame.
+        took = page.evaluate(
+            """async () => {
+              const e = document.querySelector(".scroller");
+              const frame = () => new Promise(requestAnimationFrame);
+              let longest = 0, most = 0;
+              for (let at = 0; at <= 60; at++) {
+                const start = performance.now();
+                e.scrollTop = (e.scrollHeight * at) / 60;
+                await frame(); await frame();
+                longest = Math.max(longest, performance.now() - start);
+                most = Math.max(most, document.querySelectorAll(".feed *").length);
+              }
+              return [longest, most];
+            }"""
+        )
+        assert took[1] < 2_500, took
+        expect(page.get_by_text("The very last line.")).to_be_visible()
+
+
+def test_a_reader_who_scrolled_up_is_left_there(browser: Browser, served: Served) -> None:
+    replies = [
+        {"text": f"Part {n}.\n\n" + "line\n\n" * 30, "calls": [call("Grep", pattern=f"line {n}")]} for n in range(4)
+    ]
+    session = served.start([*replies, {"text": "Slow. " * 30, "pause": 0.1}, {"text": "x"}], "Go", state="running")
+    with reading(browser, served, PHONE, session=session) as reader:
+        page = reader.page
+        expect(page.locator(".item-live")).to_contain_text("Slow.")
+        page.locator(".scroller").evaluate("e => { e.scrollTop -= 900 }")
+        expect(page.get_by_role("button", name="Newest")).to_be_visible()
+        top = page.locator(".scroller").evaluate("e => e.scrollTop")
+        served.until(session, "done")
+        page.wait_for_timeout(300)
+        assert abs(page.locator(".scroller").evaluate("e => e.scrollTop") - top) < 3
+        page.get_by_role("button", name="Newest").click()
+        expect(page.get_by_role("button", name="Newest")).to_be_hidden()
+        expect(page.locator(".turn-end")).to_be_in_viewport()
+
+
+def test_a_lost_connection_is_said_and_caught_up_without_doubling(browser: Browser, served: Served) -> None:
+    replies = [{"text": f"Part {n}.", "calls": [call("Grep", pattern=f"line {n}")]} for n in range(6)]
+    slow = {"text": "Nearly there. " * 15, "pause": 0.2}
+    session = served.start(
+        [*replies, {**slow, "calls": [call("Glob", pattern="*")]}, {"text": "Over."}], state="running"
+    )
+    with reading(browser, served, DESK, session=session) as reader:
+        page = reader.page
+        expect(page.get_by_text("Part 5.")).to_be_visible()
+        reader.context.set_offline(True)
+        expect(page.get_by_text("Not connected. Trying again")).to_be_visible()
+        served.until(session, "done")
+        assert page.get_by_text("Over.").count() == 0
+        reader.context.set_offline(False)
+        expect(page.get_by_text("Over.")).to_be_visible()
+        expect(page.get_by_text("Not connected")).to_have_count(0)
+        texts = page.locator(".item-answer").all_inner_texts()
+        assert len(texts) == len(set(texts)) == 8, texts
+
+
+def test_a_server_that_starts_again_is_found(browser: Browser, served: Served) -> None:
+    session = served.start([{"text": "Before."}, {"text": "After."}], state="done")
+    with reading(browser, served, DESK, session=session) as reader:
+        page = reader.page
+        expect(page.get_by_text("Before.")).to_be_visible()
+        served.stop()
+        expect(page.get_by_text("Not connected. Trying again")).to_be_visible()
+        served.run()
+        expect(page.get_by_text("Not connected")).to_have_count(0)
+        page.get_by_label("Message", exact=True).fill("and now")
+        page.get_by_role("button", name="Send").click()
+        expect(page.get_by_text("After.")).to_be_visible()
+
+
+def test_changes_are_shown_and_undone_after_a_preview(browser: Browser, served: Served, size: tuple[int, int]) -> None:
+    write = {"calls": [call("Write", file_path="undo-me.txt", content="one\ntwo\n")]}
+    session = served.start([write, {"text": "Written."}], "Write it", state="done", mode="acceptEdits")
+    assert (served.work / "undo-me.txt").exists()
+    with reading(browser, served, size, session=session) as reader:
+        page = reader.page
+        more = page.get_by_role("button", name="More about this session")
+        more.click()
+        page.get_by_role("button", name="Changes").click()
+        dialog = page.get_by_role("dialog")
+        expect(dialog.locator(".added .text")).to_have_text(["one", "two"])
+        assert reader.axe() == []
+        page.keyboard.press("Escape")
+        more.click()
+        page.get_by_role("button", name="Undo…").click()
+        dialog.get_by_label("Write it").check()
+        expect(dialog.get_by_text("undo-me.txt")).to_be_visible()
+        assert reader.axe() == []
+        dialog.get_by_role("button", name="Undo", exact=True).click()
+        expect(page.get_by_text("Undone: 1 file changed.")).to_be_visible()
+    waited_for(lambda: not (served.work / "undo-me.txt").exists())

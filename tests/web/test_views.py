@@ -1,0 +1,232 @@
+"""The list of sessions, the keys, the themes, and that axe-core finds nothing in any view."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+from tests.support.scripts import bash, call
+from tests.support.session_logs import turn
+from tests.support.web_page import DESK, PHONE, Reader, Served, reading
+
+OPTIONS = [{"label": "SQLite", "description": "No server"}, {"label": "PostgreSQL", "description": "As live"}]
+QUESTION = {"question": "Which database?", "header": "DB", "options": OPTIONS, "multiSelect": False}
+EDITS = [
+    {"old_string": "line 3\n", "new_string": "line three\n"},
+    {"old_string": "line 40\n", "new_string": "line forty\n"},
+]
+STEPS = [
+    {"content": "Read it", "status": "completed", "activeForm": "Reading it"},
+    {"content": "Change it", "status": "in_progress", "activeForm": "Changing it"},
+]
+ANSWER = "# A title\n\n### A jump\n\n- one\n- [x] two\n\n```python\nx = 1  # y\n```\n\n| a | b |\n|---|---|\n| 1 | 2 |"
+
+
+@pytest.fixture(scope="module")
+def shown(served: Served) -> dict[str, str]:
+    """A session of each kind."""
+    steps = {"text": ANSWER, "calls": [call("Read", file_path="a.txt"), call("TodoWrite", todos=STEPS)]}
+    edit = {"calls": [call("MultiEdit", file_path="a.txt", edits=EDITS), call("Bash", command="rm -rf build")]}
+    plan = call("ExitPlanMode", plan="# Plan\n\n1. Add a cache", files_to_create=["cache.py"], commands=["pytest"])
+    task = call("Task", subagent_type="general", description="look", prompt="Look around")
+    return {
+        "edit": served.start([steps, bash("ls; false"), edit, {"text": "x"}], "Change two lines"),
+        "question": served.start([{"calls": [call("AskUserQuestion", questions=[QUESTION])]}, {"text": "x"}], "Ask me"),
+        "plan": served.start([{"calls": [plan]}, {"text": "x"}], "Plan a cache", mode="plan"),
+        "nested": served.start(
+            [{"calls": [task]}, bash("ls"), {"text": "Found."}, {"text": "Told."}], "Look around", state="done"
+        ),
+        "failed": served.start([], "Fail at once", state="failed"),
+    }
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_axe_finds_nothing(
+    browser: Browser, served: Served, shown: dict[str, str], size: tuple[int, int], dark: bool
+) -> None:
+    with reading(browser, served, size, dark=dark) as reader:
+        page = reader.page
+        expect(page.locator(".row")).to_have_count(5)
+        assert reader.axe() == []
+        for name, session in shown.items():
+            page.goto(served.link(session))
+            expect(page.locator(".item").first).to_be_visible()
+            for fold in page.locator("details.fold:not([open]) > summary").all():
+                if fold.is_visible():
+                    fold.click()
+            assert reader.axe() == [], name
+        page.get_by_role("button", name="More about this session").click()
+        assert reader.axe() == []
+        for button in ("Usage and cost", "Export…"):
+            page.get_by_role("button", name=button).click()
+            expect(page.get_by_role("heading", name=button.strip("…"))).to_be_visible()
+            assert reader.axe() == [], button
+            page.keyboard.press("Escape")
+            page.get_by_role("button", name="More about this session").click()
+        page.keyboard.press("Escape")
+        page.keyboard.press("?")
+        expect(page.get_by_role("heading", name="Keys")).to_be_visible()
+        assert reader.axe() == []
+
+
+def test_without_a_token_there_is_a_field_for_it(browser: Browser, served: Served, size: tuple[int, int]) -> None:
+    with reading(browser, served, size, token="wrong") as reader:
+        page = reader.page
+        expect(page.get_by_label("Token")).to_be_focused()
+        assert reader.axe() == []
+        page.get_by_role("button", name="Continue").click()
+        expect(page.get_by_role("alert")).to_have_text("Paste the token first.")
+        page.get_by_label("Token").fill(served.link())
+        page.get_by_role("button", name="Continue").click()
+        expect(page.get_by_role("navigation", name="Sessions")).to_be_visible()
+        assert served.token not in page.url
+        page.reload()
+        expect(page.get_by_role("navigation", name="Sessions")).to_be_visible()
+
+
+def test_those_that_wait_come_first_and_are_counted_in_the_title(
+    browser: Browser, served: Served, shown: dict[str, str]
+) -> None:
+    with reading(browser, served) as reader:
+        page = reader.page
+        expect(page.locator(".group h2").first).to_have_text("Waiting for you 3")
+        expect(page).to_have_title("(3) agent")
+        assert "%3E3%3C%2Ftext" in str(page.locator("link[rel=icon]").get_attribute("href"))
+        page.get_by_label("Search sessions").fill("cache")
+        expect(page.locator(".row-title")).to_have_text(["Plan a cache"])
+        page.get_by_label("Search sessions").fill("no such thing")
+        expect(page.get_by_text("No session matches.")).to_be_visible()
+        page.get_by_role("button", name="Clear the filters").click()
+        page.get_by_role("button", name="Failed 1").click()
+        expect(page.locator(".row-title")).to_have_text(["Fail at once"])
+        assert reader.axe() == []
+
+
+def test_the_keys_lead_through_the_sessions(browser: Browser, served: Served, shown: dict[str, str]) -> None:
+    with reading(browser, served) as reader:
+        page = reader.page
+        expect(page.locator(".row")).to_have_count(5)
+        page.keyboard.press("j")
+        page.keyboard.press("j")
+        page.keyboard.press("k")
+        expect(page.locator(".row a").first).to_be_focused()
+        page.keyboard.press("Enter")
+        expect(page.locator("h1.session-title")).to_be_focused()
+        page.keyboard.press("Escape")
+        expect(page.locator(".row a").first).to_be_focused()
+        page.keyboard.press("/")
+        expect(page.get_by_label("Search sessions")).to_be_focused()
+        page.keyboard.press("Escape")
+        page.keyboard.press("n")
+        expect(page.get_by_role("heading", name="New task")).to_be_visible()
+        page.keyboard.press("Escape")
+        expect(page.get_by_role("dialog")).to_have_count(0)
+
+
+def test_the_theme_is_chosen_and_stays(browser: Browser, served: Served) -> None:
+    with reading(browser, served) as reader:
+        page = reader.page
+        page.get_by_role("button", name="Theme: as the system").click()
+        page.get_by_role("button", name="Theme: light").click()
+        expect(page.get_by_role("button", name="Theme: dark")).to_be_visible()
+        dark = page.evaluate("getComputedStyle(document.body).backgroundColor")
+        page.reload()
+        expect(page.get_by_role("button", name="Theme: dark")).to_be_visible()
+        assert page.evaluate("getComputedStyle(document.body).backgroundColor") == dark != "rgb(250, 249, 247)"
+
+
+def test_a_thousand_sessions_are_listed_page_by_page(browser: Browser, served: Served) -> None:
+    for number in range(1, 1001):
+        served.put(number, turn(f"Old task {number}", "Done."))
+    with reading(browser, served, PHONE) as reader:
+        page = reader.page
+        expect(page.locator(".row").nth(49)).to_be_attached()
+        assert page.locator(".row").count() < 400
+        for _ in range(200):
+            if page.locator(".row").count() >= 300:
+                break
+            page.locator(".list-scroll").evaluate("e => { e.scrollTop = e.scrollHeight }")
+            page.wait_for_timeout(100)
+        assert page.locator(".row").count() >= 300
+        links = page.locator(".row a").evaluate_all("a => a.map(e => e.href)")
+        assert len(links) == len(set(links))
+        page.get_by_label("Search sessions").fill("task 777")
+        expect(page.locator(".row-title")).to_have_text(["Old task 777"])
+
+
+def test_a_task_is_started_with_what_was_chosen(browser: Browser, served: Served) -> None:
+    (served.home / ".agentrc").write_text(f'model = "{served.model([{"text": "In a worktree."}])}"\n')
+    with reading(browser, served) as reader:
+        page = reader.page
+        page.get_by_role("button", name="New task").click()
+        page.get_by_role("textbox", name="Task").fill("Do it apart")
+        page.get_by_label("In a separate worktree").check()
+        page.get_by_label("Mode", exact=True).select_option("acceptEdits")
+        page.get_by_text("Limits, folder and name").click()
+        page.get_by_label("Dollars").fill("2.5")
+        page.get_by_label("Minutes").fill("3")
+        page.get_by_label("Name", exact=True).fill("My name for it")
+        with page.expect_request(lambda request: request.method == "POST") as sent:
+            page.get_by_role("button", name="Start").click()
+        body = sent.value.post_data_json
+        assert {**body, "project": ""} == {
+            "prompt": "Do it apart", "project": "", "mode": "acceptEdits", "name": "My name for it", "worktree": True,
+            "budget": {"cost": 2.5, "seconds": 180},
+        }  # fmt: skip
+        expect(page.get_by_text("In a worktree.")).to_be_visible()
+        expect(page.locator("h1.session-title")).to_have_text("My name for it")
+        expect(page.locator(".session-facts")).to_contain_text("(worktree)")
+
+
+def test_a_session_is_exported(browser: Browser, served: Served, shown: dict[str, str]) -> None:
+    with reading(browser, served, session=shown["nested"]) as reader:
+        page = reader.page
+        page.get_by_role("button", name="More about this session").click()
+        page.get_by_role("button", name="Export…").click()
+        with page.expect_download() as saved:
+            page.get_by_role("button", name="Download").click()
+        assert saved.value.suggested_filename == "Look-around.md"
+        assert "Look around" in saved.value.path().read_text("utf-8")
+
+
+def test_two_windows_share_one_stream_of_the_list(browser: Browser, served: Served, shown: dict[str, str]) -> None:
+    with reading(browser, served) as reader:
+        asked: list[str] = []
+        expect(reader.page.locator(".row").first).to_be_visible()
+        reader.page.wait_for_function("async () => (await navigator.locks.query()).held.length === 1")
+        reader.context.on("request", lambda request: asked.append(request.url))
+        asked.clear()
+        other = Reader(reader.context, served)
+        expect(other.page.locator(".row").first).to_be_visible()
+        session = served.start([bash("touch shared"), {"text": "x"}], "Seen in both windows")
+        for page in (reader.page, other.page):
+            expect(page.locator(".row", has_text="Seen in both windows").locator(".state")).to_have_text(
+                "Waiting for you"
+            )
+        assert not [url for url in asked if url.endswith("/v1/events")]
+        reader.page.close()
+        expect(other.page.locator(".row").first).to_be_visible()
+        item = served.ask(f"/v1/sessions/{session}/pending")["items"][0]
+        body = {"call_id": item["call_id"], "binding": item["binding"], "verdict": "reject"}
+        served.ask(f"/v1/sessions/{session}/decisions", body)
+        expect(other.page.locator(".row", has_text="Seen in both windows").locator(".state")).to_have_text("Done")
+        assert [url for url in asked if url.endswith("/v1/events")]
+
+
+def test_the_page_is_whole_under_its_policy(browser: Browser, served: Served, shown: dict[str, str]) -> None:
+    """Nothing is fetched from elsewhere, and nothing inline is needed."""
+    with reading(browser, served) as reader:
+        _asked(reader, served, shown["edit"])
+
+
+def _asked(reader: Reader, served: Served, session: str) -> None:
+    asked: list[str] = []
+    reader.page.on("request", lambda request: asked.append(request.url))
+    reader.page.goto(served.link(session))
+    reader.page.reload()
+    expect(reader.page.locator(".item").first).to_be_visible()
+    away = [url for url in asked if not re.match(rf"(http://127\.0\.0\.1:{served.port}/|data:image/svg)", url)]
+    assert away == [] and len(asked) > 15
+    assert reader.page.viewport_size == {"width": DESK[0], "height": DESK[1]}
