@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from agent_cli.evaluation.results import TaskRun
+from agent_cli.evaluation.results import AgentReport, TaskRun
 from agent_cli.headless.output import table
 from agent_tools.text import counted
 
-_NUMBERS = ("ROUNDS", "IN", "CACHED", "OUT", "COST", "TIME")
+NUMBERS = ("ROUNDS", "IN", "CACHED", "OUT", "COST", "TIME")
 
 
 def progress_line(run: TaskRun, count: int, total: int) -> str:
     """Return the line about a run that has just ended."""
     width = len(str(total))
     parts = [f"[{count:>{width}}/{total}]", f"{run.verdict:<6}", _name(run), run.label]
-    parts.append(f"{counted(run.report.rounds, 'round')}, {_time(run.seconds)}")
+    parts.append(f"{counted(run.report.rounds, 'round')}, {time_cell(run.seconds)}")
     return "  ".join(parts) + (f"  ({run.reason})" if run.reason else "")
 
 
@@ -38,8 +38,8 @@ def report_text(runs: Sequence[TaskRun]) -> str:
 
 
 def _table(names: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
-    right = frozenset(range(len(names), len(names) + len(_NUMBERS)))
-    return "\n".join(table((*names, *_NUMBERS), rows, right))
+    right = frozenset(range(len(names), len(names) + len(NUMBERS)))
+    return "\n".join(table((*names, *NUMBERS), rows, right))
 
 
 def summaries(runs: Sequence[TaskRun]) -> list[dict[str, Any]]:
@@ -84,7 +84,11 @@ def _passed(runs: Sequence[TaskRun]) -> str:
 
 
 def _figures(runs: Sequence[TaskRun]) -> tuple[str, ...]:
-    reports = [run.report for run in runs]
+    return figures([run.report for run in runs], sum(run.seconds for run in runs))
+
+
+def figures(reports: Sequence[AgentReport], seconds: float) -> tuple[str, ...]:
+    """Return the cells under `NUMBERS`."""
     used = [report for report in reports if report.rounds]
     known = all(report.cost_known for report in used)
     cost = sum(report.cost for report in reports)
@@ -94,7 +98,7 @@ def _figures(runs: Sequence[TaskRun]) -> tuple[str, ...]:
         _count(sum(report.cached for report in reports)),
         _count(sum(report.output for report in reports)),
         f"${cost:.4f}" if known and used else "?" if used else "-",
-        _time(sum(run.seconds for run in runs)),
+        time_cell(seconds),
     )
 
 
@@ -104,7 +108,8 @@ def _count(number: int) -> str:
     return f"{number / 1000:,.0f}k" if number < 10_000_000 else f"{number / 1_000_000:,.1f}M"
 
 
-def _time(seconds: float) -> str:
+def time_cell(seconds: float) -> str:
+    """Format a duration for a table."""
     if seconds < 60:
         return f"{seconds:.1f} s"
     minutes = round(seconds) // 60

@@ -7,32 +7,25 @@ from __future__ import annotations
 
 import json
 import shutil
-import sys
-import time
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Mapping
 from pathlib import Path
 
-from agent_cli.evaluation.processes import EvaluationStoppedError, ProcessEnd, ProcessPool
-from agent_cli.evaluation.results import AgentReport, TaskRun, Verdict, read_report
+from agent_cli.evaluation.processes import EvaluationStoppedError, ProcessPool
+from agent_cli.evaluation.results import AgentReport, TaskRun, Verdict
+from agent_cli.evaluation.steps import AgentTurn, CheckEnd, SandboxMaker, TaskSteps, why_turn_failed
 from agent_cli.evaluation.tasks import EvaluationTask
 from agent_cli.evaluation.worktrees import copy_base
 from agent_cli.runtime.tools import tool_definitions
 from agent_cli.session.export import document
 from agent_cli.session.records import SessionNotFoundError
-from agent_tools.fs.safe_files import read_regular, write_whole
+from agent_tools.fs.safe_files import write_whole
 from agent_tools.record import Value
 from agent_tools.results import ToolError
-from agent_tools.sandbox.runner import SandboxRunner
-from agent_tools.secret_patterns import without_secrets
 from agent_tools.text import shorten
 
-_LARGEST_OUTPUT = 64 << 20
 RESULT_VARIABLE = "AGENT_EVAL_RESULT"
 TRANSCRIPT_VARIABLE = "AGENT_EVAL_TRANSCRIPT"
 TASK_VARIABLE = "AGENT_EVAL_TASK"
-# Makes the sandbox for a check: of a work tree, with folders that may be read.
-SandboxMaker = Callable[[Path, tuple[Path, ...]], SandboxRunner | None]
 
 
 class Variant(Value):
@@ -54,7 +47,7 @@ class RunTerms(Value):
 
     argv: tuple[str, ...]
     env: Mapping[str, str]
-    sandbox: SandboxMaker
+    sandbox: SandboxMaker | None
     timeout: float = 0.0
     budget: bool = False
     keep: Path | None = None
@@ -106,67 +99,39 @@ class _OneRun:
     def __init__(self, planned: PlannedRun, terms: RunTerms, pool: ProcessPool) -> None:
         self._planned, self._task = planned, planned.task
         self._terms, self._pool = terms, pool
-        self._room = planned.room
-        self._work = planned.room / "work"
-        self._result = planned.room / "result"
-        self._transcript = self._result / "transcript.jsonl"
-        self._env = {**terms.env, "AGENT_STATE_DIR": str(planned.room / "state")}
-        self._seconds = 0.0
-        self._report = AgentReport()
-        self._outcome = ""
+        self._steps = TaskSteps(planned.room, terms.env, pool)
+        self._turn: AgentTurn | None = None
 
     def run(self) -> TaskRun:
+        steps, task = self._steps, self._task
         try:
-            self._result.mkdir(parents=True)
-            copy_base(self._planned.base, self._work)
-            if why := self._set_up():
+            steps.result.mkdir(parents=True)
+            copy_base(self._planned.base, steps.work)
+            if why := steps.set_up(task.setup, task.check_timeout):
                 return self._ended("error", why)
-            end = self._work_on_it()
+            state = str(self._planned.room / "state")
+            self._turn = steps.take_turn(self._flags(), task.prompt, self._seconds, AGENT_STATE_DIR=state)
             if self._pool.is_stopping():
                 return self._ended("interrupted", "interrupted")
-            if why := self._not_started(end):
+            if why := steps.not_started(self._turn):
                 return self._ended("error", why)
-            passed, why = self._check()
+            check = self._check()
         except EvaluationStoppedError:
             return self._ended("interrupted", "interrupted")
         except (OSError, shutil.Error, ToolError) as error:
             return self._ended("error", str(getattr(error, "strerror", None) or error))
-        if self._pool.is_stopping() and not passed:
+        if self._pool.is_stopping() and check.why:
             return self._ended("interrupted", "interrupted")
-        return self._ended("passed" if passed else "failed", why)
+        before = why_turn_failed(self._turn, self._seconds) if check.code is not None else ""
+        why = f"{before}; {check.why}" if before and check.why else check.why
+        return self._ended("failed" if check.why else "passed", why)
 
-    def _set_up(self) -> str:
-        """Run the setup of the task; return why it failed."""
-        if not self._task.setup:
-            return ""
-        out = self._result / "setup.txt"
-        command = ("bash", "-c", self._task.setup)
-        end = self._pool.run(command, self._work, self._terms.env, self._task.check_timeout, out=out)
-        if end.timed_out:
-            return f"the setup took more than {self._task.check_timeout:g} s"
-        return f"the setup failed: {_last_line(out) or f'exit {end.code}'}" if end.code else ""
+    @property
+    def _seconds(self) -> float:
+        return self._terms.timeout or self._task.timeout
 
-    def _work_on_it(self) -> ProcessEnd:
-        """Let the agent take its turn, and note what it says of itself."""
-        seconds = self._terms.timeout or self._task.timeout
-        started = time.monotonic()
-        end = self._pool.run(
-            self._argv(),
-            self._work,
-            self._env,
-            seconds,
-            feed=self._task.prompt.encode(),
-            out=self._transcript,
-            err=self._result / "stderr.txt",
-        )
-        self._seconds = time.monotonic() - started
-        self._report = read_report(self._transcript)
-        self._outcome = "timeout" if end.timed_out else self._report.outcome or f"exit {end.code}"
-        write_whole(self._answer, self._report.answer.encode("utf-8", "replace"))
-        return end
-
-    def _argv(self) -> list[str]:
-        argv = [sys.executable, "-P", "-m", "agent_cli", "-p", "--output-format", "stream-json"]
+    def _flags(self) -> list[str]:
+        argv = []
         if self._task.settings:
             argv += ["--settings", json.dumps(self._task.settings, default=str)]
         argv += [*self._terms.argv, *self._planned.variant.argv]
@@ -174,71 +139,25 @@ class _OneRun:
             argv += ["--max-budget-usd", f"{self._task.max_cost:g}"]
         return argv
 
-    def _not_started(self, end: ProcessEnd) -> str:
-        """Return why the agent could not begin; "" if it did."""
-        if end.timed_out or end.code != 2:
-            return ""
-        return _last_line(self._result / "stderr.txt").removeprefix("agent: ") or "the agent could not start"
-
-    @property
-    def _answer(self) -> Path:
-        return self._result / "answer.txt"
-
-    def _check(self) -> tuple[bool, str]:
-        """Run the check; return whether it passed, and why not."""
-        out = self._result / "check.txt"
-        names = {RESULT_VARIABLE: self._answer, TRANSCRIPT_VARIABLE: self._transcript, TASK_VARIABLE: self._task.name}
-        # It may run what the model wrote.
-        env = without_secrets(self._terms.env) | {name: str(value) for name, value in names.items()}
-        argv, seconds = list(self._task.check), self._task.check_timeout
-        readable = (self._task.folder, self._result)
-        sandbox = self._terms.sandbox(self._work, readable) if self._task.check_sandbox else None
-        if sandbox is None:
-            end = self._pool.run(argv, self._work, env, seconds, out=out)
-            code = end.code
-        else:
-            try:
-                with sandbox.prepare(argv, self._work, env, network=False) as wrapped:
-                    run = wrapped.argv, self._work, wrapped.env, seconds
-                    end = self._pool.run(*run, out=out, pass_fds=wrapped.pass_fds)
-                    code = wrapped.code(end.code)
-            finally:
-                sandbox.close()
-        if end.timed_out:
-            return False, f"the check took more than {seconds:g} s"
-        if code == 0:
-            return True, ""
-        return False, self._why_failed(_last_line(out) or f"the check failed with exit code {code}")
-
-    def _why_failed(self, said: str) -> str:
-        """Return what the check said, after what went wrong before it."""
-        words = {
-            "timeout": f"took more than {self._terms.timeout or self._task.timeout:g} s",
-            "limit": "a limit ended it",
-        }
-        if self._outcome in ("done", ""):
-            return said
-        before = words.get(self._outcome, "") or shorten(next(iter(self._report.errors), self._outcome), 160)
-        return f"{before}; {said}"
+    def _check(self) -> CheckEnd:
+        steps, task = self._steps, self._task
+        names = {RESULT_VARIABLE: steps.answer, TRANSCRIPT_VARIABLE: steps.transcript, TASK_VARIABLE: task.name}
+        maker = self._terms.sandbox if task.check_sandbox else None
+        sandbox = maker(steps.work, (task.folder, steps.result)) if maker is not None else None
+        variables = {name: str(value) for name, value in names.items()}
+        return steps.check(task.check, task.check_timeout, variables, sandbox)
 
     def _ended(self, verdict: Verdict, why: str) -> TaskRun:
-        planned = self._planned
+        planned, turn = self._planned, self._turn
+        report = turn.report if turn is not None else AgentReport()
         return TaskRun(
             task=planned.task.name,
-            model=planned.variant.model or self._report.model,
+            model=planned.variant.model or report.model,
             settings=planned.variant.settings,
             attempt=planned.attempt,
             verdict=verdict,
-            outcome=self._outcome,
+            outcome=turn.outcome if turn is not None else "",
             reason=shorten(why, 300) if why else "",
-            seconds=self._seconds,
-            report=self._report,
+            seconds=turn.seconds if turn is not None else 0.0,
+            report=report,
         )
-
-
-def _last_line(path: Path) -> str:
-    """Return the last line of output that is not empty; "" for none."""
-    with suppress(OSError):
-        text = read_regular(path, _LARGEST_OUTPUT).decode("utf-8", "replace")
-        return next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "")
-    return ""

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import queue
 import shutil
 import signal
 import tempfile
-import threading
+from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
 from agent_cli.core.place import UsageError
+from agent_cli.evaluation.job_threads import JobThreads
 from agent_cli.evaluation.processes import ProcessPool
 from agent_cli.evaluation.results import TaskRun
 from agent_cli.evaluation.runs import PlannedRun, RunTerms, TaskRunner, Variant
@@ -68,40 +68,25 @@ class Evaluation:
         jobs: int,
         ended: Callable[[TaskRun, int, int], None],
     ) -> list[TaskRun]:
-        waiting: queue.SimpleQueue[int] = queue.SimpleQueue()
-        done: queue.SimpleQueue[tuple[int, TaskRun | BaseException] | None] = queue.SimpleQueue()
-        for number in range(len(plan)):
-            waiting.put(number)
+        def work(number: int) -> TaskRun:
+            return runner.run(plan[number])
 
-        def work() -> None:
-            try:
-                while not self._pool.is_stopping():
-                    number = waiting.get_nowait()
-                    done.put((number, runner.run(plan[number])))
-            except queue.Empty:
-                pass
-            except BaseException as error:  # noqa: BLE001 - raised again by the main thread
-                done.put((-1, error))
-            finally:
-                done.put(None)
-
-        threads = [threading.Thread(target=work, daemon=True) for _ in range(min(jobs, len(plan)))]
-        for thread in threads:
-            thread.start()
+        threads = JobThreads(work)
+        waiting = deque(range(len(plan)))
         found: dict[int, TaskRun] = {}
-        left = len(threads)
-        while left:
-            item = done.get()
-            if item is None:
-                left -= 1
-                continue
-            number, run = item
-            if isinstance(run, BaseException):
+        while True:
+            while waiting and threads.running < jobs and not self._pool.is_stopping():
+                threads.start(waiting.popleft())
+            if not threads.running:
+                return [found[number] for number in sorted(found)]
+            try:
+                item = threads.next()
+            except BaseException:
                 self._pool.stop()
-                raise run
-            found[number] = run
-            ended(run, len(found), len(plan))
-        return [found[number] for number in sorted(found)]
+                raise
+            if item is not None:
+                found[item[0]] = item[1]
+                ended(item[1], len(found), len(plan))
 
     def _on_signal(self, number: int, frame: FrameType | None) -> Any:
         self.caught = self.caught or number

@@ -1,0 +1,164 @@
+"""Run tasks on a Dask cluster. A worker that is lost has its tasks run by another, as the scheduler does it."""
+
+from __future__ import annotations
+
+import logging
+import os
+import queue
+import time
+from contextlib import suppress
+from typing import Any
+
+import dask
+import dask.utils
+import distributed
+
+from agent_cli.batch import remote
+from agent_cli.batch.host import TaskResult, WorkOrder
+from agent_cli.batch.progress import BatchProgress
+from agent_cli.core.place import UsageError
+from agent_cli.core.version import __version__
+from agent_tools.record import DecodeError, from_json, to_json
+from agent_tools.text import one_line, shorten
+
+# At most; Dask's own setting may say less.
+_CONNECT_SECONDS = 10.0
+_RENEW_SECONDS = remote.LEASE_SECONDS / 8
+_STOP_SECONDS = 15.0
+
+
+class ClusterRunner:
+    """A `BatchRunner` on a cluster."""
+
+    def __init__(self, address: str, jobs: int | None, progress: BatchProgress) -> None:
+        """Connect. jobs: None for as many as the cluster has threads. Raises UsageError."""
+        self._jobs, self._progress = jobs, progress
+        self._name = os.urandom(6).hex()
+        self._said: queue.SimpleQueue[tuple[str, Any]] = queue.SimpleQueue()
+        self._futures: dict[str, Any] = {}
+        self._orders = 0
+        self._stops = self._stopped = 0
+        self._renewed = time.monotonic()
+        # It reports each lost connection on standard error, at length.
+        logging.disable(logging.CRITICAL)
+        configured = dask.utils.parse_timedelta(dask.config.get("distributed.comm.timeouts.connect"))
+        try:
+            self._client = distributed.Client(address, timeout=min(configured, _CONNECT_SECONDS), set_as_default=False)
+        except (OSError, TimeoutError, ValueError) as error:
+            raise UsageError(f"There is no Dask scheduler at {address}: {shorten(one_line(str(error)), 200)}") from None
+        try:
+            self._look_at_workers(address)
+            self._client.subscribe_topic(remote.topic(self._name), self._on_event)
+        except BaseException:
+            self._client.close()
+            raise
+
+    def _look_at_workers(self, address: str) -> None:
+        """Raise UsageError unless there are workers, with this version of the program."""
+        try:
+            self._client.wait_for_workers(1, timeout=_CONNECT_SECONDS)
+        except TimeoutError:
+            raise UsageError(f"The scheduler {address} has no workers: start some with `dask worker`.") from None
+        versions = self._client.run(remote.agent_version, on_error="return")
+        for worker, version in versions.items():
+            if isinstance(version, BaseException):
+                why = shorten(one_line(str(version)), 200)
+                raise UsageError(f"The worker {worker} cannot run tasks; install agent-cli[batch] there: {why}")
+            if version != __version__:
+                raise UsageError(f"The worker {worker} has agent {version}, and this is {__version__}.")
+
+    @property
+    def running(self) -> int:
+        return len(self._futures)
+
+    def slots(self) -> int:
+        try:
+            threads = sum(self._client.nthreads().values())
+        except Exception:  # noqa: BLE001 - a lost cluster must not end the batch; each task's line says so
+            return 0
+        return self._jobs or max(1, threads)
+
+    def start(self, order: WorkOrder) -> None:
+        self._orders += 1
+        future = self._client.submit(
+            remote.run_order, self._name, to_json(order), pure=False, priority=-self._orders,
+            key=f"{remote.topic(self._name)}-{order.id}-{self._orders}",
+        )  # fmt: skip
+        self._futures[order.id] = future
+        future.add_done_callback(lambda _: self._said.put(("ended", order.id)))
+
+    def next(self, seconds: float) -> TaskResult | None:
+        until = time.monotonic() + seconds
+        while True:
+            self._keep_in_touch()
+            try:
+                what, about = self._said.get(timeout=max(until - time.monotonic(), 0.01))
+            except queue.Empty:
+                return None
+            if what == "started":
+                self._progress.started(about["started"], about["host"])
+            elif (future := self._futures.pop(about, None)) is not None:
+                return self._result(about, future)
+
+    def stop(self) -> None:
+        # Nothing can be sent in a signal handler; `next` does.
+        self._stops += 1
+
+    def close(self) -> None:
+        """Leave the cluster; what this batch has there is removed."""
+        with suppress(Exception):
+            if self._client.status == "running":
+                self._client.run(remote.leave, self._name, on_error="ignore")
+        with suppress(Exception):
+            self._client.close(timeout=_STOP_SECONDS)
+
+    def _on_event(self, event: tuple[float, Any]) -> None:
+        if isinstance(event[1], dict) and "started" in event[1]:
+            self._said.put(("started", event[1]))
+
+    def _keep_in_touch(self) -> None:
+        now = time.monotonic()
+        if self._stopped < self._stops:
+            self._stopped += 1
+            self._on_workers(remote.stop)
+            if self._stopped == 1:
+                # Those that no worker has begun.
+                begun = self._begun()
+                for future in list(self._futures.values()):
+                    if future.status == "pending" and future.key not in begun:
+                        future.cancel()
+        if now >= self._renewed + _RENEW_SECONDS:
+            self._renewed = now
+            self._on_workers(remote.renew)
+        if self._client.status != "running" and not self._client.status.startswith("connect"):
+            for name in self._futures:
+                self._said.put(("ended", name))
+
+    def _begun(self) -> set[str]:
+        """Return the keys of tasks that workers have; of all if the scheduler does not answer."""
+        try:
+            return {key for keys in self._client.processing().values() for key in keys}
+        except Exception:  # noqa: BLE001 - a lost cluster must not end the batch; each task's line says so
+            return {future.key for future in self._futures.values()}
+
+    def _on_workers(self, function: Any) -> None:
+        """Have all workers call a function of `remote`, an async one, as no result is waited for."""
+        with suppress(Exception):  # one that is lost at this moment
+            self._client.run(function, self._name, wait=False, on_error="ignore")
+
+    def _result(self, name: str, future: Any) -> TaskResult:
+        if future.status in ("cancelled", "lost", "pending"):
+            why = "interrupted" if self._stops else "the scheduler was lost"
+            return TaskResult(id=name, status="interrupted", error=why)
+        try:
+            result: TaskResult = from_json(TaskResult, future.result(timeout=_STOP_SECONDS))
+            return result
+        except distributed.KilledWorker as error:
+            tried = f"{error.allowed_failures + 1} hosts were lost while they ran it"
+            return TaskResult(id=name, status="error", error=tried)
+        except DecodeError as error:
+            return TaskResult(id=name, status="error", error=f"the host answered something else: {error}")
+        except (distributed.CancelledError, TimeoutError, OSError):
+            return TaskResult(id=name, status="interrupted", error="the scheduler was lost")
+        except Exception as error:  # noqa: BLE001 - one host's failure costs its task; shown in the task's result
+            return TaskResult(id=name, status="error", error=shorten(one_line(str(error) or repr(error)), 200))

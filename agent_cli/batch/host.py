@@ -1,0 +1,238 @@
+"""Run tasks on this machine: each in a work tree of its own, by a process of `agent -p`, then its check.
+
+What goes in (`WorkOrder`) and what comes out (`TaskResult`) is plain data, as a cluster has to send both.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Literal
+
+from agent_cli.batch.folders import RunFolder
+from agent_cli.batch.sources import SourceStore
+from agent_cli.config.run_options import RunOptions
+from agent_cli.core.place import UsageError
+from agent_cli.evaluation.processes import EvaluationStoppedError, ProcessPool
+from agent_cli.evaluation.results import AgentReport
+from agent_cli.evaluation.steps import AgentTurn, CheckEnd, TaskSteps, check_sandboxes, why_turn_failed
+from agent_cli.permissions.trust import GIT, fingerprints
+from agent_cli.runtime.environment import find_place, read_settings
+from agent_cli.session.store import state_folder
+from agent_tools.process.guarded_git import GitError
+from agent_tools.record import Value
+from agent_tools.results import ToolError
+from agent_tools.text import shorten
+
+RESULT_FILE_VARIABLE = "AGENT_BATCH_RESULT"
+TASK_ID_VARIABLE = "AGENT_BATCH_TASK"
+_SETUP_SECONDS = 1800.0
+_MONTH = 30 * 86400.0
+_REASON = 300
+
+# passed: the turn is done, and the check passed. failed: one of them is not. error: the task could not begin.
+# interrupted, skipped: it is to run again.
+Status = Literal["passed", "failed", "error", "interrupted", "skipped"]
+
+
+class WorkOrder(Value):
+    """A task to run. source: a bare repository of ours on this machine, or a URL if `fetched`; unless a bundle is sent.
+
+    bundle, shallow: what `SourceStore.bundle` returned.
+    commit: a hash; of a URL a branch, a tag or a hash, "" for HEAD.
+    flags: of `agent -p`.
+    trusted: the files of the project that the user trusts, with their fingerprints. A tree that brings no others is
+    trusted, too.
+    seconds: for the turn; 0 for no limit.
+    """
+
+    id: str
+    prompt: str
+    source: str
+    commit: str
+    flags: tuple[str, ...]
+    fetched: bool = False
+    trusted: dict[str, str] = {}  # noqa: RUF012 - never changed
+    bundle: bytes = b""
+    shallow: bytes = b""
+    subfolder: str = ""
+    setup: str = ""
+    check: str = ""
+    check_sandbox: bool = True
+    check_seconds: float = 300.0
+    seconds: float = 0.0
+
+
+class TaskResult(Value):
+    """How a task ended.
+
+    outcome: the word of the turn. error: why it did not pass, in words.
+    check_code: exit code of the check; None for none. seconds: of the turn. commit: where it began.
+    patch: what it changed, in `files` files.
+    again: it may pass if it is run again: the host failed, or the model's provider.
+    """
+
+    id: str
+    status: Status
+    error: str = ""
+    outcome: str = ""
+    check_code: int | None = None
+    report: AgentReport = AgentReport()
+    seconds: float = 0.0
+    commit: str = ""
+    host: str = ""
+    patch: bytes = b""
+    files: int = 0
+    again: bool = False
+
+
+class TaskHost:
+    """Runs tasks, from any number of threads, in a folder that `close` removes."""
+
+    def __init__(self, env: Mapping[str, str], options: RunOptions | None = None) -> None:
+        """options: of the command, for its settings. Raises UsageError."""
+        place = find_place(env, "/")
+        self._options = options or RunOptions()
+        self._sandbox = check_sandboxes(read_settings(self._options, place).settings(), place)
+        self._env = env
+        try:
+            self._folder = RunFolder(state_folder(env))
+            self.sources = SourceStore(self._folder.path, env)
+        except (OSError, GitError) as error:
+            raise UsageError(f"A batch cannot run here: {getattr(error, 'strerror', None) or error}.") from None
+        self._pool = ProcessPool()
+        self._lock = threading.Lock()
+        self._rooms = 0
+
+    def run(self, order: WorkOrder) -> TaskResult:
+        """Run a task to its end. Its work tree is removed."""
+        with self._lock:
+            self._rooms += 1
+            room = self._folder.path / f"{self._rooms}-{order.id}"
+        run = _TaskRun(order, room, self._env, self._pool)
+        try:
+            return run.run(self)
+        except EvaluationStoppedError:
+            return run.ended("interrupted", "interrupted")
+        except (GitError, ToolError, UsageError) as error:
+            return run.ended("error", str(error))
+        except (OSError, shutil.Error) as error:
+            return run.ended("error", str(getattr(error, "strerror", None) or error), again=True)
+        finally:
+            shutil.rmtree(room, ignore_errors=True)
+
+    def find_source(self, order: WorkOrder) -> tuple[Path, str]:
+        """Return the bare repository of a task and its commit. Raises GitError, OSError."""
+        if order.bundle:
+            return self.sources.of_bundle(order.bundle, order.shallow), order.commit
+        if order.fetched:
+            bare = self.sources.of_url(order.source, order.commit)
+            return bare, self.sources.commit(bare, "")
+        return Path(order.source), order.commit
+
+    def trusted_files(self, path: str) -> dict[str, str]:
+        """Return the files that take effect in a project of the user, with their fingerprints; {} if it is not trusted.
+
+        Raises UsageError.
+        """
+        place = find_place(self._env, path)
+        return _effective(place.root) if read_settings(self._options, place).trust.trusted else {}
+
+    def check(self, order: WorkOrder, steps: TaskSteps, cwd: Path) -> CheckEnd:
+        """Run the check of a task, in the sandbox where there is one."""
+        sandbox = self._sandbox(steps.work, (steps.result,)) if self._sandbox and order.check_sandbox else None
+        variables = {RESULT_FILE_VARIABLE: str(steps.answer), TASK_ID_VARIABLE: order.id}
+        return steps.check(("bash", "-c", order.check), order.check_seconds, variables, sandbox, cwd)
+
+    def stop(self) -> None:
+        """Interrupt all tasks and run no more; called again, kill them. Safe in a signal handler."""
+        self._pool.stop()
+
+    def close(self) -> None:
+        """Remove the folder."""
+        self._folder.close()
+
+
+class _TaskRun:
+    def __init__(self, order: WorkOrder, room: Path, env: Mapping[str, str], pool: ProcessPool) -> None:
+        self._order, self._pool, self._room = order, pool, room
+        self._steps = TaskSteps(room, env, pool)
+        self._commit = ""
+        self._turn: AgentTurn | None = None
+        self._check: CheckEnd | None = None
+        self._patch: tuple[bytes, int] = (b"", 0)
+
+    def run(self, host: TaskHost) -> TaskResult:
+        order, steps = self._order, self._steps
+        if self._pool.is_stopping():
+            raise EvaluationStoppedError
+        steps.result.mkdir(parents=True)
+        bare, self._commit = host.find_source(order)
+        host.sources.make_tree(bare, self._commit, steps.work, f"agent/{order.id}")
+        cwd = self._inside()
+        if why := steps.set_up(order.setup, _SETUP_SECONDS):
+            return self._interrupted() or self.ended("error", why)
+        trust = order.trusted and _effective(steps.work).items() <= order.trusted.items()
+        flags = (*order.flags, *(["--trust"] if trust else []))
+        self._turn = steps.take_turn(flags, order.prompt, order.seconds or _MONTH, cwd)
+        if self._pool.is_stopping():
+            return self.ended("interrupted", "interrupted")
+        if why := steps.not_started(self._turn):
+            return self.ended("error", why)
+        self._patch = host.sources.changes(bare, self._commit, steps.work, self._room / "index")
+        if order.check:
+            self._check = host.check(order, steps, cwd)
+            if self._pool.is_stopping() and self._check.why:
+                return self.ended("interrupted", "interrupted")
+        return self._judged(self._turn)
+
+    def _inside(self) -> Path:
+        """Return the folder to work in. Raises UsageError if it is not in the tree."""
+        cwd = Path(os.path.realpath(self._steps.work / self._order.subfolder))
+        if not cwd.is_dir() or not cwd.is_relative_to(self._steps.work.resolve()):
+            raise UsageError(f"there is no folder {self._order.subfolder} in the repository")
+        return cwd
+
+    def _judged(self, turn: AgentTurn) -> TaskResult:
+        killed = turn.code < 0 and turn.outcome != "timeout"
+        before = why_turn_failed(turn, self._order.seconds)
+        if turn.outcome == "suspended":
+            before = "it waits for a decision, which nobody takes in a batch"
+        elif killed:
+            before = f"its process was ended by signal {-turn.code}"
+        elif turn.code == 0:
+            before = ""
+        why = "; ".join(filter(None, (before, self._check.why if self._check else "")))
+        return self.ended("failed" if why else "passed", why, again=killed or turn.outcome == "retryable")
+
+    def _interrupted(self) -> TaskResult | None:
+        return self.ended("interrupted", "interrupted") if self._pool.is_stopping() else None
+
+    def ended(self, status: Status, why: str, *, again: bool = False) -> TaskResult:
+        turn = self._turn
+        return TaskResult(
+            id=self._order.id,
+            status=status,
+            error=shorten(why, _REASON),
+            outcome=turn.outcome if turn is not None else "",
+            check_code=self._check.code if self._check is not None else None,
+            report=turn.report if turn is not None else AgentReport(),
+            seconds=turn.seconds if turn is not None else 0.0,
+            commit=self._commit,
+            host=socket.gethostname(),
+            patch=self._patch[0],
+            files=self._patch[1],
+            again=again,
+        )
+
+
+def _effective(root: Path) -> dict[str, str]:
+    """Return the fingerprints of the files that would take effect, but that of git's configuration.
+
+    A tree of ours has another one. {} if there are too many.
+    """
+    return {name: mark for name, mark in (fingerprints(root) or {}).items() if name != GIT}

@@ -1,0 +1,267 @@
+"""Run the tasks of a batch: which one is next, within the budget, and which one is run again."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import FrameType
+from typing import Any, Protocol
+
+from agent_cli.batch.host import TaskHost, TaskResult, WorkOrder
+from agent_cli.batch.progress import BatchProgress
+from agent_cli.batch.results import ResultsFile, result_line
+from agent_cli.batch.tasks import BatchTask
+from agent_cli.evaluation.job_threads import JobThreads
+from agent_cli.evaluation.processes import GRACE
+from agent_tools.process.guarded_git import GitError
+from agent_tools.record import Value
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_TICK = 1.0
+_STOP_SECONDS = GRACE + 5.0
+_AGAIN_SECONDS = 2.0
+
+
+class BatchRunner(Protocol):
+    """Where tasks run."""
+
+    @property
+    def running(self) -> int:
+        """The number of tasks that `next` has not returned."""
+
+    def slots(self) -> int:
+        """Return how many tasks may run at the same time."""
+
+    def start(self, order: WorkOrder) -> None:
+        """Start a task."""
+
+    def next(self, seconds: float) -> TaskResult | None:
+        """Return the result of a task that has ended; None if none has within `seconds`."""
+
+    def stop(self) -> None:
+        """Interrupt all tasks; called again, kill them. Safe in a signal handler."""
+
+
+class LocalRunner:
+    """Runs tasks on this machine."""
+
+    def __init__(self, host: TaskHost, jobs: int) -> None:
+        self._host, self._jobs = host, jobs
+        self._threads = JobThreads(host.run)
+
+    @property
+    def running(self) -> int:
+        return self._threads.running
+
+    def slots(self) -> int:
+        return self._jobs
+
+    def start(self, order: WorkOrder) -> None:
+        self._threads.start(order)
+
+    def next(self, seconds: float) -> TaskResult | None:
+        item = self._threads.next(seconds)
+        return item[1] if item is not None else None
+
+    def stop(self) -> None:
+        self._host.stop()
+
+
+class BatchTerms(Value):
+    """What all tasks have in common.
+
+    flags: of `agent -p`, before those of the task. mode: of tasks that name none; "" for that of the settings.
+    budget: dollars for all tasks, those of earlier runs included; None for no limit.
+    retries: how often a task is run again whose host or provider failed.
+    model: changes the name of a model.
+    """
+
+    flags: tuple[str, ...]
+    mode: str
+    budget: float | None
+    retries: int
+    model: Callable[[str], str]
+
+
+class Batch:
+    """Tasks to run. caught: the signal that ended it; 0 for none. out_of_budget: not all could be started."""
+
+    def __init__(
+        self,
+        tasks: Sequence[BatchTask],
+        orders: dict[str, WorkOrder],
+        terms: BatchTerms,
+        file: ResultsFile,
+        progress: BatchProgress,
+    ) -> None:
+        self._tasks = {task.id: task for task in tasks}
+        self._orders, self._terms, self._file, self._progress = orders, terms, file, progress
+        self._spent = 0.0
+        self._attempts: dict[str, int] = {}
+        # Dollars of attempts before the last one.
+        self._before: dict[str, float] = {}
+        self._running: set[str] = set()
+        # After a signal, running tasks are waited for until then: git may be in the middle of a long clone.
+        self._until = 0.0
+        self.caught = 0
+        self.out_of_budget = False
+
+    def run(self, runner: BatchRunner, dropped: dict[str, dict[str, Any]]) -> None:
+        """Run all tasks that have no line in the file. dropped: lines of earlier attempts. Raises UsageError."""
+        for name, line in dropped.items():
+            self._before[name] = line.get("cost_usd") or 0.0
+        lines = self._file.lines
+        self._spent = sum(lines[name].get("cost_usd") or 0.0 for name in self._tasks if name in lines)
+        self._spent += sum(self._before.values())
+
+        def on_signal(number: int, frame: FrameType | None) -> None:
+            self._until = time.monotonic() + (_AGAIN_SECONDS if self.caught else _STOP_SECONDS)
+            self.caught = self.caught or number
+            runner.stop()
+
+        before = {number: signal.signal(number, on_signal) for number in _SIGNALS}
+        try:
+            waiting = deque(task for name, task in self._tasks.items() if name not in lines)
+            self._run(runner, waiting)
+            for name in [name for name in self._running if name not in lines]:
+                self._end(self._tasks[name], TaskResult(id=name, status="interrupted", error="interrupted"))
+            for task in waiting:
+                why = f"not started: {self._why_not_started()}"
+                self._end(task, TaskResult(id=task.id, status="skipped", error=why), shown=False)
+            self._file.finish(self._tasks)
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def _run(self, runner: BatchRunner, waiting: deque[BatchTask]) -> None:
+        said = False
+        try:
+            while True:
+                while waiting and runner.running < runner.slots() and self._may_start():
+                    task = waiting.popleft()
+                    self._attempts[task.id] = self._attempts.get(task.id, 0) + 1
+                    self._progress.started(task.id)
+                    self._running.add(task.id)
+                    runner.start(self._order(task))
+                if not runner.running or (self.caught and time.monotonic() > self._until):
+                    return
+                result = runner.next(_TICK)
+                self._progress.tick(self._spent)
+                if result is None:
+                    if self.caught and not said:
+                        said = True
+                        self._progress.say("Interrupting the tasks; Ctrl-C again stops at once.")
+                    continue
+                self._running.discard(result.id)
+                if self._again(result):
+                    waiting.append(self._tasks[result.id])
+                else:
+                    self._end(self._tasks[result.id], result)
+        except BaseException:
+            runner.stop()
+            raise
+
+    def _why_not_started(self) -> str:
+        if self.out_of_budget:
+            return "the budget of the batch is spent"
+        return "the batch was interrupted" if self.caught else "the scheduler was lost"
+
+    def _may_start(self) -> bool:
+        if self._terms.budget is not None and self._spent >= self._terms.budget:
+            self.out_of_budget = True
+        return not self.caught and not self.out_of_budget
+
+    def _order(self, task: BatchTask) -> WorkOrder:
+        """Return the task with its flags: those of its line are the last ones, so that they count."""
+        terms = self._terms
+        flags = list(terms.flags)
+        if task.settings:
+            flags.append(f"--settings={json.dumps(task.settings)}")
+        if task.model:
+            flags.append(f"--model={terms.model(task.model)}")
+        if mode := task.mode or terms.mode:
+            flags.append(f"--permission-mode={mode}")
+        if task.turns:
+            flags.append(f"--max-turns={task.turns}")
+        costs = [task.cost] if task.cost else []
+        if terms.budget is not None:
+            costs.append(terms.budget - self._spent)
+        if costs:
+            flags.append(f"--max-budget-usd={min(costs):.9f}")
+        return self._orders[task.id].replace(flags=tuple(flags))
+
+    def _again(self, result: TaskResult) -> bool:
+        """Return True if a task is to run again, and count what it cost."""
+        if not result.again or self.caught or self._attempts[result.id] > self._terms.retries:
+            return False
+        self._count(result)
+        self._before[result.id] = self._before.get(result.id, 0.0) + result.report.cost
+        self._progress.again(result.id, result.error)
+        return True
+
+    def _count(self, result: TaskResult) -> None:
+        self._spent += result.report.cost
+
+    def _end(self, task: BatchTask, result: TaskResult, *, shown: bool = True) -> None:
+        self._count(result)
+        over = self._terms.budget is not None and self._spent >= self._terms.budget
+        if result.outcome == "limit" and over and not (task.cost and result.report.cost >= task.cost):
+            # With more money it would go on.
+            result = result.replace(status="interrupted", error="the budget of the batch is spent")
+            self.out_of_budget = True
+        line = result_line(task, result, self._attempts.get(task.id, 0), self._before.get(task.id, 0.0))
+        self._file.add(line, result.patch)
+        self._progress.ended(line, shown=shown)
+
+
+def make_orders(
+    tasks: Sequence[BatchTask], host: TaskHost, *, shipped: bool
+) -> tuple[dict[str, WorkOrder], dict[int, str]]:
+    """Return what is to be run for each task, and what is wrong with lines whose repository cannot be used.
+
+    shipped: other machines run them, so repositories of this one are sent along.
+    """
+    orders: dict[str, WorkOrder] = {}
+    wrong: dict[int, str] = {}
+    trusted: dict[str, dict[str, str]] = {}
+    for task in tasks:
+        try:
+            order = _order_of(task, host, shipped=shipped)
+            if task.kind == "git" and not shipped:
+                if task.source not in trusted:
+                    trusted[task.source] = host.trusted_files(task.source)
+                order = order.replace(trusted=trusted[task.source])
+            orders[task.id] = order
+        except (GitError, OSError) as error:
+            said = getattr(error, "strerror", None) or str(error)
+            wrong[task.line] = f"{task.source}: {said}".removesuffix(".")
+    return orders, wrong
+
+
+def _order_of(task: BatchTask, host: TaskHost, *, shipped: bool) -> WorkOrder:
+    sources = host.sources
+    fetched, source, commit, bundle = task.kind == "url", task.source, task.revision, (b"", b"")
+    if not fetched:
+        bare = sources.of_repository(source) if task.kind == "git" else sources.of_folder(source)
+        source, commit = str(bare), sources.commit(bare, task.revision)
+        bundle = sources.bundle(bare, commit) if shipped else bundle
+    return WorkOrder(
+        id=task.id,
+        prompt=task.prompt,
+        source=Path(source).name if shipped and not fetched else source,
+        commit=commit,
+        flags=(),
+        fetched=fetched,
+        bundle=bundle[0],
+        shallow=bundle[1],
+        subfolder=task.subfolder,
+        setup=task.setup,
+        check=task.check,
+        check_sandbox=task.check_sandbox,
+        check_seconds=task.check_timeout,
+        seconds=task.seconds,
+    )

@@ -1,0 +1,146 @@
+"""The steps of one task in a folder of its own: the setup, the turn of `agent -p`, and the check of what it did."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from agent_cli.config.schema import Settings
+from agent_cli.core.place import RunEnvironment
+from agent_cli.evaluation.processes import ProcessPool
+from agent_cli.evaluation.results import AgentReport, read_report
+from agent_cli.runtime.tools import make_confinement, sandbox_profile
+from agent_tools.fs.safe_files import read_regular, write_whole
+from agent_tools.fs.workspace import Workspace
+from agent_tools.record import Value
+from agent_tools.sandbox.runner import SandboxRunner
+from agent_tools.sandbox.sandbox import choose
+from agent_tools.secret_patterns import without_secrets
+from agent_tools.text import shorten
+
+_LARGEST_OUTPUT = 64 << 20
+# Makes the sandbox for a check: of a work tree, with folders that may be read.
+SandboxMaker = Callable[[Path, tuple[Path, ...]], SandboxRunner | None]
+
+
+class AgentTurn(Value):
+    """How the turn of the agent ended. code: of its process. outcome: its word, "timeout", or "exit N"."""
+
+    code: int
+    outcome: str
+    report: AgentReport
+    seconds: float
+
+
+class CheckEnd(Value):
+    """How a check ended. code: None if it took too long. why: the reason why it did not pass; "" if it did."""
+
+    code: int | None
+    why: str = ""
+
+
+class TaskSteps:
+    """Runs the steps in `room`: the agent works in its folder `work`; what is printed goes to its folder `result`.
+
+    All methods raise OSError, and EvaluationStoppedError after the pool was stopped.
+    """
+
+    def __init__(self, room: Path, env: Mapping[str, str], pool: ProcessPool) -> None:
+        self._env, self._pool = env, pool
+        self.work = room / "work"
+        self.result = room / "result"
+        self.answer = self.result / "answer.txt"
+        self.transcript = self.result / "transcript.jsonl"
+
+    def set_up(self, command: str, seconds: float) -> str:
+        """Run a command before the agent does; return why it failed, "" if it did not."""
+        if not command:
+            return ""
+        out = self.result / "setup.txt"
+        end = self._pool.run(("bash", "-c", command), self.work, self._env, seconds, out=out)
+        if end.timed_out:
+            return f"the setup took more than {seconds:g} s"
+        return f"the setup failed: {_last_line(out) or f'exit {end.code}'}" if end.code else ""
+
+    def take_turn(
+        self, flags: Sequence[str], prompt: str, seconds: float, cwd: Path | None = None, **env: str
+    ) -> AgentTurn:
+        """Let `agent -p` work; its last answer is in `answer` then. cwd: by default `work`. env: more variables."""
+        started = time.monotonic()
+        end = self._pool.run(
+            [sys.executable, "-P", "-m", "agent_cli", "-p", "--output-format", "stream-json", *flags],
+            cwd or self.work,
+            {**self._env, **env},
+            seconds,
+            feed=prompt.encode(),
+            out=self.transcript,
+            err=self.result / "stderr.txt",
+        )
+        report = read_report(self.transcript)
+        write_whole(self.answer, report.answer.encode("utf-8", "replace"))
+        outcome = "timeout" if end.timed_out else report.outcome or f"exit {end.code}"
+        return AgentTurn(end.code, outcome, report, time.monotonic() - started)
+
+    def not_started(self, turn: AgentTurn) -> str:
+        """Return why the agent could not begin; "" if it did."""
+        if turn.outcome == "timeout" or turn.code != 2:
+            return ""
+        return _last_line(self.result / "stderr.txt").removeprefix("agent: ") or "the agent could not start"
+
+    def check(
+        self,
+        command: Sequence[str],
+        seconds: float,
+        variables: Mapping[str, str],
+        sandbox: SandboxRunner | None,
+        cwd: Path | None = None,
+    ) -> CheckEnd:
+        """Run the check, without the user's keys, as it may run what the model wrote. Raises ToolError."""
+        cwd, out, argv = cwd or self.work, self.result / "check.txt", list(command)
+        env = without_secrets(self._env) | dict(variables)
+        if sandbox is None:
+            end = self._pool.run(argv, cwd, env, seconds, out=out)
+            code = end.code
+        else:
+            try:
+                with sandbox.prepare(argv, cwd, env, network=False) as wrapped:
+                    end = self._pool.run(wrapped.argv, cwd, wrapped.env, seconds, out=out, pass_fds=wrapped.pass_fds)
+                    code = wrapped.code(end.code)
+            finally:
+                sandbox.close()
+        if end.timed_out:
+            return CheckEnd(None, f"the check took more than {seconds:g} s")
+        return CheckEnd(code, (_last_line(out) or f"the check failed with exit code {code}") if code else "")
+
+
+def why_turn_failed(turn: AgentTurn, seconds: float) -> str:
+    """Return why a turn is not done, in words; "" if it is. seconds: that it had."""
+    words = {"timeout": f"took more than {seconds:g} s", "limit": "a limit ended it", "done": "", "": ""}
+    found = words.get(turn.outcome)
+    return shorten(next(iter(turn.report.errors), turn.outcome), 160) if found is None else found
+
+
+def check_sandboxes(settings: Settings, place: RunEnvironment) -> SandboxMaker | None:
+    """Return what makes the sandboxes that the settings describe, around any work tree; None if there are none here."""
+    workspace = Workspace(place.root, (), place.cwd)
+    profile, asked = sandbox_profile(workspace, settings, place), settings.sandbox
+    if choose(asked.mode, profile, place.env, landlock=asked.landlock).kind != "bubblewrap":
+        return None
+
+    def make(work: Path, readable: tuple[Path, ...]) -> SandboxRunner | None:
+        shown = (*settings.sandbox.readable, *map(str, readable))
+        inside = settings.replace(sandbox=settings.sandbox.replace(readable=shown))
+        return make_confinement(Workspace(work), inside, place.replace(cwd=work, root=work))
+
+    return make
+
+
+def _last_line(path: Path) -> str:
+    """Return the last line of output that is not empty; "" for none."""
+    with suppress(OSError):
+        text = read_regular(path, _LARGEST_OUTPUT).decode("utf-8", "replace")
+        return next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "")
+    return ""
