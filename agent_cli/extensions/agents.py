@@ -20,6 +20,7 @@ from agent_cli.config.prompts import (
 from agent_cli.core.modes import AgentType
 from agent_cli.core.rules import RuleError
 from agent_cli.extensions.commands import key_words, markdown_files, search_folders
+from agent_cli.extensions.front_hooks import front_matter_hooks
 from agent_cli.extensions.template import model_of
 from agent_tools.fs.safe_files import read_regular, read_text
 from agent_tools.registry import tool_name
@@ -44,11 +45,14 @@ def read_agent_type(
     known: Collection[str] = (),
     check_model: Callable[[str], str] = lambda name: "",
     stem: str = "",
+    within: Path | None = None,
+    problems: list[str] | None = None,
 ) -> AgentType:
     """Parse one file. Raises AgentTypeError.
 
     known: the available tools; () for any. check_model: returns why a model is invalid, or "". stem: the name of one
-    of a plugin, whose head may have no name, and tools of other programs.
+    of a plugin, whose head may have no name, and tools of other programs. within: the project of the file; None for
+    the user's own. problems: collects what is wrong with its hooks.
     """
     head, body = split_front_matter(text)
     if not head:
@@ -69,7 +73,8 @@ def read_agent_type(
     model = model_of(table)
     if model and (why := check_model(model)):
         raise AgentTypeError(f"{source}: model {model}: {why}")
-    return AgentType(name, description, body.strip(), tools, model, None, without, not_tools)
+    hooks = front_matter_hooks(table, source, within, problems)
+    return AgentType(name, description, body.strip(), tools, model, None, without, not_tools, hooks)
 
 
 def agent_types_from(data: Mapping[str, Any], source: str) -> dict[str, AgentType]:
@@ -87,7 +92,13 @@ def agent_types_from(data: Mapping[str, Any], source: str) -> dict[str, AgentTyp
         except RuleError as error:
             raise AgentTypeError(f"{source}: the agent {name}: {error}") from None
         description = key_words(table, "description")
-        found[name] = AgentType(name, description, table["prompt"], tools, model_of(table), None, without, not_tools)
+        problems: list[str] = []
+        hooks = front_matter_hooks(table, f"{source}: the agent {name}", None, problems)
+        if problems:
+            raise AgentTypeError(problems[0])
+        found[name] = AgentType(
+            name, description, table["prompt"], tools, model_of(table), None, without, not_tools, hooks
+        )
     return found
 
 
@@ -133,7 +144,8 @@ def find_agent_types(
                 continue  # a note for readers, which doctor reports
             try:
                 text = read_regular(path, LIMIT, within).decode("utf-8", "replace")
-                kind = read_agent_type(text, path, known, check_model).replace(path=Path(path))
+                kind = read_agent_type(text, path, known, check_model, within=within, problems=problems)
+                kind = kind.replace(path=Path(path))
             except OSError as error:
                 problems.append(f"{path}: this agent type is skipped: {error.strerror or error}")
             except AgentTypeError as error:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from agent_cli.config.prompts import FrontMatterError, prompt_folder, read_front_matter, split_front_matter
+from agent_cli.extensions.front_hooks import PlainHooks, front_matter_hooks
 from agent_cli.extensions.template import expand_body, with_files
 from agent_tools.base import ToolContext, ToolError, UserCommand
 from agent_tools.fs.safe_files import NotRegularFileError, outside_notice, read_regular, read_start, resolve_inside
@@ -37,6 +38,7 @@ class Command(Value):
     within: the folder that the file must be in, links followed; None for any.
     own: it is the user's own, or built in.
     variables: filled into the text, as a plugin's folder.
+    hooks: those of its front matter, as plain data.
     """
 
     name: str
@@ -47,6 +49,7 @@ class Command(Value):
     within: Path | None = None
     own: bool = True
     variables: dict[str, str] = {}  # noqa: RUF012 - never changed
+    hooks: PlainHooks = ()
 
     def expand(self, arguments: str, ctx: ToolContext) -> str | ExpandedPrompt:
         """Return the prompt with arguments inserted and mentioned files appended. Raises ToolError."""
@@ -55,7 +58,9 @@ class Command(Value):
             table = read_front_matter(head)
         except FrontMatterError:
             table = {}  # reported at the start
-        return expand_body(self.name, body, table, arguments, ctx, own=self.own)
+        within = None if self.own else self.within
+        hooks = front_matter_hooks(table, str(self.path), within, variables=self.variables)
+        return expand_body(self.name, body, table, arguments, ctx, own=self.own, hooks=hooks)
 
 
 def read_prompt_file(
@@ -195,7 +200,9 @@ def read_command(name: str, path: Path, within: Path | None, problems: list[str]
     by_model = all(
         table.get(key) not in (True, "true") for key in ("disable-model-invocation", "hide-from-slash-command-tool")
     )
-    return Command(name, path, key_words(table, "description"), hint_of(table), by_model, within, own)
+    hooks = front_matter_hooks(table, str(path), within, problems)
+    found = Command(name, path, key_words(table, "description"), hint_of(table), by_model, within, own)
+    return found.replace(hooks=hooks) if hooks else found
 
 
 def hint_of(table: dict[str, Any]) -> str:

@@ -19,6 +19,7 @@ from agent_cli.config.claude_keys import translate, unused_in_words
 from agent_cli.config.prompts import FrontMatterError, read_allowed, read_front_matter, split_front_matter
 from agent_cli.extensions.agents import AgentTypeError, read_agent_type
 from agent_cli.extensions.commands import LIMIT, is_unusable_name
+from agent_cli.extensions.front_hooks import front_matter_hooks
 from agent_cli.extensions.skills import FILE, read_skill
 from agent_cli.extensions.skills import LIMIT as SKILL_LIMIT
 from agent_cli.extensions.template import command_pieces, model_of
@@ -26,11 +27,13 @@ from agent_tools.fs.safe_files import read_regular, resolve_inside
 from agent_tools.record import Value
 from agent_tools.text import counted
 
-_PROMPT = frozenset(("description", "argument-hint", "allowed-tools", "model", "disable-model-invocation", "flow"))
+_PROMPT = frozenset(
+    ("description", "argument-hint", "allowed-tools", "model", "disable-model-invocation", "flow", "hooks")
+)
 USED = {
     "command": _PROMPT | {"hide-from-slash-command-tool"},
     "skill": _PROMPT | {"name", "user-invocable", "when_to_use"},
-    "agent": frozenset(("name", "description", "tools", "disallowedTools", "model")),
+    "agent": frozenset(("name", "description", "tools", "disallowedTools", "model", "hooks")),
 }
 _HERE = "it works in this conversation, not in a separate one"
 _WORDS = "only says something about the file"
@@ -42,7 +45,6 @@ _REASONS = {
     "context": _HERE,
     "agent": _HERE,
     "fork": _HERE,
-    "hooks": "hooks belong in settings files",
     "color": "agent types have no colours here",
     "user-invocable": "a command is always yours to use",
     "effort": "the session's effort applies",
@@ -168,7 +170,7 @@ class ReportReader:
         if not body.strip():
             return FileReport(path, "not used: it has no text", False)
         notes = [wrong] if wrong else []
-        notes += self._prompt_notes("command", table, body)
+        notes += self._prompt_notes("command", table, body, within)
         return self._unless_taken(FileReport(path, f"command {name}", True, tuple(notes)), name)
 
     def _skill(self, base: Path, path: str, inner: str, within: Path | None) -> FileReport | None:
@@ -190,7 +192,7 @@ class ReportReader:
         text, table, wrong = _read(there / FILE, SKILL_LIMIT, within)
         if wrong:
             return FileReport(path, f"not used: {wrong}", False)
-        notes = self._prompt_notes("skill", table, split_front_matter(text)[1])
+        notes = self._prompt_notes("skill", table, split_front_matter(text)[1], within)
         if table.get("name") not in (None, name):
             notes.append(f"its name {str(table['name'])[:80]!r} is not that of its folder, which is used")
         return self._unless_taken(FileReport(path, f"skill {name}", True, tuple(notes)), f"skill {name}")
@@ -202,19 +204,23 @@ class ReportReader:
         if wrong:
             return FileReport(path, f"not used: {wrong}", False)
         try:
-            kind = read_agent_type(text, "", self._tools, self._check_model)
+            wrong_hooks: list[str] = []
+            kind = read_agent_type(text, "", self._tools, self._check_model, within=within, problems=wrong_hooks)
         except AgentTypeError as error:
             return FileReport(path, f"not used: {str(error).removeprefix(': ')}", False)
-        notes = unused("agent", table)
+        notes = [*unused("agent", table), *(why.removeprefix(": ") for why in wrong_hooks)]
         if kind.without:
             notes.append(f"tools that are not here: {', '.join(kind.without)}")
         name = f"agent type {kind.name}"
         return self._unless_taken(FileReport(path, name, True, tuple(notes)), name)
 
-    def _prompt_notes(self, kind: str, table: dict[str, Any], body: str) -> list[str]:
+    def _prompt_notes(self, kind: str, table: dict[str, Any], body: str, within: Path | None) -> list[str]:
         """Return the keys of a command or skill without effect, and those that are not understood."""
         notes = unused(kind, table)
         notes += read_allowed(table.get("allowed-tools"))[1]
+        wrong: list[str] = []
+        front_matter_hooks(table, "", within, wrong)
+        notes += [why.removeprefix(": ") for why in wrong]
         if (model := model_of(table)) and (why := self._check_model(model)):
             notes.append(f"model: {why}")
         if runs := len(command_pieces(body)) // 2:

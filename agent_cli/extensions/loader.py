@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 with lazy_imports():
     from agent_cli.extensions import agents as extensions_agents
     from agent_cli.extensions import (
+        front_hooks,
         output_styles,  # few choose one
         plugin_parts,  # few have plugins
         tdd,
@@ -142,6 +143,12 @@ class Extensions:
         self.commands = LazyMapping(self.own, shipped_commands)
         self.agent_types = LazyMapping(self.agents, _shipped_types)
 
+    @property
+    def has_hooks(self) -> bool:
+        """Return True if a file has hooks in its front matter."""
+        every = (*self.agents.values(), *self.skills.values(), *self.own.values())
+        return any(getattr(each, "hooks", ()) for each in every)
+
     def embed(self, embedded: Embedded) -> None:
         """Add the embedding program's types of sub-agents, and leave out the skills that it does not want."""
         self.agents.update(embedded.agents)
@@ -169,10 +176,10 @@ def _resolved(folders: Iterable[Path]) -> Iterator[Path]:
 def load_extensions(
     options: RunOptions, place: RunEnvironment, layers: Layers, settings: Settings, warn: Callable[[str], None]
 ) -> Extensions:
-    """Load all extensions. Raises UsageError for an invalid package in the setting `plugins`."""
+    """Load all extensions. Raises UsageError for an invalid package in the setting `tool_packages`."""
     found = Extensions()
-    if settings.plugins:
-        found.tools = tool_packages.load_tools(settings.plugins)
+    if settings.tool_packages:
+        found.tools = tool_packages.load_tools(settings.tool_packages)
     if options.agents:
         found.agents.update(_given_agents(options.agents))
     if options.bare and not layers.plugins:
@@ -240,6 +247,8 @@ def with_agent(
         offered = kind.tools or tuple(tool.name for tool in (*BUILTIN, *found.tools))
         allowed = settings.tools if settings.tools is not None else offered
         changed["tools"] = tuple(n for n in offered if n not in kind.not_tools and n in allowed)
+    if kind.hooks:
+        changed["hooks"] = (*settings.hooks, *front_hooks.hooks_from_plain(kind.hooks))
     if kind.model and not options.model:
         changed["model"] = kind.model
     return settings.replace(**changed)

@@ -22,6 +22,7 @@ from agent_cli.extensions.commands import (
     read_prompt_file,
     search_folders,
 )
+from agent_cli.extensions.front_hooks import PlainHooks, front_matter_hooks
 from agent_cli.extensions.template import expand_body
 from agent_tools.base import ToolContext, ToolError
 from agent_tools.fs.safe_files import read_start, resolve_inside
@@ -42,7 +43,7 @@ class Skill(Value):
     by_model, by_user: who may use it.
     within: as for a command.
     own: it is the user's own.
-    variables: as for a command.
+    variables, hooks: as for a command.
     """
 
     name: str
@@ -54,6 +55,7 @@ class Skill(Value):
     within: Path | None = None
     own: bool = True
     variables: dict[str, str] = {}  # noqa: RUF012 - never changed
+    hooks: PlainHooks = ()
 
     @property
     def path(self) -> Path:
@@ -68,7 +70,11 @@ class Skill(Value):
             raise ToolError(f"The skill {self.name} cannot be used: {self.path}: its head: {error}.") from None
         body = body.replace("${CLAUDE_SKILL_DIR}", str(self.folder)).replace("{baseDir}", str(self.folder))
         below = (self._files(),)
-        return expand_body(self.name, body, table, arguments, ctx, own=self.own, below=below)
+        within = None if self.own else self.within
+        hooks = front_matter_hooks(table, str(self.path), within, variables=self.variables)
+        return expand_body(
+            self.name, body, table, arguments, ctx, own=self.own, below=below, hooks=hooks, for_session=True
+        )
 
     def _files(self) -> str:
         try:
@@ -131,6 +137,7 @@ def read_skill(name: str, folder: Path, within: Path | None, problems: list[str]
         by_user=table.get("user-invocable") is not False,
         within=within,
         own=within is None,
+        hooks=front_matter_hooks(table, str(path), within, problems),
     )
 
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from agent_cli.config.prompts import read_allowed
+from agent_cli.extensions.front_hooks import PlainHooks
 from agent_tools.base import ToolContext, ToolError
 from agent_tools.fs.encoding import decode_text, fingerprint, split_lines
 from agent_tools.fs.files import lstat_resolved
@@ -146,17 +147,20 @@ def expand_body(
     *,
     own: bool,
     below: tuple[str, ...] = (),
+    hooks: PlainHooks = (),
+    for_session: bool = False,
 ) -> str | ExpandedPrompt:
     """Expand a file's body with these arguments; return text alone if there is nothing else.
 
-    Commands are read from the file, never from the arguments; files may be mentioned in either.
+    Commands are read from the file, never from the arguments; files may be mentioned in either. hooks: those of the
+    file, which run for the rest of the turn, or with `for_session` of the session.
     """
     arguments = arguments.strip()
     pieces = with_arguments(command_pieces(body.strip()), arguments)
     words = " ".join(pieces[::2])
     below = (*below, *mentioned_files(words, ctx))
     rules, _ = read_allowed(head.get("allowed-tools"))
-    lent = TurnOverrides(rules, model_of(head), _word(head, "flow"), f"/{name}", own)
+    lent = TurnOverrides(rules, model_of(head), _word(head, "flow"), f"/{name}", own, hooks, for_session)
     if len(pieces) == 1 and not lent:
         return "\n\n".join([pieces[0].strip(), *below])
     return ExpandedPrompt(name, tuple(pieces), below, lent)

@@ -36,13 +36,15 @@ def load_tools(names: Iterable[str]) -> list[Tool[Any]]:
     for name in dict.fromkeys(names):
         points = there.get(name, [])
         if not points:
-            raise UsageError(f"plugins: no installed package offers {name!r}; there are: {', '.join(there) or 'none'}.")
+            raise UsageError(
+                f"tool_packages: no installed package offers {name!r}; there are: {', '.join(there) or 'none'}."
+            )
         if len(points) > 1:
             packages = " and ".join(point.dist.name if point.dist else point.value for point in points)
-            raise UsageError(f"plugins: {name!r} is offered by {packages}; uninstall one.")
+            raise UsageError(f"tool_packages: {name!r} is offered by {packages}; uninstall one.")
         for tool in _tools_of(points[0]):
             if tool.name in taken:
-                raise UsageError(f"plugins: the tool {tool.name} of {name!r} has the name of {taken[tool.name]}.")
+                raise UsageError(f"tool_packages: the tool {tool.name} of {name!r} has the name of {taken[tool.name]}.")
             taken[tool.name] = f"a tool of {name!r}"
             tools.append(tool)
     return tools
@@ -55,10 +57,10 @@ def _tools_of(point: EntryPoint) -> list[Tool[Any]]:
         listed = list(found) if isinstance(found, (list, tuple)) else [found]
         tools = [item() if isinstance(item, type) else item for item in listed]
     except Exception as error:  # noqa: BLE001 - a package of anybody's: whatever it raises is one sentence
-        raise UsageError(f"plugins: {point.name!r} cannot be loaded: {type(error).__name__}: {error}") from None
+        raise UsageError(f"tool_packages: {point.name!r} cannot be loaded: {type(error).__name__}: {error}") from None
     for tool in tools:
         if problem := tool_problem(tool):
-            raise UsageError(f"plugins: {point.name!r} leads to {problem}.")
+            raise UsageError(f"tool_packages: {point.name!r} leads to {problem}.")
     return tools
 
 

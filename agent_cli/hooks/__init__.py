@@ -6,12 +6,13 @@ runs.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+import copy
+from collections.abc import Generator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from agent_cli.core.events import Event
-from agent_cli.core.hooks import HookEvent, HookResult, RefreshFields
+from agent_cli.core.hooks import Hook, HookEvent, HookResult, RefreshFields
 from agent_cli.hooks.matching import HookSet, PythonHook
 from agent_tools.cancel import CancelToken
 from agent_tools.lazy import lazy_imports
@@ -34,10 +35,10 @@ class HookRegistry(HookSet):
     def run(
         self, event: HookEvent, data: Mapping[str, Any], cancel: CancelToken, again: RefreshFields | None = None
     ) -> Generator[Event, None, HookResult]:
-        return (yield from self._runner.run(event, data, cancel, again))
+        return (yield from self._runner.run(self, event, data, cancel, again))
 
     def run_in_background(self, event: HookEvent, data: Mapping[str, Any]) -> None:
-        self._runner.run_in_background(event, data)
+        self._runner.run_in_background(self, event, data)
 
     def drain(self) -> list[Event]:
         return self._runner.drain() if "_runner" in self.__dict__ else []
@@ -45,6 +46,13 @@ class HookRegistry(HookSet):
     def close(self) -> None:
         if "_runner" in self.__dict__:
             self._runner.close()
+
+    def nested(self, hooks: Sequence[Hook]) -> HookRegistry:
+        # They share the runner, which knows what has run once and what runs in the background.
+        assert self._runner
+        below = copy.copy(self)
+        below.add(hooks)
+        return below
 
     @cached_property
     def _runner(self) -> Runner:

@@ -1,8 +1,8 @@
-"""Run one hook (a command, a web server, or a condition) and interpret its answer by Claude Code's contract.
+"""Run one hook (a command, a web server, a tool of an MCP server) and interpret its answer by Claude Code's contract.
 
 A command gets its input in an unlinked file, its two outputs are captured separately and bounded, and its process group
-is ended as a whole. A web server gets the same input as a POST and answers with what a command would print. A condition
-in natural language is evaluated by a model, which sees the same input and says if the condition is met.
+is ended as a whole. A web server gets the same input as a POST and answers with what a command would print, and so does
+a tool, which gets the arguments of the hook.
 
 exit 0: standard output is the answer, as JSON, or as plain text if the event adds it to the context. exit 2: blocks,
 with standard error as the reason. Everything else is a failure of the hook, which blocks nothing unless it is strict.
@@ -15,18 +15,16 @@ import json
 import os
 import re
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from threading import Timer
 from time import monotonic
 from typing import Any, Literal
 
-from agent_cli.config.prompts import prompt
 from agent_cli.core.events import UsageAdded
 from agent_cli.core.hooks import HOOK_EVENTS, Hook, HookEvent, HookResult, Verdict
-from agent_cli.core.messages import UserMessage
-from agent_cli.engine.types import ModelHandle
-from agent_cli.providers.base import ModelError, PlainAnswer, Request
+from agent_cli.hooks.matching import CallServerTool
 from agent_tools.base import ToolError
 from agent_tools.cancel import CancelledError, CancelToken
 from agent_tools.net.urls import split_url
@@ -182,60 +180,63 @@ def with_variables(text: str, allowed: tuple[str, ...], env: Mapping[str, str]) 
     return _VARIABLE.sub(value, text)
 
 
-_ANSWER = 1_000
-_PLACE = "$ARGUMENTS"
-
-
-def judge_prompt(hook: Hook, given: str, opened: Callable[[str], ModelHandle], cancel: CancelToken) -> HookRun:
-    """Ask the model about the condition. Never raises. given: JSON, inserted at $ARGUMENTS or appended."""
-    started = monotonic()
+@contextmanager
+def hook_deadline(seconds: float, cancel: CancelToken) -> Iterator[CancelToken]:
+    """Give a token that is cancelled after this time, and when `cancel` is."""
     until = CancelToken()
     forget = cancel.on_cancel(until.cancel)
-    timer = Timer(hook.timeout, until.cancel)
+    timer = Timer(seconds, until.cancel)
     timer.daemon = True
     timer.start()
-    used: list[UsageAdded] = []
     try:
-        code, text = read_hook_verdict(_answer(hook, given, opened(hook.model), until, used))
-    except CancelledError:
-        return HookRun(None, "interrupted" if cancel.cancelled else "time-out", monotonic() - started, used=tuple(used))
-    except ModelError as error:
-        why = f"got no answer: {error.failure.message}"
-        return HookRun(None, "error", monotonic() - started, error=why, used=tuple(used))
+        yield until
     finally:
         timer.cancel()
         forget()
-    seconds = monotonic() - started
-    if code is None:
-        why = "did not get an answer with ok and a reason"
-        return HookRun(None, "error", seconds, text.encode(), error=why, used=tuple(used))
-    return HookRun(code, "exit", seconds, err=text.encode(), used=tuple(used))
 
 
-def _answer(hook: Hook, given: str, model: ModelHandle, cancel: CancelToken, used: list[UsageAdded]) -> str:
-    text = hook.command.replace(_PLACE, given) if _PLACE in hook.command else f"{hook.command}\n\n{given}"
-    request = Request(model.model, prompt("hook"), (UserMessage(text),), max_tokens=_ANSWER, aside=True)
-    answer = PlainAnswer()
+_FIELD = re.compile(r"\$\{([\w.-]+)\}")
+
+
+def call_server_tool(hook: Hook, given: Mapping[str, Any], call: CallServerTool, cancel: CancelToken) -> HookRun:
+    """Call the hook's tool of an MCP server; its text is what a command would print. Never raises."""
+    started = monotonic()
     try:
-        answer.read(model.transport.stream(request, cancel))
-    finally:
-        if answer.usage is not None:
-            used.append(UsageAdded(model.label, model.price(answer.usage), aside=True))
-    cancel.check()
-    return answer.text
+        with hook_deadline(hook.timeout, cancel) as until:
+            text = call(hook.server, hook.tool, fill_fields(hook.input, given), until)
+    except CancelledError:
+        return HookRun(None, "interrupted" if cancel.cancelled else "time-out", monotonic() - started)
+    except ToolError as error:
+        return HookRun(None, "error", monotonic() - started, error=f"got no answer: {error}")
+    return HookRun(0, "exit", monotonic() - started, text.encode("utf-8", "replace"))
 
 
-def read_hook_verdict(text: str) -> tuple[int | None, str]:
-    """Return the exit code that an answer stands for, and its reason; None with the text if it is invalid."""
-    # Not by a regular expression: it would try a hundred thousand opening braces as a beginning each.
-    start, end = text.find("{"), text.rfind("}") + 1
-    try:
-        data = json.loads(text[start:end]) if 0 <= start < end else None
-    except (ValueError, RecursionError):
-        data = None
-    if not isinstance(data, dict) or not isinstance(data.get("ok"), bool):
-        return None, text
-    return (0, "") if data["ok"] else (2, str(data.get("reason") or "the condition is not met"))
+def fill_fields(template: Any, given: Mapping[str, Any]) -> Any:
+    """Return the arguments with each `${field.inner}` replaced by that value of the hook's input; "" if it has none.
+
+    A text that is one placeholder becomes the value itself, as a number or an object.
+    """
+    if isinstance(template, dict):
+        return {name: fill_fields(value, given) for name, value in template.items()}
+    if isinstance(template, list | tuple):
+        return [fill_fields(value, given) for value in template]
+    if not isinstance(template, str):
+        return template
+
+    def value(path: str) -> Any:
+        found: Any = given
+        for part in path.split("."):
+            found = found.get(part) if isinstance(found, Mapping) else None
+        return "" if found is None else found
+
+    if whole := _FIELD.fullmatch(template):
+        return value(whole[1])
+
+    def words(match: re.Match[str]) -> str:
+        found = value(match[1])
+        return found if isinstance(found, str) else json.dumps(found, ensure_ascii=False, default=str)
+
+    return _FIELD.sub(words, template)
 
 
 _WORDS = 10_000
@@ -301,7 +302,7 @@ def read_object(event: HookEvent, data: Mapping[str, Any], *, strict: bool) -> H
     if found.wrong and strict and result.verdict != "deny" and HOOK_EVENTS[event].blocks:
         result = result.replace(verdict="deny", reason=f"its answer cannot be read: {found.wrong[0]}")
     elif found.wrong and result.verdict == "allow":
-        result = result.replace(verdict="", reason="")
+        result = result.replace(verdict="", reason="", updates=())
     error = f"its answer cannot be read: {'; '.join(found.wrong)}" if found.wrong else ""
     return HookResponse(result, error, message, quiet)
 
@@ -337,7 +338,15 @@ class _Object:
             self._output() if self.row.changes_output else None,
             (clip_hook_text(said),) if said and self.row.adds_context else (),
             stop,
+            self._updates() if verdict == "allow" else (),
         )
+
+    def _updates(self) -> tuple[dict[str, Any], ...]:
+        found = self._decision().get("updatedPermissions") or []
+        if isinstance(found, list) and all(isinstance(update, dict) for update in found):
+            return tuple(found)
+        self.wrong.append("updatedPermissions is not a list of updates")
+        return ()
 
     def _output(self) -> Any:
         return next((self.inner[k] for k in _OUTPUTS if self.inner.get(k) is not None), None)

@@ -13,9 +13,11 @@ from typing import Any
 
 from agent_cli.core.hooks import HOOK_EVENTS, Hook, HookEvent
 from agent_cli.core.results import Failure
-from agent_cli.engine.types import ModelHandle
+from agent_cli.engine.turn import TurnDeps
+from agent_cli.engine.types import ModelHandle, TurnOptions
 from agent_cli.providers.base import ModelError
-from agent_tools.base import Effect
+from agent_tools.base import Effect, ToolError
+from agent_tools.cancel import CancelToken
 from agent_tools.record import Value
 from agent_tools.registry import tool_class, tool_name
 from agent_tools.task import common_type
@@ -45,12 +47,26 @@ class PythonHook(Value):
         return str(getattr(self.call, "__qualname__", type(self.call).__name__))
 
 
+# Calls a tool (server, tool, arguments) and returns its text. Raises ToolError, CancelledError.
+CallServerTool = Callable[[str, str, dict[str, Any], CancelToken], str]
+
+
 class HookSession(Value):
     """The session that hooks run in, as named in their payload. root: the project's folder."""
 
     session_id: str = ""
     transcript_path: str = ""
     root: Path = Path()
+
+
+def no_server(server: str, tool: str, arguments: dict[str, Any], cancel: CancelToken) -> str:
+    """Raise ToolError: there are no MCP servers."""
+    raise ToolError(f"there is no MCP server {server} here")
+
+
+def no_session() -> tuple[TurnDeps, TurnOptions]:
+    """Raise ModelError: there is no session whose tools could be used."""
+    raise ModelError(Failure("blocked", "There is no session to look into."))
 
 
 def no_model(name: str) -> ModelHandle:
@@ -79,6 +95,8 @@ class HookSet:
         about: Callable[[str, str, Sequence[Effect]], bool] = lambda rule, tool, effects: True,
         opened: Callable[[str], ModelHandle] = no_model,
         wake: Callable[[str], None] = lambda text: None,
+        call_tool: CallServerTool = no_server,
+        turn: Callable[[], tuple[TurnDeps, TurnOptions]] = no_session,
     ) -> None:
         self.session = session or HookSession(root=Path.cwd())
         self.environment = environment
@@ -86,17 +104,26 @@ class HookSet:
         self._about = about
         self.opened = opened
         self.wake = wake
+        self.call_tool = call_tool
+        self.turn = turn
         self._by_event: dict[str, list[Hook | PythonHook]] = {}
+        self._added: list[Hook] = []
         every: list[Hook | PythonHook] = [*hooks, *functions]
         for hook in every:
             self._by_event.setdefault(hook.event, []).append(hook)
 
     def matching(self, event: HookEvent, subject: str = "") -> list[Hook | PythonHook]:
         """Return the hooks that run at a step, in order; without a subject all of the event."""
-        found = self._by_event.get(event, [])
+        found = [*self._by_event.get(event, ()), *(hook for hook in self._added if hook.event == event)]
         if not subject or not HOOK_EVENTS[event].matched:
             return found
         return [hook for hook in found if matcher_matches(hook.matcher, subject)]
+
+    def add(self, hooks: Sequence[Hook]) -> None:
+        self._added = [*self._added, *(hook for hook in hooks if hook not in self._added)]
+
+    def remove(self, hooks: Sequence[Hook]) -> None:
+        self._added = [hook for hook in self._added if hook not in hooks]
 
     def is_for(self, hook: Hook | PythonHook, data: Mapping[str, Any]) -> bool:
         """Return True if a hook of the event applies to the call in the event's data."""

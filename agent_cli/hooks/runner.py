@@ -20,14 +20,15 @@ from agent_cli.core.hooks import HOOK_EVENTS, Hook, HookEvent, HookResult, Refre
 from agent_cli.hooks.handlers import (
     HookResponse,
     HookRun,
+    call_server_tool,
     clip_hook_text,
-    judge_prompt,
     post,
     read_answer,
     read_object,
     run_hook,
     shell_argv,
 )
+from agent_cli.hooks.judges import judge_agent, judge_prompt
 from agent_cli.hooks.matching import HookSet, PythonHook
 from agent_tools.cancel import CancelledError, CancelToken
 from agent_tools.text import sanitize_output, shorten
@@ -46,15 +47,22 @@ class Runner:
     def __init__(self, table: HookSet) -> None:
         self._table = table
         self._hinted: set[str] = set()
+        # By identity, as two hooks may be equal; each is held here, so that no other gets its number.
+        self._once: dict[int, Hook] = {}
         self._begun: list[tuple[Thread, list[Event]]] = []
         self._end = CancelToken()
 
     def run(
-        self, event: HookEvent, data: Mapping[str, Any], cancel: CancelToken, again: RefreshFields | None = None
+        self,
+        table: HookSet,
+        event: HookEvent,
+        data: Mapping[str, Any],
+        cancel: CancelToken,
+        again: RefreshFields | None = None,
     ) -> Generator[Event, None, HookResult]:
-        """Run the hooks of a step. Raises CancelledError."""
+        """Run the hooks of a step, which are those of the conversation or of a sub-agent. Raises CancelledError."""
         given = dict(data)
-        hooks = self._table.matching(event, _subject(event, data))
+        hooks = [h for h in table.matching(event, _subject(event, data)) if id(h) not in self._once]
         aside = [h for h in hooks if isinstance(h, Hook) and h.background and self._table.is_for(h, given)]
         if aside:
             self._in_background(aside, event, dict(data))
@@ -101,8 +109,10 @@ class Runner:
         yield from ran.used
         note = answer.error
         result = answer.result
+        if isinstance(hook, Hook) and hook.once and ran.cause == "exit" and not answer.error:
+            self._once[id(hook)] = hook
         if result.verdict == "allow" and not hook.own:
-            result = result.replace(verdict="", reason="")
+            result = result.replace(verdict="", reason="", updates=())
             note = note or "its allow was ignored: only hooks in your own settings may allow"
         outcome = "cancelled" if ran.cause in ("time-out", "interrupted") else "error" if answer.error else "success"
         if result.verdict == "deny" and not answer.error:
@@ -131,6 +141,11 @@ class Runner:
             ran = post(hook, given, env, cancel)
         elif hook.kind == "prompt":
             ran = judge_prompt(hook, given.decode("utf-8"), self._table.opened, cancel)
+        elif hook.kind == "agent":
+            path = self._table.session.transcript_path
+            ran = judge_agent(hook, given.decode("utf-8"), self._table.opened, self._table.turn, path, cancel)
+        elif hook.kind == "mcp_tool":
+            ran = call_server_tool(hook, payload, self._table.call_tool, cancel)
         else:
             argv = [hook.command, *hook.args] if hook.args else shell_argv(hook.command)
             ran = run_hook(argv, given, self._table.cwd(), env, hook.timeout, cancel, self._aside)
@@ -154,9 +169,9 @@ class Runner:
             env["CLAUDE_ENV_FILE"] = env["AGENT_ENV_FILE"] = str(file)
         return env
 
-    def run_in_background(self, event: HookEvent, data: Mapping[str, Any]) -> None:
+    def run_in_background(self, table: HookSet, event: HookEvent, data: Mapping[str, Any]) -> None:
         """Run the hooks of a step in a background thread."""
-        self._in_background(self._table.matching(event, _subject(event, data)), event, dict(data))
+        self._in_background(table.matching(event, _subject(event, data)), event, dict(data))
 
     def _aside(self, work: Callable[[CancelToken], None]) -> None:
         """Run the rest of a hook in a background thread, until the session ends."""
@@ -272,7 +287,8 @@ def combine_results(results: list[HookResult]) -> HookResult:
     stop = next((r.stop for r in results if r.stop is not None), None)
     context = tuple(text for r in results for text in r.context)
     output = next((r.output for r in reversed(results) if r.output is not None), None)
-    return HookResult(verdict, clip_hook_text("\n".join(reasons)), None, output, context, stop)
+    updates = tuple(update for r in results if r.verdict == verdict == "allow" for update in r.updates)
+    return HookResult(verdict, clip_hook_text("\n".join(reasons)), None, output, context, stop, updates)
 
 
 def _shown(data: bytes) -> str:

@@ -189,3 +189,55 @@ def test_a_background_hook_that_blocks_wakes_the_model(work: Path, home: Path) -
     assert done.returncode == 0, done.stderr
     log = next((home / "state").rglob("*.jsonl")).read_text()
     assert "Look at this again." in log and "PreToolUse hook in the background" in log
+
+
+def test_results_and_the_end_have_the_fields_that_claude_code_gives(work: Path, home: Path) -> None:
+    log = hooks(home)
+    (work / "a.txt").write_text("one\ntwo\n")
+    path = str(work / "new.txt")
+    calls = [
+        call("Read", file_path="a.txt"), call("Write", file_path="new.txt", content="x\n"),
+        call("Edit", file_path="new.txt", old_string="x", new_string="y"), call("Glob", pattern="*.txt"),
+        call("Bash", command="sleep 60", run_in_background=True), call("Bash", command="echo hi"),
+    ]  # fmt: skip
+    run(work, [*({"calls": [one]} for one in calls), {"text": "ok"}], "--allowedTools", "Edit", "Bash")
+    said = {entry["tool_name"]: entry["tool_response"] for entry in given(log, "PostToolUse")}
+    assert said["Read"]["type"] == "text"
+    content = {"filePath": str(work / "a.txt"), "content": "one\ntwo"}
+    assert said["Read"]["file"] | {"totalLines": 2} == {**content, "numLines": 2, "startLine": 1, "totalLines": 2}
+    written = {"type": "create", "filePath": path, "content": "x\n", "structuredPatch": [], "userModified": False}
+    assert written.items() <= said["Write"].items()
+    hunk = {"oldStart": 1, "oldLines": 1, "newStart": 1, "newLines": 1, "lines": ["-x", "+y"]}
+    edited = {"filePath": path, "oldString": "x", "newString": "y", "replaceAll": False, "structuredPatch": [hunk]}
+    assert edited.items() <= said["Edit"].items()
+    assert {"numFiles": 2, "truncated": False}.items() <= said["Glob"].items()
+    assert {"noOutputExpected", "stdout", "success", "content"} <= set(said["Bash"])
+    (stop,) = given(log, "Stop")
+    task = {"id": "b1", "type": "shell", "status": "running", "description": "sleep 60", "command": "sleep 60"}
+    assert (stop["background_tasks"], stop["session_crons"]) == ([task], [])
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_an_answer_to_a_question_may_add_rules_for_the_session(work: Path, home: Path, own: bool) -> None:
+    rule = {"toolName": "Bash", "ruleContent": "touch:*"}
+    update = {"type": "addRules", "rules": [rule, 5], "behavior": "allow", "destination": "session"}
+    answer = {"behavior": "allow", "updatedPermissions": [update], "updatedInput": {"command": "touch changed"}}
+    said = {"hookEventName": "PermissionRequest", "decision": answer}
+    log = hooks(home, {"PermissionRequest": {"hookSpecificOutput": said}})
+    if not own:
+        (work / ".claude").mkdir()
+        (home / ".claude/settings.json").rename(work / ".claude/settings.json")
+    replies = [{"calls": [call("Bash", command=f"touch {name}")]} for name in ("one", "two")]
+    done = run(work, [*replies, {"text": "ok"}], *([] if own else ["--trust"]))
+    assert done.stdout.endswith("ok\n"), done.stderr
+    asked = [entry["tool_input"]["command"] for entry in given(log, "PermissionRequest")]
+    assert asked[:1] == ["touch one"]
+    assert [(work / name).exists() for name in ("one", "changed", "two")] == [False, own, own]
+
+
+def test_permission_updates_that_make_no_sense_allow_nothing(work: Path, home: Path) -> None:
+    said = {"hookEventName": "PermissionRequest", "decision": {"behavior": "allow", "updatedPermissions": "all"}}
+    hooks(home, {"PermissionRequest": {"hookSpecificOutput": said}})
+    done = run(work, [{"calls": [call("Bash", command="touch made")]}, {"text": "ok"}])
+    assert "updatedPermissions is not a list of updates" in done.stderr
+    assert not (work / "made").exists()
