@@ -7,9 +7,7 @@ import concurrent.futures
 from collections.abc import Coroutine, Mapping
 from typing import Any, cast
 
-from acp.connection import Connection
-from acp.exceptions import RequestError
-
+from agent_cli.acp.protocol import Connection, RequestError
 from agent_tools.cancel import CancelledError, CancelToken
 
 

@@ -19,14 +19,15 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from acp.agent.router import build_agent_router
-from acp.connection import Connection
-from acp.exceptions import RequestError
-from acp.meta import PROTOCOL_VERSION
-from acp.router import Route
-from pydantic import ValidationError
-
 from agent_cli.acp.client import EditorClient
+from agent_cli.acp.protocol import (
+    PROTOCOL_VERSION,
+    Connection,
+    RequestError,
+    Route,
+    ValidationError,
+    build_agent_router,
+)
 from agent_cli.acp.updates import PromptFailedError
 from agent_cli.config.run_options import RunOptions
 from agent_cli.core.place import UsageError

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from agent_cli.core.events import ApprovalRequested, decider_word
+from agent_cli.core.events import ApprovalRequested, ModelRetry, decider_word
 from agent_cli.core.messages import AssistantMessage, new_uuid
 from agent_cli.core.results import Cap, Complete, Failed, Failure, LimitReached, TurnResult, Usage
 from agent_cli.headless.output import Outcome, ResultBuilder
@@ -70,7 +70,7 @@ def result_object(
         "total_cost_usd": total.cost,
         "cost_is_reliable": total.reliable and not total.estimated,
         "usage": usage_object(end.usage),
-        "modelUsage": {name: _model_usage(usage, windows) for name, usage in tally.by_model.items()},
+        "modelUsage": {name: model_usage(usage, windows) for name, usage in tally.by_model.items()},
         "permission_denials": [
             {
                 "tool_name": d.tool,
@@ -102,6 +102,17 @@ def api_failure(result: TurnResult) -> Failure | None:
     if isinstance(result, Failed) and result.failure is not None and result.failure.kind != "blocked":
         return result.failure
     return None
+
+
+def retry_fields(retry: ModelRetry) -> dict[str, Any]:
+    """Return the fields of a line about a model call that is made again."""
+    return {
+        "attempt": retry.attempt,
+        "max_retries": retry.attempts,
+        "retry_delay_ms": round(retry.wait * 1000),
+        "error_status": retry.failure.status or None,
+        "error": error_word(retry.failure),
+    }
 
 
 def error_word(failure: Failure) -> str:
@@ -177,7 +188,8 @@ def usage_object(usage: Usage) -> dict[str, Any]:
     }
 
 
-def _model_usage(usage: Usage, windows: tuple[int | None, int | None]) -> dict[str, Any]:
+def model_usage(usage: Usage, windows: tuple[int | None, int | None]) -> dict[str, Any]:
+    """Return what a model was used for. windows: the most that it takes and writes."""
     return {
         "inputTokens": usage.input - usage.cache_read - usage.cache_write,
         "outputTokens": usage.output,

@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from agent_cli.headless.stream_json import StreamJson
 
 with lazy_imports():
-    from agent_cli.engine import executor  # only runs with calls need it
     from agent_cli.headless import pending as headless_pending  # few runs are suspended
     from agent_cli.headless import result_object, stream_json  # with their tables of words and events
 
@@ -338,7 +337,7 @@ def finish(
             print_text(text if text.endswith("\n") else f"{text}\n")
         # A denial without a call is that of the prompt, which was reported already.
         for denial in (d for d in result.end.denials if d.call_id):
-            print_notice(f"Denied: {denial.tool}: {denial.reason.replace(f' {executor.CONTINUE}', '')}")
+            print_notice(f"Denied: {denial.tool}: {denial.reason}")
     else:
         fields |= {"origin": line["origin"]} if isinstance(line.get("origin"), dict) else {}
         fields |= {"user_message_uuid": line["uuid"]} if line.get("uuid") else {}

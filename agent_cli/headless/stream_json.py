@@ -23,6 +23,7 @@ from agent_cli.core.events import (
     HookFinished,
     HookStarted,
     MessageAdded,
+    ModelRetry,
     Noted,
     PlanChanged,
     PlanContinued,
@@ -46,11 +47,11 @@ from agent_cli.core.events import (
 from agent_cli.core.messages import AssistantMessage, Thinking, ToolCall, ToolMessage, claude_blocks, new_uuid
 from agent_cli.core.results import Failure, Usage
 from agent_cli.core.version import CLAUDE_CODE_VERSION, __version__
+from agent_cli.engine.tool_results import CHANGES, absolute_path, text_before, tool_use_result
 from agent_cli.headless.pending import pending_item
-from agent_cli.headless.result_object import error_word, usage_object
+from agent_cli.headless.result_object import error_word, retry_fields, usage_object
 from agent_cli.headless.stream_events import PartialMessage, timestamp
 from agent_cli.headless.tasks import TaskLines
-from agent_cli.headless.tool_results import CHANGES, absolute_path, text_before, tool_use_result
 from agent_cli.session.transcripts.entries import content_block
 from agent_tools.display import TodoItem
 from agent_tools.registry import tool_class
@@ -106,7 +107,7 @@ class StreamJson:
         self._calls: dict[str, ToolRequested] = {}
         self._before: dict[str, str | None] = {}
         self._denied: dict[str, ApprovalResolved] = {}
-        self._results: dict[str, tuple[ToolMessage, str]] = {}
+        self._results: dict[str, tuple[ToolMessage, str, str | None]] = {}
         self._todos: tuple[TodoItem, ...] = ()
         self._parent: str | None = None
         self._compacting = False
@@ -189,17 +190,17 @@ class StreamJson:
             case MessageAdded(message=AssistantMessage() as message):
                 self._assistant(message)
             case MessageAdded(message=ToolMessage() as message):
-                self._results[message.call_id] = message, self._uuid()
+                self._results[message.call_id] = message, self._uuid(), self._parent
             case ToolRequested() as requested:
                 self._calls[requested.call_id] = requested
             case ToolStarted() as started:
                 self._started(started)
             case ToolFinished() as finished:
                 self._result(finished)
-            case Warned(text=text):
-                self._system("informational", level="warning", content=text)
-            case Noted(text=text):
-                self._system("informational", level="info", content=text)
+            case ModelRetry() as retry:
+                self._system("api_retry", **retry_fields(retry))
+            case Warned(text=text) | Noted(text=text):
+                self._system("informational", level="warning" if isinstance(event, Warned) else "info", content=text)
             case HookStarted() | HookFinished() as hook:
                 self._hook(hook)
             case TurnPaused(rounds_used=used, rounds_left=left) as paused:
@@ -216,7 +217,7 @@ class StreamJson:
                 self._asked(asked)
             case ToolProgress(call_id=call_id, text=text) if self.progress:
                 self._of_call("tool_progress", call_id, content=text)
-            case TurnFinished() if self._parent is None:
+            case TurnFinished():
                 self._turn_finished()
 
     def _piece(self, event: Event) -> None:
@@ -258,9 +259,7 @@ class StreamJson:
         self._system(subtype, tool_use_id=call_id, **fields, parent_tool_use_id=self._parent)
 
     def _asked(self, event: ApprovalRequested | ApprovalResolved | QuestionAsked | QuestionAnswered) -> None:
-        """Write the user's approvals and questions, and their answers; also refusals without a question, not automatic
-        approvals.
-        """
+        """Write approvals and questions, and their answers; also refusals without a question."""
         match event:
             case ApprovalRequested() | QuestionAsked():
                 self.state("requires_action")
@@ -282,13 +281,8 @@ class StreamJson:
                 self.state("running")
             case QuestionAnswered():
                 self.state("running")
-                known = {
-                    "decision": event.verdict,
-                    "by": decider_word(event.by),
-                    "text": event.text,
-                    "mode": event.mode or None,
-                }
-                self._of_call("approval_resolved", event.call_id, **known)
+                known = {"decision": event.verdict, "by": decider_word(event.by), "text": event.text}
+                self._of_call("approval_resolved", event.call_id, **known, mode=event.mode or None)
 
     def _compacted(self, event: Compacted) -> None:
         """Write Claude Code's line, which knows two triggers, with additional fields."""
@@ -394,11 +388,16 @@ class StreamJson:
             self._before[event.call_id] = text_before(absolute_path(arguments.get("file_path"), self._cwd))
 
     def _turn_finished(self) -> None:
-        """Write the results of calls that were left open, and that no sub-agent runs any more."""
+        """Write the results of calls that were left open; at the end of the whole turn also end its tasks."""
+        top = self._parent is None
+        for call_id, (message, _, parent) in list(self._results.items()):
+            if top or parent == self._parent:
+                self._parent = parent
+                self._result(ToolFinished(call_id, message.name, message.is_error, 0))
+        if not top:
+            return
+        self._parent = None
         self._end_compacting("failed")
-        for call_id in list(self._results):
-            message, _ = self._results[call_id]
-            self._result(ToolFinished(call_id, message.name, message.is_error, 0))
         for call_id in list(self.tasks.running)[::-1]:
             self.tasks.finished(call_id, "stopped", "")
         self.tasks.watch(self._jobs())
@@ -407,7 +406,7 @@ class StreamJson:
     def _result(self, event: ToolFinished) -> None:
         if event.call_id not in self._results:
             return
-        message, uuid = self._results.pop(event.call_id)
+        message, uuid, _ = self._results.pop(event.call_id)
         if (denied := self._denied.pop(event.call_id, None)) is not None:
             self._permission_denied(denied, message)
         content: Any = message.text

@@ -7,10 +7,10 @@ by a `task_notification`: at the latest when the turn or the run ends.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from time import monotonic
+from time import monotonic, time
 from typing import Any
 
-from agent_cli.core.events import Event, ToolRequested, UsageAdded
+from agent_cli.core.events import Event, ToolRequested, TurnFinished, UsageAdded
 from agent_cli.core.results import Usage
 from agent_cli.headless.result_object import usage_object
 from agent_tools.shell.jobs import Job
@@ -29,6 +29,7 @@ class SubagentTask:
         self.prompt = str(arguments.get("prompt") or "")
         self.usage = Usage()
         self.calls = 0
+        self.stopped = False
         self._started = monotonic()
 
     @property
@@ -65,6 +66,7 @@ class TaskLines:
         self.running: dict[str, SubagentTask] = {}
         self._jobs: dict[str, str] = {}
         self._ended: set[str] = set()
+        self._live: dict[str, dict[str, str]] = {}
 
     def started(self, call_id: str, arguments: dict[str, Any], parent: str | None) -> None:
         """A sub-agent starts. parent: the call of the sub-agent that started it."""
@@ -85,6 +87,8 @@ class TaskLines:
             return
         if isinstance(event, UsageAdded):
             task.usage += event.usage
+        elif isinstance(event, TurnFinished):
+            task.stopped = event.diagnostics.terminal_reason == "interrupted"
         elif isinstance(event, ToolRequested):
             task.calls += 1
             self._write(
@@ -96,6 +100,7 @@ class TaskLines:
         """A sub-agent has ended; return it. status: completed, failed or stopped."""
         task = self.running.pop(call_id, None)
         if task is not None:
+            status = "stopped" if task.stopped else status
             summary = shorten(one_line(report), 400) or task.description
             self._notify(call_id, call_id, status, summary, usage=task.totals)
         return task
@@ -109,6 +114,8 @@ class TaskLines:
         for job in jobs:
             if job.id not in self._jobs and job.running:
                 new, self._jobs[job.id] = job.id, call_id
+                self._live[job.id] = {"task_id": job.id, "task_type": "local_bash", "description": _name(job)}
+                self._write("background_tasks_changed", tasks=list(self._live.values()))
                 self._write(
                     "task_started", task_id=job.id, tool_use_id=call_id, description=_name(job),
                     task_type="local_bash", is_backgrounded=True,
@@ -132,7 +139,11 @@ class TaskLines:
         code = job.ended[1] if job.ended is not None else None
         status = "stopped" if code is None else "failed" if code else "completed"
         how = f"exit code {code}" if code is not None else "stopped"
+        self._write("task_updated", task_id=job.id, patch={"status": "killed" if code is None else status,
+                                                           "end_time": round(time() * 1000)})  # fmt: skip
         self._notify(job.id, self._jobs[job.id], status, f"{_name(job)}: {how}")
+        self._live.pop(job.id, None)
+        self._write("background_tasks_changed", tasks=list(self._live.values()))
 
     def _notify(self, task_id: str, call_id: str, status: str, summary: str, **more: Any) -> None:
         self._write(

@@ -13,12 +13,12 @@ from agent_cli.core.events import ApprovalRequested, QuestionAsked
 from agent_cli.core.hooks import HOOK_EVENTS
 from agent_cli.core.host_servers import HostServers
 from agent_cli.core.modes import MODES, Mode
-from agent_cli.core.rules import RuleError, RuleList, split_rules
+from agent_cli.core.rules import split_rules
 from agent_cli.engine.conversation import Conversation
 from agent_cli.engine.turn import TurnDeps
 from agent_cli.hooks import PythonHook
 from agent_cli.host.channel import Fields, HostChannel, HostClosedError, HostRefusedError
-from agent_cli.permissions.policy import Policy
+from agent_cli.permissions.rule_updates import change_rules
 from agent_cli.runtime.pending import read_answers
 from agent_tools.plan import plan_text
 
@@ -185,34 +185,6 @@ def suggestions(request: ApprovalRequested) -> list[Fields]:
         destination = "localSettings" if request.keeps else _SESSION
         found.append({"type": "addRules", "rules": rules, "behavior": "allow", "destination": destination})
     return found
-
-
-def change_rules(policy: Policy, update: Mapping[str, Any], save: Callable[[str], str] | None = None) -> None:
-    """Add or remove rules of the session. save: saves an allow rule for the project, where the update asks for it."""
-    kind = update.get("behavior")
-    if kind not in ("allow", "deny", "ask"):
-        return
-    texts = []
-    for rule in update.get("rules") or ():
-        content = rule.get("ruleContent")
-        texts.append(f"{rule.get('toolName', '')}({content})" if content else str(rule.get("toolName", "")))
-    if update.get("type") in ("removeRules", "replaceRules"):
-        for rule in [
-            r for r in policy.rules if r.list == kind and (update["type"] != "removeRules" or r.text in texts)
-        ]:
-            try:
-                policy.remove(rule)
-            except ValueError:
-                continue  # not of this session
-    if update.get("type") == "removeRules":
-        return
-    for text in texts:
-        try:
-            policy.add(cast(RuleList, kind), text)
-        except RuleError:
-            continue
-        if save is not None and kind == "allow" and update.get("destination") in ("projectSettings", "localSettings"):
-            save(text)
 
 
 def _blocked_path(request: ApprovalRequested, roots: Sequence[Path]) -> str:

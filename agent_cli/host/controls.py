@@ -1,4 +1,4 @@
-"""The control requests of a host, each a function in a table; an unknown one gets an error.
+"""The control requests of a host, those about the session here; an unknown one gets an error.
 
 A function gets the open session and the fields of the request and returns the fields of the answer. It runs on the
 reading thread, beside the running turn; those in `SLOW` run on a thread of their own, and those in `BETWEEN_TURNS`
@@ -7,99 +7,39 @@ once the running turn has ended.
 
 from __future__ import annotations
 
-import json
-import os
-from collections.abc import Callable, Mapping
-from typing import Any, Protocol, cast
+import time
+from collections.abc import Mapping
+from typing import Any, cast
 
+from agent_cli.config.parsing import SettingsError
+from agent_cli.config.run_options import reads_source
 from agent_cli.core.events import SessionNamed
 from agent_cli.core.modes import MODES
-from agent_cli.core.place import RunEnvironment, UsageError
-from agent_cli.core.results import Usage
+from agent_cli.core.place import UsageError
 from agent_cli.engine.compaction.controls import filling
-from agent_cli.host.callbacks import HostCallbacks, change_rules
+from agent_cli.headless.result_object import model_usage
 from agent_cli.host.channel import Fields
-from agent_cli.mcp.config import DeclaredServer, read_json
-from agent_cli.runtime.builder import Agent, switch_model
+from agent_cli.host.control_table import ControlError, ControlTable, OpenSession
+from agent_cli.host.file_controls import FILE_CONTROLS
+from agent_cli.host.server_controls import SERVER_CONTROLS, server_states
+from agent_cli.permissions.rule_updates import change_rules
+from agent_cli.runtime.builder import switch_model
 from agent_cli.runtime.checkpoints import undo_manager
 from agent_cli.runtime.environment import check_mode
+from agent_cli.runtime.saved_settings import save_project_setting, save_setting
 from agent_tools.base import ToolError
-from agent_tools.display import Diff
-from agent_tools.fs.safe_files import open_regular
 from agent_tools.record import to_json
 from agent_tools.shell.jobs import Jobs
 
-
-class OpenSession(Protocol):
-    """What a control request can use of a session.
-
-    usage: of its turns. messages: the length of the history before each message, by the message's ID. first_model: the
-    model to return to for the host's "default".
-    """
-
-    place: RunEnvironment
-    callbacks: HostCallbacks
-    usage: Usage
-    messages: dict[str, int]
-    first_model: str
-    version: str
-
-    @property
-    def agent(self) -> Agent: ...
-
-    def interrupt(self) -> None: ...
-
-    def end(self) -> None: ...
-
-    def clear(self) -> None: ...
-
-    def queued(self) -> list[str]: ...
-
-    def drop_queued(self, name: str = "") -> list[str]: ...
-
-    def reload(self) -> list[str]: ...
-
-    def commands(self) -> list[Fields]: ...
-
-    def agents(self) -> list[Fields]: ...
-
-    def plugins(self) -> list[Fields]: ...
-
-    def models(self) -> list[Fields]: ...
-
-    def output_styles(self) -> list[str]: ...
-
-    def cost_words(self) -> str: ...
-
-
-Control = Callable[[OpenSession, Fields], Fields]
-_CONTROLS: dict[str, Control] = {}
-SLOW = frozenset({"mcp_reconnect", "mcp_toggle", "rewind_files"})
+SLOW = frozenset({"mcp_reconnect", "mcp_toggle", "rewind_files", "mcp_read_resource", "get_usage"})
 BETWEEN_TURNS = frozenset({"mcp_set_servers"})
-SERVER_SECONDS = 30.0
+_SESSION = ControlTable()
 _COLORS = ("promptBorder", "inactive", "cyan", "claude", "warning", "purple")
-# Our words for the state of a server -> those that hosts expect.
-SERVER_WORDS = {"ready": "connected", "starting": "pending", "waiting": "pending", "login": "needs-auth",
-                "unapproved": "pending"}  # fmt: skip
-
-
-class ControlError(Exception):
-    """A request cannot be carried out; the message is a sentence for the host."""
-
-
-def control(name: str) -> Callable[[Control], Control]:
-    """Register a function under the subtype that it answers."""
-
-    def register(function: Control) -> Control:
-        _CONTROLS[name] = function
-        return function
-
-    return register
 
 
 def run_control(session: OpenSession, subtype: str, fields: Fields) -> Fields:
     """Carry out a request and return its answer. Raises ControlError."""
-    found = _CONTROLS.get(subtype)
+    found = _SESSION.get(subtype) or SERVER_CONTROLS.get(subtype) or FILE_CONTROLS.get(subtype)
     if found is None:
         raise ControlError(f"Unsupported control request subtype: {subtype or '(none)'}")
     try:
@@ -110,19 +50,19 @@ def run_control(session: OpenSession, subtype: str, fields: Fields) -> Fields:
         raise ControlError(f"The request {subtype} is not valid: {type(error).__name__} {error}") from None
 
 
-@control("interrupt")
+@_SESSION.answers("interrupt")
 def _interrupt(session: OpenSession, fields: Fields) -> Fields:
     cancelled = session.drop_queued() if fields.get("cancel_queued") else []
     session.interrupt()
     return {"still_queued": session.queued(), **({"cancelled": cancelled} if cancelled else {})}
 
 
-@control("cancel_async_message")
+@_SESSION.answers("cancel_async_message")
 def _cancel_message(session: OpenSession, fields: Fields) -> Fields:
     return {"cancelled": bool(session.drop_queued(str(fields["message_uuid"])))}
 
 
-@control("set_permission_mode")
+@_SESSION.answers("set_permission_mode")
 def _set_permission_mode(session: OpenSession, fields: Fields) -> Fields:
     mode = str(fields["mode"])
     mode = {"auto": "default", "manual": "default"}.get(mode, mode)
@@ -133,14 +73,14 @@ def _set_permission_mode(session: OpenSession, fields: Fields) -> Fields:
     return {"mode": mode}
 
 
-@control("set_model")
+@_SESSION.answers("set_model")
 def _set_model(session: OpenSession, fields: Fields) -> Fields:
     name = fields.get("model")
     switch_model(session.agent, session.first_model if name in (None, "", "default") else str(name))
     return {}
 
 
-@control("set_max_thinking_tokens")
+@_SESSION.answers("set_max_thinking_tokens")
 def _set_thinking(session: OpenSession, fields: Fields) -> Fields:
     tokens = fields.get("max_thinking_tokens")
     conversation = session.agent.conversation
@@ -151,13 +91,13 @@ def _set_thinking(session: OpenSession, fields: Fields) -> Fields:
     return {}
 
 
-@control("rename_session")
+@_SESSION.answers("rename_session")
 def _rename(session: OpenSession, fields: Fields) -> Fields:
     session.agent.rename(SessionNamed(" ".join(str(fields["title"]).split())))
     return {}
 
 
-@control("get_context_usage")
+@_SESSION.answers("get_context_usage")
 def _context_usage(session: OpenSession, fields: Fields) -> Fields:
     agent = session.agent
     found = filling(agent.conversation)
@@ -190,135 +130,50 @@ def _context_usage(session: OpenSession, fields: Fields) -> Fields:
     }
 
 
-@control("get_session_cost")
+@_SESSION.answers("get_session_cost")
 def _session_cost(session: OpenSession, fields: Fields) -> Fields:
     return {"text": session.cost_words(), "total_cost_usd": session.usage.cost}
 
 
-@control("list_models")
+@_SESSION.answers("get_usage")
+def _usage(session: OpenSession, fields: Fields) -> Fields:
+    """Return what the session used so far. No subscription is known here, so there are no limits of one."""
+    agent = session.agent
+    seconds = time.time() - agent.conversation.deps.state.began
+    work = undo_manager(agent.place, agent.settings, agent.header.session_id)
+    changed = work.diffs(work.from_message(0))
+    return {
+        "session": {
+            "total_cost_usd": session.usage.cost or 0.0,
+            "total_api_duration_ms": session.api_ms,
+            "total_duration_ms": round(seconds * 1000),
+            "total_lines_added": sum(d.added for d in changed),
+            "total_lines_removed": sum(d.removed for d in changed),
+            "model_usage": {name: model_usage(used, (None, None)) for name, used in session.by_model.items()},
+        },
+        "subscription_type": None,
+        "rate_limits_available": False,
+        "rate_limits": None,
+        "behaviors": None,
+    }
+
+
+@_SESSION.answers("list_models")
 def _list_models(session: OpenSession, fields: Fields) -> Fields:
     return {"models": session.models()}
 
 
-@control("get_binary_version")
+@_SESSION.answers("get_binary_version")
 def _version(session: OpenSession, fields: Fields) -> Fields:
     return {"version": session.version}
 
 
-@control("rewind_files")
-def _rewind_files(session: OpenSession, fields: Fields) -> Fields:
-    """Restore the files as they were before a message of the user, as far as no file changed since."""
-    agent = session.agent
-    at = session.messages.get(str(fields["user_message_id"]))
-    if at is None:
-        return {"canRewind": False, "error": "No file checkpoint found for this message."}
-    work = undo_manager(agent.place, agent.settings, agent.header.session_id)
-    turns = work.from_message(at)
-    plan = work.plan(turns)
-    items = plan.of("ready", "ask")
-    diffs: list[Diff] = work.diffs(turns)
-    answer: Fields = {
-        "canRewind": True,
-        "filesChanged": [i.path for i in items],
-        "insertions": sum(d.removed for d in diffs),
-        "deletions": sum(d.added for d in diffs),
-    }
-    if fields.get("dry_run"):
-        return answer
-    failed = work.undo(turns, items)
-    if failed:
-        answer["error"] = "; ".join(f"{path}: {why}" for path, why in failed.items())
-    return answer
-
-
-def server_states(agent: Agent) -> list[Fields]:
-    """Return each MCP server with its state and tools, as hosts expect them."""
-    if agent.mcp is None:
-        return []
-    found = []
-    for name, server in agent.mcp.servers.all.items():
-        state: Fields = {
-            "name": name,
-            "status": SERVER_WORDS.get(server.status, server.status),
-            "scope": {"given": "dynamic", "own": "user"}.get(server.found.scope, server.found.scope),
-        }
-        if server.reason:
-            state["error"] = server.reason
-        if server.status == "ready":
-            about, _, version = server.about.rpartition(" ")
-            state["serverInfo"] = {"name": about or server.about or name, "version": version if about else ""}
-            state["tools"] = [
-                {"name": o.name, "description": o.description, "annotations": {"readOnly": o.read_only}}
-                for o in server.tools.values()
-            ]
-        found.append(state)
-    return found
-
-
-@control("mcp_status")
-def _mcp_status(session: OpenSession, fields: Fields) -> Fields:
-    if session.agent.mcp is not None:
-        session.agent.mcp.servers.begin()
-    return {"mcpServers": server_states(session.agent)}
-
-
-def _server(session: OpenSession, fields: Fields) -> Any:
-    name = str(fields["serverName"])
-    servers = session.agent.mcp.servers.all if session.agent.mcp is not None else {}
-    if name not in servers:
-        raise ControlError(f"Server not found: {name}")
-    return servers[name]
-
-
-@control("mcp_reconnect")
-def _mcp_reconnect(session: OpenSession, fields: Fields) -> Fields:
-    server = _server(session, fields)
-    server.restart(SERVER_SECONDS)
-    server.wait(SERVER_SECONDS)
-    if server.status not in ("ready", "login"):
-        raise ControlError(f"{server.name} did not connect: {server.reason or server.status}")
-    return {}
-
-
-@control("mcp_toggle")
-def _mcp_toggle(session: OpenSession, fields: Fields) -> Fields:
-    server = _server(session, fields)
-    if fields.get("enabled"):
-        server.restart(SERVER_SECONDS)
-        server.wait(SERVER_SECONDS)
-    else:
-        server.disable()
-    return {}
-
-
-@control("mcp_message")
-def _mcp_message(session: OpenSession, fields: Fields) -> Fields:
-    """Take a message that a server in the host sends by itself."""
-    session.callbacks.servers.receive(str(fields["server_name"]), dict(fields["message"]))
-    return {}
-
-
-@control("mcp_set_servers")
-def _set_servers(session: OpenSession, fields: Fields) -> Fields:
-    """Replace the servers that the host added to the session."""
-    if session.agent.mcp is None:
-        raise ControlError("This session has no MCP servers.")
-    found, errors = list[DeclaredServer](), dict[str, str]()
-    for name, table in dict(fields["servers"]).items():
-        problems: list[str] = []
-        for server in read_json(json.dumps({name: table}), "the host", "given", problems):
-            if why := session.agent.layers.managed.refuses_server(server.name, server.line):
-                problems.append(f"{server.name} is not used: {why}")
-            else:
-                found.append(server)
-        errors |= dict.fromkeys([name] if problems else (), "; ".join(problems))
-    added, removed = session.agent.mcp.set_added(found)
-    return {"added": added, "removed": removed, "errors": errors}
-
-
-@control("stop_task")
+@_SESSION.answers("stop_task")
 def _stop_task(session: OpenSession, fields: Fields) -> Fields:
-    job = session.agent.conversation.deps.context.state(Jobs).find(str(fields["task_id"]))
+    conversation, task = session.agent.conversation, str(fields["task_id"])
+    if conversation.stop_subagent(task):
+        return {}
+    job = conversation.deps.context.state(Jobs).find(task)
     if not job.running:
         raise ControlError(f"Task {job.id} is not running.")
     job.stop()
@@ -326,19 +181,25 @@ def _stop_task(session: OpenSession, fields: Fields) -> Fields:
     return {}
 
 
-@control("get_task_output")
+@_SESSION.answers("background_tasks")
+def _background(session: OpenSession, fields: Fields) -> Fields:
+    """Say that nothing was moved: a running call stays in the foreground here."""
+    return {"backgrounded": False}
+
+
+@_SESSION.answers("get_task_output")
 def _task_output(session: OpenSession, fields: Fields) -> Fields:
     text = session.agent.conversation.deps.context.state(Jobs).find(str(fields["task_id"])).output()
     return {"output": text, "total_bytes": len(text.encode()), "truncated": False}
 
 
-@control("get_settings")
+@_SESSION.answers("get_settings")
 def _get_settings(session: OpenSession, fields: Fields) -> Fields:
     settings = cast(dict[str, Any], to_json(session.agent.settings))
     return {"effective": settings, "sources": sorted(set(session.agent.layers.origins.values()))}
 
 
-@control("apply_flag_settings")
+@_SESSION.answers("apply_flag_settings")
 def _apply_settings(session: OpenSession, fields: Fields) -> Fields:
     """Apply settings to the running session: model, permission mode and rules, effort. Others hold from the start."""
     settings: Mapping[str, Any] = fields["settings"]
@@ -360,37 +221,48 @@ def _apply_settings(session: OpenSession, fields: Fields) -> Fields:
     return {"ignored": ignored} if ignored else {}
 
 
-@control("list_permission_rules")
+@_SESSION.answers("update_settings")
+def _update_settings(session: OpenSession, fields: Fields) -> Fields:
+    """Save a setting: the output style in the project's own local file, or the effort in the user's."""
+    source, settings = str(fields["source"]), dict(fields["settings"])
+    known = {"localSettings": ("outputStyle", "output_style"), "userSettings": ("effortLevel", "effort")}
+    if source not in known:
+        raise ControlError(f"{source} cannot be written; there are {', '.join(known)}.")
+    name, ours = known[source]
+    if [*settings] != [name] or not isinstance(settings[name], str):
+        raise ControlError(f"In {source} only {name} can be set, as text.")
+    agent, place = session.agent, session.place
+    if not reads_source(session.options, source.removesuffix("Settings")):
+        raise ControlError(f"{source} are not read in this session (--setting-sources), so they are not written.")
+    try:
+        if source == "userSettings":
+            if place.home is None:
+                raise ControlError("There is no home folder to save the setting in.")
+            save_setting(place.home / ".agentrc", ours, settings[name])
+            return {}
+        why = save_project_setting(agent.layers.trust, place.env, ours, settings[name])
+    except (SettingsError, OSError) as error:
+        why = str(error)
+    if why:
+        raise ControlError(f"{name} was not saved: {why}")
+    return {}
+
+
+@_SESSION.answers("list_permission_rules")
 def _list_rules(session: OpenSession, fields: Fields) -> Fields:
     policy = session.agent.conversation.deps.policy
     rules = [{"behavior": r.list, "rule": r.text, "source": r.source} for r in policy.rules]
     return {"state": {"mode": policy.mode, "rules": rules}}
 
 
-@control("read_file")
-def _read_file(session: OpenSession, fields: Fields) -> Fields:
-    """Return a file of the workspace, for a host that shows it."""
-    workspace = session.agent.conversation.deps.context.workspace
-    path = workspace.resolve(str(fields["path"]))
-    if not any(path.is_relative_to(root) for root in workspace.roots):
-        raise ControlError(f"{fields['path']} is outside the workspace.")
-    most = int(fields.get("max_bytes") or 1 << 20)
-    try:
-        with os.fdopen(open_regular(path), "rb") as file:
-            data = file.read(most + 1)
-    except OSError as error:
-        raise ControlError(f"{fields['path']} cannot be read: {error.strerror}") from None
-    return {"contents": data[:most].decode("utf-8", "replace"), "absPath": str(path), "truncated": len(data) > most}
-
-
-@control("reload_skills")
+@_SESSION.answers("reload_skills")
 def _reload_skills(session: OpenSession, fields: Fields) -> Fields:
     session.reload()
     names = set(session.agent.added.skills)
     return {"skills": [c for c in session.commands() if c["name"] in names]}
 
 
-@control("reload_plugins")
+@_SESSION.answers("reload_plugins")
 def _reload_plugins(session: OpenSession, fields: Fields) -> Fields:
     problems = session.reload()
     return {
@@ -402,17 +274,17 @@ def _reload_plugins(session: OpenSession, fields: Fields) -> Fields:
     }
 
 
-@control("reload_output_styles")
+@_SESSION.answers("reload_output_styles")
 def _reload_styles(session: OpenSession, fields: Fields) -> Fields:
     return {"available_output_styles": session.output_styles()}
 
 
-@control("set_has_subscribers")
+@_SESSION.answers("set_has_subscribers")
 def _has_subscribers(session: OpenSession, fields: Fields) -> Fields:
     return {}
 
 
-@control("end_session")
+@_SESSION.answers("end_session")
 def _end_session(session: OpenSession, fields: Fields) -> Fields:
     session.end()
     return {}

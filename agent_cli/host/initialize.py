@@ -20,7 +20,8 @@ class Initialized(Value):
 
     skills: names of the skills to offer; None for all. schema: JSON schema of the answer, as text; "" for none.
     system_prompt: replaces ours; None for no change. appended: is added to it. plugins: folders.
-    forward_subagents: it wants the text of sub-agents, too.
+    forward_subagents: it wants the text of sub-agents, too. settings, managed_settings, disallowed: as the flags have
+    them.
     """
 
     hooks: tuple[PythonHook, ...] = ()
@@ -33,6 +34,10 @@ class Initialized(Value):
     servers: dict[str, Any] = {}  # noqa: RUF012 - never changed
     plugins: tuple[str, ...] = ()
     forward_subagents: bool = False
+    settings: str = ""
+    managed_settings: str = ""
+    disallowed: tuple[str, ...] = ()
+    plugins_without_servers: tuple[str, ...] = ()
 
     def change(self, options: RunOptions) -> RunOptions:
         """Return the options of the session."""
@@ -45,6 +50,14 @@ class Initialized(Value):
             changed["append_system_prompt"] = "\n\n".join(filter(None, [options.append_system_prompt, self.appended]))
         if self.servers:
             changed["mcp_config"] = (*options.mcp_config, json.dumps({"mcpServers": self.servers}))
+        if self.settings:
+            changed["settings"] = (*options.settings, self.settings)
+        if self.managed_settings:
+            changed["managed_settings"] = self.managed_settings
+        if self.disallowed:
+            changed["disallowed_tools"] = (*options.disallowed_tools, *self.disallowed)
+        if self.plugins_without_servers:
+            changed["plugin_dir_no_mcp"] = (*options.plugin_dir_no_mcp, *self.plugins_without_servers)
         if self.plugins:
             changed["plugin_dir"] = (*options.plugin_dir, *self.plugins)
         return options.replace(**changed)
@@ -58,6 +71,7 @@ def read_initialize(fields: Fields, callbacks: HostCallbacks) -> Initialized:
         servers.setdefault(str(name), {"type": "sdk", "name": str(name)})
     skills = fields.get("skills")
     try:
+        plugins = [p for p in fields.get("plugins") or () if p.get("path")]
         return Initialized(
             hooks=callbacks.hooks(fields.get("hooks")),
             agents=agent_types_from(fields.get("agents") or {}, "initialize"),
@@ -67,8 +81,17 @@ def read_initialize(fields: Fields, callbacks: HostCallbacks) -> Initialized:
             appended=str(fields.get("appendSystemPrompt") or ""),
             title=str(fields.get("title") or ""),
             servers=servers,
-            plugins=tuple(str(p["path"]) for p in fields.get("plugins") or () if p.get("path")),
+            plugins=tuple(str(p["path"]) for p in plugins if not p.get("skipMcpDiscovery")),
+            plugins_without_servers=tuple(str(p["path"]) for p in plugins if p.get("skipMcpDiscovery")),
             forward_subagents=bool(fields.get("forwardSubagentText")),
+            settings=_text(fields.get("settings")),
+            managed_settings=_text(fields.get("managedSettings")),
+            disallowed=tuple(map(str, fields.get("disallowedTools") or ())),
         )
     except (TypeError, ValueError, AttributeError, KeyError) as error:
         raise UsageError(f"initialize is not valid: {type(error).__name__} {error}") from None
+
+
+def _text(settings: Any) -> str:
+    """Return settings as the text that a flag has; they come as an object, or as text."""
+    return settings if isinstance(settings, str) else json.dumps(settings) if settings else ""

@@ -30,7 +30,8 @@ from agent_cli.headless.run import HeadlessOptions, InputMessage, RunReport, ann
 from agent_cli.headless.stream_json import StreamJson
 from agent_cli.host.callbacks import HostCallbacks
 from agent_cli.host.channel import BadLine, ControlRequest, Fields, HostChannel, lines_of
-from agent_cli.host.controls import BETWEEN_TURNS, SLOW, ControlError, run_control
+from agent_cli.host.control_table import ControlError
+from agent_cli.host.controls import BETWEEN_TURNS, SLOW, run_control
 from agent_cli.host.initialize import Initialized, read_initialize
 from agent_cli.host.prompt_tool import PromptTool
 from agent_cli.host.session_commands import run_session_command
@@ -95,7 +96,8 @@ class _End:
 class HostSession:
     """One connection with a host. `run` returns the exit code.
 
-    usage: of the session's turns. messages: the length of the history before each message, by the message's ID.
+    usage, by_model, api_ms: of the session's turns.
+    messages: the length of the history before each message, by the message's ID.
     first_model: the model to return to for the host's "default".
     """
 
@@ -103,7 +105,8 @@ class HostSession:
         self.setup, self.place = setup, setup.place
         self.version = __version__
         self.usage = Usage()
-        self._by_model: dict[str, Usage] = {}
+        self.api_ms = 0
+        self.by_model: dict[str, Usage] = {}
         self.messages: dict[str, int] = {}
         self.first_model = ""
         self._frames = setup.options.output_format == "stream-json"
@@ -235,7 +238,8 @@ class HostSession:
 
     def _initialize(self, request: ControlRequest) -> None:
         if self._agent is not None:
-            self._channel.refuse(request, "Already initialized")
+            # Sent again for the answer, by a host that connects anew: the session stays as it is.
+            self._channel.answer(request, self._about())
             return
         self._initialized = read_initialize(request.fields, self.callbacks)
         self._open()
@@ -313,7 +317,7 @@ class HostSession:
         if stream is not None:
             announce_turn(stream, asked, report, line.fields)
         # Costs add up over the turns of a session.
-        tally = ResultBuilder(self._by_model, self.usage)
+        tally = ResultBuilder(self.by_model, self.usage)
         listener = stream or ProgressPrinter(print_notice, asked.verbose)
 
         def show(event: Event) -> None:
@@ -323,7 +327,8 @@ class HostSession:
             listener(event)
 
         result = self._run(line, show)
-        self.usage, self._by_model = self.usage + result.end.usage, tally.by_model
+        self.usage, self.by_model = self.usage + result.end.usage, tally.by_model
+        self.api_ms += result.end.diagnostics.model_ms
         pending: list[dict[str, Any]] = []
         if isinstance(result, Suspended):
             nested = {i: waits.history for i, waits in agent.conversation.deps.state.nested.items()}
@@ -352,6 +357,11 @@ class HostSession:
             return conversation.send(text, show, (*attached, *media), line.said.uuid)
         except ToolError as error:
             return _told(str(error))
+
+    @property
+    def options(self) -> RunOptions:
+        """The options of the command line."""
+        return self.setup.options
 
     @property
     def conversation(self) -> Conversation:

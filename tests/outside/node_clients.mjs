@@ -118,6 +118,60 @@ const cases = {
     q.close?.();
     return out;
   },
+  async methods() {
+    // Every method of a query that "controls" does not show.
+    const { query } = await load("@anthropic-ai/claude-agent-sdk");
+    const { writeFileSync, statSync } = await import("node:fs");
+    writeFileSync("a.txt", "one\n");
+    let release;
+    const held = new Promise((resolve) => (release = resolve));
+    async function* messages() {
+      yield { type: "user", message: { role: "user", content: "Reply with exactly: pong" }, parent_tool_use_id: null, session_id: "" };
+      await held;
+    }
+    const q = query({ prompt: messages(), options: { pathToClaudeCodeExecutable: bin } });
+    const out = {};
+    while ((await q.next()).value?.type !== "result");
+    out.initialized = (await q.initializationResult()).commands.length > 0;
+    out.again = (await q.reinitialize()).commands.length > 0;
+    out.agents = (await q.supportedAgents()).length > 0;
+    out.context = (await q.getContextUsage()).totalTokens > 0;
+    out.usage = (await q.usage_EXPERIMENTAL_MAY_CHANGE_DO_NOT_RELY_ON_THIS_API_YET()).rate_limits_available;
+    out.file = (await q.readFile("a.txt")).contents;
+    out.base64 = (await q.readFile("a.txt", { encoding: "base64" })).contents;
+    await q.seedReadState("a.txt", Math.ceil(statSync("a.txt").mtimeMs) + 1);
+    await q.updateSettings("userSettings", { effortLevel: "high" });
+    await q.applyFlagSettings({ effortLevel: "low" });
+    out.skills = Array.isArray((await q.reloadSkills()).skills);
+    out.styles = (await q.reloadOutputStyles()).available_output_styles.includes("default");
+    out.plugins = (await q.reloadPlugins()).error_count;
+    out.servers = await q.setMcpServers({});
+    out.backgrounded = await q.backgroundTasks();
+    const refused = async (asked) => asked.then(() => false, () => true);
+    out.refused = [await refused(q.stopTask("none")), await refused(q.readMcpResource("none", "ui://x")),
+      await refused(q.reconnectMcpServer("none")), await refused(q.toggleMcpServer("none", true)),
+      (await q.rewindFiles("5b0c8a0e-0000-4000-8000-000000000000", { dryRun: true })).canRewind === false];
+    await q.interrupt();
+    release();
+    q.close();
+    return out;
+  },
+  async options() {
+    // The options that are flags, at once: one that is not read would end the run.
+    const { query } = await load("@anthropic-ai/claude-agent-sdk");
+    const lines = [];
+    const seen = await collect(query({ prompt: "Reply with exactly: pong", options: {
+      pathToClaudeCodeExecutable: bin, additionalDirectories: [process.env.HOME], agents: { greeter: { description: "Greets.", prompt: "Hi." } },
+      allowedTools: ["Read"], disallowedTools: ["WebFetch"], fallbackModel: "haiku", betas: ["context-1m-2025-08-07"], model: "sonnet",
+      includeHookEvents: true, includePartialMessages: true, thinking: { type: "enabled", budgetTokens: 2000, display: "summarized" },
+      effort: "low", maxTurns: 3, maxBudgetUsd: 1, taskBudget: { total: 100000 }, permissionMode: "acceptEdits", permissionPrompts: "none",
+      persistSession: false, promptSuggestions: false, sandbox: { enabled: false }, settings: { env: { A: "b" } },
+      managedSettings: { permissions: { deny: ["Bash(rm:*)"] } }, settingSources: ["user"], skills: ["none"], strictMcpConfig: true,
+      systemPrompt: { type: "preset", preset: "claude_code", append: "Be brief." }, title: "Pong", debug: true, projectConfigRoot: process.cwd(),
+      stderr: (line) => lines.push(line), toolAliases: {}, planModeInstructions: "Plan.", agentProgressSummaries: false } }));
+    const init = seen.find((m) => m.subtype === "init");
+    return { result: last(seen).result, mode: init.permissionMode, agent: init.agents.includes("greeter"), stderr: lines.length > 0 };
+  },
   async interrupt() {
     const { query } = await load("@anthropic-ai/claude-agent-sdk");
     let release;

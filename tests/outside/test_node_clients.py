@@ -27,12 +27,18 @@ CASES: dict[str, dict[str, Any]] = {
     "partial": {"kinds": EVENTS},
     "schema": {"output": {"word_count": 2}},
     "controls": {"commands": True, "models": True, "account": "object", "servers": 0, "first": "one", "second": "two"},
+    "methods": {
+        "initialized": True, "again": True, "agents": True, "context": True, "usage": False, "file": "one\n",
+        "base64": "b25lCg==", "skills": True, "styles": True, "plugins": 0, "backgrounded": False,
+        "servers": {"added": [], "removed": [], "errors": {}}, "refused": [True] * 5,
+    },
+    "options": {"result": "pong", "mode": "acceptEdits", "agent": True, "stderr": True},
     "interrupt": {"subtype": "error_during_execution"},
     "resume": {"same": True, "result": "two"},
     "failure": {"is_error": True, "subtype": "success", "raised": True},
     "aisdk": {"text": "pong", "streamed": "pang"},
     "acp": {"stop": "end_turn", "text": "pong"},
-}
+}  # fmt: skip
 
 
 @pytest.fixture

@@ -1,0 +1,81 @@
+"""What control requests are made of: the session they act on, and the table that each module of them fills."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from agent_cli.config.run_options import RunOptions
+from agent_cli.core.place import RunEnvironment
+from agent_cli.core.results import Usage
+from agent_cli.host.callbacks import HostCallbacks
+from agent_cli.host.channel import Fields
+from agent_cli.runtime.builder import Agent
+
+
+class OpenSession(Protocol):
+    """What a control request can use of a session.
+
+    usage, by_model, api_ms: of its turns. options: of the command line.
+    messages: the length of the history before each message, by the message's ID.
+    first_model: the model to return to for the host's "default".
+    """
+
+    place: RunEnvironment
+    callbacks: HostCallbacks
+    usage: Usage
+    by_model: dict[str, Usage]
+    api_ms: int
+    messages: dict[str, int]
+    first_model: str
+    version: str
+
+    @property
+    def options(self) -> RunOptions: ...
+
+    @property
+    def agent(self) -> Agent: ...
+
+    def interrupt(self) -> None: ...
+
+    def end(self) -> None: ...
+
+    def clear(self) -> None: ...
+
+    def queued(self) -> list[str]: ...
+
+    def drop_queued(self, name: str = "") -> list[str]: ...
+
+    def reload(self) -> list[str]: ...
+
+    def commands(self) -> list[Fields]: ...
+
+    def agents(self) -> list[Fields]: ...
+
+    def plugins(self) -> list[Fields]: ...
+
+    def models(self) -> list[Fields]: ...
+
+    def output_styles(self) -> list[str]: ...
+
+    def cost_words(self) -> str: ...
+
+
+Control = Callable[[OpenSession, Fields], Fields]
+
+
+class ControlError(Exception):
+    """A request cannot be carried out; the message is a sentence for the host."""
+
+
+class ControlTable(dict[str, Control]):
+    """Functions by the subtype that they answer."""
+
+    def answers(self, subtype: str) -> Callable[[Control], Control]:
+        """Register a function under a subtype (a decorator)."""
+
+        def register(function: Control) -> Control:
+            self[subtype] = function
+            return function
+
+        return register
