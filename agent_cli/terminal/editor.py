@@ -90,7 +90,7 @@ def in_pager(text: str) -> bool:
     """Show an escaped text in $PAGER, else in less; False if that fails to start."""
     env = {**without_secrets(os.environ), "LESSSECURE": "1", "LESSCHARSET": "utf-8"}
     try:
-        command = shlex.split(os.environ.get("PAGER", "")) or ["less", "-R", "-Psq returns, Space goes on"]
+        command = shlex.split(os.environ.get("PAGER", "")) or ["less", "-R", "-Psq returns, Space scrolls"]
         subprocess.run(command, input=escape_controls(text).encode("utf-8", "replace"), env=env, check=False)
     except (OSError, ValueError):  # not installed, or an unclosed quote
         return False

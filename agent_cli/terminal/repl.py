@@ -23,7 +23,6 @@ from agent_cli.core.events import ApprovalRequested, Event
 from agent_cli.core.modes import Mode
 from agent_cli.core.place import RunEnvironment, UsageError, has_color, is_dumb
 from agent_cli.core.results import Complete, Failed, Suspended, TurnResult, Usage
-from agent_cli.core.version import __version__
 from agent_cli.engine.compaction.controls import context_used
 from agent_cli.extensions.template import missing_files
 from agent_cli.runtime.attachments import attach_images
@@ -51,7 +50,7 @@ from agent_cli.terminal.render.console import make_console, print_prose, shown_p
 from agent_cli.terminal.render.events import EventRenderer
 from agent_cli.terminal.render.theme import Colors, ThemedStream
 from agent_cli.terminal.slash import ExitRequestedError, as_command, find_command, is_slash, run_slash
-from agent_cli.terminal.startup import greet_resumed, hint, show_turns
+from agent_cli.terminal.startup import greet_resumed, greeting, hint, show_turns
 from agent_tools.base import ToolError
 from agent_tools.display import Display, TodoView
 from agent_tools.lazy import lazy_imports
@@ -328,13 +327,14 @@ class Repl(Dialogs):
     def _greet(self) -> None:
         agent = self.agent
         mode = agent.conversation.deps.policy.mode
-        self.say(f"agent {__version__} · {agent.model.name} · {mode}")
-        self.say(f"  {shown_path(self.place.cwd, self.place.home)}")
+        width = self._console.width - 1 if self.has_menus else 10_000
+        for line in greeting(agent.model.name, mode, shown_path(self.place.cwd, self.place.home), width):
+            self.say(line)
         for text in self.layers.ignored:
             self.say(f"  {one_line(text)}")
         if self._first:
             sandbox = agent.settings.sandbox
-            self.say(hint(self.mode_key, unasked=sandbox.auto_allow and sandbox.mode != "off"))
+            self.say(hint(self.mode_key, width, unasked=sandbox.auto_allow and sandbox.mode != "off"))
         elif agent.restored is None:
             self.say("  /help lists the commands")
         if mode == "bypassPermissions":

@@ -19,6 +19,7 @@ from agent_cli.core.amounts import dollars, short_count
 from agent_cli.core.events import Warned
 from agent_cli.core.messages import is_user_message
 from agent_cli.core.place import RunEnvironment
+from agent_cli.core.version import __version__
 from agent_cli.runtime.environment import (
     decline_trust,
     is_declined,
@@ -35,6 +36,7 @@ from agent_cli.terminal.dialogs.lines import LineDialogs
 from agent_cli.terminal.dialogs.model import Dialog, Prose
 from agent_cli.terminal.dialogs.questions import Dialogs, confirm_dialog
 from agent_cli.terminal.editor import read_line
+from agent_cli.terminal.render.ansi import cells, fitted
 from agent_cli.terminal.render.events import EventRenderer
 from agent_cli.terminal.render.writer import Writer
 from agent_cli.terminal.slash import SlashContext
@@ -57,10 +59,25 @@ _SANDBOX = (
 )
 
 
-def hint(mode_key: str, *, unasked: bool) -> str:
-    """Return a hint for beginners. mode_key: changes the permission mode. unasked: commands run in the sandbox."""
+def greeting(model: str, mode: str, folder: str, width: int) -> list[str]:
+    """Return the first lines of a session, each in one row: what runs, and where."""
+    first = f"agent {__version__} · {model}"
+    if cells(f"{first} · {mode}") <= width:
+        first = f"{first} · {mode}"
+    room = max(width - 2, 1)
+    return [fitted(first, width), f"  {folder if cells(folder) <= room else f'…{folder[1 - room :]}'}"]
+
+
+def hint(mode_key: str, width: int, *, unasked: bool) -> str:
+    """Return a hint for beginners in one row.
+
+    mode_key: changes the permission mode. unasked: commands run in the sandbox.
+    """
     asked = "commands run in the sandbox" if unasked else "changes need your approval"
-    return f"  {asked} ({mode_key}) · @ file · ! command · /help lists the commands"
+    keys = f"  {asked} ({mode_key})"
+    least = f"  {asked} · /help"
+    forms = [f"{keys} · @ file · ! command · /help{more}" for more in (" lists the commands", "")]
+    return next((form for form in (*forms, f"{keys} · /help") if cells(form) <= width), least)
 
 
 def is_first_start(place: RunEnvironment) -> bool:

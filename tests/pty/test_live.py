@@ -80,7 +80,7 @@ def test_typing_that_was_under_way_approves_nothing_and_is_kept(work: Path) -> N
             screen.type(letter)
             screen.rest(0.05)
         screen.wait(BAR)
-        assert "> yes maybe say any name now" in screen.visible()
+        screen.until(lambda: "> yes maybe say any name now" in screen.visible(), "the sentence")
         assert (work / "a.txt").read_text() == "hello world\n"
         screen.type("\r")
         screen.wait("queued: yes maybe")
@@ -94,11 +94,13 @@ def test_typing_that_was_under_way_approves_nothing_and_is_kept(work: Path) -> N
 
 
 def test_no_with_a_reason_reaches_the_model_and_the_draft_comes_back(work: Path) -> None:
-    model = script(work / "s.toml", [READ, EDIT, {"text": "As you wish.", "expect": "keep world"}])
+    slow = {"text": "one two three four five six", "pause": 0.1, "calls": EDIT["calls"]}
+    model = script(work / "s.toml", [READ, slow, {"text": "As you wish.", "expect": "keep world"}])
     with Drawn(["--model", model, "please"], work) as screen:
-        screen.wait(BAR)
+        screen.wait("three")
         screen.type("a draft")
         screen.wait("> a draft")
+        screen.wait(BAR)
         screen.rest()
         screen.type("r")
         screen.wait("no, because>")
@@ -339,12 +341,12 @@ def test_narrow_low_and_wide_windows(work: Path, columns: int, rows: int) -> Non
         screen.until(lambda: "❯ 1. Yes" in screen.visible(), "the question")
         screen.type("please")
         screen.until(lambda: screen.input_line().endswith("please"), "the draft")
+        screen.type("\x15")
+        screen.until(lambda: screen.input_line() == ">", "an empty line")
         screen.rest()
         screen.type("y")
         screen.wait("All done.")
         screen.gone("interrupt")
-        screen.type("\x15")
-        screen.until(lambda: screen.input_line() == ">", "an empty line")
         screen.leave()
     assert (work / "a.txt").read_text() == "hello there\n"
 

@@ -34,7 +34,7 @@ def test_enter_runs_the_first_command_of_the_menu_and_what_is_used_moves_up(work
         screen.wait("  /status")
         screen.until(lambda: screen.visible().index("/status") < screen.visible().rindex("/help "), "the order of use")
         screen.type("\x15/rena\r")
-        screen.until(lambda: screen.input_line() == "> /rename", "a command that lacks its argument")
+        screen.wait("Name of this session")
         screen.line("the slug bug")
         screen.wait("This session is called the slug bug.")
         screen.line("/mode pl")
@@ -155,6 +155,37 @@ def test_settings_are_changed_on_a_screen_and_written_with_their_comments(work: 
         screen.gone("\nSettings\n")
         screen.leave()
     assert own.read_text() == '# mine\nstream = true # quick\nmax_rounds = 77\n\n[terminal]\ntheme = "light"\n'
+
+
+def test_keys_are_checked_before_they_are_saved_and_shown_as_they_are_written(work: Path) -> None:
+    own = work.parent / "home/.agentrc"
+    own.parent.mkdir()
+    own.write_text('[terminal]\nkeys = { search = "ctrl-t" }\n')
+    with Drawn(["--model", script(work.parent / "s.toml", [])], work, columns=80, rows=24) as screen:
+        screen.ready()
+        screen.line("/config terminal.keys")
+        screen.until(lambda: screen.input_line() == '> { search = "ctrl-t" }', "its value")
+        for wrong, said in (("serach", "did you mean search?"), ("mode", "Ctrl-R is the key of both mode and search")):
+            screen.type(f'\x15{{ {wrong} = "ctrl-r" }}\r')
+            screen.wait(said)
+        screen.type('\x15{ search = "ctrl-y" }\r')
+        screen.wait('terminal.keys = { search = "ctrl-y" }, saved in ~/.agentrc')
+        screen.line('/config terminal.keys { search = "escape" }')
+        screen.wait("cannot be given to an action")
+        screen.leave()
+    assert 'search = "ctrl-y"' in own.read_text()
+
+
+def test_rename_asks_for_a_name(work: Path) -> None:
+    with Drawn(["--model", script(work.parent / "s.toml", [DONE]), "--", "go"], work, columns=80, rows=24) as screen:
+        screen.wait("Done.")
+        screen.line("/rename")
+        screen.wait("Name of this session")
+        screen.line("slugs")
+        screen.wait("This session is called slugs.")
+        screen.line("/rename titles of pages")
+        screen.wait("This session is called titles of pages.")
+        screen.leave()
 
 
 def test_jobs_are_counted_watched_ended_and_their_end_is_shown(work: Path) -> None:

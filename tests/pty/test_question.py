@@ -235,7 +235,7 @@ def test_the_command_is_never_scrolled_away_and_is_whole_on_request(short: Path,
         assert "a-file-with-a-long-name-15" in paged.read_text()
         screen.wait("Esc no")
         screen.rest()
-        screen.type("n")
+        screen.type("\x1b")
         screen.wait("Ok.")
         screen.kill()
 
@@ -282,6 +282,35 @@ def test_answers_by_every_key(short: Path) -> None:
         assert "touch x6 ✓ allowed, always: Bash(touch x6)" in screen.text()
         screen.leave()
     assert [p.name for p in sorted(short.glob("x*"))] == ["x0", "x1", "x2", "x3", "x6"]
+
+
+def test_a_sentence_at_a_question_is_a_message_and_the_title_says_what_goes_on(short: Path) -> None:
+    replies = [{"calls": [call("Bash", command="touch x")]}, {"text": "Noted.", "expect": "yes but use tabs"}]
+    model = script(short.parent / "s.toml", replies)
+    with Drawn(["--model", model, "please"], short, 80, 24) as screen:
+        screen.wait("Esc no")
+        assert screen.screen.title.startswith("? ")
+        screen.rest()
+        screen.type("yes but use tabs")
+        screen.until(lambda: screen.input_line().endswith("tabs"), "the sentence")
+        screen.wait("Enter send")
+        screen.rest()
+        screen.type(" a")
+        screen.rest()
+        screen.type("\x7f\x7f\r")
+        screen.wait("queued: yes but use tabs")
+        assert not (short / "x").exists() and "Run a command" in screen.visible()
+        screen.rest()
+        screen.type("\x1b[200~y\x1b[201~")
+        screen.until(lambda: screen.input_line() == "> y", "the paste")
+        screen.rest()
+        assert not (short / "x").exists()
+        screen.type("\x7fy")
+        screen.wait("Noted.")
+        assert (short / "x").exists()
+        screen.leave()
+    before_the_end = screen.raw[: screen.raw.index(b"Noted.")]
+    assert before_the_end.rindex(b"\x1b]0;* ") > before_the_end.rindex(b"\x1b]0;? "), "the work goes on"
 
 
 def test_shift_tab_at_an_edit_accepts_all_edits(short: Path) -> None:

@@ -189,8 +189,8 @@ def test_the_small_model_gives_a_title_when_the_first_turn_is_over(work: Path) -
         logs = work.parent / "home/state/sessions"
         screen.until(lambda: any(b'"SessionNamed"' in p.read_bytes() for p in logs.rglob("*.jsonl")), "the title")
         screen.line("/rename")
-        # Its argument is offered first: the name as it is.
-        screen.wait("  A Greeting\\x1b[2J")
+        # The name as it is can be changed.
+        screen.until(lambda: screen.input_line() == "> A Greeting\\x1b[2J", "the name")
         screen.type("\r")
         screen.wait("This session is called A Greeting")
         screen.leave()

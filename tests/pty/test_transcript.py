@@ -101,7 +101,7 @@ def test_a_turn_is_at_most_thirty_per_cent_longer_than_elsewhere(work: Path) -> 
     assert "FAILED (failures=1)" in text
     assert re.search(r"more lines \(Ctrl-O\)", text)
     end = " ".join(line.strip() for line in turn[-2:])
-    assert re.search(r"✓ [\d.]+m?s.* · changed 1 file \(\+2 -2\) · .*python3 -m unittest -q.* passed", end), end
+    assert re.search(r"✓ [\d.]+m?s.* · changed 1 file \(\+2 -2\) · .*verified: `python3 -m unittest -q`", end), end
     assert not re.search(r"\d s\b|tokens in", text)
     # The start is three rows, and the blank one before the message.
     assert first <= 4

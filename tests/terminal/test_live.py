@@ -71,7 +71,7 @@ def test_ctrl_c_clears_the_draft_then_hints_then_leaves() -> None:
         stage.press("\x03")
         stage.has("")
         stage.press("\x03")
-        stage.until(lambda: "again leaves" in stage.screen.drawn)
+        stage.until(lambda: "again to exit" in stage.screen.drawn)
         assert stage.live.app.is_running
         stage.now += 2
         stage.press("\x03")

@@ -87,7 +87,7 @@ def test_the_bar_of_a_reply_tells_the_keys_that_hold_and_escape_goes_back() -> N
         stage.press("\x1b")
         stage.until(lambda: not stage.live.line.replying)
         later(stage)
-        stage.press("n")
+        stage.answer("n")
         stage.until(lambda: found == ["(no answer)"])
 
     play(story)
@@ -128,6 +128,24 @@ def shown(events: list[Any], width: int = 40, plan: tuple[TodoItem, ...] = ()) -
         transcript(event)
     transcript.writer.settle()
     return transcript.writer.take()
+
+
+@pytest.mark.parametrize(
+    ("width", "rows"),
+    [
+        (100, ["✓ 3s · changed 1 file (+1 -1) · verified: `python3 -m unittest -q`"]),
+        (60, ["✓ 3s · changed 1 file (+1 -1) · verified: `python3 -m uni…`"]),
+        (50, ["✓ 3s · changed 1 file (+1 -1)", "  verified: `python3 -m unittest -q`"]),
+    ],
+)
+def test_the_end_of_a_turn_is_one_row_where_the_command_of_the_check_is_still_known(
+    width: int, rows: list[str]
+) -> None:
+    kept = io.StringIO()
+    writer = Transcript(Console(file=kept, width=width, soft_wrap=True, no_color=True), kept).writer
+    facts = ("3s", "changed 1 file (+1 -1)", "verified: `python3 -m unittest -q`")
+    writer.close("done", [(fact, "dim") for fact in facts])
+    assert writer.take() == rows
 
 
 def test_notes_are_wrapped_by_words() -> None:

@@ -25,94 +25,6 @@ from tests.support.terminal_stage import REQUEST, Stage, asking, later, play
 CHANGE = Changeable("Bash", {"command": "touch a"})
 
 
-def test_a_key_answers_only_after_the_guard() -> None:
-    def story(stage: Stage) -> None:
-        found = asking(stage, approval_dialog(REQUEST, CHANGE))
-        stage.press("yes, a")
-        stage.has("yes, a")
-        stage.press("\r")
-        stage.until(lambda: stage.live.queued == ["yes, a"])
-        # Enter once more, as part of the same movement.
-        stage.press("\r")
-        stage.settle()
-        later(stage)
-        stage.settle()
-        assert not found
-        later(stage)
-        stage.press("maybe")
-        stage.has("maybe")
-        later(stage)
-        stage.press("y")
-        stage.until(lambda: found == [Approve()])
-        stage.has("maybe")
-
-    play(story)
-
-
-@pytest.mark.parametrize("keys", ["y", "y\r", "1", "1\r"])
-def test_an_answer_typed_too_early_is_held_and_never_becomes_a_message(keys: str) -> None:
-    def story(stage: Stage) -> None:
-        found = asking(stage, approval_dialog(REQUEST, CHANGE))
-        stage.press(keys)
-        stage.has(keys[0])
-        stage.until(lambda: stage.live.questions._held == keys[0])
-        assert not found and not stage.live.queued
-        stage.now += 0.3
-        stage.has(keys[0])
-        assert not found
-        stage.now += 0.4
-        stage.until(lambda: found == [Approve()])
-        stage.has("")
-        assert not stage.live.queued and not stage.session.inbox
-
-    play(story)
-
-
-def test_a_held_answer_gives_way_to_what_is_typed_after_it() -> None:
-    def story(stage: Stage) -> None:
-        found = asking(stage, approval_dialog(REQUEST, CHANGE))
-        stage.press("y")
-        stage.until(lambda: stage.live.questions._held == "y")
-        stage.press("es, but")
-        stage.has("yes, but")
-        later(stage, 5)
-        stage.settle()
-        # What is left of a sentence is no answer either.
-        stage.press("\x7f" * 7)
-        stage.has("y")
-        later(stage, 5)
-        stage.settle()
-        assert not found and not stage.live.questions._held
-        stage.press("\x7f")
-        stage.has("")
-        later(stage)
-        stage.press("y")
-        stage.until(lambda: found == [Approve()])
-
-    play(story)
-
-
-def test_a_letter_from_before_the_question_neither_answers_nor_is_sent() -> None:
-    def story(stage: Stage) -> None:
-        stage.press("go\r")
-        stage.until(lambda: stage.session.sent)
-        stage.session.finish()
-        stage.until(lambda: not stage.live.busy)
-        ask = OpenDialog(approval_dialog(REQUEST, CHANGE))
-        stage.press("y")
-        stage.has("y")
-        stage.live.bridge.emit(ask)
-        stage.until(lambda: stage.live.questions.ask is ask)
-        stage.now += 5
-        stage.press("\r")
-        stage.has("")
-        assert stage.session.sent == ["go"] and not stage.live.queued and stage.live.questions.ask is ask
-        assert "Press y again" in stage.live.hint
-        stage.live.soon(stage.live.questions.cancel)
-
-    play(story)
-
-
 @pytest.mark.parametrize(
     ("keys", "answer"),
     [
@@ -120,9 +32,6 @@ def test_a_letter_from_before_the_question_neither_answers_nor_is_sent() -> None
         ("\x1b[B\r", Approve(rule="Bash(touch a)")),
         ("\x1b[A\r", Reject()),
         ("\x0e\x0e\x10\r", Approve(rule="Bash(touch a)")),
-        ("1", Approve()),
-        ("3", Approve(rule="Bash(touch a)", scope="project")),
-        ("4", Reject()),
         ("\x1b", Reject()),
         ("\tand be quick\r", Approve(note="and be quick")),
         ("\x1b[A\tthat is wrong\r", Reject("that is wrong")),
@@ -224,10 +133,6 @@ def test_own_words_are_the_last_entry_of_a_question() -> None:
 @pytest.mark.parametrize(
     ("keys", "answer"),
     [
-        ("y", Approve()),
-        ("n", Reject()),
-        ("a", Approve(rule="Bash(touch a)")),
-        ("A", Approve(rule="Bash(touch a)", scope="project")),
         ("rnot now\r", Reject("not now")),
         ("ry\r", Reject("y")),
         ("eb\r", EditedCall({"command": "touch ab"})),
@@ -236,12 +141,10 @@ def test_own_words_are_the_last_entry_of_a_question() -> None:
 def test_the_keys_of_an_approval(keys: str, answer: object) -> None:
     def story(stage: Stage) -> None:
         found = asking(stage, approval_dialog(REQUEST, Changeable("Bash", {"command": "touch a"})))
-        stage.press("draft")
-        stage.has("draft")
         later(stage)
         stage.press(keys)
         stage.until(lambda: found == [answer])
-        stage.has("draft")
+        stage.has("")
 
     play(story)
 
@@ -272,7 +175,7 @@ def test_a_question_takes_a_number_or_words() -> None:
         stage.has("4")
         stage.press("\x7f")
         later(stage)
-        stage.press("2")
+        stage.answer("2")
         stage.until(lambda: found == ["Blue"])
 
     play(story)
@@ -328,7 +231,7 @@ def test_a_second_question_waits_for_the_first() -> None:
         stage.press("go\r")
         stage.until(lambda: stage.live.questions.ask is one)
         later(stage)
-        stage.press("y")
+        stage.answer("y")
         stage.until(lambda: stage.live.questions.ask is two)
         assert one.waiting.wait() is True
         later(stage)

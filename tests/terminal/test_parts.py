@@ -17,7 +17,6 @@ from agent_cli.core.place import UsageError
 from agent_cli.terminal.app.attachments import Pictures
 from agent_cli.terminal.app.completion import CommandEntry, complete, fuzzy_matches
 from agent_cli.terminal.app.input_line import MOST_REMEMBERED, InputLine, Pastes, ProjectHistory
-from agent_cli.terminal.app.key_map import KeyMap
 from agent_cli.terminal.app.layout import (
     key_rows,
     queue_lines,
@@ -28,6 +27,7 @@ from agent_cli.terminal.app.layout import (
 from agent_cli.terminal.app.output import reflows
 from agent_cli.terminal.app.status_bar import StatusLine, branch_of
 from agent_cli.terminal.app.worker import LIMIT, EventQueue
+from agent_cli.terminal.key_map import KeyMap
 from agent_cli.terminal.picks import Picks
 from agent_cli.terminal.render.ansi import cells, clip, fragments, wrapped
 from agent_cli.terminal.render.links import follows_links, with_links

@@ -76,10 +76,8 @@ def test_what_is_asked_and_every_choice_show(name: str, columns: int, window: in
     assert shown[0].startswith(view.dialog.title.text[:20])
     if len(view.dialog.listed) < window // 2:
         for number, choice in enumerate(view.dialog.listed, 1):
-            assert any(f"{number}. " in row and choice.label.removeprefix("Yes, ")[1:12] in row for row in shown), (
-                number,
-                shown,
-            )
+            words = choice.label.removeprefix("Yes, ")[1:12], choice.brief[:8] or choice.label
+            assert any(f"{number}. " in row and any(w in row for w in words) for row in shown), (number, shown)
     assert any(row.startswith("❯ 1. ") for row in shown)
     assert "Enter" in shown[-1] and "Esc " in shown[-1]
     body = [row for row in shown if not re.match(r"[❯ ] +\d+\. ", row)]
@@ -99,6 +97,19 @@ def test_a_long_body_folds_in_the_middle_and_is_whole_on_request(columns: int, w
 def test_the_beginning_and_the_end_of_a_command_stay() -> None:
     shown = "\n".join(rows(QuestionView(EVERY["long command"]), 80, 20, 24))
     assert "rm -f a-file-with-a-long-name-00" in shown and "the-last-words" in shown
+
+
+def test_what_always_would_allow_is_readable_in_a_narrow_window() -> None:
+    name = "src/package/test_of_the_titles.py"
+    edit = EDIT.replace(summary=f"Edit {name} (+40 -40)", always=f"Edit(//w/{name})", keeps=True)
+    shown = rows(QuestionView(approval_dialog(edit, Changeable("", {}))), 40, 12, 15)
+    assert "  3. Session: changes to …the_titles.py" in shown, shown
+    shown = rows(QuestionView(approval_dialog(edit, Changeable("", {}))), 40, 15, 18)
+    text = "".join("".join(shown).split())
+    assert f"3.Session:changesto{name}" in text and f"4.Project:changesto{name}" in text, shown
+    shown = rows(QuestionView(approval_dialog(edit, Changeable("", {}))), 40, 24, 30)
+    text = "".join("".join(shown).split())
+    assert f"3.Yes,alwaysthissession:changesto{name}" in text and name in text.partition("4.")[2], shown
 
 
 def test_a_short_body_is_never_folded() -> None:

@@ -110,6 +110,21 @@ def test_without_colours_none_is_written() -> None:
         assert codes - {"38", "2", "3"} <= {"0", "1", "4"}
 
 
+@pytest.mark.parametrize("ground", ["dark", "light"])
+def test_of_256_colours_a_changed_line_has_a_red_or_green_one(ground: Background) -> None:
+    def background(role: str) -> tuple[int, int, int]:
+        shown = palette("dark" if ground == "dark" else "light", ground, 256).apply(f"\x1b[{ROLES[role]}mx")
+        number = int(re.findall(r"48;5;(\d+)", shown)[0]) - 16
+        assert number < 216, f"{role} is grey"
+        return number // 36, number // 6 % 6, number % 6
+
+    for removed, added in (("removed", "added"), ("removed_word", "added_word")):
+        red, green, blue = background(removed)
+        assert red > max(green, blue)
+        red, green, blue = background(added)
+        assert green > max(red, blue)
+
+
 def test_sixteen_colours_are_those_of_the_terminal() -> None:
     for name in BUILT_IN:
         for ground in GROUNDS:

@@ -23,7 +23,6 @@ from agent_cli.core.events import MessageAdded
 from agent_cli.core.messages import UserMessage
 from agent_cli.terminal.app.background import BackgroundQuestion
 from agent_cli.terminal.app.input_line import InputLine
-from agent_cli.terminal.app.key_map import KeyMap
 from agent_cli.terminal.app.keys import Controls, make_keys
 from agent_cli.terminal.app.layout import Line, above, below_input, make_layout, most_typed, style_of
 from agent_cli.terminal.app.marker import Marker
@@ -32,6 +31,7 @@ from agent_cli.terminal.app.protocol import LOOK, Appearance, Panel, ScreenSessi
 from agent_cli.terminal.app.question_panel import OpenDialog, QuestionPanel
 from agent_cli.terminal.app.worker import EventQueue, JobFinished, PendingReply, Printed, UserEcho, Worker
 from agent_cli.terminal.editor import in_pager
+from agent_cli.terminal.key_map import KeyMap
 from agent_cli.terminal.render.ansi import LONG, RESTORE_TITLE, RING, SAVE_TITLE, title
 from agent_cli.terminal.render.console import by_words
 from agent_cli.terminal.render.links import with_links
@@ -279,6 +279,9 @@ class TerminalApp:
         """Ring the bell: the user may be looking elsewhere."""
         self.send_quietly((RING if self.look.notify else "") + self._title("? "))
 
+    def answered(self) -> None:
+        self.send_quietly(self._title("* "))
+
     def _title(self, state: str = "") -> str:
         return title(self._task, state) if self.look.title else ""
 
@@ -313,7 +316,7 @@ class TerminalApp:
             self.send(text)
 
     def _after_key(self, sender: object) -> None:
-        self.questions.key_pressed()
+        self.questions.guard.key_pressed()
         # The key that opened a panel does not close it.
         if self._panel_keys == 1:
             self.close_panel()
@@ -321,7 +324,7 @@ class TerminalApp:
         self._keep()
 
     def _keep(self) -> None:
-        self.session.keep(self.line.draft, self.queued)
+        self.session.keep(self.questions.guard.draft_of(self.line.draft), self.queued)
 
     def interrupt(self) -> None:
         """Stop the work; the conversation stays."""

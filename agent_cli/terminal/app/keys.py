@@ -24,11 +24,11 @@ from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.key_binding.vi_state import InputMode
 from prompt_toolkit.keys import Keys
 
-from agent_cli.terminal.app.key_map import KeyMap
 from agent_cli.terminal.app.layout import key_rows
 from agent_cli.terminal.app.protocol import LiveScreen
 from agent_cli.terminal.dialogs.model import EXPLAIN, KEYS, MARK, VIEW
 from agent_cli.terminal.editor import NO_EDITOR, edited_text
+from agent_cli.terminal.key_map import KeyMap
 from agent_cli.terminal.render.ansi import count_rows
 from agent_cli.terminal.slash import as_command
 from agent_tools.cancel import CancelledError
@@ -65,12 +65,19 @@ def make_keys(controls: Controls, key_map: KeyMap) -> KeyBindings:
 
     asked = Condition(lambda: controls.live.questions.listing)
 
-    for key in (*KEYS, EXPLAIN, VIEW, MARK):
-        may = Condition(lambda key=key: controls.live.questions.may_answer(key))  # type: ignore[misc]
+    questions = controls.live.questions
 
-        @keys.add(key, filter=may & writing, eager=True)
+    for key in (*KEYS, EXPLAIN, VIEW, MARK):
+        acts = Condition(lambda key=key: questions.may_answer(key, types=not vi_navigation_mode()))  # type: ignore[misc]
+        waits = Condition(lambda key=key: questions.may_hold(key))  # type: ignore[misc]
+
+        @keys.add(key, filter=waits & writing, eager=True)
+        def _hold(event: KeyPressEvent) -> None:
+            questions.guard.hold(event.key_sequence[0].data, types=not vi_navigation_mode())
+
+        @keys.add(key, filter=acts & writing, eager=True)
         def _answer(event: KeyPressEvent) -> None:
-            controls.live.questions.answer(event.key_sequence[0].data)
+            questions.answer(event.key_sequence[0].data)
 
     @keys.add("enter", filter=writing)
     def _enter(event: KeyPressEvent) -> None:
@@ -296,7 +303,7 @@ class Controls:
             self.line.clear()
             self._ctrl_c_at = 0.0
         else:
-            self.live.hint_for("Ctrl-C again leaves, or Ctrl-D", TWICE)
+            self.live.hint_for("Press Ctrl-C again to exit", TWICE)
 
     def leave(self) -> None:
         self.live.leave()

@@ -58,8 +58,6 @@ def status_line(
         room = width - cells(tail) - 2
         if room >= min(cells(what), WHAT):
             break
-    if cells(what) > room and what.startswith("Sub-agent "):
-        what = what.partition(": ")[2] or what
     if room < 8:
         return (("class:marker", marker), ("class:status", clip(f" {what}", width - 1)))
     return (("class:marker", marker), ("class:status", f" {fitted(what, room)}"), ("class:dim", tail))
@@ -246,7 +244,8 @@ def _plan(live: LiveScreen, width: int, most: int) -> list[Line]:
 def _question(live: LiveScreen, ask: OpenDialog, width: int, room: int) -> list[Line]:
     """Return the rows of the open question, set off from what was written last."""
     writer, size = live.transcript.writer, live.app.screen.get_size()
-    rows = ask.view.rows(writer.console, width, room, size.rows, replying=live.line.replying)
+    replying, typing = live.line.replying, live.questions.guard.typing_message
+    rows = ask.view.rows(writer.console, width, room, size.rows, replying=replying, typing=typing)
     gap: list[Line] = [(("", ""),)] if len(rows) < room and not writer.blank else []
     return [*gap, *(fragments(live.palette.apply(row), width) for row in rows)]
 

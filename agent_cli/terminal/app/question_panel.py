@@ -10,6 +10,7 @@ from prompt_toolkit.application.run_in_terminal import run_in_terminal
 
 from agent_cli.core.decisions import Defer, QuestionReply
 from agent_cli.terminal.app.input_line import InputLine
+from agent_cli.terminal.app.key_guard import KeyGuard, KeyHost
 from agent_cli.terminal.app.output import InlineApp
 from agent_cli.terminal.app.question_view import QuestionView
 from agent_cli.terminal.app.worker import PendingReply
@@ -44,7 +45,7 @@ class OpenDialog:
         self.drafts: dict[str, InEditor] = {}
 
 
-class QuestionHost(Protocol):
+class QuestionHost(KeyHost, Protocol):
     """What the question panel needs from the screen."""
 
     app: InlineApp
@@ -58,6 +59,9 @@ class QuestionHost(Protocol):
 
     def ring(self) -> None:
         """Ring the bell: the user may be looking elsewhere."""
+
+    def answered(self) -> None:
+        """No question of the turn is open any more."""
 
     def aside_of(self, text: str) -> bool:
         """Run a line as a command during the turn; return False if it is not such a command."""
@@ -76,25 +80,19 @@ class QuestionHost(Protocol):
 BELOW = 3
 # Keys that answer, as the terminal sends them.
 ENTER, MODE_KEY = "\r", "s-tab"
-# Seconds between two looks at whether the guard of a held key is over.
-_LOOK = 0.05
 
 
 class QuestionPanel:
     """Shows one question at a time and queues the others. Runs on the drawing thread.
 
-    A key pressed before the guard is over is held: it answers when the guard is over, unless something else is typed.
+    Which keys answer, and when, is for the `KeyGuard`.
     """
 
     def __init__(self, screen: QuestionHost, clock: Callable[[], float]) -> None:
-        self._screen, self._clock = screen, clock
-        self._asked_at = self._key_at = 0.0
-        self._answered = False
+        self._screen = screen
+        self.guard = KeyGuard(screen, clock, self._act)
         self._words: TextInput | None = None
-        # The key that waits for the guard; the line when the question appeared, and after the last key; and unsent
-        # replies, by label.
-        self._held = self._before = self._line = ""
-        self._looking = False
+        # Unsent replies, by label.
         self._unsent: dict[str, str] = {}
         self.ask: OpenDialog | None = None
         self._later: deque[OpenDialog] = deque()
@@ -112,10 +110,8 @@ class QuestionPanel:
             self._later.append(ask)
             return
         screen.transcript.writer.settle()
-        now = self._clock()
-        self.ask, self._asked_at = ask, now
-        self._before = self._line = screen.line.buffer.text
-        self._held, self._unsent = "", {}
+        self.ask, self._unsent = ask, {}
+        self.guard.open(ask.view)
         if not dialog.own:
             screen.ring()
         if isinstance(dialog.words, Pick):
@@ -123,7 +119,7 @@ class QuestionPanel:
         elif (
             dialog.typing
             and dialog.words
-            and (dialog.own or (not screen.line.buffer.text and now - self._key_at > GUARD))
+            and (dialog.own or (not screen.line.buffer.text and not self.guard.typing(GUARD)))
         ):
             self._take_words(dialog.words)
         screen.draw_soon()
@@ -139,32 +135,21 @@ class QuestionPanel:
         """True if the open question is one of the user's own command."""
         return self.ask is not None and self.ask.dialog.own
 
-    def key_pressed(self) -> None:
-        """Note a key press. A key that answered does not count as typing; an answer typed too early is held."""
-        text, before = self._screen.line.buffer.text, self._line
-        self._line = text
-        if self._answered:
-            self._answered = False
-            return
-        self._key_at = self._clock()
-        self._held = text if not before and self._is_answer(text) else ""
-        self._look()
+    def may_answer(self, key: str, *, types: bool) -> bool:
+        """Return True if a key acts on the question at once, as it decides nothing. types: else it would type."""
+        if self.ask is None or not self._is_answer(key) or not self.guard.over:
+            return False
+        if key in (EXPLAIN, MARK):
+            return not self._screen.line.buffer.text
+        choice = self.ask.dialog.by_key(key)
+        return types and self.guard.at_start and choice is not None and isinstance(choice.act, TextInput)
 
-    def may_answer(self, key: str) -> bool:
-        """Return True if a key is for the question: not while a sentence or command is being typed."""
+    def may_hold(self, key: str) -> bool:
+        """Return True if a key answers the question unless more is typed."""
         if not self._is_answer(key):
             return False
-        text = self._screen.line.buffer.text
-        if text and (key in (EXPLAIN, VIEW, MARK) or (text.startswith("/") and text != self._before)):
-            return False
-        return self._guard_over
-
-    @property
-    def _guard_over(self) -> bool:
-        if self.ask is None:
-            return False
-        now, guard = self._clock(), self.ask.dialog.guard
-        return now - self._asked_at >= guard and now - self._key_at >= guard
+        shows = key in (EXPLAIN, VIEW, MARK)
+        return not self._screen.line.buffer.text if shows else self.guard.at_start
 
     def _is_answer(self, key: str) -> bool:
         if self.ask is None or self._screen.line.replying or len(key) != 1:
@@ -176,8 +161,7 @@ class QuestionPanel:
     def answer(self, key: str) -> None:
         """Apply a key of the question."""
         assert self.ask is not None
-        self._answered = True
-        self._held = ""
+        self.guard.used()
         view = self.ask.view
         if key == VIEW:
             self.show_all()
@@ -194,37 +178,36 @@ class QuestionPanel:
         if self.ask is None or self._screen.line.replying:
             return False
         text = self._screen.line.buffer.text.strip()
+        if self.guard.confirm():
+            return True
         if not text:
-            self._press(ENTER)
+            self.guard.press(ENTER)
+            return True
+        choice = self.ask.dialog.by_name(text)
+        if len(text) > 1 and choice is not None and self.guard.typing_message and self.guard.seen:
+            self._screen.line.clear()
+            self.guard.used()
+            self._choose(choice)
+            self._screen.draw_soon()
             return True
         if not self._is_answer(text):
             return False
-        if not self._held:
+        if self.guard.held is None:
             # It was there before the question, which it cannot have been meant for.
             self._screen.line.clear()
             self._screen.hint_for(f"Press {text} again to answer the question", 3.0)
-        self._answered = True  # what is held stays held
+        self.guard.used()  # what is held stays held
         return True
 
     def mode_key(self) -> bool:
         """Take the choice that changes the permission mode, where there is one."""
         found = self.ask is not None and any(choice.mode_key for choice in self.ask.dialog.choices)
         if found and not self._screen.line.replying:
-            self._press(MODE_KEY)
+            self.guard.press(MODE_KEY)
             return True
         return False
 
-    def _press(self, key: str) -> None:
-        """Take a key that types nothing: at once, or when the guard is over if nobody was typing before it."""
-        assert self.ask is not None
-        self._answered = True
-        if self._guard_over:
-            self._take(key)
-        elif self._clock() - self._key_at >= self.ask.dialog.guard:
-            self._held = key
-            self._look()
-
-    def _take(self, key: str) -> None:
+    def _act(self, key: str) -> None:
         assert self.ask is not None
         dialog, view = self.ask.dialog, self.ask.view
         if key == ENTER and dialog.several is not None and view.marked:
@@ -236,37 +219,14 @@ class QuestionPanel:
         elif key == MODE_KEY:
             self._choose(next((choice for choice in dialog.choices if choice.mode_key), None))
         else:
-            self._screen.line.clear()
             self.answer(key)
-            self._answered = False
-
-    def _look(self) -> None:
-        """Take the held key once the guard is over."""
-        loop = self._screen.app.loop
-        if not self._held or self._looking or loop is None:
-            return
-        self._looking = True
-
-        def look() -> None:
-            self._looking = False
-            typed = self._held if self._held not in (ENTER, MODE_KEY) else ""
-            if not self._held or self.ask is None or self._screen.line.buffer.text != typed:
-                self._held = ""
-            elif self._guard_over and not self._screen.app.away:
-                key, self._held = self._held, ""
-                self._take(key)
-                self._line = self._screen.line.buffer.text
-            else:
-                self._look()
-
-        loop.call_later(_LOOK, look)
 
     def move(self, step: int) -> bool:
         """Move the highlight in the list; False where the key is for the line."""
         if not self.listing or self.ask is None or not self.ask.dialog.listed:
             return False
         self.ask.view.move(step)
-        self._answered = True
+        self.guard.used()
         self._screen.draw_soon()
         return True
 
@@ -275,7 +235,7 @@ class QuestionPanel:
         if not self.listing or self.ask is None:
             return False
         choice = self.ask.view.choice
-        self._answered = True
+        self.guard.used()
         if choice is not None and choice.comment is not None:
             self._take_words(choice.comment)
         return True
@@ -352,6 +312,7 @@ class QuestionPanel:
 
     def cancel(self) -> None:
         """Cancel all questions: the turn is interrupted."""
+        self.guard.close()
         while self.ask is not None:
             ask, self.ask = self.ask, self._later.popleft() if self._later else None
             self._screen.line.give_back()
@@ -361,6 +322,7 @@ class QuestionPanel:
         """Leave a question of a turn open for later, as the user leaves; False if there is none."""
         if self.ask is None or self.ask.dialog.own:
             return False
+        self.guard.close()
         ask, self.ask = self.ask, None
         self._screen.line.give_back()
         ask.waiting.answer(Defer())
@@ -373,6 +335,7 @@ class QuestionPanel:
         self._screen.line.borrow(words.label, self._unsent.pop(words.label, words.text))
 
     def _give(self, answer: Any) -> None:
+        self.guard.close()
         ask, self.ask = self.ask, None
         self._screen.line.give_back()
         if ask is not None:
@@ -381,6 +344,8 @@ class QuestionPanel:
                 said = one_line(pick.options[answer][0]) if isinstance(pick, Pick) else _answer_line(answer)
                 self._report(ask.dialog, said)
             ask.waiting.answer(answer)
+            if not ask.dialog.own:
+                self._screen.answered()
             if self._later:
                 self.put(self._later.popleft())
 

@@ -50,6 +50,12 @@ class QuestionView:
         """Move the highlight."""
         self.chosen = (self.chosen + step) % max(len(self.dialog.listed), 1)
 
+    def highlight(self, key: str) -> None:
+        """Highlight the choice of a key, if it is in the list."""
+        choice = self.dialog.by_key(key)
+        if choice in self.dialog.listed:
+            self.chosen = self.dialog.listed.index(choice)
+
     def mark(self) -> None:
         """Take the highlighted choice among several, or leave it again; only the numbered ones can be combined."""
         if self.choice is not None and self.choice.key.isdecimal():
@@ -65,17 +71,19 @@ class QuestionView:
         lead, body = self._texts(console, width, explained=True)
         return len(lead) + len(body) + len(self.dialog.listed) + WARNINGS + 1 <= room
 
-    def rows(self, console: Console, width: int, room: int, window: int, *, replying: bool = False) -> list[str]:
-        """Return at most `room` rows with SGR sequences. window: height of the window."""
+    def rows(
+        self, console: Console, width: int, room: int, window: int, *, replying: bool = False, typing: bool = False
+    ) -> list[str]:
+        """Return at most `room` rows with SGR sequences.
+
+        window: height of the window.
+        replying, typing: the line holds a reply, or a message that was begun at the question.
+        """
         lead, body = map(list, self._texts(console, width, explained=self.explained))
         warnings = self._warnings(width)
-        keys = [self._keys(width, replying=replying)]
-        choices = [
-            wrapped_line(self._choice_row(number), width, min(5, width // 2))
-            for number in range(len(self.dialog.listed))
-        ]
-        if sum(map(len, choices)) > room - len(lead) - len(warnings) - len(keys) - min(len(body), LEAST):
-            choices = [[self._choice_row(number, width)] for number in range(len(choices))]
+        keys = [self._keys(width, replying=replying, typing=typing)]
+        spare = room - len(lead) - len(warnings) - len(keys) - min(len(body), LEAST)
+        choices = self._choices(width, spare)
         least, few = min(len(body), 1), min(len(choices), 3)
 
         def lacks() -> bool:
@@ -110,7 +118,7 @@ class QuestionView:
         shown = [*lead, *(_fold(body, budget) if self.folded else body), *warnings, *listed]
         self.folded = self.folded or cut
         if keys and self.folded:
-            keys = [self._keys(width, replying=replying)]
+            keys = [self._keys(width, replying=replying, typing=typing)]
         texts = [*shown, *keys][: max(room, 1)]
         for text in texts:
             text.truncate(width)
@@ -142,16 +150,27 @@ class QuestionView:
             rows[most - 1].append(more)
         return rows[:most]
 
-    def _choice_row(self, number: int, width: int = 0) -> Text:
-        """Return a choice as one line, shortened to a width if there is one."""
+    def _choices(self, width: int, room: int) -> list[list[Text]]:
+        """Return the rows of each choice: wrapped where there is room, else in brief words, else shortened."""
+        numbers = range(len(self.dialog.listed))
+        for brief in (False, True):
+            choices = [wrapped_line(self._choice_row(n, brief=brief), width, min(5, width // 2)) for n in numbers]
+            if sum(map(len, choices)) <= room:
+                return choices
+        return [[self._choice_row(number, width, brief=True)] for number in numbers]
+
+    def _choice_row(self, number: int, width: int = 0, *, brief: bool) -> Text:
+        """Return a choice as one line, shortened in the middle to a width if there is one."""
         choice, chosen = self.dialog.listed[number], number == self.chosen
         box = ("[x] " if number in self.marked else "[ ] ") if self.dialog.several and choice.key.isdecimal() else ""
         head = f"{'❯' if chosen else ' '} {number + 1}. {box}"
         style = "bold" if chosen else ""
-        label = one_line(choice.label)
-        if width and len(head) + len(label) > width and label.startswith("Yes, "):
+        label = one_line(choice.brief if brief and choice.brief else choice.label)
+        if brief and label.startswith("Yes, "):
             label = label[5:6].upper() + label[6:]
         text = Text(head, style).append_text(styled(label))
+        if width and text.cell_len > width > len(head) + 12:
+            text = _without_middle(text, width)
         text.stylize(style)
         if choice.detail:
             text.append_text(styled(f" - {one_line(choice.detail)}", "dim"))
@@ -159,7 +178,7 @@ class QuestionView:
             text.truncate(width, overflow="ellipsis")
         return text
 
-    def _keys(self, width: int, *, replying: bool) -> Text:
+    def _keys(self, width: int, *, replying: bool, typing: bool) -> Text:
         """Return the keys in one row; in a narrow window the most useful ones."""
         dialog = self.dialog
         # The words, shorter ones for a narrow window, and the rank: what is left out first has the highest.
@@ -169,6 +188,9 @@ class QuestionView:
         elif replying:
             back = "Esc cancel" if dialog.own else "Esc back"
             parts = [("Enter send", "Enter send", 1), (back, back, 1)]
+        elif typing:
+            parts = [("Enter send this as a message", "Enter send", 1), ("Ctrl-U clear it", "Ctrl-U clear", 2)]
+            parts.append(self._way_out())
         else:
             parts = [("Space mark", "Space mark", 2)] if dialog.several else []
             parts.append(("Enter choose" if dialog.listed else "Enter answer", "Enter", 1))
@@ -184,10 +206,14 @@ class QuestionView:
                 parts.append((f"{EXPLAIN} {'less' if self.explained else 'explain'}", f"{EXPLAIN} explain", 3))
             if self.folded:
                 parts.append((f"{VIEW} view all", f"{VIEW} all", 2))
-            out = dialog.by_key(dialog.escape)
-            word = f"Esc {(out.short or out.label).split(',')[0].lower()}" if out else "Esc cancel"
-            parts.append((word, word, 1))
+            parts.append(self._way_out())
         return styled(_fitting(parts, width), "dim")
+
+    def _way_out(self) -> tuple[str, str, int]:
+        """Return what Escape does, as a part of the row of keys."""
+        out = self.dialog.by_key(self.dialog.escape)
+        word = f"Esc {(out.short or out.label).split(',')[0].lower()}" if out else "Esc cancel"
+        return word, word, 1
 
 
 def _fitting(parts: Sequence[tuple[str, str, int]], width: int) -> str:
@@ -198,6 +224,15 @@ def _fitting(parts: Sequence[tuple[str, str, int]], width: int) -> str:
             if styled(row).cell_len <= width - 2 or len(left) == 1:
                 return f"  {row}"
         left.remove(max(reversed(left), key=lambda part: part[2]))
+
+
+def _without_middle(text: Text, width: int) -> Text:
+    """Shorten a line to a width; its beginning and a third of it from the end stay."""
+    start, end = text.copy(), text.copy()
+    start.truncate(width - 1 - width // 3)
+    while end.cell_len > width - 1 - start.cell_len:
+        end = end[1:]
+    return start.append("…").append_text(end)
 
 
 _NUMBERED, _CHANGED = re.compile(r" *\d+( |$)"), re.compile(r" *\d+ [-+]")

@@ -29,7 +29,6 @@ from agent_cli.session.history import Exchange
 from agent_cli.terminal.app.app import TerminalApp
 from agent_cli.terminal.app.completion import ArgumentValue, CommandEntry, FileNames
 from agent_cli.terminal.app.input_line import InputLine, ProjectHistory
-from agent_cli.terminal.app.key_map import KeyMap
 from agent_cli.terminal.app.layout import MODE_STYLES
 from agent_cli.terminal.app.output import NEWLINE, AtomicOutput, reflows, terminal_size
 from agent_cli.terminal.app.protocol import Appearance
@@ -40,6 +39,7 @@ from agent_cli.terminal.commands.memory import parse_note
 from agent_cli.terminal.commands.session import is_bang
 from agent_cli.terminal.dialogs.model import Dialog
 from agent_cli.terminal.editor import NO_EDITOR, edited_text, in_pager
+from agent_cli.terminal.key_map import KeyMap
 from agent_cli.terminal.render.ansi import count_rows, fitted
 from agent_cli.terminal.render.console import make_console
 from agent_cli.terminal.render.links import follows_links

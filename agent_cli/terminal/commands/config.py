@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import re
 import tomllib
 from collections.abc import Iterable
 from pathlib import Path
@@ -13,13 +14,17 @@ from typing import Any, Literal, get_args, get_origin
 from agent_cli.config.layers import Layers
 from agent_cli.config.parsing import SettingsError
 from agent_cli.config.schema import Settings, tables
+from agent_cli.core.place import UsageError
 from agent_cli.runtime.saved_settings import remove_setting, save_setting
+from agent_cli.terminal.key_map import KeyMap
 from agent_cli.terminal.render.theme import load_theme
 from agent_cli.terminal.slash import SlashContext, slash
 from agent_tools.record import hints_of
 from agent_tools.text import one_line, shorten
 
 _OWN = ".agentrc"
+# A key of TOML that needs no quotes.
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
 def _values(ctx: SlashContext) -> Iterable[tuple[str, str]]:
@@ -88,8 +93,11 @@ def _edit(ctx: SlashContext, key: str, value: Any, hint: Any) -> None:
         new = _read(text.strip(), hint)
         try:
             Layers().add(_data(key, new), key, Path("/"))
+            _check(key, new, ctx.place.home)
         except SettingsError as error:
             raise ValueError(f"{str(error).removeprefix(f'{key}: ')}.") from None
+        except UsageError as error:
+            raise ValueError(str(error)) from None
         return (new,)
 
     text = value if isinstance(value, str) else "" if value is None else _shown(value)
@@ -156,8 +164,7 @@ def _change(ctx: SlashContext, key: str, value: Any) -> None:
     if home is None:
         ctx.say(f"There is no home folder, so there is no ~/{_OWN} to change.")
         return
-    if key == "terminal.theme":
-        load_theme(value, "dark", home)
+    _check(key, value, home)
     try:
         save_setting(home / _OWN, key, value)
     except (SettingsError, OSError) as error:
@@ -166,6 +173,14 @@ def _change(ctx: SlashContext, key: str, value: Any) -> None:
     ctx.layers.add(_data(key, value), "/config", ctx.place.root)
     now = _apply(ctx, key)
     ctx.say(f"{key} = {_shown(value)}, saved in ~/{_OWN}" + ("" if now else "; takes effect at the next start"))
+
+
+def _check(key: str, value: Any, home: Path | None) -> None:
+    """Raise UsageError for a value of the right type that the next start would refuse."""
+    if key == "terminal.theme":
+        load_theme(value, "dark", home)
+    elif key == "terminal.keys" and isinstance(value, dict) and all(isinstance(v, str) for v in value.values()):
+        KeyMap(value, newline="alt-enter")
 
 
 def _data(key: str, value: Any) -> dict[str, Any]:
@@ -187,6 +202,10 @@ def _apply(ctx: SlashContext, key: str) -> bool:
 
 
 def _shown(value: Any) -> str:
+    """Return a value as it would be typed."""
+    if isinstance(value, dict) and value:
+        rows = (f"{k if _BARE.fullmatch(k) else json.dumps(k)} = {_shown(v)}" for k, v in value.items())
+        return f"{{ {', '.join(rows)} }}"
     return json.dumps(list(value) if isinstance(value, tuple) else value, ensure_ascii=False, default=str)
 
 

@@ -147,8 +147,10 @@ def _fork(ctx: SlashContext, words: str) -> None:
     ctx.say(f"In a copy of this session; the other one: agent --resume {old[:8]}")
 
 
-@slash("rename", "name this session", "NAME", aside=True, values=lambda ctx: filter(None, [ctx.agent.name]))
+@slash("rename", "name this session", "[NAME]", aside=True, values=lambda ctx: filter(None, [ctx.agent.name]))
 def _rename(ctx: SlashContext, words: str) -> None:
+    if not words and ctx.has_menus:
+        words = ctx.ask("Name of this session", lambda text: text, ctx.agent.name) or ""
     if name := sanitize_title(words):
         ctx.agent.rename(SessionNamed(name))
     ctx.say(f"This session is called {ctx.agent.name}." if ctx.agent.name else "This session has no name.")

@@ -106,14 +106,17 @@ def _choices(request: ApprovalRequested, change: Changeable, *, edits: bool) -> 
         rule = rule_label(request.always, request.cwd)
         session = Approve(rule=request.always)
         label = f"always this session: {rule}"
-        yield Choice("a", f"Yes, {label}", GiveAnswer(session), ("a", "always"), label)
+        yield Choice("a", f"Yes, {label}", GiveAnswer(session), ("a", "always"), label, f"Session: {rule}")
     if request.keeps:
         project = Approve(rule=request.always, scope="project")
-        label = f"always in this project, trusting it: {rule_label(request.always, request.cwd)}"
-        yield Choice("A", f"Yes, {label}", GiveAnswer(project), ("A", "Always", "ALWAYS"), label)
+        rule = rule_label(request.always, request.cwd)
+        label = f"always in this project, trusting it: {rule}"
+        yield Choice("A", f"Yes, {label}", GiveAnswer(project), ("A", "Always", "ALWAYS"), label, f"Project: {rule}")
     if request.exact:
-        label = f"always this session, exactly: {rule_label(request.exact, request.cwd)}"
-        yield Choice("x", f"Yes, {label}", GiveAnswer(Approve(rule=request.exact)), ("x",), label)
+        rule = rule_label(request.exact, request.cwd)
+        label = f"always this session, exactly: {rule}"
+        only = GiveAnswer(Approve(rule=request.exact))
+        yield Choice("x", f"Yes, {label}", only, ("x",), label, f"Session, exactly: {rule}")
     no = TextInput("no, because> ", _rejection)
     yield Choice("n", "No", GiveAnswer(Reject()), NO, "no", comment=no)
     if change.name:

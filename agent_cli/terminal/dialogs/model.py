@@ -109,6 +109,7 @@ class Choice(Value):
     label: as it stands in the list.
     names: lines that give it, "" for an empty line; without names it is offered for keys only.
     short: as the plain front end offers it, if it differs from the label.
+    brief: as it stands in the list of a narrow window, if it differs from the label.
     detail: a description after the label.
     comment: takes words to go with this answer.
     listed: False: it has a key, and no place in the list.
@@ -120,6 +121,7 @@ class Choice(Value):
     act: Act
     names: tuple[str, ...] = ()
     short: str = ""
+    brief: str = ""
     detail: str = ""
     comment: TextInput | None = None
     listed: bool = True

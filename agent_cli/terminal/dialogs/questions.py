@@ -173,9 +173,11 @@ def review_dialog(data: dict[str, Any]) -> Dialog:
     title, *lines = review_lines(data)
     note = TextInput("continue, and> ", lambda words: read_review(f"y {words}"))
     undo = TextInput("undone; now> ", lambda words: read_review(f"u {words}"))
+    diffs = review_diffs(data)
+    titled = len(diffs.files) == 1 and diffs.files[0].path in title
     return Dialog(
         Prose(title, "ask"),
-        (*map(Prose, lines), DiffBlock(review_diffs(data))),
+        (*map(Prose, lines), DiffBlock(diffs, titled=titled)),
         question="Continue?",
         choices=(
             Choice("y", "Yes, continue", GiveAnswer(read_review("y")), YES, "yes", comment=note),

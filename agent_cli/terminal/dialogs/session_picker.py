@@ -90,7 +90,7 @@ def pick_in_lines(found: Sequence[SessionSummary]) -> SessionSummary | None:
 
 _MOST = 12
 _LABEL = "Resume: "
-_HELP = "type to narrow · up, down · Enter resumes it · Esc leaves"
+_HELP = "type to filter · ↑↓ · Enter resume · Esc cancel"
 
 
 class Picker:

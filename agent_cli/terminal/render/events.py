@@ -296,7 +296,8 @@ class EventRenderer:
         if self._out.words:
             self._out.rows(list(display_lines(display, words=True)))
         else:
-            self._out.rows(list(display_lines(display, width=self._out.console.width, heading=False)))
+            width = self._out.console.width - self._out.indent
+            self._out.rows(list(display_lines(display, width=width, heading=False)))
 
     def _end(self, event: TurnFinished) -> None:
         self._out.release_all()
@@ -353,4 +354,6 @@ def _verification(check: str) -> tuple[str, str]:
     """Return which command verified the work, with a style. check: `verified` of the turn; "" if none did."""
     if not check:
         return "not verified: no test was run", "ask"
-    return (f"verified: {check}", "good") if check.endswith("passed") else (f"not verified: {check}", "bad")
+    if check.endswith(" passed"):
+        return f"verified: {check.removesuffix(' passed')}", "good"
+    return f"not verified: {check}", "bad"

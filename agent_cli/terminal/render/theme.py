@@ -321,8 +321,21 @@ def _ground(color: str, depth: Depth, shift: int) -> Codes:
     if depth == TRUE:
         return (38 + shift, 2, *rgb)
     if depth == 256:
-        return 38 + shift, 5, min(range(16, 256), key=lambda n: _apart(rgb, _cube(n)))
+        near = [n for n in range(16, 256) if not shift or _tinted(_cube(n), rgb)]
+        return 38 + shift, 5, min(near, key=lambda n: _apart(rgb, _cube(n)))
     return (min(_SHOWN, key=lambda n: _apart(rgb, _SHOWN[n])) + shift,)
+
+
+# A smaller difference between the parts of a colour is seen as grey.
+_GREY = 20
+
+
+def _tinted(found: tuple[int, int, int], rgb: tuple[int, int, int]) -> bool:
+    """Return True if a background has the tint of another: that of a removed line must not become grey."""
+    if max(rgb) - min(rgb) < _GREY:
+        return True
+    first = rgb.index(max(rgb))
+    return all(found[first] > part for place, part in enumerate(found) if place != first)
 
 
 def _apart(one: tuple[int, int, int], other: tuple[int, int, int]) -> int:

@@ -242,7 +242,7 @@ class Transcript(EventRenderer):
                 self._agents.clear()
                 self.turn, self._streamed, self.doing = Usage(), 0, "working"
             case RoundStarted():
-                self.doing = "waiting for the model"
+                self.doing = "thinking"
             case FirstChunk():
                 self.doing, self.retry_at = "reading the answer", 0.0
             case ThinkingDelta(text=text):
@@ -251,10 +251,11 @@ class Transcript(EventRenderer):
             case TextDelta(text=text):
                 self.doing = "writing"
                 self._streamed += len(text)
-            case ToolStarted(call_id=call_id, tool=tool):
-                self.doing = self._summaries.get(call_id, tool)
+            case ToolStarted():
+                # What runs has a line of its own.
+                self.doing = "running"
             case ApprovalRequested() | QuestionAsked():
-                self.doing = "waiting for you"
+                self.doing = "waiting for your answer"
             case ToolFinished() | Compacted():
                 self.doing = "working"
             case Compacting():

@@ -52,8 +52,11 @@ class Writer:
     """Append-only output. An open answer, thought or line is ended by what comes next.
 
     words: use words instead of symbols.
+    indent: cells before the rows of a change, besides their own margin.
     whole_thoughts: write all of the reasoning, not only its end.
     """
+
+    indent = 0
 
     def __init__(self, console: Console, *, whole_thoughts: bool = False) -> None:
         self.console = console
@@ -243,8 +246,24 @@ class _Output:
         return lines[-TAIL:]
 
 
+# Cells of a command that say which it is.
+_COMMAND = 10
+
+
+def _shorter_command(fact: Text, over: int) -> Text:
+    """Shorten the command that ends a fact, in back-ticks, if enough of it is left."""
+    start = fact.plain.find("`") + 1
+    if not start or not fact.plain.endswith("`") or fact.cell_len - start - 2 - over < _COMMAND:
+        return fact
+    shown = fact[:-1]
+    shown.truncate(fact.cell_len - over - 1, overflow="ellipsis")
+    return shown.append_text(fact[-1:])
+
+
 class LiveWriter(Writer):
     """A writer with an in-memory console. Open lines are stored separately, so there can be several."""
+
+    indent = len(_ROW[0]) - 2
 
     def __init__(self, console: Console, sink: io.StringIO, *, whole_thoughts: bool) -> None:
         super().__init__(console, whole_thoughts=whole_thoughts)
@@ -326,9 +345,12 @@ class LiveWriter(Writer):
 
     def rows(self, lines: Sequence[Text]) -> None:
         self.settle()
+        if all(line.plain.startswith("  ") for line in lines):
+            lines = [line[2:] for line in lines]  # the rows of a change have a margin of their own
         for number, line in enumerate(lines):
             if row_fill(line):
-                self.put(line)
+                # Wrapped before; its background fills the row from the first cell.
+                self.put(Text(_ROW[bool(number)], line.style).append_text(line))
                 continue
             for row in hanging(line, self.console, _ROW[bool(number)], _ROW[1]):
                 row.stylize("dim", 0, len(_ROW[0]))
@@ -341,12 +363,16 @@ class LiveWriter(Writer):
         for number, (fact, style) in enumerate(facts):
             joined = Text(" · " if number else " ").append_text(styled(fact, style))
             joined.stylize("dim", 0, 3 if number else 1)
-            if number and rows[-1].cell_len + joined.cell_len > self.console.width:
+            over = rows[-1].cell_len + joined.cell_len - (self.console.width - 1)
+            if number and over > 0:
+                joined = _shorter_command(joined, over)
+            if number and rows[-1].cell_len + joined.cell_len >= self.console.width:
                 rows.append(Text("  ").append_text(styled(fact, style)))
             else:
                 rows[-1].append_text(joined)
         for row in rows:
-            for line in hanging(row, self.console, "", "  "):
+            fits = row.cell_len < self.console.width
+            for line in [row] if fits else hanging(row, self.console, "", "  "):
                 self._put("end", line)
 
     def release(self, key: str) -> None:
@@ -392,11 +418,14 @@ class LiveWriter(Writer):
         """Return the running calls and the latest output of the last one, for the live region."""
         lines = []
         room = self.console.width - 3
-        for key, name in self.begun.items():
-            doing = f" · {escape_controls(self.agents[key])}" if key in self.agents else ""
-            name = escape_controls(name)
-            if doing and cells(name) + min(cells(doing), room // 2) > room:
-                # In a narrow window its task says more than its kind.
+        rows = [
+            (escape_controls(name), f" · {escape_controls(self.agents[key])}" if key in self.agents else "")
+            for key, name in self.begun.items()
+        ]
+        narrow = any(doing and cells(name) + min(cells(doing), room // 2) > room for name, doing in rows)
+        for name, doing in rows:
+            if doing and narrow:
+                # The task of a sub-agent says more than its kind.
                 name = name.partition(": ")[2] or name
             shown = fitted(name, max(room - cells(doing), min(cells(name), room - _DOING)))
             doing = fitted(doing, room - cells(shown))
