@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 # One more than the cores of a small machine: many tests wait for a program.
 JOBS ?= 3
 
-.PHONY: demo test quick lint types tests fuzz crashes stories mcp schemas catalog screens outside picture bench versions wheel \
+.PHONY: demo test quick lint types tests fuzz crashes stories web mcp schemas catalog screens outside picture web-pictures bench versions wheel \
 	release-check clean
 
 # Ctrl-C in it is no mistake of make's.
@@ -55,6 +55,10 @@ crashes: $(VENV)/.dev
 stories: $(VENV)/.dev
 	STORIES=all $(BIN)/pytest -n $(JOBS) tests/stories
 
+# The page of `agent serve` in Chromium: every test at every size and in both themes.
+web: $(VENV)/.dev
+	WEB=all $(BIN)/pytest tests/web
+
 # MCP servers from npm, which are fetched: server-everything and server-filesystem.
 mcp: $(VENV)/.dev
 	MCP_NPM=1 $(BIN)/pytest tests/mcp/test_real_servers.py
@@ -99,6 +103,10 @@ screens: $(VENV)/.dev
 # The pictures of the demo in the README, from the program as it is now.
 picture: $(VENV)/.dev
 	$(BIN)/python -m docs.picture
+
+# The pictures of docs/web.md, drawn by Chromium from the page as it is now.
+web-pictures: $(VENV)/.dev
+	$(BIN)/python -m tests.web.pictures
 
 bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks

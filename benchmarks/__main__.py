@@ -24,6 +24,7 @@ from benchmarks.rendering import render
 from benchmarks.requests import prefix, sent, size
 from benchmarks.rounds import rounds
 from benchmarks.searching import search
+from benchmarks.serving import serving
 from benchmarks.snapshots import snapshots
 from benchmarks.stage import Stage, compile_sources
 from benchmarks.starting import hello, imports, version
@@ -35,7 +36,7 @@ from benchmarks.working import results, stdin, step, stream
 Case = Callable[[Stage, int], Iterator[Row]]
 CASES: tuple[Case, ...] = (
     version, hello, imports, prompt, step, stream, draw, keys, render, results, stdin, size, sent, prefix, rounds,
-    search, bash, edit, decisions, files, hooked, configured, sessions, snapshots,
+    search, bash, edit, decisions, files, hooked, configured, sessions, snapshots, serving,
 )  # fmt: skip
 
 

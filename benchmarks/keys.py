@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterator
 
 from benchmarks.measure import BenchmarkError
-from benchmarks.stage import Stage, say
+from benchmarks.stage import Stage, say, words
 from benchmarks.table import Row
 from benchmarks.terminal import READY, until
 
@@ -29,7 +29,7 @@ WAIT = 2.0
 
 def keys(stage: Stage, runs: int) -> Iterator[Row]:
     """Letters typed one by one into a session that shows 500 chunks a second; then Ctrl-C."""
-    stage.answer = say("".join("word\n" if i % 12 == 11 else "word " for i in range(60 * PER_SECOND)), 5)
+    stage.answer = say(words(60 * PER_SECOND, 12), 5)
     stage.server.per_second = PER_SECOND
     try:
         echoes, shares, acknowledged, over = _typed(stage, KEYS)

@@ -118,7 +118,7 @@ PROGRAMS = (
     Program("agent", lambda place: [sys.executable, "-m", "agent_cli", "--model", "openai/mock"], _openai, ("y",)),
     Program(
         "claude",
-        lambda place: ["claude", "--model", "mock"],
+        lambda place: ["claude", "--model", "claude-sonnet-4-5", "--permission-mode", "default"],
         lambda place: {"ANTHROPIC_BASE_URL": place.url, "ANTHROPIC_API_KEY": "k" * 40, "DISABLE_AUTOUPDATER": "1",
                        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1"},
         prepare=_claude,

@@ -34,6 +34,16 @@ def say(text: str, split: int = 0) -> Answer:
     return lambda request: reply
 
 
+def words(count: int, per_line: int = 0) -> str:
+    """Return words of four letters, all different: a model that repeats itself would be stopped."""
+    found = []
+    for number in range(count):
+        place = number * 7_919 % 26**4
+        word = "".join(chr(97 + place // 26**power % 26) for power in range(4))
+        found.append(word + ("\n" if per_line and number % per_line == per_line - 1 else " "))
+    return "".join(found)
+
+
 def call_bash(times: int, command: str) -> Answer:
     """A model that runs a command so often, once per round, and then says that it is done.
 

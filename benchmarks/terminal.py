@@ -21,7 +21,7 @@ import time
 from collections.abc import Iterator
 
 from benchmarks.measure import BenchmarkError, Sample, interleaved, typical
-from benchmarks.stage import Stage, say
+from benchmarks.stage import Stage, say, words
 from benchmarks.table import Row
 
 FLOOR_ELSEWHERE = 0.087
@@ -61,7 +61,7 @@ def prompt(stage: Stage, runs: int) -> Iterator[Row]:
 
 def draw(stage: Stage, runs: int) -> Iterator[Row]:
     """A very long answer that streams into a session at a model's pace."""
-    text = "".join("word\n" if i % 12 == 11 else "word " for i in range(CHUNKS))
+    text = words(CHUNKS, 12)
     samples, floors = [], []
     for _ in range(max(1, runs // 3)):
         stage.answer = say("Hello there.")

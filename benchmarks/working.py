@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from benchmarks.measure import BenchmarkError, Sample, expect, interleaved, typical
-from benchmarks.stage import LINES, OPENAI, PROMPT, RESPONSES, Stage, call_bash, say
+from benchmarks.stage import LINES, OPENAI, PROMPT, RESPONSES, Stage, call_bash, say, words
 from benchmarks.table import Row
 
 STEPS = 20
@@ -42,7 +42,7 @@ def step(stage: Stage, runs: int) -> Iterator[Row]:
 
 def stream(stage: Stage, runs: int) -> Iterator[Row]:
     """A very long answer in very small pieces, to a pipe."""
-    text = "word " * CHUNKS
+    text = words(CHUNKS)
     stage.answer = say(text, 5)
 
     def whole(sample: Sample) -> Sample:

@@ -8,12 +8,15 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tests.support.entered_files import files_of_a_call
 from tests.support.fork_server import ROOT
 from tests.support.imported_modules import loaded
 from tests.support.model_server import Call, ModelServer, Reply
+from tests.support.scripts import script
 
 HEAVY = {
     "litellm", "prompt_toolkit", "git", "openai", "anthropic", "httpx", "mcp", "asyncio", "pydantic", "typer", "rich",
@@ -133,3 +136,17 @@ def test_a_server_that_is_remembered_and_not_used_loads_no_sdk(tmp_path: Path) -
         assert "mcp" in loaded(tmp_path, *args, **env)
         assert not loaded(tmp_path, *args, **env) & {"mcp", "asyncio", "pydantic", "httpx2", "anyio"}
         assert all("mcp__raw__echo" in json.dumps(request.body) for request in model.requests)
+
+
+def test_one_read_enters_few_files(tmp_path: Path) -> None:
+    """A reader who follows a call opens these. The number may only shrink; 25 is the goal."""
+    (tmp_path / "a.txt").write_text("x\n")
+    replies: list[dict[str, Any]] = [
+        {"calls": [{"name": "Read", "arguments": {"file_path": "a.txt"}}]},
+        {"text": "Ok."},
+    ]
+    files = files_of_a_call(tmp_path, "-p", "--model", script(tmp_path / "s.toml", replies), "hi")
+    assert {"agent_tools/read.py", "agent_cli/engine/executor.py"} <= {
+        "/".join(f.split("/")[-n:]) for f in files for n in (2, 3)
+    }
+    assert len(files) <= 32, sorted(files)

@@ -31,13 +31,15 @@ MAY_IMPORT: dict[str, str] = {
     "headless": "core session engine runtime",
     "host": "core config permissions engine hooks extensions mcp runtime headless providers",
     "reports": "core engine",
-    "evaluation": "core session runtime headless",
+    "evaluation": "core config session runtime headless",
+    "batch": "core config session permissions runtime headless evaluation",
     "embedding": "core hooks extensions runtime headless",
     "doctor": "core config providers session memory plugins checkpoints extensions mcp runtime headless",
     "terminal": "core config providers session memory plugins checkpoints engine extensions git runtime doctor",
     "acp": "core config session engine runtime terminal",
+    "server": "core config providers session checkpoints git runtime headless terminal",
     "cli": "core config providers session memory permissions plugins checkpoints engine extensions mcp git runtime "
-    "headless host reports evaluation terminal doctor acp",
+    "headless host reports evaluation batch terminal doctor acp server",
 }
 # What goes upwards all the same, each with its reason.
 UPWARDS = {
@@ -46,7 +48,8 @@ UPWARDS = {
 # The doors: which file may import a heavy library, at any place in it.
 _TERMINAL = "agent_cli/terminal"
 DOORS = {
-    "acp": {"agent_cli/acp/client.py", "agent_cli/acp/server.py"},
+    "acp": {"agent_cli/acp/protocol.py"},
+    **{name: {f"agent_cli/batch/{file}.py" for file in ("cluster", "remote")} for name in ("dask", "distributed")},
     "litellm": {"agent_cli/providers/litellm_worker.py"},
     "prompt_toolkit": {
         *(f"{_TERMINAL}/app/{name}.py" for name in (
@@ -65,7 +68,8 @@ DOORS = {
     "pygments": {f"{_TERMINAL}/render/code.py"},
     "typer": {"agent_cli/cli/app.py",
               *(f"agent_cli/cli/commands/{p.name}" for p in (ROOT / "agent_cli/cli/commands").glob("[a-z]*.py"))},
-    "pydantic": {"agent_cli/acp/server.py", "tools/agent_tools/schema.py", "agent_cli/config/parsing.py",
+    "pydantic": {"agent_cli/acp/protocol.py", "agent_cli/server/routes.py", "agent_cli/server/schemas.py",
+                 "tools/agent_tools/schema.py", "agent_cli/config/parsing.py",
                  "agent_cli/mcp/client.py", "agent_cli/mcp/oauth.py"},
     "jsonschema": {"agent_cli/engine/structured_output.py"},
     "keyring": {"agent_cli/providers/credentials.py"},
@@ -93,7 +97,10 @@ DOORS = {
         "agent_cli/cli/serve_tools.py", *(f"agent_cli/mcp/{name}.py" for name in ("client", "host_pipe", "stdio"))},
     "anyio": {
         "agent_cli/cli/serve_tools.py", *(f"agent_cli/mcp/{name}.py" for name in ("client", "host_pipe", "stdio"))},
+    "starlette": {f"agent_cli/server/{name}.py" for name in ("acting", "app", "coding", "guard", "reading", "routes")},
+    "uvicorn": {"agent_cli/server/app.py"},
     "asyncio": {"agent_cli/acp/client.py", "agent_cli/acp/server.py",
+                *(f"agent_cli/server/{p.name}" for p in (ROOT / "agent_cli/server").glob("*.py")),
                 *(f"agent_cli/mcp/{name}.py" for name in ("host_pipe", "server", "supervisor", "oauth"))},
     "dataclasses": set(),
 }  # fmt: skip

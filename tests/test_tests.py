@@ -11,7 +11,7 @@ from tests.support.fork_server import ROOT
 TESTS = ROOT / "tests"
 # Topics across the program: races between a tool and another process, the real program in a terminal, whole days, and
 # clients that others wrote.
-ACROSS = {"races", "pty", "stories", "support", "tools", "outside"}
+ACROSS = {"web", "races", "pty", "stories", "support", "tools", "outside"}
 # Tables of one topic, which its tests read.
 TABLES = "tests.permissions.corpus"
 

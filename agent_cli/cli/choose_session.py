@@ -52,7 +52,7 @@ def with_absolute_paths(options: RunOptions) -> RunOptions:
 
     several = {
         name: tuple(map(absolute, getattr(options, name)))
-        for name in ("settings", "add_dir", "mcp_config", "image", "plugin_dir")
+        for name in ("settings", "add_dir", "mcp_config", "image", "plugin_dir", "plugin_dir_no_mcp")
     }
     schema = options.json_schema and absolute(options.json_schema)
     # These may not exist yet.

@@ -32,7 +32,7 @@ GROUPS = {
         "tools",
         "import",
     ),
-    "Other commands": ("review", "acp", "demo", "eval"),
+    "Other commands": ("review", "serve", "batch", "acp", "demo", "eval"),
 }
 _METAVARS = {"int": "N", "integer": "N", "int range": "N", "float": "N", "float range": "N"}
 

@@ -313,7 +313,7 @@ def session_report(agent: Agent) -> RunReport:
         commands=agent.commands,
         skills=tuple(agent.added.skills),
         plugins=(
-            *((name, name) for name in settings.plugins),
+            *((name, name) for name in settings.tool_packages),
             *((p.name, str(p.folder)) for p in agent.layers.plugins),
         ),
         output_style=settings.output_style,

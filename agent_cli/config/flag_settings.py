@@ -13,7 +13,7 @@ from agent_cli.core.rules import RuleError, split_rules
 from agent_tools.fs.safe_files import read_regular
 
 # Options that other agents have and that nothing here corresponds to.
-_WITHOUT_EFFECT = ("task_budget",)
+_WITHOUT_EFFECT = ("task_budget", "project_config_root", "channels")
 
 
 def overrides(options: RunOptions) -> list[tuple[str, dict[str, Any]]]:

@@ -26,11 +26,17 @@ from agent_tools.text import shorten
 MOST = 500
 _LONGEST = 86_400.0
 # Claude Code's names of some fields.
-_SPELLED = {"async": "background", "asyncRewake": "wakes", "allowedEnvVars": "allowed_env_vars"}
+_SPELLED = {
+    "async": "background", "asyncRewake": "wakes", "allowedEnvVars": "allowed_env_vars", "onFailure": "strict",
+}  # fmt: skip
 # Claude Code's hook types, each with the key that says what it runs, and with all its own keys.
-_KINDS = {"command": "command", "http": "url", "prompt": "prompt"}
-_OWN = {"command": ("command", "args"), "http": ("url", "headers", "allowed_env_vars"), "prompt": ("prompt", "model")}
-_KEYS = ("event", "matcher", "if", "timeout", "strict", "background", "wakes", *chain.from_iterable(_OWN.values()))
+_KINDS = {"command": "command", "http": "url", "prompt": "prompt", "agent": "prompt", "mcp_tool": "tool"}
+_OWN = {
+    "command": ("command", "args"), "http": ("url", "headers", "allowed_env_vars"), "prompt": ("prompt", "model"),
+    "agent": ("prompt", "model"), "mcp_tool": ("tool", "server", "input"),
+}  # fmt: skip
+_FLAGS = ("strict", "background", "wakes", "once")
+_KEYS = ("event", "type", "matcher", "if", "timeout", *_FLAGS, *dict.fromkeys(chain.from_iterable(_OWN.values())))
 _HEADER = r"[A-Za-z0-9!#$%&'*+.^_`|~-]+"
 # Claude Code's events that are not supported. Nothing is allowed because their hooks do not run.
 UNSUPPORTED_EVENTS = frozenset(
@@ -38,8 +44,8 @@ UNSUPPORTED_EVENTS = frozenset(
     "TeammateIdle ConfigChange InstructionsLoaded CwdChanged FileChanged WorktreeCreate WorktreeRemove Elicitation "
     "ElicitationResult UserPromptExpansion PostToolBatch".split()
 ).difference(HOOK_EVENTS)
-# Ignored keys of Claude Code's entries: the type, which was checked, and words that are not shown.
-_LEFT_OUT = ("type", "statusMessage", "rewakeMessage", "rewakeSummary")
+# Ignored keys of Claude Code's entries: words that are not shown.
+_LEFT_OUT = ("statusMessage", "rewakeMessage", "rewakeSummary")
 
 
 def hooks_of(raw: Any, source: str, *, own: bool, root: Path | None = None) -> tuple[tuple[Hook, ...], list[str]]:
@@ -103,6 +109,8 @@ def _from_claude(raw: dict[str, Any], problems: list[str]) -> list[tuple[str, di
                     problems.append(f"{where}: {why}")
                     continue
                 kept = {_SPELLED.get(k, k): v for k, v in entry.items() if k not in _LEFT_OUT}
+                if kept.get("strict") in ("block", "continue"):
+                    kept["strict"] = kept["strict"] == "block"
                 found.append((where, {**kept, "event": event, "matcher": group.get("matcher") or ""}))
     return found
 
@@ -126,12 +134,14 @@ def _hook(entry: dict[str, Any], where: str, source: str, own: bool, problems: l
         why = f"{unknown}: unknown key{nearest_key_hint(unknown, list(_KEYS))}"
     elif not isinstance(event := fields.get("event"), str) or event not in HOOK_EVENTS:
         why = f"{event!r} is not a known event{nearest_key_hint(str(event), list(HOOK_EVENTS))}"
-    elif name := next((n for n in ("strict", "background", "wakes") if not isinstance(fields.get(n, False), bool)), ""):
+    elif fields.get("type", "command") not in _KINDS:
+        why = f"type: expected one of {', '.join(_KINDS)}"
+    elif name := next((n for n in _FLAGS if not isinstance(fields.get(n, False), bool)), ""):
         why = f"{name}: expected true or false"
     elif isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds <= _LONGEST:
         why = f"timeout: expected seconds up to {_LONGEST:,.0f}"
     else:
-        kind = next((k for k, key in _KINDS.items() if key in fields), "command")
+        kind = fields.get("type") or next((k for k, key in _KINDS.items() if key in fields), "command")
         why = _misplaced(fields, kind) or _BAD[kind](fields)
         why = why or _bad_matcher(fields.get("matcher", "")) or _bad_filter(fields)
     if why:
@@ -139,7 +149,7 @@ def _hook(entry: dict[str, Any], where: str, source: str, own: bool, problems: l
         return None
     found = {
         "event": fields["event"],
-        "command": fields[_KINDS[kind]],
+        "command": f"mcp__{fields['server']}__{fields['tool']}" if kind == "mcp_tool" else fields[_KINDS[kind]],
         "matcher": fields.get("matcher", ""),
         "args": tuple(fields.get("args") or ()),
         "timeout": float(seconds),
@@ -153,6 +163,10 @@ def _hook(entry: dict[str, Any], where: str, source: str, own: bool, problems: l
         "headers": dict(fields.get("headers") or {}),
         "variables": tuple(fields.get("allowed_env_vars") or ()),
         "model": fields.get("model") or "",
+        "server": fields.get("server") or "",
+        "tool": fields.get("tool") or "",
+        "input": dict(fields.get("input") or {}),
+        "once": fields.get("once", False),
     }
     # Only what differs from the defaults: the record of each turn contains the settings.
     return Hook(**{name: value for name, value in found.items() if value != getattr(Hook, name, None)})
@@ -160,7 +174,7 @@ def _hook(entry: dict[str, Any], where: str, source: str, own: bool, problems: l
 
 def _misplaced(fields: dict[str, Any], kind: str) -> str:
     """Return a field that this kind of hook does not use."""
-    name = next((key for other, keys in _OWN.items() for key in keys if other != kind and key in fields), "")
+    name = next((key for keys in _OWN.values() for key in keys if key not in _OWN[kind] and key in fields), "")
     return f"{name}: does not apply to a hook with a {_KINDS[kind]}" if name else ""
 
 
@@ -179,23 +193,32 @@ def _bad_server(fields: dict[str, Any]) -> str:
     if not _is_texts(fields.get("allowed_env_vars") or ()):
         return "allowed_env_vars: expected a list of text"
     try:
-        split_url(fields["url"] if isinstance(fields["url"], str) else "")
+        split_url(fields["url"] if isinstance(fields.get("url"), str) else "")
     except ToolError as error:
         return f"url: {error}"
     return ""
 
 
 def _bad_condition(fields: dict[str, Any]) -> str:
-    if not isinstance(fields["prompt"], str) or not fields["prompt"].strip():
+    if not isinstance(fields.get("prompt"), str) or not fields["prompt"].strip():
         return "prompt: expected text"
     if not isinstance(fields.get("model") or "", str):
         return "model: expected the name of a model"
     if fields.get("background") or fields.get("wakes"):
-        return "background: a prompt hook always waits for its answer"
+        return "background: a hook with a prompt always waits for its answer"
     return "" if HOOK_EVENTS[fields["event"]].blocks else f"prompt: {fields['event']} has nothing to refuse"
 
 
-_BAD = {"command": _bad_command, "http": _bad_server, "prompt": _bad_condition}
+def _bad_tool(fields: dict[str, Any]) -> str:
+    if name := next((n for n in ("server", "tool") if not isinstance(fields.get(n), str) or not fields[n].strip()), ""):
+        return f"{name}: expected the name of {'an MCP server' if name == 'server' else 'a tool of the MCP server'}"
+    return "" if isinstance(fields.get("input") or {}, dict) else "input: expected a table"
+
+
+_BAD = {
+    "command": _bad_command, "http": _bad_server, "prompt": _bad_condition, "agent": _bad_condition,
+    "mcp_tool": _bad_tool,
+}  # fmt: skip
 
 
 def _bad_filter(fields: dict[str, Any]) -> str:

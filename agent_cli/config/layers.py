@@ -49,6 +49,8 @@ Origin = Literal["own", "trusted", "project"]
 Where = Callable[..., str]
 _LISTS: tuple[RuleList, ...] = ("allow", "ask", "deny")
 _ADDED = (*_LISTS, "rules", "additional_directories")
+# Settings under the name that they had; it is still read, with a notice.
+_RENAMED = {"plugins": "tool_packages"}
 _ALIASES = {"defaultMode": "mode", "additionalDirectories": "additional_directories"}
 
 
@@ -191,7 +193,9 @@ class Layers:
                 # sandbox = "auto" is short for the most common key of that table.
                 layer.set(cls, self._tables[key], key, "mode", value, spelled=key)
             elif cls is None:
-                layer.set(Settings, self._values, "", key, value)
+                if (meant := _RENAMED.get(key, key)) != key and voice == "own":
+                    self.ignored.append(f"{source}: the setting {key} is now named {meant}; rename it there")
+                layer.set(Settings, self._values, "", meant, value, spelled=key)
             elif not isinstance(value, dict):
                 self.wrong(SettingsError(f"{layer.where(key)}: {key}: expected a table, [{key}]"))
             else:

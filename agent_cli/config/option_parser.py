@@ -98,6 +98,7 @@ _LISTING: dict[str, Callable[[str], object]] = {
     "tools": _are_tools,
     "add_dir": _is_folder,
     "plugin_dir": _is_folder,
+    "plugin_dir_no_mcp": _is_folder,
     "mcp_config": _is_server_file,
     "betas": _BETA.fullmatch,
 }

@@ -271,6 +271,10 @@ class RunOptions(Value):
     plugin_dir: Annotated[
         tuple[str, ...], _flag("--plugin-dir", CONTEXT, "Load a plugin from a folder or zip.", metavar="DIR")
     ] = ()
+    plugin_dir_no_mcp: Annotated[
+        tuple[str, ...],
+        _flag("--plugin-dir-no-mcp", CONTEXT, "Load a plugin without its MCP servers.", metavar="DIR"),
+    ] = ()
     mcp_config: Annotated[
         tuple[str, ...],
         _flag("--mcp-config", CONTEXT, "Add MCP servers from a file or JSON text.", metavar="FILE|JSON"),
@@ -301,6 +305,25 @@ class RunOptions(Value):
     resume_drops_turn: Annotated[
         str | None, _flag("--resume-drops-turn", HOST, "With -r: the turn that is to be left out.", metavar="UUID")
     ] = None
+
+    await_initialize: Annotated[
+        bool, _flag("--await-initialize", HOST, "Read no settings before the request initialize, as always.")
+    ] = False
+    initialize_fields: Annotated[
+        str | None,
+        _flag("--initialize-fields", HOST, "What initialize also brings: settings, disallowedTools.", metavar="NAMES"),
+    ] = None
+    managed_settings_in_initialize: Annotated[
+        bool, _flag("--managed-settings-in-initialize", HOST, "Take --managed-settings from initialize.")
+    ] = False
+    project_config_root: Annotated[
+        str | None,
+        _flag("--project-config-root", HOST, "Accepted for the Agent SDK; has no effect.", metavar="DIR"),
+    ] = None
+    channels: Annotated[
+        tuple[str, ...],
+        _flag("--channels", HOST, "Accepted for the Agent SDK; has no effect.", metavar="NAMES"),
+    ] = ()
 
     @property
     def hosted(self) -> bool:

@@ -222,6 +222,19 @@ class Mcp(Value, tag="Mcp"):
     schema_share: Annotated[float, "part of the model's window that the schemas of servers' tools may take"] = 0.1
 
 
+class ServeSettings(Value, tag="Serve"):
+    """What `agent serve` offers, under [serve]. See docs/web.md."""
+
+    projects: Annotated[
+        tuple[str, ...], "folders to start sessions in, as paths from / or ~; empty: where agent serve starts", USER
+    ] = ()
+    workers: Annotated[int, "sessions that work at the same time; 0: one for each processor", USER] = 0
+    notify: Annotated[
+        str, "command (JSON on stdin) or http(s) address that learns when a session waits or ends", USER
+    ] = ""
+    notify_secret: Annotated[str, "key that signs what is sent to that address", USER] = ""
+
+
 class ProviderSettings(Value):
     """How one provider is reached, under [providers.NAME]."""
 
@@ -279,7 +292,7 @@ class Settings(Value, tag="Settings"):
         "default"
     )
     tools: Annotated[tuple[str, ...] | None, "names of the tools to offer; unset: all", TIGHTEN] = None
-    plugins: Annotated[
+    tool_packages: Annotated[
         tuple[str, ...], "packages whose tools are loaded: their names in the entry points agent_cli.tools", USER
     ] = ()
 
@@ -364,6 +377,7 @@ class Settings(Value, tag="Settings"):
     results: Annotated[ResultSettings, "how much of a tool's result the model sees"] = ResultSettings()
     mcp: Annotated[Mcp, "MCP servers"] = Mcp()
     terminal: Annotated[Terminal, "look and keys of an interactive session"] = Terminal()
+    serve: Annotated[ServeSettings, "sessions over HTTP"] = ServeSettings()
 
 
 @cache

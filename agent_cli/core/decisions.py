@@ -65,6 +65,7 @@ class Approve(Value):
     rule: a rule to save ("always"), for this session or for the project.
     note: the user's words, which go to the model with the result.
     mode: the permission mode to continue in, from this call on.
+    user: name of the user who decided, where several can.
     """
 
     by: Decider = "person"
@@ -72,6 +73,7 @@ class Approve(Value):
     scope: Literal["session", "project"] = "session"
     note: str = ""
     mode: Mode | None = None
+    user: str = ""
 
 
 class Reject(Value):
@@ -79,6 +81,7 @@ class Reject(Value):
 
     reason: str = ""
     by: Decider = "person"
+    user: str = ""
 
 
 class EditedCall(Value, tag="Edit"):
@@ -92,6 +95,7 @@ class EditedCall(Value, tag="Edit"):
     note: str = ""
     settled: bool = False
     by: Decider = "person"
+    user: str = ""
 
 
 class Defer(Value):
@@ -114,6 +118,7 @@ class QuestionReply(Value, tag="Reply"):
     mode: Mode | None = None
     by: Decider = "person"
     plan: dict[str, Any] = {}  # noqa: RUF012 - never changed
+    user: str = ""
 
 
 Answer = Approve | Reject | EditedCall | Defer

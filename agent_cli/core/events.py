@@ -147,6 +147,7 @@ class ApprovalResolved(Value, tag="ApprovalResolved"):
 
     reason: of a user's yes or no, their own words.
     mode: the permission mode that the user chose with a yes; "" for none.
+    user: name of the user who decided, where several can; "" at a terminal.
     """
 
     call_id: str
@@ -156,6 +157,7 @@ class ApprovalResolved(Value, tag="ApprovalResolved"):
     rule: str = ""
     binding: str = ""
     mode: str = ""
+    user: str = ""
 
 
 class QuestionAsked(Value, tag="QuestionAsked"):
@@ -171,13 +173,14 @@ class QuestionAsked(Value, tag="QuestionAsked"):
 
 
 class QuestionAnswered(Value, tag="QuestionAnswered"):
-    """The user's answer; "defer" if nobody answered yet."""
+    """The user's answer; "defer" if nobody answered yet. user: as in `ApprovalResolved`."""
 
     call_id: str
     verdict: Literal["answer", "approve", "revise", "undo", "cancel", "defer"]
     text: str = ""
     by: Decider = "person"
     mode: str = ""
+    user: str = ""
 
 
 class ToolStarted(Value, tag="ToolStarted"):
@@ -382,6 +385,15 @@ class Warned(Value, tag="Warned"):
     wait: float = 0.0
 
 
+class ModelRetry(Value):
+    """A failed model call is made again in `wait` seconds. attempt: which retry it is, of at most `attempts`."""
+
+    attempt: int
+    attempts: int
+    failure: Failure
+    wait: float
+
+
 class Noted(Value, tag="Noted"):
     """What the program made of an answer that was not as it should be, for the user to know."""
 
@@ -409,11 +421,12 @@ Event = (
     ArgumentsDelta | AnswerRestarted | MessageAdded | ToolRequested | ApprovalRequested | ApprovalResolved |
     QuestionAsked | QuestionAnswered | ToolStarted | ToolProgress | ToolFinished | FilesSeen | TurnPaused | Checkpoint
     | TurnResumed | PlanChanged | PlanContinued | Compacting | Compacted | Uncompacted | Pinned | Rewound |
-    HookStarted | HookFinished | UsageAdded | SubagentEvent | SessionNamed | Warned | Noted | TurnFinished
+    HookStarted | HookFinished | UsageAdded | SubagentEvent | SessionNamed | Warned | Noted | ModelRetry
+    | TurnFinished
 )  # fmt: skip
 UNLOGGED = (
     TextDelta, ThinkingDelta, ThinkingSigned, CallStarted, ArgumentsDelta, FirstChunk, AnswerRestarted, ToolProgress,
-    Compacting, HookStarted,
+    Compacting, HookStarted, ModelRetry,
 )  # fmt: skip
 
 

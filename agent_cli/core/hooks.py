@@ -10,7 +10,8 @@ in docs/hooks.md derive from the row.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping
+import json
+from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any, Literal, Protocol
 
 from agent_cli.core.amounts import short_duration
@@ -91,7 +92,9 @@ class HookEventRow(Value):
 
 
 _AGENT = {"agent_id": "call_1", "agent_type": "general-purpose"}
-_DONE = {"stop_hook_active": False, "last_assistant_message": "Done."}
+_DONE = {
+    "stop_hook_active": False, "last_assistant_message": "Done.", "background_tasks": [], "session_crons": [],
+}  # fmt: skip
 _ROWS = (
     HookEventRow(
         "PreToolUse",
@@ -169,7 +172,7 @@ _ROWS = (
     HookEventRow(
         "Stop",
         "the model is done",
-        {**_DONE, "background_tasks": []},
+        dict(_DONE),
         verdicts={"deny": ("make it continue", "the turn would continue")},
     ),
     HookEventRow(
@@ -189,7 +192,7 @@ _ROWS = (
     HookEventRow(
         "PreCompact",
         "before compaction",
-        {"trigger": "manual", "custom_instructions": ""},
+        {"trigger": "manual", "custom_instructions": None},
         matched="trigger",
         subjects=("manual", "auto"),
         verdicts={"deny": ("block it", "nothing would be compacted")},
@@ -259,7 +262,7 @@ SECONDS = 60.0
 class Hook(Value):
     """A configured hook.
 
-    command: a command line; by kind also a URL to post to, or a condition in natural language.
+    command: a command line; by kind also a URL to post to, a condition in natural language, or the name of a tool.
     args: if set, the command is started without a shell.
     own: the user's, not a project's.
     background: it runs in the background, and its answer is not waited for.
@@ -268,6 +271,8 @@ class Hook(Value):
     headers: sent to the URL.
     variables: environment variables that the headers may use.
     model: evaluates the condition; "" for the small model.
+    server, tool, input: the tool of an MCP server to call, and its arguments with `${field}` of the hook's input.
+    once: it runs once in a session; a failure does not count.
     env: more variables for the command.
     """
 
@@ -281,12 +286,16 @@ class Hook(Value):
     own: bool = True
     background: bool = False
     wakes: bool = False
-    kind: Literal["command", "http", "prompt"] = "command"
+    kind: Literal["command", "http", "prompt", "agent", "mcp_tool"] = "command"
     only: str = ""
     headers: dict[str, str] = {}  # noqa: RUF012 - never changed
     variables: tuple[str, ...] = ()
     model: str = ""
     env: dict[str, str] = {}  # noqa: RUF012
+    server: str = ""
+    tool: str = ""
+    input: dict[str, Any] = {}  # noqa: RUF012
+    once: bool = False
 
     @property
     def where(self) -> str:
@@ -297,6 +306,7 @@ class Hook(Value):
         """Describe, for lists, where it applies and what it runs."""
         where = f" ({self.where})" if self.where else ""
         more = f", sent {', '.join(self.variables)}" if self.variables else ""
+        more += f" {json.dumps(self.input, ensure_ascii=False)}" if self.input else ""
         return f"{self.event}{where}: {' '.join((self.command, *self.args))}{more}"
 
 
@@ -310,6 +320,7 @@ class HookResult(Value):
     output: what the model gets instead of a call's result; None: the result.
     context: additions for the model.
     stop: the turn ends with this message for the user; None: it does not.
+    updates: changes of permissions that come with an allow, in the form of Claude Code.
     """
 
     verdict: Verdict = ""
@@ -318,6 +329,7 @@ class HookResult(Value):
     output: Any = None
     context: tuple[str, ...] = ()
     stop: str | None = None
+    updates: tuple[dict[str, Any], ...] = ()
 
 
 RefreshFields = Callable[[dict[str, Any]], Mapping[str, Any]]
@@ -346,6 +358,15 @@ class Hooks(Protocol):
     def close(self) -> None:
         """End the background hooks that still run."""
 
+    def add(self, hooks: Sequence[Hook]) -> None:
+        """Let more hooks run, after the others; one that is there already is not added again."""
+
+    def remove(self, hooks: Sequence[Hook]) -> None:
+        """Remove hooks that were added."""
+
+    def nested(self, hooks: Sequence[Hook]) -> Hooks:
+        """Return the hooks of a sub-agent: these, with more of its own. What is added to it is not added here."""
+
 
 class NoHooks:
     """No hooks: nothing is wanted, so nothing runs."""
@@ -367,6 +388,15 @@ class NoHooks:
 
     def close(self) -> None:
         return
+
+    def add(self, hooks: Sequence[Hook]) -> None:
+        return
+
+    def remove(self, hooks: Sequence[Hook]) -> None:
+        return
+
+    def nested(self, hooks: Sequence[Hook]) -> Hooks:
+        return self
 
 
 NO_HOOKS = NoHooks()

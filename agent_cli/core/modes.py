@@ -6,7 +6,7 @@ Also the token budget of an answer: what a level of effort means in tokens of re
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from agent_tools.record import Value
 
@@ -43,6 +43,7 @@ class AgentType(Value):
     path: its file; None if built in.
     without: tools that it names but that are not available.
     not_tools: tools that it must not use.
+    hooks: those that run while it works, as plain data.
     """
 
     name: str
@@ -53,3 +54,4 @@ class AgentType(Value):
     path: Path | None = None
     without: tuple[str, ...] = ()
     not_tools: tuple[str, ...] = ()
+    hooks: tuple[dict[str, Any], ...] = ()

@@ -381,14 +381,15 @@ def _way(model: ResolvedModel) -> str:
 def _facts(model: ResolvedModel, info: ModelInfo | None, settings: Settings) -> str:
     if model.wire == "scripted":
         return "a script: no window, no price"
-    window = ""
-    if is_loopback_url(model.base_url) or settings.context_window or (info and info.context_window):
-        found = find_window(model, info, settings)
-        window = f"{found.tokens:,} tokens ({_SOURCES[found.source]})"
+    # A server elsewhere is asked by runs only.
+    here = is_loopback_url(model.base_url)
+    found = find_window(model, info, settings, ask=here)
+    source = _SOURCES[found.source] + (", unless the server says" if found.source == "assumed" and not here else "")
+    window = f"{found.tokens:,} tokens ({source})" if found.tokens else "unknown"
     if info is None:
-        return f"not in the catalog: window {window or 'unknown'}, price unknown; it works, but no cost is shown"
+        return f"not in the catalog: window {window}, price unknown; it works, but no cost is shown"
     price = "free" if info.local else "known" if info.prices else "unknown"
-    return f"window: {window or 'unknown'}; price: {price}"
+    return f"window: {window}; price: {price}"
 
 
 _SOURCES = {

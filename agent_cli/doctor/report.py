@@ -65,7 +65,7 @@ def check_extensions(
 
     commands: names of the slash commands of sessions.
     """
-    plugins, names = _check_plugins(settings)
+    packages, names = _check_tool_packages(settings)
     known = {tool.name for tool in BUILTIN} | names
     reader = ReportReader(known, commands, lambda name: validate_name(name, settings.base_url))
     places: list[tuple[Path, Path | None]] = []
@@ -81,7 +81,7 @@ def check_extensions(
         )
         if told:
             findings.append(_finding(base, told, counts=counts))
-    return [*findings, *plugins, *_check_added_plugins(layers, place)]
+    return [*findings, *packages, *_check_added_plugins(layers, place)]
 
 
 def _check_added_plugins(layers: Layers, place: RunEnvironment) -> list[Finding]:
@@ -123,21 +123,21 @@ def _finding(base: Path, told: list[FileReport], *, counts: bool) -> Finding:
     return Finding("ok" if counts else "missing", "extensions", text, tuple(map(str, told)), {"files": plain})
 
 
-def _check_plugins(settings: Settings) -> tuple[list[Finding], set[str]]:
+def _check_tool_packages(settings: Settings) -> tuple[list[Finding], set[str]]:
     """Return findings about enabled and available tools of packages, and the names of the enabled ones."""
     there = installed()
-    off = [name for name in there if name not in settings.plugins]
-    findings = (
-        [Finding("missing", "plugins", f"installed, but not in the setting plugins: {', '.join(off)}")] if off else []
-    )
-    if not settings.plugins:
+    off = [name for name in there if name not in settings.tool_packages]
+    text = f"installed, but not in the setting tool_packages: {', '.join(off)}"
+    findings = [Finding("missing", "tool packages", text)] if off else []
+    if not settings.tool_packages:
         return findings, set()
     try:
-        tools = load_tools(settings.plugins)
+        tools = load_tools(settings.tool_packages)
     except UsageError as mistake:
-        return [*findings, Finding("problem", "plugins", str(mistake))], set()
+        return [*findings, Finding("problem", "tool packages", str(mistake))], set()
     names = {tool.name for tool in tools}
-    return [*findings, Finding("ok", "plugins", f"{', '.join(settings.plugins)}: {', '.join(sorted(names))}")], names
+    text = f"{', '.join(settings.tool_packages)}: {', '.join(sorted(names))}"
+    return [*findings, Finding("ok", "tool packages", text)], names
 
 
 def check_mcp(layers: Layers, place: RunEnvironment) -> list[Finding]:
@@ -273,7 +273,9 @@ def _workspace(place: RunEnvironment, settings: Settings) -> tuple[Workspace, st
 
 
 # What a run does well without; "missing" would read as an error.
-OPTIONAL = {"git", "keyring", "litellm", "mcp", "memory", "plugins", "ripgrep", "sandbox", "search", "undo"}
+OPTIONAL = {
+    "git", "keyring", "litellm", "mcp", "memory", "plugins", "ripgrep", "sandbox", "search", "tool packages", "undo",
+}  # fmt: skip
 
 
 def findings_text(findings: Iterable[Finding]) -> str:

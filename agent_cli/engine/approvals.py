@@ -121,7 +121,7 @@ def put_question(turn: Turn, asked: QuestionAsked) -> Generator[Event, None, Que
     if isinstance(reply, Defer):
         yield QuestionAnswered(asked.call_id, "defer", by="default")
     else:
-        yield QuestionAnswered(asked.call_id, reply.verdict, reply.text, reply.by, reply.mode or "")
+        yield QuestionAnswered(asked.call_id, reply.verdict, reply.text, reply.by, reply.mode or "", reply.user)
     return reply
 
 
@@ -234,13 +234,13 @@ def _plan_result(turn: Turn, reply: QuestionReply, suspend: Suspend, *, adopt: b
 class ApprovalRound:
     """The approvals of one round.
 
-    preapproved: effects of calls that the user edited and has seen in that form, by call id.
+    preapproved: effects of calls that the user edited and has seen in that form, and who it was, by call id.
     """
 
     def __init__(self, turn: Turn, *, together: bool) -> None:
         self.turn = turn
         self.together = together
-        self.preapproved: dict[str, tuple[Effect, ...]] = {}
+        self.preapproved: dict[str, tuple[tuple[Effect, ...], str]] = {}
         self._hooks: RoundHooks | None = None
         # Calls that could not be checked, with the error for the model.
         self._failed: dict[str, tuple[ToolCall, str]] = {}
@@ -278,8 +278,10 @@ class ApprovalRound:
             if answer is not None:
                 return answer
         deps.context.cancel.check()
-        if request.call_id in self.preapproved and set(request.effects) <= set(self.preapproved.pop(request.call_id)):
-            return Approve()
+        if request.call_id in self.preapproved:
+            effects, user = self.preapproved.pop(request.call_id)
+            if set(request.effects) <= set(effects):
+                return Approve(user=user)
         message = f"The agent needs your permission to use {request.tool}"
         return (yield from get_answer(self.turn, request, deps.approver, "permission_prompt", message))
 

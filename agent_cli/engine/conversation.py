@@ -347,6 +347,17 @@ class Conversation:
         """Stop the running turn; safe from a signal handler or another thread."""
         self.deps.context.cancel.cancel()
 
+    def stop_subagent(self, call_id: str) -> bool:
+        """Stop the sub-agent that works for a call, so that the turn continues without it; False if none does.
+
+        Safe from another thread.
+        """
+        waits = self.deps.state.nested.get(call_id)
+        if waits is None or waits.cancel is None:
+            return False
+        waits.cancel.cancel("stopped by the user")
+        return True
+
     def side_cancel_token(self) -> CancelToken:
         """Return the token for work beside the turns; an interrupt of the turn cancels it, too.
 

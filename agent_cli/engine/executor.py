@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from typing import TYPE_CHECKING
 
-from agent_cli.core.decisions import Answer, Approve, Defer, EditedCall, Level, Reject
+from agent_cli.core.decisions import Answer, Approve, Decision, Defer, EditedCall, Level, Reject
 from agent_cli.core.events import (
     EDITED,
     ApprovalRequested,
@@ -22,6 +22,7 @@ from agent_cli.core.events import (
     Warned,
 )
 from agent_cli.core.messages import ToolCall
+from agent_cli.core.modes import Mode
 from agent_cli.core.results import Action
 from agent_cli.engine.approvals import CANCELLED, ApprovalRound, ShownCalls, ask_user
 from agent_cli.engine.barrier import close_call, report_failure
@@ -249,13 +250,14 @@ class CallBatch:
                 self.waiting[0] = call.replace(arguments=answer.arguments, broken="")
                 self._edited[call.id] = answer
                 if answer.settled and not isinstance(item, str):
-                    self._asks.preapproved[call.id] = item.effects
+                    self._asks.preapproved[call.id] = item.effects, answer.user
                 return None
             if call.id in preview_errors:
                 ended = yield from self._settle_call(preview_errors[call.id])
             elif isinstance(answer, Reject) and not isinstance(item, str):
                 text, last = rejection_text(answer, requests[call.id].always), len(self.waiting) == 1
-                yield from refuse(self.turn, item, text, self._asks.note(call), by=answer.by, last=last)
+                note = (f" {CONTINUE}" if answer.by == "default" else "") + self._asks.note(call)
+                yield from refuse(self.turn, item, text, note, by=answer.by, last=last)
                 self.waiting.pop(0)
                 continue
             elif isinstance(answer, Approve) and not isinstance(item, str):
@@ -294,10 +296,11 @@ class CallBatch:
         elif not approved and item.decision.level is Level.DENY:
             decision = item.decision
             yield ApprovalResolved(call.id, "reject", decision.by, decision.reason, decision.rule)
-            text = f"Permission was denied: the call {decision.reason}."
+            text = _denied(decision.reason)
             if why := turn.deps.rejected(call.id):
                 text += f" The user refused it as well and said: {why}"
-            yield from refuse(turn, item, text, self._asks.note(call), by=decision.by, last=last)
+            note = _next_step(decision, turn.deps.policy.mode) + self._asks.note(call)
+            yield from refuse(turn, item, text, note, by=decision.by, last=last)
         else:
             if not approved:
                 yield ApprovalResolved(call.id, "approve", item.decision.by, item.decision.reason, item.decision.rule)
@@ -390,18 +393,30 @@ def run_calls(turn: Turn, calls: Sequence[ToolCall]) -> Steps:
 
 def _resolved(request: ApprovalRequested, answer: Answer) -> ApprovalResolved:
     match answer:
-        case Approve(by=by, rule=rule, note=note, mode=mode):
-            return ApprovalResolved(request.call_id, "approve", by, note, rule, request.binding, mode or "")
-        case Reject(by=by, reason=reason):
-            return ApprovalResolved(request.call_id, "reject", by, reason, "", request.binding)
-        case EditedCall(by=by):
-            return ApprovalResolved(request.call_id, "reject", by, EDITED, "", request.binding)
+        case Approve(by=by, rule=rule, note=note, mode=mode, user=user):
+            return ApprovalResolved(request.call_id, "approve", by, note, rule, request.binding, mode or "", user)
+        case Reject(by=by, reason=reason, user=user):
+            return ApprovalResolved(request.call_id, "reject", by, reason, "", request.binding, "", user)
+        case EditedCall(by=by, user=user):
+            return ApprovalResolved(request.call_id, "reject", by, EDITED, "", request.binding, "", user)
         case _:
             return ApprovalResolved(request.call_id, "defer", "default", "", "", request.binding)
 
 
 # What the model does without the call; not for the user.
 CONTINUE = "Do not ask: continue without it, and say at the end that it was not done."
+_IN_PLAN_MODE = "Put it into the plan instead, and continue with calls that only read."
+
+
+def _next_step(decision: Decision, mode: Mode) -> str:
+    """Return what the model does without a call that was denied, to follow the denial. A hook says that itself."""
+    if decision.by == "hook":
+        return ""
+    return f" {_IN_PLAN_MODE if decision.by == 'mode' and mode == 'plan' else CONTINUE}"
+
+
+def _denied(reason: str) -> str:
+    return f"Permission was denied: the call {reason}{'' if reason.endswith(('.', '!', '?')) else '.'}"
 
 
 def rejection_text(answer: Reject, rule: str = "") -> str:
@@ -411,9 +426,9 @@ def rejection_text(answer: Reject, rule: str = "") -> str:
     """
     if answer.by == "default":
         how = f" The user can allow it by the rule {rule}." if rule else ""
-        return f"Permission was denied: the call {answer.reason}. {CONTINUE}{how}"
+        return f"{_denied(answer.reason)}{how}"
     if answer.by != "person":
-        return f"Permission was denied: the call {answer.reason}."
+        return _denied(answer.reason)
     if answer.reason:
         return f"Denied by the user, who said: {answer.reason}"
     return "Denied by the user. Do not try the same call again; ask what they want, or take another way."

@@ -7,24 +7,28 @@ a protected path, or what a mode refuses. A changed input is checked and decided
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
 from agent_cli.core.decisions import Answer, Approve, Decision, EditedCall, Level, Reject
-from agent_cli.core.events import ApprovalRequested, Event, UsageAdded, Warned
-from agent_cli.core.hooks import HookEvent, HookResult, RefreshFields
+from agent_cli.core.events import ApprovalRequested, Event, ToolFinished, UsageAdded, Warned
+from agent_cli.core.hooks import Hook, HookEvent, HookResult, RefreshFields
 from agent_cli.core.message_ids import subagent_id
-from agent_cli.core.messages import ToolCall
+from agent_cli.core.messages import ToolCall, ToolMessage
+from agent_cli.core.modes import AgentType
 from agent_cli.core.rules import rule_update
+from agent_cli.engine import tool_results
 from agent_cli.engine.tool_call import prepare_call
 from agent_cli.engine.turn import Turn, TurnDeps
 from agent_cli.engine.types import CheckedCall, PreparedCall
+from agent_cli.permissions.rule_updates import change_rules
 from agent_tools.base import Effect, ToolResult
 from agent_tools.cancel import CancelledError
-from agent_tools.display import CommandOutput
+from agent_tools.record import from_json
 from agent_tools.registry import SHELL
-from agent_tools.shell.jobs import Jobs
+from agent_tools.shell.jobs import Job, Jobs
 from agent_tools.task import COMMON_NAMES
 
 # How many times PermissionRequest hooks may change one call.
@@ -125,6 +129,8 @@ class RoundHooks:
         if result.verdict == "deny" or result.stop is not None:
             why = result.reason or result.stop
             return Reject(f"was refused by a hook{f': {why}' if why else ''}", by="hook")
+        for update in result.updates:
+            change_rules(turn.deps.policy, update, turn.deps.save_rule)
         if result.changed is not None and result.changed not in (given, item.call.arguments):
             count = self._changes[item.call.id] = self._changes.get(item.call.id, 0) + 1
             return EditedCall(with_input(item, result.changed).arguments, by="hook") if count <= _CHANGES else None
@@ -199,7 +205,7 @@ def after_call(
     if result.is_error:
         data |= {"error": result.text, "is_interrupt": interrupted}
     else:
-        data["tool_response"] = _response(item, result)
+        data["tool_response"] = _response(item, result, data["tool_input"], ms)
     data["duration_ms"] = ms
     try:
         found = yield from _run(turn, event, data)
@@ -228,6 +234,13 @@ def output_text(output: Any) -> str:
     return json.dumps(output, ensure_ascii=False)
 
 
+def agent_hooks(kind: AgentType) -> list[Hook]:
+    """Return the hooks of a type's front matter; its Stop is the SubagentStop of this type only."""
+    found: list[Hook] = [from_json(Hook, plain) for plain in kind.hooks]
+    only = kind.name if kind.name.replace("-", "_").isidentifier() else f"^{re.escape(kind.name)}$"
+    return [h.replace(event="SubagentStop", matcher=only) if h.event == "Stop" else h for h in found]
+
+
 def subagent_start(deps: TurnDeps) -> Generator[Event, None, tuple[str, ...]]:
     """Run the SubagentStart hooks; return messages for the sub-agent. Raises CancelledError."""
     if not deps.hooks.wants("SubagentStart", COMMON_NAMES.get(deps.agent, deps.agent)):
@@ -250,13 +263,19 @@ def stop_hooks(turn: Turn, text: str) -> Generator[Event, None, str | None]:
     data = {**base_payload(deps, turn), "stop_hook_active": bool(times), "last_assistant_message": text}
     if deps.depth:
         data["agent_transcript_path"] = deps.state.agent_transcript(deps.state.agent_id) or ""
-    else:
-        data["background_tasks"] = [job.command for job in deps.context.state(Jobs).all() if job.running]
+    running = [job for job in deps.context.state(Jobs).all() if job.running]
+    data |= {"background_tasks": [_background_task(job) for job in running], "session_crons": []}
     result = yield from _run(turn, event, data)
     if result.verdict != "deny" or result.stop is not None:
         return None
     turn.nudges["stop_hook"] = times + 1
     return f"<hook_feedback>\nA hook keeps you from stopping:\n{result.reason or 'Go on.'}\n</hook_feedback>"
+
+
+def _background_task(job: Job) -> dict[str, str]:
+    """Return a background command as Claude Code lists it."""
+    found = {"id": job.id, "type": "shell", "status": "running"}
+    return {**found, "description": job.command, "command": job.command}
 
 
 def begin_notification(turn: Turn, kind: str, message: str) -> None:
@@ -282,7 +301,7 @@ def pre_compact(turn: Turn, trigger: str, focus: str = "") -> Generator[Event, N
     """
     if not turn.deps.hooks.wants("PreCompact", trigger):
         return HookResult()
-    data = {**base_payload(turn.deps), "trigger": trigger, "custom_instructions": focus}
+    data = {**base_payload(turn.deps), "trigger": trigger, "custom_instructions": focus or None}
     return (yield from _run(turn, "PreCompact", data))
 
 
@@ -322,14 +341,16 @@ def _call_fields(item: PreparedCall) -> dict[str, Any]:
     return {"tool_name": item.tool.name, "tool_use_id": item.call.id, "effects": effects}
 
 
-def _response(item: PreparedCall, result: ToolResult) -> dict[str, Any]:
+def _response(item: PreparedCall, result: ToolResult, arguments: dict[str, Any], ms: int) -> dict[str, Any]:
+    """Return the result as Claude Code's object for this tool; content and success are there for every tool."""
     found: dict[str, Any] = {"content": result.text, "success": not result.is_error}
-    if isinstance(result.display, CommandOutput):
-        found |= {"stdout": result.display.output, "stderr": "", "exit_code": result.display.exit_code}
-        found |= {"interrupted": result.display.exit_code is None, "isImage": False}
     if written := sorted(item.writes):
         found["filePath"] = written[0]
-    return found
+    name = item.tool.name
+    finished = ToolFinished(item.call.id, name, result.is_error, ms, result.display)
+    message = ToolMessage(item.call.id, name, result.text, result.is_error, media=result.media)
+    shaped = tool_results.tool_use_result(finished, message, arguments, "/")
+    return found | shaped if isinstance(shaped, dict) else found
 
 
 def context_messages(event: HookEvent, texts: tuple[str, ...]) -> tuple[str, ...]:

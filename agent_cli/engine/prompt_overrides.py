@@ -9,6 +9,7 @@ from collections.abc import Generator
 
 from agent_cli.core.decisions import Approve, EditedCall, Level, Reject
 from agent_cli.core.events import ApprovalRequested, Event, ToolFinished, ToolRequested, Warned
+from agent_cli.core.hooks import Hook
 from agent_cli.engine.barrier import report_failure
 from agent_cli.engine.turn import Turn, TurnDeps
 from agent_cli.providers.base import ModelError
@@ -47,6 +48,8 @@ def apply_overrides(turn: Turn, lent: TurnOverrides) -> Generator[Event, None, N
     if not lent:
         return
     turn.overrides.append(lent)
+    if lent.hooks:
+        turn.deps.hooks.add(_hooks(lent))
     turn.temporary_rules += turn.deps.policy.add_temporary(lent.rules, lent.source, own=lent.own)
     if not lent.model or turn.deps.open_model is None:
         return
@@ -61,6 +64,14 @@ def apply_overrides(turn: Turn, lent: TurnOverrides) -> Generator[Event, None, N
 def restore_overrides(turn: Turn) -> None:
     """Remove the overrides at the end of the turn, however it ends."""
     turn.deps.policy.remove_temporary(turn.temporary_rules)
+    for lent in turn.overrides:
+        if lent.hooks and not lent.for_session:
+            turn.deps.hooks.remove(_hooks(lent))
+
+
+def _hooks(lent: TurnOverrides) -> list[Hook]:
+    """Return the hooks that a prompt brings."""
+    return [from_json(Hook, plain) for plain in lent.hooks]
 
 
 def run_prompt_commands(deps: TurnDeps, prompt: ExpandedPrompt) -> Generator[Event, None, str]:
@@ -69,6 +80,8 @@ def run_prompt_commands(deps: TurnDeps, prompt: ExpandedPrompt) -> Generator[Eve
         raise ToolError(f"/{prompt.name} was not sent: it runs commands, and {SHELL.name} is not offered here.")
     lent = prompt.lent
     rules = deps.policy.add_temporary(lent.rules, lent.source, own=lent.own)
+    if lent.hooks:
+        deps.hooks.add(_hooks(lent))
     pieces = list(prompt.pieces)
     try:
         for place in range(1, len(pieces), 2):
@@ -87,6 +100,8 @@ def run_prompt_commands(deps: TurnDeps, prompt: ExpandedPrompt) -> Generator[Eve
         raise ToolError(f"/{prompt.name} was not sent. {said}") from None
     finally:
         deps.policy.remove_temporary(rules)
+        if lent.hooks and not lent.for_session:
+            deps.hooks.remove(_hooks(lent))
     return text
 
 

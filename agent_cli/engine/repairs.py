@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from agent_cli.core.messages import AssistantMessage, Message, ToolCall
+from agent_tools.base import Tool
 from agent_tools.record import Value
 
 # Nesting limit; all later processing of a value recurses.
@@ -257,6 +258,25 @@ class JsonReader:
                 return text
             bare = bare[:-1].rstrip()
         return bare
+
+
+def with_plain_input(call: ToolCall, tool: Tool[Any] | None) -> ToolCall:
+    """Return a call of a tool that takes plain text, if its unreadable arguments are such a text.
+
+    That is not said to the model, which knows the tool as one for plain text.
+    """
+    freeform = tool.freeform if tool is not None else None
+    if freeform is None or not freeform.plain:
+        return call
+    text = call.broken.strip()
+    if text.startswith('"'):
+        try:
+            text = str(json.loads(text)).strip()
+        except ValueError:
+            return call
+    if not re.fullmatch(freeform.plain, text):
+        return call
+    return call.replace(arguments={freeform.argument: text}, broken="")
 
 
 # Before the name that a call had in place of the tool's.

@@ -16,6 +16,7 @@ from agent_cli.core.events import (
     AnswerRestarted,
     Event,
     FirstChunk,
+    ModelRetry,
     Noted,
     TextDelta,
     ThinkingDelta,
@@ -254,11 +255,9 @@ def sample(turn: Turn, request: Request) -> Generator[Event, None, AssistantMess
     Raises ModelError or CancelledError; partial text is in the history by then.
     """
     sent = turn.deps.clock()
-    draft = AnswerDraft()
+    draft, repeated = AnswerDraft(), RepeatedText()
     take = draft.take
-    first = reached = True
-    turn.looped = False
-    repeated = RepeatedText()
+    first, reached, turn.looped = True, True, False
     held = HeldText() if request.tools and request.tool_choice != "none" else None
     pieces = answer_pieces.AnswerPieces(turn) if turn.options.pieces else None
     failed: ModelError | CancelledError | None = None
@@ -281,6 +280,8 @@ def sample(turn: Turn, request: Request) -> Generator[Event, None, AssistantMess
                 continue
             reached = not isinstance(chunk, Notice)
             if isinstance(chunk, Notice):
+                if chunk.retry is not None:
+                    yield ModelRetry(*chunk.retry, chunk.wait)
                 yield Warned(chunk.text, chunk.wait)
                 continue
             if isinstance(chunk, Restarted):
@@ -427,6 +428,7 @@ def with_valid_calls(message: AssistantMessage, known: set[str], tools: Mapping[
             known.add(call_id)
             if part.name not in tools:
                 part = _named(part, tools)
+            part = repairs.with_plain_input(part, tools.get(part.name)) if part.broken else part
             part = part if call_id == part.id else part.replace(id=call_id)
         parts.append(part)
     return message.replace(parts=tuple(parts))

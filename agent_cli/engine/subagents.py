@@ -31,7 +31,7 @@ from agent_cli.engine.turn import Turn, TurnDeps, outer
 from agent_cli.engine.types import CheckedCall, ModelHandle, PreparedCall, ToolTable
 from agent_cli.providers.base import ModelError
 from agent_tools.base import ToolError, ToolResult
-from agent_tools.cancel import CancelledError
+from agent_tools.cancel import CancelledError, CancelToken
 from agent_tools.lazy import lazy_imports
 from agent_tools.results import TurnOverrides
 from agent_tools.shell.state import ShellState, carried_state, restore_carried
@@ -59,6 +59,9 @@ class NestedTurn:
         self.model: ModelHandle | None = None
         self.before = turn.budget.spent
         self._waits = turn.deps.state.nested[item.call.id]
+        above = turn.deps.context.cancel
+        self._waits.cancel = cancel = self.deps.context.cancel = CancelToken()
+        self._forget = above.on_cancel(lambda: cancel.cancel(above.reason))
         self._history = list(self._waits.history)
 
     def open_model(self, name: str) -> None:
@@ -113,11 +116,14 @@ class NestedTurn:
         turn.denials += result.end.denials
         waits.history = (*self._history, *result.end.messages)
         waits.seen, waits.shell = self.deps.context.seen, carried_state(self.deps.context)
+        self._forget()
         if isinstance(result, Suspended):
             return result
         if result.end.diagnostics.terminal_reason == "stopped_by_hook":
             turn.stopped = "it ended the work of a sub-agent"
         del turn.deps.state.nested[call.id]
+        if self.deps.context.cancel.cancelled and not turn.deps.context.cancel.cancelled:
+            return ToolResult(f"The sub-agent was {self.deps.context.cancel.reason} before it finished.", is_error=True)
         return _result(result)
 
 
@@ -171,6 +177,7 @@ def nested_deps(turn: Turn, kind: AgentType, call_id: str) -> TurnDeps:
         tools=ToolTable(tools),
         context=context,
         policy=policy,
+        hooks=parent.hooks.nested(hook_points.agent_hooks(kind) if kind.hooks else ()),
         state=parent.state.of_nested(call_id),
         offered=offered,
         gates=turn.gates,

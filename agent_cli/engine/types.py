@@ -13,6 +13,7 @@ from agent_cli.core.results import Limits, Spent, Usage
 from agent_cli.core.window import Window
 from agent_cli.providers.base import ModelClient, ToolSpec
 from agent_tools.base import Effect, Tool, ToolResult
+from agent_tools.cancel import CancelToken
 from agent_tools.display import Diff
 from agent_tools.record import Value
 from agent_tools.results import MediaKind, TurnOverrides
@@ -234,6 +235,7 @@ class NestedState:
     seen: files it has read, path to fingerprint.
     shell: working directory and variables of its commands.
     window: its view of the history.
+    cancel: stops it alone, while it runs.
     """
 
     def __init__(
@@ -247,6 +249,7 @@ class NestedState:
         self.seen = dict(seen or {})
         self.shell = shell
         self.window = window or Window()
+        self.cancel: CancelToken | None = None
 
 
 class ConversationState:

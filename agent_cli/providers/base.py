@@ -156,10 +156,14 @@ class MessageStop(Value):
 
 
 class Notice(Value):
-    """Something a user should know: a retry, with the seconds until then; an option the wire lacks."""
+    """Something a user should know: a retry, with the seconds until then; an option the wire lacks.
+
+    retry: which retry it is, of how many, and the failure before it.
+    """
 
     text: str
     wait: float = 0.0
+    retry: tuple[int, int, Failure] | None = None
 
 
 class Restarted(Value):
@@ -212,7 +216,7 @@ _STOP_WORDS: dict[StopReason, str] = {
     "stop_sequence": "stop_sequence",
     "pause_turn": "pause_turn",
     "refusal": "refusal content_filter content_filtered guardrail_intervened sensitive safety recitation language"
-    " blocklist prohibited_content spii image_safety image_prohibited_content error_toxic",
+    " blocklist prohibited_content spii model_armor image_safety image_prohibited_content error_toxic",
 }
 _STOPS = {word: reason for reason, words in _STOP_WORDS.items() for word in words.split()}
 _OVERLOADED = {"abort", "cancelled", "error", "network_error", "insufficient_system_resource", "timeout"}

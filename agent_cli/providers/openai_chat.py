@@ -108,6 +108,7 @@ class OpenAIChat(HttpModelClient):
         row = find(provider)
         # How reasoning goes back with the calls it led to; elsewhere it is ignored or refused.
         self._reasoning: Reasoning = row.reasoning if row else ""
+        self._has_tags = True
         self._returned_to = ""
         self._mark = {"type": "ephemeral", **({"ttl": "1h"} if cache_ttl == "1h" else {})}
         self._marks_cache = False
@@ -215,12 +216,16 @@ class OpenAIChat(HttpModelClient):
         return b"".join((head, tools, b',"messages":[', b",".join(messages), b"]}"))
 
     def _fit(self, request: Request) -> None:
-        """Choose the form of messages for the model: whose reasoning it gets back, and marks for a cache."""
+        """Choose the form of messages for the model: its own reasoning, in tags or not, and marks for a cache."""
         # Signatures are worth something only to the model that made them; text can be read by its successors.
         model = f"/{request.model}" if self._reasoning == "reasoning_details" else ""
-        marks = self._provider == "openrouter" and "claude" in request.model
-        if (f"{self._provider}{model}", marks) != (self._returned_to, self._marks_cache):
-            self._returned_to, self._marks_cache = f"{self._provider}{model}", marks
+        fit = (
+            f"{self._provider}{model}",
+            self._provider == "openrouter" and "claude" in request.model,
+            "gpt-oss" not in request.model,
+        )
+        if fit != (self._returned_to, self._marks_cache, self._has_tags):
+            self._returned_to, self._marks_cache, self._has_tags = fit
             self._messages.forget()
 
     def _marked(self, text: str) -> Part:
@@ -274,7 +279,7 @@ class OpenAIChat(HttpModelClient):
         text = "".join(p.text for p in ours)
         if self._reasoning == "reasoning_content":
             plain["reasoning_content"] = text  # empty as well: some refuse an answer without it
-        elif self._reasoning == "think" and text:
+        elif self._reasoning == "think" and self._has_tags and text:
             plain["content"] = f"<think>\n{text.strip()}\n</think>\n\n{plain['content'] or ''}"
         elif self._reasoning == "reasoning_details" and (data := next((p.data for p in ours if p.data), "")):
             plain["reasoning_details"] = json.loads(data)

@@ -176,11 +176,13 @@ class ChatReader:
         if refusal := delta.get("refusal"):
             self._refused = True
             yield TextChunk(str(refusal))
-        if delta.get("tool_calls") or delta.get("function_call"):
+        # Some servers send one without a name beside every answer.
+        old = {k: v for k, v in (delta.get("function_call") or {}).items() if v}
+        if delta.get("tool_calls") or old:
             yield from self._tags.end()
         for piece in delta.get("tool_calls") or ():
             yield from self._read_call(piece)
-        if old := delta.get("function_call"):
+        if old:
             yield from self._read_call({"index": 0, "function": old})
 
     def _read_detail(self, piece: dict[str, Any]) -> None:

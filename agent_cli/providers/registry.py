@@ -132,7 +132,7 @@ PROVIDERS: tuple[Provider, ...] = (
         bare=("mistral-", "ministral-", "magistral-", "codestral-", "devstral-", "pixtral-"),
     ),
     _direct("xai", "https://api.x.ai/v1", "XAI_API_KEY", default="grok-4.6", bare=("grok-",)),
-    _direct("cerebras", "https://api.cerebras.ai/v1", "CEREBRAS_API_KEY", default="zai-glm-4.7"),
+    _direct("cerebras", "https://api.cerebras.ai/v1", "CEREBRAS_API_KEY", default="zai-glm-4.7", reasoning="think"),
     _direct(
         "moonshot",
         "https://api.moonshot.ai/v1",
@@ -166,6 +166,7 @@ PROVIDERS: tuple[Provider, ...] = (
         base="FIREWORKS_API_BASE",
         default="glm-5p2",
         model_prefix="accounts/fireworks/models/",
+        reasoning="reasoning_content",
     ),
     _direct(
         "dashscope",

@@ -66,12 +66,13 @@ class Retrying:
                 if not error.failure.retryable or failed >= self._attempts:
                     raise
                 wait = self._wait(error, failed)
-                cause = _cause(error.failure)
+                failure = error.failure
             failed += 1
             if begun:
                 yield Restarted()
             shown = f"{wait:.0f} s" if wait >= 1 else f"{wait:.1f} s"
-            yield Notice(f"{cause}; trying again in {shown} ({failed} of {self._attempts})", wait)
+            said = f"{_cause(failure)}; trying again in {shown} ({failed} of {self._attempts})"
+            yield Notice(said, wait, (failed, self._attempts, failure))
             self._sleep(cancel, wait)
             cancel.check()
 

@@ -298,7 +298,7 @@ def build_agent(
         asked = restored.waiting.questions if restored.waiting else {}
         state.held.update((i, question.ran) for i, question in asked.items() if question.ran is not None)
     transcript = None
-    hooked = bool(active_hooks(settings, layers) or embedded.hooks)
+    hooked = bool(active_hooks(settings, layers) or embedded.hooks or added.has_hooks)
     if log is not None and (hooked or settings.transcript == "claude" or options.hosted):
         transcript = transcripts.make_transcript(options, settings, place, header, log, warn)
     if transcript is not None:
@@ -307,9 +307,6 @@ def build_agent(
     ids = (
         message_ids.MessageIds(header.session_id, transcripts.message_counts(header, restored, log)) if stream else None
     )
-
-    def wake(text: str) -> None:  # a hook may report once the conversation is there
-        conversation.inbox.append(text)
 
     known = header.session_id, transcript.wanted if transcript is not None else lambda: log.path if log else None
     deps = TurnDeps(
@@ -330,7 +327,9 @@ def build_agent(
         save_rule=rule_saver(options, place, layers) if attended or embedded.approves else None,
         report=lambda error: write_report(error, place.env),
         watch=checkpoint_keeper(place, settings, header.session_id),
-        hooks=make_hooks(settings, layers, place, context, known, chosen.label, embedded.hooks, wake),
+        hooks=make_hooks(
+            settings, layers, place, context, known, chosen.label, embedded.hooks, lambda: conversation, servers
+        ),
         agents=added.agent_types if any(tool.nested for tool in tools) else {},
         workflows=WORKFLOWS,
     )

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from agent_cli.plugins.manifest import Plugin
 
 with lazy_imports():
+    from agent_cli.extensions import front_hooks  # of a project that is not trusted
     from agent_cli.permissions import (
         command_rules,  # few rules have examples
         git_standing,
@@ -151,6 +152,9 @@ def _add_project(layers: Layers, options: RunOptions, place: RunEnvironment) -> 
     if collected is None:
         layers.ignored += [f"{text}; this was ignored" for text in layers.mistakes or ()]
         layers.mistakes = None
+    if layers.trust.brings and "project" in sources:
+        for source, hooks in front_hooks.withheld_hooks(place.root, fingerprints(place.root) or ()):
+            layers.add_hooks(hooks, source, voice)
     state = layers.trust.state
     if state == "plain" and layers.held:
         state = "untrusted"
@@ -241,8 +245,9 @@ def _add_plugins(layers: Layers, options: RunOptions, place: RunEnvironment) -> 
     if not options.bare and place.home is not None and os.path.lexists(place.home / _PLUGINS):
         enabled = {**layers.claude_plugins, **settings.enabled_plugins}
         found = store.load_plugins(place.home, enabled, layers.managed.refuses_plugin, layers.ignored)
-    if options.plugin_dir:
+    if options.plugin_dir or options.plugin_dir_no_mcp:
         given = [in_use.load_given(text, place) for text in options.plugin_dir]
+        given += [in_use.load_given(text, place).replace(servers={}) for text in options.plugin_dir_no_mcp]
         for plugin in given:
             if why := layers.managed.refuses_plugin(plugin.name, plugin.source):
                 raise UsageError(f"--plugin-dir: {plugin.name}: {why}.")

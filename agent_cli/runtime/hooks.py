@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+import json
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,18 +13,23 @@ from agent_cli.config.schema import Settings
 from agent_cli.core.events import Event
 from agent_cli.core.hooks import NO_HOOKS, Hook, HookEvent, HookResult, Hooks, RefreshFields
 from agent_cli.core.place import RunEnvironment
-from agent_tools.base import Effect, ToolContext
+from agent_tools.base import Effect, ToolContext, ToolError
 from agent_tools.cancel import CancelToken
 from agent_tools.lazy import lazy_imports
 
 if TYPE_CHECKING:
-    from agent_cli.engine.types import ModelHandle
+    from agent_cli.engine.conversation import Conversation
+    from agent_cli.engine.turn import TurnDeps
+    from agent_cli.engine.types import ModelHandle, TurnOptions
     from agent_cli.hooks import HookRegistry, PythonHook
+    from agent_cli.hooks.matching import CallServerTool
+    from agent_cli.mcp.manager import Servers
 
 with lazy_imports():
     from agent_cli import hooks as agent_hooks
     from agent_cli.core import rules
     from agent_cli.hooks import matching
+    from agent_cli.mcp import tools as mcp_tools
     from agent_cli.permissions import command_rules
     from agent_cli.runtime import models
     from agent_tools.shell import state
@@ -32,8 +38,8 @@ with lazy_imports():
 class LazyHooks:
     """The hooks of a conversation, loaded at the first step that one of them matches."""
 
-    def __init__(self, hooks: tuple[Hook | PythonHook, ...], make: Callable[[], HookRegistry]) -> None:
-        self._events = {hook.event for hook in hooks}
+    def __init__(self, events: Collection[str], make: Callable[[], HookRegistry]) -> None:
+        self._events = set(events)
         self._make = make
 
     @cached_property
@@ -58,6 +64,16 @@ class LazyHooks:
         if "table" in self.__dict__:
             self.table.close()
 
+    def add(self, hooks: Sequence[Hook]) -> None:
+        self._events |= {hook.event for hook in hooks}
+        self.table.add(hooks)
+
+    def remove(self, hooks: Sequence[Hook]) -> None:
+        self.table.remove(hooks)
+
+    def nested(self, hooks: Sequence[Hook]) -> LazyHooks:
+        return LazyHooks({*self._events, *(hook.event for hook in hooks)}, lambda: self.table.nested(hooks))
+
 
 def active_hooks(settings: Settings, layers: Layers) -> tuple[Hook, ...]:
     """Return the hooks that run: a project's only while it is trusted."""
@@ -74,19 +90,21 @@ def make_hooks(
     session: tuple[str, Callable[[], Path | None]],
     model: Callable[[], str] = lambda: "",
     functions: tuple[PythonHook, ...] = (),
-    wake: Callable[[str], None] = lambda text: None,
+    conversation: Callable[[], Conversation] | None = None,
+    servers: Servers | None = None,
 ) -> Hooks:
     """Return the hooks of a conversation.
 
     session: its ID, and what returns its transcript, if it is stored.
     model: returns the session's model, which evaluates conditions if the settings name no small model.
-    wake: sends the model a message at its next round.
+    conversation: returns the conversation: a hook in the background may send its model a message at the next round.
+    servers: the MCP servers whose tools hooks may call.
     functions: Python hooks of an embedding program; they run after the configured ones.
 
     The user's own hooks get the full environment; a project's hooks get that of commands, without keys.
     """
     hooks = active_hooks(settings, layers)
-    if not hooks and not functions:
+    if settings.disable_hooks and not functions:
         return NO_HOOKS
 
     def environment(own: bool) -> dict[str, str]:
@@ -107,6 +125,15 @@ def make_hooks(
     def opened(name: str) -> ModelHandle:
         return by_name(name or settings.small_model or model() or settings.model or "")
 
+    def wake(text: str) -> None:
+        if conversation is not None:
+            conversation().inbox.append(text)
+
+    def turn() -> tuple[TurnDeps, TurnOptions]:
+        if conversation is None:
+            return matching.no_session()
+        return conversation().deps, conversation().options
+
     def table() -> HookRegistry:
         return agent_hooks.HookRegistry(
             hooks,
@@ -117,6 +144,35 @@ def make_hooks(
             about=about,
             opened=opened,
             wake=wake,
+            call_tool=_call_server_tool(servers) if servers is not None else matching.no_server,
+            turn=turn,
         )
 
-    return LazyHooks((*hooks, *functions), table)
+    return LazyHooks((*(hook.event for hook in hooks), *(hook.event for hook in functions)), table)
+
+
+def _call_server_tool(servers: Servers) -> CallServerTool:
+    """Return what calls a tool of a server for a hook. A server's questions to the user are declined."""
+
+    def call(server: str, tool: str, arguments: dict[str, Any], cancel: CancelToken) -> str:
+        found = servers.all.get(server)
+        if found is None:
+            raise ToolError(f"there is no MCP server {server}")
+        mcp_tools.wait_for(found, cancel)
+        if not any(offer.name == tool for offer in found.tools.values()):
+            raise ToolError(f"the MCP server {server} has no tool {tool}")
+
+        def decline(kind: str, what: Any) -> None:
+            if kind == "ask":
+                what[1].set_result({"action": "decline"})
+
+        answer = mcp_tools.result_within(found.call(tool, arguments, decline), cancel, server)
+        blocks = answer.get("content") or []
+        text = "\n".join(str(block.get("text", "")) for block in blocks if block.get("type") == "text")
+        if not text and answer.get("structuredContent") is not None:
+            text = json.dumps(answer["structuredContent"], ensure_ascii=False)
+        if answer.get("isError") is True:
+            raise ToolError(text or f"the tool {tool} of the MCP server {server} failed")
+        return text
+
+    return call

@@ -156,10 +156,11 @@ class ModelWindow(Value):
     images: bool | None = None
 
 
-def find_window(model: ResolvedModel, info: ModelInfo | None, settings: Settings) -> ModelWindow:
+def find_window(model: ResolvedModel, info: ModelInfo | None, settings: Settings, *, ask: bool = True) -> ModelWindow:
     """Return a model's window: the settings' and the catalog's, else what its server says, else an assumption.
 
     Only a server of the user's own is asked, and only for a model of which neither settings nor catalog say it.
+    ask: False asks no server.
     """
     if model.recording:
         return ModelWindow(model.window, "none")
@@ -167,7 +168,7 @@ def find_window(model: ResolvedModel, info: ModelInfo | None, settings: Settings
     if known and model.long and model.provider == "anthropic":
         known = max(known, LONG_WINDOW)
     if model.wire == "ollama":
-        return _ollama_window(model, own)
+        return _ollama_window(model, own, ask=ask)
     if own:
         return ModelWindow(min(own, known or own), "settings")
     if model.wire == "scripted":
@@ -177,7 +178,7 @@ def find_window(model: ResolvedModel, info: ModelInfo | None, settings: Settings
     if known and not (provider and provider.local):
         return ModelWindow(known, "catalog")
     private = provider is not None and model.base_url != provider.base_url
-    if model.base_url and model.wire in ("openai", "responses") and (private or (provider and provider.local)):
+    if ask and model.base_url and model.wire in ("openai", "responses") and (private or (provider and provider.local)):
         key = model.api_key.reveal() if model.api_key else ""
         if asked := server_info.ask_window(model.base_url, model.model, key):
             return ModelWindow(asked, "server")
@@ -188,13 +189,13 @@ def find_window(model: ResolvedModel, info: ModelInfo | None, settings: Settings
     return ModelWindow(ASSUMED_LOCAL if local else ASSUMED, "assumed")
 
 
-def _ollama_window(model: ResolvedModel, own: int | None) -> ModelWindow:
+def _ollama_window(model: ResolvedModel, own: int | None, *, ask: bool) -> ModelWindow:
     """Return the window that Ollama is asked for: as set, or as in the model's own file, else a usual one.
 
     A model that is loaded with more stays as it is.
     """
     key = model.api_key.reveal() if model.api_key else ""
-    about = server_info.ask_ollama(model.base_url, model.model, key)
+    about = server_info.ask_ollama(model.base_url, model.model, key) if ask else None
     if about is None:
         return ModelWindow(own or OLLAMA_WINDOW, "settings" if own else "assumed")
     window = own or about.chosen or max(about.loaded or 0, OLLAMA_WINDOW)

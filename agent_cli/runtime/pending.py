@@ -109,9 +109,9 @@ class RecordedApprover:
         if found is None or not self.recorded(request):
             return self._approver(request)
         if found.decision != "approve":
-            return Reject(found.reason)
+            return Reject(found.reason, user=found.user)
         mode = next((m for m in MODES if m == found.mode), None)
-        return Approve(rule=found.rule, note=found.reason, mode=mode)
+        return Approve(rule=found.rule, note=found.reason, mode=mode, user=found.user)
 
     def rejected(self, call_id: str) -> str:
         """Return the user's reason for rejecting a call; "" if they did not, or gave none."""
@@ -123,7 +123,7 @@ class RecordedApprover:
         if found is None or found.verdict == "defer":
             return self._asker(asked)
         mode = next((m for m in MODES if m == found.mode), None)
-        return QuestionReply(found.verdict, found.text, mode, found.by)
+        return QuestionReply(found.verdict, found.text, mode, found.by, user=found.user)
 
 
 def reopen(
@@ -251,7 +251,10 @@ def saved_layers(saved: Mapping[str, Any], place: RunEnvironment) -> Layers:
     """Return the settings and rules saved with a turn, with the present trust of its project. Raises UsageError."""
     layers = Layers()
     if saved:
-        layers.take(from_json(Settings, saved["settings"]), [from_json(Rule, r) for r in saved["rules"]])
+        settings = dict(saved["settings"])
+        if "plugins" in settings:  # the name of `tool_packages` in older logs
+            settings["tool_packages"] = settings.pop("plugins")
+        layers.take(from_json(Settings, settings), [from_json(Rule, r) for r in saved["rules"]])
         if not saved.get("bare"):
             evaluate_project_trust(layers, place, layers.settings().trusted, by_flag=bool(saved.get("trust")))
     return layers

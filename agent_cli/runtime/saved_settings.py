@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from agent_cli.config.parsing import SettingsError
 from agent_cli.core.rules import Trust, split_rules
 from agent_cli.permissions.git_standing import git_folders
 from agent_cli.permissions.trust import fingerprints, grant_trust, keep_trust
+from agent_cli.session.store import state_folder
 from agent_tools.fs.safe_files import read_regular, write_whole
 
 _LARGEST = 1 << 20
@@ -118,25 +119,40 @@ def saver(trust: Trust, state: Path) -> Callable[[str], str] | None:
     """
     if not can_save(trust):
         return None
+    return lambda rules: _save(trust, state, lambda path: add_rules(path, split_rules(rules)))
+
+
+def save_project_setting(trust: Trust, env: Mapping[str, str], key: str, value: Any) -> str:
+    """Set `key` in the project's own local file; return "" or why it failed."""
+    if not can_save(trust):
+        return "settings of this project take effect only once it is trusted"
+
+    def change(path: Path) -> None:
+        new = not os.path.lexists(path)
+        save_setting(path, key, value)
+        if new:
+            _exclude(path)
+
+    return _save(trust, state_folder(env), change)
+
+
+def _save(trust: Trust, state: Path, change: Callable[[Path], None]) -> str:
+    """Change the project's local file, which stays trusted; return "" or why it failed."""
     root = Path(trust.root)
-
-    def save(rules: str) -> str:
-        try:
-            if trust.state == "trusted":
-                keep_trust(root, state, lambda: add_rules(root / NAME, split_rules(rules)))
-                return ""
-            before = fingerprints(root)
-            add_rules(root / NAME, split_rules(rules))
-            after = fingerprints(root)
-            # Only the rule may have changed since.
-            others = [None if f is None else {k: v for k, v in f.items() if k != NAME} for f in (before, after)]
-            return grant_trust(root, state, after) if others[0] == others[1] else "the project changed in the meantime"
-        except OSError as error:
-            return f"{NAME}: {error.strerror or error}"
-        except ValueError as error:
-            return f"{NAME} {error}"
-
-    return save
+    try:
+        if trust.state == "trusted":
+            keep_trust(root, state, lambda: change(root / NAME))
+            return ""
+        before = fingerprints(root)
+        change(root / NAME)
+        after = fingerprints(root)
+        # Only this file may have changed since.
+        others = [None if f is None else {k: v for k, v in f.items() if k != NAME} for f in (before, after)]
+        return grant_trust(root, state, after) if others[0] == others[1] else "the project changed in the meantime"
+    except OSError as error:
+        return f"{NAME}: {error.strerror or error}"
+    except ValueError as error:
+        return f"{NAME} {error}"
 
 
 def add_rules(path: Path, rules: Sequence[str]) -> None:

@@ -19,6 +19,7 @@ from agent_cli.core.modes import Mode
 from agent_cli.core.place import RunEnvironment
 from agent_cli.memory.files import Memory
 from agent_tools.base import ToolContext
+from agent_tools.display import Listing
 from agent_tools.lazy import lazy_imports
 from agent_tools.record import Value
 from agent_tools.text import escape_controls
@@ -72,8 +73,9 @@ class PromptFacts(Value):
 
 def working_files(context: ToolContext) -> str:
     """Return the first files of the working directory as lines for a small model, with relative paths alone."""
-    lines = ls.LS().run(ls.LSArgs("."), context).text.splitlines()[1:]
-    return "\n".join(["Paths are relative to the working directory. Its files:", *lines[:_LISTED]])
+    listed = ls.LS().run(ls.LSArgs("."), context).display
+    lines = listed.lines if isinstance(listed, Listing) else ()
+    return "\n".join(["Paths are relative to the working directory. Its files:", *(lines[:_LISTED] or ["(none)"])])
 
 
 def model_family(model: str) -> Family:

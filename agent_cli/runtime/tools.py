@@ -24,7 +24,7 @@ from agent_cli.session.store import state_folder
 from agent_tools.base import Tool, ToolContext
 from agent_tools.fs.workspace import Workspace
 from agent_tools.lazy import lazy_imports
-from agent_tools.registry import BUILTIN
+from agent_tools.registry import BUILTIN, tool_name
 from agent_tools.results import ResultLimits
 from agent_tools.sandbox.conditions import Confined, SandboxLimits
 from agent_tools.sandbox.runner import SandboxRunner
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from agent_tools.sandbox.profile import Profile
 
 with lazy_imports():
+    from agent_cli.extensions import agents as agent_files  # only for names that are not known
     from agent_cli.runtime import saved_settings
     from agent_tools.sandbox import profile
 
@@ -208,12 +209,14 @@ def choose_tools(
     if twice := next((t.name for t in embedded if t.name in known), ""):
         raise UsageError(f"A tool named {twice} already exists: give yours another name.")
     known |= {tool.name: tool for tool in embedded}
-    named = [n for n in settings.tools or () if n != "default" and not n.startswith("mcp__")]
-    if unknown := [n for n in named if n not in known]:
+    listed = {tool_name(name) for name in settings.tools or ()}
+    unknown = [n for n in listed - known.keys() if n != "default" and not n.startswith("mcp__")]
+    # A list written for another program may have tools that only it has.
+    if unknown := [n for n in unknown if n not in agent_files.ELSEWHERE]:
         raise UsageError(f"Unknown tool {unknown[0]}. The tools are: {', '.join(known)}.")
     own = [tool.name for tool in embedded]
     denied = {r.tool for r in rules if r.list == "deny" and r.spec is None}
-    wanted = set(settings.tools or ()) | set(own)
+    wanted = listed | set(own)
     if settings.tools is None or "default" in settings.tools:
         asking = answered or settings.permissions.mode == "plan"
         wanted |= known.keys() - _not_for(model, denied, asking=asking, small=small)

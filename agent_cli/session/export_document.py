@@ -74,6 +74,7 @@ class ToolEntry(Value, tag="Done"):
     time: str
     decision: str = ""
     by: str = ""
+    user: str = ""
     reason: str = ""
     outcome: str = ""
     text: str = ""
@@ -134,10 +135,10 @@ class _Telling:
                 self._finish(call_id, text, is_error=is_error)
             case ToolRequested(call_id=call_id, tool=tool, arguments=arguments, summary=summary):
                 self._begin(ToolEntry(call_id, tool, summary, arguments, time), task)
-            case ApprovalResolved(call_id=call_id, decision=decision, by=by, reason=reason):
-                self._change(call_id, decision=decision, by=by, reason=reason)
-            case QuestionAnswered(call_id=call_id, verdict=verdict, by=by, text=text):
-                self._change(call_id, decision=verdict, by=by, reason=text)
+            case ApprovalResolved(call_id=call_id, decision=decision, by=by, reason=reason, user=user):
+                self._change(call_id, decision=decision, by=by, user=user, reason=reason)
+            case QuestionAnswered(call_id=call_id, verdict=verdict, by=by, text=text, user=user):
+                self._change(call_id, decision=verdict, by=by, user=user, reason=text)
             case ToolFinished(call_id=call_id, duration_ms=duration, display=display):
                 self._change(call_id, duration_ms=duration, display=display)
             case SubagentEvent(call_id=call_id, event=inner):
@@ -258,7 +259,7 @@ def format_time(time: str) -> str:
 
 def how(call: ToolEntry) -> str:
     """Describe the decision about a call and its outcome."""
-    decided = decision_words(call.decision, call.by)
+    decided = decision_words(call.decision, call.by, call.user)
     ended = f"{call.outcome} in {call.duration_ms} ms" if call.duration_ms and call.outcome else call.outcome
     parts = [decided, "" if call.outcome == "rejected" else ended or "no result"]
     return ", ".join(p for p in parts if p)

@@ -27,14 +27,17 @@ Stage = Literal[
 _BEFORE_MESSAGE = frozenset(row.name for row in HOOK_EVENTS.values() if row.before_message)
 
 
-def decision_words(decision: str, by: str) -> str:
-    """Describe a decision about a call and who made it: a user approves; rules, modes and hooks allow or deny."""
-    user = by == "person"
+def decision_words(decision: str, by: str, name: str = "") -> str:
+    """Describe a decision about a call and who made it: a user approves; rules, modes and hooks allow or deny.
+
+    name: of the user, where several can decide.
+    """
+    user, who = by == "person", name or "you"
     words = {
-        "approve": "approved by you" if user else "allowed",
-        "reject": "denied by you" if user else "denied",
+        "approve": f"approved by {who}" if user else "allowed",
+        "reject": f"denied by {who}" if user else "denied",
         "defer": "left open",
-        "answer": "answered by you" if user else "answered",
+        "answer": f"answered by {who}" if user else "answered",
     }.get(decision, decision)
     return f"{words} by a {by}" if words in ("allowed", "denied") and by in ("rule", "mode", "hook") else words
 
@@ -53,6 +56,7 @@ class CallSummary(Value):
     round: int
     decision: str = ""
     by: str = ""
+    user: str = ""
     reason: str = ""
     outcome: Literal["", "done", "failed"] = ""
     started: bool = False
@@ -119,9 +123,11 @@ class _Turn:
                 narrowest = (f"the narrowest rule that would allow it: {rules}",) if rules else ()
                 self._change(data, facts=(*data.get("facts", ()), *narrowest))
             case "ApprovalResolved":
-                self._change(data, decision=data["decision"], by=data["by"], reason=data.get("reason", ""))
+                said = data.get("reason", "")
+                self._change(data, decision=data["decision"], by=data["by"], user=data.get("user", ""), reason=said)
             case "QuestionAnswered":
-                self._change(data, decision=data["verdict"], by=data.get("by", "person"), reason=data.get("text", ""))
+                by, said = data.get("by", "person"), data.get("text", "")
+                self._change(data, decision=data["verdict"], by=by, user=data.get("user", ""), reason=said)
             case "ToolStarted":
                 self._change(data, started=True)
             case "ToolFinished":

@@ -46,6 +46,18 @@ def test_every_topic_has_a_line_that_begins_with_its_mark(work: Path) -> None:
     assert {"workspace", "state", "settings", "permissions", "memory", "litellm", "keyring"} <= topics
 
 
+@pytest.mark.parametrize(
+    ("base", "window"),
+    [
+        ("http://127.0.0.1:9/v1", "window 32,000 tokens (assumed)"),
+        ("https://gateway.invalid/v1", "window 128,000 tokens (assumed, unless the server says)"),
+    ],
+)
+def test_a_window_that_nobody_says_is_shown_as_a_run_assumes_it(work: Path, base: str, window: str) -> None:
+    env = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": base, "AGENT_MODEL": "openai/unknown"}
+    assert window in agent(["doctor"], work, env=env).stdout
+
+
 def test_the_source_of_a_key_is_told_and_never_the_key(work: Path) -> None:
     env = {"ANTHROPIC_API_KEY": KEY, "OPENAI_API_KEY": f"{KEY}-2"}
     done = agent(["doctor"], work, env=env)

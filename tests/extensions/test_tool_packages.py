@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.extension_files import put
 from tests.support.fork_server import ROOT
 from tests.support.plugin_packages import install
 from tests.support.program import agent
@@ -33,7 +34,7 @@ def test_the_example_of_the_docs_works_once_it_is_named(work: Path) -> None:
     args = ["-p", "--output-format", "stream-json", "--model", model, "count"]
     off = agent(args, work, env)
     assert "CountWords" not in json.loads(off.stdout.splitlines()[0])["tools"]
-    (work.parent / "home/.agentrc").write_text('plugins = ["words"]\n')
+    (work.parent / "home/.agentrc").write_text('tool_packages = ["words"]\n')
     on = agent(args, work, env)
     lines = [json.loads(line) for line in on.stdout.splitlines()]
     assert (on.returncode, lines[-1]["result"]) == (0, "Three."), on.stderr
@@ -43,8 +44,21 @@ def test_the_example_of_the_docs_works_once_it_is_named(work: Path) -> None:
     assert "Denied: CountWords" in denied.stderr and "outside the workspace" in denied.stderr
 
 
-def test_a_project_cannot_name_plugins(work: Path) -> None:
-    (work / ".agentrc").write_text('plugins = ["words"]\n')
+def test_the_setting_is_read_under_its_old_name_with_a_notice(work: Path) -> None:
+    module, points = example()
+    env = install(work.parent / "site", "agent-words", points, agent_words=module)
+    own = work.parent / "home/.agentrc"
+    put(own.parent, own.name, 'plugins = ["words"]\n')
+    model = script(work.parent / "s.toml", [{"text": "Hello."}])
+    done = agent(["-p", "--output-format", "stream-json", "--model", model, "x"], work, env)
+    assert "CountWords" in json.loads(done.stdout.splitlines()[0])["tools"]
+    assert f"{own}: the setting plugins is now named tool_packages; rename it there" in done.stderr
+    own.write_text('tool_packages = ["words"]\n')
+    assert "is now named" not in agent(["-p", "--model", model, "x"], work, env).stderr
+
+
+def test_a_project_cannot_name_packages_of_tools(work: Path) -> None:
+    (work / ".agentrc").write_text('tool_packages = ["words"]\n')
     done = agent(["-p", "--trust", "--model", script(work.parent / "s.toml", []), "x"], work)
     assert "can only be set in your own settings" in done.stderr or "your own settings;" in done.stderr
     assert "no installed package" not in done.stderr
@@ -78,9 +92,9 @@ class One(Tool):
 def test_what_is_wrong_with_a_package_is_one_sentence(work: Path, points: str, module: str, why: str) -> None:
     env = install(work.parent / "site", "pack", points, pack=module)
     model = script(work.parent / "s.toml", [])
-    done = agent(["-p", "--settings", 'plugins = ["words"]', "--model", model, "x"], work, env)
+    done = agent(["-p", "--settings", 'tool_packages = ["words"]', "--model", model, "x"], work, env)
     assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
-    assert done.stderr.startswith("agent: plugins: ") and why in done.stderr
+    assert done.stderr.startswith("agent: tool_packages: ") and why in done.stderr
 
 
 def test_two_packages_of_one_name_are_told_apart(work: Path) -> None:
@@ -88,6 +102,6 @@ def test_two_packages_of_one_name_are_told_apart(work: Path) -> None:
     install(site, "first", "words = first:One", first=TOOL.format(name="One"))
     env = install(site, "second", "words = second:One", second=TOOL.format(name="One"))
     done = agent(
-        ["-p", "--settings", 'plugins = ["words"]', "--model", script(work.parent / "s.toml", []), "x"], work, env
+        ["-p", "--settings", 'tool_packages = ["words"]', "--model", script(work.parent / "s.toml", []), "x"], work, env
     )
     assert "'words' is offered by first and second; uninstall one." in done.stderr

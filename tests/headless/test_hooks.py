@@ -237,7 +237,10 @@ def test_hooks_are_listed_and_tried(work: Path, home: Path) -> None:
         ('[[hooks]]\nevent = "Stop"\nurl = "http://a/"\nheaders = {"a b" = "c"}', "headers: expected a table of text"),
         ('[[hooks]]\nevent = "Stop"\nurl = "http://u:p@a/"', "url: "),
         ('[[hooks]]\nevent = "SessionStart"\nprompt = "x"', "prompt: SessionStart has nothing to refuse"),
-        ('[[hooks]]\nevent = "Stop"\nprompt = "x"\nbackground = true', "a prompt hook always waits for its answer"),
+        (
+            '[[hooks]]\nevent = "Stop"\nprompt = "x"\nbackground = true',
+            "a hook with a prompt always waits for its answer",
+        ),
         ('[[hooks]]\nevent = "Stop"\nprompt = "x"\nmodel = 5', "model: expected the name of a model"),
         ("hooks = 5", "expected tables, [[hooks]]"),
     ],
@@ -252,7 +255,7 @@ def test_mistakes_in_settings_are_named(work: Path, home: Path, text: str, said:
 
 def test_what_is_not_understood_in_claude_codes_files_is_named_and_the_rest_runs(work: Path, home: Path) -> None:
     entries = [
-        {"type": "agent", "prompt": "x"},
+        {"type": "other", "prompt": "x"},
         {"type": "command", "command": "x", "if": "Bash(rm *)"},
         {"type": "http", "url": "ftp://127.0.0.1/"},
         {"type": "command", "command": "touch ran", "statusMessage": "Running", "timeout": 5},
@@ -265,7 +268,10 @@ def test_what_is_not_understood_in_claude_codes_files_is_named_and_the_rest_runs
     assert (done.stdout, (work / "ran").exists()) == ("ok\n", True)
     told = [line for line in done.stderr.splitlines() if "settings.json" in line]
     assert len(told) == 4
-    assert "hooks of type agent are not supported, only command, http, prompt; this hook does not run" in told[0]
+    assert (
+        "hooks of type other are not supported, only command, http, prompt, agent, mcp_tool; this hook does not run"
+        in told[0]
+    )
     assert "if: Stop is not about a call, so this hook would never run" in told[1]
     assert "only http and https can be fetched" in told[2]
     assert "'Stop2' is not a known event; did you mean Stop?" in told[3]

@@ -84,7 +84,7 @@ def test_a_faulty_tool_is_described_in_a_report(work: Path) -> None:
     (meta / "entry_points.txt").write_text("[agent_cli.tools]\nbroken = broken_tool:Broken\n")
     home = work.parent / "home"
     home.mkdir()
-    (home / ".agentrc").write_text('plugins = ["broken"]\n')
+    (home / ".agentrc").write_text('tool_packages = ["broken"]\n')
     env = {"PYTHONPATH": f"{ROOT}:{ROOT / 'tools'}:{site}", "MY_API_KEY": "hush-hush-hush"}
     replies = [
         {"calls": [call("Broken", key="hush-hush-hush")]},

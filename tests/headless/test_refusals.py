@@ -78,3 +78,36 @@ def test_check_names_the_rules_that_are_lacking(work: Path) -> None:
     rules = json.loads(agent([*args, "--json"], work).stdout)["narrowest"]
     allowed = [word for rule in rules for word in ("--allow", rule)]
     assert json.loads(agent([*args, *allowed, "--json"], work).stdout)["decision"] == "allow"
+
+
+CONTINUE = "Do not ask: continue without it, and say at the end that it was not done."
+PLAN = "Put it into the plan instead, and continue with calls that only read."
+
+
+@pytest.mark.parametrize(
+    ("flags", "advice"),
+    [
+        (("--disallowedTools", "Bash(touch:*)"), CONTINUE),
+        (("--permission-mode", "dontAsk"), CONTINUE),
+        (("--permission-mode", "plan"), PLAN),
+        (("--permission-mode", "plan", "--disallowedTools", "Bash(touch:*)"), CONTINUE),
+    ],
+    ids=["rule", "dontAsk", "plan", "rule in plan mode"],
+)
+def test_the_model_is_told_what_to_do_without_a_denied_call(work: Path, flags: tuple[str, ...], advice: str) -> None:
+    replies = [{"calls": [call("Bash", command="touch x")]}, {"text": "Done.", "expect": advice}]
+    model = script(work.parent / "s.toml", replies)
+    done = agent(["-p", *flags, "--model", model, "go"], work)
+    assert done.returncode == 0 and not (work / "x").exists(), done.stderr
+    assert "Denied: Bash: Permission was denied: the call " in done.stderr and advice not in done.stderr
+
+
+def test_a_hook_says_itself_what_to_do(work: Path) -> None:
+    hook = {"matcher": "Bash", "hooks": [{"type": "command", "command": "echo 'Use make.' >&2; exit 2"}]}
+    settings = json.dumps({"hooks": {"PreToolUse": [hook]}})
+    replies = [{"calls": [call("Bash", command="touch x")]}, {"text": "Done.", "expect": "Use make."}]
+    args = ["-p", "--settings", settings, "--model", script(work.parent / "s.toml", replies), "--output-format", "json"]
+    done = agent([*args, "go"], work)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (denial,) = json.loads(done.stdout)["permission_denials"]
+    assert denial["reason"] == "Permission was denied: the call was refused by a hook: Use make."

@@ -158,9 +158,7 @@ def test_what_nobody_could_approve_says_what_to_do(work: Path) -> None:
     )
     done = agent(["-p", "--model", model, "--output-format", "stream-json", "go"], work)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "nobody can approve it here. Do not ask: continue without it, and say at the end that it was not done" in (
-        done.stdout
-    )
+    assert "Bash(make -C sub). Do not ask: continue without it, and say at the end that it was not done" in done.stdout
     shown = agent(["-p", "--model", model, "go"], work).stderr
     assert "Denied: Bash: Permission was denied: the call runs a command: make" in shown
     assert "nobody can approve it here. The user can allow it by the rule Bash(make -C sub)." in shown

@@ -21,6 +21,17 @@ def run(work: Path, replies: list[Reply], *words: str, profile: str = "small", c
     return [str(r.body["messages"][-1]["content"]) for r in server.requests], done.stderr
 
 
+def test_its_prompt_lists_the_folder_and_names_no_tool_that_is_not_offered(work: Path) -> None:
+    (work / "src").mkdir()
+    (work / "src/b.py").write_text("b = 1\n")
+    with ModelServer([Reply(text="Hi.")]) as server:
+        env = {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": server.openai_url, "AGENT_PROFILE": "small"}
+        agent(["-p", "--model", "openai/x", "hi"], work, env)
+    prompt = server.bodies[0]["messages"][0]["content"]
+    assert "Its files:\n  a.txt\n  .git/ ...\n  src/\n    b.py\nGit repository" in prompt, prompt
+    assert not {"LS", "Glob"} & set(prompt.replace(",", " ").split())
+
+
 def test_a_described_call_is_asked_for_once(work: Path) -> None:
     (work / "a.ini").write_text("x = 1\n")
     said = 'You would call the `Edit` function with `{"file_path": "a.ini", "old_string": "1", "new_string": "2"}`.'

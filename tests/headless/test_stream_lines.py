@@ -259,7 +259,10 @@ def test_a_sub_agent_is_a_task_with_an_end_and_its_words_are_left_out(work: Path
 def test_a_command_in_the_background_is_a_task_that_ends_with_the_run(work: Path) -> None:
     replies = [{"calls": [call("Bash", command="sleep 100", run_in_background=True)]}, {"text": "Ok."}]
     lines = lines_of(work, replies, "--allowedTools", "Bash", *STREAM, "--", "go")
-    started, ended = (x for x in lines if x.get("subtype", "").startswith("task_"))
+    tasks = [x for x in lines if x.get("subtype", "").startswith(("task_", "background_"))]
+    live, started, updated, ended, none = tasks
+    assert [t["task_id"] for t in live["tasks"]] == [started["task_id"]] and none["tasks"] == []
+    assert (updated["task_id"], updated["patch"]["status"]) == (started["task_id"], "killed")
     assert (started["subtype"], started["task_type"], started["description"]) == (
         "task_started",
         "local_bash",

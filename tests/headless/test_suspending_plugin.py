@@ -36,7 +36,7 @@ def deploy(work: Path, *args: str, tool: str = TOOL, **reply: Any) -> tuple[Any,
     env = install(work.parent / "site", "agent-deploy", "deploy = deploy_tool:Deploy\n", deploy_tool=tool)
     home = work.parent / "home"
     home.mkdir(exist_ok=True)
-    (home / ".agentrc").write_text('plugins = ["deploy"]\n')
+    (home / ".agentrc").write_text('tool_packages = ["deploy"]\n')
     model = script(work.parent / "s.toml", [{"calls": [call("TodoRead"), call("Deploy")]}, reply])
     return agent(["-p", "--model", model, *args, "deploy"], work, env), env
 

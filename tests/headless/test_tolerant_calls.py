@@ -63,6 +63,27 @@ def test_arguments_that_can_only_mean_one_thing_are_read(work: Path, mistake: st
     assert len(sent) == 1 and COMMAND in json.loads(sent[0]["function"]["arguments"])["command"]
 
 
+PATCH = "*** Begin Patch\n*** Update File: a.txt\n@@\n-hello world\n+hello there\n*** End Patch"
+
+
+@pytest.mark.parametrize("raw", [PATCH, f"\n{PATCH}\n", json.dumps(PATCH)], ids=["text", "blanks", "a JSON string"])
+@pytest.mark.parametrize("name", ["apply_patch", "functions.apply_patch"])
+def test_a_patch_as_plain_text_is_read_where_json_is_expected(work: Path, raw: str, name: str) -> None:
+    with ModelServer([Reply(calls=(Call(name, raw),), split=5), Done]) as server:
+        run(work, server, "--model", "openai/gpt-4.1")
+    (said,) = results(server)
+    assert (work / "a.txt").read_text() == "hello there\n" and "not valid JSON" not in said, said
+    sent = server.bodies[1]["messages"][-2]["tool_calls"][0]["function"]["arguments"]
+    assert json.loads(sent) == {"patch": PATCH}
+
+
+def test_a_patch_that_breaks_off_is_not_applied(work: Path) -> None:
+    cut = PATCH.removesuffix("\n*** End Patch")
+    with ModelServer([Reply(calls=(Call("apply_patch", cut),)), Done]) as server:
+        run(work, server, "--model", "openai/gpt-4.1")
+    assert (work / "a.txt").read_text() == "hello world\n" and "Send one JSON object" in results(server)[0]
+
+
 @pytest.mark.parametrize("mistake", UNCLEAR)
 def test_what_could_mean_something_else_is_an_error_with_its_place(work: Path, mistake: str) -> None:
     raw, where = UNCLEAR[mistake]

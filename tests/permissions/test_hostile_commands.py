@@ -57,6 +57,7 @@ WORDS: dict[str, list[list[str]]] = {
     "review": [[], ["--base", "main"]],
     "reject": [["all"]],
     "resume": [[]],
+    "serve token": [["list"]],
     "sessions export": [[]],
     "sessions list": [[], ["--all"]],
     "sessions rm": [["none"]],
@@ -70,6 +71,7 @@ WORDS: dict[str, list[list[str]]] = {
 }
 # Commands that are not tried, and why.
 EXCEPT = {
+    "batch": "runs the tasks of the file that it is given, each in a clone, and their checks",
     "demo": "works in a new folder of its own, and looks at nothing of the one that it is started in",
     "eval": "runs the tasks of the folder that it is given, each in a copy, and their checks",
     "send-prompt": "hands its words to a running session, and opens no repository",

@@ -209,8 +209,8 @@ def test_a_pattern_that_is_no_path_is_a_mistake(pattern: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "", "{", "[]", "null", '{"version": 1}', '{"version": 1, "trusted": []}', '{"a":' * 5000, "\0" * 100,
-        '{"version": 1, "trusted": {"/x": 1}}', '{"version": 1, "trusted": {"/x": {"when": 1, "files": {}}}}',
+        "", "{", "[]", "null", '{"version": 2}', '{"version": 2, "trusted": []}', '{"a":' * 5000, "\0" * 100,
+        '{"version": 2, "trusted": {"/x": 1}}', '{"version": 2, "trusted": {"/x": {"when": 1, "files": {}}}}',
     ],
 )  # fmt: skip
 def test_a_damaged_file_trusts_nothing_and_is_told(repository: Path, folder: Path, text: str) -> None:
@@ -235,7 +235,7 @@ def test_a_file_that_others_can_write_trusts_nothing(repository: Path, folder: P
 def test_a_yes_to_an_earlier_version_of_this_program_is_not_a_yes_to_this_one(repository: Path, folder: Path) -> None:
     yes(repository, folder)
     path = folder / "trust.json"
-    path.write_text(path.read_text().replace('"version": 1', '"version": 0'))
+    path.write_text(path.read_text().replace('"version": 2', '"version": 0'))
     assert state(repository, folder) == "untrusted"
 
 

@@ -161,6 +161,16 @@ def test_the_function_call_of_older_servers() -> None:
     assert answer.reason == "tool_use"
 
 
+@pytest.mark.parametrize(
+    "calls", [None, [{"id": "c", "type": "function", "function": {"name": "Read", "arguments": "{}"}}]]
+)
+def test_an_empty_function_call_is_none(calls: Any) -> None:
+    message = {"role": "assistant", "content": "4", "tool_calls": calls, "function_call": {"name": "", "arguments": ""}}
+    whole = {"id": "r", "choices": [{"index": 0, "message": message, "finish_reason": ""}]}
+    answer = answer_to(Reply(raw=json.dumps(whole).encode()), stream=False)
+    assert (answer.text, [call.name for call in answer.calls]) == ("4", ["Read"] if calls else [])
+
+
 @pytest.mark.parametrize("reason", ["", None])
 def test_a_whole_answer_without_a_reason_has_ended(reason: str | None) -> None:
     choice = {"index": 0, "message": {"role": "assistant", "content": "x"}, "finish_reason": reason}

@@ -48,7 +48,7 @@ def sent_back(provider: str, first: Reply, *, model: str = "m", later: str = "")
         return found
 
 
-@pytest.mark.parametrize("provider", ["deepseek", "zai", "moonshot", "dashscope", "llama_cpp"])
+@pytest.mark.parametrize("provider", ["deepseek", "zai", "moonshot", "dashscope", "fireworks_ai", "llama_cpp"])
 def test_as_reasoning_content(provider: str) -> None:
     back = sent_back(provider, streamed({"reasoning_content": "Let me "}, {"reasoning_content": "see."}))
     assert back["reasoning_content"] == "Let me see."
@@ -62,6 +62,13 @@ def test_as_reasoning_to_vllm(key: str) -> None:
 def test_in_the_text_to_minimax() -> None:
     back = sent_back("minimax", streamed({"content": "<think>\nSee.\n</think>\n\nI look."}))
     assert back["content"] == "<think>\nSee.\n</think>\n\nI look."
+
+
+def test_in_the_text_to_cerebras_but_for_models_without_such_tags() -> None:
+    thought = streamed({"reasoning": "See."}, {"content": "I look."})
+    assert sent_back("cerebras", thought, model="zai-glm-4.7")["content"] == "<think>\nSee.\n</think>\n\nI look."
+    assert sent_back("cerebras", thought, model="gpt-oss-120b")["content"] == "I look."
+    assert sent_back("cerebras", thought, model="zai-glm-4.7", later="gpt-oss-120b")["content"] == "I look."
 
 
 DETAILS: tuple[dict[str, Any], ...] = (

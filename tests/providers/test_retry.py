@@ -64,7 +64,7 @@ def test_a_passing_failure_is_tried_again_and_told() -> None:
     sleeper = Sleeper()
     wire = Retrying(Script([refused(after=2.0)], GOOD), sleep=sleeper)
     assert list(wire.stream(REQUEST, CancelToken())) == [
-        Notice("Rate limited by the provider; trying again in 2 s (1 of 5)", 2.0),
+        Notice("Rate limited by the provider; trying again in 2 s (1 of 5)", 2.0, (1, 5, refused(after=2.0).failure)),
         *GOOD,
     ]
     assert sleeper.waits == [2.0]
@@ -80,7 +80,7 @@ def test_a_passing_failure_is_tried_again_and_told() -> None:
 def test_the_cause_is_the_failure_s_own_sentence(message: str, cause: str) -> None:
     error = ModelError(Failure("network", message, True), 1.0)
     first, *_ = Retrying(Script([error], GOOD), sleep=Sleeper()).stream(REQUEST, CancelToken())
-    assert first == Notice(f"{cause}; trying again in 1 s (1 of 5)", 1.0)
+    assert first == Notice(f"{cause}; trying again in 1 s (1 of 5)", 1.0, (1, 5, error.failure))
 
 
 def test_waits_double_up_to_the_cap_with_full_jitter() -> None:

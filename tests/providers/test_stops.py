@@ -26,7 +26,7 @@ TABLE: dict[str, dict[StopReason, str]] = {
     "gemini": {
         "end_turn": "STOP",
         "max_tokens": "MAX_TOKENS",
-        "refusal": "SAFETY RECITATION LANGUAGE BLOCKLIST PROHIBITED_CONTENT SPII IMAGE_SAFETY",
+        "refusal": "SAFETY RECITATION LANGUAGE BLOCKLIST PROHIBITED_CONTENT SPII MODEL_ARMOR IMAGE_SAFETY",
         "other": "OTHER FINISH_REASON_UNSPECIFIED TOO_MANY_TOOL_CALLS",
     },
     "bedrock": {

@@ -48,6 +48,8 @@ _OF_THE_PROGRAM = (
     "pygments.lexers.python",
     "tomllib",
 )
+# Dask, which one command uses and takes a second, and which reads its settings from the environment.
+_NOT_BEFORE = ("agent_cli.batch.cluster", "agent_cli.batch.remote")
 _OF_THE_WORKER = (
     _WORKER,
     "litellm",
@@ -228,7 +230,8 @@ def _serve(module: str, control: socket.socket) -> None:
 def _modules_of_the_program() -> Iterator[str]:
     for package in ("agent_cli", "agent_tools"):
         path = importlib.import_module(package).__path__
-        yield from (m.name for m in pkgutil.walk_packages(path, f"{package}.") if not m.name.endswith(".__main__"))
+        names = (m.name for m in pkgutil.walk_packages(path, f"{package}."))
+        yield from (name for name in names if not name.endswith(".__main__") and name not in _NOT_BEFORE)
 
 
 def _become(request: dict[str, Any], streams: list[int]) -> None:

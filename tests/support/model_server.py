@@ -47,7 +47,7 @@ class Received(Value):
             return "gemini"
         if self.path.endswith("/api/chat"):
             return "ollama"
-        return "anthropic" if self.path.endswith("/messages") else "openai"
+        return "anthropic" if self.path.partition("?")[0].endswith("/messages") else "openai"
 
     @property
     def streamed(self) -> bool:

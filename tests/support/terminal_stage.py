@@ -130,6 +130,12 @@ class Stage:
     def press(self, text: str) -> None:
         self._keys.send_text(text)
 
+    def answer(self, key: str) -> None:
+        """Press a key that answers, and let the time pass in which more would make it a sentence."""
+        self.press(key)
+        self.until(lambda: self.live.questions.guard.held is not None)
+        self.now += 1.0
+
     def until(self, holds: Callable[[], Any]) -> None:
         end = time.monotonic() + PATIENCE
         while not holds():

@@ -38,6 +38,8 @@ class TurnOverrides(Value, tag="Lent"):
     flow: the workflow that the engine enforces.
     source: the file that declares them, in words.
     own: the file belongs to the user, not to the project.
+    hooks: those of the file, as plain data.
+    for_session: the hooks run until the session ends.
     """
 
     rules: tuple[str, ...] = ()
@@ -45,9 +47,11 @@ class TurnOverrides(Value, tag="Lent"):
     flow: str = ""
     source: str = ""
     own: bool = True
+    hooks: tuple[dict[str, Any], ...] = ()
+    for_session: bool = False
 
     def __bool__(self) -> bool:
-        return bool(self.rules or self.model or self.flow)
+        return bool(self.rules or self.model or self.flow or self.hooks)
 
 
 class ExpandedPrompt(Value):

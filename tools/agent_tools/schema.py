@@ -37,11 +37,13 @@ class Freeform(Value):
     """Input in plain text instead of JSON. argument: the one argument of the tool that has the text elsewhere.
 
     syntax and grammar: what the text must look like, as an API with such tools takes it; without, it may be anything.
+    plain: a regular expression of texts that are plainly such input, also where the arguments should be JSON.
     """
 
     argument: str
     syntax: Literal["", "lark", "regex"] = ""
     grammar: str = ""
+    plain: str = ""
 
 
 class ArgumentNames:

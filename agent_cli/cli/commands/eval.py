@@ -13,22 +13,19 @@ import typer
 from agent_cli.cli import completion
 from agent_cli.cli.app import choice, takes
 from agent_cli.cli.help import examples, one_of
+from agent_cli.cli.run_flags import absolute_file, flags_of, is_file
 from agent_cli.config.layers import Layers
-from agent_cli.config.run_options import RunOptions, flags
+from agent_cli.config.run_options import RunOptions
 from agent_cli.core.place import RunEnvironment, UsageError
 from agent_cli.evaluation.report import progress_line, report_text, summaries
 from agent_cli.evaluation.results import TaskRun, run_json
-from agent_cli.evaluation.runs import RunTerms, SandboxMaker, Variant
+from agent_cli.evaluation.runs import RunTerms, Variant
 from agent_cli.evaluation.schedule import Evaluation
+from agent_cli.evaluation.steps import SandboxMaker, check_sandboxes
 from agent_cli.evaluation.tasks import read_tasks
 from agent_cli.headless.output import echo, print_notice, put_json
-from agent_cli.providers.resolve import SCRIPTED
 from agent_cli.runtime.environment import find_place, in_container, read_settings
 from agent_cli.runtime.models import ChosenModel
-from agent_cli.runtime.tools import make_confinement, sandbox_profile
-from agent_tools.fs.workspace import Workspace
-from agent_tools.sandbox.runner import SandboxRunner
-from agent_tools.sandbox.sandbox import choose
 from agent_tools.text import counted
 
 app = typer.Typer(add_completion=False)
@@ -81,7 +78,7 @@ def evaluate(
     layers = read_settings(options, place)
     argv, sandbox, how = _unattended(options, layers, place)
     terms = RunTerms(
-        argv=(*_flags_of(options), *argv),
+        argv=(*flags_of(options), *argv),
         env=os.environ,
         sandbox=sandbox,
         timeout=timeout or 0.0,
@@ -119,68 +116,28 @@ def _variants(
             settings = (*options.settings, *((text,) if text else ()))
             asked = read_settings(options.replace(model=name or None, settings=settings), place).settings()
             chosen = ChosenModel(asked.model, asked, place)
-            argv = ["--model", _absolute(name)] if name else []
-            argv += ["--settings", _absolute(text)] if text else []
+            argv = ["--model", absolute_file(name)] if name else []
+            argv += ["--settings", absolute_file(text)] if text else []
             found.append(Variant(model=name or chosen.label(), settings=_label(text), argv=tuple(argv)))
     return tuple(found)
 
 
 def _label(text: str) -> str:
     """Return the name of compared settings: of their file, or the text itself."""
-    return Path(text).stem if _is_file(text) else " ".join(text.split())
+    return Path(text).stem if is_file(text) else " ".join(text.split())
 
 
-def _absolute(text: str) -> str:
-    """Return what names a file so that it is found from other folders, where runs work; other text as it is."""
-    start, path = (SCRIPTED, text.removeprefix(SCRIPTED)) if text.startswith(SCRIPTED) else ("", text)
-    return f"{start}{Path(path).expanduser().absolute()}" if _is_file(path) else text
-
-
-def _is_file(text: str) -> bool:
-    try:
-        return bool(text) and Path(text).expanduser().is_file()
-    except (OSError, RuntimeError, ValueError):  # no path at all
-        return False
-
-
-def _flags_of(options: RunOptions) -> list[str]:
-    """Return the options of each run as flags; files are named so that they are found from other folders."""
-    argv = []
-    for name, (flag, _) in flags().items():
-        value = getattr(options, name)
-        if value == getattr(RunOptions, name):
-            continue
-        if value is True:
-            argv.append(flag.names[0])
-            continue
-        for one in value if isinstance(value, tuple) else (value,):
-            argv.append(f"{flag.names[0]}={_absolute(one) if name in ('settings', 'mcp_config') else one}")
-    return argv
-
-
-def _unattended(options: RunOptions, layers: Layers, place: RunEnvironment) -> tuple[list[str], SandboxMaker, str]:
+def _unattended(
+    options: RunOptions, layers: Layers, place: RunEnvironment
+) -> tuple[list[str], SandboxMaker | None, str]:
     """Return the flags that let a model work without a user, what makes the sandbox of a check, and how that is.
 
     Raises UsageError where commands would run with the user's rights, which only a mode on the command line can say.
     """
-    settings = layers.settings()
-    workspace = Workspace(place.root, (), place.cwd)
-    mode = settings.sandbox.mode
-    found = choose(mode, sandbox_profile(workspace, settings, place), place.env, landlock=settings.sandbox.landlock)
-
-    def confinement(work: Path, readable: tuple[Path, ...]) -> SandboxRunner | None:
-        shown = (*settings.sandbox.readable, *map(str, readable))
-        inside = settings.replace(sandbox=settings.sandbox.replace(readable=shown))
-        return make_confinement(Workspace(work), inside, place.replace(cwd=work, root=work))
-
-    def no_confinement(work: Path, readable: tuple[Path, ...]) -> SandboxRunner | None:
-        return None
-
-    confined = found.kind == "bubblewrap"
-    sandbox = confinement if confined else no_confinement
+    sandbox = check_sandboxes(layers.settings(), place)
     if options.permission_mode is not None:
         return [], sandbox, f"permission mode {options.permission_mode}"
-    if confined:
+    if sandbox is not None:
         argv = ["--permission-mode=acceptEdits", f"--settings={json.dumps(_UNASKED)}"]
         return argv, sandbox, "commands run in the sandbox"
     if in_container(place.env):

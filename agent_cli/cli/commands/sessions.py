@@ -145,7 +145,7 @@ def _lines(number: int, turn: TurnSummary) -> list[str]:
 
 
 def _call(call: CallSummary) -> str:
-    decided = "waiting" if call.decision == "defer" else decision_words(call.decision, call.by)
+    decided = "waiting" if call.decision == "defer" else decision_words(call.decision, call.by, call.user)
     why = f" ({call.reason})" if call.reason and call.decision == "reject" else ""
     ended = f", {call.outcome} in {call.duration_ms} ms" if call.outcome else ""
     if not call.outcome and call.decision == "approve":

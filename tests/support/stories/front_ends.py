@@ -17,6 +17,8 @@ from tests.support.pty_session import plain
 PATIENCE = 60.0
 # So long the program may wait for the user before it is clear that something else is waited for in vain.
 STARES = 20.0
+# Seconds after which a letter in the line is not one that is about to answer.
+HELD = 5.0
 COLUMNS = 80
 
 
@@ -243,9 +245,15 @@ class Application(Terminal):
         assert self.screen
         for _ in range(3):
             self.screen.type(key)
-            self.until(
-                lambda: self.question() != bar or self.above() != before or self.in_line(key), f"what became of {key!r}"
-            )
+            # A letter stands in the line for a moment before it answers, and its choice is highlighted.
+            late = time.monotonic() + HELD
+
+            def done(late: float = late) -> bool:
+                if self.in_line(key):
+                    return time.monotonic() > late
+                return self.question() != bar or self.above() != before
+
+            self.until(done, f"what became of {key!r}")
             if not self.in_line(key):
                 return
             self.screen.type("\x7f")

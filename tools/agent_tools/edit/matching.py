@@ -5,19 +5,41 @@ typographic quotes, dashes and spaces, and one indentation difference common to 
 found either: the same with one level of escaping removed from old and new text alike. Exactly one place must match.
 Nothing is ever matched by its first and last lines, by similarity, or as "the first of several": that is how editors of
 this kind damage files.
+
+Where nothing matches, the error names the most similar place in the file, and what differs there.
 """
 
 from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 
-from agent_tools.edit.line_match import LineMatch, Lines, carry, disregarded, ending_at, put_in, unescaped_variants
-from agent_tools.edit.suggestions import ambiguous_match, half_escaped, no_match
+from agent_tools.edit.line_match import (
+    LineMatch,
+    Lines,
+    carry,
+    core_of,
+    disregarded,
+    ending_at,
+    indent_of,
+    plain_line,
+    put_in,
+    unescaped_variants,
+)
+from agent_tools.fs.encoding import split_lines
 from agent_tools.record import Value
 from agent_tools.results import ToolError
+from agent_tools.text import UNSAFE, counted, escape_controls
+
+_WORDS = r"\w+|[^\w\s]+"
+_LONG = 500
+_SHORT = 160
+_MOST = 400
+_TRIED = 20
+_WIDTH = 200
 
 
 class Splice(Value):
@@ -142,3 +164,248 @@ def _reasons(fits: list[LineMatch], old: str) -> list[str]:
 
 def _without(reasons: Iterable[str]) -> str:
     return "ignoring " + (" and ".join(reasons) or "whitespace at line ends")
+
+
+def nearest_line(cores: Sequence[str], sought: Sequence[str]) -> int | None:
+    """Return the line at which the file is most similar to the lines `sought`; None if nothing is similar.
+
+    Lines vote by the words they share, rare words counting most; the best places are then compared in full.
+    """
+    wanted: dict[str, list[int]] = {}
+    for n, line in enumerate(sought[:200]):
+        for word in set(re.findall(_WORDS, line[:_LONG])):
+            wanted.setdefault(word, []).append(n)
+    # Replace a word that does not occur with the one that it may be a misspelling of; this takes another pass.
+    known = set(re.findall(_WORDS, "\n".join(cores)))
+    for word in sorted((w for w in wanted if w not in known and len(w) > 3), key=len)[-4:]:
+        if near := _misspelled(word, known):
+            wanted.setdefault(near, []).extend(wanted[word])
+    standing: dict[str, list[int]] = {}
+    words_of, shared = re.compile(_WORDS).findall, (known & wanted.keys()).intersection
+    for at, core in enumerate(cores if known & wanted.keys() else ()):
+        for word in shared(words_of(core[:_LONG])):
+            standing.setdefault(word, []).append(at)
+    votes: defaultdict[int, float] = defaultdict(float)
+    for count, word in sorted((len(places), word) for word, places in standing.items()):
+        if count * len(wanted[word]) > 20_000 and votes:
+            break
+        for at in standing[word]:
+            for n in wanted[word]:
+                votes[at - n] += 1 / count
+    tried = sorted(votes, key=lambda at: (-votes[at], at))[:_TRIED]
+    best = max(((_likeness(cores, sought, at), -at) for at in tried), default=(0.0, 0))
+    return -best[1] if best[0] >= 0.25 else None
+
+
+def _misspelled(word: str, known: Iterable[str]) -> str | None:
+    from difflib import get_close_matches
+
+    near = sorted(k for k in known if k[:1] == word[:1] and abs(len(k) - len(word)) <= 2)[:3_000]
+    return next(iter(get_close_matches(word, near, 1, 0.75)), None)
+
+
+def _likeness(cores: Sequence[str], sought: Sequence[str], at: int) -> float:
+    """Return the similarity at one place. One very similar line outweighs several slightly similar ones."""
+    from difflib import SequenceMatcher
+
+    scores = []
+    for n, line in enumerate(sought[:30]):
+        if line and 0 <= at + n < len(cores):
+            theirs = cores[at + n]
+            # For a part of a line, its words tell more than the similarity to the whole line.
+            words = re.findall(_WORDS, line[:_SHORT])
+            shared = 0.9 * len(set(words).intersection(re.findall(_WORDS, theirs[:_LONG]))) / max(len(set(words)), 3)
+            ratio = SequenceMatcher(None, theirs[:_SHORT], line[:_SHORT]).ratio()
+            scores.append((1.5 if theirs == line else max(ratio, shared)) ** 2)
+    filled = sum(bool(line) for line in sought[:30])
+    return sum(scores) / filled if filled else 0.0
+
+
+def differences(lines: Sequence[str], sought: Sequence[str], at: int) -> tuple[int, int, list[str]]:
+    """Return the first and last line (from 0) compared with `sought` at a place, and a sentence per difference."""
+    from difflib import SequenceMatcher
+
+    sought = sought[:_MOST]
+    first, last = max(at - 3, 0), min(at + len(sought) + 3, len(lines))
+    theirs, ours = [core_of(line) for line in lines[first:last]], [core_of(line) for line in sought]
+    codes = SequenceMatcher(None, theirs, ours, autojunk=False).get_opcodes()
+    # Lines of the file before and after are no difference.
+    while codes and codes[0][0] == "delete":
+        codes.pop(0)
+    while codes and codes[-1][0] == "delete":
+        codes.pop()
+    said: list[str] = []
+    start, end = len(lines), 0
+    for _, i1, i2, j1, j2 in codes:
+        i1, i2 = i1 + first, i2 + first
+        # At either end, take only as many lines of the file as there are to compare with.
+        if i2 - i1 > j2 - j1 and j1 == 0:
+            i1 = min(max(at, i1), i2 - j2) if j2 == len(ours) else i2 - j2
+            i2 = i1 + j2
+        elif i2 - i1 > j2 - j1 and j2 == len(ours):
+            i2 = i1 + j2 - j1
+        start, end = min(start, i1), max(end, i2)
+        said += _unlike(lines, sought, (i1, i2), (j1, j2))
+    return start, max(end - 1, start), said
+
+
+def _unlike(
+    lines: Sequence[str], sought: Sequence[str], theirs: tuple[int, int], ours: tuple[int, int]
+) -> Iterator[str]:
+    """Yield a sentence for each pair of lines that differ, and for each line that only one side has."""
+    (i1, i2), (j1, j2) = theirs, ours
+    for n in range(max(i2 - i1, j2 - j1)):
+        here, there = i1 + n < i2, j1 + n < j2
+        if here and there:
+            if lines[i1 + n] != sought[j1 + n]:
+                yield difference(i1 + n + 1, lines[i1 + n], sought[j1 + n])
+        elif here:
+            yield f"line {i1 + n + 1} is missing in old_string:\n    file:       {_part(lines[i1 + n], 0)}"
+        else:
+            yield f"old_string has a line that is not there:\n    old_string: {_part(sought[j1 + n], 0)}"
+
+
+def difference(number: int, theirs: str, ours: str) -> str:
+    """Describe how a line of the file and one of old_string differ, with both from where they do."""
+    column = next(
+        (n for n, (a, b) in enumerate(zip(theirs, ours, strict=False)) if a != b), min(len(theirs), len(ours))
+    )
+    if theirs.rstrip() == ours.rstrip():
+        what = "trailing whitespace"
+    elif theirs.strip() == ours.strip():
+        what = f"indentation: {_blanks(theirs)} in the file, {_blanks(ours)} in old_string"
+    elif core_of(theirs) == core_of(ours):
+        at = next(n for n, (a, b) in enumerate(zip(theirs.strip(), ours.strip(), strict=False)) if a != b)
+        what = f"typography: the file has {_named(theirs.strip()[at])}, old_string {_named(ours.strip()[at])}"
+    elif re.sub(UNSAFE, "", theirs).strip() == re.sub(UNSAFE, "", ours).strip():
+        what = "invisible characters, escaped here"
+    elif theirs.split() == ours.split() or "".join(theirs.split()) == "".join(ours.split()):
+        what = "whitespace inside the line"
+    elif theirs.casefold() == ours.casefold():
+        what = "upper and lower case"
+    elif plain_line(ours).strip() in plain_line(theirs):
+        what = "old_string has only part of it"
+    else:
+        what = f"from column {column + 1} on"
+    back = max(0, column - _WIDTH // 2) if max(len(theirs), len(ours)) > _WIDTH else 0
+    return f"line {number}, {what}:\n    file:       {_part(theirs, back)}\n    old_string: {_part(ours, back)}"
+
+
+def _part(line: str, start: int) -> str:
+    """Return about 200 characters of a line at most, with invisible characters escaped except tabs and spaces."""
+    cut = line[start : start + _WIDTH]
+    return ("…" if start else "") + escape_controls(cut) + ("…" if start + _WIDTH < len(line) else "")
+
+
+def _blanks(line: str) -> str:
+    indent = indent_of(line)
+    tabs, others = indent.count("\t"), len(indent) - indent.count("\t")
+    kinds = [counted(tabs, "tab")] if tabs else []
+    return " and ".join([*kinds, *([counted(others, "blank")] if others else [])]) or "none"
+
+
+def _named(char: str) -> str:
+    return f"{char} (U+{ord(char):04X})"
+
+
+# Line numbers as in the output of Read and Grep, and of other programs that models know.
+_NUMBERED = r"\s*(\d{1,9})(\t|→|[:-]|\s?\| ?|$)"
+_COMMENT = r"(?:#|//|--|/\*|<!--|;|%)"
+_LEFT_OUT = rf"(?:{_COMMENT}\s*)?[\[(]?(?:\.\.\.|…)(?!\w)|{_COMMENT}.*(?:\.\.\.|…)\s*(?:\*/|-->|[\])])?$"
+_CUT = r" … \[[\d,]+ more characters in this line\]$"
+_MOST_LINES = 4
+
+
+def ambiguous_match(content: str, starts: list[int], alike: str = "") -> ToolError:
+    """Return the error for an old_string that matches several places. alike: how replace_all would match, in words."""
+    lines, number, at = [], 1, 0
+    for start in starts[:20]:
+        number += content.count("\n", at, start)
+        at = start
+        lines.append(str(number))
+    more = f" and {len(starts) - 20} more" if len(starts) > 20 else ""
+    every = f", or set replace_all to change all matches ({alike})" if alike else ""
+    return ToolError(
+        f"old_string matches {len(starts)} places (lines {', '.join(lines)}{more}); nothing was changed. Add "
+        f"neighbouring lines until only one place matches{every}."
+    )
+
+
+def half_escaped(at: int) -> ToolError:
+    """Return the error for text escaped once too often whose new text is ambiguous. at: line, from 0."""
+    return ToolError(
+        f"old_string matches line {at + 1} with one level of escaping removed, but new_string can then be read in "
+        "more than one way; nothing was changed. Send both just as the file has them, without added backslashes."
+    )
+
+
+def no_match(lines: Lines, old: str, new: str) -> ToolError:
+    """Return the error for an old_string that was not found, with the most similar lines and how they differ."""
+    sought = [line.rstrip("\r\n") for line in split_lines(old)]
+    said = ["old_string was not found; nothing was changed."]
+    if bare := _without_numbers(sought):
+        fits = lines.fits("\n".join(bare))
+        said.append(
+            "It seems to start each line with its line number as files are shown, which is not in the file: omit the "
+            "numbers and the tab after them, in new_string too."
+        )
+        if fits:
+            said.append(f"Without them it matches line {fits[0].at + 1}.")
+            return ToolError(" ".join(said))
+        sought = bare
+    habits = _habits(lines, old, new, sought)
+    said += habits
+    raw = [line.rstrip("\r\n") for line in lines.raw]
+    at = nearest_line(lines.cores, [core_of(line) for line in sought])
+    if at is None:
+        if not habits:
+            said.append("Nothing in the file resembles it. Read the file again, or search for one of its words.")
+        return ToolError(" ".join(said))
+    first, last, unlike = differences(raw, sought, at)
+    place = f"line {first + 1}" if first == last else f"lines {first + 1}-{last + 1}"
+    if not unlike:
+        said.append(f"It is most similar to part of {place}: give whole lines.")
+        return ToolError(" ".join(said))
+    said.append(f"The most similar place is {place}. Differences:")
+    more = [f"and {len(unlike) - _MOST_LINES} more lines"] if len(unlike) > _MOST_LINES else []
+    told = "".join(f"\n  {text}" for text in [*unlike[:_MOST_LINES], *more])
+    return ToolError(f"{' '.join(said)}{told}\nCopy the file's own text, whitespace included, or read the place again.")
+
+
+def _without_numbers(sought: list[str]) -> list[str]:
+    """Return the lines without their line numbers; [] unless all have one, counting up by one."""
+    found = [re.match(_NUMBERED, line) for line in sought if line.strip()]
+    numbers = [int(match[1]) for match in found if match]
+    if not found or len(numbers) < len(found) or numbers != list(range(numbers[0], numbers[0] + len(numbers))):
+        return []
+    if len(found) == 1 and found[0] and found[0][2] not in ("\t", "→"):
+        return []
+    return [re.sub(_NUMBERED, "", line, count=1) for line in sought]
+
+
+def _habits(lines: Lines, old: str, new: str, sought: list[str]) -> list[str]:
+    """Return hints about known mistakes of models that this text resembles."""
+    said = []
+    known = set(lines.cores)
+    if any(re.search(_CUT, line) for line in sought):
+        said.append("It has the note on a truncated line, which is not in the file: edit a shorter part of the line.")
+    elif unknown := [s for s in map(str.strip, sought) if re.match(_LEFT_OUT, s) and core_of(s) not in known]:
+        said.append(
+            f"Its line {unknown[0][:60]!r} seems to be a placeholder for omitted text: give every line between in "
+            "full. Make one edit for each place instead."
+        )
+    if new.strip() and len(new.strip()) > 3 and (there := _stands(lines, new)):
+        said.append(f"new_string is already at line {there}: the edit may have been made.")
+    elif there := next((n for plain in unescaped_variants(old, old) if (n := _stands(lines, plain))), 0):
+        said.append(f"With one level of escaping less it is at line {there}: do not add backslashes.")
+    elif "\\" in old and (there := _stands(lines, old.replace("\\", "\\\\"))):
+        said.append(f"With each backslash doubled it is at line {there}: write them as the file has them.")
+    return said
+
+
+def _stands(lines: Lines, text: str) -> int:
+    """Return the line, from 1, at which a text is found or matches; 0 for none."""
+    if (there := lines.content.find(text)) >= 0:
+        return lines.content.count("\n", 0, there) + 1
+    fits = lines.fits(text)
+    return fits[0].at + 1 if fits else 0

@@ -1,0 +1,44 @@
+"""Which files of the program one round of tool calls enters, counted with a profile hook in the real program."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.support.program import clean_env
+
+RUN = """
+import json, sys, threading
+from agent_cli.__main__ import guarded
+
+entered = []
+
+def on_event(frame, event, argument):
+    if event == "call":
+        entered.append((frame.f_code.co_filename, frame.f_code.co_name))
+
+threading.setprofile(on_event)
+sys.setprofile(on_event)
+code = guarded(sys.argv[1:])
+sys.setprofile(None)
+calls = [at for at, (file, name) in enumerate(entered) if name == "run_calls"]
+during = [file for file, name in entered[calls[0]:calls[-1] + 1] if name != "<module>"]
+print(json.dumps([code, sorted(set(during))]))
+"""
+
+
+def files_of_a_call(folder: Path, *args: str) -> set[str]:
+    """The program's files whose functions are entered from the first tool call's start until its result is in."""
+    done = subprocess.run(
+        [sys.executable, "-c", RUN, *args],
+        cwd=folder,
+        env=clean_env(folder / "home"),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        check=True,
+    )
+    code, files = json.loads(done.stdout.splitlines()[-1])
+    assert code == 0
+    return {"/".join(Path(f).parts[-3:]) for f in files if {"agent_cli", "agent_tools"} & {*Path(f).parts[-4:]}}
