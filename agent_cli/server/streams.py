@@ -26,6 +26,8 @@ STATE_SECONDS = 1.0
 PING = 15.0
 # Bytes read at once.
 _PIECE = 1 << 20
+# Bytes that the first line of a live file has at most.
+_HEAD = 128
 
 
 class FileWatch:
@@ -106,7 +108,7 @@ class LiveReader:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._inode, self._offset = 0, 0
+        self._head, self._offset = b"", 0
         self._lengths = {"text": 0, "thinking": 0}
 
     def read(self) -> list[dict[str, Any]]:
@@ -116,9 +118,12 @@ class LiveReader:
         except OSError:
             return []
         try:
-            inode = os.fstat(fd).st_ino
-            if inode != self._inode:
-                self._inode, self._offset = inode, 0
+            # Its first line names the worker: the inode of a file that was removed can be the next one's.
+            head, whole_line, _ = os.pread(fd, _HEAD, 0).partition(b"\n")
+            if not whole_line:
+                return []
+            if head != self._head:
+                self._head, self._offset = head, len(head) + 1
                 self._lengths = dict.fromkeys(self._lengths, 0)
             data = bytearray()
             while piece := os.pread(fd, _PIECE, self._offset + len(data)):

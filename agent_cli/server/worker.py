@@ -11,6 +11,7 @@ import os
 import signal
 import sys
 import threading
+import uuid
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -60,6 +61,7 @@ class LiveFileWriter:
         with suppress(OSError):
             path.unlink()
         self._fd = open_regular(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        self._write(kind="start", worker=uuid.uuid4().hex)
 
     def __call__(self, event: Event) -> None:
         match event:

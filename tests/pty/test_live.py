@@ -57,8 +57,8 @@ I look.
 I change it.
 
 ● Edit a.txt (+1 -1) ✓ allowed
-  1 -hello world
-  1 +hello there
+  └ 1 -hello world
+    1 +hello there
 
 Done
 

@@ -142,8 +142,9 @@ def test_messages_are_queued_and_steered_and_a_turn_is_interrupted(server: Serve
     assert queued in [q["id"] for q in server.get(f"/v1/sessions/{session}")["queued"]]
     done = server.until(session, lambda f: f["state"] == "done" and f["answer"] == "Third.")
     assert (done["query"], done["queued"]) == ("and then this", [])
-    server.post(f"/v1/sessions/{session}/messages", {"text": "slow again"}, 202)
-    server.until(session, lambda f: f["state"] == "running" and f["query"] == "slow again")
+    with server.stream(f"/v1/sessions/{session}/events") as events:
+        server.post(f"/v1/sessions/{session}/messages", {"text": "slow again"}, 202)
+        events.until(lambda kind, data: kind == "live" and data["kind"] == "text")
     server.post(f"/v1/sessions/{session}/interrupt", {}, 202)
     assert server.until(session, "interrupted")["outcome"] == "interrupted"
     assert server.request("POST", f"/v1/sessions/{session}/interrupt", {}).code == "idle"
