@@ -73,7 +73,7 @@ class Worktree:
                 if not self._is_unused():
                     return [f"The worktree {self.path} is in use by another session and stays."]
                 self._remove(state)
-                return ["The worktree is removed again: nothing was changed in it."]
+                return ["Removed the worktree: nothing was changed in it."]
         except (WorktreeError, GitError, OSError) as error:
             return [f"The worktree {self.path} stays: {one_line(str(error))}"]
         finally:
@@ -212,7 +212,7 @@ def _make(worktree: Worktree) -> None:
         # Its folder was deleted manually.
         run_git(repo, worktree.use, "worktree", "add", "--force", *how)
     changed = run_git(repo, worktree.use, "status", "--porcelain", "--untracked-files=no").splitlines()
-    left = f" Uncommitted changes ({counted(len(changed), 'file')}) stays where it is." if changed else ""
+    left = f" Uncommitted changes ({counted(len(changed), 'file')}) stay where they are." if changed else ""
     worktree.message = (
         f"In the worktree {path}, {'old' if old else 'new'} branch {worktree.branch}.{left}{_unfiltered(worktree)}"
     )

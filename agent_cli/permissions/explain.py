@@ -131,6 +131,8 @@ def _command(asked: ApprovalContext, command: str, git: GitReader) -> Iterator[_
 def _outside(found: Analysis, asked: ApprovalContext) -> list[str]:
     """Return the paths outside the workspace that the arguments of the parts needing approval name."""
     asking = {v.text for v in asked.decision.parts if v.level is not Level.ALLOW}
+    # Each is on the screen by a reason that says more, such as that of a file with secrets.
+    graver = [v.reason for v in asked.decision.parts if _matters(v.level, v.reason)]
     named: dict[str, None] = {}
     for part in found.parts:
         for word in part.words[1:] if part.text in asking else ():
@@ -142,6 +144,7 @@ def _outside(found: Analysis, asked: ApprovalContext) -> list[str]:
                 is_path = os.path.lexists(path) or (folder != "/" and os.path.isdir(folder))  # noqa: PTH112
                 if (
                     is_path
+                    and not any(reason.endswith(f": {path}") for reason in graver)
                     and not path.startswith("/dev/")
                     and not any(_within(path, r) for r in asked.workspace.roots)
                 ):

@@ -295,6 +295,10 @@ def _packed(git: Path) -> frozenset[str]:
     return frozenset(line.split(" ", 1)[-1] for line in text.splitlines() if not line.startswith(("#", "^")))
 
 
+# Kinds of effects that write and read no file that is known: `-rf` may be `-r f` of some program.
+_NO_FILE = ("run", "names", "maybe")
+
+
 def _files(part: SimpleCommand, profile: Profile) -> Iterator[str]:
     """Yield reasons related to files: writes where the sandbox does not write, reads of what it hides."""
     named: list[tuple[str, str, bool]] = [
@@ -303,7 +307,7 @@ def _files(part: SimpleCommand, profile: Profile) -> Iterator[str]:
     kinds = {"into": "write", "remove": "write", "tree": "read"}
     named += [(kinds.get(t.kind, t.kind), t.word.text, bool(t.word.why or t.word.pattern)) for t in effects_of(part)]
     for kind, text, unknown in named:
-        if unknown or kind in ("run", "names") or text == "-" or (part.cwds is None and not text.startswith("/")):
+        if unknown or kind in _NO_FILE or text == "-" or (part.cwds is None and not text.startswith("/")):
             continue
         for cwd in part.cwds or ("/",):
             path = os.path.normpath(os.path.join(cwd, text))

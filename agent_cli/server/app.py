@@ -29,7 +29,7 @@ from agent_cli.server.hub import Hub
 from agent_cli.server.notify import Notifier
 from agent_cli.server.routes import answer_of, openapi_text, starlette_routes
 from agent_cli.server.tokens import AccessTokenStore, FailureLimit
-from agent_tools.fs.safe_files import open_regular, private_folder
+from agent_tools.fs.safe_files import open_regular, private_folder, read_regular
 from agent_tools.text import one_line
 
 _PAGE = Path(__file__).parent / "page"
@@ -141,10 +141,17 @@ def lock_state(state: Path, link: str) -> int:
     except OSError:
         there = os.pread(fd, 400, 0).decode("utf-8", "replace")
         os.close(fd)
-        raise UsageError(f"Another agent serve runs already: {one_line(there) or 'it is starting'}") from None
+        raise UsageError(f"Another agent serve is running: {one_line(there) or 'it is starting'}") from None
     os.ftruncate(fd, 0)
     os.pwrite(fd, link.encode(), 0)
     return fd
+
+
+def last_link(state: Path) -> str:
+    """Return the address of the server of a state folder that runs or ran last; "" if there was none."""
+    with suppress(OSError):
+        return one_line(read_regular(state / "serve" / "lock", 400).decode("utf-8", "replace"))
+    return ""
 
 
 def run_server(app: Any, on: socket.socket, tls: Mapping[str, str | None]) -> None:

@@ -260,7 +260,7 @@ def _approval_fields(asked: ApprovalRequested, workspace: Workspace) -> dict[str
         "always": asked.always,
         "exact": asked.exact,
         "grants": asked.grants,
-        "keeps": asked.keeps,
+        "can_save": asked.keeps,
         "edits": asked.edits,
         "arguments": asked.arguments,
         "description": str(asked.arguments.get("description", "")),

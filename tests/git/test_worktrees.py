@@ -57,7 +57,7 @@ def test_changes_are_apart_and_it_is_said_how_to_take_them(repo: Path) -> None:
     assert (path / "a.txt").read_text() == "one\n"
     assert git(repo, "status", "--porcelain") == "M a.txt"
     assert git(repo, "branch", "--list", "agent/feat", "--format=%(refname)") == "refs/heads/agent/feat"
-    assert "new branch agent/feat. Uncommitted changes (1 file) stays where it is." in done.stderr
+    assert "new branch agent/feat. Uncommitted changes (1 file) stay where they are." in done.stderr
     assert "1 file not committed (sub/new.txt)" in done.stderr
     assert "git merge agent/feat" in done.stderr
     assert not (repo.parent / "hooked").exists()
@@ -70,7 +70,7 @@ def test_one_in_which_nothing_was_changed_is_removed(repo: Path) -> None:
     model = script(repo.parent / "s.toml", [{"calls": [call("Read", file_path="a.txt")]}, {"text": "It says one."}])
     done = agent(["-p", "-w", "--model", model, "what does a.txt say"], repo)
     assert (done.returncode, done.stdout) == (0, "It says one.\n")
-    assert "The worktree is removed again: nothing was changed in it." in done.stderr
+    assert "Removed the worktree: nothing was changed in it." in done.stderr
     assert worktrees(repo) == []
     assert git(repo, "branch", "--list", "agent/*") == ""
     assert not list((repo.parent / "home/state/worktrees").rglob("*.txt"))
@@ -89,7 +89,7 @@ def test_one_whose_commits_were_merged_is_removed_and_one_with_new_commits_is_no
     assert worktrees(repo) == [path]
     git(repo, "merge", "-q", "agent/feat")
     gone = agent([*base, "hello"], repo)
-    assert "removed again" in gone.stderr
+    assert "Removed the worktree" in gone.stderr
     assert worktrees(repo) == []
     assert (repo / "new.txt").exists()
 
@@ -224,7 +224,7 @@ def test_a_submodule_that_was_made_use_of_keeps_the_worktree(repo: Path) -> None
     git(repo, "commit", "-qm", "inner")
     model = script(repo.parent / "s.toml", [{"text": "Hi."}])
     done = agent(["-p", "-w", "feat", "--model", model, "hello"], repo)
-    assert "removed again" in done.stderr
+    assert "Removed the worktree" in done.stderr
     clone = call("Bash", command="git clone -q ../../../../../repo inner")
     model = script(repo.parent / "s.toml", [{"calls": [clone]}, {"text": "Hi."}])
     allow = ["--allowedTools", "Bash(git clone:*)"]

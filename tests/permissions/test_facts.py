@@ -26,8 +26,8 @@ def told(root: Path, command: str, *allow: str, kind: str = "run", tool: str = "
     return list(gate.facts(tool, effects, gate.decide(tool, effects)).lines)
 
 
-def warned(root: Path, command: str, *, kind: str = "run", tool: str = "Bash") -> list[str]:
-    gate = Policy(Workspace(root))
+def warned(root: Path, command: str, *, kind: str = "run", tool: str = "Bash", home: str | None = None) -> list[str]:
+    gate = Policy(Workspace(root), home=home)
     effects = (Effect(kind, command),)  # type: ignore[arg-type]
     return list(gate.facts(tool, effects, gate.decide(tool, effects)).warnings)
 
@@ -105,7 +105,10 @@ def test_what_matters_before_a_yes_is_short_and_the_gravest_comes_first(root: Pa
         "/bin/mkdir x",
     ):
         assert not warned(root, command) or "cat" in command, command
-    assert "secrets" in warned(root, "cat ~/.ssh/id_rsa")[0] and len(warned(root, "cat ~/.ssh/id_rsa")) == 1
+    for made in ("nothing", "home/.ssh", "home/.ssh/id_rsa"):
+        (tmp_path / made).mkdir(parents=True, exist_ok=True)
+        (line,) = warned(root, "cat ~/.ssh/id_rsa", home=str(tmp_path / "home"))
+        assert "secrets" in line, made
     outside = str(tmp_path / "other.py")
     assert warned(root, outside, kind="write", tool="Edit") == ["changes a file outside the workspace"]
     settings = str(root / ".agentrc")

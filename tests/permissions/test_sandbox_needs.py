@@ -140,8 +140,8 @@ def root(tmp_path: Path) -> Path:
     return folder
 
 
-def gate(root: Path, **options: object) -> Policy:
-    home = root.parent
+def gate(root: Path, *, home: Path | None = None, **options: object) -> Policy:
+    home = home or root.parent
     return Policy(
         Workspace(root), home=str(home), env={"PATH": "/usr/bin:/bin"}, confined=confined(root, home, **options)
     )
@@ -161,6 +161,26 @@ def test_everyday_commands_run_in_the_sandbox_without_a_question(root: Path, com
     assert decision.level is Level.ALLOW, decision.reason
     terms = policy.run_conditions(command)
     assert not terms.outside and not terms.network
+
+
+@pytest.mark.parametrize("command", commands())
+def test_a_worktree_in_the_state_folder_is_as_free_as_any(root: Path, command: str) -> None:
+    state = root.parent / "state"
+    tree = state / "worktrees/one"
+    tree.mkdir(parents=True)
+    (root / ".git").rename(tree / ".git")
+    policy = gate(tree, home=root.parent, secret=(state,))
+    decision = policy.decide("Bash", [Effect("run", command)])
+    assert decision.level is Level.ALLOW, decision.reason
+    other = policy.decide("Bash", [Effect("run", f"touch {state}/log.jsonl")])
+    assert other.level is Level.ASK
+
+
+@pytest.mark.parametrize("command", ["rm -rf it", "rm -rfv it", "cp -rf it it"])
+def test_letters_of_an_option_are_no_file(root: Path, command: str) -> None:
+    """`-rf` could be `-r f` of another program; the reason names what is known to be written."""
+    reason = gate(root).decide("Bash", [Effect("run", f"cd /etc && {command}")]).reason
+    assert "it writes /etc/it, which the sandbox does not allow" in reason
 
 
 @pytest.mark.parametrize(("command", "why"), ASKED.items())

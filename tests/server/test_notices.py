@@ -77,7 +77,7 @@ def test_one_server_for_a_state_folder(work: Path) -> None:
     with served(work) as server:
         refused = agent(["serve", "--port", "0"], work)
         assert refused.returncode == 2
-        assert f"runs already: http://127.0.0.1:{server.port}/" in refused.stderr
+        assert f"is running: http://127.0.0.1:{server.port}/" in refused.stderr
 
 
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is missing: TLS of agent serve was not tried")

@@ -108,9 +108,13 @@ class Cage:
         subprocess.run(["git", *who, *words], cwd=self.root, env=env, check=True, capture_output=True)
 
 
-def confined(root: Path, home: Path | None = None, **options: Any) -> Confined:
+def confined(root: Path, home: Path | None = None, *, secret: tuple[Path, ...] = (), **options: Any) -> Confined:
     """A sandbox as the gate sees it: one that works and, unless said otherwise, lets commands run unasked."""
-    return Confined(lambda: True, lambda: make_profile([root], home or root.parent), **{"auto_allow": True} | options)
+    return Confined(
+        lambda: True,
+        lambda: make_profile([root], home or root.parent, secret=secret),
+        **{"auto_allow": True} | options,
+    )
 
 
 def sandbox_of(kind: Kind) -> Sandbox:

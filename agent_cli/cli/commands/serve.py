@@ -19,7 +19,7 @@ from agent_cli.config.schema import ServeSettings
 from agent_cli.core.place import UsageError
 from agent_cli.headless.output import echo, print_notice, put_json, table
 from agent_cli.runtime.environment import find_place, read_settings
-from agent_cli.server.app import listen, lock_state, make_app, run_server
+from agent_cli.server.app import last_link, listen, lock_state, make_app, run_server
 from agent_cli.server.hub import Hub, ServeOptions
 from agent_cli.server.notify import Notifier
 from agent_cli.server.tokens import OWNER, ROLES, AccessTokenStore
@@ -147,9 +147,10 @@ def add_token(
     ] = "read",
 ) -> int:  # fmt: skip
     """Add a token; its secret is printed once."""
-    secret = AccessTokenStore(state_folder(os.environ)).add(name, role)
+    state = state_folder(os.environ)
+    secret = AccessTokenStore(state).add(name, role)
     echo(secret)
-    print_notice("This is shown once. The page takes it in its link, after #token=")
+    print_notice(f"It is shown once. As a link: {last_link(state) or 'http://ADDRESS/'}#token={secret}")
     return 0
 
 

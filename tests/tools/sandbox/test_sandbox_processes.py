@@ -166,4 +166,4 @@ def test_bubblewrap_that_is_killed_while_it_builds_leaves_no_command_running(bub
             time.sleep(tenths / 10_000)
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
-        assert not running(word)
+        assert soon(lambda: not running(word)), tenths

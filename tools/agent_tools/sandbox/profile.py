@@ -194,7 +194,7 @@ class Profile(Value):
     def shows(self, path: Path) -> bool:
         """Return True if a path is readable inside, or would be if it existed."""
         real = _real(path)
-        if below(real, self.hidden):
+        if _depth(real, self.hidden) > _depth(real, self.writable):
             return False
         open_ = (*self.writable, *self.caches, *(_real(s) for s in self.shown))
         return not below(real, self.covered) or below(real, open_)
@@ -202,8 +202,8 @@ class Profile(Value):
     def takes(self, path: Path) -> bool:
         """Return True if a path is writable inside, permanently or for the session."""
         real = _real(path)
-        kept = below(real, (*self.protected, *self.personal, *self.hidden))
-        return not kept and below(real, (*self.writable, *self.caches))
+        closed = _depth(real, (*self.protected, *self.personal, *self.hidden))
+        return _depth(real, (*self.writable, *self.caches)) > closed
 
 
 def make_profile(
@@ -323,6 +323,15 @@ def _real(path: Path) -> Path:
 def below(path: Path, places: Iterable[Path]) -> bool:
     """Return True if an absolute path is one of the places or inside one. Compares text, as there are hundreds."""
     return f"{path}/".startswith(tuple([f"{place}/" if len(f"{place}") > 1 else "/" for place in places]))
+
+
+def _depth(path: Path, places: Iterable[Path]) -> int:
+    """Return the number of parts of the innermost place that contains a path, 0 if none: inner mounts are on top.
+
+    A work tree of ours is writable in our state folder, which is hidden.
+    """
+    text = f"{path}/"
+    return max((len(p.parts) for p in places if text.startswith(f"{p}/" if len(p.parts) > 1 else "/")), default=0)
 
 
 USUAL_PORTS = (80, 443)
