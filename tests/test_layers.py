@@ -37,7 +37,7 @@ MAY_IMPORT: dict[str, str] = {
     "doctor": "core config providers session memory plugins checkpoints extensions mcp runtime headless",
     "terminal": "core config providers session memory plugins checkpoints engine extensions git runtime doctor",
     "acp": "core config session engine runtime terminal",
-    "server": "core config providers session checkpoints git runtime headless terminal",
+    "server": "core config providers session checkpoints git runtime headless",
     "cli": "core config providers session memory permissions plugins checkpoints engine extensions mcp git runtime "
     "headless host reports evaluation batch terminal doctor acp server",
 }

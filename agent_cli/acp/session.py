@@ -26,6 +26,7 @@ from agent_cli.core.place import RunEnvironment, UsageError
 from agent_cli.core.results import Usage
 from agent_cli.engine.compaction.controls import context_used
 from agent_cli.runtime.builder import Agent, build_agent, switch_model
+from agent_cli.runtime.edit_call import changeable
 from agent_cli.runtime.environment import check_mode, read_settings
 from agent_cli.runtime.pending import reopen
 from agent_cli.runtime.titles import Titles
@@ -35,7 +36,6 @@ from agent_cli.session.store import SessionStore, state_folder
 from agent_cli.session.summary import first_words
 from agent_cli.terminal import commands as commands  # registers them
 from agent_cli.terminal.dialogs.approval import ask_approval
-from agent_cli.terminal.dialogs.edit_call import changeable
 from agent_cli.terminal.dialogs.model import Dialog, TextInput
 from agent_cli.terminal.dialogs.questions import Dialogs, ask_question, review_diffs
 from agent_cli.terminal.slash import ExitRequestedError, find_command, is_slash, run_slash

@@ -11,9 +11,9 @@ from agent_cli.core.decisions import Answer, Approve, Defer, EditedCall, Questio
 from agent_cli.core.events import ApprovalRequested, QuestionAsked
 from agent_cli.core.modes import MODES, Mode
 from agent_cli.core.place import UsageError
+from agent_cli.runtime.edit_call import changeable
 from agent_cli.runtime.pending import read_answers
 from agent_cli.server.tasks import InboxEntry
-from agent_cli.terminal.dialogs.edit_call import changeable
 from agent_tools.fs.workspace import Workspace
 from agent_tools.record import Value, from_json
 

@@ -11,7 +11,6 @@ from typing import Any
 
 from starlette.requests import Request
 
-from agent_cli.core.modes import MODES
 from agent_cli.server.acting import decide_call, start_task
 from agent_cli.server.answers import UserVerdict
 from agent_cli.server.guard import RequestRefusedError
@@ -61,7 +60,7 @@ def _verdict(item: dict[str, Any], body: CodingApprove) -> UserVerdict:
             raise RequestRefusedError(422, "decision", f"{item['summary']} Answer it in feedback.")
         return UserVerdict(call_id, binding, "answer", text, answers=(text,))
     if body.approved:
-        mode = "acceptEdits" if item["kind"] == "plan" and "acceptEdits" in MODES else ""
+        mode = "acceptEdits" if item["kind"] == "plan" else ""
         return UserVerdict(call_id, binding, "approve", text, mode=mode)
     if item["kind"] != "approval" and text:
         return UserVerdict(call_id, binding, "answer", text)
@@ -80,14 +79,18 @@ def _state(hub: Hub, session_id: str, detail: dict[str, Any]) -> dict[str, Any]:
     path = session_log(hub, session_id)
     restored = hub.views.restored(path)
     stage = _STAGES.get(detail["state"]) or (str(stage_of(restored)) if restored is not None else "queued")
-    plan, done = None, []
+    plan, asked, approved, done = None, "", False, []
     for line in read_lines(path):
         if line.type == "QuestionAsked" and line.data.get("kind") == "plan":
             data = line.data["data"]
-            plan = {"text": data.get("plan", ""), "steps": data.get("steps", [])}
+            plan, asked = {"text": data.get("plan", ""), "steps": data.get("steps", [])}, line.data["call_id"]
             plan |= {name: data.get(name, []) for name in _PLAN}
+        elif line.type == "QuestionAnswered" and line.data["call_id"] == asked:
+            approved = line.data["verdict"] == "approve"
         elif line.type == "ToolFinished" and not line.data.get("is_error"):
             done.append(line.data["call_id"])
+    if stage == "executing" and detail["mode"] == "plan" and not approved:
+        stage = "planning"
     summaries = {
         line.data["call_id"]: line.data["summary"] for line in read_lines(path) if line.type == "ToolRequested"
     }

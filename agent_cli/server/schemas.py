@@ -187,6 +187,7 @@ class SessionDetail(SessionItem):
     queued: list[QueuedMessage]
     usage: dict[str, Any]
     tokens: int
+    window: int | None
     answer: str
     changed_files: list[str]
     decisions: list[dict[str, Any]]

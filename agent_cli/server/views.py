@@ -17,6 +17,8 @@ from agent_cli.core.events import ApprovalRequested, QuestionAsked
 from agent_cli.core.messages import user_text
 from agent_cli.core.place import RunEnvironment
 from agent_cli.headless.pending import has_expired
+from agent_cli.providers.catalog import lookup
+from agent_cli.runtime.edit_call import changeable
 from agent_cli.runtime.pending import opened_in, pending_of, saved_place
 from agent_cli.server.answers import binding_of, decision_about
 from agent_cli.server.pool import Pool
@@ -25,7 +27,6 @@ from agent_cli.session.files import LogLine, in_order, is_open, owner_file, read
 from agent_cli.session.records import Restored, SessionNotFoundError
 from agent_cli.session.store import SessionStore, state_folder
 from agent_cli.session.summary import SessionSummary, glance, is_id, session_files
-from agent_cli.terminal.dialogs.edit_call import changeable
 from agent_tools.fs.workspace import Workspace
 from agent_tools.record import to_json
 from agent_tools.text import shorten
@@ -230,16 +231,22 @@ class Views:
         restored = self.restored(path)
         running = session_id in self.pool.running
         entries = task.open_entries() if task is not None else []
-        queued = [{"id": e.id, "text": e.text, "how": e.how, "user": e.user} for e in entries if e.kind == "message"]
         turn = _last_turn(read_lines(path))
+        queued = [
+            {"id": e.id, "text": e.text, "how": e.how, "user": e.user}
+            for e in entries
+            if e.kind == "message" and e.id not in turn["messages"]
+        ]
         usage = restored.usage if restored is not None else None
         return entry | {
+            "mode": turn["mode"] or entry["mode"],
             "query": turn["query"] or (entry["title"] if task is not None else ""),
             "plan": [to_json(item) for item in restored.plan] if restored is not None else [],
             "pending_items": [] if running else self.pending_items(path, task),
             "queued": queued,
             "usage": to_json(usage) if usage is not None else {},
             "tokens": restored.tokens if restored is not None else 0,
+            "window": _window(entry["model"]),
             "answer": turn["answer"],
             "outcome": turn["outcome"] or entry["outcome"],
             "changed_files": turn["changed"],
@@ -299,17 +306,23 @@ def public_event(line: LogLine) -> dict[str, Any]:
 
 
 def _last_turn(lines: list[LogLine]) -> dict[str, Any]:
-    """Return the query, answer, outcome and decisions of the last turn, and the files that the session changed."""
-    found: dict[str, Any] = {"query": "", "answer": "", "outcome": "", "changed": [], "decisions": []}
+    """Return the query, mode, answer, outcome and decisions of the last turn, and the files that the session changed.
+
+    messages: IDs of the messages that are in the log.
+    """
+    found: dict[str, Any] = {"query": "", "mode": "", "answer": "", "outcome": "", "changed": [], "decisions": []}
+    found["messages"] = set()
     changed: dict[str, None] = {}
     for line in lines:
         match line.type:
             case "MessageAdded":
                 message = line.data["message"]
+                found["messages"].update(line.data.get("uuids", ()))
                 if message.get("type") == "UserMessage" and (text := user_text(message.get("text", ""))):
                     found["query"] = shorten(text, 2_000)
             case "TurnStarted":
                 found["answer"] = found["outcome"] = ""
+                found["mode"] = line.data.get("mode", "")
             case "TurnFinished":
                 data = line.data
                 found["answer"] = data.get("text", "")
@@ -329,6 +342,13 @@ def _last_turn(lines: list[LogLine]) -> dict[str, Any]:
                     )
     found["changed"] = list(changed)
     return found
+
+
+def _window(model: str) -> int | None:
+    """Return the context window of a model in tokens; None if it is not known."""
+    provider, _, name = model.partition("/")
+    known = lookup(provider, name) if name else None
+    return known.context_window if known is not None else None
 
 
 def outcome_word(data: Mapping[str, Any]) -> str:

@@ -27,6 +27,7 @@ from agent_cli.engine.compaction.controls import context_used
 from agent_cli.extensions.template import missing_files
 from agent_cli.runtime.attachments import attach_images
 from agent_cli.runtime.builder import Agent, build_agent, switch_model
+from agent_cli.runtime.edit_call import changeable
 from agent_cli.runtime.environment import check_mode
 from agent_cli.runtime.pending import refuse_fork, reopen
 from agent_cli.runtime.titles import Titles
@@ -39,7 +40,6 @@ from agent_cli.terminal.commands.changes import roll_back
 from agent_cli.terminal.commands.memory import parse_note, take_note
 from agent_cli.terminal.commands.session import is_bang, run_bang
 from agent_cli.terminal.dialogs.approval import ask_approval
-from agent_cli.terminal.dialogs.edit_call import changeable
 from agent_cli.terminal.dialogs.lines import LineDialogs
 from agent_cli.terminal.dialogs.model import Dialog
 from agent_cli.terminal.dialogs.questions import Dialogs, ask_question

@@ -136,7 +136,8 @@ def test_messages_are_queued_and_steered_and_a_turn_is_interrupted(server: Serve
     (server.work / "f.txt").write_text("x", "utf-8")
     session = server.begin("Go", path)
     server.until(session, "running")
-    server.until(session, lambda f: f["messages"] > 0)
+    running = server.until(session, lambda f: f["messages"] > 0)
+    assert (running["queued"], running["mode"]) == ([], "default"), "what is worked on is not in the queue"
     server.post(f"/v1/sessions/{session}/messages", {"text": "look closer", "how": "steer"}, 202)
     queued = server.post(f"/v1/sessions/{session}/messages", {"text": "and then this"}, 202)["id"]
     assert queued in [q["id"] for q in server.get(f"/v1/sessions/{session}")["queued"]]
@@ -208,6 +209,7 @@ def test_the_two_calls_of_the_design(server: Served) -> None:
     env_model = {"query": "Make n.txt"}
     (server.work.parent / "home/.agentrc").write_text(f'model = "scripted:{path}"\n', "utf-8")
     state = server.post("/coding/start", env_model, 201)
+    assert state["stage"] in ("queued", "planning")
     session = state["session_id"]
     server.until(session, "waiting")
     state = server.get(f"/coding/{session}")

@@ -12,9 +12,9 @@ from rich.console import Console
 from agent_cli.core.decisions import Answer, Approve, Defer, EditedCall, QuestionReply, Reject
 from agent_cli.core.events import QuestionAsked
 from agent_cli.core.place import UsageError
+from agent_cli.runtime.edit_call import Changeable, Hunk
 from agent_cli.terminal.dialogs import questions
 from agent_cli.terminal.dialogs.approval import approval_dialog, ask_approval, hunk_dialog, rule_label
-from agent_cli.terminal.dialogs.edit_call import Changeable, Hunk
 from agent_cli.terminal.dialogs.lines import LineDialogs
 from agent_cli.terminal.dialogs.model import KEYS, Dialog
 from agent_cli.terminal.dialogs.questions import (

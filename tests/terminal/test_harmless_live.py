@@ -19,10 +19,10 @@ from agent_cli.core.events import (
     ToolStarted,
     Warned,
 )
+from agent_cli.runtime.edit_call import Changeable
 from agent_cli.terminal.app.question_panel import OpenDialog
 from agent_cli.terminal.app.status_bar import sanitize_status
 from agent_cli.terminal.dialogs.approval import approval_dialog
-from agent_cli.terminal.dialogs.edit_call import Changeable
 from agent_cli.terminal.dialogs.questions import pick_dialog
 from agent_cli.terminal.render.ansi import title
 from agent_tools.base import Effect

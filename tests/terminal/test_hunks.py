@@ -11,7 +11,7 @@ from hypothesis import assume, event, given, settings
 from hypothesis import strategies as st
 
 from agent_cli.core.decisions import Approve, EditedCall, Reject
-from agent_cli.terminal.dialogs.edit_call import Hunk, hunks_of, taken
+from agent_cli.runtime.edit_call import Hunk, hunks_of, taken
 from agent_tools.base import ToolContext
 from agent_tools.display import Diff, Diffs
 from agent_tools.fs.encoding import split_lines

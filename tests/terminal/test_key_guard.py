@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from agent_cli.core.decisions import Approve, Reject
+from agent_cli.runtime.edit_call import Changeable
 from agent_cli.terminal.app.question_panel import OpenDialog
 from agent_cli.terminal.dialogs.approval import approval_dialog
-from agent_cli.terminal.dialogs.edit_call import Changeable
 from tests.support.terminal_stage import REQUEST, Stage, asking, later, play
 
 CHANGE = Changeable("Bash", {"command": "touch a"})

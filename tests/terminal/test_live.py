@@ -6,8 +6,8 @@ import pytest
 
 from agent_cli.core.events import MessageAdded, TextDelta
 from agent_cli.core.messages import UserMessage
+from agent_cli.runtime.edit_call import Changeable
 from agent_cli.terminal.dialogs.approval import approval_dialog
-from agent_cli.terminal.dialogs.edit_call import Changeable
 from agent_cli.terminal.dialogs.model import Verbatim
 from tests.support.terminal_stage import REQUEST, Stage, asking, play
 

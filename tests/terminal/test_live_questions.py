@@ -8,10 +8,10 @@ import pytest
 
 from agent_cli.core.decisions import Approve, EditedCall, QuestionReply, Reject
 from agent_cli.core.place import UsageError
+from agent_cli.runtime.edit_call import Changeable
 from agent_cli.terminal.app.question_panel import OpenDialog
 from agent_cli.terminal.dialogs import questions
 from agent_cli.terminal.dialogs.approval import approval_dialog
-from agent_cli.terminal.dialogs.edit_call import Changeable
 from agent_cli.terminal.dialogs.questions import (
     confirm_dialog,
     pick_dialog,

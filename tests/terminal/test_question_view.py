@@ -8,9 +8,9 @@ import re
 import pytest
 from rich.console import Console
 
+from agent_cli.runtime.edit_call import Changeable, Hunk
 from agent_cli.terminal.app.question_view import QuestionView
 from agent_cli.terminal.dialogs.approval import approval_dialog, hunk_dialog
-from agent_cli.terminal.dialogs.edit_call import Changeable, Hunk
 from agent_cli.terminal.dialogs.model import Dialog
 from agent_cli.terminal.dialogs.questions import confirm_dialog, plan_dialog, question_dialog, review_dialog
 from agent_cli.terminal.render.ansi import cells

@@ -13,7 +13,7 @@ from agent_cli.engine.compaction.carry_over import file_named, superseded
 from agent_cli.engine.turn import TurnDeps
 from agent_cli.engine.types import ConversationState, ToolTable
 from agent_cli.permissions.policy import Policy
-from agent_cli.terminal.dialogs.edit_call import Changeable
+from agent_cli.runtime.edit_call import Changeable
 from agent_tools.base import Effect, Tool, ToolContext, ToolResult
 from agent_tools.fs.workspace import Workspace
 from agent_tools.record import Value

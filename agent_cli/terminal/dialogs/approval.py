@@ -11,7 +11,7 @@ from typing import Any
 from agent_cli.core.decisions import Answer, Approve, Defer, Reject
 from agent_cli.core.events import ApprovalRequested
 from agent_cli.core.rules import split_rules
-from agent_cli.terminal.dialogs.edit_call import Changeable, Hunk
+from agent_cli.runtime.edit_call import Changeable, Hunk
 from agent_cli.terminal.dialogs.model import (
     Block,
     Choice,
