@@ -223,7 +223,7 @@ export class SessionList {
 
   empty() {
     const { state, project, query: words } = this.filter;
-    if (!state && !project && !words) return h("p", { class: "empty" }, "No sessions yet. Start a task, or run `agent` in one of the projects.");
+    if (!state && !project && !words) return h("p", { class: "empty" }, "No sessions yet. Start a task, or run ", h("code", {}, "agent"), " in one of the projects.");
     return h(
       "div",
       { class: "empty" },
