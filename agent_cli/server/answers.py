@@ -61,8 +61,15 @@ def binding_of(asked: ApprovalRequested | QuestionAsked) -> str:
     """Return what identifies a question as it is shown."""
     if isinstance(asked, ApprovalRequested):
         return asked.binding
-    text = json.dumps([asked.call_id, asked.kind, asked.data], sort_keys=True)
+    text = json.dumps([asked.call_id, asked.kind, _filled(asked.data)], sort_keys=True)
     return blake2b(text.encode(), digest_size=12).hexdigest()
+
+
+def _filled(data: Any) -> Any:
+    """Return JSON data without empty fields: a log may have a default that the question did not, or the reverse."""
+    if isinstance(data, dict):
+        return {name: filled for name, value in data.items() if (filled := _filled(value)) not in (None, False, "", [])}
+    return [_filled(value) for value in data] if isinstance(data, (list, tuple)) else data
 
 
 def decision_about(

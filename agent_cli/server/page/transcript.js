@@ -130,7 +130,9 @@ export class Transcript {
   }
 
   onQuestionAsked(event) {
-    return this.change(event.call_id, { state: "waiting", question: event, answered: null });
+    // A review comes before its call: until that, the line has the question's title.
+    const summary = this.call(event.call_id).summary || event.data?.title || "";
+    return this.change(event.call_id, { summary, state: "waiting", question: event, answered: null });
   }
 
   onQuestionAnswered(event) {
