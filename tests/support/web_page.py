@@ -134,6 +134,14 @@ def waited_for(true: Callable[[], bool], what: Callable[[], str] = lambda: "") -
         time.sleep(0.05)
 
 
+def press(page: Page, name: str) -> None:
+    """Press a button of the question, when it has been there for long enough to be meant."""
+    button = page.locator(".question").get_by_role("button", name=name, exact=True)
+    button.wait_for()
+    page.wait_for_timeout(700)
+    button.click()
+
+
 @contextmanager
 def serving(base: Path, name: str = "work") -> Iterator[Served]:
     """A server that runs. name: of the project's folder."""

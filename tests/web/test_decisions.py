@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, expect
 
 from tests.support.scripts import bash, call
-from tests.support.web_page import DESK, Served, reading, waited_for
+from tests.support.web_page import DESK, Served, press, reading, waited_for
 
 EDITS = [
     {"old_string": "line 3\n", "new_string": "line three\n"},
     {"old_string": "line 40\n", "new_string": "line forty\n"},
 ]
-
-
-def press(page: Page, name: str) -> None:
-    """Press a button of the question, when it has been there for long enough to be meant."""
-    button = page.locator(".question").get_by_role("button", name=name, exact=True)
-    button.wait_for()
-    page.wait_for_timeout(700)
-    button.click()
 
 
 def restored(served: Served) -> str:

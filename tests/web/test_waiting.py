@@ -11,8 +11,7 @@ from playwright.sync_api import Browser, expect
 
 from agent_cli.session.files import encode_record
 from tests.support.scripts import call
-from tests.support.web_page import Served, reading, serving
-from tests.web.test_decisions import press
+from tests.support.web_page import Served, press, reading, serving
 
 PLAN = {"calls": [call("ExitPlanMode", plan="# Plan\n\n1. Write new.txt", files_to_create=["new.txt"])]}
 EDIT = {"calls": [call("Edit", file_path="b.py", old_string="x = 1", new_string="x = 2")]}
