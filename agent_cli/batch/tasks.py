@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import json
 import os
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from agent_cli.core.modes import MODE_ALIASES, MODES
+from agent_cli.evaluation.tasks import key_mistake
 from agent_tools.record import Value
 
 _KEYS: dict[str, tuple[type, ...]] = {
@@ -32,8 +32,8 @@ _KEYS: dict[str, tuple[type, ...]] = {
     "settings": (dict,),
 }
 _BUDGET: dict[str, tuple[type, ...]] = {"cost": (int, float), "turns": (int,), "seconds": (int, float)}
-_WORDS = {str: "text", int: "a number", float: "a number", bool: "true or false", dict: "an object"}
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
+_JSON = {str: "text", int: "a number", float: "a number", bool: "true or false", dict: "an object"}
 _REVISION = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./@{}^~+#=-]{0,254}")
 # Nobody is there to approve a plan.
 _MODES = tuple(mode for mode in MODES if mode != "plan")
@@ -140,13 +140,9 @@ def _task(line: str, number: int, folder: Path, here: Path) -> BatchTask:
 
 
 def _check_types(data: dict[str, Any], keys: dict[str, tuple[type, ...]], before: str) -> None:
+    if mistake := key_mistake(data, keys, before, types=_JSON):
+        raise BadTaskError(mistake.rstrip("."))
     for key, value in data.items():
-        if key not in keys:
-            near = difflib.get_close_matches(key, keys, 1)
-            hint = f"did you mean {near[0]}?" if near else f"the keys are {', '.join(keys)}"
-            raise BadTaskError(f"there is no key {before}{key}; {hint}")
-        if not isinstance(value, keys[key]) or (isinstance(value, bool) and bool not in keys[key]):
-            raise BadTaskError(f"{before}{key} must be {_WORDS[keys[key][0]]}")
         if before and not 0 < float(str(value)) < 1e12:
             raise BadTaskError(f"{before}{key} must be more than 0")
 

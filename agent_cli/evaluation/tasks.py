@@ -8,7 +8,7 @@ from __future__ import annotations
 import difflib
 import os
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -118,14 +118,30 @@ def _options(path: Path) -> dict[str, Any]:
         data = tomllib.loads(read_text(path, _LARGEST))
     except tomllib.TOMLDecodeError as error:
         raise UsageError(f"{path}: {error}.") from None
-    for key, value in data.items():
-        if key not in _KEYS:
-            near = difflib.get_close_matches(key, _KEYS, 1)
-            hint = f"did you mean {near[0]}?" if near else f"the keys are {', '.join(_KEYS)}."
-            raise UsageError(f"{path}: there is no key {key}; {hint}")
-        if not isinstance(value, _KEYS[key]) or (isinstance(value, bool) and bool not in _KEYS[key]):
-            raise UsageError(f"{path}: {key} must be {_TYPES[_KEYS[key][0]]}.")
+    if mistake := key_mistake(data, _KEYS):
+        raise UsageError(f"{path}: {mistake}")
     return data
+
+
+def key_mistake(
+    data: Mapping[str, Any],
+    keys: Mapping[str, tuple[type, ...]],
+    before: str = "",
+    *,
+    types: Mapping[type, str] = _TYPES,
+) -> str:
+    """Return what is wrong with the keys and types of a task, as a sentence; "" for nothing.
+
+    keys: the types that each may have. before: what stands before their names, such as "budget.". types: their names in a message.
+    """
+    for key, value in data.items():
+        if key not in keys:
+            near = difflib.get_close_matches(key, keys, 1)
+            hint = f"did you mean {near[0]}?" if near else f"the keys are {', '.join(keys)}."
+            return f"there is no key {before}{key}; {hint}"
+        if not isinstance(value, keys[key]) or (isinstance(value, bool) and bool not in keys[key]):
+            return f"{before}{key} must be {types[keys[key][0]]}."
+    return ""
 
 
 def _prompt(folder: Path) -> str:
