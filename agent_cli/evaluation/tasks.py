@@ -132,7 +132,7 @@ def key_mistake(
 ) -> str:
     """Return what is wrong with the keys and types of a task, as a sentence; "" for nothing.
 
-    keys: the types that each may have. before: what stands before their names, such as "budget.". types: their names in a message.
+    keys: the types that each may have. before: what stands before their names, such as "budget.". types: their words.
     """
     for key, value in data.items():
         if key not in keys:
