@@ -7,7 +7,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from agent_tools.fs.safe_files import open_regular, private_folder
@@ -23,19 +23,26 @@ class RunFolder:
         parent = state / "batches"
         private_folder(parent)
         with _held(parent):
-            for folder in parent.iterdir():
-                if folder.is_dir() and (lock := try_lock(folder)) is not None:
-                    shutil.rmtree(folder, ignore_errors=True)
-                    os.close(lock)
+            _remove_left(parent)
             self.path = Path(tempfile.mkdtemp(dir=parent)).resolve()
             self._lock = try_lock(self.path)
 
     def close(self) -> None:
-        """Remove it."""
+        """Remove it, and what a process that was killed shortly before this one began has still written at its end."""
         shutil.rmtree(self.path, ignore_errors=True)
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
+        with suppress(OSError), _held(self.path.parent):
+            _remove_left(self.path.parent)
+
+
+def _remove_left(parent: Path) -> None:
+    """Remove the folders that no process has."""
+    for folder in parent.iterdir():
+        if folder.is_dir() and (lock := try_lock(folder)) is not None:
+            shutil.rmtree(folder, ignore_errors=True)
+            os.close(lock)
 
 
 def try_lock(folder: Path) -> int | None:

