@@ -25,12 +25,14 @@ HookEvent = Literal[
     "PermissionRequest",
     "PostToolUse",
     "PostToolUseFailure",
+    "PostToolBatch",
     "UserPromptSubmit",
     "UserPromptExpansion",
     "Stop",
     "SubagentStart",
     "SubagentStop",
     "PreCompact",
+    "PostCompact",
     "Setup",
     "SessionStart",
     "SessionEnd",
@@ -143,6 +145,23 @@ _ROWS = (
         adds_context=True,
     ),
     HookEventRow(
+        "PostToolBatch",
+        "all calls of an answer have results",
+        {
+            "tool_calls": [
+                {
+                    "tool_name": "Bash",
+                    "tool_input": {"command": "ls"},
+                    "tool_use_id": "call_1",
+                    "tool_response": "a.txt",
+                }
+            ]
+        },
+        verdicts={"deny": ("end the turn", "the turn would end")},
+        adds_context=True,
+        shows_refusal=True,
+    ),
+    HookEventRow(
         "UserPromptSubmit",
         "you sent a message",
         {"prompt": "hello"},
@@ -200,6 +219,13 @@ _ROWS = (
         adds_context=True,
     ),
     HookEventRow(
+        "PostCompact",
+        "after compaction",
+        {"trigger": "manual", "compact_summary": "The tests pass."},
+        matched="trigger",
+        subjects=("manual", "auto"),
+    ),
+    HookEventRow(
         "Setup",
         "`--init` or `--maintenance`",
         {"trigger": "init"},
@@ -215,7 +241,7 @@ _ROWS = (
         "before the first message",
         {"source": "startup", "model": "openai/gpt-5"},
         matched="source",
-        subjects=("startup", "resume", "clear", "compact"),
+        subjects=("startup", "resume", "fork", "clear", "compact"),
         plain_text=True,
         adds_context=True,
         sets_variables=True,

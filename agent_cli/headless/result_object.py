@@ -12,6 +12,7 @@ from typing import Any
 from agent_cli.core.events import ApprovalRequested, ModelRetry, decider_word
 from agent_cli.core.messages import AssistantMessage, new_uuid
 from agent_cli.core.results import Cap, Complete, Failed, Failure, LimitReached, TurnResult, Usage
+from agent_cli.engine.tool_results import usage_object
 from agent_cli.headless.output import Outcome, ResultBuilder
 
 # Other limits are an error during execution there.
@@ -166,26 +167,6 @@ def _deferred(tally: ResultBuilder) -> dict[str, Any]:
     if not calls:
         return {}
     return {"deferred_tool_use": {"id": calls[0].call_id, "name": calls[0].tool, "input": calls[0].arguments}}
-
-
-def usage_object(usage: Usage) -> dict[str, Any]:
-    """Return Claude Code's usage fields: `input_tokens` excludes what was read from or written to a cache."""
-    return {
-        "input_tokens": usage.input - usage.cache_read - usage.cache_write,
-        "cache_creation_input_tokens": usage.cache_write,
-        "cache_read_input_tokens": usage.cache_read,
-        "output_tokens": usage.output,
-        "reasoning_tokens": usage.reasoning,
-        "server_tool_use": {"web_search_requests": usage.web_searches, "web_fetch_requests": 0},
-        "service_tier": "standard",
-        "cache_creation": {
-            "ephemeral_1h_input_tokens": usage.cache_write_1h,
-            "ephemeral_5m_input_tokens": usage.cache_write - usage.cache_write_1h,
-        },
-        "inference_geo": "",
-        "iterations": [],
-        "speed": "standard",
-    }
 
 
 def model_usage(usage: Usage, windows: tuple[int | None, int | None]) -> dict[str, Any]:

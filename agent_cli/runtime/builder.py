@@ -58,6 +58,7 @@ from agent_cli.runtime.session import (
     changed_memory,
     changed_presence,
     make_header,
+    mark_resumed,
     model_name,
     new_log,
     open_session,
@@ -350,6 +351,8 @@ def build_agent(
         plans=restored.plans if restored is not None else (),
         **_broken_off(restored),
     )
+    if restored is not None:
+        mark_resumed(conversation, restored, settings, fork=options.fork_session)
     conversation.setup = "init" if options.init else "maintenance" if options.maintenance else ""
     conversation.command_source = lambda name: command_source(name, commands)
     joined = (

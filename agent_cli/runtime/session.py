@@ -17,10 +17,12 @@ from agent_cli.core.events import Rewound, SessionNamed
 from agent_cli.core.messages import UserMessage
 from agent_cli.core.place import RunEnvironment, UsageError
 from agent_cli.core.version import __version__
+from agent_cli.engine.conversation import Conversation
 from agent_cli.engine.structured_output import StructuredOutput
 from agent_cli.memory.files import Memory
 from agent_cli.providers.resolve import ResolvedModel
 from agent_cli.session.log import SessionBusyError, SessionLog
+from agent_cli.session.pending_plans import seconds_of
 from agent_cli.session.records import Header, Restored, SessionNotFoundError
 from agent_cli.session.store import SessionStore
 from agent_tools.base import Tool
@@ -235,6 +237,14 @@ def new_log(
             f"--session-id: session {header.session_id} exists already; resume it with --resume."
         ) from None
     return log
+
+
+def mark_resumed(conversation: Conversation, restored: Restored, settings: Settings, *, fork: bool) -> None:
+    """Note in a conversation, for its SessionStart hooks, which session it continues."""
+    if conversation.source and fork:
+        conversation.source = "fork"
+    conversation.idle_since = seconds_of(restored.updated) if restored.updated else None
+    conversation.cache_seconds = 3600 if settings.cache_ttl == "1h" else 300
 
 
 def sanitize_title(text: str) -> str:
