@@ -38,7 +38,7 @@ HookEvent = Literal[
     "SessionEnd",
     "Notification",
 ]
-Verdict = Literal["", "allow", "ask", "deny"]
+Verdict = Literal["", "allow", "ask", "defer", "deny"]
 CALL_FIELDS = ("tool_name", "tool_input", "tool_use_id", "effects")
 
 
@@ -106,6 +106,7 @@ _ROWS = (
         verdicts={
             "deny": ("refuse it", "the call would be refused"),
             "ask": ("ask the user", "the user would be asked"),
+            "defer": ("defer it", "the run would be suspended; with a user present, they would be asked"),
             "allow": ("allow it", "the call would be allowed, unless a rule or a protected file says otherwise"),
         },
         verdict_key="permissionDecision",

@@ -118,7 +118,8 @@ class RoundHooks:
             item = prepare_call(turn, said.changed, together=self._together)
             if isinstance(item, str):
                 return f"A hook changed the arguments of this call, and they cannot be used: {item}"
-        return item.replace(decision=merge_decision(item.decision, said.result, turn.deps.policy.mode))
+        decision = merge_decision(item.decision, said.result, turn.deps.policy.mode, suspends=not turn.deps.attended)
+        return item.replace(decision=decision)
 
     def permission(self, item: PreparedCall, request: ApprovalRequested) -> Generator[Event, None, Answer | None]:
         """Return the PermissionRequest hooks' answer to a question; None if they leave it to the user."""
@@ -178,15 +179,20 @@ def before_command(
     return merge_decision(decision, result, deps.policy.mode), changed
 
 
-def merge_decision(decision: Decision, result: HookResult, mode: str) -> Decision:
-    """Combine the policy's decision with the result of the hooks."""
+def merge_decision(decision: Decision, result: HookResult, mode: str, *, suspends: bool = False) -> Decision:
+    """Combine the policy's decision with the result of the hooks.
+
+    suspends: a call may be deferred; where it may not, the user is asked.
+    """
     why = f": {result.reason}" if result.reason else ""
     if result.stop is not None or result.verdict == "deny":
         if decision.level is Level.DENY:
             return decision
         why = why or (f": {result.stop}" if result.stop else "")
         return Decision(Level.DENY, f"was refused by a hook{why}", "hook")
-    if result.verdict == "ask" and decision.level is not Level.DENY:
+    if result.verdict == "defer" and decision.level is not Level.DENY and suspends:
+        return Decision(Level.ASK, f"is deferred by a hook{why}", "hook", final=True, deferred=True)
+    if result.verdict in ("ask", "defer") and decision.level is not Level.DENY:
         if mode == "dontAsk":
             said = f"needs approval according to a hook{why}, and the mode dontAsk denies that"
             return Decision(Level.DENY, said, "hook")
