@@ -17,7 +17,8 @@ def test_what_files_add_is_listed_and_used(work: Path) -> None:
         home_of(work),
         ".agent/agents/critic.md",
         "---\nname: critic\ndescription: Finds fault.\ntools: Read\n"
-        "hooks:\n  PreToolUse:\n    - matcher: Bash\n      hooks: [{type: command, command: ./check.sh}]\n---\nBe strict.",
+        "hooks:\n  PreToolUse:\n    - matcher: Bash\n      hooks: [{type: command, command: ./check.sh}]\n"
+        "---\nBe strict.",
     )
     model = script(work.parent / "s.toml", [{"text": "Turned.", "expect": "Turn the page. hello world"}])
     terminal = Terminal(["--model", model], work)
