@@ -75,3 +75,22 @@ def test_the_call_before_a_deferred_one_runs(work: Path, home: Path) -> None:
     result = run(work, "hi", calls=(call("Read", file_path="a.txt"), MADE))
     assert result["deferred_tool_use"]["name"] == "Bash"
     assert result["num_tool_calls"] == 1
+
+
+def test_an_approval_runs_the_call_whatever_the_hook_says(work: Path, home: Path) -> None:
+    hooks(home, {"PreToolUse": DEFER})
+    result = run(work, "hi")
+    done = agent(["approve", result["session_id"]], work)
+    assert done.returncode == 0, done.stderr
+    assert (work / "made").exists()
+
+
+def test_a_host_resumes_a_deferred_call_with_its_next_message(work: Path, home: Path) -> None:
+    hooks(home, {"PreToolUse": DEFER})
+    run(work, "hi")
+    hooks(home)
+    message = {"type": "user", "message": {"role": "user", "content": "What now?"}}
+    args = ["-c", "--input-format", "stream-json", "--output-format", "stream-json", "--allowedTools", "Bash"]
+    done = agent([*args, "--model", f"scripted:{work.parent / 's.toml'}"], work, stdin=json.dumps(message) + "\n")
+    result = json.loads(done.stdout.splitlines()[-1])
+    assert (result["type"], result["result"], (work / "made").exists()) == ("result", "and now", True)
