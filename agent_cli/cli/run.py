@@ -182,6 +182,7 @@ def run_one_shot(options: RunOptions) -> int:
             begin,
             lambda text: attach_mentioned(text, built[0].conversation.deps.context, built[0].model.name),
             lambda text, show: _run_command(built[0], text, show),
+            (lambda: runtime_pending.deferred_step(built[0])) if options.continue_ or options.resume else None,
         )
         return code if told is None or told.write(print_notice) else code or FAILED
     except HeadlessUsageError as error:
@@ -217,6 +218,8 @@ def _answer_what_waits(agent: Agent) -> None:
     """Let the message answer a pending plan. Raises StillWaitingError if something else is pending."""
     waiting = agent.restored.waiting if agent.restored else None
     if agent.restored is None or waiting is None or not (waiting.undecided or waiting.decided):
+        return
+    if runtime_pending.is_deferred(waiting):
         return
     session_id, conversation, ttl = agent.header.session_id, agent.conversation, agent.settings.plan_ttl
     items = runtime_pending.pending_of(agent.restored)

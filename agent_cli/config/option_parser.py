@@ -62,7 +62,7 @@ def _value(flag: Flag, kind: Any, text: str) -> Any:
 
 # Patterns of values for the flags whose value may be omitted.
 _VALUES = {"resume": re.compile(r"[^-].*", re.DOTALL), "worktree": re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")}
-# What other agents name as categories of --debug. All of them are written here: a filter is read and dropped.
+# What other agents name as categories of --debug, so that a filter is told from a prompt; three of them are written.
 _CATEGORIES = {"1p", "api", "config", "file", "hook", "hooks", "lsp", "mcp", "permissions", "plugins", "sdk", "startup",
                "statsig", "tool", "tools"}  # fmt: skip
 _BETA = re.compile(r"[a-z0-9-]+-20\d\d-\d\d-\d\d(?:,\S*)?")
@@ -120,12 +120,14 @@ def normalize_argv(argv: list[str]) -> list[str]:
         word = argv[index]
         index += 1
         if word.startswith("--debug="):
+            out.append(f"--debug-filter={word.partition('=')[2]}")
             word = "--debug"
         out.append(word)
         if word == "--":
             return out + argv[index:]
         if word in debug:
             if index < len(argv) and _is_filter(argv[index]):
+                out.append(f"--debug-filter={argv[index]}")
                 index += 1
         elif word in values:
             field, form = values[word]

@@ -177,8 +177,12 @@ class RunOptions(Value):
     plain: Annotated[bool, _flag("--plain", OUTPUT, "Print line by line, without colours or redrawing.")] = False
     verbose: Annotated[bool, _flag("--verbose", OUTPUT, "Print more to standard error.")] = False
     debug: Annotated[
-        bool, _flag("-d --debug", OUTPUT, "Write requests and responses to a file, and show tracebacks.")
+        bool, _flag("-d --debug", OUTPUT, "Write requests, responses, calls and hooks to a file; show tracebacks.")
     ] = False
+    debug_filter: Annotated[
+        str | None,
+        _flag("--debug-filter", OUTPUT, "What --debug writes: api, hooks, tools; !api all but that.", metavar="LIST"),
+    ] = None
     debug_file: Annotated[str | None, _flag("--debug-file", OUTPUT, "The file for --debug.", metavar="FILE")] = None
     debug_to_stderr: Annotated[
         bool, _flag("--debug-to-stderr", OUTPUT, "Print what --debug writes to standard error.")

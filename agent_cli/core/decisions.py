@@ -41,6 +41,7 @@ class Decision(Value):
     rule: text of the rule that decided; "" if none did.
     parts: verdicts about the parts of a command line.
     final: neither a mode nor a hook may relax it.
+    deferred: a hook suspends the turn until it is resumed; nobody is asked.
     """
 
     level: Level
@@ -49,6 +50,7 @@ class Decision(Value):
     rule: str = ""
     parts: tuple[Verdict, ...] = ()
     final: bool = False
+    deferred: bool = False
 
 
 def strictest(decisions: Iterable[Decision]) -> Decision:

@@ -118,6 +118,7 @@ class ApprovalRequested(Value, tag="ApprovalRequested"):
     exact: a narrower rule than `always`, for this very command; "" for none.
     warnings: what the user should know before a yes, the gravest first, one per line.
     edits: it changes files, and the mode acceptEdits would allow it.
+    deferred: a hook deferred the call: the turn is suspended, and resuming it asks the hook again.
     """
 
     call_id: str
@@ -136,6 +137,7 @@ class ApprovalRequested(Value, tag="ApprovalRequested"):
     exact: str = ""
     warnings: tuple[str, ...] = ()
     edits: bool = False
+    deferred: bool = False
 
 
 # Reason of a rejection by a user who has edited the call, which is then asked about again.

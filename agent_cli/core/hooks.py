@@ -25,18 +25,20 @@ HookEvent = Literal[
     "PermissionRequest",
     "PostToolUse",
     "PostToolUseFailure",
+    "PostToolBatch",
     "UserPromptSubmit",
     "UserPromptExpansion",
     "Stop",
     "SubagentStart",
     "SubagentStop",
     "PreCompact",
+    "PostCompact",
     "Setup",
     "SessionStart",
     "SessionEnd",
     "Notification",
 ]
-Verdict = Literal["", "allow", "ask", "deny"]
+Verdict = Literal["", "allow", "ask", "defer", "deny"]
 CALL_FIELDS = ("tool_name", "tool_input", "tool_use_id", "effects")
 
 
@@ -104,6 +106,7 @@ _ROWS = (
         verdicts={
             "deny": ("refuse it", "the call would be refused"),
             "ask": ("ask the user", "the user would be asked"),
+            "defer": ("defer it", "the run would be suspended; with a user present, they would be asked"),
             "allow": ("allow it", "the call would be allowed, unless a rule or a protected file says otherwise"),
         },
         verdict_key="permissionDecision",
@@ -141,6 +144,23 @@ _ROWS = (
         matched="tool_name",
         verdicts={"deny": ("tell the model what is wrong", "the model would get a message")},
         adds_context=True,
+    ),
+    HookEventRow(
+        "PostToolBatch",
+        "all calls of an answer have results",
+        {
+            "tool_calls": [
+                {
+                    "tool_name": "Bash",
+                    "tool_input": {"command": "ls"},
+                    "tool_use_id": "call_1",
+                    "tool_response": "a.txt",
+                }
+            ]
+        },
+        verdicts={"deny": ("end the turn", "the turn would end")},
+        adds_context=True,
+        shows_refusal=True,
     ),
     HookEventRow(
         "UserPromptSubmit",
@@ -200,6 +220,13 @@ _ROWS = (
         adds_context=True,
     ),
     HookEventRow(
+        "PostCompact",
+        "after compaction",
+        {"trigger": "manual", "compact_summary": "The tests pass."},
+        matched="trigger",
+        subjects=("manual", "auto"),
+    ),
+    HookEventRow(
         "Setup",
         "`--init` or `--maintenance`",
         {"trigger": "init"},
@@ -215,7 +242,7 @@ _ROWS = (
         "before the first message",
         {"source": "startup", "model": "openai/gpt-5"},
         matched="source",
-        subjects=("startup", "resume", "clear", "compact"),
+        subjects=("startup", "resume", "fork", "clear", "compact"),
         plain_text=True,
         adds_context=True,
         sets_variables=True,

@@ -273,6 +273,8 @@ class ApprovalRound:
 
     def _answer(self, request: ApprovalRequested, item: PreparedCall) -> Generator[Event, None, Answer]:
         deps = self.turn.deps
+        if request.deferred and not deps.recorded(request):
+            return Defer()
         if deps.hooks.wants("PermissionRequest", request.tool):
             answer = yield from self._asked_hooks().permission(item, request)
             if answer is not None:

@@ -92,6 +92,8 @@ class Conversation:
     preparations: called before each turn, on its thread; they may change `deps` and `options`.
     attached: media sent with the next message (once).
     source: how the session started, for its SessionStart hooks, which run before the next message; "" once they have.
+    idle_since: when a resumed session was last written to, in seconds since the epoch; None if unknown.
+    cache_seconds: how long the provider caches a prompt.
     last: result of the latest turn.
     suspended_state: stored state of the suspended turn.
     plans: states of the plan, each with the number of messages at that time.
@@ -125,6 +127,8 @@ class Conversation:
         self.suspended_state: dict[str, Any] = {}
         self.attached = attached
         self.source = "resume" if self.history else "startup"
+        self.idle_since: float | None = None
+        self.cache_seconds = 300
         self.setup = ""
         self.command_source: Callable[[str], str] = lambda name: ""
         self._begun = False
@@ -228,9 +232,7 @@ class Conversation:
         if self._needs_start_hooks():
             self.deps.context.cancel = CancelToken()
             self.deps.state.prompt_id = self.deps.state.prompt_id or new_uuid()
-            made = yield from notify_listeners(
-                session_hooks.resume_hooks(self.deps, self.source, self.options.label), self.record
-            )
+            made = yield from notify_listeners(session_hooks.resume_hooks(self.deps, self._start_of("")), self.record)
             if made.begun:
                 self.source = ""
             self.inbox += made.texts
@@ -266,7 +268,8 @@ class Conversation:
             name, *arguments = typed[1:].split(maxsplit=1)[:2] or [""]
             if source := self.command_source(name):
                 command = session_hooks.ExpandedCommand(name, "".join(arguments), source)
-        return session_hooks.MessageStart(self.source, self.setup, self.options.label, typed, command)
+        idle = self.idle_since, self.cache_seconds
+        return session_hooks.MessageStart(self.source, self.setup, self.options.label, typed, command, *idle)
 
     def _run(self, options: TurnOptions) -> Generator[Event, None, TurnResult]:
         self.deps.context.cancel = CancelToken()

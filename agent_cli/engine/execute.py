@@ -65,6 +65,8 @@ def execute_call(
     before = begun.signature if begun else turn.repeats.signature(item)
     interrupted = cancelled = False
     held = turn.deps.state.held.get(call.id)
+    hooked = turn.deps.hooks.wants("PostToolUse", item.tool.name)
+    original = hook_points.original_text(turn, item) if hooked and held is None else None
     if held is None:
         result, interrupted = yield from _outcome(turn, item, begun)
         if isinstance(result, Suspended):
@@ -86,7 +88,9 @@ def execute_call(
         repeated += turn.gates.record_result(item, result)
     ms = round((turn.deps.clock() - started) * 1000)
     if turn.deps.hooks.wants("PostToolUseFailure" if result.is_error else "PostToolUse", item.tool.name):
-        result, more = yield from hook_points.after_call(turn, item, result, ms, interrupted=interrupted)
+        result, more = yield from hook_points.after_call(
+            turn, item, result, ms, interrupted=interrupted, before=original
+        )
         note += more
     text = result.text + note + repeated
     yield from turn.add_result(ToolMessage(call.id, call.name, text, result.is_error, result.media), last)

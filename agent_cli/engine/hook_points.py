@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Generator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,24 +17,27 @@ from agent_cli.core.decisions import Answer, Approve, Decision, EditedCall, Leve
 from agent_cli.core.events import ApprovalRequested, Event, ToolFinished, UsageAdded, Warned
 from agent_cli.core.hooks import Hook, HookEvent, HookResult, RefreshFields
 from agent_cli.core.message_ids import subagent_id
-from agent_cli.core.messages import ToolCall, ToolMessage
+from agent_cli.core.messages import AssistantMessage, ToolCall, ToolMessage, UserMessage
 from agent_cli.core.modes import AgentType
 from agent_cli.core.rules import rule_update
 from agent_cli.engine import tool_results
 from agent_cli.engine.tool_call import prepare_call
 from agent_cli.engine.turn import Turn, TurnDeps
-from agent_cli.engine.types import CheckedCall, PreparedCall
+from agent_cli.engine.types import CheckedCall, PreparedCall, SubagentEnd
 from agent_cli.permissions.rule_updates import change_rules
 from agent_tools.base import Effect, ToolResult
 from agent_tools.cancel import CancelledError
+from agent_tools.display import CommandOutput
 from agent_tools.record import from_json
-from agent_tools.registry import SHELL
+from agent_tools.registry import SHELL, tool_name
 from agent_tools.shell.jobs import Job, Jobs
 from agent_tools.task import COMMON_NAMES
 
 # How many times PermissionRequest hooks may change one call.
 _CHANGES = 3
 _PATHS = ("file_path", "notebook_path")
+# Tools by the names that Claude Code gives them today; matchers know both.
+_NAMES = {"Task": "Agent"}
 
 
 def base_payload(deps: TurnDeps, turn: Turn | None = None) -> dict[str, Any]:
@@ -114,7 +118,8 @@ class RoundHooks:
             item = prepare_call(turn, said.changed, together=self._together)
             if isinstance(item, str):
                 return f"A hook changed the arguments of this call, and they cannot be used: {item}"
-        return item.replace(decision=merge_decision(item.decision, said.result, turn.deps.policy.mode))
+        decision = merge_decision(item.decision, said.result, turn.deps.policy.mode, suspends=not turn.deps.attended)
+        return item.replace(decision=decision)
 
     def permission(self, item: PreparedCall, request: ApprovalRequested) -> Generator[Event, None, Answer | None]:
         """Return the PermissionRequest hooks' answer to a question; None if they leave it to the user."""
@@ -174,15 +179,20 @@ def before_command(
     return merge_decision(decision, result, deps.policy.mode), changed
 
 
-def merge_decision(decision: Decision, result: HookResult, mode: str) -> Decision:
-    """Combine the policy's decision with the result of the hooks."""
+def merge_decision(decision: Decision, result: HookResult, mode: str, *, suspends: bool = False) -> Decision:
+    """Combine the policy's decision with the result of the hooks.
+
+    suspends: a call may be deferred; where it may not, the user is asked.
+    """
     why = f": {result.reason}" if result.reason else ""
     if result.stop is not None or result.verdict == "deny":
         if decision.level is Level.DENY:
             return decision
         why = why or (f": {result.stop}" if result.stop else "")
         return Decision(Level.DENY, f"was refused by a hook{why}", "hook")
-    if result.verdict == "ask" and decision.level is not Level.DENY:
+    if result.verdict == "defer" and decision.level is not Level.DENY and suspends:
+        return Decision(Level.ASK, f"is deferred by a hook{why}", "hook", final=True, deferred=True)
+    if result.verdict in ("ask", "defer") and decision.level is not Level.DENY:
         if mode == "dontAsk":
             said = f"needs approval according to a hook{why}, and the mode dontAsk denies that"
             return Decision(Level.DENY, said, "hook")
@@ -194,18 +204,31 @@ def merge_decision(decision: Decision, result: HookResult, mode: str) -> Decisio
     return decision
 
 
+def original_text(turn: Turn, item: PreparedCall) -> str | None:
+    """Return the text of the file that a call is about to change, for its hooks; None for other calls."""
+    if item.tool.name not in tool_results.CHANGES:
+        return None
+    path = tool_input(turn, item).get("file_path")
+    return tool_results.text_before(tool_results.absolute_path(path, "/"))
+
+
 def after_call(
-    turn: Turn, item: PreparedCall, result: ToolResult, ms: int, *, interrupted: bool
+    turn: Turn, item: PreparedCall, result: ToolResult, ms: int, *, interrupted: bool, before: str | None = None
 ) -> Generator[Event, None, tuple[ToolResult, str]]:
-    """Run the PostToolUse or PostToolUseFailure hooks; return the result, perhaps changed, and notes for the model."""
+    """Run the PostToolUse or PostToolUseFailure hooks; return the result, perhaps changed, and notes for the model.
+
+    before: the text of the file before the call changed it.
+    """
     event: HookEvent = "PostToolUseFailure" if result.is_error else "PostToolUse"
     if not turn.deps.hooks.wants(event, item.tool.name):
         return result, ""
     data = {**base_payload(turn.deps, turn), **_call_fields(item), "tool_input": tool_input(turn, item)}
     if result.is_error:
-        data |= {"error": result.text, "is_interrupt": interrupted}
+        data |= {"error": _error(result), "is_interrupt": interrupted}
     else:
-        data["tool_response"] = _response(item, result, data["tool_input"], ms)
+        data["tool_response"] = _response(item, result, data["tool_input"], ms, before)
+        if (ended := turn.deps.state.ended.pop(item.call.id, None)) is not None:
+            data["tool_response"] |= _subagent_response(item, result, ended)
     data["duration_ms"] = ms
     try:
         found = yield from _run(turn, event, data)
@@ -305,6 +328,38 @@ def pre_compact(turn: Turn, trigger: str, focus: str = "") -> Generator[Event, N
     return (yield from _run(turn, "PreCompact", data))
 
 
+def post_compact(turn: Turn, trigger: str, summary: str) -> Generator[Event, None, None]:
+    """Run the PostCompact hooks. trigger: "manual" or "auto"."""
+    data = {**base_payload(turn.deps), "trigger": trigger, "compact_summary": summary}
+    # The conversation is compacted already; the turn sees by itself that it was interrupted.
+    with suppress(CancelledError):
+        yield from _run(turn, "PostCompact", data)
+
+
+def after_batch(turn: Turn) -> Generator[Event, None, None]:
+    """Run the PostToolBatch hooks on the calls of the last answer, which all have results. Raises CancelledError."""
+    start = next((n for n in reversed(range(len(turn.history))) if isinstance(turn.history[n], AssistantMessage)), 0)
+    answer, *rest = turn.history[start:]
+    results = {m.call_id: m.text for m in rest if isinstance(m, ToolMessage)}
+    cwd = turn.deps.context.workspace.cwd
+    calls = [
+        {
+            "tool_name": _name_today(call.name),
+            "tool_input": absolute(call.arguments, cwd),
+            "tool_use_id": call.id,
+            "tool_response": results[call.id],
+        }
+        for call in (answer.calls if isinstance(answer, AssistantMessage) else ())
+        if call.id in results
+    ]
+    result = yield from _run(turn, "PostToolBatch", {**base_payload(turn.deps, turn), "tool_calls": calls})
+    if result.stop is not None or result.verdict == "deny":
+        turn.stopped = result.stop or result.reason or "it gave no reason"
+        return
+    for text in context_messages("PostToolBatch", result.context):
+        yield from turn.add(UserMessage(text))
+
+
 def tool_input(turn: Turn, item: PreparedCall) -> dict[str, Any]:
     """Return a call's arguments for hooks: those of the tool that is really called, with absolute paths."""
     arguments = item.call.arguments
@@ -338,10 +393,40 @@ def _call_fields(item: PreparedCall) -> dict[str, Any]:
     several.
     """
     effects = [{"kind": e.kind, "target": e.target} for e in item.effects]
-    return {"tool_name": item.tool.name, "tool_use_id": item.call.id, "effects": effects}
+    return {"tool_name": _name_today(item.tool.name), "tool_use_id": item.call.id, "effects": effects}
 
 
-def _response(item: PreparedCall, result: ToolResult, arguments: dict[str, Any], ms: int) -> dict[str, Any]:
+def _name_today(name: str) -> str:
+    """Return a tool's name as Claude Code writes it."""
+    name = tool_name(name)
+    return _NAMES.get(name, name)
+
+
+def _error(result: ToolResult) -> str:
+    """Return the text of a failed call; of a command as Claude Code writes it, its exit code first."""
+    ran = result.display
+    if isinstance(ran, CommandOutput) and ran.exit_code:
+        return "\n".join(filter(None, (f"Exit code {ran.exit_code}", ran.output)))
+    return result.text
+
+
+def _subagent_response(item: PreparedCall, result: ToolResult, ended: SubagentEnd) -> dict[str, Any]:
+    """Return the result of a sub-agent as Claude Code's object for it."""
+    report = tool_results.subagent_result(
+        result.text, item.args.prompt, ended.usage, len(ended.calls), ended.milliseconds
+    )
+    return {
+        **report,
+        "agentId": subagent_id(item.call.id),
+        "agentType": COMMON_NAMES.get(ended.kind, ended.kind),
+        "resolvedModel": ended.model,
+        "toolsUsed": list(dict.fromkeys(map(_name_today, ended.calls))),
+    }
+
+
+def _response(
+    item: PreparedCall, result: ToolResult, arguments: dict[str, Any], ms: int, before: str | None
+) -> dict[str, Any]:
     """Return the result as Claude Code's object for this tool; content and success are there for every tool."""
     found: dict[str, Any] = {"content": result.text, "success": not result.is_error}
     if written := sorted(item.writes):
@@ -349,7 +434,7 @@ def _response(item: PreparedCall, result: ToolResult, arguments: dict[str, Any],
     name = item.tool.name
     finished = ToolFinished(item.call.id, name, result.is_error, ms, result.display)
     message = ToolMessage(item.call.id, name, result.text, result.is_error, media=result.media)
-    shaped = tool_results.tool_use_result(finished, message, arguments, "/")
+    shaped = tool_results.tool_use_result(finished, message, arguments, "/", before=before)
     return found | shaped if isinstance(shaped, dict) else found
 
 

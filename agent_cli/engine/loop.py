@@ -236,7 +236,10 @@ def _stuck(turn: Turn) -> list[str]:
 
 
 def _run_calls(turn: Turn, calls: Sequence[ToolCall]) -> Steps:
-    return executor.run_calls(turn, calls)
+    ended = yield from executor.run_calls(turn, calls)
+    if not (ended.suspended or ended.cancelled) and turn.deps.hooks.wants("PostToolBatch"):
+        yield from hook_points.after_batch(turn)
+    return ended
 
 
 def _over(

@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Generator
+import time
+from collections.abc import Generator, Mapping
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 from agent_cli.core.events import Event, Warned
 from agent_cli.core.hooks import HookEvent
@@ -30,16 +33,34 @@ _SOURCE = '. "$1" >/dev/null 2>&1 </dev/null; export -p'
 _SECONDS = 30.0
 
 
-def session_start(deps: TurnDeps, source: str, model: str) -> Generator[Event, None, tuple[str, ...]]:
-    """Run the SessionStart hooks; return messages for the model. source: startup, resume, clear or compact.
+def session_start(
+    deps: TurnDeps, source: str, model: str, more: Mapping[str, Any] = MappingProxyType({})
+) -> Generator[Event, None, tuple[str, ...]]:
+    """Run the SessionStart hooks; return messages for the model. source: startup, resume, fork, clear or compact.
 
     Raises CancelledError.
     """
-    return (yield from _start(deps, "SessionStart", source, {"source": source, "model": model}))
+    return (yield from _start(deps, "SessionStart", source, {"source": source, "model": model, **more}))
+
+
+def _resume_fields(deps: TurnDeps, start: MessageStart) -> dict[str, Any]:
+    """Return what a resumed session costs to continue: its age, its size, and the price of caching it again."""
+    if start.source not in ("resume", "fork"):
+        return {}
+    found: dict[str, Any] = {}
+    if start.idle_since is not None:
+        found["seconds_since_last_response"] = max(0, round(time.time() - start.idle_since))
+    if (report := deps.state.window.report) is not None:
+        tokens = report.filled
+        cost = deps.price(Usage(input=tokens, cache_write=tokens)).cost
+        found |= {"context_tokens": tokens, "estimated_cache_write_usd": round(cost, 4)}
+        if start.idle_since is not None:
+            found["prompt_cache_likely_expired"] = found["seconds_since_last_response"] > start.cache_seconds
+    return found
 
 
 def _start(
-    deps: TurnDeps, event: HookEvent, subject: str, fields: dict[str, str]
+    deps: TurnDeps, event: HookEvent, subject: str, fields: dict[str, Any]
 ) -> Generator[Event, None, tuple[str, ...]]:
     """Run the hooks of an event that may set variables; return messages for the model.
 
@@ -157,6 +178,7 @@ class MessageStart(Value):
 
     source: why the session starts; "" if it already has.
     setup: "init" or "maintenance", before a session that prepares its folder.
+    idle_since, cache_seconds: as in Conversation.
     """
 
     source: str
@@ -164,6 +186,8 @@ class MessageStart(Value):
     model: str
     typed: str
     command: ExpandedCommand | None = None
+    idle_since: float | None = None
+    cache_seconds: int = 300
 
 
 def message_hooks(deps: TurnDeps, start: MessageStart) -> Generator[Event, None, Opening]:
@@ -176,7 +200,7 @@ def message_hooks(deps: TurnDeps, start: MessageStart) -> Generator[Event, None,
         if source and start.setup:
             started = yield from _start(deps, "Setup", start.setup, {"trigger": start.setup})
         if source:
-            started += yield from session_start(deps, source, start.model)
+            started += yield from session_start(deps, source, start.model, _resume_fields(deps, start))
             begun = True
         expanded: tuple[str, ...] = ()
         blocked = None
@@ -198,10 +222,10 @@ def message_hooks(deps: TurnDeps, start: MessageStart) -> Generator[Event, None,
     return Opening(started, Failed(end, failure=Failure("blocked", message), text=message))
 
 
-def resume_hooks(deps: TurnDeps, source: str, model: str) -> Generator[Event, None, Opening]:
+def resume_hooks(deps: TurnDeps, start: MessageStart) -> Generator[Event, None, Opening]:
     """Run the SessionStart hooks before a suspended turn is resumed."""
     try:
-        return Opening((yield from session_start(deps, source, model)))
+        return Opening((yield from session_start(deps, start.source, start.model, _resume_fields(deps, start))))
     except CancelledError:
         return Opening(begun=False)
 

@@ -22,13 +22,13 @@ from typing import Any
 
 from agent_cli.core.decisions import Level
 from agent_cli.core.events import Checkpoint, Event, MessageAdded, SubagentEvent, ToolStarted, TurnFinished, Warned
-from agent_cli.core.messages import UserMessage
+from agent_cli.core.messages import AssistantMessage, UserMessage
 from agent_cli.core.modes import AgentType
 from agent_cli.core.results import Complete, Failed, LimitReached, Suspended, TurnResult
 from agent_cli.core.rules import names_tool
 from agent_cli.engine.progress import Budget
 from agent_cli.engine.turn import Turn, TurnDeps, outer
-from agent_cli.engine.types import CheckedCall, ModelHandle, PreparedCall, ToolTable
+from agent_cli.engine.types import CheckedCall, ModelHandle, PreparedCall, SubagentEnd, ToolTable
 from agent_cli.providers.base import ModelError
 from agent_tools.base import ToolError, ToolResult
 from agent_tools.cancel import CancelledError, CancelToken
@@ -122,9 +122,16 @@ class NestedTurn:
         if result.end.diagnostics.terminal_reason == "stopped_by_hook":
             turn.stopped = "it ended the work of a sub-agent"
         del turn.deps.state.nested[call.id]
+        if turn.deps.hooks.wants("PostToolUse", self._item.tool.name):
+            turn.deps.state.ended[call.id] = self._summary(result)
         if self.deps.context.cancel.cancelled and not turn.deps.context.cancel.cancelled:
             return ToolResult(f"The sub-agent was {self.deps.context.cancel.reason} before it finished.", is_error=True)
         return _result(result)
+
+    def _summary(self, result: TurnResult) -> SubagentEnd:
+        model = self.model.label if self.model is not None else self._turn.options.label
+        made = [call.name for m in self._waits.history if isinstance(m, AssistantMessage) for call in m.calls]
+        return SubagentEnd(self.kind.name, model, result.end.usage, tuple(made), result.end.diagnostics.duration_ms)
 
 
 def run_nested(turn: Turn, item: PreparedCall) -> Generator[Event, None, ToolResult | Suspended]:

@@ -345,6 +345,7 @@ def approval_request(turn: Turn, item: PreparedCall) -> ApprovalRequested:
         arguments=item.call.arguments,
         exact=exact,
         warnings=(*found.warnings, *(line for line in undo if "bring back" in line or "be brought" in line)),
+        deferred=item.decision.deferred,
         edits=helps and item.tool.changes_files and policy.would_accept_edits(item.tool.name, item.effects),
     )
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from agent_cli.core.events import ToolFinished
 from agent_cli.core.messages import ToolMessage
+from agent_cli.core.results import Usage
 from agent_tools.display import CommandOutput, Diff, FileView, Listing, TodoItem, TodoView
 from agent_tools.fs.safe_files import read_regular
 
@@ -71,9 +72,11 @@ def tool_use_result(
         case Listing() as found if finished.tool == "Glob":
             return {
                 "durationMs": finished.duration_ms,
-                "numFiles": len(found.lines) + found.more,
+                "numFiles": len(found.lines),
                 "filenames": list(found.lines),
                 "truncated": found.more > 0,
+                "totalMatches": len(found.lines) + found.more,
+                "countIsComplete": True,
             }
         case Listing() as found if finished.tool == "Grep":
             return _matches(found, arguments)
@@ -125,10 +128,53 @@ def structured_patch(patch: str) -> list[dict[str, Any]]:
 
 def _matches(found: Listing, arguments: dict[str, Any]) -> dict[str, Any]:
     mode = arguments.get("output_mode") or "files_with_matches"
+    skipped = arguments.get("offset") or 0
+    total = len(found.lines) + found.more + (skipped if found.lines else 0)
+    limit = {"appliedLimit": len(found.lines)} if found.more else {}
+    offset = {"appliedOffset": skipped} if skipped else {}
     if mode == "files_with_matches":
-        return {"mode": mode, "filenames": list(found.lines), "numFiles": len(found.lines) + found.more}
-    lines = {"content": "\n".join(found.lines), "numLines": len(found.lines)}
-    return {"mode": mode, "filenames": [], "numFiles": 0, **lines}
+        files = {"filenames": list(found.lines), "numFiles": len(found.lines), "totalFiles": total}
+        return {"mode": mode, **files, **limit, **offset}
+    lines: dict[str, Any] = {"content": "\n".join(found.lines)}
+    if mode == "count":
+        counts = [line.rpartition(":")[2] for line in found.lines]
+        lines |= {"numFiles": len(found.lines), "numMatches": sum(int(c) for c in counts if c.isdecimal())}
+    else:
+        lines |= {"numFiles": 0, "numLines": len(found.lines), "totalLines": total}
+    return {"mode": mode, "filenames": [], **lines, **limit, **offset}
+
+
+def subagent_result(text: str, prompt: str, usage: Usage, calls: int, milliseconds: int) -> dict[str, Any]:
+    """Return the report of a sub-agent with what it has used."""
+    return {
+        "status": "completed",
+        "prompt": prompt,
+        "content": [{"type": "text", "text": text}],
+        "totalToolUseCount": calls,
+        "totalDurationMs": milliseconds,
+        "totalTokens": usage.input + usage.output,
+        "usage": usage_object(usage),
+    }
+
+
+def usage_object(usage: Usage) -> dict[str, Any]:
+    """Return Claude Code's usage fields: `input_tokens` excludes what was read from or written to a cache."""
+    return {
+        "input_tokens": usage.input - usage.cache_read - usage.cache_write,
+        "cache_creation_input_tokens": usage.cache_write,
+        "cache_read_input_tokens": usage.cache_read,
+        "output_tokens": usage.output,
+        "reasoning_tokens": usage.reasoning,
+        "server_tool_use": {"web_search_requests": usage.web_searches, "web_fetch_requests": 0},
+        "service_tier": "standard",
+        "cache_creation": {
+            "ephemeral_1h_input_tokens": usage.cache_write_1h,
+            "ephemeral_5m_input_tokens": usage.cache_write - usage.cache_write_1h,
+        },
+        "inference_geo": "",
+        "iterations": [],
+        "speed": "standard",
+    }
 
 
 def _todo(item: TodoItem) -> dict[str, str]:

@@ -252,6 +252,16 @@ class NestedState:
         self.cancel: CancelToken | None = None
 
 
+class SubagentEnd(Value):
+    """What a sub-agent did, for the hooks after its call. calls: the tools that it called, in order."""
+
+    kind: str
+    model: str
+    usage: Usage
+    calls: tuple[str, ...]
+    milliseconds: int
+
+
 class ConversationState:
     """State that outlives a turn and changes while one runs.
 
@@ -260,6 +270,7 @@ class ConversationState:
     ids: call ids in use.
     held: results of calls that ran and wait for the user's answer, by call id.
     nested: suspended sub-agents, by the id of their call.
+    ended: sub-agents that have ended, by the id of their call, where a hook runs after it.
     prompt_id: UUID of the message that the turn answers.
     agent_id: the call that started the sub-agent whose state this is; "" at the top.
     agent_transcript: returns the path of a sub-agent's transcript by its ID; None if there is none.
@@ -271,6 +282,7 @@ class ConversationState:
         self.ids: set[str] = set()
         self.held: dict[str, ToolResult] = {}
         self.nested: dict[str, NestedState] = {}
+        self.ended: dict[str, SubagentEnd] = {}
         self.prompt_id = self.agent_id = ""
         self.agent_transcript: Callable[[str], str | None] = lambda agent_id: None
 

@@ -18,7 +18,7 @@ from agent_cli.config.prompts import prompt_folder
 from agent_cli.config.run_options import RunOptions, reads_source
 from agent_cli.config.schema import Settings
 from agent_cli.core.place import RunEnvironment, UsageError
-from agent_cli.extensions.commands import find_commands, shipped_commands
+from agent_cli.extensions.commands import Command, find_commands, shipped_commands
 from agent_cli.providers.resolve import validate_name
 from agent_tools.base import Tool, ToolContext, UserCommand
 from agent_tools.fs.safe_files import read_regular
@@ -27,6 +27,7 @@ from agent_tools.record import Value
 from agent_tools.registry import BUILTIN
 
 if TYPE_CHECKING:
+    from agent_cli.core.hooks import Hook
     from agent_cli.core.host_servers import HostServers
     from agent_cli.core.modes import AgentType
     from agent_cli.engine.turn import Turn, Workflow
@@ -148,6 +149,14 @@ class Extensions:
         """Return True if a file has hooks in its front matter."""
         every = (*self.agents.values(), *self.skills.values(), *self.own.values())
         return any(getattr(each, "hooks", ()) for each in every)
+
+    @property
+    def front_hooks(self) -> list[tuple[str, Hook]]:
+        """The hooks in the front matter of files, each with when it runs."""
+        users = [(f"in the agent {kind.name}", kind.hooks) for kind in self.agents.values()]
+        users += [(f"after the skill {skill.name}", skill.hooks) for skill in self.skills.values()]
+        users += [(f"in a turn of /{c.name}", c.hooks) for c in self.own.values() if isinstance(c, Command)]
+        return [(when, hook) for when, plain in users for hook in front_hooks.hooks_from_plain(plain)]
 
     def embed(self, embedded: Embedded) -> None:
         """Add the embedding program's types of sub-agents, and leave out the skills that it does not want."""

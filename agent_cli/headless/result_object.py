@@ -12,6 +12,7 @@ from typing import Any
 from agent_cli.core.events import ApprovalRequested, ModelRetry, decider_word
 from agent_cli.core.messages import AssistantMessage, new_uuid
 from agent_cli.core.results import Cap, Complete, Failed, Failure, LimitReached, TurnResult, Usage
+from agent_cli.engine.tool_results import usage_object
 from agent_cli.headless.output import Outcome, ResultBuilder
 
 # Other limits are an error during execution there.
@@ -46,8 +47,9 @@ def result_object(
     """windows: the model's context window and longest output in tokens, if known. pending: open decisions."""
     end = result.end
     text = getattr(result, "text", "")
-    wrong = outcome not in ("done", "denied", "degraded")
-    subtype = _subtype(result, outcome, structured=structured)
+    deferred = outcome == "suspended" and any(asked.deferred for asked in _approvals(tally))
+    wrong = outcome not in ("done", "denied", "degraded") and not deferred
+    subtype = "success" if deferred else _subtype(result, outcome, structured=structured)
     total = tally.earlier + end.usage
     failure = getattr(result, "failure", None)
     fields: dict[str, Any] = {
@@ -63,7 +65,7 @@ def result_object(
         "num_turns": end.diagnostics.rounds,
         "num_tool_calls": end.diagnostics.tool_calls,
         "result": text,
-        "stop_reason": end.diagnostics.stop_reason or None,
+        "stop_reason": "tool_deferred" if deferred else end.diagnostics.stop_reason or None,
         "terminal_reason": _terminal_reason(result, subtype),
         "end_reason": end.diagnostics.terminal_reason,
         "session_id": session_id,
@@ -160,32 +162,16 @@ def _errors(result: TurnResult, text: str) -> list[str]:
     return [text] if text else []
 
 
+def _approvals(tally: ResultBuilder) -> list[ApprovalRequested]:
+    return [asked for asked in tally.asked.values() if isinstance(asked, ApprovalRequested)]
+
+
 def _deferred(tally: ResultBuilder) -> dict[str, Any]:
-    """Return the first call that waits for a decision, as that format has it."""
-    calls = [a for a in tally.asked.values() if isinstance(a, ApprovalRequested)]
+    """Return the first call that a hook deferred, else the first that waits for a decision, as that format has it."""
+    calls = sorted(_approvals(tally), key=lambda asked: not asked.deferred)
     if not calls:
         return {}
     return {"deferred_tool_use": {"id": calls[0].call_id, "name": calls[0].tool, "input": calls[0].arguments}}
-
-
-def usage_object(usage: Usage) -> dict[str, Any]:
-    """Return Claude Code's usage fields: `input_tokens` excludes what was read from or written to a cache."""
-    return {
-        "input_tokens": usage.input - usage.cache_read - usage.cache_write,
-        "cache_creation_input_tokens": usage.cache_write,
-        "cache_read_input_tokens": usage.cache_read,
-        "output_tokens": usage.output,
-        "reasoning_tokens": usage.reasoning,
-        "server_tool_use": {"web_search_requests": usage.web_searches, "web_fetch_requests": 0},
-        "service_tier": "standard",
-        "cache_creation": {
-            "ephemeral_1h_input_tokens": usage.cache_write_1h,
-            "ephemeral_5m_input_tokens": usage.cache_write - usage.cache_write_1h,
-        },
-        "inference_geo": "",
-        "iterations": [],
-        "speed": "standard",
-    }
 
 
 def model_usage(usage: Usage, windows: tuple[int | None, int | None]) -> dict[str, Any]:

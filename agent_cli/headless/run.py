@@ -163,17 +163,27 @@ def run_headless(
     start: Callable[[], tuple[Conversation, RunReport]],
     attach: Callable[[str], tuple[Media, ...]] = lambda text: (),
     command: Callable[[str, Callable[[Event], None]], str | None] = lambda text, show: None,
+    deferred: Callable[[], TurnStep | None] | None = None,
 ) -> int:
     """Run the task. start: builds the conversation; called once the input is known to be valid.
 
     attach: returns the images that a message mentions. command: runs a message that is a command of the session, and
-    returns what to print; None for a message to send.
+    returns what to print; None for a message to send. deferred: of a resumed session, which needs no message then:
+    returns what resumes a turn that a hook suspended; None if there is none.
     """
     inputs = messages(asked)
-    first = next(inputs, None)
-    if first is None:
-        raise HeadlessUsageError("There is no message on standard input.")
+    missing: HeadlessUsageError | None = None
+    first: InputMessage | None = None
+    try:
+        first = next(inputs, None)
+    except HeadlessUsageError as error:
+        missing = error
+    if first is None and deferred is None:
+        raise missing or HeadlessUsageError("There is no message on standard input.")
     conversation, report = start()
+    before = deferred() if deferred is not None else None
+    if first is None and before is None:
+        raise missing or HeadlessUsageError("There is no message on standard input.")
 
     def turn(said: InputMessage) -> TurnStep:
         def run(show: Callable[[Event], None]) -> TurnResult:
@@ -185,9 +195,26 @@ def run_headless(
         return run
 
     try:
-        return run_turns(asked, conversation, report, map(turn, chain([first], inputs)))
+        steps = map(turn, inputs)
+        begin = turn(first) if first is not None else None
+        opening = _both(before, begin) if before is not None and begin is not None else before or begin
+        assert opening is not None
+        return run_turns(asked, conversation, report, chain([opening], steps))
     except ToolError as error:
         raise HeadlessUsageError(str(error)) from None
+
+
+def _both(first: TurnStep, then: TurnStep) -> TurnStep:
+    """Return a step that runs the second turn once the first is complete, and reports on both as one."""
+
+    def run(show: Callable[[Event], None]) -> TurnResult:
+        before = first(show)
+        if not isinstance(before, Complete):
+            return before
+        result = then(show)
+        return result.replace(end=result.end.replace(usage=before.end.usage + result.end.usage))
+
+    return run
 
 
 def resume_headless(

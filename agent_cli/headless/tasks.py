@@ -12,7 +12,7 @@ from typing import Any
 
 from agent_cli.core.events import Event, ToolRequested, TurnFinished, UsageAdded
 from agent_cli.core.results import Usage
-from agent_cli.headless.result_object import usage_object
+from agent_cli.engine.tool_results import subagent_result
 from agent_tools.shell.jobs import Job
 from agent_tools.text import one_line, shorten
 
@@ -44,18 +44,8 @@ class SubagentTask:
 
     def report(self, text: str) -> dict[str, Any]:
         """Return its report with what it has used, as the result of its call."""
-        totals = self.totals
-        return {
-            "status": "completed",
-            "agentId": self.call_id,
-            "agentType": self.kind,
-            "content": [{"type": "text", "text": text}],
-            "prompt": self.prompt,
-            "totalToolUseCount": totals["tool_uses"],
-            "totalDurationMs": totals["duration_ms"],
-            "totalTokens": totals["total_tokens"],
-            "usage": usage_object(self.usage),
-        }
+        found = subagent_result(text, self.prompt, self.usage, self.calls, self.milliseconds)
+        return {**found, "agentId": self.call_id, "agentType": self.kind}
 
 
 class TaskLines:

@@ -243,7 +243,7 @@ _WORDS = 10_000
 # The second is the older name, for tools of MCP servers only.
 _OUTPUTS = ("updatedToolOutput", "updatedMCPToolOutput")
 _VERDICTS: dict[str, Verdict] = {
-    "allow": "allow", "approve": "allow", "deny": "deny", "block": "deny", "ask": "ask", "defer": "ask",
+    "allow": "allow", "approve": "allow", "deny": "deny", "block": "deny", "ask": "ask", "defer": "defer",
 }  # fmt: skip
 
 

@@ -130,7 +130,7 @@ class HookSet:
         if not isinstance(hook, Hook) or not hook.only:
             return True
         effects = [Effect(e["kind"], e["target"]) for e in data.get("effects", ())]
-        return self._about(hook.only, str(data.get("tool_name", "")), effects)
+        return self._about(hook.only, tool_name(str(data.get("tool_name", ""))), effects)
 
 
 def matcher_matches(matcher: str, subject: str) -> bool:

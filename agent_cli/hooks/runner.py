@@ -37,7 +37,7 @@ _PASSES = 4
 _SHOWN = 4_000
 # Time that background hooks have left when the session ends.
 _LAST = 1.0
-_ORDER = ("", "allow", "ask", "deny")
+_ORDER = ("", "allow", "ask", "defer", "deny")
 EXIT_1 = "exited with 1, which blocks nothing: exit with 2 to block, or set strict = true on it."
 
 

@@ -39,6 +39,7 @@ from agent_cli.providers.catalog import newest_claude
 from agent_cli.runtime.attachments import attach_mentioned
 from agent_cli.runtime.builder import Agent, build_agent
 from agent_cli.runtime.environment import read_settings
+from agent_cli.runtime.pending import deferred_step
 from agent_tools.base import ToolError
 from agent_tools.record import Value
 from agent_tools.text import one_line
@@ -352,6 +353,11 @@ class HostSession:
             said = run_session_command(self, text, show)
             if said is not None:
                 return _told(said)
+        if conversation.suspended and (resume := deferred_step(agent)) is not None:
+            result = resume(show)
+            if isinstance(result, Suspended):
+                return result
+            self.usage += result.end.usage
         try:
             attached = attach_mentioned(text, conversation.deps.context, agent.model.name)
             return conversation.send(text, show, (*attached, *media), line.said.uuid)

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from agent_cli.core.events import Event
 from agent_cli.core.redact import Redactor
 from agent_cli.providers.base import Chunk, ModelClient, ModelError, Request, TextChunk, ThinkingChunk, ToolCallDelta
 from agent_tools.cancel import CancelToken
@@ -22,16 +23,51 @@ def open_debug_log(path: Path) -> int:
     return open_regular(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
 
 
-class RequestLogger:
-    """A transport that writes requests and responses to a file (mode 0600) and otherwise is the one it wraps.
+CATEGORIES = ("api", "hooks", "tools")
+_EVENTS = {"hooks": ("HookStarted", "HookRan"), "tools": ("ToolRequested", "ToolFinished")}
+
+
+def debug_categories(chosen: str | None) -> frozenset[str]:
+    """Return the categories that a filter lets through: those named, or all but those with a `!`."""
+    # Claude Code writes both hook and hooks, tool and tools.
+    words = [word.strip().lower() for word in (chosen or "").split(",") if word.strip()]
+    named = {"api" if word == "api" else f"{word.rstrip('s')}s" for word in words if not word.startswith("!")}
+    refused = {f"{word.lstrip('!').rstrip('s')}s" if word != "!api" else "api" for word in words if word[0] == "!"}
+    return frozenset(c for c in CATEGORIES if c not in refused and (not named or c in named))
+
+
+class DebugLog:
+    """What --debug writes, one JSON line each, without secrets, to a file (mode 0600).
 
     path: None for standard error.
     """
 
-    def __init__(self, inner: ModelClient, path: Path | None, redact: Redactor) -> None:
-        self._inner = inner
+    def __init__(self, path: Path | None, redact: Redactor, categories: frozenset[str]) -> None:
         self._path = path
         self._redact = redact
+        self.categories = categories
+        self._kinds = {kind for category in categories for kind in _EVENTS.get(category, ())}
+
+    def event(self, event: Event) -> None:
+        """Write an event of the session if its category is wanted."""
+        if self._kinds and (plain := to_json(event))["type"] in self._kinds:
+            self.write(plain.pop("type"), plain)
+
+    def write(self, kind: str, data: Any, **more: Any) -> None:
+        line = self._redact(json.dumps({"time": time.time(), "kind": kind, **more, "data": data}))
+        if self._path is None:
+            print(line, file=sys.stderr, flush=True)
+            return
+        with os.fdopen(open_debug_log(self._path), "w", encoding="utf-8") as file:
+            file.write(line + "\n")
+
+
+class RequestLogger:
+    """A transport that writes requests and responses and otherwise is the one it wraps."""
+
+    def __init__(self, inner: ModelClient, log: DebugLog) -> None:
+        self._inner = inner
+        self._write = log.write
 
     def stream(self, request: Request, cancel: CancelToken) -> Iterator[Chunk]:
         self._write("request", _without_media(to_json(request)))
@@ -46,14 +82,6 @@ class RequestLogger:
             raise
         finally:
             self._write("response", chunks, ms=round((time.monotonic() - started) * 1000))
-
-    def _write(self, kind: str, data: Any, **more: Any) -> None:
-        line = self._redact(json.dumps({"time": time.time(), "kind": kind, **more, "data": data}))
-        if self._path is None:
-            print(line, file=sys.stderr, flush=True)
-            return
-        with os.fdopen(open_debug_log(self._path), "w", encoding="utf-8") as file:
-            file.write(line + "\n")
 
 
 def _without_media(request: dict[str, Any]) -> dict[str, Any]:

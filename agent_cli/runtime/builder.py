@@ -13,13 +13,13 @@ from agent_cli.config.layers import Layers
 from agent_cli.config.run_options import RunOptions
 from agent_cli.config.schema import Settings
 from agent_cli.core.decisions import Approver, Asker, defer
-from agent_cli.core.events import Event, SessionNamed, UsageAdded
+from agent_cli.core.events import SessionNamed, UsageAdded
 from agent_cli.core.messages import pending_calls
 from agent_cli.core.place import RunEnvironment, UsageError
 from agent_cli.core.results import Limits, Usage
 from agent_cli.core.rules import Trust
 from agent_cli.core.window import Window
-from agent_cli.engine.conversation import Conversation, Listener
+from agent_cli.engine.conversation import Conversation
 from agent_cli.engine.structured_output import StructuredOutput, answer_guard, read_schema
 from agent_cli.engine.turn import TurnDeps
 from agent_cli.engine.types import ConversationState, LiveMapping, ModelHandle, ToolTable, TurnOptions
@@ -50,6 +50,7 @@ from agent_cli.runtime.models import (
     lazy_model,
     model_handle,
     open_client,
+    open_debug,
     wants_small_profile,
 )
 from agent_cli.runtime.session import (
@@ -58,10 +59,12 @@ from agent_cli.runtime.session import (
     changed_memory,
     changed_presence,
     make_header,
+    mark_resumed,
     model_name,
     new_log,
     open_session,
     sanitize_title,
+    session_recorder,
 )
 from agent_cli.runtime.system_prompt import PromptFacts, RepositoryState, system_prompt, working_files
 from agent_cli.runtime.tools import choose_tools, make_context, make_policy, make_workspace, rule_saver, tool_specs
@@ -285,8 +288,8 @@ def build_agent(
         client, further = exchange.client(), exchange.further
     else:
         client = open_client(model, settings, chosen.window.tokens)
-    if options.debug or options.debug_file or options.debug_to_stderr:
-        client = debugged(client, model, place, options, header.session_id, warn)
+    debug_log = open_debug(model, place, options, header.session_id, warn)
+    client = debugged(client, debug_log)
     handle = model_handle(model, info, settings, client, chosen.window)
     table = ToolTable(tools)
     state = ConversationState()
@@ -342,7 +345,7 @@ def build_agent(
                 options.replace(on_ask="suspend") if attended else options, place, settings, layers.trust
             ),
         ),
-        _recorder(log, transcript, ids),
+        session_recorder(log, transcript, ids, debug_log),
         restored.history if restored else (),
         expanders=[lambda text: expand_message(text, commands, context)],
         attached=attached,
@@ -350,6 +353,8 @@ def build_agent(
         plans=restored.plans if restored is not None else (),
         **_broken_off(restored),
     )
+    if restored is not None:
+        mark_resumed(conversation, restored, settings, fork=options.fork_session)
     conversation.setup = "init" if options.init else "maintenance" if options.maintenance else ""
     conversation.command_source = lambda name: command_source(name, commands)
     joined = (
@@ -426,22 +431,3 @@ def resume_payload(options: RunOptions, place: RunEnvironment, settings: Setting
         "trust": options.trust and trust.trusted,
         "json_schema": options.json_schema,
     }
-
-
-def _recorder(log: SessionLog | None, transcript: SessionTranscript | None, ids: MessageIds | None) -> Listener:
-    """Return what records the events of a session, wherever they are wanted."""
-    record: Listener = log.record if log is not None else _keep_nothing
-    if transcript is not None:
-        record = transcript.record
-    if ids is None:
-        return record
-
-    def counted(event: Event) -> None:
-        ids.take(event)
-        record(event)
-
-    return counted
-
-
-def _keep_nothing(event: Event) -> None:
-    """Record nothing (the log of a session that is not saved)."""

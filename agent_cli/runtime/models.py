@@ -299,18 +299,19 @@ def _betas(model: ResolvedModel, settings: Settings) -> dict[str, str]:
     return {"anthropic-beta": ",".join(dict.fromkeys(names))} if names and model.provider == "anthropic" else {}
 
 
-def debugged(
-    transport: ModelClient,
-    model: ResolvedModel,
-    place: RunEnvironment,
-    options: RunOptions,
-    session_id: str,
-    warn: Callable[[str], None],
-) -> ModelClient:
-    """Wrap a client so that its requests and responses are logged, without secrets."""
+def open_debug(
+    model: ResolvedModel, place: RunEnvironment, options: RunOptions, session_id: str, warn: Callable[[str], None]
+) -> debug.DebugLog | None:
+    """Return the log of --debug, without secrets; None if it is not asked for."""
+    if not (options.debug or options.debug_filter or options.debug_file or options.debug_to_stderr):
+        return None
+    categories = debug.debug_categories(options.debug_filter)
+    if not categories:
+        warn(f"--debug {options.debug_filter}: nothing is written; it can be {', '.join(debug.CATEGORIES)}")
+        return None
     secrets = redact.Redactor(place.env, model.api_key.reveal() if model.api_key else "")
     if options.debug_to_stderr and not options.debug_file:
-        return debug.RequestLogger(transport, None, secrets)
+        return debug.DebugLog(None, secrets, categories)
     folder = state_folder(place.env) / "debug"
     path = Path(os.path.expanduser(options.debug_file)) if options.debug_file else folder / f"{session_id}.jsonl"
     try:
@@ -319,8 +320,16 @@ def debugged(
         os.close(debug.open_debug_log(path))
     except OSError as error:
         raise UsageError(f"--debug: cannot write to {path}: {error.strerror or error}.") from None
-    warn(f"requests and responses are written to {path}")
-    return debug.RequestLogger(transport, path, secrets)
+    what = "requests, responses, calls and hooks"
+    if categories != {*debug.CATEGORIES}:
+        what = " and ".join({"api": "requests and responses", "tools": "calls"}.get(c, c) for c in sorted(categories))
+    warn(f"{what} are written to {path}")
+    return debug.DebugLog(path, secrets, categories)
+
+
+def debugged(client: ModelClient, log: debug.DebugLog | None) -> ModelClient:
+    """Return the client with its requests and responses logged, if they are wanted."""
+    return debug.RequestLogger(client, log) if log is not None and "api" in log.categories else client
 
 
 def lazy_model(name: str, settings: Settings, place: RunEnvironment) -> Callable[[], ModelHandle]:

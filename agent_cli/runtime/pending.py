@@ -20,8 +20,10 @@ from agent_cli.core.events import ApprovalRequested, ApprovalResolved, QuestionA
 from agent_cli.core.messages import call_ids
 from agent_cli.core.modes import MODES
 from agent_cli.core.place import RunEnvironment, UsageError
+from agent_cli.core.results import TurnResult
 from agent_cli.core.rules import Rule
 from agent_cli.core.window import Window
+from agent_cli.engine.conversation import Listener
 from agent_cli.engine.types import NestedState
 from agent_cli.extensions.loader import Embedded
 from agent_cli.headless.pending import pending_items
@@ -226,6 +228,22 @@ def restore_suspended(agent: Agent, waiting: WaitingTurn, approver: Approver, as
     policy.mode = mode
     for rule in waiting.grants:
         policy.grant(rule)
+
+
+def is_deferred(waiting: WaitingTurn) -> bool:
+    """Return True if a turn waits only because a hook deferred calls; resuming it asks the hook again."""
+    asked = [waiting.requests.get(call_id) for call_id in waiting.undecided]
+    return bool(asked) and all(request is not None and request.deferred for request in asked)
+
+
+def deferred_step(agent: Agent) -> Callable[[Listener], TurnResult] | None:
+    """Return what resumes a turn that a hook suspended; None if there is none."""
+    waiting = agent.restored.waiting if agent.restored else None
+    if waiting is None or not is_deferred(waiting) or not agent.conversation.suspended:
+        return None
+    deps = agent.conversation.deps
+    restore_suspended(agent, waiting, deps.approver, deps.asker)
+    return lambda show: agent.conversation.resume(show, waiting.spent)
 
 
 def refuse_fork(options: RunOptions, settings: Settings, place: RunEnvironment) -> None:

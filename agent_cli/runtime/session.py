@@ -8,24 +8,31 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agent_cli.config.prompts import git_branch
 from agent_cli.config.run_options import ASK_WHICH, RunOptions
 from agent_cli.config.schema import Settings
-from agent_cli.core.events import Rewound, SessionNamed
+from agent_cli.core.events import Event, Rewound, SessionNamed
 from agent_cli.core.messages import UserMessage
 from agent_cli.core.place import RunEnvironment, UsageError
 from agent_cli.core.version import __version__
+from agent_cli.engine.conversation import Conversation, Listener
 from agent_cli.engine.structured_output import StructuredOutput
 from agent_cli.memory.files import Memory
 from agent_cli.providers.resolve import ResolvedModel
 from agent_cli.session.log import SessionBusyError, SessionLog
+from agent_cli.session.pending_plans import seconds_of
 from agent_cli.session.records import Header, Restored, SessionNotFoundError
 from agent_cli.session.store import SessionStore
 from agent_tools.base import Tool
 from agent_tools.lazy import lazy_imports
 from agent_tools.text import one_line
+
+if TYPE_CHECKING:
+    from agent_cli.core.message_ids import MessageIds
+    from agent_cli.providers.debug import DebugLog
+    from agent_cli.runtime.transcripts import SessionTranscript
 
 with lazy_imports():
     from agent_cli.runtime import transcripts  # only to resume a session that is not ours
@@ -237,7 +244,39 @@ def new_log(
     return log
 
 
+def mark_resumed(conversation: Conversation, restored: Restored, settings: Settings, *, fork: bool) -> None:
+    """Note in a conversation, for its SessionStart hooks, which session it continues."""
+    if conversation.source and fork:
+        conversation.source = "fork"
+    conversation.idle_since = seconds_of(restored.updated) if restored.updated else None
+    conversation.cache_seconds = 3600 if settings.cache_ttl == "1h" else 300
+
+
 def sanitize_title(text: str) -> str:
     """Return a name on one line, without surrounding quotes and of limited length; may be empty."""
     line = next((line for line in text.strip().splitlines() if line.strip()), "")
     return one_line(" ".join(line.split()).strip("\"'`*#").strip())[:LONGEST].strip()
+
+
+def session_recorder(
+    log: SessionLog | None, transcript: SessionTranscript | None, ids: MessageIds | None, debug_log: DebugLog | None
+) -> Listener:
+    """Return what records the events of a session, wherever they are wanted."""
+    record: Listener = log.record if log is not None else _keep_nothing
+    if transcript is not None:
+        record = transcript.record
+    if ids is None and debug_log is None:
+        return record
+
+    def counted(event: Event) -> None:
+        if ids is not None:
+            ids.take(event)
+        if debug_log is not None:
+            debug_log.event(event)
+        record(event)
+
+    return counted
+
+
+def _keep_nothing(event: Event) -> None:
+    """Record nothing (the log of a session that is not saved)."""

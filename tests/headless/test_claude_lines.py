@@ -261,6 +261,31 @@ def test_debug_goes_where_it_is_asked_to(work: Path, tmp_path: Path) -> None:
     assert done.stdout == "Ok.\n"
 
 
+@pytest.mark.parametrize(
+    ("chosen", "kinds"),
+    [
+        ("api", {"request", "response"}),
+        ("hooks", {"HookStarted", "HookRan"}),
+        ("tools,hook", {"ToolRequested", "ToolFinished", "HookStarted", "HookRan"}),
+        ("!api,!hooks", {"ToolRequested", "ToolFinished"}),
+        ("!statsig", {"request", "response", "ToolRequested", "ToolFinished", "HookStarted", "HookRan"}),
+    ],
+)
+def test_a_filter_of_debug_chooses_what_is_written(work: Path, tmp_path: Path, chosen: str, kinds: set[str]) -> None:
+    log = tmp_path / "log.jsonl"
+    hook = {"matcher": "LS", "hooks": [{"type": "command", "command": "true"}]}
+    settings = json.dumps({"hooks": {"PreToolUse": [hook]}})
+    env = scripted(work, {"calls": [call("LS", path=".")]}, {"text": "Ok."})
+    done = agent(["-p", "--debug", chosen, "hello", "--debug-file", str(log), "--settings", settings], work, env)
+    assert done.stdout == "Ok.\n", done.stderr
+    assert {json.loads(line)["kind"] for line in log.read_text().splitlines()} == kinds
+
+
+def test_a_filter_of_debug_that_lets_nothing_through_says_so(work: Path) -> None:
+    done = agent(["-p", "--debug", "mcp", "hello"], work, scripted(work))
+    assert "--debug mcp: nothing is written; it can be api, hooks, tools" in done.stderr
+
+
 def test_words_that_are_commands_elsewhere_are_not_sent(work: Path) -> None:
     for line in ("update", "login", "config set theme dark", "exec 'fix the tests'", "plugins list"):
         done = agent(shlex.split(line), work, scripted(work))

@@ -338,8 +338,9 @@ def test_debug_writes_requests_and_responses_without_secrets(work: Path) -> None
     path = Path(done.stderr.split("written to ")[1].split("\n")[0])
     assert oct(path.stat().st_mode & 0o777) == "0o600"
     lines = [json.loads(line) for line in path.read_text().splitlines()]
-    assert [x["kind"] for x in lines] == ["request", "response", "request", "response"]
-    assert {"type": "TextChunk", "text": "Done, really."} in lines[3]["data"]
+    calls = ["ToolRequested", "ToolFinished"]
+    assert [x["kind"] for x in lines] == ["request", "response", *calls, "request", "response"]
+    assert {"type": "TextChunk", "text": "Done, really."} in lines[-1]["data"]
     assert secret not in path.read_text()
     assert "ghp_a" not in path.read_text()
     assert "[redacted]" in path.read_text()

@@ -72,7 +72,7 @@ TABLE: list[tuple[HookEvent, dict[str, Any], tuple[Any, ...]]] = [
     (PRE, {"permissionDecision": "allow"}, ("allow", "", (), None)),
     (PRE, {"permissionDecision": "deny", "permissionDecisionReason": "no"}, ("deny", "no", (), None)),
     (PRE, {"permissionDecision": "ask", "permissionDecisionReason": "hm"}, ("ask", "hm", (), None)),
-    (PRE, {"permissionDecision": "defer"}, ("ask", "", (), None)),
+    (PRE, {"permissionDecision": "defer"}, ("defer", "", (), None)),
     (PRE, {"additionalContext": "mind the gap"}, ("", "", ("mind the gap",), None)),
     (PRE, {"decision": {"behavior": "deny"}}, NOTHING),
     (ASKED, {"decision": {"behavior": "allow"}}, ("allow", "", (), None)),

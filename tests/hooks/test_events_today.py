@@ -10,34 +10,8 @@ import pytest
 
 from agent_cli.core.rules import rule_update
 from agent_cli.engine.hook_points import output_text
-from tests.support.program import agent
-from tests.support.scripts import call, script
-
-EVENTS = ("PreToolUse", "PermissionRequest", "PostToolUse", "PostToolUseFailure", "UserPromptSubmit",
-          "UserPromptExpansion", "SubagentStart", "SubagentStop", "Stop", "Setup")  # fmt: skip
-
-
-def hooks(home: Path, answers: dict[str, Any] | None = None) -> Path:
-    """Settings whose hooks write their input to a file, and answer; return that file."""
-    log = home / "log.jsonl"
-    table = {}
-    for event in EVENTS:
-        said = json.dumps((answers or {}).get(event, {}))
-        command = f"cat >> {log}; echo >> {log}; cat <<'END'\n{said}\nEND"
-        table[event] = [{"hooks": [{"type": "command", "command": command}]}]
-    (home / ".claude").mkdir(exist_ok=True)
-    (home / ".claude/settings.json").write_text(json.dumps({"hooks": table}))
-    return log
-
-
-def given(log: Path, event: str) -> list[dict[str, Any]]:
-    lines = [json.loads(line) for line in log.read_text().splitlines() if line.strip()]
-    return [line for line in lines if line["hook_event_name"] == event]
-
-
-def run(work: Path, replies: list[dict[str, Any]], *args: str, prompt: str = "hi") -> Any:
-    model = script(work.parent / "s.toml", replies)
-    return agent(["-p", "--model", model, *args, prompt], work)
+from tests.support.hook_logs import given, hooks, run
+from tests.support.scripts import call
 
 
 def test_a_failed_call_has_an_event_of_its_own(work: Path, home: Path) -> None:
@@ -79,7 +53,7 @@ def test_sub_agents_start_and_stop_with_their_id(work: Path, home: Path) -> None
     # The sub-agent has a connection of its own, which gives it the same replies from the beginning.
     calls = [(line.get("agent_id"), line.get("agent_type")) for line in given(log, "PreToolUse")]
     assert (start["agent_id"], "Explore") in calls
-    (outer,) = [line for line in given(log, "PreToolUse") if line["tool_name"] == "Task"]
+    (outer,) = [line for line in given(log, "PreToolUse") if line["tool_name"] == "Agent"]
     assert "agent_id" not in outer
     assert done.returncode == 0
     sessions = [file for file in home.rglob("*.jsonl") if file != log]
@@ -90,7 +64,8 @@ def test_one_id_for_all_that_a_prompt_leads_to(work: Path, home: Path) -> None:
     log = hooks(home)
     run(work, [{"calls": [call("LS", path=".")]}, {"text": "done"}])
     lines = [json.loads(line) for line in log.read_text().splitlines() if line.strip()]
-    assert {line["hook_event_name"] for line in lines} == {"UserPromptSubmit", "PreToolUse", "PostToolUse", "Stop"}
+    events = {"UserPromptSubmit", "PreToolUse", "PostToolUse", "PostToolBatch", "Stop"}
+    assert {line["hook_event_name"] for line in lines} == events
     assert len({line["prompt_id"] for line in lines}) == 1
 
 
@@ -208,9 +183,12 @@ def test_results_and_the_end_have_the_fields_that_claude_code_gives(work: Path, 
     written = {"type": "create", "filePath": path, "content": "x\n", "structuredPatch": [], "userModified": False}
     assert written.items() <= said["Write"].items()
     hunk = {"oldStart": 1, "oldLines": 1, "newStart": 1, "newLines": 1, "lines": ["-x", "+y"]}
-    edited = {"filePath": path, "oldString": "x", "newString": "y", "replaceAll": False, "structuredPatch": [hunk]}
+    edited = {"filePath": path, "oldString": "x", "newString": "y", "replaceAll": False, "structuredPatch": [hunk],
+              "originalFile": "x\n"}  # fmt: skip
     assert edited.items() <= said["Edit"].items()
-    assert {"numFiles": 2, "truncated": False}.items() <= said["Glob"].items()
+    assert {"numFiles": 2, "truncated": False, "totalMatches": 2, "countIsComplete": True}.items() <= said[
+        "Glob"
+    ].items()
     assert {"noOutputExpected", "stdout", "success", "content"} <= set(said["Bash"])
     (stop,) = given(log, "Stop")
     task = {"id": "b1", "type": "shell", "status": "running", "description": "sleep 60", "command": "sleep 60"}

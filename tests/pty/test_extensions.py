@@ -16,7 +16,9 @@ def test_what_files_add_is_listed_and_used(work: Path) -> None:
     put(
         home_of(work),
         ".agent/agents/critic.md",
-        "---\nname: critic\ndescription: Finds fault.\ntools: Read\n---\nBe strict.",
+        "---\nname: critic\ndescription: Finds fault.\ntools: Read\n"
+        "hooks:\n  PreToolUse:\n    - matcher: Bash\n      hooks: [{type: command, command: ./check.sh}]\n"
+        "---\nBe strict.",
     )
     model = script(work.parent / "s.toml", [{"text": "Turned.", "expect": "Turn the page. hello world"}])
     terminal = Terminal(["--model", model], work)
@@ -26,6 +28,9 @@ def test_what_files_add_is_listed_and_used(work: Path) -> None:
     terminal.ready()
     terminal.type("/agents")
     terminal.expect("critic.md")
+    terminal.ready()
+    terminal.type("/hooks")
+    terminal.expect("runs in the agent critic")
     terminal.ready()
     terminal.type("/help")
     terminal.expect("/security-review")

@@ -19,8 +19,6 @@ from agent_cli.core.hooks import HOOK_EVENTS, Hook, HookEventRow, HookResult, ho
 from agent_cli.core.place import RunEnvironment, UsageError
 from agent_cli.engine.conversation import consume
 from agent_cli.engine.hook_points import absolute
-from agent_cli.extensions.commands import Command
-from agent_cli.extensions.front_hooks import PlainHooks, hooks_from_plain
 from agent_cli.extensions.loader import Extensions, load_extensions
 from agent_cli.headless.output import echo, print_notice, put_json, table
 from agent_cli.runtime.environment import find_place, read_settings
@@ -56,11 +54,7 @@ def hook_rows(layers: Layers) -> list[Row]:
 
 def front_rows(found: Extensions) -> list[Row]:
     """Return the hooks in the front matter of agents, skills and commands, with when they run."""
-    users: list[tuple[str, PlainHooks]] = []
-    users += [(f"in the agent {kind.name}", kind.hooks) for kind in found.agents.values()]
-    users += [(f"after the skill {skill.name}", skill.hooks) for skill in found.skills.values()]
-    users += [(f"in a turn of /{c.name}", c.hooks) for c in found.own.values() if isinstance(c, Command)]
-    return [Row(hook, f"runs {when}") for when, plain in users for hook in hooks_from_plain(plain)]
+    return [Row(hook, f"runs {when}") for when, hook in found.front_hooks]
 
 
 @app.command("list", epilog=examples("agent hooks list"))

@@ -236,6 +236,9 @@ def compact(
     if head and trigger != "manual" and not turn.deps.depth and turn.deps.hooks.wants("SessionStart", "compact"):
         for text in (yield from session_hooks.session_start(turn.deps, "compact", options.label)):
             yield from turn.add(UserMessage(text))
+    kind = "manual" if trigger == "manual" else "auto"
+    if head and turn.deps.hooks.wants("PostCompact", kind):
+        yield from hook_points.post_compact(turn, kind, summary)
     return ""
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from agent_cli.core.events import MessageAdded, Pinned, Uncompacted
-from agent_cli.core.messages import AssistantMessage, Message, ToolMessage, UserMessage, is_user_message
+from agent_cli.core.messages import AssistantMessage, Message, ToolMessage, UserMessage, is_user_message, new_uuid
 from agent_cli.core.window import tokens_of, tokens_of_message, tokens_of_text, tokens_of_tools
 from agent_cli.engine.compaction.measure import limit_of, used_tokens, window_tokens
 from agent_cli.engine.conversation import Conversation, Listener, consume
@@ -91,6 +91,7 @@ def compact_now(conversation: Conversation, show: Listener, focus: str = "") -> 
     if conversation.suspended:
         return OPEN
     conversation.deps.context.cancel = CancelToken()
+    conversation.deps.state.prompt_id = conversation.deps.state.prompt_id or new_uuid()
     turn = Turn(conversation.history, conversation.deps, conversation.options, run_turn)
     used = used_tokens(conversation.deps.state.window, conversation.options, conversation.history)
     try:

@@ -48,7 +48,10 @@ def _hooks(ctx: SlashContext, words: str) -> None:
         ctx.say(_line(hook, "" if counts else ", does not run"))
     for hook in layers.held_hooks:
         ctx.say(_line(hook, ", held: the project is not trusted"))
-    if not settings.hooks and not layers.held_hooks:
+    found = ctx.agent.added.front_hooks
+    for when, hook in found:
+        ctx.say(_line(hook, ", does not run" if settings.disable_hooks else f", runs {when}"))
+    if not settings.hooks and not layers.held_hooks and not found:
         ctx.say("There are no hooks.")
 
 
