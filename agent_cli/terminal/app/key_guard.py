@@ -6,8 +6,6 @@ from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
-from prompt_toolkit.keys import Keys
-
 from agent_cli.terminal.app.input_line import InputLine
 from agent_cli.terminal.app.output import InlineApp
 from agent_cli.terminal.app.question_view import QuestionView
@@ -102,7 +100,7 @@ class KeyGuard:
     def more(self) -> bool:
         """True if text was read together with the key being handled, and comes after it: both are part of a paste."""
         waiting = self._screen.app.key_processor.input_queue
-        return any(press.data.isprintable() or press.key in (Keys.ControlM, Keys.ControlJ) for press in waiting)
+        return any(press.data.isprintable() or press.key in ("c-m", "c-j") for press in waiting)
 
     def drop(self) -> None:
         """The key being handled is part of a paste, and not put into the line."""
