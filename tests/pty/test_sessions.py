@@ -33,6 +33,7 @@ def test_a_session_is_picked_from_a_menu_and_shown_as_it_was(work: Path) -> None
     with Drawn(["-r"], work) as screen:
         screen.wait("2 of 2")
         assert "write the docs" in screen.visible().splitlines()[1]
+        assert b"\x1b[6n" not in screen.raw, "not every terminal says where its cursor is"
         screen.type("pars")
         screen.wait("1 of 2")
         screen.type("\r")

@@ -162,13 +162,17 @@ def test_a_resumed_session_shows_its_turns_folded(work: Path) -> None:
         screen.wait("Second answer.")
         screen.until(lambda: screen.text().count("✓") == 2 and "esc to" not in screen.visible(), "the end of the turn")
         screen.leave()
-    with Drawn(["--model", model, "--continue"], work, 80, 24) as screen:
+    with Drawn(["--model", model, "--continue"], work, 80, 60) as screen:
         screen.wait("Second answer.")
         text = screen.text()
         assert [text.count(words) for words in ("> first question", "> second question", "thirty lines.")] == [1, 1, 1]
         assert "● Read a.txt · 30 lines" in text
         assert "\n\n\n" not in text.rstrip()
         assert "earlier turn" not in text
+        assert "file_path: a.txt" not in text
+        screen.ready()
+        screen.type("\x0f")
+        screen.wait("file_path: a.txt")
         screen.leave()
     with Drawn(["--model", model, "--continue"], work, 80, 6) as screen:
         screen.wait("Second answer.")

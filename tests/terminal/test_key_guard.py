@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
 from agent_cli.core.decisions import Approve, Reject
-from agent_cli.runtime.edit_call import Changeable
 from agent_cli.terminal.app.question_panel import OpenDialog
 from agent_cli.terminal.dialogs.approval import approval_dialog
-from tests.support.terminal_stage import REQUEST, Stage, asking, later, play
+from agent_cli.runtime.edit_call import Changeable
+from tests.support.terminal_stage import PATIENCE, REQUEST, Stage, asking, later, play
 
 CHANGE = Changeable("Bash", {"command": "touch a"})
 
@@ -39,11 +41,11 @@ def test_an_answer_typed_too_early_is_held_and_never_becomes_a_message(keys: str
     def story(stage: Stage) -> None:
         found = asking(stage, approval_dialog(REQUEST, CHANGE))
         stage.press(keys)
-        stage.has(keys[0])
+        stage.has(keys.replace("\r", "\n"))
         stage.until(lambda: stage.live.questions.guard.held is not None)
         assert not found and not stage.live.queued
         stage.now += 0.3
-        stage.has(keys[0])
+        stage.has(keys.replace("\r", "\n"))
         assert not found
         stage.now += 0.4
         stage.until(lambda: found == [Approve()])
@@ -167,7 +169,10 @@ def test_enter_after_a_letter_answers_at_once_and_escape_refuses() -> None:
     def story(stage: Stage) -> None:
         found = asking(stage, approval_dialog(REQUEST, CHANGE))
         later(stage)
-        stage.press("a\r")
+        stage.press("a")
+        stage.has("a")
+        stage.now += 0.1
+        stage.press("\r")
         stage.until(lambda: found == [Approve(rule="Bash(touch a)")])
         stage.has("")
         stage.session.finish()
@@ -190,9 +195,145 @@ def test_a_whole_word_answers_with_enter(word: str, answer: object) -> None:
     def story(stage: Stage) -> None:
         found = asking(stage, approval_dialog(REQUEST, CHANGE))
         later(stage)
-        stage.press(f"{word}\r")
+        stage.press(word)
+        stage.has(word)
+        stage.now += 0.1
+        stage.press("\r")
         stage.until(lambda: found == [answer])
         stage.has("")
         assert not stage.live.queued
 
     play(story)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["\rfix this", "\r\r", "\r\n\r\n- y", "y\rand more", "y\r\r", "yes\rplease", "1\r2\r", "no\r\ry\r", "fix it\ry\r",
+     "explain why\ry", "run it twice\ry", "\ry", "\tif this:\r\t\ty\r"],
+)  # fmt: skip
+def test_a_paste_that_the_terminal_does_not_mark_is_no_answer(text: str) -> None:
+    """It comes in one piece, as no user types; its lines stay together in the input line."""
+
+    def story(stage: Stage) -> None:
+        found = asking(stage, approval_dialog(REQUEST, CHANGE))
+        later(stage)
+        stage.press(text)
+        stage.settle()
+        stage.now += 5
+        stage.settle()
+        assert not found and stage.live.questions.guard.held is None
+        assert not stage.live.queued and not stage.live.line.replying
+        kept = text.replace("\t", "").strip("\r\n")
+        assert stage.live.line.buffer.text.strip() == kept.replace("\r\n", "\n").replace("\r", "\n")
+        stage.live.soon(stage.live.questions.cancel)
+
+    play(story)
+
+
+@pytest.mark.parametrize("more", ["", "and"])
+@pytest.mark.parametrize(
+    ("keys", "answer"),
+    [("y\r", Approve()), ("no\r", Reject()), ("1\r", Approve()), ("always\r", Approve(rule="Bash(touch a)"))],
+)
+def test_an_answer_and_enter_at_once_answer_unless_more_follows(keys: str, answer: object, more: str) -> None:
+    def story(stage: Stage) -> None:
+        found = asking(stage, approval_dialog(REQUEST, CHANGE))
+        later(stage)
+        stage.press(keys)
+        stage.has(keys.replace("\r", "\n"))
+        assert not found
+        if more:
+            stage.now += 0.1
+            stage.press(more)
+            stage.has(keys.replace("\r", "\n") + more)
+        stage.now += 2
+        if more:
+            looks(stage)
+            assert not found and stage.live.questions.guard.held is None
+            stage.live.soon(stage.live.questions.cancel)
+        else:
+            stage.until(lambda: found == [answer])
+            stage.has("")
+        assert not stage.live.queued
+
+    play(story)
+
+
+@pytest.mark.parametrize("words", ["explain why", "run it twice", "really?"])
+def test_a_letter_that_opens_the_line_for_words_waits_too(words: str) -> None:
+    """What is typed behind it is neither a reason to refuse nor put into the command."""
+
+    def story(stage: Stage) -> None:
+        found = asking(stage, approval_dialog(REQUEST, CHANGE))
+        later(stage)
+        for letter in words:
+            stage.press(letter)
+            stage.until(lambda letter=letter: stage.live.line.buffer.text.endswith(letter))
+            stage.now += 0.2
+        stage.has(words)
+        stage.press("\r")
+        stage.until(lambda: stage.live.queued == [words])
+        assert not found
+        stage.live.soon(stage.live.questions.cancel)
+
+    play(story)
+
+
+def test_a_slow_typist_has_more_time_to_type_on() -> None:
+    def story(stage: Stage) -> None:
+        for letter in "slow typing":
+            stage.press(letter)
+            stage.until(lambda letter=letter: stage.live.line.buffer.text.endswith(letter))
+            stage.now += 0.5
+        stage.live.soon(stage.live.line.clear)
+        stage.has("")
+        stage.now += 5
+        found = asking(stage, approval_dialog(REQUEST, CHANGE))
+        later(stage)
+        stage.press("y")
+        stage.until(lambda: stage.live.questions.guard.held is not None)
+        stage.now += 0.5
+        looks(stage)
+        assert not found
+        stage.press("es, but")
+        stage.has("yes, but")
+        later(stage, 5)
+        stage.settle()
+        assert not found
+        stage.live.soon(stage.live.line.clear)
+        stage.has("")
+        later(stage)
+        stage.press("y")
+        stage.until(lambda: stage.live.questions.guard.held is not None)
+        stage.now += 1.1
+        stage.until(lambda: found == [Approve()])
+
+    play(story)
+
+
+@pytest.mark.parametrize(
+    ("key", "seconds"), [("y", 0.35), ("n", 0.35), ("1", 0.35), ("3", 0.35), ("a", 1.0), ("A", 1.0)]
+)
+def test_an_answer_for_later_calls_is_held_longer(key: str, seconds: float) -> None:
+    def story(stage: Stage) -> None:
+        found = asking(stage, approval_dialog(REQUEST, CHANGE))
+        later(stage)
+        stage.press(key)
+        stage.until(lambda: stage.live.questions.guard.held is not None)
+        stage.now += seconds - 0.05
+        looks(stage)
+        assert not found
+        stage.now += 0.1
+        stage.until(lambda: found)
+
+    play(story)
+
+
+def looks(stage: Stage) -> None:
+    """Until it was looked twice whether the held key is due."""
+    held = stage.live.questions.guard.held
+    for _ in range(2):
+        passed = threading.Event()
+        stage.live.soon(lambda passed=passed: stage.live.app.loop.call_later(0.06, passed.set))
+        passed.wait(PATIENCE)
+    assert stage.live.questions.guard.held is held

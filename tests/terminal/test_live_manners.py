@@ -80,7 +80,7 @@ def test_the_bar_of_a_reply_tells_the_keys_that_hold_and_escape_goes_back() -> N
     def story(stage: Stage) -> None:
         found = asking(stage, question_dialog({"question": "What name?"}))
         later(stage)
-        stage.press("r")
+        stage.answer("r")
         stage.until(lambda: stage.live.line.replying)
         ask, console = stage.live.questions.ask, stage.live.transcript.writer.console
         assert ask is not None and "Enter send · Esc back" in ask.view.rows(console, 79, 9, 24, replying=True)[-1]
@@ -228,7 +228,7 @@ def test_up_in_a_reply_leaves_the_queue_alone() -> None:
         stage.press("for later\r")
         stage.until(lambda: stage.live.queued == ["for later"])
         later(stage)
-        stage.press("r")
+        stage.answer("r")
         stage.until(lambda: stage.live.line.replying)
         stage.press("\x1b[A")
         stage.settle()

@@ -33,8 +33,6 @@ CHANGE = Changeable("Bash", {"command": "touch a"})
         ("\x1b[A\r", Reject()),
         ("\x0e\x0e\x10\r", Approve(rule="Bash(touch a)")),
         ("\x1b", Reject()),
-        ("\tand be quick\r", Approve(note="and be quick")),
-        ("\x1b[A\tthat is wrong\r", Reject("that is wrong")),
         ("\x1b[B\t\r", Approve(rule="Bash(touch a)")),
     ],
 )
@@ -43,6 +41,26 @@ def test_the_list_of_an_approval(keys: str, answer: object) -> None:
         found = asking(stage, approval_dialog(REQUEST, CHANGE))
         later(stage)
         stage.press(keys)
+        stage.until(lambda: found == [answer])
+        stage.has("")
+
+    play(story)
+
+
+@pytest.mark.parametrize(
+    ("keys", "words", "answer"),
+    [
+        ("\t", "and be quick", Approve(note="and be quick")),
+        ("\x1b[A\t", "that is wrong", Reject("that is wrong")),
+    ],
+)
+def test_tab_adds_words_to_an_answer(keys: str, words: str, answer: object) -> None:
+    def story(stage: Stage) -> None:
+        found = asking(stage, approval_dialog(REQUEST, CHANGE))
+        later(stage)
+        stage.press(keys)
+        stage.until(lambda: stage.live.line.replying)
+        stage.press(f"{words}\r")
         stage.until(lambda: found == [answer])
         stage.has("")
 
@@ -131,18 +149,20 @@ def test_own_words_are_the_last_entry_of_a_question() -> None:
 
 
 @pytest.mark.parametrize(
-    ("keys", "answer"),
+    ("key", "words", "answer"),
     [
-        ("rnot now\r", Reject("not now")),
-        ("ry\r", Reject("y")),
-        ("eb\r", EditedCall({"command": "touch ab"})),
+        ("r", "not now", Reject("not now")),
+        ("r", "y", Reject("y")),
+        ("e", "b", EditedCall({"command": "touch ab"})),
     ],
 )
-def test_the_keys_of_an_approval(keys: str, answer: object) -> None:
+def test_the_keys_of_an_approval(key: str, words: str, answer: object) -> None:
     def story(stage: Stage) -> None:
         found = asking(stage, approval_dialog(REQUEST, Changeable("Bash", {"command": "touch a"})))
         later(stage)
-        stage.press(keys)
+        stage.answer(key)
+        stage.until(lambda: stage.live.line.replying)
+        stage.press(f"{words}\r")
         stage.until(lambda: found == [answer])
         stage.has("")
 
@@ -153,7 +173,7 @@ def test_escape_goes_back_to_the_question_and_an_interrupt_approves_nothing() ->
     def story(stage: Stage) -> None:
         found = asking(stage, approval_dialog(REQUEST, Changeable("Bash", {"command": "touch a"})))
         later(stage)
-        stage.press("r")
+        stage.answer("r")
         stage.until(lambda: stage.live.line.replying)
         stage.press("words\x1b")
         stage.until(lambda: not stage.live.line.replying)
@@ -185,7 +205,7 @@ def test_the_work_since_the_last_look_can_be_undone_at_a_review() -> None:
     def story(stage: Stage) -> None:
         found = asking(stage, review_dialog({"title": "step one", "steps": ["tests written"], "files": []}))
         later(stage)
-        stage.press("u")
+        stage.answer("u")
         stage.until(lambda: stage.live.line.replying)
         stage.press("too much\r")
         stage.until(lambda: found)
@@ -254,7 +274,7 @@ def test_a_command_at_a_question_neither_answers_it_nor_loses_what_was_typed() -
         stage.until(lambda: stage.session.asides == ["/todos a"])
         assert stage.live.questions.ask is not None and not found
         later(stage)
-        stage.press("r")
+        stage.answer("r")
         stage.until(lambda: stage.live.line.replying)
         stage.press("/todos\r")
         stage.until(lambda: stage.session.asides == ["/todos a", "/todos"])
@@ -262,7 +282,7 @@ def test_a_command_at_a_question_neither_answers_it_nor_loses_what_was_typed() -
         stage.until(lambda: not stage.live.line.replying)
         stage.has("")
         later(stage)
-        stage.press("r")
+        stage.answer("r")
         stage.has("because")
         stage.press(" of it\r")
         stage.until(lambda: found == [Reject("because of it")])
@@ -274,7 +294,7 @@ def test_a_command_where_an_answer_in_words_is_asked_for() -> None:
     def story(stage: Stage) -> None:
         found = asking(stage, question_dialog({"question": "Why?", "options": []}))
         later(stage)
-        stage.press("r")
+        stage.answer("r")
         stage.until(lambda: stage.live.line.replying)
         stage.press("/todos\r")
         stage.until(lambda: stage.session.asides == ["/todos"])
@@ -294,7 +314,7 @@ def test_words_that_cannot_be_are_said_and_stay_in_the_line(monkeypatch: pytest.
     def story(stage: Stage) -> None:
         found = asking(stage, plan_dialog({"plan": "1. Touch it"}))
         later(stage)
-        stage.press("w")
+        stage.answer("w")
         stage.until(lambda: stage.live.line.replying)
         stage.press("bypassPermissions\r")
         stage.until(lambda: "That mode is refused here." in stage.screen.drawn)

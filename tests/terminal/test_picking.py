@@ -25,6 +25,13 @@ def test_a_row_is_one_harmless_line_of_its_width(title: str, branch: str, width:
     assert len(shown) <= width
 
 
+def test_in_a_narrow_window_the_title_stays() -> None:
+    one = SessionSummary("0" * 36, Path("x"), name="fix the parser", branch="main", ended="failed", cost=1.5)
+    assert row(one, 37, NOW).startswith("fix the parser (failed)")
+    assert "$1.50" in row(one, 60, NOW) and "main" not in row(one, 60, NOW)
+    assert "main" in row(one, 77, NOW)
+
+
 def test_titles_first_then_what_was_said(tmp_path: Path) -> None:
     store = SessionStore(tmp_path, tmp_path)
     keep(store, 1, turn("fix the parser", "lexer"), branch="feature/x")

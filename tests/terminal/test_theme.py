@@ -133,6 +133,17 @@ def test_sixteen_colours_are_those_of_the_terminal() -> None:
             assert "48;" not in shown
 
 
+@pytest.mark.parametrize("name", ["dark", "contrast", "colorblind"])
+def test_of_sixteen_colours_those_on_black_can_be_read_as_xterm_shows_them(name: str) -> None:
+    """Its blue cannot."""
+    xterm = {31: "#cd0000", 32: "#00cd00", 33: "#cdcd00", 34: "#0000ee", 35: "#cd00cd", 36: "#00cdcd", 90: "#7f7f7f",
+             91: "#ff0000", 92: "#00ff00", 93: "#ffff00", 94: "#5c5cff", 95: "#ff00ff", 96: "#00ffff"}  # fmt: skip
+    for role, code in ROLES.items():
+        shown = palette(name, "dark", 16).apply(f"\x1b[{code}mx")
+        for number in re.findall(r"(?<=[\[;])(3[1-6]|9[0-6])(?=[;m])", shown):
+            assert contrast(xterm[int(number)], "#000000") >= 3.0, role
+
+
 def test_a_theme_of_ones_own_changes_some_colours(tmp_path: Path) -> None:
     folder = tmp_path / ".agent/themes"
     folder.mkdir(parents=True)

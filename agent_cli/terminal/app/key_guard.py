@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
@@ -10,8 +11,13 @@ from agent_cli.terminal.app.output import InlineApp
 from agent_cli.terminal.app.question_view import QuestionView
 from agent_tools.record import Value
 
-# Seconds in which nothing may follow a letter or digit that answers.
-HOLD = 0.35
+# Seconds in which nothing may follow a letter or digit that answers: at least, and for a slow typist; and where the
+# answer counts for later calls too.
+HOLD, LONGEST_HOLD, LASTING_HOLD = 0.35, 1.0, 1.0
+# Keys that follow each other faster were not pressed one by one; after a longer pause another thought begins.
+TOGETHER, PAUSE = 0.02, 1.5
+# Pauses between keys that are remembered, and how many are needed to know the rhythm of the user.
+_REMEMBERED, _NEEDED = 40, 8
 # Seconds between two looks at whether a held key is due.
 _LOOK = 0.05
 
@@ -20,13 +26,13 @@ class HeldKey(Value):
     """A key that waits to answer.
 
     due: when it answers.
-    types: it stands in the line, before the cursor.
+    text: what stands for it in the line, before the cursor.
     chosen: what was highlighted before it.
     """
 
     key: str
     due: float
-    types: bool
+    text: str
     chosen: int
 
 
@@ -50,7 +56,11 @@ class KeyGuard:
     def __init__(self, screen: KeyHost, clock: Callable[[], float], act: Callable[[str], None]) -> None:
         self._screen, self._clock, self._act = screen, clock, act
         self._view: QuestionView | None = None
-        self._asked_at = self._key_at = 0.0
+        self._asked_at = self._key_at = self._typed_at = 0.0
+        self._pauses: deque[float] = deque(maxlen=_REMEMBERED)
+        # The key before was text, and read together with the next one.
+        self._joined = False
+        self._length, self._dropped = 0, False
         # The line when the question appeared.
         self._before = ""
         self._used = self._looking = False
@@ -72,11 +82,45 @@ class KeyGuard:
 
     def key_pressed(self) -> None:
         """Note a key press. One that acts on the question does not count as typing; any other ends a wait."""
+        length = len(self._screen.line.buffer.text)
+        typed, self._length, self._dropped = self._dropped or length > self._length, length, False
+        self._joined = typed and self.more
+        if typed:
+            now = self._clock()
+            if TOGETHER < now - self._typed_at < PAUSE:
+                self._pauses.append(now - self._typed_at)
+            self._typed_at = now
         if self._used:
             self._used = False
         elif not self._pending:
             self._key_at = self._clock()
             self._release()
+
+    @property
+    def more(self) -> bool:
+        """True if text was read together with the key being handled, and comes after it: both are part of a paste."""
+        waiting = self._screen.app.key_processor.input_queue
+        return any(press.data.isprintable() or press.key in ("c-m", "c-j") for press in waiting)
+
+    def drop(self) -> None:
+        """The key being handled is part of a paste, and not put into the line."""
+        self._dropped = True
+
+    @property
+    def joined(self) -> bool:
+        """True if the key being handled came at once with text before it, as no user presses them."""
+        return self._joined or self._clock() - self._typed_at < TOGETHER
+
+    def _hold_time(self, key: str) -> float:
+        """Return the seconds for which a key is held: longer than the usual pause between two keys of the user."""
+        assert self._view is not None
+        choice = self._view.dialog.by_key(key)
+        if choice is not None and choice.lasting and key.isalpha():
+            return LASTING_HOLD
+        if len(self._pauses) < _NEEDED:
+            return HOLD
+        usual = sorted(self._pauses)[len(self._pauses) * 4 // 5]
+        return min(max(HOLD, usual * 1.3), LONGEST_HOLD)
 
     def typing(self, seconds: float) -> bool:
         """Return True if a key was typed within the last seconds."""
@@ -112,6 +156,10 @@ class KeyGuard:
         """Act on a key if nothing follows it. types: it stands in the line meanwhile."""
         assert self._view is not None
         buffer, view = self._screen.line.buffer, self._view
+        if self._joined:
+            # The end of a paste.
+            buffer.insert_text(key if types else "")
+            return
         waiting, guard = self.held is not None, view.dialog.guard
         self._release()
         self.used()
@@ -121,11 +169,27 @@ class KeyGuard:
         if not guard or harmless:
             self._act(key)
             return
-        delay = min(HOLD, guard) if self.over and not buffer.text else guard
+        delay = self._hold_time(key)
+        if not self.over or buffer.text:
+            delay = max(delay, guard)
         if types:
             buffer.insert_text(key)
-        self.held = HeldKey(key, self._clock() + delay, types, view.chosen)
+        self.held = HeldKey(key, self._clock() + delay, key if types else "", view.chosen)
         view.highlight(key)
+        self._look()
+        self._screen.draw_soon()
+
+    def hold_line(self, key: str) -> None:
+        """Act on the line, which gives the answer of a key and came at once with its Enter, if nothing follows it."""
+        assert self._view is not None
+        chosen = self._view.chosen if self.held is None else self.held.chosen
+        self._screen.line.buffer.insert_text("\n")
+        due = self._clock() + max(self._hold_time(key), 0 if self.seen else self._view.dialog.guard)
+        if self.held is not None:
+            due = max(due, self.held.due)
+        self.held = HeldKey(key, due, self._screen.line.buffer.document.text_before_cursor, chosen)
+        self._view.highlight(key)
+        self.used()
         self._look()
         self._screen.draw_soon()
 
@@ -137,7 +201,7 @@ class KeyGuard:
         if self.over:
             self._act(key)
         elif not self.typing(guard):
-            self.held = HeldKey(key, self._asked_at + guard, False, self._view.chosen)
+            self.held = HeldKey(key, self._asked_at + guard, "", self._view.chosen)
             self._look()
 
     def confirm(self) -> bool:
@@ -162,12 +226,12 @@ class KeyGuard:
 
     def draft_of(self, text: str) -> str:
         """Return the text of the line without a key in it that is about to answer."""
-        return self._before if self.held is not None and self.held.types else text
+        return self._before if self.held is not None and self.held.text else text
 
     def _erase(self) -> None:
         """Take the held key out of the line."""
-        if self.held is not None and self.held.types:
-            self._screen.line.buffer.delete_before_cursor(len(self.held.key))
+        if self.held is not None and self.held.text:
+            self._screen.line.buffer.delete_before_cursor(len(self.held.text))
 
     def _take(self) -> None:
         self._erase()

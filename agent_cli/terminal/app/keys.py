@@ -68,7 +68,7 @@ def make_keys(controls: Controls, key_map: KeyMap) -> KeyBindings:
     questions = controls.live.questions
 
     for key in (*KEYS, EXPLAIN, VIEW, MARK):
-        acts = Condition(lambda key=key: questions.may_answer(key, types=not vi_navigation_mode()))  # type: ignore[misc]
+        acts = Condition(lambda key=key: questions.may_answer(key))  # type: ignore[misc]
         waits = Condition(lambda key=key: questions.may_hold(key))  # type: ignore[misc]
 
         @keys.add(key, filter=waits & writing, eager=True)

@@ -135,14 +135,10 @@ class QuestionPanel:
         """True if the open question is one of the user's own command."""
         return self.ask is not None and self.ask.dialog.own
 
-    def may_answer(self, key: str, *, types: bool) -> bool:
-        """Return True if a key acts on the question at once, as it decides nothing. types: else it would type."""
-        if self.ask is None or not self._is_answer(key) or not self.guard.over:
-            return False
-        if key in (EXPLAIN, MARK):
-            return not self._screen.line.buffer.text
-        choice = self.ask.dialog.by_key(key)
-        return types and self.guard.at_start and choice is not None and isinstance(choice.act, TextInput)
+    def may_answer(self, key: str) -> bool:
+        """Return True if a key acts on the question at once, as it decides nothing and begins no sentence."""
+        shows = key in (EXPLAIN, MARK) and self._is_answer(key)
+        return shows and self.guard.over and not self._screen.line.buffer.text
 
     def may_hold(self, key: str) -> bool:
         """Return True if a key answers the question unless more is typed."""
@@ -178,6 +174,8 @@ class QuestionPanel:
         if self.ask is None or self._screen.line.replying:
             return False
         text = self._screen.line.buffer.text.strip()
+        if self.guard.more or self.guard.joined:
+            return self._pasted_enter(text)
         if self.guard.confirm():
             return True
         if not text:
@@ -190,6 +188,31 @@ class QuestionPanel:
             self._choose(choice)
             self._screen.draw_soon()
             return True
+        return self._lone_letter(text)
+
+    def _pasted_enter(self, text: str) -> bool:
+        """Handle an Enter that came at once with other text: a paste, which answers nothing, or keys over a slow line.
+
+        Only a line that is an answer, and the last one, answers, a moment later.
+        """
+        assert self.ask is not None
+        buffer = self._screen.line.buffer
+        if self.guard.more or not text or "\n" in buffer.text:
+            if text:
+                buffer.insert_text("\n")
+            self.guard.drop()
+            return True
+        held, choice = self.guard.held, self.ask.dialog.by_name(text)
+        if held is not None:
+            self.guard.hold_line(held.key)
+        elif len(text) > 1 and choice is not None and self.guard.typing_message and self.guard.seen:
+            self.guard.hold_line(choice.key)
+        else:
+            return self._lone_letter(text)
+        return True
+
+    def _lone_letter(self, text: str) -> bool:
+        """Clear a lone letter that would answer, as it is never sent as a message; False for any other line."""
         if not self._is_answer(text):
             return False
         if self.guard.held is None:
@@ -235,9 +258,14 @@ class QuestionPanel:
         if not self.listing or self.ask is None:
             return False
         choice = self.ask.view.choice
+        comment = choice.comment if choice is not None else None
+        if comment is not None and self.guard.more:
+            # In a paste it is the indentation of a line.
+            self.guard.drop()
+            return True
         self.guard.used()
-        if choice is not None and choice.comment is not None:
-            self._take_words(choice.comment)
+        if comment is not None:
+            self._take_words(comment)
         return True
 
     def escape(self) -> bool:

@@ -259,6 +259,11 @@ class AppRepl(Repl):
         above = [f"\x1b[2m  … {counted(earlier, 'earlier turn')}\x1b[0m"] if earlier else []
         self.live.bridge.emit(Printed("\n".join([*above, *lines, ""])))
 
+        events = [event for exchange in exchanges for event in exchange.events]
+        # At the start nothing is drawn yet, and this thread is the only one.
+        later = self.live.soon if self.live.app.loop is not None else lambda run: run()
+        later(lambda: any(map(self.live.transcript.details, events)))
+
     def _folded(self, exchange: Exchange) -> list[str]:
         """Return the lines of a turn, without the output of its calls."""
         kept = io.StringIO()

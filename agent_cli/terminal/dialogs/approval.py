@@ -100,23 +100,40 @@ def _choices(request: ApprovalRequested, change: Changeable, *, edits: bool) -> 
         more = words.replace(read=lambda words: every.replace(note=words.strip()) if words.strip() else None)
         label = "all edits this session"
         yield Choice(
-            "s", f"Yes, {label} (Shift-Tab)", GiveAnswer(every), ("s", "all"), label, comment=more, mode_key=True
+            "s",
+            f"Yes, {label} (Shift-Tab)",
+            GiveAnswer(every),
+            ("s", "all"),
+            label,
+            comment=more,
+            mode_key=True,
+            lasting=True,
         )
     if request.always:
         rule = rule_label(request.always, request.cwd)
         session = Approve(rule=request.always)
         label = f"always this session: {rule}"
-        yield Choice("a", f"Yes, {label}", GiveAnswer(session), ("a", "always"), label, f"Session: {rule}")
+        yield Choice(
+            "a", f"Yes, {label}", GiveAnswer(session), ("a", "always"), label, f"Session: {rule}", lasting=True
+        )
     if request.keeps:
         project = Approve(rule=request.always, scope="project")
         rule = rule_label(request.always, request.cwd)
         label = f"always in this project, trusting it: {rule}"
-        yield Choice("A", f"Yes, {label}", GiveAnswer(project), ("A", "Always", "ALWAYS"), label, f"Project: {rule}")
+        yield Choice(
+            "A",
+            f"Yes, {label}",
+            GiveAnswer(project),
+            ("A", "Always", "ALWAYS"),
+            label,
+            f"Project: {rule}",
+            lasting=True,
+        )
     if request.exact:
         rule = rule_label(request.exact, request.cwd)
         label = f"always this session, exactly: {rule}"
         only = GiveAnswer(Approve(rule=request.exact))
-        yield Choice("x", f"Yes, {label}", only, ("x",), label, f"Session, exactly: {rule}")
+        yield Choice("x", f"Yes, {label}", only, ("x",), label, f"Session, exactly: {rule}", lasting=True)
     no = TextInput("no, because> ", _rejection)
     yield Choice("n", "No", GiveAnswer(Reject()), NO, "no", comment=no)
     if change.name:

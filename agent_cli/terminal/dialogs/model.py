@@ -114,6 +114,7 @@ class Choice(Value):
     comment: takes words to go with this answer.
     listed: False: it has a key, and no place in the list.
     mode_key: the key that changes the permission mode gives it, too.
+    lasting: it decides about later calls, too.
     """
 
     key: str
@@ -126,6 +127,7 @@ class Choice(Value):
     comment: TextInput | None = None
     listed: bool = True
     mode_key: bool = False
+    lasting: bool = False
 
 
 class Dialog(Value):

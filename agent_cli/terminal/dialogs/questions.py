@@ -133,7 +133,7 @@ def plan_dialog(data: dict[str, Any], edited: dict[str, Any] | None = None, ttl:
         choices=(
             Choice("y", "Yes, carry it out", GiveAnswer(verdict("y")), YES, "yes", comment=note),
             Choice("a", "Yes, and accept edits", GiveAnswer(verdict("y acceptEdits")), ("a",), "yes, accept edits",
-                   comment=edits),
+                   comment=edits, lasting=True),
             Choice("r", "Request changes", TextInput("change> ", _revision), short="request changes"),
             Choice("n", "No, cancel", GiveAnswer(verdict("n")), NO, "cancel"),
             Choice("e", "edit", InEditor(plan_for_editor(edited or data), rewritten), ("e", "edit"), listed=False),

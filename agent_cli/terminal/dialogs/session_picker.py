@@ -17,7 +17,8 @@ from prompt_toolkit.input import Input
 from prompt_toolkit.key_binding import KeyBindings
 from prompt_toolkit.key_binding.key_processor import KeyPressEvent
 from prompt_toolkit.layout import BufferControl, FormattedTextControl, HSplit, Layout, VSplit, Window
-from prompt_toolkit.output import Output
+from prompt_toolkit.output import Output, create_output
+from prompt_toolkit.output.vt100 import Vt100_Output
 
 from agent_cli.session.summary import SessionSummary, age, size
 from agent_cli.terminal.editor import read_line
@@ -31,6 +32,8 @@ with lazy_imports():
 IN_LINES = 20
 # Words of this length are also searched in messages if no title has them.
 _SEARCHED = 3
+# Columns that a title has at least, before facts are left out.
+_TITLE = 24
 _ENDS = {"failed": "failed", "interrupted": "interrupted", "waiting": "waits for you", "open": "broke off"}
 
 
@@ -54,9 +57,11 @@ class Narrowing:
 
 
 def row(g: SessionSummary, width: int, now: datetime) -> str:
-    """Format a session on one line: title, age, branch, size, cost."""
-    cost = f"${g.cost:.2f}" if g.cost else ""
-    facts = f"{age(g.updated, now):>4}  {fitted(one_line(g.branch), 16).ljust(16)}  {size(g.size):>5}  {cost:>7}"
+    """Format a session on one line: title, age, branch, size, cost. In a narrow window the title comes first."""
+    when, branch = f"{age(g.updated, now):>4}", fitted(one_line(g.branch), 16).ljust(16)
+    more = f"{size(g.size):>5}  {f'${g.cost:.2f}' if g.cost else '':>7}"
+    columns = (f"{when}  {branch}  {more}", f"{when}  {more}", when)
+    facts = next((facts for facts in columns if width - len(facts) - 2 >= _TITLE), when)
     end = f" ({_ENDS[g.ended]})" if g.ended in _ENDS else ""
     room = max(10, width - len(facts) - 2)
     return fitted(f"{fitted(one_line(g.title), room - len(end))}{end}".ljust(room) + f"  {facts}", width)
@@ -90,7 +95,7 @@ def pick_in_lines(found: Sequence[SessionSummary]) -> SessionSummary | None:
 
 _MOST = 12
 _LABEL = "Resume: "
-_HELP = "type to filter · ↑↓ · Enter resume · Esc cancel"
+_HELP = ("type to filter · ↑↓ · Enter resume · Esc cancel", "Enter resume · Esc cancel")
 
 
 class Picker:
@@ -119,7 +124,7 @@ class Picker:
             key_bindings=self._keys(),
             erase_when_done=True,
             input=source,
-            output=output,
+            output=output or _output(),
         )  # fmt: skip
         app.ttimeoutlen = 0.05
         app.timeoutlen = 0.05
@@ -143,7 +148,8 @@ class Picker:
         for number, g in enumerate(self._shown[first : first + room], first):
             mark, style = ("> ", "reverse") if number == self._at else ("  ", "")
             lines.append((style, fitted(mark + row(g, width - 2, self._now), width) + "\n"))
-        lines.append(("", fitted(f"{len(self._shown)} of {self._count} · {_HELP}", width)))
+        helps = [f"{len(self._shown)} of {self._count} · {keys}" for keys in _HELP]
+        lines.append(("", fitted(next((keys for keys in helps if len(keys) <= width), helps[-1]), width)))
         return lines
 
     def _keys(self) -> KeyBindings:
@@ -176,6 +182,14 @@ class Picker:
             event.app.exit(result=None)
 
         return keys
+
+
+def _output() -> Output:
+    """Return the terminal, which is not asked where its cursor is: some do not answer, and nothing depends on it."""
+    output = create_output()
+    if isinstance(output, Vt100_Output):
+        output.enable_cpr = False
+    return output
 
 
 def pick_session(found: Sequence[SessionSummary]) -> SessionSummary | None:
