@@ -55,7 +55,7 @@ def test_a_stream_that_is_left_ends_its_turn(work: Path) -> None:
 
 
 def test_a_stream_is_left_while_the_model_answers(work: Path) -> None:
-    with ModelServer([Reply(text="word " * 2_000, drip=0.001)], repeat=True) as server:
+    with ModelServer([Reply(text="word " * 2_000, split=5, stall="middle")], repeat=True) as server:
         os.environ |= {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": server.openai_url}
         with open_agent(work, "openai/x") as session:
             events = session.stream("go")

@@ -17,6 +17,12 @@ START = call("Bash", command="cat", pty=True)
 TYPE = call("BashInput", shell_id="b1", text="rm -rf /\n\x04")
 
 
+@pytest.fixture(autouse=True)
+def brief(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`cat` prints nothing before it is typed into."""
+    monkeypatch.setattr("agent_tools.shell.bash.FIRST_OUTPUT", 0.1)
+
+
 def world_of(root: Path, *answers: Any, **more: Any) -> World:
     stop = {"calls": [call("KillShell", shell_id="b1")]}
     return World(root, [{"calls": [START]}, {"calls": [TYPE]}, stop, {"text": "Ok."}], list(answers), **more)
@@ -46,7 +52,7 @@ def test_a_rule_of_its_own_allows_it(tmp_path: Path, rule: str, asks: int) -> No
 
 
 def test_nothing_is_typed_where_nobody_can_be_asked(work: Path) -> None:
-    replies = [bash("cat > typed", pty=True), {"calls": [TYPE]}, {"text": "Ok."}]
+    replies = [bash("echo ready; cat > typed", pty=True), {"calls": [TYPE]}, {"text": "Ok."}]
     model = script(work.parent / "s.toml", replies)
     done = agent(["-p", "--model", model, "--allowedTools", "Bash", "--fail-on-denied", "go"], work)
     assert done.returncode == 5, done.stderr

@@ -43,6 +43,8 @@ SECONDS = 120.0
 LONGEST = 600.0
 # Seconds to wait for the first output of a background command.
 MOMENT = 0.5
+# Seconds to wait for the first output of a command with a terminal.
+FIRST_OUTPUT = 5.0
 HINT = "run it again with its output in a file (> FILE 2>&1), then read or search that file"
 
 
@@ -213,7 +215,7 @@ def _in_background(
     _open_ports(job, terms, ctx)
     job.await_end(MOMENT)
     if args.pty:
-        job.settle(ctx.cancel)
+        job.settle(ctx.cancel, FIRST_OUTPUT)
     kept, ended = job.take()
     output = kept.text(HINT).rstrip("\n")
     if output:

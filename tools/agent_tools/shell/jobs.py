@@ -202,7 +202,7 @@ class Job:
         """Wait for output or the end; return whether there is any."""
         return self._news.wait(seconds)
 
-    def settle(self, cancel: CancelToken, seconds: float = 5.0, *, known: int = 0) -> None:
+    def settle(self, cancel: CancelToken, seconds: float, *, known: int = 0) -> None:
         """Wait for output and until it pauses, or for the end. known: bytes of unread output before.
 
         Raises CancelledError.
