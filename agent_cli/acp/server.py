@@ -33,8 +33,9 @@ from agent_cli.config.run_options import RunOptions
 from agent_cli.core.place import UsageError
 from agent_cli.core.version import __version__
 from agent_cli.runtime.environment import find_place, read_settings
+from agent_cli.session.removal import remove_session
 from agent_cli.session.store import SessionStore, state_folder, write_report
-from agent_cli.session.summary import glances, summaries_of_all_projects
+from agent_cli.session.summary import glances, project_folders, summaries_of_all_projects
 from agent_tools.lazy import lazy_imports
 from agent_tools.text import one_line
 
@@ -52,7 +53,7 @@ _LONGEST_LINE = 64 << 20
 _PAGE = 50
 # Seconds that sessions have to end when the editor is gone.
 _GRACE = 8.0
-_CAPABLE = ("list", "fork", "resume", "close", "additionalDirectories")
+_CAPABLE = ("list", "delete", "fork", "resume", "close", "additionalDirectories")
 _NO_EDITOR = "agent acp is started by an editor, which speaks to it over two pipes; docs/editors.md has the settings."
 _KEYS = "environment"
 _HOW = (
@@ -150,6 +151,23 @@ class AcpServer:
 
     async def close_session(self, session_id: str, **more: Any) -> dict[str, Any]:
         await self._close(self._session(session_id))
+        return {}
+
+    async def delete_session(self, params: Any) -> dict[str, Any]:
+        """Answer session/delete; a session that does not exist is deleted already, as the protocol has it."""
+        session_id = params.get("sessionId") if isinstance(params, dict) else None
+        if not isinstance(session_id, str):
+            raise RequestError(_INVALID, "session/delete: sessionId is the ID of a session.")
+        if (session := self._sessions.get(session_id)) is not None:
+            await self._close(session)
+
+        def remove() -> None:
+            for folder in project_folders(state_folder(os.environ)):
+                store = SessionStore.at(folder)
+                if session_id in store.ids() and (why := remove_session(store.path(session_id))):
+                    raise UsageError(why)
+
+        await _in_thread(remove)
         return {}
 
     async def prompt(self, prompt: Sequence[Any], session_id: str, **more: Any) -> dict[str, Any]:
@@ -337,6 +355,7 @@ async def _serve(options: RunOptions, output: int) -> None:
     server = AcpServer(options)
     router = build_agent_router(server, use_unstable_protocol=True)  # type: ignore[arg-type]
     router.add_route(Route("session/set_model", server.set_session_model, "request"))
+    router.add_route(Route("session/delete", server.delete_session, "request"))
     reader, writer = await _streams(output)
 
     async def handle(method: str, params: Any, is_notification: bool) -> Any:

@@ -204,6 +204,29 @@ def test_sessions_are_listed_loaded_in_another_process_and_forked(tmp_path: Path
     assert (changed["status"], changed["content"][0]["newText"]) == ("completed", "two\n")
 
 
+def test_a_session_is_deleted_while_it_is_open_and_when_it_is_not(tmp_path: Path) -> None:
+    work = tmp_path / "work"
+
+    async def story() -> None:
+        async with connected(work, [{"text": "one"}, {"text": "two"}]) as here:
+            assert here.said.agent_capabilities.session_capabilities.delete is not None  # type: ignore[attr-defined]
+            ids = []
+            for _ in range(2):
+                opened = await here.agent.new_session(cwd=str(work), mcp_servers=[])
+                await here.prompt(opened.session_id, "begin")
+                ids.append(opened.session_id)
+            await here.agent.close_session(session_id=ids[0])
+            for left in (1, 0):
+                # The package has no method for it yet.
+                await here.agent._conn.send_request("session/delete", {"sessionId": ids.pop(0)})
+                assert [s.session_id for s in (await here.agent.list_sessions(cwd=str(work))).sessions] == ids
+                assert len(ids) == left
+            # It is gone already, which is what was asked for.
+            await here.agent._conn.send_request("session/delete", {"sessionId": "gone"})
+
+    asyncio.run(story())
+
+
 def test_images_linked_files_and_embedded_ones_reach_the_model(tmp_path: Path) -> None:
     work = tmp_path / "work"
     work.mkdir()

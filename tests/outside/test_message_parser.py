@@ -80,8 +80,8 @@ def test_the_parser_takes_every_line(work: Path, name: str) -> None:
     wanted = {
         "assistant": "AssistantMessage", "user": "UserMessage", "result": "ResultMessage",
         "stream_event": "StreamEvent", "task_started": "TaskStartedMessage", "task_progress": "TaskProgressMessage",
-        "task_notification": "TaskNotificationMessage", "hook_started": "HookEventMessage",
-        "hook_response": "HookEventMessage", "system": "SystemMessage",
+        "task_updated": "TaskUpdatedMessage", "task_notification": "TaskNotificationMessage",
+        "hook_started": "HookEventMessage", "hook_response": "HookEventMessage", "system": "SystemMessage",
     }  # fmt: skip
     assert kinds == [wanted.get(line.get("subtype", ""), wanted[line["type"]]) for line in lines]
     assert kinds.count("ResultMessage") == 1

@@ -1,18 +1,22 @@
-"""The readers and writers of transcripts in the Agent SDK, on sessions of ours; skipped where it is not installed."""
+"""The readers and writers of transcripts in the Agent SDK, on sessions of ours; run by `make outside`."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.support.claude_transcripts import entries_of, transcript
+from tests.support.client_home import CLIENTS
 from tests.support.program import agent
 from tests.support.scripts import bash, script, task
 
+# `make outside` has the SDK in an environment of its own; what is installed here too comes from here.
+sys.path += map(str, CLIENTS.glob("py/lib/python*/site-packages"))
 sdk = pytest.importorskip("claude_agent_sdk")
 
 

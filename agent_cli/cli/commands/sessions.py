@@ -9,7 +9,6 @@ import os
 import re
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Any
@@ -27,9 +26,8 @@ from agent_cli.headless.output import echo, print_notice, put_json, table
 from agent_cli.runtime.environment import find_place
 from agent_cli.runtime.tools import tool_definitions
 from agent_cli.session.files import read_log, results_size
-from agent_cli.session.log import SessionBusyError, SessionLog
-from agent_cli.session.pending_plans import claim_plan
 from agent_cli.session.records import SessionInfo, SessionNotFoundError
+from agent_cli.session.removal import remove_session
 from agent_cli.session.restore import restore
 from agent_cli.session.search import SeveralSessionsError, contains_text, find_session, is_id_like, resolve_reference
 from agent_cli.session.store import SessionStore, info_of, state_folder
@@ -315,7 +313,7 @@ def remove_sessions(
         print_notice(f"No session is older than {older_than}.")
         return 0
     _ask(chosen, yes=yes)
-    kept = [problem for g in chosen if (problem := _remove(g))]
+    kept = [problem for g in chosen if (problem := remove_session(g.path))]
     for problem in kept:
         print_notice(problem)
     removed = len(chosen) - len(kept)
@@ -354,33 +352,6 @@ def _ask(chosen: Sequence[SessionSummary], *, yes: bool) -> None:
     sys.stderr.flush()
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
         raise UsageError("Nothing was removed.")
-
-
-def _remove(g: SessionSummary) -> str:
-    """Remove a session with all its files; return "" or why it is still there."""
-    store = SessionStore.at(g.path.parent)
-    log = SessionLog(g.path, lambda text: None, os.environ)
-    try:
-        log.acquire()
-        for path in reversed(store.files(g.session_id)):
-            path.rmdir() if path.is_dir() and not path.is_symlink() else path.unlink(missing_ok=True)
-        claim_plan(store.folder, g.session_id)
-        # Without references the contents go with the next pruning of the checkpoints.
-        snapshots = store.folder.parent.parent / "snapshots" / store.folder.name
-        (snapshots / "sessions" / f"{g.session_id}.records").unlink(missing_ok=True)
-    except SessionBusyError:
-        return f"Session {g.session_id[:8]} is open in another process and was not removed."
-    except OSError as error:
-        return f"Session {g.session_id[:8]} was not removed: {error.strerror or error}."
-    finally:
-        log.close()
-    _drop_if_empty(store.folder)
-    return ""
-
-
-def _drop_if_empty(folder: Path) -> None:
-    with suppress(OSError):
-        folder.rmdir()
 
 
 _EXPORTS = ("markdown", "html", "json", "atif")
