@@ -98,7 +98,7 @@ def _bring(store: PluginStore, source: str, place: RunEnvironment, *, yes: bool)
             discard(staged)
     except (PluginError, OSError) as error:
         raise UsageError(_sentence(error)) from None
-    echo(f"{staged.plugin.name} was added, and counts from the next session on.")
+    echo(f"{staged.plugin.name} was added; new sessions load it.")
     return 0
 
 
