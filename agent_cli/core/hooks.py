@@ -18,6 +18,7 @@ from agent_cli.core.amounts import short_duration
 from agent_cli.core.events import Event, HookFinished
 from agent_tools.cancel import CancelToken
 from agent_tools.record import Value
+from agent_tools.registry import SHELL
 from agent_tools.text import escape_controls, shorten
 
 HookEvent = Literal[
@@ -151,7 +152,7 @@ _ROWS = (
         {
             "tool_calls": [
                 {
-                    "tool_name": "Bash",
+                    "tool_name": SHELL.name,
                     "tool_input": {"command": "ls"},
                     "tool_use_id": "call_1",
                     "tool_response": "a.txt",

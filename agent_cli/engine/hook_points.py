@@ -31,13 +31,11 @@ from agent_tools.display import CommandOutput
 from agent_tools.record import from_json
 from agent_tools.registry import SHELL, tool_name
 from agent_tools.shell.jobs import Job, Jobs
-from agent_tools.task import COMMON_NAMES
+from agent_tools.task import COMMON_NAMES, COMMON_TOOL_NAMES
 
 # How many times PermissionRequest hooks may change one call.
 _CHANGES = 3
 _PATHS = ("file_path", "notebook_path")
-# Tools by the names that Claude Code gives them today; matchers know both.
-_NAMES = {"Task": "Agent"}
 
 
 def base_payload(deps: TurnDeps, turn: Turn | None = None) -> dict[str, Any]:
@@ -399,7 +397,7 @@ def _call_fields(item: PreparedCall) -> dict[str, Any]:
 def _name_today(name: str) -> str:
     """Return a tool's name as Claude Code writes it."""
     name = tool_name(name)
-    return _NAMES.get(name, name)
+    return COMMON_TOOL_NAMES.get(name, name)
 
 
 def _error(result: ToolResult) -> str:

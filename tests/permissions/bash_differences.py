@@ -25,7 +25,11 @@ _SECONDS = 300.0
 # Lines of a group run in one subshell, each in a folder of its own if it writes. One that ends the shell, or makes bash
 # give up what it reads, is not written down as done. What is run is written down in one piece.
 _RUNNER = r"""
-__log() { builtin printf '%s\0' "$__n" "$PWD" "$@" __end >> "$__LOG"; }
+# Bash writes line by line, and others write meanwhile: a record has to be one line.
+__log() {
+    builtin local -a __w=("$@")
+    builtin printf '%s\0' "$__n" "$PWD" "${__w[@]//$'\n'/$'\002'}" __end >> "$__LOG"
+}
 cat() { builtin mapfile __c; builtin printf '%s' "${__c[@]}"; }
 rec() { __log rec "$@"; }
 command_not_found_handle() { __log "$@"; }
@@ -105,7 +109,8 @@ def _run(lines: Mapping[int, tuple[str, str]], folder: Path, group: int) -> dict
     for record in log.read_bytes().split(b"\0__end\0"):
         place, *rest = record.decode("utf-8", "surrogateescape").split("\0")
         if rest:
-            ran.setdefault(numbers[int(place)], []).append((os.path.realpath(rest[0]), tuple(rest[1:])))
+            words = tuple(word.replace("\2", "\n") for word in rest[1:])
+            ran.setdefault(numbers[int(place)], []).append((os.path.realpath(rest[0]), words))
     return ran
 
 

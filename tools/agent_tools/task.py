@@ -60,3 +60,7 @@ class Task(Tool[TaskArgs]):
 
     def run(self, args: TaskArgs, ctx: ToolContext) -> ToolResult:
         raise ToolError("Sub-agents run only inside a turn.")
+
+
+# Tools by the names that hooks of other programs know today; matchers know both.
+COMMON_TOOL_NAMES = {Task.name: Task.other_names[0]}
