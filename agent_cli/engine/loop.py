@@ -135,8 +135,8 @@ STUCK = (
     "<reminder>\nNo call of the last {count} rounds succeeded. Try another approach, or say plainly what blocks you.\n"
     "</reminder>"
 )
-# One of these is in an answer that announces what the model will do, or shows a call.
-_FUTURE = ("will ", "ll ", "going to ", "et me ", "et's ", "et\u2019s ", "need to ", '"arguments"', '"parameters"')
+# One of these is in an answer that announces what the model will do.
+_FUTURE = ("will ", "ll ", "going to ", "et me ", "et's ", "et\u2019s ", "need to ")
 CUT_CALL = (
     "<reminder>\n{cut} in the middle of a call, which was not run. Make a shorter call: write a file in parts, the "
     "beginning with one call, the rest with further ones.\n</reminder>"

@@ -83,13 +83,6 @@ def describes_call(answer: str, tools: Iterable[str]) -> bool:
     return bool(re.search(r"\{\s*\\?\"\w+\\?\"\s*:", answer)) and bool(re.search(rf"\b(?:{names})\b", answer))
 
 
-def shows_call(answer: str, tools: Iterable[str], request: str) -> bool:
-    """Return True if an answer has a whole call of a tool on offer among its words, and the request wants no words."""
-    names = "|".join(map(re.escape, tools))
-    found = re.search(rf'\{{\s*"name"\s*:\s*"(?:{names})"\s*,\s*"(?:arguments|parameters)"\s*:\s*\{{', answer)
-    return found is not None and not _WORDS_WANTED.search(request)
-
-
 def imagines_result(answer: str) -> bool:
     """Return True if an answer has what only tools write: a result in the tags of the chat template."""
     return "<tool_response>" in answer or "<|tool_response|>" in answer
@@ -141,16 +134,11 @@ def ask(turn: Turn, answer: AssistantMessage) -> Generator[Event, None, str | No
         return more
     if turn.nudges.get("announced"):
         return None
-    request, names = goal_of(turn.history), [spec.name for spec in turn.options.tools]
-    if is_announcement(answer.text, request):
-        said, more = "said what it would do but made no call", ANNOUNCED
-    elif shows_call(answer.text, names, request):
-        said, more = "described a call but did not make it", DESCRIBED.format(tools=", ".join(names))
-    else:
+    if not is_announcement(answer.text, goal_of(turn.history)):
         return None
     turn.nudges["announced"] = 1
-    yield Noted(f"The model {said}; asking for it.")
-    return more
+    yield Noted("The model said what it would do but made no call; asking for it.")
+    return ANNOUNCED
 
 
 def _of_small_model(turn: Turn, answer: AssistantMessage) -> Generator[Event, None, str | None]:

@@ -284,33 +284,6 @@ def test_an_announcement_without_a_call_is_asked_about_once(work: Path, text: st
     assert lines[-1]["result"] == text
 
 
-SHOWN = """Here is the Edit call:
-
-```json
-{
-  "name": "Edit",
-  "arguments": {"file_path": "a.txt", "old_string": "hello", "new_string": "bye"}
-}
-```
-
-After it the file is right. You should re-run the tests."""
-
-
-def test_a_call_that_is_shown_in_an_explanation_is_asked_for_once(work: Path) -> None:
-    with ModelServer([Reply(text=SHOWN), Reply(text=SHOWN)]) as server:
-        done = run(work, server, "--output-format", "stream-json")
-    assert "described a call but did not make it" in server.bodies[1]["messages"][-1]["content"]
-    assert json.loads(done.stdout.splitlines()[-1])["result"] == SHOWN
-    assert (work / "a.txt").read_text() == "hello world\n", "it could be an example, so it does not run"
-
-
-def test_nor_one_that_the_user_wanted_to_see(work: Path) -> None:
-    with ModelServer([Reply(text=SHOWN)]) as server:
-        env = {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": server.openai_url}
-        done = agent(["-p", "--model", "openai/some-model", "How would a call of Edit look?"], work, env)
-    assert done.stdout == f"{SHOWN}\n"
-
-
 @pytest.mark.parametrize("text", FINISHED)
 def test_a_finished_answer_is_not_asked_about(work: Path, text: str) -> None:
     with ModelServer([Reply(text=text)]) as server:
