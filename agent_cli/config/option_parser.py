@@ -62,7 +62,7 @@ def _value(flag: Flag, kind: Any, text: str) -> Any:
 
 # Patterns of values for the flags whose value may be omitted.
 _VALUES = {"resume": re.compile(r"[^-].*", re.DOTALL), "worktree": re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")}
-# What other agents name as categories of --debug, so that a filter is told from a prompt; three of them are written.
+# What other agents name as categories of --debug: such a word is a filter, not a prompt. Three of them are written.
 _CATEGORIES = {"1p", "api", "config", "file", "hook", "hooks", "lsp", "mcp", "permissions", "plugins", "sdk", "startup",
                "statsig", "tool", "tools"}  # fmt: skip
 _BETA = re.compile(r"[a-z0-9-]+-20\d\d-\d\d-\d\d(?:,\S*)?")
