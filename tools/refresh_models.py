@@ -9,8 +9,7 @@ import json
 import sys
 from pathlib import Path
 
-from agent_cli.providers.catalog import FILE
-from agent_cli.providers.litellm_catalog import litellm_entries, litellm_providers
+from agent_cli.providers.catalog import FILE, litellm_entries, litellm_providers
 
 
 def generated(folder: Path | None = None) -> str:

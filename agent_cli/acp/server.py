@@ -33,8 +33,7 @@ from agent_cli.config.run_options import RunOptions
 from agent_cli.core.place import UsageError
 from agent_cli.core.version import __version__
 from agent_cli.runtime.environment import find_place, read_settings
-from agent_cli.session.removal import remove_session
-from agent_cli.session.store import SessionStore, state_folder, write_report
+from agent_cli.session.store import SessionStore, remove_session, state_folder, write_report
 from agent_cli.session.summary import glances, project_folders, summaries_of_all_projects
 from agent_tools.lazy import lazy_imports
 from agent_tools.text import one_line

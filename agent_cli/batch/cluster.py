@@ -1,10 +1,16 @@
-"""Run tasks on a Dask cluster. A worker that is lost has its tasks run by another, as the scheduler does it."""
+"""Run tasks on a Dask cluster. A worker that is lost has its tasks run by another, as the scheduler does it.
+
+A worker runs tasks, as plain data, by a `TaskHost` of its machine. It cannot see whether the program that sent a task
+is still there. So that program renews a lease; when it has run out, the tasks are interrupted, and no task runs twice
+at the same time when the batch is resumed.
+"""
 
 from __future__ import annotations
 
 import logging
 import os
 import queue
+import threading
 import time
 from contextlib import suppress
 from typing import Any
@@ -13,17 +19,89 @@ import dask
 import dask.utils
 import distributed
 
-from agent_cli.batch import remote
-from agent_cli.batch.host import TaskResult, WorkOrder
+from agent_cli.batch.host import TaskHost, TaskResult, WorkOrder
 from agent_cli.batch.progress import BatchProgress
 from agent_cli.core.place import UsageError
 from agent_cli.core.version import __version__
 from agent_tools.record import DecodeError, from_json, to_json
 from agent_tools.text import one_line, shorten
 
+LEASE_SECONDS = 120.0
+LOOK_SECONDS = 2.0
+
+_lock = threading.Lock()
+_hosts: dict[str, LeasedHost] = {}
+_over: set[str] = set()
+
+
+class LeasedHost:
+    """The host of one batch in this process."""
+
+    def __init__(self) -> None:
+        self.host = TaskHost(os.environ)
+        self._until = 0.0
+        self.renew()
+        threading.Thread(target=self._watch, daemon=True).start()
+
+    def renew(self) -> None:
+        """Note that the program of the batch is there."""
+        self._until = time.monotonic() + LEASE_SECONDS
+
+    def _watch(self) -> None:
+        while time.monotonic() < self._until:
+            time.sleep(LOOK_SECONDS)
+        self.host.stop()
+        self.host.stop()
+
+
+def run_order(batch: str, order: dict[str, Any]) -> dict[str, Any]:
+    """Run a task and return its result, both as plain data."""
+    worker = distributed.get_worker()
+    worker.log_event(topic(batch), {"started": order["id"], "host": worker.address})
+    with _lock:
+        leased = _hosts.get(batch) or _hosts.setdefault(batch, LeasedHost())
+    leased.renew()
+    if batch in _over:
+        leased.host.stop()
+    plain = to_json(leased.host.run(from_json(WorkOrder, order)))
+    return {**plain, "host": f"{plain['host']} ({worker.address})"}
+
+
+async def renew_lease(batch: str) -> None:
+    """Say that the program of the batch is there."""
+    if (leased := _hosts.get(batch)) is not None:
+        leased.renew()
+
+
+async def stop_batch(batch: str) -> None:
+    """Interrupt the tasks of a batch; called again, kill them."""
+    _over.add(batch)
+    if (leased := _hosts.get(batch)) is not None:
+        leased.host.stop()
+
+
+def leave_batch(batch: str) -> None:
+    """Remove what a batch has left on this machine."""
+    with _lock:
+        leased = _hosts.pop(batch, None)
+    if leased is not None:
+        leased.host.stop()
+        leased.host.close()
+
+
+def agent_version() -> str:
+    """Return the version of this program."""
+    return __version__
+
+
+def topic(batch: str) -> str:
+    """Return the topic under which workers say what they have started."""
+    return f"agent-batch-{batch}"
+
+
 # At most; Dask's own setting may say less.
 _CONNECT_SECONDS = 10.0
-_RENEW_SECONDS = remote.LEASE_SECONDS / 8
+_RENEW_SECONDS = LEASE_SECONDS / 8
 _STOP_SECONDS = 15.0
 
 
@@ -48,7 +126,7 @@ class ClusterRunner:
             raise UsageError(f"There is no Dask scheduler at {address}: {shorten(one_line(str(error)), 200)}") from None
         try:
             self._look_at_workers(address)
-            self._client.subscribe_topic(remote.topic(self._name), self._on_event)
+            self._client.subscribe_topic(topic(self._name), self._on_event)
         except BaseException:
             self._client.close()
             raise
@@ -59,7 +137,7 @@ class ClusterRunner:
             self._client.wait_for_workers(1, timeout=_CONNECT_SECONDS)
         except TimeoutError:
             raise UsageError(f"The scheduler {address} has no workers: start some with `dask worker`.") from None
-        versions = self._client.run(remote.agent_version, on_error="return")
+        versions = self._client.run(agent_version, on_error="return")
         for worker, version in versions.items():
             if isinstance(version, BaseException):
                 why = shorten(one_line(str(version)), 200)
@@ -81,8 +159,8 @@ class ClusterRunner:
     def start(self, order: WorkOrder) -> None:
         self._orders += 1
         future = self._client.submit(
-            remote.run_order, self._name, to_json(order), pure=False, priority=-self._orders,
-            key=f"{remote.topic(self._name)}-{order.id}-{self._orders}",
+            run_order, self._name, to_json(order), pure=False, priority=-self._orders,
+            key=f"{topic(self._name)}-{order.id}-{self._orders}",
         )  # fmt: skip
         self._futures[order.id] = future
         future.add_done_callback(lambda _: self._said.put(("ended", order.id)))
@@ -108,7 +186,7 @@ class ClusterRunner:
         """Leave the cluster; what this batch has there is removed."""
         with suppress(Exception):
             if self._client.status == "running":
-                self._client.run(remote.leave, self._name, on_error="ignore")
+                self._client.run(leave_batch, self._name, on_error="ignore")
         with suppress(Exception):
             self._client.close(timeout=_STOP_SECONDS)
 
@@ -120,7 +198,7 @@ class ClusterRunner:
         now = time.monotonic()
         if self._stopped < self._stops:
             self._stopped += 1
-            self._on_workers(remote.stop)
+            self._on_workers(stop_batch)
             if self._stopped == 1:
                 # Those that no worker has begun.
                 begun = self._begun()
@@ -129,7 +207,7 @@ class ClusterRunner:
                         future.cancel()
         if now >= self._renewed + _RENEW_SECONDS:
             self._renewed = now
-            self._on_workers(remote.renew)
+            self._on_workers(renew_lease)
         if self._client.status != "running" and not self._client.status.startswith("connect"):
             for name in self._futures:
                 self._said.put(("ended", name))

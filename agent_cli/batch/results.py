@@ -11,8 +11,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from agent_cli.batch.folders import LOCK, try_lock
-from agent_cli.batch.host import TaskResult
+from agent_cli.batch.host import LOCK, TaskResult, try_lock
 from agent_cli.batch.tasks import BatchTask
 from agent_cli.core.place import UsageError
 from agent_cli.evaluation.results import AgentReport

@@ -15,8 +15,7 @@ from agent_cli.batch.host import TaskHost, TaskResult, WorkOrder
 from agent_cli.batch.progress import BatchProgress
 from agent_cli.batch.results import ResultsFile, result_line
 from agent_cli.batch.tasks import BatchTask
-from agent_cli.evaluation.job_threads import JobThreads
-from agent_cli.evaluation.processes import GRACE
+from agent_cli.evaluation.processes import GRACE, JobThreads
 from agent_tools.process.guarded_git import GitError
 from agent_tools.record import Value
 

@@ -22,9 +22,9 @@ from agent_cli.core.place import RunEnvironment, UsageError, has_color, has_styl
 from agent_cli.core.version import __version__
 from agent_cli.memory.files import Memory
 from agent_cli.providers.catalog import ModelInfo, lookup
-from agent_cli.providers.discover import discover, probe_server
 from agent_cli.providers.registry import find, is_loopback_url
 from agent_cli.providers.resolve import ModelSetupError, ResolvedModel, open_transport
+from agent_cli.providers.server_info import discover, probe_server
 from agent_cli.runtime.checkpoints import kept_folder
 from agent_cli.runtime.environment import check_mode
 from agent_cli.runtime.models import choose_model, find_window, input_modalities

@@ -24,7 +24,7 @@ from agent_cli.engine import tool_results
 from agent_cli.engine.tool_call import prepare_call
 from agent_cli.engine.turn import Turn, TurnDeps
 from agent_cli.engine.types import CheckedCall, PreparedCall, SubagentEnd
-from agent_cli.permissions.rule_updates import change_rules
+from agent_cli.permissions.policy import change_rules
 from agent_tools.base import Effect, ToolResult
 from agent_tools.cancel import CancelledError
 from agent_tools.display import CommandOutput

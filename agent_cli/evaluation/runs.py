@@ -1,27 +1,167 @@
-"""Run one task once: copy its repository, let `agent -p` work in it, and check what it did.
+"""Run the tasks of an evaluation, several at a time, until all have run or a signal ends it.
 
-Each run is a process of its own, with the user's settings and keys, and with a state folder that goes when it is over.
+A run of a task gets a copy of its repository, `agent -p` works in it, and then what it did is checked. Each run is a
+process of its own, with the user's settings and keys, and with a state folder that is removed afterwards.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import shutil
-from collections.abc import Mapping
+import signal
+import tempfile
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
-from agent_cli.evaluation.processes import EvaluationStoppedError, ProcessPool
+from agent_cli.core.place import UsageError
+from agent_cli.evaluation.processes import EvaluationStoppedError, JobThreads, ProcessPool
 from agent_cli.evaluation.results import AgentReport, TaskRun, Verdict
 from agent_cli.evaluation.steps import AgentTurn, CheckEnd, SandboxMaker, TaskSteps, why_turn_failed
 from agent_cli.evaluation.tasks import EvaluationTask
-from agent_cli.evaluation.worktrees import copy_base
 from agent_cli.runtime.tools import tool_definitions
 from agent_cli.session.export import document
 from agent_cli.session.records import SessionNotFoundError
 from agent_tools.fs.safe_files import write_whole
+from agent_tools.process.guarded_git import ASTRAY, Checkout, GitError, GitRun, as_user, find_git, store
 from agent_tools.record import Value
 from agent_tools.results import ToolError
 from agent_tools.text import shorten
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class Evaluation:
+    """Tasks to run under each variant, `repeat` times. caught: the signal that ended it; 0 for none."""
+
+    def __init__(self, tasks: Sequence[EvaluationTask], variants: Sequence[Variant], repeat: int) -> None:
+        self._tasks, self._variants, self._repeat = tasks, variants, repeat
+        self._pool = ProcessPool()
+        self.caught = 0
+
+    def run(self, terms: RunTerms, jobs: int, ended: Callable[[TaskRun, int, int], None]) -> list[TaskRun]:
+        """Run everything, at most `jobs` at a time; return the results in the order of the tasks.
+
+        ended: called with each result as it comes, how many there are so far, and how many there will be.
+        Raises UsageError if a repository cannot be made.
+        """
+        try:
+            folder = Path(tempfile.mkdtemp(prefix="agent-eval-")).resolve()
+        except OSError as error:
+            raise UsageError(f"There is no folder for temporary files: {error.strerror}.") from None
+        before = {number: signal.signal(number, self._on_signal) for number in _SIGNALS}
+        try:
+            return self._run(self._plan(folder, terms), TaskRunner(terms, self._pool), jobs, ended)
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _plan(self, folder: Path, terms: RunTerms) -> list[PlannedRun]:
+        """Make the repositories, and list the runs: task by task, the variants side by side."""
+        plan: list[PlannedRun] = []
+        for task in self._tasks:
+            base = folder / "base" / task.name
+            if not self.caught:
+                make_base(task, base, terms.env)
+            for attempt in range(1, self._repeat + 1):
+                for variant in self._variants:
+                    room = folder / f"{task.name}-{len(plan) + 1}"
+                    plan.append(PlannedRun(task=task, variant=variant, attempt=attempt, base=base, room=room))
+        return plan
+
+    def _run(
+        self,
+        plan: list[PlannedRun],
+        runner: TaskRunner,
+        jobs: int,
+        ended: Callable[[TaskRun, int, int], None],
+    ) -> list[TaskRun]:
+        def work(number: int) -> TaskRun:
+            return runner.run(plan[number])
+
+        threads = JobThreads(work)
+        waiting = deque(range(len(plan)))
+        found: dict[int, TaskRun] = {}
+        while True:
+            while waiting and threads.running < jobs and not self._pool.is_stopping():
+                threads.start(waiting.popleft())
+            if not threads.running:
+                return [found[number] for number in sorted(found)]
+            try:
+                item = threads.next()
+            except BaseException:
+                self._pool.stop()
+                raise
+            if item is not None:
+                found[item[0]] = item[1]
+                ended(item[1], len(found), len(plan))
+
+    def _on_signal(self, number: int, frame: FrameType | None) -> Any:
+        self.caught = self.caught or number
+        self._pool.stop()
+
+
+_FETCH_SECONDS = 900.0
+_AUTHOR = {
+    f"GIT_{role}_{part}": value
+    for role in ("AUTHOR", "COMMITTER")
+    for part, value in (("NAME", "agent eval"), ("EMAIL", "eval@localhost"), ("DATE", "2026-01-01T00:00:00Z"))
+}
+# So that the model can commit, whatever its user's own configuration asks for.
+_LOCAL = {"user.name": "agent eval", "user.email": "eval@localhost", "commit.gpgsign": "false"}
+
+
+def make_base(task: EvaluationTask, folder: Path, env: Mapping[str, str]) -> None:
+    """Make the repository of a task in a new folder: its files in one commit, or one commit of its repository.
+
+    Of a repository that git fetches, later commits and remotes are not there for the model to find. Raises UsageError.
+    """
+    try:
+        folder.mkdir(parents=True)
+        program = find_git(env.get("PATH", os.defpath), str(folder))
+        git = store(program, str(folder / ".git"))
+        git.run("init", "-q", "-b", "main")
+        for key, value in _LOCAL.items():
+            git.run("config", key, value)
+        if task.fetched:
+            _fetch(task, program, folder, env)
+        else:
+            _commit(task, git, folder)
+    except (OSError, shutil.Error, GitError) as error:
+        said = getattr(error, "strerror", None) or str(error)
+        raise UsageError(f"The repository of the task {task.name} cannot be made: {said.rstrip('.')}.") from None
+
+
+def copy_base(base: Path, work: Path) -> None:
+    """Copy a repository, links as links. Raises OSError, shutil.Error."""
+    shutil.copytree(base, work, symlinks=True)
+
+
+def _commit(task: EvaluationTask, git: GitRun, folder: Path) -> None:
+    if task.repo:
+        left_out = shutil.ignore_patterns(".git", "__pycache__")
+        shutil.copytree(task.repo, folder, symlinks=True, ignore=left_out, dirs_exist_ok=True)
+    tree = {"GIT_WORK_TREE": str(folder), **_AUTHOR}
+    git.run("add", "-A", cwd=str(folder), env=tree)
+    git.run("commit", "-q", "--allow-empty", "-m", "Start", cwd=str(folder), env=tree)
+
+
+def _fetch(task: EvaluationTask, program: str, folder: Path, env: Mapping[str, str]) -> None:
+    """Fetch one commit, with the user's own configuration and logins."""
+    own = {name: value for name, value in env.items() if name not in ASTRAY}
+    place = Checkout(str(folder), str(folder / ".git"), str(folder / ".git"))
+    git = as_user(program, place, own)
+    try:
+        git.run("fetch", "-q", "--depth", "1", "--", task.repo, task.commit, seconds=_FETCH_SECONDS)
+        git.run("reset", "-q", "--hard", "FETCH_HEAD", seconds=_FETCH_SECONDS)
+    except GitError as error:
+        where = f"{task.repo} at {task.commit}"
+        raise GitError(f"{where}: {error} (a commit is named by a branch, a tag or its whole hash)") from None
+
 
 RESULT_VARIABLE = "AGENT_EVAL_RESULT"
 TRANSCRIPT_VARIABLE = "AGENT_EVAL_TRANSCRIPT"

@@ -15,7 +15,7 @@ from agent_cli.core.decisions import Answer, Defer, QuestionReply, Reject
 from agent_cli.core.events import ApprovalRequested, Event, QuestionAsked
 from agent_cli.core.results import Complete, Diagnostics, Spent, Suspended, TurnEnd, TurnResult, Usage
 from agent_cli.engine.conversation import Conversation
-from agent_cli.headless.interrupts import Signals
+from agent_cli.headless.input import NotTextError, Signals, compose_prompt, read_stdin
 from agent_cli.headless.output import (
     SUSPENDED,
     ProgressPrinter,
@@ -26,7 +26,6 @@ from agent_cli.headless.output import (
     print_notice,
     print_text,
 )
-from agent_cli.headless.stdin import NotTextError, compose_prompt, read_stdin
 from agent_cli.session.pending_plans import WaitingPlan, save_plan
 from agent_tools.base import ToolError
 from agent_tools.cancel import CancelledError

@@ -18,7 +18,7 @@ from agent_cli.engine.conversation import Conversation
 from agent_cli.engine.turn import TurnDeps
 from agent_cli.hooks import PythonHook
 from agent_cli.host.channel import Fields, HostChannel, HostClosedError, HostRefusedError
-from agent_cli.permissions.rule_updates import change_rules
+from agent_cli.permissions.policy import change_rules
 from agent_cli.runtime.pending import read_answers
 from agent_tools.plan import plan_text
 

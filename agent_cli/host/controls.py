@@ -22,7 +22,7 @@ from agent_cli.host.channel import Fields
 from agent_cli.host.control_table import ControlError, ControlTable, OpenSession
 from agent_cli.host.file_controls import FILE_CONTROLS
 from agent_cli.host.server_controls import SERVER_CONTROLS, server_states
-from agent_cli.permissions.rule_updates import change_rules
+from agent_cli.permissions.policy import change_rules
 from agent_cli.runtime.builder import switch_model
 from agent_cli.runtime.checkpoints import undo_manager
 from agent_cli.runtime.environment import check_mode

@@ -22,7 +22,7 @@ from agent_cli.core.results import Complete, Diagnostics, Failed, Suspended, Tur
 from agent_cli.core.version import __version__
 from agent_cli.engine.conversation import Conversation
 from agent_cli.extensions.loader import Embedded, all_styles, load_extensions
-from agent_cli.headless.interrupts import Signals
+from agent_cli.headless.input import Signals
 from agent_cli.headless.output import ProgressPrinter, ResultBuilder, print_line, print_notice
 from agent_cli.headless.pending import pending_items
 from agent_cli.headless.result_object import result_object

@@ -28,8 +28,7 @@ from agent_cli.config.schema import McpServer
 from agent_cli.core.host_servers import HostServers
 from agent_cli.core.version import __version__
 from agent_cli.mcp.catalog import McpRequestError
-from agent_cli.mcp.host_pipe import host_pipe
-from agent_cli.mcp.stdio import LINE_LIMIT, ServerProcess, pipe
+from agent_cli.mcp.stdio import LINE_LIMIT, ServerProcess, host_pipe, pipe
 
 # Possible expansion factor of a compressed answer; compression is never requested.
 _PACKED = 1_000

@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 from agent_cli.core.decisions import Decision, Level, Verdict, strictest
 from agent_cli.core.modes import Mode
@@ -31,10 +31,6 @@ from agent_tools.fs.workspace import Workspace
 from agent_tools.lazy import lazy_imports
 from agent_tools.sandbox.conditions import Confined, RunConditions
 
-if TYPE_CHECKING:
-    from agent_cli.permissions.commands import CommandEvaluator
-    from agent_cli.permissions.git_use import Use
-
 with lazy_imports():
     from agent_cli.permissions import (
         command_reads,  # with the shell analysis
@@ -43,6 +39,42 @@ with lazy_imports():
         sandbox_needs,  # with the shell analysis
     )
     from agent_cli.permissions import commands as permissions_commands
+
+if TYPE_CHECKING:
+    from agent_cli.permissions.commands import CommandEvaluator
+    from agent_cli.permissions.git_use import Use
+
+
+def change_rules(policy: Policy, update: Mapping[str, Any], save: Callable[[str], str] | None = None) -> None:
+    """Add or remove rules of the session. save: saves an allow rule for the project, where the update asks for it."""
+    kind = update.get("behavior")
+    if kind not in ("allow", "deny", "ask"):
+        return
+    texts = []
+    rules = update.get("rules")
+    for rule in rules if isinstance(rules, list | tuple) else ():
+        if not isinstance(rule, Mapping):
+            continue
+        content = rule.get("ruleContent")
+        texts.append(f"{rule.get('toolName', '')}({content})" if content else str(rule.get("toolName", "")))
+    if update.get("type") in ("removeRules", "replaceRules"):
+        for rule in [
+            r for r in policy.rules if r.list == kind and (update["type"] != "removeRules" or r.text in texts)
+        ]:
+            try:
+                policy.remove(rule)
+            except ValueError:
+                continue  # not of this session
+    if update.get("type") == "removeRules":
+        return
+    for text in texts:
+        try:
+            policy.add(cast(RuleList, kind), text)
+        except RuleError:
+            continue
+        if save is not None and kind == "allow" and update.get("destination") in ("projectSettings", "localSettings"):
+            save(text)
+
 
 SESSION = "this session"
 

@@ -48,7 +48,6 @@ with lazy_imports():
         google_auth,
         ollama,
         openai_chat,
-        openai_either,
         openai_responses,
         recording,
         retry,
@@ -231,7 +230,7 @@ def open_transport(
         if resolved.either:
             first = resolved.wire == "responses"
             other = partial(_openai_wire, resolved, not first, key, limits, headers, cache_ttl)
-            wire = openai_either.EitherWire(wire, other, responses=first)
+            wire = retry.EitherWire(wire, other, responses=first)
     elif resolved.wire == "gemini":
         wire = gemini.Gemini(
             resolved.base_url,

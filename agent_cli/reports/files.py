@@ -1,4 +1,4 @@
-"""`--report FORMAT:FILE`: which reports a run writes, and writing them when it ends."""
+"""`--report FORMAT:FILE`: which reports a run writes, and writing them when it ends; the outputs of a GitHub step."""
 
 from __future__ import annotations
 
@@ -11,14 +11,40 @@ from typing import Any
 
 from agent_cli.core.events import Event
 from agent_cli.core.place import UsageError
-from agent_cli.reports.annotations import annotations_report
-from agent_cli.reports.codequality import codequality_report
 from agent_cli.reports.collect import RunCollector, RunRecord
-from agent_cli.reports.junit import junit_report
-from agent_cli.reports.outputs import outputs_report
-from agent_cli.reports.sarif import sarif_report
+from agent_cli.reports.formats import annotations_report, codequality_report, junit_report, sarif_report
 from agent_cli.reports.summary import summary_report
 from agent_tools.record import Value
+
+_FINE = ("done", "degraded", "denied")
+# All outputs of a job may have 1 MiB, and a variable of a later step 128 KiB.
+_LONGEST = 100_000
+
+
+def outputs_report(record: RunRecord) -> str:
+    """Return `name<<END` blocks: result, session, cost, outcome and the names that other actions use for them."""
+    result = record.result
+    text = str(result.get("result") or "")
+    answer = result.get("structured_output")
+    fields: dict[str, Any] = {
+        "result": text,
+        "final-message": text,
+        "session": result.get("session_id", ""),
+        "session_id": result.get("session_id", ""),
+        "cost": f"{result.get('total_cost_usd') or 0:.4f}" if result.get("cost_is_reliable") else "",
+        "outcome": result.get("outcome", ""),
+        "conclusion": "success" if result.get("outcome") in _FINE else "failure",
+        "structured_output": json.dumps(answer) if answer is not None else "",
+        "findings": str(len(record.findings)),
+    }
+    return "".join(_block(name, str(value)) for name, value in fields.items())
+
+
+def _block(name: str, value: str) -> str:
+    """Return an output. The end mark is random, so that no text of a model can end it and set another output."""
+    mark = f"END-{os.urandom(12).hex()}"
+    shown = value if len(value) <= _LONGEST else f"{value[:_LONGEST]}\n(cut here)"
+    return f"{name}<<{mark}\n{shown}\n{mark}\n"
 
 
 def json_report(record: RunRecord) -> str:

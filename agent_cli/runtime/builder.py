@@ -33,8 +33,7 @@ from agent_cli.extensions.loader import (
     load_extensions,
     with_agent,
 )
-from agent_cli.memory.files import Memory, load_memory
-from agent_cli.memory.nested import NestedMemory
+from agent_cli.memory.files import Memory, NestedMemory, load_memory
 from agent_cli.providers.base import ToolSpec
 from agent_cli.providers.catalog import ModelInfo
 from agent_cli.providers.resolve import ResolvedModel

@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agent_cli.config.claude_settings import add_claude_settings, add_hooks_file, add_json_settings
-from agent_cli.config.flag_settings import notices, overrides
+from agent_cli.config.claude_settings import add_claude_settings, add_hooks_file, add_json_settings, notices, overrides
 from agent_cli.config.layers import Declared, Layers, Origin, home_folder
 from agent_cli.config.parsing import SettingsError, from_environment
 from agent_cli.config.policy import NO_POLICY, ManagedPolicy, read_policy
@@ -34,7 +33,7 @@ with lazy_imports():
         git_standing,
         git_use,
     )
-    from agent_cli.plugins import in_use, store
+    from agent_cli.plugins import obtain, store
     from agent_tools.process import guarded_git
 
 
@@ -246,8 +245,8 @@ def _add_plugins(layers: Layers, options: RunOptions, place: RunEnvironment) -> 
         enabled = {**layers.claude_plugins, **settings.enabled_plugins}
         found = store.load_plugins(place.home, enabled, layers.managed.refuses_plugin, layers.ignored)
     if options.plugin_dir or options.plugin_dir_no_mcp:
-        given = [in_use.load_given(text, place) for text in options.plugin_dir]
-        given += [in_use.load_given(text, place).replace(servers={}) for text in options.plugin_dir_no_mcp]
+        given = [obtain.load_given(text, place) for text in options.plugin_dir]
+        given += [obtain.load_given(text, place).replace(servers={}) for text in options.plugin_dir_no_mcp]
         for plugin in given:
             if why := layers.managed.refuses_plugin(plugin.name, plugin.source):
                 raise UsageError(f"--plugin-dir: {plugin.name}: {why}.")

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 with lazy_imports():
     from agent_cli.mcp import approvals as mcp_approvals
-    from agent_cli.mcp import config, manager, resources, server_state, tools
+    from agent_cli.mcp import config, manager, server_state, tools
     from agent_tools import secret_patterns
     from agent_tools.shell import state as shell_env  # with the shell
 
@@ -203,7 +203,7 @@ class SessionServers:
         if not any(server.resources for server in self.servers.all.values()):
             return []
         servers = self.servers.all
-        made: list[Tool[Any]] = [resources.ListMcpResources(servers), resources.ReadMcpResource(servers)]
+        made: list[Tool[Any]] = [manager.ListMcpResources(servers), manager.ReadMcpResource(servers)]
         return [tool for tool in made if self._offered(tool.name)]
 
     def set_added(self, found: Iterable[DeclaredServer]) -> tuple[list[str], list[str]]:

@@ -29,7 +29,6 @@ with lazy_imports():
     from agent_cli.core import redact
     from agent_cli.providers import (
         debug,
-        discover,  # most runs name their model
         server_info,  # most models are in the catalog
     )
     from agent_tools.net import http  # HTTP and TLS, which a script does without
@@ -56,7 +55,7 @@ def choose_model(name: str | None, settings: Settings, place: RunEnvironment) ->
     """Resolve the named model, or find one. Raises UsageError."""
     try:
         if not name or name == "default":
-            name = discover.default_model(place.env)
+            name = server_info.default_model(place.env)
         return resolve(
             name,
             base_url=settings.base_url,

@@ -14,8 +14,7 @@ from agent_cli.core.results import Failure
 from agent_cli.engine.types import ModelHandle
 from agent_cli.providers.base import ModelClient, ModelError
 from agent_cli.providers.catalog import lookup
-from agent_cli.providers.recording import Normalizer, RecordingClient, RecordingFile
-from agent_cli.providers.replay import Replay
+from agent_cli.providers.recording import Normalizer, RecordingClient, RecordingFile, Replay
 from agent_cli.providers.resolve import ResolvedModel, replayed_as
 from agent_cli.runtime.models import ChosenModel, choose_model, find_window, model_handle, open_client
 from agent_cli.session.store import state_folder

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 with lazy_imports():
     from agent_cli.runtime import transcripts  # only to resume a session that is not ours
     from agent_cli.session import search  # only to resume a named session
-    from agent_cli.session.transcripts import cut  # only to resume at an earlier message
+    from agent_cli.session.transcripts import entries  # only to resume at an earlier message
 
 _PRESENT = "The user is present from here on: you may ask where a wrong guess would be costly."
 _ABSENT = (
@@ -103,7 +103,7 @@ def open_session(
             log.acquire(patience)
         restored = store.load(session_id)
         if options.resume_session_at is not None:
-            restored = _cut(options, restored, cut.uuids_in(path, session_id), store)
+            restored = _cut(options, restored, entries.uuids_in(path, session_id), store)
     except (SessionNotFoundError, SessionBusyError) as error:
         if log is not None:
             log.close()
@@ -130,7 +130,7 @@ def _cut(
     """
     if options.resume_session_at is None:
         return restored
-    count = cut.messages_to_keep(restored.history, uuids, options.resume_session_at, options.resume_drops_turn)
+    count = entries.messages_to_keep(restored.history, uuids, options.resume_session_at, options.resume_drops_turn)
     if store is not None:
         return store.load(restored.header.session_id, count)
     return restored.replace(history=restored.history[:count], uuids=restored.uuids[:count])

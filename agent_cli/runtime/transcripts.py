@@ -15,7 +15,7 @@ from agent_cli.core.version import __version__
 from agent_cli.session.files import transcript_folder
 from agent_cli.session.log import SessionLog
 from agent_cli.session.records import Header, Restored, SessionNotFoundError
-from agent_cli.session.transcripts.places import find_transcripts, is_session_id, project_folder, subagent_path
+from agent_cli.session.transcripts.entries import find_transcripts, is_session_id, project_folder, subagent_path
 from agent_tools.lazy import lazy_imports
 from agent_tools.text import shorten
 

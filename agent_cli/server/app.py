@@ -1,36 +1,249 @@
-"""The server: the table of the API, the page, and uvicorn to listen."""
+"""The server: the API as one table of what is served and who may ask, the page, and uvicorn to listen."""
 
 from __future__ import annotations
 
 import asyncio
 import fcntl
+import json
 import mimetypes
 import os
 import signal
 import socket
+import sys
 import time
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
 import uvicorn
+from pydantic import BaseModel, ValidationError
+from pydantic.json_schema import models_json_schema
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
-from starlette.responses import Response
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from agent_cli.core.place import UsageError
-from agent_cli.server.guard import RequestGuard, RequestRefusedError
+from agent_cli.core.version import __version__
+from agent_cli.server import acting, coding, reading, schemas
+from agent_cli.server.guard import AccessTokenStore, FailureLimit, RequestGuard, RequestRefusedError, Role
 from agent_cli.server.hub import Hub
 from agent_cli.server.notify import Notifier
-from agent_cli.server.routes import answer_of, openapi_text, starlette_routes
-from agent_cli.server.tokens import AccessTokenStore, FailureLimit
+from agent_cli.session.store import write_report
 from agent_tools.fs.safe_files import open_regular, private_folder, read_regular
+from agent_tools.record import Value
 from agent_tools.text import one_line
+
+_ID = {"name": "id", "in": "path", "required": True, "schema": {"type": "string", "format": "uuid"}}
+# What any request can be answered with.
+_USUAL = (400, 401, 403, 405, 408, 413, 415, 421, 429, 503)
+_REASONS = {
+    400: "The request cannot be read.", 401: "The token is missing or not valid.",
+    403: "The token's role, the address or the mode does not allow it.", 404: "It does not exist here.",
+    405: "The method is not answered.", 408: "The request did not arrive in time.",
+    409: "The state of the session does not allow it.", 413: "The body is too large.",
+    415: "The body is not JSON.", 421: "The server does not answer to that name.",
+    422: "The body does not fit.", 429: "Too many failed attempts.", 503: "The tokens cannot be read.",
+    507: "The request cannot be stored.",
+}  # fmt: skip
+_NUMBER = {"type": "integer", "minimum": 0}
+_SSE = "text/event-stream"
+
+
+class ApiRoute(Value):
+    """One request. query: its parameters with their schemas. media: of an answer that is not JSON."""
+
+    method: str
+    path: str
+    role: Role
+    summary: str
+    handler: Callable[..., Awaitable[Any]]
+    answer: type[BaseModel] | None = None
+    body: type[BaseModel] | None = None
+    status: int = 200
+    errors: tuple[int, ...] = ()
+    query: dict[str, Any] = {}  # noqa: RUF012 - never changed
+    media: tuple[str, ...] = ()
+
+
+_STATES = {"type": "string", "enum": ["", *schemas.SessionState.__args__]}  # type: ignore[attr-defined]
+_AT = "/v1/sessions/{id}"
+_ACT = (404, 409, 422, 507)
+# fmt: off
+ROUTES: tuple[ApiRoute, ...] = (
+    ApiRoute("GET", "/v1/me", "read", "Name and role of the token.", reading.me, schemas.TokenItem),
+    ApiRoute("GET", "/v1/projects", "read", "The folders that work can be started in.", reading.projects,
+             schemas.ProjectList),
+    ApiRoute("GET", "/v1/models", "read", "The known models that have a key.", reading.models, schemas.ModelList,
+             errors=(409,), query={"project": {"type": "string"}}),
+    ApiRoute("GET", "/v1/sessions", "read", "List and search sessions, those that wait first.", reading.sessions,
+             schemas.SessionPage,
+             query={"state": _STATES, "project": {"type": "string"}, "query": {"type": "string"},
+                    "limit": _NUMBER, "cursor": {"type": "string"}}),
+    ApiRoute("POST", "/v1/sessions", "start", "Start a task; answers with its session at once.", acting.start,
+             schemas.SessionItem, schemas.StartBody, 201, (404, 409, 422, 507)),
+    ApiRoute("GET", "/v1/events", "read", "Sessions as they change, as server-sent events.", reading.all_events,
+             media=(_SSE,)),
+    ApiRoute("GET", _AT, "read", "A session with its plan, questions and usage.", reading.session,
+             schemas.SessionDetail, errors=(404,)),
+    ApiRoute("GET", _AT + "/history", "read", "Records of the log, a page at a time.", reading.history,
+             schemas.HistoryPage, errors=(404,), query={"before": _NUMBER, "after": _NUMBER, "limit": _NUMBER}),
+    ApiRoute("GET", _AT + "/events", "read", "Records as they are written, as server-sent events.", reading.events,
+             errors=(404,), query={"after": _NUMBER}, media=(_SSE,)),
+    ApiRoute("GET", _AT + "/pending", "read", "What waits for a decision.", reading.pending, schemas.PendingItems,
+             errors=(404,)),
+    ApiRoute("GET", _AT + "/diff", "read", "What the session changed.", reading.diff, schemas.SessionDiff,
+             errors=(404, 409)),
+    ApiRoute("GET", _AT + "/undo", "read", "The turns that can be undone.", reading.undo_points, schemas.UndoPoints,
+             errors=(404, 409)),
+    ApiRoute("GET", _AT + "/export", "read", "The session as a document.", reading.exported, errors=(404, 409),
+             query={"format": {"type": "string", "enum": ["markdown", "html", "json"]}},
+             media=("text/markdown", "text/html", "application/json")),
+    ApiRoute("POST", _AT + "/messages", "start", "Send a message, now or after the turn.", acting.say,
+             schemas.AcceptedAnswer, schemas.MessageBody, 202, _ACT),
+    ApiRoute("POST", _AT + "/interrupt", "start", "Stop the running turn.", acting.interrupt, schemas.AcceptedAnswer,
+             schemas.EmptyBody, 202, _ACT),
+    ApiRoute("POST", _AT + "/resume", "start", "Continue a turn that was cut off.", acting.resume,
+             schemas.AcceptedAnswer, schemas.EmptyBody, 202, _ACT),
+    ApiRoute("POST", _AT + "/decisions", "decide", "Decide about what waits.", acting.decide, schemas.DecidedAnswer,
+             schemas.DecisionBody, 200, _ACT),
+    ApiRoute("POST", _AT + "/approve", "decide", "Approve what waits.", acting.approve, schemas.DecidedAnswer,
+             schemas.DecisionFields, 200, _ACT),
+    ApiRoute("POST", _AT + "/reject", "decide", "Reject what waits, with words for the model.", acting.reject,
+             schemas.DecidedAnswer, schemas.DecisionFields, 200, _ACT),
+    ApiRoute("POST", _AT + "/answer", "decide", "Answer a question, or ask for a change of a plan.", acting.answer,
+             schemas.DecidedAnswer, schemas.DecisionFields, 200, _ACT),
+    ApiRoute("POST", _AT + "/undo", "start", "Undo a turn and all after it.", acting.undo, schemas.UndoAnswer,
+             schemas.UndoBody, 200, _ACT),
+    ApiRoute("POST", "/coding/start", "start", "Start a request, by default with a plan.", coding.start,
+             schemas.CodingState, schemas.CodingStart, 201, _ACT),
+    ApiRoute("GET", "/coding/{session_id}", "read", "The state of a request.", coding.state, schemas.CodingState,
+             errors=(404,)),
+    ApiRoute("POST", "/coding/{session_id}/approve", "decide", "Decide about the plan, or its calls.",
+             coding.approve, schemas.CodingState, schemas.CodingApprove, 200, _ACT),
+)
+# fmt: on
+
+
+def starlette_routes(hub: Hub) -> list[Route]:
+    """Return the routes of the table."""
+    by_path: dict[str, list[ApiRoute]] = {}
+    for row in ROUTES:
+        by_path.setdefault(row.path, []).append(row)
+    return [
+        Route(path, _endpoint(hub, {row.method: row for row in rows}), methods=[row.method for row in rows])
+        for path, rows in by_path.items()
+    ]
+
+
+def _endpoint(hub: Hub, rows: dict[str, ApiRoute]) -> Callable[[Request], Awaitable[Response]]:
+    async def endpoint(request: Request) -> Response:
+        row = rows["GET" if request.method == "HEAD" else request.method]
+        try:
+            token = reading.token_of(request)
+            if not token.may(row.role):
+                raise RequestRefusedError(
+                    403, "role", f"{token.name} has the role {token.role}, and this needs {row.role}."
+                )
+            if row.body is None:
+                made = await row.handler(hub, request)
+            else:
+                made = await row.handler(hub, request, await _read(row.body, request))
+        except RequestRefusedError as refusal:
+            return answer_of(refusal)
+        except (ClientDisconnect, HTTPException):
+            raise
+        except Exception as error:  # noqa: BLE001 - costs one request, not the server; shown on stderr
+            where = write_report(error, hub.env)
+            sys.stderr.write(f"agent: {request.method} {row.path} failed: {type(error).__name__}. See {where}\n")
+            return answer_of(RequestRefusedError(500, "program", "The server failed; its log has a report."))
+        return made if isinstance(made, Response) else JSONResponse(made, row.status)
+
+    return endpoint
+
+
+async def _read(model: type[BaseModel], request: Request) -> BaseModel:
+    body = await request.body()
+    try:
+        # Text that no file could hold would fail where it is stored.
+        body.decode("utf-8")
+        return model.model_validate_json(body or b"{}")
+    except UnicodeDecodeError:
+        raise RequestRefusedError(400, "body", "The body is not UTF-8.") from None
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        at = ".".join(map(str, first["loc"]))
+        code = 400 if first["type"] == "json_invalid" else 422
+        raise RequestRefusedError(code, "body", f"{at}: {first['msg']}" if at else first["msg"]) from None
+
+
+def answer_of(refusal: RequestRefusedError) -> Response:
+    """Return a refusal as an answer."""
+    return Response(refusal.body(), refusal.status, media_type="application/json")
+
+
+def openapi() -> dict[str, Any]:
+    """Return the OpenAPI document of the table."""
+    models = {m for row in ROUTES for m in (row.answer, row.body) if m is not None} | {schemas.ErrorAnswer}
+    listed = sorted(models, key=lambda m: m.__name__)
+    _, made = models_json_schema(
+        [(m, "validation") for m in listed], ref_template="#/components/schemas/{model}"
+    )  # fmt: skip
+    paths: dict[str, dict[str, Any]] = {}
+    for row in ROUTES:
+        paths.setdefault(row.path, {})[row.method.lower()] = _operation(row)
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "agent serve", "version": __version__, "description": "Sessions of agent, over HTTP."},
+        "security": [{"bearer": []}],
+        "paths": paths,
+        "components": {
+            "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer"}},
+            "schemas": made["$defs"],
+        },
+    }
+
+
+def _operation(row: ApiRoute) -> dict[str, Any]:
+    names = [part[1:-1] for part in row.path.split("/") if part.startswith("{")]
+    parameters = [_ID | {"name": name} for name in names]
+    parameters += [{"name": n, "in": "query", "required": False, "schema": s} for n, s in row.query.items()]
+    if row.path.endswith("/events"):
+        parameters.append({"name": "Last-Event-ID", "in": "header", "required": False, "schema": {"type": "string"}})
+    answers: dict[str, Any] = {str(row.status): {"description": row.summary, "content": _content(row)}}
+    error = {"application/json": {"schema": {"$ref": "#/components/schemas/ErrorAnswer"}}}
+    for status in sorted({*_USUAL, *row.errors, *((422,) if row.body else ())}):
+        answers[str(status)] = {"description": _REASONS[status], "content": error}
+    made = {"summary": row.summary, "operationId": _name(row), "parameters": parameters, "responses": answers}
+    made["description"] = f"Needs the role {row.role}."
+    if row.body is not None:
+        schema = {"$ref": f"#/components/schemas/{row.body.__name__}"}
+        required = bool(row.body.model_json_schema().get("required"))
+        made["requestBody"] = {"required": required, "content": {"application/json": {"schema": schema}}}
+    return made
+
+
+def _content(row: ApiRoute) -> dict[str, Any]:
+    if row.answer is None:
+        return {media: {"schema": {"type": "string"}} for media in row.media if media != "application/json"} | (
+            {"application/json": {"schema": {}}} if "application/json" in row.media else {}
+        )
+    return {"application/json": {"schema": {"$ref": f"#/components/schemas/{row.answer.__name__}"}}}
+
+
+def _name(row: ApiRoute) -> str:
+    words = [part.strip("{}") for part in row.path.split("/") if part not in ("", "v1")]
+    return "_".join([row.method.lower(), *words])
+
+
+def openapi_text() -> str:
+    """Return the document as it is served."""
+    return json.dumps(openapi(), indent=1)
+
 
 _PAGE = Path(__file__).parent / "page"
 # Seconds until a connection has sent its first whole request line and headers.

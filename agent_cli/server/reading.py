@@ -25,10 +25,9 @@ from agent_cli.providers.registry import PROVIDERS
 from agent_cli.runtime.checkpoints import undo_manager
 from agent_cli.runtime.environment import read_settings
 from agent_cli.runtime.tools import tool_definitions
-from agent_cli.server.guard import RequestRefusedError
+from agent_cli.server.guard import AccessToken, RequestRefusedError
 from agent_cli.server.hub import Hub
 from agent_cli.server.streams import PING, SessionFeed, session_events, sse
-from agent_cli.server.tokens import AccessToken
 from agent_cli.server.views import STATES, ServedProject, public_event, read_lines
 from agent_cli.session import export
 from agent_tools.text import shorten

@@ -47,7 +47,7 @@ from agent_tools.text import counted, one_line, shorten
 
 with lazy_imports():
     from agent_cli.plugins import install, manifest, store  # few have plugins
-    from agent_cli.providers import discover  # only at few starts
+    from agent_cli.providers import server_info  # only at few starts
     from agent_tools.sandbox import sandbox  # only at few starts
 
 _SANDBOX = (
@@ -149,7 +149,7 @@ def choose_first_model(dialogs: Dialogs, options: RunOptions, layers: Layers, pl
     """Ask which model to use if none is configured and several are available; save the answer for the user."""
     if options.model or layers.settings().model or options.resume or options.continue_ or not os.isatty(0):
         return
-    found = discover.discover(place.env)
+    found = server_info.discover(place.env)
     if len(found) < 2:
         return
     chosen = dialogs.choose("Which model? (/model changes it at any time)", found)

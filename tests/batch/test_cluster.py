@@ -28,7 +28,7 @@ from tests.support.waiting import gone, soon
 distributed = pytest.importorskip(
     "distributed", reason="agent batch --scheduler is NOT tested: pip install distributed"
 )
-remote: Any = importlib.import_module("agent_cli.batch.remote")
+remote: Any = importlib.import_module("agent_cli.batch.cluster")
 
 
 @pytest.fixture

@@ -12,9 +12,8 @@ from agent_cli.config.layers import Layers
 from agent_cli.config.run_options import RunOptions
 from agent_cli.config.schema import Settings
 from agent_cli.extensions.loader import load_extensions
-from agent_cli.plugins.install import accept, add_marketplace, stage_plugin
+from agent_cli.plugins.install import Marketplace, accept, add_marketplace, stage_plugin
 from agent_cli.plugins.manifest import Plugin, PluginError
-from agent_cli.plugins.marketplace import Marketplace
 from agent_cli.plugins.store import PluginStore
 from agent_cli.runtime.environment import find_place
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from agent_cli.plugins.install import read_marketplace
 from agent_cli.plugins.manifest import PluginError, read_plugin
-from agent_cli.plugins.marketplace import read_marketplace
 from agent_cli.plugins.obtain import extract_zip, parse_source
 from tests.support.extension_files import home_of, put
 from tests.support.plugin_folders import command_hook, marketplace_folder, plugin_folder

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from agent_cli.core.results import Usage
-from agent_cli.providers import catalog, litellm_catalog
+from agent_cli.providers import catalog
 from agent_cli.providers.catalog import ModelInfo, Prices, is_provider, known_models, lookup, newest_claude, price
-from agent_cli.providers.discover import default_model
 from agent_cli.providers.registry import PROVIDERS
+from agent_cli.providers.server_info import default_model
 from tests.support.fork_server import ROOT
 
 
@@ -25,7 +25,7 @@ def _no_answer_of_another_test() -> None:
 
 @pytest.fixture(scope="module")
 def theirs() -> dict[str, dict[str, Any]]:
-    whole: dict[str, dict[str, Any]] = json.loads(litellm_catalog.file_bytes(litellm_catalog.FILE))
+    whole: dict[str, dict[str, Any]] = json.loads(catalog.file_bytes(catalog.LITELLM_FILE))
     return whole
 
 
@@ -38,10 +38,10 @@ def test_the_quick_look_up_of_every_key_of_ours_equals_the_full_parse() -> None:
 
 
 def test_the_quick_look_up_of_every_key_of_litellms_equals_the_full_parse(theirs: dict[str, object]) -> None:
-    data = litellm_catalog.file_bytes(litellm_catalog.FILE)
+    data = catalog.file_bytes(catalog.LITELLM_FILE)
     assert len(theirs) > 1000
     for key, value in theirs.items():
-        assert litellm_catalog.slice_of(data, key) == value, key
+        assert catalog.slice_of(data, key) == value, key
 
 
 def test_our_file_is_small_and_has_a_line_for_each_model() -> None:
@@ -58,14 +58,14 @@ def test_a_refresh_from_litellms_data_gives_a_file_that_answers_alike(
     made = tmp_path / "models.json"
     code = (
         "import pathlib, runpy, sys; from agent_cli.providers import catalog;"
-        f"catalog.FILE = pathlib.Path({str(made)!r}); sys.argv[1:] = [{str(litellm_catalog.litellm_folder())!r}];"
+        f"catalog.FILE = pathlib.Path({str(made)!r}); sys.argv[1:] = [{str(catalog.litellm_folder())!r}];"
         f"runpy.run_path({str(ROOT / 'tools/refresh_models.py')!r}, run_name='__main__')"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0 and " 0 removed, 0 changed" in done.stdout, done.stdout + done.stderr
     by_litellm = {name: lookup(*name.split("/", 1)) for name in ("anthropic/claude-sonnet-4-5", "openai/gpt-5")}
     monkeypatch.setattr(catalog, "FILE", made)
-    monkeypatch.setattr(litellm_catalog, "litellm_folder", lambda: None)
+    monkeypatch.setattr(catalog, "litellm_folder", lambda: None)
     lookup.cache_clear()
     for name in by_litellm:
         found = lookup(*name.split("/", 1))
@@ -76,8 +76,8 @@ def test_a_model_that_only_a_newer_litellm_knows_is_known(tmp_path: Path, monkey
     entry = {"litellm_provider": "openai", "mode": "chat", "max_input_tokens": 7, "input_cost_per_token": 1e-06}
     mine = {**entry, "max_input_tokens": 8}
     whole = {"gpt-99": entry, "gpt-5": mine, "brand-new": {**entry, "litellm_provider": "brandnew"}}
-    (tmp_path / litellm_catalog.FILE).write_text(json.dumps(whole, indent=4))
-    monkeypatch.setattr(litellm_catalog, "litellm_folder", lambda: tmp_path)
+    (tmp_path / catalog.LITELLM_FILE).write_text(json.dumps(whole, indent=4))
+    monkeypatch.setattr(catalog, "litellm_folder", lambda: tmp_path)
     new, known = lookup("openai", "gpt-99"), lookup("openai", "gpt-5")
     assert new is not None and new.context_window == 7 and new.prices == (Prices(0, 1e-06),)
     assert known is not None and known.context_window != 8
@@ -100,9 +100,9 @@ def test_a_look_up_parses_next_to_nothing_of_the_file(monkeypatch: pytest.Monkey
 
 def test_a_look_up_reads_our_file_once_and_litellms_for_an_unknown_model_only(monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[str] = []
-    ours, theirs = catalog._bytes(), litellm_catalog.file_bytes(litellm_catalog.FILE)
+    ours, theirs = catalog._bytes(), catalog.file_bytes(catalog.LITELLM_FILE)
     monkeypatch.setattr(catalog, "_bytes", lambda: read.append("ours") or ours)
-    monkeypatch.setattr(litellm_catalog, "file_bytes", lambda name: read.append("theirs") or theirs)
+    monkeypatch.setattr(catalog, "file_bytes", lambda name: read.append("theirs") or theirs)
     assert lookup("openai", "gpt-5-2025-08-07") and lookup("openai", "gpt-5-2025-08-07")
     assert read == ["ours"]
     assert lookup("openai", "nothing-2025-08-07") is None and lookup("ollama", "nothing") is not None
@@ -111,7 +111,7 @@ def test_a_look_up_reads_our_file_once_and_litellms_for_an_unknown_model_only(mo
 
 def test_a_file_of_litellm_written_in_another_way_is_parsed_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     compact = b'{"m":{"litellm_provider":"openai","mode":"chat","max_input_tokens":7}}'
-    monkeypatch.setattr(litellm_catalog, "file_bytes", lambda name, folder=None: compact)
+    monkeypatch.setattr(catalog, "file_bytes", lambda name, folder=None: compact)
     info = lookup("openai", "m")
     assert info is not None and info.context_window == 7
 

@@ -11,10 +11,10 @@ import pytest
 from agent_cli.core.messages import AssistantMessage, Message, Text, Thinking, ToolCall, ToolMessage, UserMessage
 from agent_cli.providers.anthropic import Anthropic
 from agent_cli.providers.base import ModelClient, ModelError, Request
-from agent_cli.providers.discover import default_model
 from agent_cli.providers.gemini import UNSIGNED, Gemini, gemini_schema
 from agent_cli.providers.openai_chat import OpenAIChat
 from agent_cli.providers.openai_responses import OpenAIResponses
+from agent_cli.providers.server_info import default_model
 from agent_tools.cancel import CancelToken
 from agent_tools.record import from_json, to_json
 from agent_tools.results import Media

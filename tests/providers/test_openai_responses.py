@@ -13,8 +13,8 @@ from agent_cli.providers.anthropic import Anthropic
 from agent_cli.providers.base import ModelClient, ModelError, Request, ToolSpec
 from agent_cli.providers.litellm_convert import arguments_of
 from agent_cli.providers.openai_chat import OpenAIChat
-from agent_cli.providers.openai_either import EitherWire
 from agent_cli.providers.openai_responses import OpenAIResponses
+from agent_cli.providers.retry import EitherWire
 from agent_tools.cancel import CancelToken
 from agent_tools.record import from_json, to_json
 from agent_tools.schema import Freeform

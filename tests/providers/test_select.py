@@ -16,7 +16,6 @@ import pytest
 
 from agent_cli.providers import credentials
 from agent_cli.providers.catalog import newest_claude
-from agent_cli.providers.discover import default_model, discover, probe_server
 from agent_cli.providers.registry import PROVIDERS, base_url_of, find
 from agent_cli.providers.resolve import (
     MissingKeyError,
@@ -27,6 +26,7 @@ from agent_cli.providers.resolve import (
     open_transport,
     resolve,
 )
+from agent_cli.providers.server_info import default_model, discover, probe_server
 
 KEYS = {variable: f"key-of-{p.name}" for p in PROVIDERS for variable in p.keys if variable != "ANTHROPIC_AUTH_TOKEN"}
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from agent_cli.reports.diff_lines import DiffLines
+from agent_cli.reports.findings import DiffLines
 from tests.support.program import agent
 from tests.support.repositories import git
 from tests.support.scripts import call, script

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.server.routes import ROUTES
-from agent_cli.server.tokens import FailureLimit
+from agent_cli.server.app import ROUTES
+from agent_cli.server.guard import FailureLimit
 from tests.support.program import agent
 from tests.support.scripts import call
 from tests.support.served import NOBODY, Served, path_of, write_script

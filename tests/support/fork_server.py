@@ -49,7 +49,7 @@ _OF_THE_PROGRAM = (
     "tomllib",
 )
 # Dask, which one command uses and takes a second, and which reads its settings from the environment.
-_NOT_BEFORE = ("agent_cli.batch.cluster", "agent_cli.batch.remote")
+_NOT_BEFORE = ("agent_cli.batch.cluster", "agent_cli.batch.cluster")
 _OF_THE_WORKER = (
     _WORKER,
     "litellm",

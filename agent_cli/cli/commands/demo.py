@@ -30,7 +30,7 @@ from agent_cli.core.messages import ToolMessage
 from agent_cli.core.place import RunEnvironment, UsageError
 from agent_cli.core.results import Complete, TurnResult
 from agent_cli.core.rules import rule_for
-from agent_cli.headless.interrupts import Signals
+from agent_cli.headless.input import Signals
 from agent_cli.headless.run import deny
 from agent_cli.providers.base import Chunk, ModelError, Request, TextChunk
 from agent_cli.providers.scripted import Scripted

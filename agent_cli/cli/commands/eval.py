@@ -17,10 +17,8 @@ from agent_cli.cli.run_flags import absolute_file, flags_of, is_file
 from agent_cli.config.layers import Layers
 from agent_cli.config.run_options import RunOptions
 from agent_cli.core.place import RunEnvironment, UsageError
-from agent_cli.evaluation.report import progress_line, report_text, summaries
-from agent_cli.evaluation.results import TaskRun, run_json
-from agent_cli.evaluation.runs import RunTerms, Variant
-from agent_cli.evaluation.schedule import Evaluation
+from agent_cli.evaluation.results import TaskRun, progress_line, report_text, run_json, summaries
+from agent_cli.evaluation.runs import Evaluation, RunTerms, Variant
 from agent_cli.evaluation.steps import SandboxMaker, check_sandboxes
 from agent_cli.evaluation.tasks import read_tasks
 from agent_cli.headless.output import echo, print_notice, put_json

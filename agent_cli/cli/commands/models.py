@@ -15,8 +15,8 @@ from agent_cli.config.schema import Settings
 from agent_cli.core.place import UsageError
 from agent_cli.headless.output import echo, print_notice, put_json, table
 from agent_cli.providers.catalog import ModelInfo, known_models, lookup
-from agent_cli.providers.discover import default_model
 from agent_cli.providers.resolve import ModelSetupError, resolve
+from agent_cli.providers.server_info import default_model
 from agent_cli.runtime.environment import find_place, read_settings
 from agent_cli.runtime.models import wire_api_of
 from agent_tools.record import Value

@@ -17,7 +17,7 @@ from agent_cli.config.run_options import RunOptions
 from agent_cli.core.events import Event
 from agent_cli.core.results import Complete
 from agent_cli.git.review_target import ReviewRange, ReviewTarget, find_change
-from agent_cli.headless.interrupts import Signals
+from agent_cli.headless.input import Signals
 from agent_cli.headless.output import (
     FAILED,
     ProgressPrinter,
@@ -31,10 +31,17 @@ from agent_cli.headless.output import (
 from agent_cli.headless.result_object import result_object
 from agent_cli.headless.run import answer_unattended, deny
 from agent_cli.reports.collect import RunRecord
-from agent_cli.reports.comments import comments_file
-from agent_cli.reports.diff_lines import DiffLines
 from agent_cli.reports.files import RunReports, check_target, write_text
-from agent_cli.reports.findings import SCHEMA, SEVERITIES, CheckedFindings, ReviewFinding, at_least, check_findings
+from agent_cli.reports.findings import (
+    SCHEMA,
+    SEVERITIES,
+    CheckedFindings,
+    DiffLines,
+    ReviewFinding,
+    at_least,
+    check_findings,
+)
+from agent_cli.reports.formats import comments_file
 from agent_cli.runtime.builder import Agent, build_agent
 from agent_cli.runtime.environment import find_place, read_settings
 from agent_tools.record import to_json

@@ -20,9 +20,9 @@ from agent_cli.core.place import UsageError
 from agent_cli.headless.output import echo, print_notice, put_json, table
 from agent_cli.runtime.environment import find_place, read_settings
 from agent_cli.server.app import last_link, listen, lock_state, make_app, run_server
+from agent_cli.server.guard import OWNER, ROLES, AccessTokenStore
 from agent_cli.server.hub import Hub, ServeOptions
 from agent_cli.server.notify import Notifier
-from agent_cli.server.tokens import OWNER, ROLES, AccessTokenStore
 from agent_cli.session.store import state_folder
 from agent_tools.text import counted, one_line
 

@@ -27,10 +27,9 @@ from agent_cli.runtime.environment import find_place
 from agent_cli.runtime.tools import tool_definitions
 from agent_cli.session.files import read_log, results_size
 from agent_cli.session.records import SessionInfo, SessionNotFoundError
-from agent_cli.session.removal import remove_session
 from agent_cli.session.restore import restore
 from agent_cli.session.search import SeveralSessionsError, contains_text, find_session, is_id_like, resolve_reference
-from agent_cli.session.store import SessionStore, info_of, state_folder
+from agent_cli.session.store import SessionStore, info_of, remove_session, state_folder
 from agent_cli.session.summary import SessionSummary, age, glance, glances, size, summaries_of_all_projects
 from agent_cli.session.timeline import CallSummary, TurnSummary, build_timeline, decision_words, stage_of
 from agent_tools.lazy import lazy_imports

@@ -29,7 +29,7 @@ from agent_cli.engine.loop import run_turn
 from agent_cli.engine.turn import Turn, TurnDeps
 from agent_cli.engine.types import ConversationState, ToolTable, TurnOptions
 from agent_cli.extensions.loader import load_extensions
-from agent_cli.headless.interrupts import Signals
+from agent_cli.headless.input import Signals
 from agent_cli.headless.output import echo, print_notice, put_json
 from agent_cli.headless.run import deny
 from agent_cli.permissions.policy import Policy

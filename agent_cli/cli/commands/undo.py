@@ -12,9 +12,8 @@ from typing import Annotated
 
 import typer
 
-from agent_cli.checkpoints.blame import blame_line
 from agent_cli.checkpoints.git_store import StoreError
-from agent_cli.checkpoints.undo import UndoManager
+from agent_cli.checkpoints.undo import UndoManager, blame_line
 from agent_cli.checkpoints.undo_plan import Item, Plan, describe_plan
 from agent_cli.cli.app import Session
 from agent_cli.cli.help import examples

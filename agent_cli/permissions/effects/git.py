@@ -1,16 +1,190 @@
-"""Effects of git commands outside the repository: what they read, write or run, and what a patch writes."""
+"""Effects of git commands outside the repository, and of archivers: what they read, write or run, and unpack."""
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Literal
 
-from agent_cli.permissions.effects.table import GIT_READS, GIT_RUNNERS, GIT_RUNS, GIT_WRITES
+from agent_cli.permissions.effects.table import GIT_READS, GIT_RUNNERS, GIT_RUNS, GIT_WRITES, PROGRAMS
 from agent_cli.permissions.git_standing import is_harmless_entry
-from agent_cli.permissions.options import REMOTE, Touch
+from agent_cli.permissions.options import REMOTE, Touch, option_effects, scan
 from agent_cli.permissions.shell.words import Word
 from agent_tools.fs.safe_files import read_regular
+
+# Larger archives, or ones with more members, are not inspected.
+_MOST_BYTES = 16 << 20
+_MOST_MEMBERS = 20_000
+# Magic bytes of compression formats that are not inspected.
+_PACKED = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"(\xb5/\xfd", b"7z\xbc\xaf", b"\x1f\x9d", b"LZIP")
+
+_TAR_VALUED = "fbCTXIFgHVKNL"
+_TAR_RUNS = (
+    "--to-command", "--use-compress-program", "--checkpoint-action", "--rsh-command", "--info-script",
+    "--new-volume-script", "--rmt-command", "--remove-files", "--absolute-names", "--transform", "--xform",
+)  # fmt: skip
+_TAR_FILES = {
+    "--file": "f", "--directory": "C", "--files-from": "T", "--exclude-from": "X", "--listed-incremental": "g",
+    "--index-file": "g", "--volno-file": "g", "--one-top-level": "C",
+}  # fmt: skip
+_TAR_ACTIONS = {
+    "--create": "c", "--extract": "x", "--get": "x", "--list": "t", "--append": "r", "--update": "u", "--delete": "r",
+    "--concatenate": "A", "--catenate": "A",
+}  # fmt: skip
+
+
+def _tar_file(letter: str, given: Word) -> Iterator[Touch]:
+    """Yield the effect of a file option of tar: -T and -X read a list, -g writes a snapshot."""
+    if letter in "TX":
+        yield Touch("read", given)
+    elif letter == "g":
+        yield Touch("write", given)
+
+
+def _tar(words: Sequence[Word]) -> Iterator[Touch]:
+    letters, archives, operands, folder = "", [], [], Word(".")
+    queue, first = list(words), True
+    while queue:
+        word = queue.pop(0)
+        text = word.text
+        if text.startswith("--") and len(text) > 2:
+            name, equals, value = text.partition("=")
+            action = _TAR_ACTIONS.get(name) or next((v for k, v in _TAR_ACTIONS.items() if k.startswith(name)), "")
+            valued = next((k for k in _TAR_FILES if k.startswith(name)), "")
+            if ran := next((r for r in _TAR_RUNS if r.startswith(name)), ""):
+                yield Touch("run", Word(ran))
+            elif name in _TAR_ACTIONS:
+                letters += action
+            elif valued and (equals or valued != "--one-top-level"):
+                letter = _TAR_FILES[valued]
+                given = word.replace(text=value) if equals else queue.pop(0) if queue else Word("")
+                folder = given if letter == "C" else folder
+                archives += [given] if letter == "f" else []
+                yield from _tar_file(letter, given)
+            elif action:
+                letters += action
+            elif equals and not name.startswith("--ex"):
+                yield Touch("maybe", word.replace(text=value))
+        elif (text.startswith("-") and len(text) > 1) or first:
+            cluster = text.removeprefix("-")
+            old = not text.startswith("-")
+            while cluster:
+                letter, cluster = cluster[0], cluster[1:]
+                letters += letter
+                if letter in "IFP":
+                    yield Touch("run", Word(f"-{letter}"))
+                if letter not in _TAR_VALUED:
+                    continue
+                given = word.replace(text=cluster) if cluster and not old else queue.pop(0) if queue else Word("")
+                cluster = cluster if old else ""
+                folder = given if letter == "C" else folder
+                archives += [given] if letter == "f" else []
+                yield from _tar_file(letter, given)
+        else:
+            operands.append(word)
+        first = False
+    writes = bool(set("cruA") & set(letters))
+    for archive in archives:
+        if not REMOTE.match(archive.text):
+            yield from [] if archive.text == "-" else [Touch("write" if writes else "read", archive)]
+        else:
+            yield Touch("run", archive)
+    if "x" in letters and "O" not in letters:
+        yield Touch("into", folder)
+        yield Touch("unpack", archives[0] if len(archives) == 1 else Word("-"), folder)
+    elif writes:
+        below = [w if w.text.startswith("/") else w.replace(text=os.path.join(folder.text, w.text)) for w in operands]
+        yield from (Touch("tree", w) for w in below)
+
+
+def _unzip(words: Sequence[Word]) -> Iterator[Touch]:
+    found, operands = scan(PROGRAMS["unzip"], words)
+    yield from option_effects(found)
+    yield from (Touch("read", w) for w in operands[:1])
+    if not {"-l", "-v", "-t", "-p", "-c", "-z", "-Z"} & {option for option, _, _ in found}:
+        into = next((value for option, _, value in found if option == "-d"), Word("."))
+        yield Touch("into", into)
+        yield Touch("unpack", operands[0] if operands else Word("-"), into)
+
+
+def _zip(words: Sequence[Word]) -> Iterator[Touch]:
+    if any(re.fullmatch(r"-\w*TT", w.text) for w in words):
+        yield Touch("run", Word("-TT"))
+    found, operands = scan(PROGRAMS["zip"], words)
+    yield from option_effects(found)
+    names = {option for option, _, _ in found}
+    yield from (Touch("write", w) for w in operands[:1] if w.text != "-")
+    for word in operands[1:]:
+        yield Touch("tree" if names & {"-r", "-R"} else "read", word)
+        if names & {"-m", "--move"}:
+            yield Touch("remove", word)
+
+
+def _cpio(words: Sequence[Word]) -> Iterator[Touch]:
+    found, operands = scan(PROGRAMS["cpio"], words)
+    yield from option_effects(found)
+    names = {option for option, _, _ in found}
+    if names & {"-i", "--extract", "-p", "--pass-through"}:
+        into = operands[-1] if operands and names & {"-p", "--pass-through"} else Word(".")
+        yield Touch("into", into)
+
+
+def _seven(words: Sequence[Word]) -> Iterator[Touch]:
+    texts = [w.text for w in words]
+    operands = [w for w in words[1:] if not w.text.startswith("-")]
+    if texts[:1] in (["x"], ["e"]):
+        into = next((w.replace(text=w.text[2:]) for w in words if w.text.startswith("-o")), Word("."))
+        yield Touch("into", into)
+        yield Touch("unpack", operands[0] if operands else Word("-"), into)
+    elif texts[:1] in (["a"], ["u"], ["d"], ["rn"]):
+        yield from (Touch("write", w) for w in operands[:1])
+        yield from (Touch("tree", w) for w in operands[1:])
+
+
+PACKERS: Mapping[str, Callable[[Sequence[Word]], Iterator[Touch]]] = {
+    "tar": _tar, "bsdtar": _tar, "unzip": _unzip, "zip": _zip, "cpio": _cpio,
+    "7z": _seven, "7za": _seven, "7zz": _seven,
+}  # fmt: skip
+
+
+def members(archive: str) -> list[str] | None:
+    """Return the members of an archive and the targets of its links; only link targets may begin with a slash.
+
+    Empty if it is not an archive, None if the content is unknown.
+    """
+    import io
+    import tarfile  # only for an archive that is unpacked under a rule
+    import zipfile
+    import zlib
+
+    try:
+        data = read_regular(archive, _MOST_BYTES)
+        found: list[str] = []
+        if zipfile.is_zipfile(io.BytesIO(data)):
+            with zipfile.ZipFile(io.BytesIO(data)) as opened:
+                found = [name.lstrip("/") for name in opened.namelist()]
+                if any(info.external_attr >> 16 & 0o170000 == 0o120000 for info in opened.infolist()):
+                    return None  # a link, whose target is in the content
+            return found if len(found) <= _MOST_MEMBERS else None
+        if not tarfile.is_tarfile(io.BytesIO(data)):
+            # Another kind of archive, or none; if it were packed beyond the limit, tar would report it as well.
+            return None if data.startswith(_PACKED) else []
+        read = 0
+        with tarfile.open(fileobj=io.BytesIO(data)) as tar:
+            for member in tar:
+                read += member.size
+                if len(found) > _MOST_MEMBERS or read > 8 * _MOST_BYTES:
+                    return None
+                found.append(member.name.lstrip("/"))
+                if member.issym():
+                    found.append(os.path.join(os.path.dirname(member.name), member.linkname))  # noqa: PTH120
+                elif member.islnk():
+                    found.append(member.linkname.lstrip("/"))
+    except (OSError, EOFError, ValueError, RuntimeError, tarfile.TarError, zipfile.BadZipFile, zlib.error):
+        return None
+    return found
+
 
 # One-letter options with a value, also in the same word or a cluster, with their effect, by subcommand.
 _SHORT: Mapping[str, tuple[tuple[str, Literal["read", "write", "run"]], ...]] = {

@@ -9,8 +9,7 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from agent_cli.permissions.effects.archive import PACKERS
-from agent_cli.permissions.effects.git import git_effects
+from agent_cli.permissions.effects.git import PACKERS, git_effects
 from agent_cli.permissions.effects.table import PROGRAMS, Program
 from agent_cli.permissions.options import Touch, option_effects, scan
 from agent_cli.permissions.shell.words import Word

@@ -20,8 +20,7 @@ from agent_cli.core.decisions import Level, Verdict
 from agent_cli.core.events import Decider
 from agent_cli.core.rules import PATH_TOOLS
 from agent_cli.permissions.command_reads import CommandContext, CommandReads, pattern_matches
-from agent_cli.permissions.effects.archive import members
-from agent_cli.permissions.effects.git import files_of_patch
+from agent_cli.permissions.effects.git import files_of_patch, members
 from agent_cli.permissions.effects.programs import OWN
 from agent_cli.permissions.effects.table import PROGRAMS, Program
 from agent_cli.permissions.options import REMOTE, Touch, option_effects, scan

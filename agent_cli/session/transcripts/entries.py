@@ -1,11 +1,27 @@
-"""Messages as entries of a transcript, in Claude Code's shape: one entry per content block, chained by `parentUuid`."""
+"""Messages as entries of a transcript, in Claude Code's shape: one entry per content block, chained by `parentUuid`.
+
+Where transcripts are: beside the session, or under Claude Code's configuration folder, where its readers look.
+
+    <configuration>/projects/<encoded working directory>/<session id>.jsonl
+    <configuration>/projects/<encoded working directory>/<session id>/subagents/agent-<agent id>.jsonl
+
+Also where a conversation is cut off that is resumed at an earlier message.
+"""
 
 from __future__ import annotations
 
+import os
+import re
+import unicodedata
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
+from agent_cli.core.events import MessageAdded, Rewound, TurnStarted, events_by_tag
+from agent_cli.core.message_ids import MessageIds, subagent_id
 from agent_cli.core.messages import (
     AssistantMessage,
+    Message,
     Part,
     Text,
     Thinking,
@@ -16,9 +32,155 @@ from agent_cli.core.messages import (
     user_text,
 )
 from agent_cli.core.results import Usage
+from agent_cli.session.files import LogLine, open_log, read
+from agent_cli.session.history import History
+from agent_cli.session.records import Partial, SessionNotFoundError
 from agent_tools.display import CommandOutput
-from agent_tools.record import Value
+from agent_tools.record import DecodeError, Value, from_json
 from agent_tools.results import Media
+
+# Longest name of a folder before a checksum replaces the rest.
+_LONGEST = 200
+_DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
+_UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+
+
+def is_session_id(text: str) -> bool:
+    """Return True if the text is a whole session ID."""
+    return _UUID.fullmatch(text.lower()) is not None
+
+
+def projects_folder(env: Mapping[str, str], home: Path | None) -> Path:
+    """Return the folder that holds the transcripts of all projects."""
+    chosen = env.get("CLAUDE_CONFIG_DIR")
+    return Path(unicodedata.normalize("NFC", chosen or str((home or Path.home()) / ".claude"))) / "projects"
+
+
+def project_folder(env: Mapping[str, str], home: Path | None, cwd: Path) -> Path:
+    """Return the folder for the transcripts of sessions in a working directory."""
+    return projects_folder(env, home) / encoded_path(cwd)
+
+
+def encoded_path(cwd: Path) -> str:
+    """Return a directory as one name: other characters than letters and digits of ASCII become hyphens."""
+    text = unicodedata.normalize("NFC", os.path.realpath(cwd))
+    name = re.sub(r"[^a-zA-Z0-9]", "-", text)
+    return name if len(name) <= _LONGEST else f"{name[:_LONGEST]}-{_checksum(text)}"
+
+
+def _checksum(text: str) -> str:
+    """Return the string hash of JavaScript programs (31 times the sum, 32 bits) to base 36."""
+    sum_ = 0
+    for character in text:
+        sum_ = (sum_ * 31 + ord(character)) & 0xFFFFFFFF
+    rest = (1 << 32) - sum_ if sum_ >> 31 else sum_
+    digits = ""
+    while rest:
+        rest, digit = divmod(rest, 36)
+        digits = _DIGITS[digit] + digits
+    return digits or "0"
+
+
+def subagent_path(transcript: Path, call_id: str) -> Path:
+    """Return the transcript of the sub-agent that works for a call of this session."""
+    return transcript.with_suffix("") / "subagents" / f"agent-{subagent_id(call_id)}.jsonl"
+
+
+def find_transcripts(env: Mapping[str, str], home: Path | None, session_id: str) -> Iterator[Path]:
+    """Yield the transcripts of a session in all projects."""
+    if not is_session_id(session_id):
+        return
+    try:
+        folders = sorted(projects_folder(env, home).iterdir())
+    except OSError:
+        return
+    for folder in folders:
+        path = folder / f"{session_id.lower()}.jsonl"
+        if path.is_file():
+            yield path
+
+
+_KINDS = events_by_tag("MessageAdded Rewound TurnStarted")
+_REJECTED = "Resume rejected by --resume-drops-turn:"
+# A notice that comes on its own, perhaps in the middle of a turn.
+_NOTICE = "[Background command "
+
+
+def messages_to_keep(
+    history: Sequence[Message], uuids: Sequence[Sequence[str]], at: str, drops: str | None = None
+) -> int:
+    """Return how many messages are left up to the one with the UUID `at`.
+
+    uuids: those of each message.
+    drops: UUID of the user's message whose turn is to be dropped, and nothing else.
+    Raises SessionNotFoundError, also if the cut would drop more.
+    """
+    count = _number(uuids, at) + 1
+    if not count:
+        raise SessionNotFoundError(f"No message of this session has the UUID {at} (--resume-session-at).")
+    if drops is None or count == len(history):
+        return count
+    prompt = _number(uuids, drops)
+    if prompt < count:
+        raise SessionNotFoundError(f"{_REJECTED} no message after {at} has the UUID {drops}.")
+    for number in range(count, len(history)):
+        message = history[number]
+        if number < prompt and not (isinstance(message, UserMessage) and not is_user_message(message)):
+            raise SessionNotFoundError(f"{_REJECTED} another turn's messages stand between {at} and {drops}.")
+        foreign = number != prompt and (is_user_message(message) or message.text.startswith(_NOTICE))
+        if foreign and isinstance(message, UserMessage):
+            raise SessionNotFoundError(f"{_REJECTED} the session has messages since that are not of that turn.")
+    return count
+
+
+def _number(uuids: Sequence[Sequence[str]], uuid: str) -> int:
+    """Return the place of the last message with this UUID; -1 if none has it."""
+    return next((n for n in reversed(range(len(uuids))) if uuid.lower() in uuids[n]), -1)
+
+
+def uuids_in(log: Path, session_id: str) -> list[tuple[str, ...]]:
+    """Return the UUIDs of each message in a session's history. Raises OSError."""
+    reading = _Reading(session_id)
+    with open_log(log) as file:
+        for line in read(file):
+            if line is not None:
+                reading.take(line)
+    return reading.end()
+
+
+class _Reading:
+    """Follows a log as `restore` does, for the places of its messages."""
+
+    def __init__(self, session_id: str) -> None:
+        self._history = History()
+        self._ids = MessageIds(session_id)
+        self._uuids: list[tuple[str, ...]] = []
+
+    def take(self, line: LogLine) -> None:
+        try:
+            if line.type == "Partial":
+                self._history.came(from_json(Partial, line.data))
+                return
+            cls = _KINDS.get(line.type)
+            event = from_json(cls, line.data) if cls else None
+        except DecodeError:
+            return
+        match event:
+            case TurnStarted():
+                self._history.turn_started()
+            case Rewound(messages=messages):
+                self._history.rewind(messages)
+                del self._uuids[messages:]
+            case MessageAdded(message=message):
+                self._ids.take(event)
+                self._history.add(message)
+                blocks = len(message.parts) if isinstance(message, AssistantMessage) else 2
+                known = tuple(self._ids.latest("", block) for block in range(max(blocks, 1)))
+                self._uuids += [()] * (len(self._history.messages) - len(self._uuids) - 1) + [known]
+
+    def end(self) -> list[tuple[str, ...]]:
+        return self._uuids + [()] * (len(self._history.end()) - len(self._uuids))
+
 
 Entry = dict[str, Any]
 # Characters of an ID that no other answer has.

@@ -42,9 +42,9 @@ from agent_cli.session.transcripts.entries import (
     assistant_body,
     result_fields,
     shown_parts,
+    subagent_path,
     user_parts,
 )
-from agent_cli.session.transcripts.places import subagent_path
 from agent_tools.fs.safe_files import open_regular, private_folder, write_whole
 from agent_tools.record import DecodeError, from_json
 

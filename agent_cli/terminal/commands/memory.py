@@ -9,8 +9,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from agent_cli.memory.files import Memory, MemoryFile, lines, load_memory
-from agent_cli.memory.nested import NestedMemory
+from agent_cli.memory.files import Memory, MemoryFile, NestedMemory, lines, load_memory
 from agent_cli.runtime.environment import memory_sources
 from agent_cli.terminal.slash import SlashContext, slash
 from agent_tools.base import ToolError

@@ -16,7 +16,7 @@ from agent_tools.lazy import lazy_imports
 from agent_tools.text import one_line
 
 with lazy_imports():
-    from agent_cli.providers import discover  # HTTP, for local servers alone
+    from agent_cli.providers import server_info  # HTTP, for local servers alone
 
 _EFFORTS = get_args(Effort)
 _EFFORT_HELP = {
@@ -74,7 +74,7 @@ def _offered(ctx: SlashContext, *, ask: bool) -> list[ModelInfo]:
     others = [p.name for p in PROVIDERS if not p.local and p.name != model.provider and any(env.get(k) for k in p.keys)]
     found = {name: info for name in _picks(ctx).used()[:_RECENT] if (info := _info(name)) is not None}
     key = model.api_key.reveal() if model.api_key is not None else ""
-    if ask and is_loopback_url(model.base_url) and (listed := discover.offered_models(model.base_url, key)):
+    if ask and is_loopback_url(model.base_url) and (listed := server_info.offered_models(model.base_url, key)):
         found |= {name: info for each in listed if (info := _info(name := f"{model.provider}/{each}")) is not None}
     else:
         others.insert(0, model.provider)

@@ -1,14 +1,40 @@
-"""Standard input of a one-shot run: read within limits, and joined with the prompt."""
+"""What a run without a terminal takes in: standard input, within limits, joined with the prompt, and signals."""
 
 from __future__ import annotations
 
 import os
 import select
+import signal
 import stat
 import time
 from collections.abc import Callable
+from typing import Any
 
 from agent_tools.record import Value
+
+
+class Signals:
+    """INT, TERM and HUP interrupt the run, so that its result is still printed; a second one ends the process."""
+
+    def __init__(self, interrupt: Callable[[], None]) -> None:
+        self._interrupt = interrupt
+        self._before: dict[int, Any] = {}
+        self.caught = 0
+
+    def __enter__(self) -> None:
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            self._before[number] = signal.signal(number, self._on_signal)
+
+    def __exit__(self, *exc: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _on_signal(self, number: int, frame: object) -> None:
+        if self.caught:
+            os._exit(128 + number)
+        self.caught = number
+        self._interrupt()
+
 
 NOTICE_AFTER = 2.0
 _CHUNK = 1 << 16
