@@ -42,7 +42,7 @@ from agent_cli.terminal.slash import ExitRequestedError, find_command, is_slash,
 from agent_cli.terminal.startup import settle_servers, settle_trust
 from agent_tools.base import ToolError
 from agent_tools.cancel import CancelledError, CancelToken
-from agent_tools.display import Diff, Diffs, Display, TodoView
+from agent_tools.results import Diff, Diffs, Display, TodoView
 from agent_tools.text import one_line
 
 _ALL = 1 << 62

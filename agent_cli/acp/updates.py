@@ -33,10 +33,9 @@ from agent_cli.core.events import (
 from agent_cli.core.messages import AssistantMessage, Message, ToolMessage, was_cut
 from agent_cli.core.results import Failed, Failure, LimitReached, TurnResult, Usage
 from agent_cli.core.window import compacted_line
-from agent_tools.display import CommandOutput, Diff, Diffs, Display, FileView, TodoItem
 from agent_tools.record import Value
 from agent_tools.registry import tool_class
-from agent_tools.results import Media
+from agent_tools.results import CommandOutput, Diff, Diffs, Display, FileView, Media, TodoItem
 
 Update = dict[str, Any]
 _HEAD = re.compile(r"@@ -\d+(?:,\d+)? \+(\d+)(?:,\d+)? @@")

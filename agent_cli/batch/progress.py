@@ -9,11 +9,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from agent_cli.batch.results import report_of
-from agent_cli.core.amounts import dollars, short_duration
 from agent_cli.core.place import is_dumb
 from agent_cli.evaluation.results import NUMBERS, figures
 from agent_cli.headless.output import print_notice, table
-from agent_tools.text import counted, escape_controls, shorten
+from agent_tools.text import counted, dollars, escape_controls, short_duration, shorten
 
 _WIDTH = 80
 _CLEAR = "\r\x1b[2K"

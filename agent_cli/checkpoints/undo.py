@@ -41,11 +41,11 @@ from agent_cli.checkpoints.undo_plan import (
     summed,
     touched,
 )
-from agent_tools.display import Diff
 from agent_tools.edit.diff import changes, unified
 from agent_tools.fs.files import is_at, open_directory, remove_empty
 from agent_tools.fs.safe_files import open_regular
 from agent_tools.record import Value
+from agent_tools.results import Diff
 
 
 class Written(Value):

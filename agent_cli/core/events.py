@@ -10,8 +10,8 @@ from typing import Any, Literal, get_args
 from agent_cli.core.messages import Message
 from agent_cli.core.results import Diagnostics, Failure, Spent, Usage
 from agent_tools.base import Effect, ToolResult
-from agent_tools.display import Display, TodoItem
 from agent_tools.record import Value
+from agent_tools.results import Display, TodoItem
 from agent_tools.shell.state import ShellSnapshot
 
 Decider = Literal["rule", "mode", "person", "hook", "default"]

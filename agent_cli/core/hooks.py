@@ -14,12 +14,11 @@ import json
 from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any, Literal, Protocol
 
-from agent_cli.core.amounts import short_duration
 from agent_cli.core.events import Event, HookFinished
 from agent_tools.cancel import CancelToken
 from agent_tools.record import Value
 from agent_tools.registry import SHELL
-from agent_tools.text import escape_controls, shorten
+from agent_tools.text import escape_controls, short_duration, shorten
 
 HookEvent = Literal[
     "PreToolUse",

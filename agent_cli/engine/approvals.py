@@ -19,10 +19,10 @@ from agent_cli.engine.turn import Turn, checkpoint
 from agent_cli.engine.types import CheckedCall, PreparedCall
 from agent_tools.base import AskUser, Effect, Suspend, Tool, ToolError, ToolResult
 from agent_tools.cancel import CancelledError
-from agent_tools.display import TodoItem
 from agent_tools.lazy import lazy_imports
 from agent_tools.plan import ExitPlanMode, plan_text
 from agent_tools.record import to_json
+from agent_tools.results import TodoItem
 
 if TYPE_CHECKING:
     from agent_cli.engine.hook_points import RoundHooks

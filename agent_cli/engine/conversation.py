@@ -30,9 +30,8 @@ from agent_cli.engine.turn import TurnDeps
 from agent_cli.engine.types import TurnOptions
 from agent_tools.base import ToolError
 from agent_tools.cancel import CancelToken
-from agent_tools.display import TodoItem
 from agent_tools.lazy import lazy_imports
-from agent_tools.results import ExpandedPrompt, Media, prompted
+from agent_tools.results import ExpandedPrompt, Media, TodoItem, prompted
 
 with lazy_imports():
     from agent_cli.engine import (

@@ -27,9 +27,9 @@ from agent_cli.engine.types import CheckedCall, PreparedCall, SubagentEnd
 from agent_cli.permissions.policy import change_rules
 from agent_tools.base import Effect, ToolResult
 from agent_tools.cancel import CancelledError
-from agent_tools.display import CommandOutput
 from agent_tools.record import from_json
 from agent_tools.registry import SHELL, tool_name
+from agent_tools.results import CommandOutput
 from agent_tools.shell.jobs import Job, Jobs
 from agent_tools.task import COMMON_NAMES, COMMON_TOOL_NAMES
 

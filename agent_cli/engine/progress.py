@@ -21,8 +21,8 @@ from agent_cli.core.messages import Message, ToolCall, is_user_message, user_tex
 from agent_cli.core.results import Cap, Check, Limits, Spent
 from agent_cli.engine.types import PreparedCall
 from agent_tools.base import ToolContext, ToolResult
-from agent_tools.display import CommandOutput, Note, TodoItem
 from agent_tools.lazy import lazy_imports
+from agent_tools.results import CommandOutput, Note, TodoItem
 
 with lazy_imports():
     from agent_cli.engine import checks  # parses command lines; only for turns that run commands

@@ -15,11 +15,10 @@ from agent_cli.engine.turn import Turn, TurnDeps
 from agent_cli.providers.base import ModelError
 from agent_tools.base import Effect, ToolError
 from agent_tools.cancel import CancelledError
-from agent_tools.display import Note
 from agent_tools.lazy import lazy_imports
 from agent_tools.record import from_json
 from agent_tools.registry import SHELL
-from agent_tools.results import ExpandedPrompt, TurnOverrides
+from agent_tools.results import ExpandedPrompt, Note, TurnOverrides
 from agent_tools.shell.bash import fill
 from agent_tools.text import shorten
 

@@ -19,8 +19,8 @@ from agent_cli.engine.turn import Turn, checkpoint
 from agent_cli.engine.types import GateResult, PreparedCall
 from agent_tools.base import Effect, ToolError, ToolResult
 from agent_tools.cancel import CancelledError
-from agent_tools.display import Diff, Diffs
 from agent_tools.record import from_json, to_json
+from agent_tools.results import Diff, Diffs
 from agent_tools.text import counted, one_line, shorten
 
 _COMMANDS = 20

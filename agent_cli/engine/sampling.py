@@ -61,7 +61,7 @@ from agent_tools.cancel import CancelledError
 from agent_tools.lazy import lazy_imports
 
 with lazy_imports():
-    from agent_cli.engine import answer_pieces, repairs, text_calls  # for few front ends; for calls with mistakes
+    from agent_cli.engine import held_text, repairs, text_calls  # for few front ends; for calls with mistakes
     from agent_cli.engine.compaction import measure  # only for answers that break off
     from agent_tools import foreign_calls
 
@@ -259,7 +259,7 @@ def sample(turn: Turn, request: Request) -> Generator[Event, None, AssistantMess
     take = draft.take
     first, reached, turn.looped = True, True, False
     held = HeldText() if request.tools and request.tool_choice != "none" else None
-    pieces = answer_pieces.AnswerPieces(turn) if turn.options.pieces else None
+    pieces = held_text.AnswerPieces(turn) if turn.options.pieces else None
     failed: ModelError | CancelledError | None = None
     turn.in_model_call = True
     stream = turn.transport.stream(request, turn.deps.context.cancel)

@@ -10,8 +10,8 @@ from typing import Any
 from agent_cli.core.events import ToolFinished
 from agent_cli.core.messages import ToolMessage
 from agent_cli.core.results import Usage
-from agent_tools.display import CommandOutput, Diff, FileView, Listing, TodoItem, TodoView
 from agent_tools.fs.safe_files import read_regular
+from agent_tools.results import CommandOutput, Diff, FileView, Listing, TodoItem, TodoView
 
 CHANGES = frozenset({"Edit", "MultiEdit", "Write"})
 # Bytes of the longest file that is shown as it was before a change.

@@ -52,11 +52,10 @@ from agent_cli.engine.types import (
 from agent_cli.permissions.policy import Policy
 from agent_cli.providers.base import ModelClient, ModelError
 from agent_tools.base import Effect, Tool, ToolContext, ToolResult
-from agent_tools.display import TodoItem
 from agent_tools.lazy import lazy_imports
 from agent_tools.record import Value, to_json
 from agent_tools.registry import tool_class
-from agent_tools.results import ASSUMED_WINDOW, TurnOverrides
+from agent_tools.results import ASSUMED_WINDOW, TodoItem, TurnOverrides
 
 with lazy_imports():
     from agent_cli.engine import repairs  # only for calls that are not as they should be

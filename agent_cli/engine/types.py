@@ -14,9 +14,8 @@ from agent_cli.core.window import Window
 from agent_cli.providers.base import ModelClient, ToolSpec
 from agent_tools.base import Effect, Tool, ToolResult
 from agent_tools.cancel import CancelToken
-from agent_tools.display import Diff
 from agent_tools.record import Value
-from agent_tools.results import MediaKind, TurnOverrides
+from agent_tools.results import Diff, MediaKind, TurnOverrides
 from agent_tools.shell.state import ShellSnapshot
 
 V = TypeVar("V")

@@ -7,7 +7,7 @@ doctor` has the full report.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -17,77 +17,34 @@ from agent_cli.config.parsing import SettingsError, decode_json
 from agent_cli.config.prompts import prompt_folder
 from agent_cli.config.run_options import RunOptions, reads_source
 from agent_cli.config.schema import Settings
-from agent_cli.core.modes import AgentType
 from agent_cli.core.place import RunEnvironment, UsageError
-from agent_cli.extensions.agents import LIMIT, AgentTypeError, read_agent_type
-from agent_cli.extensions.commands import Command, find_commands, read_command, shipped_commands
-from agent_cli.extensions.front_hooks import plugin_hooks
-from agent_cli.extensions.skills import Skill, read_skill
-from agent_cli.plugins.manifest import Plugin
+from agent_cli.extensions.commands import Command, find_commands, shipped_commands
 from agent_cli.providers.resolve import validate_name
 from agent_tools.base import Tool, ToolContext, UserCommand
 from agent_tools.fs.safe_files import read_regular
 from agent_tools.lazy import lazy_imports
 from agent_tools.record import Value
 from agent_tools.registry import BUILTIN
-from agent_tools.text import fill_variables
-
-with lazy_imports():
-    from agent_cli.extensions import agents as extensions_agents
-    from agent_cli.extensions import front_hooks, tdd, tool_packages
-    from agent_cli.extensions import skills as extensions_skills
-    from agent_cli.extensions import skills as output_styles
 
 if TYPE_CHECKING:
     from agent_cli.core.hooks import Hook
     from agent_cli.core.host_servers import HostServers
     from agent_cli.core.modes import AgentType
     from agent_cli.engine.turn import Turn, Workflow
-    from agent_cli.extensions.skills import OutputStyle, Skill
+    from agent_cli.extensions.output_styles import OutputStyle
+    from agent_cli.extensions.skills import Skill
     from agent_cli.hooks import PythonHook
 
-
-def add_parts(
-    plugin: Plugin,
-    commands: dict[str, Command],
-    skills: dict[str, Skill],
-    agents: dict[str, AgentType],
-    known: Collection[str],
-    check_model: Callable[[str], str],
-) -> list[str]:
-    """Add a plugin's commands, skills and types to those that were found; return problems with its files.
-
-    known, check_model: as for `read_agent_type`.
-    """
-    problems: list[str] = []
-    variables, folder = plugin.variables, plugin.folder
-    for name, path in plugin.commands.items():
-        full = f"{plugin.name}:{name}"
-        command = read_command(full, path, folder, problems)
-        commands.setdefault(
-            full, command.replace(own=True, variables=variables, hooks=plugin_hooks(command.hooks, variables))
-        )
-    for name, place in plugin.skills.items():
-        full = f"{plugin.name}:{name}"
-        if (skill := read_skill(full, place, folder, problems)) is not None:
-            skills.setdefault(
-                full, skill.replace(own=True, variables=variables, hooks=plugin_hooks(skill.hooks, variables))
-            )
-    for path in plugin.agents:
-        try:
-            text = read_regular(path, LIMIT, folder).decode("utf-8", "replace")
-            kind = read_agent_type(
-                fill_variables(text, variables), str(path), known, check_model, stem=path.stem, problems=problems
-            )
-        except OSError as error:
-            problems.append(f"{path}: this agent type is skipped: {error.strerror or error}")
-        except AgentTypeError as error:
-            problems.append(f"{error}; this agent type is skipped")
-        else:
-            full = f"{plugin.name}:{kind.name}"
-            agents.setdefault(full, kind.replace(name=full, path=path, hooks=plugin_hooks(kind.hooks, variables)))
-    return problems
-
+with lazy_imports():
+    from agent_cli.extensions import agents as extensions_agents
+    from agent_cli.extensions import (
+        front_hooks,
+        output_styles,  # few choose one
+        plugin_parts,  # few have plugins
+        tdd,
+        tool_packages,  # reads the metadata of all installed packages
+    )
+    from agent_cli.extensions import skills as extensions_skills
 
 T = TypeVar("T")
 # What Claude Code calls the built-in types of sub-agents.
@@ -257,7 +214,7 @@ def load_extensions(
         found.plugin_folders = tuple(plugin.folder for plugin in layers.plugins)
         known = {tool.name for tool in [*BUILTIN, *found.tools]}
         for plugin in layers.plugins:
-            problems += add_parts(
+            problems += plugin_parts.add_parts(
                 plugin, commands, found.skills, found.agents, known, lambda name: validate_name(name, settings.base_url)
             )
     found.for_model.update((name, command) for name, command in commands.items() if command.by_model)

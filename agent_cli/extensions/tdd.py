@@ -15,8 +15,8 @@ from agent_cli.engine.progress import is_question
 from agent_cli.engine.turn import Turn
 from agent_cli.engine.types import PreparedCall
 from agent_tools.base import Effect, ToolError, ToolResult
-from agent_tools.display import CommandOutput
 from agent_tools.record import Value, from_json, to_json
+from agent_tools.results import CommandOutput
 
 Phase = Literal["plan", "tests", "review", "code", "commit", "done"]
 NUDGES = 4

@@ -12,7 +12,6 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
-from agent_cli.core.amounts import short_duration, tokens_used
 from agent_cli.core.events import (
     AnswerRestarted,
     ApprovalRequested,
@@ -38,8 +37,8 @@ from agent_cli.core.messages import ToolMessage
 from agent_cli.core.place import OutputError
 from agent_cli.core.results import Complete, Failed, LimitReached, Suspended, TurnResult, Usage
 from agent_cli.core.window import compacted_line
-from agent_tools.display import CommandOutput, Diff, Diffs
-from agent_tools.text import counted, escape_controls
+from agent_tools.results import CommandOutput, Diff, Diffs
+from agent_tools.text import counted, escape_controls, short_duration, tokens_used
 
 
 def echo(text: str) -> None:

@@ -53,8 +53,8 @@ from agent_cli.headless.result_object import error_word, retry_fields
 from agent_cli.headless.stream_events import PartialMessage, timestamp
 from agent_cli.headless.tasks import TaskLines
 from agent_cli.session.transcripts.entries import content_block
-from agent_tools.display import TodoItem
 from agent_tools.registry import tool_class
+from agent_tools.results import TodoItem
 from agent_tools.shell.jobs import Job
 
 # The stop reasons of answers that broke off, which that format leaves open.

@@ -9,9 +9,9 @@ from pathlib import Path
 from agent_cli.host.channel import Fields
 from agent_cli.host.control_table import ControlError, ControlTable, OpenSession
 from agent_cli.runtime.checkpoints import undo_manager
-from agent_tools.display import Diff
 from agent_tools.fs.encoding import fingerprint
 from agent_tools.fs.safe_files import open_regular
+from agent_tools.results import Diff
 
 FILE_CONTROLS = ControlTable()
 _MOST_READ = 1 << 20

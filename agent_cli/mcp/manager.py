@@ -22,9 +22,8 @@ from agent_cli.mcp.server import Loop, Server
 from agent_cli.mcp.server_state import ServerSettings
 from agent_cli.mcp.tools import McpTool, resource_text, result_within, truncated_result, wait_for
 from agent_tools.base import Effect, Outcome, Tool, ToolContext, ToolError, ToolResult
-from agent_tools.display import Note
 from agent_tools.record import Value
-from agent_tools.results import Media
+from agent_tools.results import Media, Note
 from agent_tools.text import counted, escape_controls, one_line, shorten
 
 _MOST_LISTED = 500

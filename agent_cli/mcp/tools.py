@@ -23,10 +23,9 @@ from agent_cli.mcp.catalog import McpRequestError, Offer
 from agent_cli.mcp.server import Server
 from agent_tools.base import AskUser, Effect, Outcome, Progress, Tool, ToolContext, ToolError, ToolResult
 from agent_tools.cancel import CancelledError, CancelToken
-from agent_tools.display import Note
 from agent_tools.documents.images import show_image, sniff
 from agent_tools.record import Value
-from agent_tools.results import Media
+from agent_tools.results import Media, Note
 from agent_tools.text import HeadTail, counted, escape_controls, one_line, sanitize_output, shorten
 
 if TYPE_CHECKING:

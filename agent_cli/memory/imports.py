@@ -16,7 +16,7 @@ from typing import Any
 
 from agent_cli.config.prompts import FrontMatterError, read_front_matter, split_front_matter
 from agent_tools.base import ToolError
-from agent_tools.fs.glob_patterns import compile_glob
+from agent_tools.fs.paths import compile_glob
 from agent_tools.fs.safe_files import read_start, resolve_inside
 
 MOST = 100

@@ -23,7 +23,7 @@ from agent_cli.core.rules import Trust
 from agent_cli.memory.imports import MOST, find_imports, leads_outside, resolve_anchor
 from agent_cli.permissions.git_standing import look_at_repository
 from agent_tools.base import ToolError
-from agent_tools.fs.glob_patterns import compile_glob, split_base
+from agent_tools.fs.paths import compile_glob, split_base
 from agent_tools.fs.protected_names import has_placeholder
 from agent_tools.fs.safe_files import NotRegularFileError, read_regular, read_start, resolve_inside, write_whole
 from agent_tools.record import DecodeError, Value, from_json

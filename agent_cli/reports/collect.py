@@ -19,8 +19,8 @@ from agent_cli.core.redact import Redactor
 from agent_cli.core.results import Check
 from agent_cli.engine.checks import judge
 from agent_cli.reports.findings import ReviewFinding, read_findings
-from agent_tools.display import CommandOutput, Diff, Diffs
 from agent_tools.record import Value
+from agent_tools.results import CommandOutput, Diff, Diffs
 from agent_tools.text import shorten
 
 # How much of a command's output a report has: the end, where a check says what failed.

@@ -16,8 +16,8 @@ from agent_cli.core.redact import Redactor
 from agent_cli.engine.types import ChangeObserver
 from agent_cli.session.store import SessionStore, state_folder
 from agent_tools.base import Effect
-from agent_tools.display import Diff
 from agent_tools.lazy import lazy_imports
+from agent_tools.results import Diff
 
 if TYPE_CHECKING:
     from agent_cli.checkpoints.recorder import Recorder

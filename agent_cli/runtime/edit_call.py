@@ -13,11 +13,11 @@ from typing import Any
 from agent_cli.core.decisions import Answer, Approve, EditedCall, Reject
 from agent_cli.core.events import ApprovalRequested
 from agent_tools.base import ToolError
-from agent_tools.display import Diff, Diffs, Display
 from agent_tools.fs.encoding import decode_text, split_lines
 from agent_tools.fs.workspace import Workspace
 from agent_tools.record import Value
 from agent_tools.registry import ClassOf, tool_class
+from agent_tools.results import Diff, Diffs, Display
 from agent_tools.text import LINE
 
 _HEAD = re.compile(r"@@ -(\d+)(?:,(\d+))? \+\d+(?:,\d+)? @@")

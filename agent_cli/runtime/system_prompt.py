@@ -19,9 +19,9 @@ from agent_cli.core.modes import Mode
 from agent_cli.core.place import RunEnvironment
 from agent_cli.memory.files import Memory
 from agent_tools.base import ToolContext
-from agent_tools.display import Listing
 from agent_tools.lazy import lazy_imports
 from agent_tools.record import Value
+from agent_tools.results import Listing
 from agent_tools.text import escape_controls
 
 if TYPE_CHECKING:

@@ -44,10 +44,10 @@ from agent_cli.session.export_document import (
     title_of,
 )
 from agent_cli.session.files import read_log
-from agent_tools.display import Diff
 from agent_tools.fs.safe_files import write_whole
 from agent_tools.record import Value
 from agent_tools.registry import tool_class
+from agent_tools.results import Diff
 from agent_tools.text import counted, escape_controls
 
 FORMATS = ("markdown", "html", "json", "atif")

@@ -39,8 +39,8 @@ from agent_cli.core.window import compacted_line, uncompacted_line
 from agent_cli.session.records import Header, SessionNotFoundError
 from agent_cli.session.restore import records
 from agent_cli.session.timeline import decision_words
-from agent_tools.display import Diff, Diffs, Display, TodoView
 from agent_tools.record import DecodeError, Value, from_json
+from agent_tools.results import Diff, Diffs, Display, TodoView
 from agent_tools.text import counted, shorten
 
 

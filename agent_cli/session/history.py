@@ -37,8 +37,8 @@ from agent_cli.core.messages import (
 )
 from agent_cli.session.files import LogLine, open_log, read
 from agent_cli.session.records import Partial
-from agent_tools.display import CommandOutput
 from agent_tools.record import DecodeError, Value, from_json
+from agent_tools.results import CommandOutput
 
 LOST_RESULT = "The result of this call was lost: its record in the session file was damaged."
 LOST_MESSAGE = "(A message was lost here: its record in the session file was damaged.)"

@@ -8,8 +8,8 @@ from agent_cli.core.events import ApprovalRequested, ApprovalResolved, QuestionA
 from agent_cli.core.messages import Message, ToolCall
 from agent_cli.core.results import Diagnostics, Spent, Usage
 from agent_cli.core.window import Compaction, UsageReport
-from agent_tools.display import TodoItem
 from agent_tools.record import Value
+from agent_tools.results import TodoItem
 from agent_tools.shell.state import ShellSnapshot
 
 

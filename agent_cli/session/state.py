@@ -42,7 +42,7 @@ from agent_cli.core.results import Action, Diagnostics, Spent, Usage
 from agent_cli.core.window import Window
 from agent_cli.session.history import History
 from agent_cli.session.records import WaitingTurn
-from agent_tools.display import TodoItem
+from agent_tools.results import TodoItem
 from agent_tools.shell.state import ShellSnapshot
 
 

@@ -38,13 +38,13 @@ from agent_cli.terminal import commands  # noqa: F401 - registers them
 from agent_cli.terminal.app.attachments import Pictures
 from agent_cli.terminal.commands.changes import roll_back
 from agent_cli.terminal.commands.memory import parse_note, take_note
+from agent_cli.terminal.commands.models import Picks
 from agent_cli.terminal.commands.session import is_bang, run_bang
 from agent_cli.terminal.dialogs.approval import ask_approval
 from agent_cli.terminal.dialogs.lines import LineDialogs
 from agent_cli.terminal.dialogs.model import Dialog
 from agent_cli.terminal.dialogs.questions import Dialogs, ask_question
 from agent_cli.terminal.editor import read_line
-from agent_cli.terminal.picks import Picks
 from agent_cli.terminal.render.code import display_lines
 from agent_cli.terminal.render.console import make_console, print_prose, shown_path
 from agent_cli.terminal.render.events import EventRenderer
@@ -52,8 +52,8 @@ from agent_cli.terminal.render.theme import Colors, ThemedStream
 from agent_cli.terminal.slash import ExitRequestedError, as_command, find_command, is_slash, run_slash
 from agent_cli.terminal.startup import greet_resumed, greeting, hint, show_turns
 from agent_tools.base import ToolError
-from agent_tools.display import Display, TodoView
 from agent_tools.lazy import lazy_imports
+from agent_tools.results import Display, TodoView
 from agent_tools.text import one_line
 
 with lazy_imports():

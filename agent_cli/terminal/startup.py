@@ -15,7 +15,6 @@ from rich.console import Console
 from agent_cli.config.layers import Layers
 from agent_cli.config.parsing import SettingsError
 from agent_cli.config.run_options import RunOptions
-from agent_cli.core.amounts import dollars, short_count
 from agent_cli.core.events import Warned
 from agent_cli.core.messages import is_user_message
 from agent_cli.core.place import RunEnvironment
@@ -40,10 +39,10 @@ from agent_cli.terminal.render.ansi import cells, fitted
 from agent_cli.terminal.render.events import EventRenderer
 from agent_cli.terminal.render.writer import Writer
 from agent_cli.terminal.slash import SlashContext
-from agent_tools.display import TodoView
 from agent_tools.lazy import lazy_imports
 from agent_tools.lookalikes import visible
-from agent_tools.text import counted, one_line, shorten
+from agent_tools.results import TodoView
+from agent_tools.text import counted, dollars, one_line, short_count, shorten
 
 with lazy_imports():
     from agent_cli.plugins import install, manifest, store  # few have plugins

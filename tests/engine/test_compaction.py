@@ -21,7 +21,7 @@ from agent_cli.providers.scripted import Scripted
 from agent_cli.session.log import SessionLog
 from agent_cli.session.records import Header
 from agent_cli.session.restore import restore
-from agent_tools.display import TodoItem
+from agent_tools.results import TodoItem
 from tests.support.narrow_model import SUMMARY, Narrow, whole
 from tests.support.scripts import call
 from tests.support.turns import World

@@ -20,7 +20,7 @@ from agent_cli.core.events import (
 )
 from agent_cli.core.messages import UserMessage
 from agent_cli.core.results import Complete, Failed, Suspended
-from agent_tools.display import TodoItem
+from agent_tools.results import TodoItem
 from tests.support.plans import DONE, HALF, OPEN, WRITE, answers, plan
 from tests.support.scripts import call
 from tests.support.turns import World

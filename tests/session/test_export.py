@@ -30,7 +30,7 @@ from agent_cli.session.export import (
 from agent_cli.session.export_document import Document, ToolEntry, build_document
 from agent_cli.session.records import Header
 from agent_cli.session.store import SessionStore
-from agent_tools.display import Diff, TodoItem, TodoView
+from agent_tools.results import Diff, TodoItem, TodoView
 from tests.support.hypothesis_examples import examples
 from tests.support.session_logs import answered, called, ended, keep, log_bytes, said, session_id, spent
 

@@ -26,7 +26,7 @@ from agent_cli.session.restore import restore
 from agent_cli.session.search import SeveralSessionsError, contains_text, find_session
 from agent_cli.session.store import SessionStore
 from agent_cli.session.summary import glance, glances, size, summaries_of_all_projects
-from agent_tools.display import CommandOutput
+from agent_tools.results import CommandOutput
 from tests.support.hypothesis_examples import examples
 from tests.support.session_logs import answered, called, ended, keep, said, session_id, turn
 

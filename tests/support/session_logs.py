@@ -25,8 +25,8 @@ from agent_cli.session.log import SessionLog
 from agent_cli.session.records import Header
 from agent_cli.session.store import SessionStore
 from agent_cli.terminal import commands  # noqa: F401 - registers them
-from agent_tools.display import Diff, Display
 from agent_tools.record import to_json
+from agent_tools.results import Diff, Display
 
 
 def session_id(number: int) -> str:

@@ -24,7 +24,7 @@ from agent_cli.terminal.render.transcript import Transcript
 from agent_cli.terminal.slash import ExitRequestedError
 from agent_tools.base import Effect
 from agent_tools.cancel import CancelledError, CancelToken
-from agent_tools.display import TodoItem
+from agent_tools.results import TodoItem
 
 PATIENCE = 10.0
 

@@ -11,8 +11,8 @@ from rich.text import Text
 from agent_cli.core.events import ApprovalRequested, ToolFinished
 from agent_cli.terminal.render.code import CREATED, DELETED, SHOWN, changed_words, diff_lines, display_lines
 from agent_cli.terminal.render.events import EventRenderer
-from agent_tools.display import Diff, Diffs, Display
 from agent_tools.edit.diff import unified
+from agent_tools.results import Diff, Diffs, Display
 
 ONE = Diff("a.py", "@@ -1 +1 @@\n-a\n+b", 1, 1)
 TWO = Diffs((ONE, Diff("b.py", "@@ -0,0 +1 @@\n+new", 1, 0, True)))

@@ -35,7 +35,7 @@ from agent_cli.terminal.render.code import display_lines
 from agent_cli.terminal.render.events import EventRenderer
 from agent_cli.terminal.render.markdown import MarkdownStream
 from agent_tools.base import Effect
-from agent_tools.display import CommandOutput, Diff, Diffs, Display, FileView, Listing, Note, TodoItem, TodoView
+from agent_tools.results import CommandOutput, Diff, Diffs, Display, FileView, Listing, Note, TodoItem, TodoView
 from agent_tools.text import UNSAFE, escape_controls, one_line
 from tests.support.hostile.text import HOSTILE
 from tests.support.hypothesis_examples import examples

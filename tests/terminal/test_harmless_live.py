@@ -26,7 +26,7 @@ from agent_cli.terminal.dialogs.approval import approval_dialog
 from agent_cli.terminal.dialogs.questions import pick_dialog
 from agent_cli.terminal.render.ansi import title
 from agent_tools.base import Effect
-from agent_tools.display import CommandOutput, TodoItem
+from agent_tools.results import CommandOutput, TodoItem
 from agent_tools.text import UNSAFE
 from tests.support.hostile.text import HOSTILE
 from tests.support.hypothesis_examples import examples

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from agent_cli.core.decisions import Approve, EditedCall, Reject
 from agent_cli.runtime.edit_call import Hunk, hunks_of, taken
 from agent_tools.base import ToolContext
-from agent_tools.display import Diff, Diffs
 from agent_tools.fs.encoding import split_lines
 from agent_tools.fs.workspace import Workspace
 from agent_tools.registry import BUILTIN
+from agent_tools.results import Diff, Diffs
 from tests.support.hypothesis_examples import examples
 
 TOOLS: dict[str, Any] = {tool.name: tool for tool in BUILTIN}

@@ -27,7 +27,7 @@ from agent_cli.terminal.app.worker import Printed
 from agent_cli.terminal.dialogs.questions import pick_dialog, question_dialog
 from agent_cli.terminal.render.ansi import cells
 from agent_cli.terminal.render.transcript import ECHO, Transcript
-from agent_tools.display import TodoItem, TodoView
+from agent_tools.results import TodoItem, TodoView
 from tests.support.terminal_stage import REQUEST, Stage, asking, later, play
 
 

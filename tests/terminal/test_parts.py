@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent_cli.core.amounts import short_count, short_duration
 from agent_cli.core.events import TextDelta, ToolProgress, Warned
 from agent_cli.core.place import UsageError
 from agent_cli.terminal.app.attachments import Pictures
@@ -27,11 +26,11 @@ from agent_cli.terminal.app.layout import (
 from agent_cli.terminal.app.output import reflows
 from agent_cli.terminal.app.status_bar import StatusLine, branch_of
 from agent_cli.terminal.app.worker import LIMIT, EventQueue
+from agent_cli.terminal.commands.models import Picks
 from agent_cli.terminal.key_map import KeyMap
-from agent_cli.terminal.picks import Picks
-from agent_cli.terminal.render.ansi import cells, clip, fragments, wrapped
-from agent_cli.terminal.render.links import follows_links, with_links
-from agent_tools.display import TodoItem
+from agent_cli.terminal.render.ansi import cells, clip, follows_links, fragments, with_links, wrapped
+from agent_tools.results import TodoItem
+from agent_tools.text import short_count, short_duration
 from tests.support.hypothesis_examples import examples
 
 COMMANDS = [

@@ -15,7 +15,7 @@ from agent_cli.terminal.dialogs.model import Dialog
 from agent_cli.terminal.dialogs.questions import confirm_dialog, plan_dialog, question_dialog, review_dialog
 from agent_cli.terminal.render.ansi import cells
 from agent_tools.base import Effect
-from agent_tools.display import Diff
+from agent_tools.results import Diff
 from tests.support.terminal_stage import REQUEST
 
 LONG = "rm -f " + " ".join(f"a-file-with-a-long-name-{n:02}" for n in range(60)) + " && echo the-last-words"

@@ -26,7 +26,7 @@ from agent_cli.core.events import (
 )
 from agent_cli.core.messages import ToolMessage
 from agent_cli.terminal.render.events import EventRenderer
-from agent_tools.display import CommandOutput, Display, FileView, Listing, Note, TodoItem, TodoView
+from agent_tools.results import CommandOutput, Display, FileView, Listing, Note, TodoItem, TodoView
 
 Mode = Literal["color", "mono", "plain"]
 

@@ -6,7 +6,7 @@ import pytest
 
 from agent_cli.terminal.commands.context import as_text, changed_plan, plan_from_text
 from agent_cli.terminal.dialogs.questions import chosen, read_plan_verdict
-from agent_tools.display import TodoItem
+from agent_tools.results import TodoItem
 
 PLAN = (TodoItem("a"), TodoItem("b", "in_progress"), TodoItem("c"))
 

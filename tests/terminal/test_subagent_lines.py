@@ -20,7 +20,7 @@ from agent_cli.core.events import (
 from agent_cli.core.messages import ToolMessage
 from agent_cli.core.results import Usage
 from agent_cli.terminal.render.transcript import Transcript
-from agent_tools.display import Listing
+from agent_tools.results import Listing
 
 
 def helper(call: str, *events: Event) -> list[Event]:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from agent_tools.base import ToolResult
-from agent_tools.display import Diff, Diffs
+from agent_tools.results import Diff, Diffs
 from tests.support.tool_bench import TOOLS, Bench
 
 UPPER = "tr a-z A-Z < {file} > {file}.new && cat {file}.new > {file} && rm {file}.new"

@@ -12,9 +12,9 @@ from pydantic import BaseModel
 
 from agent_tools import schema
 from agent_tools.base import Effect, Tool, ToolContext, ToolResult
-from agent_tools.display import TodoItem
 from agent_tools.record import DecodeError, Value, from_json, hints_of
 from agent_tools.registry import BUILTIN
+from agent_tools.results import TodoItem
 from agent_tools.schema import ToolError, canonical, read_arguments
 from tests.support.tool_bench import TOOLS, Bench
 

@@ -26,7 +26,6 @@ ALLOWED = {
     "tools/agent_tools/web/fetch.py": {"WebFetch"},
     "tools/agent_tools/web/search.py": {"WebSearch"},
     "tools/agent_tools/search/ls.py": {"LS"},
-    "tools/agent_tools/fs/large_files.py": {"Read"},
     "tools/agent_tools/read.py": {"Read"},
     "tools/agent_tools/saved_prompts.py": {"Skill"},
     "tools/agent_tools/shell/jobs.py": {"Bash"},

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from agent_tools.base import Effect
-from agent_tools.display import FileView
-from agent_tools.results import ResultLimits
+from agent_tools.results import FileView, ResultLimits
 from tests.support.tool_bench import TOOLS, Bench
 
 

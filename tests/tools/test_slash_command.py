@@ -10,7 +10,7 @@ import pytest
 from agent_cli.core.decisions import Approve
 from agent_cli.extensions.commands import Command
 from agent_tools.base import ToolContext, ToolError
-from agent_tools.display import Note
+from agent_tools.results import Note
 from tests.support.scripts import call
 from tests.support.tool_bench import TOOLS, Bench
 from tests.support.turns import World

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agent_tools.display import TodoItem, TodoView
+from agent_tools.results import TodoItem, TodoView
 from tests.support.tool_bench import TOOLS, Bench
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from agent_tools.base import ToolError
-from agent_tools.display import Diff
+from agent_tools.results import Diff
 from tests.support.tool_bench import TOOLS, Bench
 
 

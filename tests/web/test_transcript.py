@@ -6,7 +6,7 @@ from playwright.sync_api import Browser, expect
 
 from agent_cli.core.events import Event
 from agent_cli.core.messages import ToolCall
-from agent_tools.display import CommandOutput
+from agent_tools.results import CommandOutput
 from tests.support.scripts import call
 from tests.support.session_logs import answered, called, ended, said, turn
 from tests.support.web_page import DESK, PHONE, Served, reading, waited_for

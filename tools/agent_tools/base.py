@@ -17,12 +17,12 @@ from pathlib import Path
 from typing import Any, ClassVar, Generic, Literal, Protocol, Self, TypeVar
 
 from agent_tools.cancel import CancelToken
-from agent_tools.display import Display, TodoItem
 from agent_tools.fs.workspace import Workspace
 from agent_tools.record import Value
 from agent_tools.results import (
     AskModel,
     AskUser,
+    Display,
     Effect,
     EffectKind,
     ExpandedPrompt,
@@ -33,6 +33,7 @@ from agent_tools.results import (
     ResultLimits,
     ResultSize,
     Suspend,
+    TodoItem,
     ToolError,
     ToolResult,
 )  # fmt: skip

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 from typing import Annotated, Any, ClassVar, Literal
 
 from agent_tools.base import Effect, Suspend, Tool, ToolContext, ToolError, ToolResult
-from agent_tools.display import TodoItem, TodoView
 from agent_tools.record import Value
+from agent_tools.results import TodoItem, TodoView
 from agent_tools.text import number_in, one_line, shorten
 
 # Lists of a plan: arguments of ExitPlanMode to the headings of their sections in the text.

@@ -6,9 +6,8 @@ from collections.abc import Generator, Mapping
 from typing import Annotated, ClassVar
 
 from agent_tools.base import Effect, HasDescription, Progress, Tool, ToolContext, ToolError, ToolResult
-from agent_tools.display import Note
 from agent_tools.record import Value
-from agent_tools.results import ExpandedPrompt, prompted
+from agent_tools.results import ExpandedPrompt, Note, prompted
 from agent_tools.shell.bash import fill
 from agent_tools.text import counted, one_line, shorten
 

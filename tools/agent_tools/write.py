@@ -6,11 +6,11 @@ from collections.abc import Generator
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from agent_tools.base import Effect, Progress, Tool, ToolContext, ToolError, ToolResult
-from agent_tools.display import Diff
 from agent_tools.fs.encoding import TextFile, line_end, split_lines
 from agent_tools.fs.paths import display_path
 from agent_tools.lazy import lazy_imports
 from agent_tools.record import Value
+from agent_tools.results import Diff
 from agent_tools.schema import FILE_NAMES
 from agent_tools.text import counted
 

@@ -18,7 +18,6 @@ import typer
 from agent_cli.cli import completion
 from agent_cli.cli.app import AsJson, Session
 from agent_cli.cli.help import examples, one_of
-from agent_cli.core.amounts import short_duration
 from agent_cli.core.hooks import hook_line
 from agent_cli.core.place import UsageError
 from agent_cli.core.results import Usage
@@ -34,7 +33,7 @@ from agent_cli.session.summary import SessionSummary, age, glance, glances, size
 from agent_cli.session.timeline import CallSummary, TurnSummary, build_timeline, decision_words, stage_of
 from agent_tools.lazy import lazy_imports
 from agent_tools.record import Value, to_json
-from agent_tools.text import counted, shorten
+from agent_tools.text import counted, short_duration, shorten
 
 with lazy_imports():
     from agent_cli.session import export  # with the parser of markdown

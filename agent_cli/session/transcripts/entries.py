@@ -35,9 +35,8 @@ from agent_cli.core.results import Usage
 from agent_cli.session.files import LogLine, open_log, read
 from agent_cli.session.history import History
 from agent_cli.session.records import Partial, SessionNotFoundError
-from agent_tools.display import CommandOutput
 from agent_tools.record import DecodeError, Value, from_json
-from agent_tools.results import Media
+from agent_tools.results import CommandOutput, Media
 
 # Longest name of a folder before a checksum replaces the rest.
 _LONGEST = 200

@@ -21,20 +21,17 @@ from prompt_toolkit.styles import BaseStyle, DynamicStyle
 
 from agent_cli.core.events import MessageAdded
 from agent_cli.core.messages import UserMessage
-from agent_cli.terminal.app.background import BackgroundQuestion
 from agent_cli.terminal.app.input_line import InputLine
 from agent_cli.terminal.app.keys import Controls, make_keys
-from agent_cli.terminal.app.layout import Line, above, below_input, make_layout, most_typed, style_of
-from agent_cli.terminal.app.marker import Marker
-from agent_cli.terminal.app.output import NEWLINE, AtomicOutput, InlineApp
+from agent_cli.terminal.app.layout import Line, Marker, above, below_input, make_layout, most_typed, style_of
+from agent_cli.terminal.app.output import NEWLINE, AtomicOutput, BackgroundQuestion, InlineApp
 from agent_cli.terminal.app.protocol import LOOK, Appearance, Panel, ScreenSession
 from agent_cli.terminal.app.question_panel import OpenDialog, QuestionPanel
 from agent_cli.terminal.app.worker import EventQueue, JobFinished, PendingReply, Printed, UserEcho, Worker
 from agent_cli.terminal.editor import in_pager
 from agent_cli.terminal.key_map import KeyMap
-from agent_cli.terminal.render.ansi import LONG, RESTORE_TITLE, RING, SAVE_TITLE, title
+from agent_cli.terminal.render.ansi import LONG, RESTORE_TITLE, RING, SAVE_TITLE, title, with_links
 from agent_cli.terminal.render.console import by_words
-from agent_cli.terminal.render.links import with_links
 from agent_cli.terminal.render.theme import TRUE, Colors, Palette
 from agent_cli.terminal.render.transcript import Transcript, user_bar
 from agent_cli.terminal.slash import ExitRequestedError

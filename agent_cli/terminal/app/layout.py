@@ -2,6 +2,9 @@
 
 From top to bottom, and never taller than the screen. The panels (status, plan, queue, toolbar) are styled text, pure
 functions of the current state.
+
+The moving marker has the seconds of the work beside it. A frame is drawn each second, as before it moved; between
+frames only the cells of the marker are written.
 """
 
 from __future__ import annotations
@@ -9,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
+from typing import Any
 
 from prompt_toolkit.filters import vi_navigation_mode
 from prompt_toolkit.formatted_text import StyleAndTextTuples
@@ -17,7 +21,6 @@ from prompt_toolkit.layout.processors import Processor, Transformation, Transfor
 from prompt_toolkit.styles import Style
 from prompt_toolkit.widgets import SearchToolbar
 
-from agent_cli.core.amounts import short_count, short_duration
 from agent_cli.terminal.app.input_line import InputLine
 from agent_cli.terminal.app.protocol import LiveScreen
 from agent_cli.terminal.app.question_panel import OpenDialog
@@ -25,8 +28,65 @@ from agent_cli.terminal.render.ansi import Fragment, cells, clip, fitted, fragme
 from agent_cli.terminal.render.code import PLAN_MARKS
 from agent_cli.terminal.render.theme import Palette
 from agent_cli.terminal.render.writer import TAIL
-from agent_tools.display import TodoItem
-from agent_tools.text import UNSAFE, escape_controls, one_line
+from agent_tools.results import TodoItem
+from agent_tools.text import UNSAFE, escape_controls, one_line, short_count, short_duration
+
+# How often the marker moves in a second.
+MOVES = 4
+
+
+class Marker:
+    """Moves while there is work and no question is open. A single timer, however many messages follow."""
+
+    def __init__(self, live: LiveScreen, signs: str) -> None:
+        self._live, self._signs = live, signs
+        self._moves = self._beats = 0
+        self._rows: list[int] = []
+        self._timer: Any = None
+        self._began = self._beat_at = self._waited = 0.0
+
+    def __str__(self) -> str:
+        return self._signs[self._moves % len(self._signs)]
+
+    @property
+    def seconds(self) -> float:
+        """Seconds since `start`, without those of the user at questions."""
+        return self._live.clock() - self._began - self._waited
+
+    def start(self) -> None:
+        """Begin with new work."""
+        self._began = self._beat_at = self._live.clock()
+        self._waited = 0.0
+        self.beat()
+
+    def found(self, rows: Sequence[Line]) -> None:
+        """Note which rows begin with the marker."""
+        sign = str(self)
+        self._rows = [number for number, row in enumerate(rows) if row and row[0][1] == sign]
+
+    def beat(self) -> None:
+        """Move, and plan the next move."""
+        live, loop = self._live, self._live.app.loop
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = None
+        if not live.busy or loop is None:
+            return
+        now, before = live.clock(), self._beat_at
+        self._beat_at = now
+        self._beats += 1
+        asked = live.questions.ask is not None
+        if asked:
+            self._waited += now - before
+        if self._beats % MOVES == 0:
+            self._moves += not asked
+            live.draw_soon()
+        elif not asked:
+            self._moves += 1
+            sign = f"{live.palette.sgr('accent')}{self}"
+            live.app.patch(dict.fromkeys(self._rows, sign))
+        self._timer = loop.call_later(1.0 / MOVES, self.beat)
+
 
 STEPS, QUEUED, MENU, PICKED, INPUT = 6, 4, 7, 12, 8
 # Cells reserved for the current activity before anything else.

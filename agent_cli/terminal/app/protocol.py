@@ -8,8 +8,8 @@ from typing import Any, Protocol
 
 from agent_cli.terminal.app.question_panel import QuestionHost, QuestionPanel
 from agent_cli.terminal.render.theme import Palette
-from agent_tools.display import TodoItem
 from agent_tools.record import Value
+from agent_tools.results import TodoItem
 
 
 class Appearance(Value):

@@ -19,7 +19,6 @@ from typing import Any
 
 from agent_cli.config.layers import Layers
 from agent_cli.config.run_options import RunOptions
-from agent_cli.core.amounts import dollars, short_count, short_duration
 from agent_cli.core.events import Event, ToolFinished, TurnFinished, TurnStarted, unwrap
 from agent_cli.core.place import RunEnvironment, UsageError
 from agent_cli.engine.compaction.controls import window_size
@@ -40,20 +39,19 @@ from agent_cli.terminal.commands.session import is_bang
 from agent_cli.terminal.dialogs.model import Dialog
 from agent_cli.terminal.editor import NO_EDITOR, edited_text, in_pager
 from agent_cli.terminal.key_map import KeyMap
-from agent_cli.terminal.render.ansi import count_rows, fitted
+from agent_cli.terminal.render.ansi import count_rows, fitted, follows_links
 from agent_cli.terminal.render.console import make_console
-from agent_cli.terminal.render.links import follows_links
 from agent_cli.terminal.render.theme import may_ask_background
 from agent_cli.terminal.render.transcript import Transcript, user_bar
 from agent_cli.terminal.repl import LineScreen, Repl
 from agent_cli.terminal.slash import REGISTRY, BuiltinCommand, by_default, find_command, is_aside, is_slash
 from agent_cli.terminal.startup import greet_resumed
 from agent_tools.cancel import CancelledError
-from agent_tools.display import TodoItem
+from agent_tools.results import TodoItem
 from agent_tools.sandbox.runner import SandboxRunner
 from agent_tools.secret_patterns import without_secrets
 from agent_tools.shell.jobs import Job, Jobs
-from agent_tools.text import counted, shorten
+from agent_tools.text import counted, dollars, short_count, short_duration, shorten
 
 PAUSE = 0.4
 # Seconds for which the listed values of an argument serve, while it is typed.

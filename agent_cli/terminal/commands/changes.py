@@ -34,7 +34,7 @@ from agent_cli.runtime.checkpoints import undo_manager
 from agent_cli.runtime.environment import git_would_start
 from agent_cli.terminal.slash import SlashContext, slash
 from agent_tools.cancel import CancelToken
-from agent_tools.display import Diffs
+from agent_tools.results import Diffs
 from agent_tools.text import counted, number_in, one_line, shorten
 
 _MOST_LISTED = 30

@@ -25,8 +25,8 @@ from agent_cli.session.files import read_log
 from agent_cli.session.store import SessionStore, state_folder
 from agent_cli.terminal.slash import SlashContext, slash
 from agent_tools.cancel import CancelledError
-from agent_tools.display import TodoItem
 from agent_tools.lazy import lazy_imports
+from agent_tools.results import TodoItem
 from agent_tools.text import counted, number_in, shorten
 
 if TYPE_CHECKING:

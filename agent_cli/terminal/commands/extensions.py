@@ -7,7 +7,7 @@ from typing import Any
 
 from agent_cli.core.hooks import Hook
 from agent_cli.extensions.loader import all_styles
-from agent_cli.extensions.skills import DEFAULT, OutputStyle, choose_style, style_block
+from agent_cli.extensions.output_styles import DEFAULT, OutputStyle, choose_style, style_block
 from agent_cli.terminal.slash import SlashContext, slash
 from agent_tools.text import counted, one_line, shorten
 

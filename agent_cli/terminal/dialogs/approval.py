@@ -25,10 +25,10 @@ from agent_cli.terminal.dialogs.model import (
     TextInput,
     Verbatim,
 )
-from agent_tools.display import Diff
 from agent_tools.lookalikes import named_lookalikes, visible
 from agent_tools.record import Value
 from agent_tools.registry import tool_class
+from agent_tools.results import Diff
 from agent_tools.text import counted, one_line
 
 YES, NO = ("y", "yes"), ("n", "no", "")

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from agent_tools.display import Display
 from agent_tools.record import Value
+from agent_tools.results import Display
 
 # Seconds after the question and after the last key in which keys are not answers: the user may be typing a sentence.
 GUARD = 0.6

@@ -33,9 +33,9 @@ from agent_cli.terminal.dialogs.model import (
     TextInput,
 )
 from agent_cli.terminal.editor import NO_EDITOR, edited_text
-from agent_tools.display import Diff, Diffs
 from agent_tools.plan import plan_for_editor, plan_from, plan_text
 from agent_tools.record import Value, from_json
+from agent_tools.results import Diff, Diffs
 from agent_tools.text import counted, number_in, one_line
 
 # Number of files of a review that are listed.

@@ -18,12 +18,11 @@ from pygments.token import Token, _TokenType
 from rich.cells import chop_cells
 from rich.text import Text
 
-from agent_cli.core.amounts import short_duration
 from agent_cli.terminal.render.console import styled
-from agent_tools.display import CommandOutput, Diff, Diffs, Display, FileView, Listing, Note, TodoView
 from agent_tools.lookalikes import visible
 from agent_tools.record import Value
-from agent_tools.text import counted, escape_controls, shorten
+from agent_tools.results import CommandOutput, Diff, Diffs, Display, FileView, Listing, Note, TodoView
+from agent_tools.text import counted, escape_controls, short_duration, shorten
 
 # Longer lines are data, and some expressions take quadratic time.
 LONGEST = 500

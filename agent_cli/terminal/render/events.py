@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 
 from rich.console import Console
 
-from agent_cli.core.amounts import dollars, short_duration, tokens_used
 from agent_cli.core.events import (
     EDITED,
     AnswerRestarted,
@@ -45,8 +44,8 @@ from agent_cli.core.results import Failure, Usage
 from agent_cli.core.window import compacted_line, compacting_line, uncompacted_line
 from agent_cli.terminal.render.code import display_lines, short_result
 from agent_cli.terminal.render.writer import OWN, RESULT, Outcome, Writer
-from agent_tools.display import CommandOutput, Diff, Diffs, Display, TodoItem, TodoView
-from agent_tools.text import counted, shorten
+from agent_tools.results import CommandOutput, Diff, Diffs, Display, TodoItem, TodoView
+from agent_tools.text import counted, dollars, short_duration, shorten, tokens_used
 
 _BY_KIND = {
     "auth": "Set another key in the environment or the keyring (agent doctor shows which is used), then try again.",

@@ -16,7 +16,6 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from agent_cli.core.amounts import short_count
 from agent_cli.core.events import (
     ApprovalRequested,
     Compacted,
@@ -47,9 +46,9 @@ from agent_cli.terminal.render.code import display_lines, short_result
 from agent_cli.terminal.render.console import by_words, styled
 from agent_cli.terminal.render.events import OWN_CALL, EventRenderer
 from agent_cli.terminal.render.writer import LiveWriter
-from agent_tools.display import CommandOutput, Diff, Diffs, Display, TodoItem
 from agent_tools.record import Value
-from agent_tools.text import counted, one_line, shorten
+from agent_tools.results import CommandOutput, Diff, Diffs, Display, TodoItem
+from agent_tools.text import counted, one_line, short_count, shorten
 
 # Number of calls stored, characters of a thought, steps of a sub-agent.
 MOST, THOUGHT, STEPS = 50, 100_000, 500

@@ -9,8 +9,7 @@ import pytest
 
 from agent_tools.diagnostics import parsers
 from agent_tools.diagnostics.checkers import KNOWN, CheckerRow
-from agent_tools.diagnostics.parsers import CheckerOutput, parse
-from agent_tools.diagnostics.problems import Problem
+from agent_tools.diagnostics.parsers import CheckerOutput, Problem, parse
 
 FILE = Path("/w/src/a.py")
 CHECKERS = {row.name: row for row in KNOWN if isinstance(row, CheckerRow)}

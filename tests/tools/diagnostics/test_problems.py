@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agent_tools.diagnostics.problems import SHOWN, Problem, new_problems, problem_lines
+from agent_tools.diagnostics.parsers import SHOWN, Problem, new_problems, problem_lines
 
 
 def at(*places: tuple[int, str]) -> list[Problem]:

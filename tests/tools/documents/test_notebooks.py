@@ -8,7 +8,7 @@ from base64 import b64encode
 import pytest
 
 from agent_tools.base import Effect
-from agent_tools.display import Diff
+from agent_tools.results import Diff
 from tests.support.nbformat_rules import mistakes
 from tests.support.sample_files import code, markdown, notebook, png
 from tests.support.tool_bench import TOOLS, Bench

@@ -8,7 +8,7 @@ import stat
 import pytest
 
 from agent_tools.base import Effect
-from agent_tools.display import Diff
+from agent_tools.results import Diff
 from tests.support.call_counts import steps
 from tests.support.tool_bench import TOOLS, Bench
 

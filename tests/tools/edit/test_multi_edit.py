@@ -10,8 +10,8 @@ import pytest
 
 from agent_tools.base import Effect, ToolError
 from agent_tools.cancel import CancelledError
-from agent_tools.display import Diff, Diffs, Display
 from agent_tools.record import from_json, to_json
+from agent_tools.results import Diff, Diffs, Display
 from tests.support.racing_workspace import racing
 from tests.support.tool_bench import TOOLS, Bench
 

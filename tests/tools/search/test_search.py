@@ -9,7 +9,7 @@ import pytest
 
 from agent_tools.base import Effect, ToolError
 from agent_tools.cancel import CancelledError
-from agent_tools.fs.glob_patterns import compile_glob, split_base
+from agent_tools.fs.paths import compile_glob, split_base
 from tests.support.tool_bench import TOOLS, Bench
 
 

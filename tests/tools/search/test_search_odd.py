@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from agent_tools.fs.glob_patterns import asks_for_hidden, compile_glob
+from agent_tools.fs.paths import asks_for_hidden, compile_glob
 from tests.support.tool_bench import Bench
 
 ODD = (

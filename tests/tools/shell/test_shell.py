@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from agent_tools.base import Progress, ToolResult
-from agent_tools.display import CommandOutput
+from agent_tools.results import CommandOutput
 from tests.support.tool_bench import TOOLS, Bench
 from tests.support.waiting import gone, soon
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from agent_tools.cancel import CancelledError
-from agent_tools.display import Note
+from agent_tools.results import Note
 from agent_tools.shell import bash, job_tools
 from agent_tools.shell.jobs import MOST, Jobs
 from tests.support.fork_server import ROOT

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_tools.display import Note
+from agent_tools.results import Note
 from agent_tools.sandbox.profile import Profile, make_profile
 from agent_tools.sandbox.runner import SandboxRunner
 from agent_tools.shell.jobs import Jobs

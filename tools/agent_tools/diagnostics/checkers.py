@@ -1,21 +1,60 @@
 """The known checkers and language servers: for which files, how they are called, and whether they run a project's code.
 
 Of each group, only the first that is installed and allowed is used. A new one is one row.
+
+mypy is called only if the configuration that it would read does not make it run code of the project.
 """
 
 from __future__ import annotations
 
+import configparser
 import os
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
 
 from agent_tools.diagnostics import parsers
-from agent_tools.lazy import lazy_imports
+from agent_tools.fs.safe_files import read_regular
 from agent_tools.record import Value
 
-with lazy_imports():
-    from agent_tools.diagnostics import mypy_config  # tomllib and configparser
+_LARGEST_CONFIG = 1 << 20
+
+
+def names_code(root: Path) -> bool:
+    """Return True if a configuration that mypy may read names plugins or an interpreter, or cannot be read."""
+    # It takes the first in the folder where it runs, or else above it, up to the repository's.
+    for folder in (root, *root.parents):
+        for name in ("mypy.ini", ".mypy.ini", "setup.cfg", "pyproject.toml"):
+            try:
+                text = read_regular(folder / name, _LARGEST_CONFIG).decode()
+            except (FileNotFoundError, NotADirectoryError):
+                continue
+            except (OSError, ValueError):
+                return True
+            if _has_code_keys(name, text):
+                return True
+        if (folder / ".git").exists() or (folder / ".hg").exists():
+            break
+    return False
+
+
+def _has_code_keys(name: str, text: str) -> bool:
+    keys = {"plugins", "python_executable"}
+    if name == "pyproject.toml":
+        try:
+            table = tomllib.loads(text).get("tool", {}).get("mypy", {})
+        except (ValueError, AttributeError, RecursionError):
+            return True
+        return not isinstance(table, dict) or bool(keys & {str(key).casefold() for key in table})
+    parser = configparser.RawConfigParser(strict=False)
+    try:
+        parser.read_string(text)
+    except configparser.Error:
+        return True
+    named = {key for section in parser.sections() for key in parser[section]}
+    return bool(keys & {key.casefold().replace("-", "_") for key in named})
+
 
 _NO_MARKER: tuple[str, ...] = ()
 
@@ -141,7 +180,7 @@ def _up_to(folder: Path, root: Path) -> Iterator[Path]:
 def may_run_code(row: CheckerRow | ServerRow, root: Path) -> bool:
     """Return True if running it may run code of the project."""
     if row.runs_code == "mypy":
-        return mypy_config.names_code(root)
+        return names_code(root)
     return row.runs_code == "yes"
 
 

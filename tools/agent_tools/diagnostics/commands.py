@@ -8,8 +8,7 @@ from tempfile import TemporaryFile
 from time import monotonic
 
 from agent_tools.diagnostics.checkers import CheckerRow
-from agent_tools.diagnostics.parsers import CheckerOutput, parse
-from agent_tools.diagnostics.problems import Problem
+from agent_tools.diagnostics.parsers import CheckerOutput, Problem, parse
 from agent_tools.diagnostics.source import CheckFailedError, Launcher, Source
 from agent_tools.process.child import limit_memory
 from agent_tools.results import ToolError

@@ -26,7 +26,7 @@ from agent_tools.diagnostics.checkers import (
     may_run_code,
     named_arguments,
 )
-from agent_tools.diagnostics.problems import Problem, new_problems, problem_lines
+from agent_tools.diagnostics.parsers import Problem, new_problems, problem_lines
 from agent_tools.diagnostics.source import (
     CheckFailedError,
     FoundProgram,
@@ -39,7 +39,7 @@ from agent_tools.diagnostics.source import (
     make_launcher,
 )
 from agent_tools.edit.change import Change
-from agent_tools.fs.glob_patterns import compile_glob
+from agent_tools.fs.paths import compile_glob
 from agent_tools.lazy import lazy_imports
 from agent_tools.text import counted, shorten
 

@@ -20,7 +20,7 @@ from urllib.parse import unquote
 
 from agent_tools.diagnostics.checkers import LANGUAGES
 from agent_tools.diagnostics.commands import MEMORY
-from agent_tools.diagnostics.problems import Problem
+from agent_tools.diagnostics.parsers import Problem
 from agent_tools.diagnostics.source import CheckFailedError, Launcher, ServerNotStartedError, Source
 from agent_tools.fs.safe_files import read_regular
 from agent_tools.process.child import kill_group, start_child

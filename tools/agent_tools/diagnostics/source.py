@@ -10,7 +10,7 @@ from pathlib import Path
 
 from agent_tools.base import ToolContext
 from agent_tools.diagnostics.checkers import LOCAL
-from agent_tools.diagnostics.problems import Problem
+from agent_tools.diagnostics.parsers import Problem
 from agent_tools.record import Value
 from agent_tools.sandbox.conditions import Wrapped, unconfined
 from agent_tools.sandbox.runner import SandboxRunner

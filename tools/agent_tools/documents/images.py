@@ -12,9 +12,8 @@ from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
 from agent_tools.base import ToolContext, ToolError, ToolResult
-from agent_tools.display import Note
 from agent_tools.record import Value
-from agent_tools.results import Media
+from agent_tools.results import Media, Note
 
 if TYPE_CHECKING:
     from PIL.Image import Image as Picture

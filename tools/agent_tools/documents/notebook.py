@@ -14,12 +14,11 @@ from collections.abc import Iterator
 from typing import Annotated, Any, ClassVar
 
 from agent_tools.base import Effect, Tool, ToolContext, ToolError, ToolResult
-from agent_tools.display import FileView
 from agent_tools.documents.images import show_image, sniff
 from agent_tools.fs.encoding import decode_text, fingerprint
 from agent_tools.fs.paths import display_path, not_found_error
 from agent_tools.record import Value
-from agent_tools.results import Media
+from agent_tools.results import FileView, Media
 from agent_tools.schema import FILE_NAMES
 from agent_tools.text import counted, cut_line, fit, one_line, sanitize_output, shorten
 

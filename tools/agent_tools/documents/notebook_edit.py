@@ -12,11 +12,11 @@ import re
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from agent_tools.base import Effect, Tool, ToolContext, ToolError, ToolResult
-from agent_tools.display import Diff
 from agent_tools.documents.notebook import Notebook, cell_words, has_notebooks, parse_notebook, source_of
 from agent_tools.fs.paths import display_path, not_found_error
 from agent_tools.lazy import lazy_imports
 from agent_tools.record import Value
+from agent_tools.results import Diff
 from agent_tools.schema import FILE_NAMES
 
 if TYPE_CHECKING:

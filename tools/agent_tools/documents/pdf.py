@@ -13,10 +13,9 @@ from pathlib import Path
 
 from agent_tools.base import ToolContext, ToolError, ToolResult
 from agent_tools.cancel import CancelToken
-from agent_tools.display import Note
 from agent_tools.lazy import lazy_imports
 from agent_tools.record import Value
-from agent_tools.results import Media
+from agent_tools.results import Media, Note
 from agent_tools.text import counted, fit, sanitize_output
 
 with lazy_imports():

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from agent_tools.base import Effect, Freeform, Progress, Tool, ToolContext, ToolError, ToolResult
-from agent_tools.display import Diff, Diffs
 from agent_tools.fs.encoding import decode_text, kind_of
 from agent_tools.fs.paths import display_path, not_found_error
 from agent_tools.lazy import lazy_imports
 from agent_tools.record import Value
+from agent_tools.results import Diff, Diffs
 from agent_tools.text import counted
 
 if TYPE_CHECKING:

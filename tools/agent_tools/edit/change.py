@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from agent_tools.base import ToolContext, ToolError
-from agent_tools.display import Diff, Diffs
 from agent_tools.edit.diff import excerpt, unified
 from agent_tools.fs.encoding import TextFile, decode_text, fingerprint, kind_of
 from agent_tools.record import Value
+from agent_tools.results import Diff, Diffs
 from agent_tools.text import counted, cut_line, fit
 
 

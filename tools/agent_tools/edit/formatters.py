@@ -14,7 +14,7 @@ from agent_tools.base import Progress, ToolContext, ToolError
 from agent_tools.edit.change import Change
 from agent_tools.edit.diff import unified
 from agent_tools.fs.encoding import TextFile, decode_text, fingerprint
-from agent_tools.fs.glob_patterns import compile_glob
+from agent_tools.fs.paths import compile_glob
 from agent_tools.lazy import lazy_imports
 from agent_tools.shell.bash import find_bash
 from agent_tools.shell.state import command_env

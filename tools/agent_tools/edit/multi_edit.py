@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from agent_tools.base import Effect, Progress, Tool, ToolContext, ToolError, ToolResult
-from agent_tools.display import Diff, Diffs
 from agent_tools.edit.edit import apply
 from agent_tools.fs.encoding import TextFile
 from agent_tools.fs.paths import display_path, not_found_error
 from agent_tools.fs.workspace import ResolvedPath
 from agent_tools.lazy import lazy_imports
 from agent_tools.record import Value
+from agent_tools.results import Diff, Diffs
 from agent_tools.schema import FILE_NAMES, NEW_NAMES, OLD_NAMES
 from agent_tools.text import counted, shorten
 

@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import Annotated, ClassVar
 
 from agent_tools.base import Effect, Tool, ToolContext, ToolError, ToolResult
-from agent_tools.display import Listing
 from agent_tools.fs.files import state_below
-from agent_tools.fs.glob_patterns import asks_for_hidden, compile_glob, split_base
-from agent_tools.fs.paths import demand_directory
+from agent_tools.fs.paths import asks_for_hidden, compile_glob, demand_directory, split_base
 from agent_tools.fs.workspace import ResolvedPath
 from agent_tools.record import Value
+from agent_tools.results import Listing
 from agent_tools.schema import DIRECTORY_NAMES
 from agent_tools.search.ripgrep import WITHOUT, find_rg, plainly, run_rg, search_root, walk_files
 from agent_tools.text import shorten

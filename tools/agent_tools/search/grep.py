@@ -11,13 +11,12 @@ from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
 from agent_tools.base import Effect, Tool, ToolContext, ToolError, ToolResult
-from agent_tools.display import Listing
 from agent_tools.fs.encoding import decode_text, split_lines
 from agent_tools.fs.files import not_a_file
-from agent_tools.fs.glob_patterns import asks_for_hidden, compile_glob
-from agent_tools.fs.paths import stat_or_error
+from agent_tools.fs.paths import asks_for_hidden, compile_glob, stat_or_error
 from agent_tools.fs.workspace import ResolvedPath
 from agent_tools.record import Value
+from agent_tools.results import Listing
 from agent_tools.schema import DIRECTORY_NAMES
 from agent_tools.search.ripgrep import (
     GAP,

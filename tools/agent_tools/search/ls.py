@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import Annotated, ClassVar
 
 from agent_tools.base import Effect, Tool, ToolContext, ToolResult
-from agent_tools.display import Listing
 from agent_tools.fs.files import failed, open_directory
-from agent_tools.fs.glob_patterns import compile_glob
-from agent_tools.fs.paths import demand_directory, display_path
+from agent_tools.fs.paths import compile_glob, demand_directory, display_path
 from agent_tools.record import Value
+from agent_tools.results import Listing
 from agent_tools.schema import DIRECTORY_NAMES
 from agent_tools.search.ripgrep import HEAVY
 from agent_tools.text import one_line

@@ -10,10 +10,9 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from agent_tools.base import Effect, Progress, Tool, ToolContext, ToolError, ToolResult
-from agent_tools.display import CommandOutput, Note
 from agent_tools.lazy import lazy_imports
 from agent_tools.record import Value
-from agent_tools.results import ExpandedPrompt
+from agent_tools.results import CommandOutput, ExpandedPrompt, Note
 from agent_tools.sandbox.conditions import OUTSIDE, RunConditions, Wrapped, unconfined
 from agent_tools.sandbox.runner import SandboxRunner
 from agent_tools.shell.jobs import LEFT, Job, Jobs, exit_of, took

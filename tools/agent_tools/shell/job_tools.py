@@ -9,8 +9,8 @@ from time import monotonic
 from typing import Annotated, ClassVar
 
 from agent_tools.base import Effect, Progress, Tool, ToolContext, ToolError, ToolResult
-from agent_tools.display import Note
 from agent_tools.record import Value
+from agent_tools.results import Note
 from agent_tools.shell.bash import HINT, LONGEST, closed_ports, find_bash
 from agent_tools.shell.jobs import Jobs, clock_duration
 from agent_tools.text import HeadTail, sanitize_output, shorten

@@ -7,10 +7,10 @@ from time import monotonic
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from agent_tools.base import AskModel, Effect, Tool, ToolContext, ToolResult
-from agent_tools.display import Note
 from agent_tools.lazy import lazy_imports
 from agent_tools.net.urls import Url, split_url
 from agent_tools.record import Value
+from agent_tools.results import Note
 from agent_tools.text import fenced, shorten, size_of
 
 if TYPE_CHECKING:

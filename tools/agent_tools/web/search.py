@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from agent_tools.base import Effect, Tool, ToolContext, ToolError, ToolResult
-from agent_tools.display import Listing
 from agent_tools.lazy import lazy_imports
 from agent_tools.net.urls import domain_covers, split_url
 from agent_tools.record import Value
+from agent_tools.results import Listing
 from agent_tools.text import counted, fenced, shorten
 from agent_tools.web.fetch import web_limits
 
