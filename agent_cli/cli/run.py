@@ -312,6 +312,7 @@ def session_report(agent: Agent) -> RunReport:
         tools=tuple(agent.conversation.deps.tools),
         mode=agent.conversation.deps.policy.mode,
         memory=tuple(str(f.path) for f in agent.memory.files),
+        memory_places=agent.memory.places,
         agents=agent.conversation.deps.agents,
         commands=agent.commands,
         skills=tuple(agent.added.skills),

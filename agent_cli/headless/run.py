@@ -61,6 +61,7 @@ class RunReport(Value, tag="Report"):
     tools: tuple[str, ...]
     mode: str
     memory: tuple[str, ...]
+    memory_places: tuple[tuple[str, str], ...]
     windows: tuple[int | None, ...]
     agents: Collection[str] = ()
     commands: Collection[str] = ()
@@ -315,7 +316,7 @@ def announce_turn(
         apiKeySource=report.key_source,
         agents=list(report.agents),
         mcp_servers=[{"name": name, "status": status} for name, status in report.servers],
-        memory_paths={},
+        memory_paths=dict(report.memory_places),
         memory_files=report.memory,
     )
     if line and asked.replay:

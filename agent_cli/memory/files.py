@@ -171,11 +171,16 @@ class Skipped(Value):
 
 
 class Memory(Value):
-    """The loaded files, in the order of the prompt. on_touch: rules that apply once a file of their `paths` is used."""
+    """The loaded files, in the order of the prompt.
+
+    on_touch: rules that apply once a file of their `paths` is used.
+    places: the main file of the user and of the project, even where it does not exist yet.
+    """
 
     files: tuple[MemoryFile, ...] = ()
     skipped: tuple[Skipped, ...] = ()
     on_touch: tuple[tuple[Path, tuple[str, ...]], ...] = ()
+    places: tuple[tuple[str, str], ...] = ()
 
     def block(self) -> str:
         """Return the text for the system prompt; "" if there is none."""
@@ -216,7 +221,16 @@ def load_memory(sources: Sources) -> Memory:
         if folder == sources.root:
             for house in _HOUSES:
                 reader.take_rules(folder / house / "rules", "a rule of the project", sources.root)
-    return reader.memory()
+    return reader.memory().replace(places=tuple(_places(sources)))
+
+
+def _places(sources: Sources) -> Iterator[tuple[str, str]]:
+    name = sources.names[0] if sources.names else "AGENTS.md"
+    if sources.own:
+        yield "user", str(sources.own[-1] / name)
+    if sources.project:
+        found = (path for path in memory_names(sources.root, sources.names) if os.path.lexists(path))
+        yield "project", str(next(found, sources.root / name))
 
 
 def between(root: Path, folder: Path) -> list[Path]:

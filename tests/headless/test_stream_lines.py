@@ -210,6 +210,18 @@ def test_the_first_line_and_the_result(work: Path) -> None:
     assert has(used, {"contextWindow": int, "maxOutputTokens": int, "inputTokens": int})
 
 
+def test_the_first_line_names_the_files_of_memory(work: Path, home: Path) -> None:
+    def paths(*args: str) -> Any:
+        return lines_of(work, [{"text": "Ok."}], *STREAM, *args, "--", "go")[0]["memory_paths"]
+
+    own = str(home / ".agent/AGENTS.md")
+    assert paths() == {"user": own, "project": str(work / "AGENTS.md")}
+    (work / "CLAUDE.md").write_text("Be brief.\n")
+    assert paths() == {"user": own, "project": str(work / "CLAUDE.md")}
+    assert paths("--setting-sources", "user") == {"user": own}
+    assert paths("--bare") == {}
+
+
 def test_the_model_that_fails_ends_as_an_api_error(work: Path) -> None:
     with ModelServer([Reply(status=429, error="too many")]) as server:
         env = {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": server.openai_url, "AGENT_RETRIES": "0"}
