@@ -100,7 +100,7 @@ def test_a_resumed_session_says_how_old_and_how_large_it_is(work: Path, home: Pa
 
 
 def test_compaction_has_an_event_before_and_after_it(work: Path, home: Path) -> None:
-    log = hooks(home, events=("PreCompact", "PostCompact"))
+    log = hooks(home, events=("PreCompact", "SessionStart", "PostCompact"))
     text = "They greeted each other, and did nothing else. " * 10
     with ModelServer([Reply(text="hello"), Reply(text=text)]) as server:
         for words in (["hi"], ["-c", "/compact the greeting"]):
@@ -108,7 +108,21 @@ def test_compaction_has_an_event_before_and_after_it(work: Path, home: Path) -> 
     (before,), (after,) = given(log, "PreCompact"), given(log, "PostCompact")
     assert (before["trigger"], before["custom_instructions"]) == ("manual", "the greeting")
     assert before["prompt_id"] == after["prompt_id"] != ""
+    assert [entry["source"] for entry in given(log, "SessionStart")] == ["startup", "compact"]
     assert (after["trigger"], after["compact_summary"]) == ("manual", text.strip())
+
+
+def test_what_a_hook_adds_at_a_compaction_is_there_for_the_next_run(work: Path, home: Path) -> None:
+    context = {"hookSpecificOutput": {"hookEventName": "SessionStart", "additionalContext": "Remember the parrot."}}
+    hooks(home, {"SessionStart": context}, events=("SessionStart",))
+    settings = json.loads((home / ".claude/settings.json").read_text())
+    settings["hooks"]["SessionStart"][0]["matcher"] = "compact"
+    (home / ".claude/settings.json").write_text(json.dumps(settings))
+    text = "They greeted each other, and did nothing else. " * 10
+    with ModelServer([Reply(text="hello"), Reply(text=text), Reply(text="ok")]) as server:
+        for words in (["hi"], ["-c", "/compact"], ["-c", "again"]):
+            agent(["-p", "--model", "anthropic/claude-sonnet-4-5", *words], work, anthropic(server))
+    assert "Remember the parrot." in json.dumps(server.requests[-1].body["messages"])
 
 
 def test_a_batch_has_all_calls_of_an_answer(work: Path, home: Path) -> None:

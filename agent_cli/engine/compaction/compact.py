@@ -233,7 +233,7 @@ def compact(
             usage=turn.usage.less(usage),
         ),
     )
-    if head and trigger != "manual" and not turn.deps.depth and turn.deps.hooks.wants("SessionStart", "compact"):
+    if head and not turn.deps.depth and turn.deps.hooks.wants("SessionStart", "compact"):
         for text in (yield from session_hooks.session_start(turn.deps, "compact", options.label)):
             yield from turn.add(UserMessage(text))
     kind = "manual" if trigger == "manual" else "auto"

@@ -95,11 +95,7 @@ def compact_now(conversation: Conversation, show: Listener, focus: str = "") -> 
     turn = Turn(conversation.history, conversation.deps, conversation.options, run_turn)
     used = used_tokens(conversation.deps.state.window, conversation.options, conversation.history)
     try:
-        why = consume(compact.compact(turn, "manual", used, focus), conversation.record, show)
-        if not why:
-            # The SessionStart hooks run before the next message.
-            conversation.source = "compact"
-        return why
+        return consume(compact.compact(turn, "manual", used, focus), conversation.record, show)
     except CancelledError:
         return "Interrupted; the conversation is unchanged."
     except ModelError as error:
