@@ -343,7 +343,7 @@ def after_batch(turn: Turn) -> Generator[Event, None, None]:
     calls = [
         {
             "tool_name": _name_today(call.name),
-            "tool_input": absolute(call.arguments, cwd),
+            "tool_input": absolute({**turn.deps.tool_class(call.name).hook_defaults, **call.arguments}, cwd),
             "tool_use_id": call.id,
             "tool_response": results[call.id],
         }
@@ -363,7 +363,7 @@ def tool_input(turn: Turn, item: PreparedCall) -> dict[str, Any]:
     arguments = item.call.arguments
     if _stands_for_another(item):
         arguments = arguments.get("arguments") or {}
-    return absolute(arguments, turn.deps.context.workspace.cwd)
+    return absolute({**item.tool.hook_defaults, **arguments}, turn.deps.context.workspace.cwd)
 
 
 def with_input(item: PreparedCall, arguments: dict[str, Any]) -> ToolCall:

@@ -61,12 +61,7 @@ def tool_use_result(
         case Diff() as diff if finished.tool in CHANGES and not message.is_error:
             return _change(finished.tool, diff, arguments, path, before)
         case FileView() as view if finished.tool == "Read" and not path.lower().endswith(".ipynb"):
-            lines = [_NUMBER.sub("", line, 1) for line in message.text.split("\n")[: view.lines]]
-            shown = {"filePath": path, "content": "\n".join(lines) if view.lines else ""}
-            return {
-                "type": "text",
-                "file": {**shown, "numLines": view.lines, "startLine": view.first, "totalLines": view.total},
-            }
+            return {"type": "text", "file": {"filePath": path, **_part(view, message.text, arguments.get("limit"))}}
         case TodoView(items=items):
             return {"oldTodos": [_todo(item) for item in todos], "newTodos": [_todo(item) for item in items]}
         case Listing() as found if finished.tool == "Glob":
@@ -87,6 +82,16 @@ def tool_use_result(
             return {"type": "pdf", "file": {"filePath": path, "base64": media.data, "originalSize": size}}
         return {"type": "image", "file": {"base64": media.data, "type": media.mime, "originalSize": size}}
     return f"Error: {message.text}" if message.is_error else message.text
+
+
+def _part(view: FileView, text: str, limit: Any) -> dict[str, Any]:
+    """Return what was read and its counts. What follows the last line break counts as a line, be it empty."""
+    lines = [_NUMBER.sub("", line, 1) for line in text.split("\n")[: view.lines]]
+    rest = view.ended or not view.total
+    if rest and view.first + view.lines > view.total and (limit is None or limit > view.lines):
+        lines.append("")
+    total = view.total + rest
+    return {"content": "\n".join(lines), "numLines": len(lines), "startLine": view.first, "totalLines": total}
 
 
 def _change(tool: str, diff: Diff, arguments: dict[str, Any], path: str, before: str | None) -> dict[str, Any]:

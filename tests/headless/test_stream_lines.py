@@ -180,7 +180,7 @@ def test_results_of_calls_are_objects(work: Path) -> None:
     lines = lines_of(work, [{"calls": [one]} for one in calls] + [{"text": "Ok."}], *args)
     read, edit, write, ran, plan, names, found, gone = (x["tool_use_result"] for x in lines if x["type"] == "user")
     path = str(work / "a.txt")
-    file = {"filePath": path, "content": "hello world", "numLines": 1, "startLine": 1, "totalLines": 1}
+    file = {"filePath": path, "content": "hello world\n", "numLines": 2, "startLine": 1, "totalLines": 2}
     assert read == {"type": "text", "file": file}
     hunk = {"oldStart": 1, "oldLines": 1, "newStart": 1, "newLines": 1, "lines": ["-hello world", "+hello you"]}
     assert edit == {
@@ -194,6 +194,25 @@ def test_results_of_calls_are_objects(work: Path) -> None:
     assert (found["mode"], found["numLines"]) == ("content", 1) and "hello you" in found["content"]
     assert gone.startswith("Error: ")
     assert all(re.fullmatch(r"\d{4}-\d\d-\d\dT[\d:]{8}\.\d{3}Z", x["timestamp"]) for x in lines if x["type"] == "user")
+
+
+READS = [
+    ("one\ntwo\n", {}, "one\ntwo\n", 3, 3), ("one\ntwo", {}, "one\ntwo", 2, 2), ("", {}, "", 1, 1),
+    ("one\ntwo\n", {"limit": 1}, "one", 1, 3), ("one\ntwo\n", {"limit": 2}, "one\ntwo", 2, 3),
+    ("one\ntwo\n", {"offset": 2}, "two\n", 2, 3), ("one\r\ntwo\r\n", {}, "one\ntwo\n", 3, 3),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "part", "content", "lines", "total"), READS)
+def test_what_was_read_has_its_last_line_break(
+    work: Path, text: str, part: dict[str, int], content: str, lines: int, total: int
+) -> None:
+    """Contents and counts as Claude Code 2.1 writes them: a file is what its line breaks divide."""
+    (work / "b.txt").write_bytes(text.encode())
+    replies = [{"calls": [call("Read", file_path="b.txt", **part)]}, {"text": "Ok."}]
+    [read] = [x["tool_use_result"] for x in lines_of(work, replies, *STREAM, "go") if x["type"] == "user"]
+    file = {"filePath": str(work / "b.txt"), "content": content, "numLines": lines, "totalLines": total}
+    assert read["file"] == {**file, "startLine": part.get("offset", 1)}
 
 
 def test_the_first_line_and_the_result(work: Path) -> None:

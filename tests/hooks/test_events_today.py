@@ -178,8 +178,10 @@ def test_results_and_the_end_have_the_fields_that_claude_code_gives(work: Path, 
     run(work, [*({"calls": [one]} for one in calls), {"text": "ok"}], "--allowedTools", "Edit", "Bash")
     said = {entry["tool_name"]: entry["tool_response"] for entry in given(log, "PostToolUse")}
     assert said["Read"]["type"] == "text"
-    content = {"filePath": str(work / "a.txt"), "content": "one\ntwo"}
-    assert said["Read"]["file"] | {"totalLines": 2} == {**content, "numLines": 2, "startLine": 1, "totalLines": 2}
+    content = {"filePath": str(work / "a.txt"), "content": "one\ntwo\n"}
+    assert said["Read"]["file"] == {**content, "numLines": 3, "startLine": 1, "totalLines": 3}
+    edits = [entry["tool_input"] for entry in given(log, "PreToolUse") if entry["tool_name"] == "Edit"]
+    assert edits == [{"file_path": path, "old_string": "x", "new_string": "y", "replace_all": False}]
     written = {"type": "create", "filePath": path, "content": "x\n", "structuredPatch": [], "userModified": False}
     assert written.items() <= said["Write"].items()
     hunk = {"oldStart": 1, "oldLines": 1, "newStart": 1, "newLines": 1, "lines": ["-x", "+y"]}

@@ -14,6 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, ClassVar, Generic, Literal, Protocol, Self, TypeVar
 
 from agent_tools.cancel import CancelToken
@@ -326,6 +327,8 @@ class Tool(ABC, Generic[A]):
     searches_content: ClassVar[bool] = False
     # Are written by the model, or may be composed from its own words.
     composed: ClassVar[bool] = False
+    # Arguments that hooks find even where the model left them out, as hooks of other programs expect.
+    hook_defaults: ClassVar[Mapping[str, Any]] = MappingProxyType({})
 
     # Approval.
     # Argument that the user may edit before the call runs.

@@ -244,7 +244,7 @@ def _part_of_text(text: TextFile, path: Path, first: int, limit: int, note: str,
     ]
     count = fit(shown, ctx.result_limits.most("page"))
     last = first - 1 + count
-    view = FileView(ctx.workspace.show(path), first, count, len(lines))
+    view = FileView(ctx.workspace.show(path), first, count, len(lines), text.content.endswith("\n"))
     if not lines:
         return ToolResult(f"{name} is empty (0 characters).", view)
     notes = [note] if note else []

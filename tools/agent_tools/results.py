@@ -43,12 +43,16 @@ class Listing(Value, tag="Listing"):
 
 
 class FileView(Value, tag="FileView"):
-    """Part of a file that was read. first: first line, from 1. lines: how many. total: lines of the file."""
+    """Part of a file that was read. first: first line, from 1. lines: how many. total: lines of the file.
+
+    ended: the last line of the file ends with a line break.
+    """
 
     path: str
     first: int
     lines: int
     total: int
+    ended: bool = False
 
 
 class CommandOutput(Value, tag="CommandOutput"):

@@ -48,6 +48,7 @@ class Edit(Tool[EditArgs]):
     composed = True
     editable = "new_string"
     in_parts = True
+    hook_defaults: ClassVar = {"replace_all": False}
     rule_names = "path"
     rule_covers = ("write",)
 
