@@ -37,8 +37,8 @@ _over: set[str] = set()
 class LeasedHost:
     """The host of one batch in this process."""
 
-    def __init__(self) -> None:
-        self.host = TaskHost(os.environ)
+    def __init__(self, batch: str) -> None:
+        self._batch, self.host = batch, TaskHost(os.environ)
         self._until = 0.0
         self.renew()
         threading.Thread(target=self._watch, daemon=True).start()
@@ -52,6 +52,12 @@ class LeasedHost:
             time.sleep(LOOK_SECONDS)
         self.host.stop()
         self.host.stop()
+        with _lock:
+            mine = _hosts.get(self._batch) is self
+            if mine:
+                del _hosts[self._batch]
+        if mine:
+            self.host.close()
 
 
 def run_order(batch: str, order: dict[str, Any]) -> dict[str, Any]:
@@ -59,7 +65,7 @@ def run_order(batch: str, order: dict[str, Any]) -> dict[str, Any]:
     worker = distributed.get_worker()
     worker.log_event(topic(batch), {"started": order["id"], "host": worker.address})
     with _lock:
-        leased = _hosts.get(batch) or _hosts.setdefault(batch, LeasedHost())
+        leased = _hosts.get(batch) or _hosts.setdefault(batch, LeasedHost(batch))
     leased.renew()
     if batch in _over:
         leased.host.stop()

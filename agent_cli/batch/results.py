@@ -26,7 +26,6 @@ class ResultsFile:
     """The file, open for one process.
 
     lines: those of tasks that have ended, by ID.
-    spent: dollars of all lines, also of those that are to run again.
     """
 
     def __init__(self, path: Path) -> None:
@@ -40,7 +39,11 @@ class ResultsFile:
             self._lock = try_lock(self.patches)
             if self._lock is None:
                 raise UsageError(f"{path}: another agent batch writes there.")
-            self.lines = _read(path)
+            try:
+                self.lines = _read(path)
+            except BaseException:
+                self.close()
+                raise
         except OSError as error:
             raise UsageError(f"{path} cannot be used: {error.strerror or error}.") from None
 
@@ -86,11 +89,15 @@ class ResultsFile:
     def close(self) -> None:
         """Let other processes write; remove the folder of patches if there are none."""
         if self._lock is not None:
-            if not any(name.suffix == ".patch" for name in self.patches.iterdir()):
-                (self.patches / LOCK).unlink(missing_ok=True)
-                self.patches.rmdir()
-            os.close(self._lock)
-            self._lock = None
+            try:
+                if [name.name for name in self.patches.iterdir()] == [LOCK]:
+                    (self.patches / LOCK).unlink()
+                    self.patches.rmdir()
+            except OSError:
+                pass  # a folder that stays is harmless
+            finally:
+                os.close(self._lock)
+                self._lock = None
 
     def _rewrite(self, lines: Iterable[dict[str, Any]]) -> None:
         try:

@@ -75,7 +75,8 @@ def _claude(home: Path) -> Iterator[ForeignItem]:
         yield ForeignItem("claude", state.name, state, why=table)
     elif table is not None:
         yield from _servers("claude", table.get("mcpServers"), state)
-        for folder, project in (table.get("projects") or {}).items():
+        projects = table.get("projects")
+        for folder, project in projects.items() if isinstance(projects, dict) else ():
             for name in (project.get("mcpServers") or {}) if isinstance(project, dict) else ():
                 why = f"it is for {folder} alone: there, agent mcp add --scope project"
                 yield ForeignItem("claude", f"MCP server {name}", state, why=why)
@@ -234,7 +235,8 @@ def _declaration(said: Mapping[str, Any]) -> dict[str, Any]:
     elif said.get("type") in ("http", "sse"):
         found["type"] = said["type"]
     if variable := said.get("bearer_token_env_var"):
-        found["headers"] = {**found.get("headers", {}), "Authorization": f"Bearer ${{{variable}}}"}
+        given = found.get("headers")
+        found["headers"] = {**(given if isinstance(given, dict) else {}), "Authorization": f"Bearer ${{{variable}}}"}
     return found
 
 

@@ -57,19 +57,17 @@ _SETTINGS = "settings are in ~/.agentrc: agent doctor shows those in effect, doc
 _UPDATE = "the package manager that installed it updates it, e.g. pipx upgrade or uv tool upgrade"
 _LISTS = "agent sessions lists and deletes sessions"
 # Commands of other agents: how the same is done here.
-_ELSEWHERE = {
+ELSEWHERE = {
     **dict.fromkeys(("login", "logout", "auth", "setup-token", "signin"), _KEYS),
     **dict.fromkeys(("config", "configure", "settings"), _SETTINGS),
     **dict.fromkeys(("update", "upgrade", "install", "uninstall", "migrate-installer"), _UPDATE),
-    **dict.fromkeys(
-        ("plugin", "plugins", "extensions", "extension"), "agent tools and --plugin-dir show and load more"
-    ),
+    **dict.fromkeys(("plugins", "extensions", "extension"), "agent plugin adds, lists and removes plugins"),
     **dict.fromkeys(("session", "history", "logs", "rm", "attach", "stop"), _LISTS),
     **dict.fromkeys(("model", "stats", "usage"), "agent models lists models, agent sessions what they cost"),
     **dict.fromkeys(("agents", "agent", "skills", "commands"), "agent doctor lists agents, skills and commands"),
     **dict.fromkeys(("init", "help", "version"), "write /init in a session, or agent --help, agent --version"),
-    **dict.fromkeys(("serve", "server", "web", "gateway", "app"), _NONE),
-    **dict.fromkeys(("import", "migrate"), "settings of Claude Code are read where they are: agent doctor shows them"),
+    **dict.fromkeys(("server", "web", "gateway", "app"), "agent serve answers over HTTP, with a page"),
+    "migrate": "agent import shows and takes the settings of other agents",
 }
 _RUNS = ("exec", "run", "e", "chat", "ask")
 _BELOW = frozenset(
@@ -108,6 +106,6 @@ def command_hint(words: Sequence[str], known: Sequence[str]) -> str:
         return ""
     if first in _RUNS and len(rest) == 1 and any(c.isspace() for c in rest[0]):
         return f"`agent {first}` is not a command; write: agent -p '...'"
-    if first in _ELSEWHERE and (not rest or rest[0] in _BELOW):
-        return f"`agent {first}` is not a command: {_ELSEWHERE[first]}"
+    if first in ELSEWHERE and (not rest or rest[0] in _BELOW):
+        return f"`agent {first}` is not a command: {ELSEWHERE[first]}"
     return ""

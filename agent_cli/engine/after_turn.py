@@ -67,13 +67,15 @@ def failing(turn: Turn) -> Generator[Event, None, str | None]:
 
 def _outcome(turn: Turn, command: str, code: int | None) -> Check:
     """Return what the command says about the work: by its exit code, unless a check in it may fail without that."""
-    return checks.judge(command, code, more=turn.deps.verify) or Check(" ".join(command.split())[:120], code)
+    line = " ".join(command.split())[: checks.LONGEST]
+    return checks.judge(command, code, more=turn.deps.verify) or Check(line, code)
 
 
 def _passed_already(turn: Turn, command: str) -> bool:
     """Return True if the model itself ran the same command, it passed, and nothing changed since."""
-    last = turn.checks.last
-    same = last is not None and last.passed and last.command == " ".join(command.split())[:120]
+    last, line = turn.checks.last, " ".join(command.split())
+    # Of a longer one only the beginning is recorded, which another command may have too.
+    same = last is not None and last.passed and len(line) < checks.LONGEST and last.command == line
     return same and not turn.checks.changed_since
 
 

@@ -51,7 +51,8 @@ _TRANSPARENT = frozenset("command exec nohup timeout nice time stdbuf ionice env
 _UNSURE = frozenset("trap eval alias enable shopt return hash".split())
 _STRICTER = re.compile(r"-[eux]*o?|\+[ux]+|pipefail|errexit|nounset|xtrace")
 _SIGPIPE = 141
-_LONGEST = 120
+# A longer command is cut where it is recorded.
+LONGEST = 120
 _DEEPEST = 4
 
 
@@ -65,7 +66,7 @@ def judge(command: str, code: int | None, pipe: Sequence[int] = (), more: Sequen
     proof = _Proof(command, code, pipe, more)
     if not proof.programs:
         return None
-    shown = " ".join(command.split())[:_LONGEST]
+    shown = " ".join(command.split())[:LONGEST]
     if code is None:
         return Check(shown, None, programs=proof.programs)
     if proof.holds:

@@ -43,6 +43,12 @@ class CommitWords(Value):
     wish: str = ""
 
 
+def _unquoted(message: str) -> str:
+    """Return a message without the pair of quotes around it."""
+    quoted = len(message) > 1 and message[0] == message[-1] and message[0] in "\"'"
+    return message[1:-1] if quoted else message
+
+
 def read_words(words: str, changes: Sequence[FileStatus], top: Path, cwd: Path) -> CommitWords:
     """Parse `[--all] [--no-verify] [-m MESSAGE] [PATH...] [WORDS]`.
 
@@ -62,7 +68,7 @@ def read_words(words: str, changes: Sequence[FileStatus], top: Path, cwd: Path) 
     return CommitWords(
         bool(flags & {"--all", "-a"}),
         not flags & {"--no-verify", "-n"},
-        message.strip().strip("\"'"),
+        _unquoted(message.strip()),
         tuple(dict.fromkeys(found.values())),
         " ".join(w for w in said if w not in found),
     )

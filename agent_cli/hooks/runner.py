@@ -62,7 +62,7 @@ class Runner:
     ) -> Generator[Event, None, HookResult]:
         """Run the hooks of a step, which are those of the conversation or of a sub-agent. Raises CancelledError."""
         given = dict(data)
-        hooks = [h for h in table.matching(event, _subject(event, data)) if id(h) not in self._once]
+        hooks = self._left(table, event, data)
         aside = [h for h in hooks if isinstance(h, Hook) and h.background and self._table.is_for(h, given)]
         if aside:
             self._in_background(aside, event, dict(data))
@@ -171,7 +171,12 @@ class Runner:
 
     def run_in_background(self, table: HookSet, event: HookEvent, data: Mapping[str, Any]) -> None:
         """Run the hooks of a step in a background thread."""
-        self._in_background(table.matching(event, _subject(event, data)), event, dict(data))
+        hooks = [h for h in self._left(table, event, data) if self._table.is_for(h, data)]
+        self._in_background(hooks, event, dict(data))
+
+    def _left(self, table: HookSet, event: HookEvent, data: Mapping[str, Any]) -> list[Hook | PythonHook]:
+        """Return the hooks of a step without those that were to run once and did."""
+        return [h for h in table.matching(event, _subject(event, data)) if id(h) not in self._once]
 
     def _aside(self, work: Callable[[CancelToken], None]) -> None:
         """Run the rest of a hook in a background thread, until the session ends."""

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any, cast, get_args
 
 from agent_cli.config.parsing import SettingsError
 from agent_cli.config.run_options import reads_source
 from agent_cli.core.events import SessionNamed
-from agent_cli.core.modes import MODES
+from agent_cli.core.modes import MODE_ALIASES, MODES, Effort
 from agent_cli.core.place import UsageError
 from agent_cli.engine.compaction.controls import filling
 from agent_cli.headless.result_object import model_usage
@@ -65,7 +65,7 @@ def _cancel_message(session: OpenSession, fields: Fields) -> Fields:
 @_SESSION.answers("set_permission_mode")
 def _set_permission_mode(session: OpenSession, fields: Fields) -> Fields:
     mode = str(fields["mode"])
-    mode = {"auto": "default", "manual": "default"}.get(mode, mode)
+    mode = MODE_ALIASES.get(mode, mode)
     if mode not in MODES:
         raise ControlError(f"{mode} is not a permission mode; there are {', '.join(MODES)}.")
     check_mode(mode, session.place.env, session.agent.layers.managed)
@@ -214,6 +214,8 @@ def _apply_settings(session: OpenSession, fields: Fields) -> Fields:
             if value.get("defaultMode"):
                 _set_permission_mode(session, {"mode": value["defaultMode"]})
         elif name in ("effort", "effortLevel") and value is not None:
+            if value not in get_args(Effort):
+                raise ControlError(f"{value} is not a level of effort; there are {', '.join(get_args(Effort))}.")
             conversation = session.agent.conversation
             conversation.options = conversation.options.replace(effort=value)
         else:

@@ -19,7 +19,7 @@ from agent_cli.core.events import Event, SessionNamed
 from agent_cli.core.messages import media_of, new_uuid
 from agent_cli.core.place import OutputError, RunEnvironment, UsageError
 from agent_cli.core.results import Complete, Diagnostics, Failed, Suspended, TurnEnd, TurnResult, Usage
-from agent_cli.core.version import __version__
+from agent_cli.core.version import CLAUDE_CODE_VERSION
 from agent_cli.engine.conversation import Conversation
 from agent_cli.extensions.loader import Embedded, all_styles, load_extensions
 from agent_cli.headless.input import Signals
@@ -104,7 +104,7 @@ class HostSession:
 
     def __init__(self, setup: HostSetup) -> None:
         self.setup, self.place = setup, setup.place
-        self.version = __version__
+        self.version = CLAUDE_CODE_VERSION
         self.usage = Usage()
         self.api_ms = 0
         self.by_model: dict[str, Usage] = {}

@@ -76,11 +76,12 @@ def read_marketplace(folder: Path) -> Marketplace:
             notes.append(f"{plugin} is listed twice; the first counts")
         else:
             entries[plugin] = raw
-    about = table.get("description") or (table.get("metadata") or {}).get("description") or ""
+    metadata = table.get("metadata") if isinstance(table.get("metadata"), dict) else {}
+    about = table.get("description") or metadata.get("description") or ""
     renames = table.get("renames")
     renamed = {str(a): str(b) for a, b in renames.items()} if isinstance(renames, dict) else {}
     # `pluginRoot` stands before the relative paths of the plugins.
-    base = (table.get("metadata") or {}).get("pluginRoot") if isinstance(table.get("metadata"), dict) else None
+    base = metadata.get("pluginRoot")
     if isinstance(base, str):
         for entry in entries.values():
             if isinstance(entry.get("source"), str):

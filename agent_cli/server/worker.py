@@ -89,6 +89,7 @@ class TaskWorker:
         self._live = LiveFileWriter(task.live)
         self._running = threading.Event()
         self._steering: dict[str, str] = {}
+        self._lock = threading.Lock()
 
     def run(self) -> int:
         """Carry out what is in the inbox; return the exit code. Raises UsageError."""
@@ -212,19 +213,21 @@ class TaskWorker:
         finally:
             self._running.clear()
             inbox = self.agent.conversation.inbox if self.agent is not None else []
-            for text in self._steering.values():
-                # Too late for this turn; it is still in the task's inbox, and starts the next one.
-                with suppress(ValueError):
-                    inbox.remove(text)
-            self._steering.clear()
+            with self._lock:
+                for text in self._steering.values():
+                    # Too late for this turn; it is still in the task's inbox, and starts the next one.
+                    with suppress(ValueError):
+                        inbox.remove(text)
+                self._steering.clear()
 
     def _show(self, event: Event) -> None:
         self._live(event)
         if isinstance(event, MessageAdded) and isinstance(event.message, UserMessage) and self._steering:
             inbox = self.agent.conversation.inbox if self.agent is not None else []
-            sent = [i for i, text in self._steering.items() if text not in inbox]
-            for i in sent:
-                del self._steering[i]
+            with self._lock:
+                sent = [i for i, text in self._steering.items() if text not in inbox]
+                for i in sent:
+                    del self._steering[i]
             self.task.take(*sent)
 
     def _watch(self) -> None:
@@ -245,8 +248,9 @@ class TaskWorker:
             self.agent.conversation.interrupt()
         elif entry.kind == "message" and entry.how == "steer":
             seen.add(entry.id)
-            self._steering[entry.id] = entry.text
-            self.agent.conversation.inbox.append(entry.text)
+            with self._lock:
+                self._steering[entry.id] = entry.text
+                self.agent.conversation.inbox.append(entry.text)
 
     def _opened(self) -> Agent:
         """Return the agent of the session, new or as it was left. Raises UsageError."""

@@ -34,6 +34,14 @@ def others(home: Path) -> None:
     }))  # fmt: skip
 
 
+def test_files_of_another_shape_end_in_no_error(work: Path) -> None:
+    home = home_of(work)
+    put(home, ".claude.json", json.dumps({"projects": ["odd"], "mcpServers": {"web": {"url": "x", "headers": "odd"}}}))
+    put(home, ".codex/config.toml", '[mcp_servers.d]\nurl = "https://d"\nheaders = "x"\nbearer_token_env_var = "D"\n')
+    done = agent(["import"], work)
+    assert done.returncode == 0 and not done.stderr, done.stderr
+
+
 def test_nothing_is_changed_without_apply_and_all_is_named(work: Path) -> None:
     home = home_of(work)
     others(home)

@@ -68,6 +68,18 @@ def test_it_is_not_run_again_where_the_model_has_just_run_it(tmp_path: Path) -> 
     assert (tmp_path / "runs").read_text() == "x\n"
 
 
+def test_a_long_command_runs_although_another_with_the_same_beginning_passed(tmp_path: Path) -> None:
+    long = f"make -s test FLAGS={'x' * 120}"
+    (tmp_path / "Makefile").write_text("test:\n\t@echo $(FLAGS) | tail -c 2 >> runs\n")
+    replies = [
+        {"calls": [call("Write", file_path="a.txt", content="x")]},
+        {"calls": [call("Bash", command=f"{long}a")]},
+        {"text": "ok"},
+    ]
+    World(tmp_path, replies, allow=("Edit", "Bash")).turn(after_turn=f"{long}b")
+    assert (tmp_path / "runs").read_text() == "a\nb\n"
+
+
 def test_it_is_ended_after_its_time(tmp_path: Path) -> None:
     world = World(tmp_path, writing("x"), allow=("Edit",))
     world.turn(after_turn="sleep 30", after_turn_timeout=0.2, after_turn_tries=0)

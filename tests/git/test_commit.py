@@ -291,6 +291,8 @@ def test_words_are_read(repo: Path) -> None:
     assert read("../docs") == (False, True, "", ("docs",), "")
     assert read("mention ../docs and/or more") == (False, True, "", ("docs",), "mention and/or more")
     assert read("-m it's done --all") == (False, True, "it's done --all", (), "")
+    assert read("""-m 'quoted'""")[2] == "quoted"
+    assert read("""-m Say "hello\"""")[2] == 'Say "hello"'
     assert read("../../etc") == (False, True, "", (), "../../etc")
 
 

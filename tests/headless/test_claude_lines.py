@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 
-from agent_cli.cli.hints import command_hint, option_hint
+from agent_cli.cli.hints import ELSEWHERE, command_hint, option_hint
 from agent_cli.config.claude_keys import UNUSED, translate
+from tests.support.fork_server import ROOT
 from tests.support.model_server import Call, ModelServer, Reply
 from tests.support.program import agent
 from tests.support.scripts import call, script
@@ -292,6 +293,13 @@ def test_words_that_are_commands_elsewhere_are_not_sent(work: Path) -> None:
         assert done.returncode == 2, line
         assert "agent --" in done.stderr, line
     assert command_hint(("update", "the", "readme"), ()) == ""
+
+
+def test_words_of_other_agents_lead_to_the_commands_that_there_are() -> None:
+    commands = {file.stem for file in (ROOT / "agent_cli/cli/commands").glob("[a-z]*.py")}
+    assert not commands & ELSEWHERE.keys()
+    for word, command in (("plugins", "agent plugin"), ("web", "agent serve"), ("migrate", "agent import")):
+        assert command in command_hint((word,), ())
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from agent_cli.hooks.matching import matcher_matches
 from agent_cli.hooks.runner import EXIT_1
 from agent_tools.cancel import CancelledError, CancelToken
 from tests.support.hook_scripts import Step, python, saying, table_of
+from tests.support.waiting import soon
 
 
 @pytest.mark.parametrize(
@@ -177,6 +178,17 @@ def test_what_runs_beside_the_turn_is_told_when_it_has_ended(tmp_path: Path) -> 
     assert [type(e).__name__ for e in events] == ["HookStarted", "HookFinished"]
     assert json.loads((tmp_path / "seen").read_text())["message"] == "Look"
     assert table.drain() == []
+
+
+def test_a_hook_that_runs_once_beside_the_turn_runs_once(tmp_path: Path) -> None:
+    table = table_of(
+        tmp_path, [Hook("Notification", "echo x >> log", once=True), Hook("Notification", "echo y >> log")]
+    )
+    log = tmp_path / "log"
+    for expected in (2, 3):
+        table.run_in_background("Notification", {})
+        assert soon(lambda expected=expected: len(log.read_text().split()) == expected if log.exists() else False)
+    assert sorted(log.read_text().split()) == ["x", "y", "y"]
 
 
 def test_a_hook_in_the_background_is_not_waited_for(tmp_path: Path) -> None:

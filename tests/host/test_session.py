@@ -83,6 +83,9 @@ def test_mode_model_and_thinking_change_while_the_session_lives(work: Path) -> N
         host.ask("set_model", model=None)
         assert host.say("go")["result"] == "two"
         host.ask("apply_flag_settings", settings={"permissions": {"allow": ["Bash(ls:*)"]}, "effort": "low"})
+        refused = host.request("apply_flag_settings", settings={"effort": "banana"})
+        assert refused["subtype"] == "error" and "level of effort" in refused["error"]
+        assert host.ask("set_permission_mode", mode="auto")["mode"] == "acceptEdits"
         assert "Bash(ls:*)" in {r["rule"] for r in host.ask("list_permission_rules")["state"]["rules"]}
 
 

@@ -281,6 +281,13 @@ def test_sources_of_a_marketplace_are_checked(tmp_path: Path) -> None:
             market.source(name)
 
 
+def test_metadata_of_a_marketplace_may_be_anything(tmp_path: Path) -> None:
+    folder = marketplace_folder(tmp_path / "shop", {"name": "a", "source": "./a"})
+    file = folder / ".claude-plugin/marketplace.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), "metadata": "odd"}))
+    assert read_marketplace(folder).entries
+
+
 def test_others_cannot_write_the_list_of_plugins(work: Path) -> None:
     ok(work, "add", str(plugin_folder(work.parent)), "--yes")
     file = home_of(work) / ".agent/plugins/installed.json"

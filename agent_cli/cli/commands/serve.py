@@ -82,6 +82,8 @@ def serve_sessions(
     try:
         on = listen(host, port)
     except OSError as error:
+        state = state_folder(os.environ)
+        os.close(lock_state(state, last_link(state)))  # if it is our own server that listens there, this says so
         raise UsageError(f"{one_line(host)}:{port} cannot be listened on: {error.strerror or error}.") from None
     port = int(on.getsockname()[1])
     scheme = "https" if certfile else "http"
