@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 # One more than the cores of a small machine: many tests wait for a program.
 JOBS ?= 3
 
-.PHONY: demo test quick lint types tests fuzz crashes stories web mcp schemas catalog screens outside picture web-pictures bench versions wheel \
+.PHONY: demo test quick lint types tests fuzz undo-fuzz crashes stories web mcp schemas catalog screens outside picture web-pictures bench versions wheel \
 	release-check clean
 
 # Ctrl-C in it is no mistake of make's.
@@ -51,7 +51,7 @@ crashes: $(VENV)/.dev
 	CRASH_POINTS=$${CRASH_POINTS:-1000} CRASH_SEED=$${CRASH_SEED:-$$(date +%s)} MUTATIONS=$${MUTATIONS:-1000} \
 	  $(BIN)/pytest -n $(JOBS) tests/session/test_crashes.py tests/session/test_mutations.py
 
-# Working days across all rooms, in every front end and with every fault.
+# Working days with all parts of the program, in every front end and with every fault.
 stories: $(VENV)/.dev
 	STORIES=all $(BIN)/pytest -n $(JOBS) tests/stories
 

@@ -213,6 +213,12 @@ def test_own_modules_are_imported_at_the_top(module: str) -> None:
                 assert {f"{node.module}.{a.name}" for a in node.names} <= MODULES.keys(), node.lineno
 
 
+def test_the_table_of_the_architecture_is_this_one() -> None:
+    names = {package: ", ".join(f"`{name}`" for name in may.split()) for package, may in MAY_IMPORT.items()}
+    rows = [f"| `{package}` | {may or 'nothing'} |" for package, may in names.items()]
+    assert "\n".join(rows) in (ROOT / "docs/architecture.md").read_text("utf-8")
+
+
 @pytest.mark.parametrize("library", DOORS)
 def test_heavy_libraries_have_named_doors(library: str) -> None:
     users = {

@@ -118,7 +118,7 @@ def classify(error: BaseException, model: str, idle: float, secrets: tuple[str, 
 def _missing(provider: str, classes: set[str], said: str) -> str:
     """What the user has to set up before requests can be sent, or ""."""
     if "ImportError" in classes and "google" in said.lower():
-        return f"{provider} needs the package google-auth: pip install 'agent-cli[vertex]'"
+        return f"{provider} needs the package google-auth beside agent: pip install 'google-auth[requests]'"
     if provider == "bedrock" and "'access_key'" in said:
         return "bedrock has no credentials: set AWS_PROFILE, AWS_ACCESS_KEY_ID or AWS_BEARER_TOKEN_BEDROCK."
     if classes & _NO_CREDENTIALS or said.lower().startswith("missing"):

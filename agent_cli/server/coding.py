@@ -1,7 +1,6 @@
-"""The two calls of the original design: `POST /coding/start` and `POST /coding/{session_id}/approve`, and their state.
+"""A task in two calls: `POST /coding/start` and `POST /coding/{session_id}/approve`, and its state.
 
-They are the same sessions as those of `/v1`, in the words of that design: a plan is approved before anything changes,
-tools are approved during the work.
+The sessions are those of `/v1`: a plan is approved before anything changes, tools are approved during the work.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from agent_cli.server.schemas import CodingApprove, CodingStart, StartBody
 from agent_cli.server.views import read_lines
 from agent_cli.session.timeline import stage_of
 
-# What a plan of the design holds.
+# The fields of a plan in these calls.
 _PLAN = ("files_to_create", "files_to_modify", "commands", "dependencies", "tests")
 _STAGES = {"queued": "queued", "running": "executing", "failed": "failed", "interrupted": "interrupted"}
 
@@ -68,7 +67,7 @@ def _verdict(item: dict[str, Any], body: CodingApprove) -> UserVerdict:
 
 
 async def state_of(hub: Hub, session_id: str) -> dict[str, Any]:
-    """Return the state of a request as the design has it."""
+    """Return the state of a request, as these two calls answer it."""
     detail = await hub.detail(session_id)
     if detail is None:
         raise missing(session_id)

@@ -252,7 +252,7 @@ class SessionDiff(BaseModel):
 
 
 class CodingState(BaseModel):
-    """The state of a request, as the design has it."""
+    """The state of a request, as `POST /coding/start` answers it."""
 
     session_id: str
     mode: str

@@ -131,7 +131,7 @@ def test_tasks_end_when_their_batch_is_gone(batches: Batches, monkeypatch: pytes
 
 def test_without_the_extra_it_is_named(batches: Batches, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(command, "find_spec", lambda name: None)
-    with pytest.raises(UsageError, match=r"pip install 'agent-cli\[batch\]'"):
+    with pytest.raises(UsageError, match="pip install distributed"):
         inspect.unwrap(command.batch)(RunOptions(), "tasks.jsonl", scheduler="tcp://127.0.0.1:9")
 
 

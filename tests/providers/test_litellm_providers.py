@@ -309,7 +309,7 @@ class APIConnectionError(Exception):
     ("provider", "cause", "kind", "said"),
     [
         ("vertex_ai", DefaultCredentialsError("none were found"), "auth", "vertex_ai has no credentials: none were"),
-        ("vertex_ai", ImportError("Google Cloud SDK not found"), "auth", "pip install 'agent-cli\\[vertex\\]'"),
+        ("vertex_ai", ImportError("Google Cloud SDK not found"), "auth", "pip install 'google-auth\\[requests\\]'"),
         ("bedrock", AttributeError("'NoneType' object has no attribute 'access_key'"), "auth", "AWS_PROFILE"),
         ("gemini", ValueError("Missing Gemini API key."), "auth", "Missing Gemini API key"),
         ("groq", AttributeError("no attribute 'service_tier'"), "bad_request", "LiteLLM cannot send"),

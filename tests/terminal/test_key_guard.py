@@ -188,6 +188,22 @@ def test_enter_after_a_letter_answers_at_once_and_escape_refuses() -> None:
     play(story)
 
 
+def test_a_stray_space_is_no_text_before_an_answer() -> None:
+    def story(stage: Stage) -> None:
+        found = asking(stage, approval_dialog(REQUEST, CHANGE))
+        later(stage)
+        stage.press(" ")
+        stage.has(" ")
+        later(stage)
+        stage.press("y")
+        stage.has(" y")
+        stage.now += 0.1
+        stage.press("\r")
+        stage.until(lambda: found == [Approve()])
+
+    play(story)
+
+
 @pytest.mark.parametrize(
     ("word", "answer"), [("yes", Approve()), ("No", Reject()), ("always", Approve(rule="Bash(touch a)"))]
 )

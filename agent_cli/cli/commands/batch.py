@@ -86,7 +86,7 @@ def batch(
     as_json: AsJson = False,
 ) -> int:  # fmt: skip
     if scheduler and find_spec("distributed") is None:
-        raise UsageError("--scheduler needs the package distributed: pip install 'agent-cli[batch]'")
+        raise UsageError("--scheduler needs the package distributed beside agent: pip install distributed")
     text, folder = _read(tasks)
     found, wrong = read_batch(text, folder, Path.cwd())
     if options.permission_mode == "plan":

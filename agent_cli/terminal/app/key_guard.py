@@ -141,12 +141,12 @@ class KeyGuard:
     @property
     def at_start(self) -> bool:
         """True where nothing was typed since the question appeared. After the guard a draft from before may stand."""
-        return not self._screen.line.buffer.text or (self._stands and self.over)
+        return not self._screen.line.buffer.text.strip() or (self._stands and self.over)
 
     @property
     def typing_message(self) -> bool:
         """True while the line holds what was begun since the question appeared."""
-        return bool(self._screen.line.buffer.text) and self.held is None and not self._stands
+        return bool(self._screen.line.buffer.text.strip()) and self.held is None and not self._stands
 
     @property
     def _stands(self) -> bool:
