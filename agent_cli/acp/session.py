@@ -13,9 +13,8 @@ from datetime import UTC, datetime
 from typing import Any, cast
 
 from agent_cli.acp import options as choices
-from agent_cli.acp.client import EditorClient, EditorError
+from agent_cli.acp.client import EditorBuffers, EditorClient, EditorError
 from agent_cli.acp.content import EditorPrompt, read_prompt
-from agent_cli.acp.editor import EditorBuffers
 from agent_cli.acp.questions import EditorQuestions
 from agent_cli.acp.updates import SessionUpdates, Update, message_chunk, plan_update, prompt_answer
 from agent_cli.config.run_options import RunOptions

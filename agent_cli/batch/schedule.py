@@ -12,8 +12,7 @@ from types import FrameType
 from typing import Any, Protocol
 
 from agent_cli.batch.host import TaskHost, TaskResult, WorkOrder
-from agent_cli.batch.progress import BatchProgress
-from agent_cli.batch.results import ResultsFile, result_line
+from agent_cli.batch.results import BatchProgress, ResultsFile, result_line
 from agent_cli.batch.tasks import BatchTask
 from agent_cli.evaluation.processes import GRACE, JobThreads
 from agent_tools.process.guarded_git import GitError

@@ -45,7 +45,7 @@ with lazy_imports():
         patch_run,  # only with --patch
     )
     from agent_cli.headless import pending
-    from agent_cli.host import prompt_tool, session_commands
+    from agent_cli.host import callbacks, session_commands
     from agent_cli.host import session as host_session
     from agent_cli.reports import files as reports  # only with --report
     from agent_cli.runtime import pending as runtime_pending  # only for sessions that wait
@@ -153,7 +153,7 @@ def run_one_shot(options: RunOptions) -> int:
         )
     # "stdio" needs a host session.
     name = options.permission_prompt_tool
-    tool = prompt_tool.PromptTool(name) if name and name != "stdio" else None
+    tool = callbacks.PromptTool(name) if name and name != "stdio" else None
     embedded = Embedded(approves=True) if tool is not None else Embedded()
     told = reports.RunReports(options.report, place.env, str(place.root)) if options.report else None
     asked = headless_options(options, layers.settings()).replace(fails=fails, reports=told)

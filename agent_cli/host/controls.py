@@ -19,9 +19,8 @@ from agent_cli.core.place import UsageError
 from agent_cli.engine.compaction.controls import filling
 from agent_cli.headless.result_object import model_usage
 from agent_cli.host.channel import Fields
+from agent_cli.host.control_handlers import FILE_CONTROLS, SERVER_CONTROLS, server_states
 from agent_cli.host.control_table import ControlError, ControlTable, OpenSession
-from agent_cli.host.file_controls import FILE_CONTROLS
-from agent_cli.host.server_controls import SERVER_CONTROLS, server_states
 from agent_cli.permissions.policy import change_rules
 from agent_cli.runtime.builder import switch_model
 from agent_cli.runtime.checkpoints import undo_manager

@@ -28,12 +28,11 @@ from agent_cli.headless.pending import pending_items
 from agent_cli.headless.result_object import result_object
 from agent_cli.headless.run import HeadlessOptions, InputMessage, RunReport, announce_turn, finish, open_lines
 from agent_cli.headless.stream_json import StreamJson
-from agent_cli.host.callbacks import HostCallbacks
+from agent_cli.host.callbacks import HostCallbacks, PromptTool
 from agent_cli.host.channel import BadLine, ControlRequest, Fields, HostChannel, lines_of
 from agent_cli.host.control_table import ControlError
 from agent_cli.host.controls import BETWEEN_TURNS, SLOW, run_control
 from agent_cli.host.initialize import Initialized, read_initialize
-from agent_cli.host.prompt_tool import PromptTool
 from agent_cli.host.session_commands import run_session_command
 from agent_cli.providers.catalog import newest_claude
 from agent_cli.runtime.attachments import attach_mentioned

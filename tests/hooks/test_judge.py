@@ -15,7 +15,7 @@ from agent_cli.core.results import Usage
 from agent_cli.engine.conversation import consume
 from agent_cli.engine.types import ModelHandle
 from agent_cli.hooks import HookRegistry
-from agent_cli.hooks.judges import read_hook_verdict
+from agent_cli.hooks.runner import read_hook_verdict
 from agent_cli.providers.scripted import Scripted
 from agent_tools.cancel import CancelledError, CancelToken
 from tests.support.program import run_allowing_bash

@@ -11,8 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from agent_cli.batch.host import TaskHost
-from agent_cli.batch.progress import BatchProgress, batch_table, summary, summary_line
-from agent_cli.batch.results import ResultsFile
+from agent_cli.batch.results import BatchProgress, ResultsFile, batch_table, summary, summary_line
 from agent_cli.batch.schedule import Batch, BatchTerms, LocalRunner, make_orders
 from agent_cli.batch.tasks import BatchTask, read_batch
 from agent_cli.cli import completion
