@@ -196,6 +196,17 @@ def test_results_of_calls_are_objects(work: Path) -> None:
     assert all(re.fullmatch(r"\d{4}-\d\d-\d\dT[\d:]{8}\.\d{3}Z", x["timestamp"]) for x in lines if x["type"] == "user")
 
 
+@pytest.mark.parametrize("background", [False, True, "true"])
+def test_a_sub_agent_for_the_background_answers_with_its_call(work: Path, background: Any) -> None:
+    asked = {**task("explore"), "name": "Agent"}
+    asked["arguments"] = {**asked["arguments"], "run_in_background": background}
+    lines = lines_of(work, [{"calls": [asked]}, {"text": "found"}, {"text": "done"}], *STREAM, "go")
+    mine = [x["message"]["content"] for x in lines if x["type"] == "user" and not x["parent_tool_use_id"]]
+    [[result]] = mine
+    assert not result.get("is_error")
+    assert "found" in str(result["content"])
+
+
 READS = [
     ("one\ntwo\n", {}, "one\ntwo\n", 3, 3), ("one\ntwo", {}, "one\ntwo", 2, 2), ("", {}, "", 1, 1),
     ("one\ntwo\n", {"limit": 1}, "one", 1, 3), ("one\ntwo\n", {"limit": 2}, "one\ntwo", 2, 3),

@@ -1,10 +1,11 @@
 """Decode a model's JSON into tool arguments, and generate the JSON schema of an arguments class.
 
 Valid arguments, the common case, are read without any library. Anything else goes to pydantic, which repairs what is
-unambiguous ("5" for 5) and words the mistake. An arguments class may declare two tables:
+unambiguous ("5" for 5) and words the mistake. An arguments class may declare three tables:
 
     ALIASES: ClassVar = {"command": ("cmd",)}       names that other programs have for an argument; accepted
     SCHEMA_NAMES: ClassVar = {"ignore_case": "-i"}  the model's name for an argument, where that is no Python name
+    IGNORED: ClassVar = ("isolation",)              names that other programs have, without effect here
 
 Case, "_" and "-" make no difference between names (`filePath`). Any other name is a mistake.
 
@@ -62,6 +63,7 @@ class ArgumentNames:
         self._aliases = {
             _folded(alias): field for field, aliases in getattr(cls, "ALIASES", {}).items() for alias in aliases
         }
+        self.ignored = {_folded(name) for name in getattr(cls, "IGNORED", ())}
         self.listed = ", ".join(n if f in cls._required else f"{n}?" for f, n in self.own.items()) or "none"
 
     def field(self, name: str) -> str | None:
@@ -132,7 +134,7 @@ def _renamed(
         field = names.field(key)
         if field is None:
             # Null counts as not given.
-            if value is not None:
+            if value is not None and _folded(key) not in names.ignored:
                 mistakes.append(_unknown(names, key, place))
             continue
         if (inner := names.nested.get(field)) is not None:

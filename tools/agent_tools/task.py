@@ -24,6 +24,8 @@ class TaskArgs(Value):
     """A task for a sub-agent."""
 
     ALIASES: ClassVar = {"subagent_type": ("agent", "agent_type")}
+    # The result of a sub-agent always comes with the call.
+    IGNORED: ClassVar = ("run_in_background",)
 
     subagent_type: Annotated[str, "explore (read-only search), plan, general, review"]
     description: Annotated[str, "The task in a few words"]
