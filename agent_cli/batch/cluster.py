@@ -40,8 +40,20 @@ class LeasedHost:
     def __init__(self, batch: str) -> None:
         self._batch, self.host = batch, TaskHost(os.environ)
         self._until = 0.0
+        self._running, self._ended = 0, threading.Condition()
         self.renew()
         threading.Thread(target=self._watch, daemon=True).start()
+
+    def run(self, order: WorkOrder) -> TaskResult:
+        """Run a task."""
+        with self._ended:
+            self._running += 1
+        try:
+            return self.host.run(order)
+        finally:
+            with self._ended:
+                self._running -= 1
+                self._ended.notify_all()
 
     def renew(self) -> None:
         """Note that the program of the batch is there."""
@@ -52,6 +64,8 @@ class LeasedHost:
             time.sleep(LOOK_SECONDS)
         self.host.stop()
         self.host.stop()
+        with self._ended:
+            self._ended.wait_for(lambda: not self._running)
         with _lock:
             mine = _hosts.get(self._batch) is self
             if mine:
@@ -69,7 +83,7 @@ def run_order(batch: str, order: dict[str, Any]) -> dict[str, Any]:
     leased.renew()
     if batch in _over:
         leased.host.stop()
-    plain = to_json(leased.host.run(from_json(WorkOrder, order)))
+    plain = to_json(leased.run(from_json(WorkOrder, order)))
     return {**plain, "host": f"{plain['host']} ({worker.address})"}
 
 

@@ -43,6 +43,9 @@ LARGEST_BUNDLE = 64 << 20
 _LARGEST_REFS = 256 << 20
 _LARGEST_OBJECT = 8 << 30
 
+# Patterns, which all other paths here are not.
+_GLOBS = {"GIT_LITERAL_PATHSPECS": "0"}
+
 
 class SourceStore:
     """Makes and holds the bare repositories, in a folder of its own. Thread-safe; methods raise GitError, OSError."""
@@ -76,7 +79,8 @@ class SourceStore:
             git = store(self._program, str(bare))
             tree = {"GIT_WORK_TREE": path, **_AUTHOR}
             write_whole(bare / "info" / "exclude", b"__pycache__/\n", sync=False)
-            git.run("add", "-A", cwd=path, env=tree, seconds=_SECONDS)
+            every = (".", ":(exclude,glob)**/__pycache__/**")
+            git.run("add", "-A", "-f", "--", *every, cwd=path, env={**tree, **_GLOBS}, seconds=_SECONDS)
             made = git.run("write-tree", env=tree).decode().strip()
             commit = git.run("commit-tree", made, "-m", "Start", env=tree).decode().strip()
             git.run("update-ref", _BASE, commit)

@@ -147,6 +147,9 @@ def test_other_mistakes_are_exit_code_2(batches: Batches) -> None:
     assert (gone.returncode, "gone.jsonl cannot be read" in gone.stderr) == (2, True)
 
 
+COPY = "test -e x.txt && test -e b.txt && test -e x.log && ! test -e __pycache__"
+
+
 def test_branches_subfolders_and_copies(batches: Batches) -> None:
     inner = batches.repo / "inner"
     inner.mkdir()
@@ -161,18 +164,21 @@ def test_branches_subfolders_and_copies(batches: Batches) -> None:
     plain.mkdir()
     (plain / ".gitignore").write_text("*.log\n")
     (plain / "x.txt").write_text("x\n")
+    (plain / "x.log").write_text("ignored, and there\n")
+    (plain / "__pycache__").mkdir()
+    (plain / "__pycache__/x.pyc").write_text("not there")
     here = {"repository": None, "model": batches.writer, "mode": EDITS}
     batches.write(
         {"id": "branch", "branch": "other", "folder": "inner", "check": "test -e d.txt"},
         {"id": "commit", "commit": first[:10], "check": "test -e inner/c.txt && ! test -e inner/d.txt"},
         {"id": "inside", **here, "folder": "../repo/inner", "check": "test -e c.txt && test -e b.txt"},
         {"id": "head", "check": "grep -qx hello a.txt && git rev-parse --verify -q other"},
-        {"id": "copy", **here, "folder": "../plain", "check": "test -e x.txt && test -e b.txt"},
+        {"id": "copy", **here, "folder": "../plain", "check": COPY},
     )
     done = batches.run("--jobs", "2")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "b/inner/b.txt" in batches.patch("inside")
-    assert sorted(path.name for path in plain.iterdir()) == [".gitignore", "x.txt"]
+    assert sorted(path.name for path in plain.iterdir()) == [".gitignore", "__pycache__", "x.log", "x.txt"]
     assert git(batches.repo, "branch", "--format=%(refname:short)").split().count("agent/branch") == 0
 
 
