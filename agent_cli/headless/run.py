@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from itertools import chain
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol
@@ -17,7 +16,6 @@ from agent_cli.core.results import Complete, Diagnostics, Spent, Suspended, Turn
 from agent_cli.engine.conversation import Conversation
 from agent_cli.headless.input import NotTextError, Signals, compose_prompt, read_stdin
 from agent_cli.headless.output import (
-    SUSPENDED,
     ProgressPrinter,
     ResultBuilder,
     exit_code,
@@ -135,15 +133,15 @@ def answer_unattended(asked: QuestionAsked) -> QuestionReply | Defer:
 
 
 class InputMessage(Value):
-    """One message from the user. line: the JSON object that it came in."""
+    """One message from the user."""
 
     text: str
     media: tuple[Media, ...] = ()
     uuid: str = ""
 
 
-def messages(asked: HeadlessOptions) -> Iterator[InputMessage]:
-    """Yield the user messages of the run. Raises HeadlessUsageError if there are none."""
+def read_message(asked: HeadlessOptions) -> str:
+    """Return the message of the run: its arguments, joined with standard input. Raises HeadlessUsageError."""
     words = [w for w in asked.prompt if w != "-"]
     to_the_end = not words or "-" in asked.prompt
     try:
@@ -152,10 +150,9 @@ def messages(asked: HeadlessOptions) -> Iterator[InputMessage]:
         raise HeadlessUsageError(str(error)) from None
     if piped.cut:
         print_notice(f"Standard input was cut after {asked.stdin_limit} bytes (setting stdin_limit).")
-    text = compose_prompt(" ".join(words), piped, asked.stdin_limit)
     if not (" ".join(words).strip() or piped.text.strip()):
         raise HeadlessUsageError("There is no prompt: give it as an argument or on standard input.")
-    yield InputMessage(text)
+    return compose_prompt(" ".join(words), piped, asked.stdin_limit)
 
 
 def run_headless(
@@ -171,35 +168,28 @@ def run_headless(
     returns what to print; None for a message to send. deferred: of a resumed session, which needs no message then:
     returns what resumes a turn that a hook suspended; None if there is none.
     """
-    inputs = messages(asked)
-    missing: HeadlessUsageError | None = None
-    first: InputMessage | None = None
+    text, missing = "", None
     try:
-        first = next(inputs, None)
+        text = read_message(asked)
     except HeadlessUsageError as error:
         missing = error
-    if first is None and deferred is None:
-        raise missing or HeadlessUsageError("There is no message on standard input.")
+        if deferred is None:
+            raise
     conversation, report = start()
     before = deferred() if deferred is not None else None
-    if first is None and before is None:
-        raise missing or HeadlessUsageError("There is no message on standard input.")
+    if missing is not None and before is None:
+        raise missing
 
-    def turn(said: InputMessage) -> TurnStep:
-        def run(show: Callable[[Event], None]) -> TurnResult:
-            answer = command(said.text, show)
-            if answer is not None:
-                return Complete(TurnEnd((), Usage(), Diagnostics(0, 0, 0, 0, "end_turn", "completed")), answer)
-            return conversation.send(said.text, show, (*attach(said.text), *said.media), said.uuid)
-
-        return run
+    def turn(show: Callable[[Event], None]) -> TurnResult:
+        answer = command(text, show)
+        if answer is not None:
+            return Complete(TurnEnd((), Usage(), Diagnostics(0, 0, 0, 0, "end_turn", "completed")), answer)
+        return conversation.send(text, show, attach(text))
 
     try:
-        steps = map(turn, inputs)
-        begin = turn(first) if first is not None else None
-        opening = _both(before, begin) if before is not None and begin is not None else before or begin
-        assert opening is not None
-        return run_turns(asked, conversation, report, chain([opening], steps))
+        if before is None:
+            return run_and_report(asked, conversation, report, turn)
+        return run_and_report(asked, conversation, report, before if missing is not None else _both(before, turn))
     except ToolError as error:
         raise HeadlessUsageError(str(error)) from None
 
@@ -221,19 +211,17 @@ def resume_headless(
     asked: HeadlessOptions, conversation: Conversation, report: RunReport, spent: Spent, by_model: Mapping[str, Usage]
 ) -> int:
     """Resume a suspended turn; prints and exits as a run does. by_model: usage of its earlier parts."""
-    return run_turns(asked, conversation, report, [lambda show: conversation.resume(show, spent)], by_model)
+    return run_and_report(asked, conversation, report, lambda show: conversation.resume(show, spent), by_model)
 
 
-def run_turns(
+def run_and_report(
     asked: HeadlessOptions,
     conversation: Conversation,
     report: RunReport,
-    turns: Iterable[TurnStep],
+    turn: TurnStep,
     by_model: Mapping[str, Usage] | None = None,
 ) -> int:
-    """Run turns one after another and report on each; return the exit code of the last. by_model: see
-    `resume_headless`.
-    """
+    """Run a turn and report on it; return the exit code. by_model: see `resume_headless`."""
     watch = Signals(conversation.interrupt)
     tally = ResultBuilder(by_model)
     progress = ProgressPrinter(print_notice, asked.verbose)
@@ -252,28 +240,23 @@ def run_turns(
         if asked.reports is not None:
             asked.reports(event)
 
-    code = 0
     with watch:
-        for turn in turns:
-            if stream is not None:
-                announce_turn(stream, asked, report)
-            try:
-                result = turn(show)
-            except ToolError as error:
-                if not watch.caught:
-                    raise
-                print_notice(str(error))
-                return 128 + watch.caught
-            pending: list[dict[str, Any]] = []
-            if isinstance(result, Suspended):
-                nested = {call_id: waits.history for call_id, waits in conversation.deps.state.nested.items()}
-                pending = headless_pending.pending_items(
-                    tally.asked.values(), conversation.history, nested, plan_ttl=report.plan_ttl
-                )
-            code = finish(asked, report, result, tally, stream, watch.caught, pending)
-            if watch.caught or code == SUSPENDED:
-                break
-            tally = ResultBuilder(tally.by_model, tally.earlier + result.end.usage)
+        if stream is not None:
+            announce_turn(stream, asked, report)
+        try:
+            result = turn(show)
+        except ToolError as error:
+            if not watch.caught:
+                raise
+            print_notice(str(error))
+            return 128 + watch.caught
+        pending: list[dict[str, Any]] = []
+        if isinstance(result, Suspended):
+            nested = {call_id: waits.history for call_id, waits in conversation.deps.state.nested.items()}
+            pending = headless_pending.pending_items(
+                tally.asked.values(), conversation.history, nested, plan_ttl=report.plan_ttl
+            )
+        code = finish(asked, report, result, tally, stream, watch.caught, pending)
     if stream is not None:
         stream.close()
     if array is not None:

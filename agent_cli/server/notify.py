@@ -22,6 +22,7 @@ from agent_tools.cancel import CancelledError, CancelToken
 from agent_tools.net.urls import split_url
 from agent_tools.net.web_client import WebClient, WebLimits
 from agent_tools.process.child import run_child
+from agent_tools.secret_patterns import without_secrets
 from agent_tools.text import one_line
 
 # States that the user wants to know of.
@@ -91,7 +92,8 @@ class Notifier:
 
     def _run_command(self, command: str, body: bytes) -> str:
         try:
-            done = run_child(["/bin/sh", "-c", command], seconds=_SECONDS, feed=body, env=dict(self._hub.env))
+            env = without_secrets(self._hub.env)
+            done = run_child(["/bin/sh", "-c", command], seconds=_SECONDS, feed=body, env=env)
         except OSError as error:
             return f"{command} cannot be run: {error.strerror or error}"
         except TimeoutError:

@@ -84,7 +84,7 @@ def test_update_shows_what_changed_and_asks_again(work: Path) -> None:
     assert refused.returncode == 2 and "/tidy:wash" in refused.stdout
     installed = home_of(work) / ".agent/plugins/installed/tidy/commands/wash.md"
     assert not installed.exists()
-    ok(work, "update", "tidy", "--yes")
+    assert "tidy was updated" in ok(work, "update", "tidy", "--yes")
     assert installed.exists()
     assert not list((home_of(work) / ".agent/plugins/waiting").iterdir())
     ok(work, "remove", "tidy")

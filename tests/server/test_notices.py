@@ -66,11 +66,13 @@ def test_a_web_hook_is_signed_and_asked_again(work: Path) -> None:
 def test_a_command_gets_the_notice(work: Path) -> None:
     (work.parent / "home").mkdir()
     told = work.parent / "told"
-    (work.parent / "home/.agentrc").write_text(f"[serve]\nnotify = \"cat > '{told}.new'; mv '{told}.new' '{told}'\"\n")
-    with served(work) as server:
+    command = f"env > '{told}.env'; cat > '{told}.new'; mv '{told}.new' '{told}'"
+    (work.parent / "home/.agentrc").write_text(f'[serve]\nnotify = "{command}"\n')
+    with served(work, ANTHROPIC_API_KEY="sk-ant-sekret") as server:
         session = server.begin("Say", write_script(work, {"text": "Hi."}))
         server.until(session, lambda found: told.exists())
         assert json.loads(told.read_bytes())["event"] == "session.done"
+    assert "PATH=" in (shown := (work.parent / "told.env").read_text()) and "sekret" not in shown
 
 
 def test_one_server_for_a_state_folder(work: Path) -> None:
@@ -78,6 +80,9 @@ def test_one_server_for_a_state_folder(work: Path) -> None:
         refused = agent(["serve", "--port", "0"], work)
         assert refused.returncode == 2
         assert f"is running: http://127.0.0.1:{server.port}/" in refused.stderr
+        same = agent(["serve", "--port", str(server.port)], work)
+        assert same.returncode == 2
+        assert f"is running: http://127.0.0.1:{server.port}/" in same.stderr
 
 
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is missing: TLS of agent serve was not tried")

@@ -93,12 +93,13 @@ def _bring(store: PluginStore, source: str, place: RunEnvironment, *, yes: bool)
             _show(staged)
             if not _agreed(f"Trust {staged.plugin.name} as it is now?", yes=yes):
                 return 2
+            done = "updated" if staged.plugin.name in store.plugins else "added"
             accept(store, staged)
         finally:
             discard(staged)
     except (PluginError, OSError) as error:
         raise UsageError(_sentence(error)) from None
-    echo(f"{staged.plugin.name} was added; new sessions load it.")
+    echo(f"{staged.plugin.name} was {done}; new sessions load it.")
     return 0
 
 
