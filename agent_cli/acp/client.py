@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
 from typing import Any, cast
 
@@ -121,6 +121,17 @@ class EditorClient:
         """Send a request and return its result. Raises EditorError, and CancelledError once `cancel` is cancelled."""
         result = self._wait(self._connection.send_request(method, params), cancel)
         return result if isinstance(result, dict) else {}
+
+    def begin(self, method: str, params: Mapping[str, Any], done: Callable[[], None]) -> None:
+        """Send a request whose result is of no interest; `done` is called on the loop once it is answered or failed."""
+        future = asyncio.run_coroutine_threadsafe(self._connection.send_request(method, params), self._loop)
+        self._open.add(future)
+
+        def answered(future: concurrent.futures.Future[Any]) -> None:
+            self._open.discard(future)
+            done()
+
+        future.add_done_callback(answered)
 
     def _wait(self, sent: Coroutine[Any, Any, Any], cancel: CancelToken | None) -> Any:
         try:

@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from agent_cli.acp.client import EditorClient, EditorError
-from agent_cli.acp.updates import Update, text_block
+from agent_cli.acp.command_output import Update
+from agent_cli.acp.updates import text_block
 from agent_cli.core.decisions import Defer
 from agent_cli.terminal.dialogs.model import (
     Choice,

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from datetime import UTC, datetime
 from typing import Any, cast
 
 from agent_cli.acp import options as choices
 from agent_cli.acp.client import EditorBuffers, EditorClient, EditorError
+from agent_cli.acp.command_output import DrawnTerminal, EditorTerminals, OutputDisplay, Update
 from agent_cli.acp.content import EditorPrompt, read_prompt
 from agent_cli.acp.questions import EditorQuestions
-from agent_cli.acp.updates import SessionUpdates, Update, message_chunk, plan_update, prompt_answer
+from agent_cli.acp.updates import SessionUpdates, message_chunk, plan_update, prompt_answer
 from agent_cli.config.run_options import RunOptions
 from agent_cli.core.decisions import Answer, Approver, Asker, Defer, QuestionReply
 from agent_cli.core.events import ApprovalRequested, Event, QuestionAsked
@@ -60,6 +61,7 @@ class EditorSession(Dialogs):
         self._token = CancelToken()
         self._prompt = EditorPrompt("")
         self._shown: dict[str, Any] = {}
+        self._terminals: EditorTerminals | None = None
         self.closed = False
         self.layers = read_settings(options, place)
         self._early = [f"{text}." for text in self.layers.ignored if "--trust" not in text]
@@ -91,7 +93,7 @@ class EditorSession(Dialogs):
             workspace.root,
             workspace.cwd,
             lambda: context_used(conversation),
-            terminals=self._client.offers("_meta", "terminal_output"),
+            self._command_display(),
         )
         self._questions = EditorQuestions(self._client, header.session_id, self.say)
         restored = self.agent.restored
@@ -99,6 +101,19 @@ class EditorSession(Dialogs):
             self.usage = restored.usage
         self._updates.cost = self.usage.cost
         self._mode = conversation.deps.policy.mode
+
+    def _command_display(self) -> OutputDisplay | None:
+        """Return what shows the output of commands: the best that the editor offers."""
+        if self._terminals is not None:
+            self._terminals.close()
+            self._terminals = None
+        workspace = self.agent.conversation.deps.context.workspace
+        if self._client.offers("_meta", "terminal_output"):
+            return DrawnTerminal(lambda: workspace.cwd)
+        if self._client.offers("terminal"):
+            session_id = self.agent.header.session_id
+            self._terminals = EditorTerminals(self._client, session_id, lambda: workspace.cwd, self.cancel)
+        return self._terminals
 
     # What the editor asks for.
 
@@ -127,10 +142,11 @@ class EditorSession(Dialogs):
         log = SessionStore(state_folder(self.place.env), self.place.root).path(restored.header.session_id)
         history = self.agent.conversation.history
         cost = self._updates.cost
-        for exchange in last_exchanges(log, _ALL, _ALL, whole=True) or exchanges_of(history, len(history)):
-            self._send(message_chunk(exchange.question, "user_message_chunk"))
-            for event in exchange.events:
-                self._updates(event)
+        with self._terminals.replay() if self._terminals is not None else nullcontext():
+            for exchange in last_exchanges(log, _ALL, _ALL, whole=True) or exchanges_of(history, len(history)):
+                self._send(message_chunk(exchange.question, "user_message_chunk"))
+                for event in exchange.events:
+                    self._updates(event)
         self._updates.cost = cost
         if plan := self.agent.conversation.deps.context.plan:
             self._send(plan_update(plan))
@@ -175,6 +191,8 @@ class EditorSession(Dialogs):
         self.cancel()
         self._titles.close()
         self.agent.close("other")
+        if self._terminals is not None:
+            self._terminals.close()
 
     # Turns.
 

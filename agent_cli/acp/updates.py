@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from agent_cli.acp.command_output import SHOWN, OutputDisplay, TextOutput, Update, output_block
 from agent_cli.core.events import (
     AnswerRestarted,
     ApprovalRequested,
@@ -37,11 +38,8 @@ from agent_tools.record import Value
 from agent_tools.registry import tool_class
 from agent_tools.results import CommandOutput, Diff, Diffs, Display, FileView, Media, TodoItem
 
-Update = dict[str, Any]
 _HEAD = re.compile(r"@@ -\d+(?:,\d+)? \+(\d+)(?:,\d+)? @@")
 _STATUS = {"pending": "pending", "in_progress": "in_progress", "completed": "completed"}
-# Characters of a result that are shown; the model has it all.
-_SHOWN = 20_000
 
 
 def text_block(text: str) -> Update:
@@ -159,7 +157,7 @@ class SessionUpdates:
 
     send: sends an update. root, cwd: for paths in displays and arguments.
     window: returns the tokens in use and the size of the model's window.
-    terminals: the editor draws the output of a command in a terminal, by the `_meta` that several editors know.
+    commands: shows the output of commands; as text if it is None.
     """
 
     def __init__(
@@ -168,13 +166,14 @@ class SessionUpdates:
         root: Path,
         cwd: Path,
         window: Callable[[], tuple[int, int | None]] = lambda: (0, None),
-        *,
-        terminals: bool = False,
+        commands: OutputDisplay | None = None,
     ) -> None:
         self._send = send
-        self._root, self._cwd, self._window, self._terminals = root, cwd, window, terminals
-        self._output: dict[str, str] = {}
-        self._announced: set[str] = set()
+        self._root, self._cwd, self._window = root, cwd, window
+        self._text = TextOutput()
+        self._commands = commands or self._text
+        # The calls that the editor knows, and what shows the output of each.
+        self._announced: dict[str, OutputDisplay] = {}
         self.cost = 0.0
 
     def __call__(self, event: Event, parent: str = "") -> None:
@@ -203,9 +202,10 @@ class SessionUpdates:
             case ApprovalRequested(call_id=call_id, preview=preview) if preview is not None:
                 self._changed(call_id, content=self.content_of(preview), locations=self._places(preview))
             case ToolStarted(call_id=call_id):
-                self._changed(call_id, status="in_progress")
+                shown = self._announced.get(call_id, self._text).started(call_id)
+                self._changed(call_id, status="in_progress", **shown)
             case ToolProgress(call_id=call_id, text=text):
-                self._progressed(call_id, text)
+                self._changed(call_id, **self._announced.get(call_id, self._text).output(call_id, text))
             case MessageAdded(message=ToolMessage() as message):
                 self._changed(message.call_id, **self._result(message))
             case ToolFinished():
@@ -233,7 +233,7 @@ class SessionUpdates:
             files = display.files if isinstance(display, Diffs) else (display,)
             return [part for diff in files for part in self._diff_parts(diff)]
         if isinstance(display, CommandOutput) and display.output.strip():
-            return [_fenced(display.output)]
+            return [output_block(display.output)]
         return []
 
     def _diff_parts(self, diff: Diff) -> Iterator[Update]:
@@ -259,64 +259,37 @@ class SessionUpdates:
     def _requested(self, event: ToolRequested, parent: str) -> None:
         if tool_class(event.tool).changes_plan:
             return  # the plan itself is shown
-        self._announced.add(event.call_id)
+        argument = tool_class(event.tool).command_argument
+        display = self._announced[event.call_id] = self._commands if argument else self._text
         update = {
             "sessionUpdate": "tool_call",
             "toolCallId": event.call_id,
             "status": "pending",
             **self.call_fields(event.tool, event.arguments, event.summary),
         }
-        meta: Update = {"agent": {"toolName": event.tool, **({"parentToolCallId": parent} if parent else {})}}
-        if self._terminals and tool_class(event.tool).command_argument:
-            self._output[event.call_id] = ""
-            meta["terminal_info"] = {"terminal_id": event.call_id, "cwd": str(self._cwd)}
-            update["content"] = [{"type": "terminal", "terminalId": event.call_id}]
-        self._send({**update, "_meta": meta})
+        shown = display.requested(event.call_id, str(event.arguments.get(argument, "")))
+        meta = {"agent": {"toolName": event.tool, **({"parentToolCallId": parent} if parent else {})}}
+        self._send({**update, **shown, "_meta": meta | shown.get("_meta", {})})
 
-    def _changed(self, call_id: str, meta: Update | None = None, **fields: Any) -> None:
+    def _changed(self, call_id: str, **fields: Any) -> None:
         found = {name: value for name, value in fields.items() if value not in (None, [])}
-        if call_id in self._announced and (found or meta):
-            update = {"sessionUpdate": "tool_call_update", "toolCallId": call_id, **found}
-            self._send({**update, "_meta": meta} if meta else update)
-
-    def _progressed(self, call_id: str, text: str) -> None:
-        if call_id in self._output and self._terminals:
-            self._changed(call_id, {"terminal_output": {"terminal_id": call_id, "data": text.replace("\n", "\r\n")}})
-            self._output[call_id] += text
-            return
-        shown = self._output[call_id] = (self._output.get(call_id, "") + text)[-_SHOWN:]
-        self._changed(call_id, content=[_fenced(shown)])
+        if call_id in self._announced and found:
+            self._send({"sessionUpdate": "tool_call_update", "toolCallId": call_id, **found})
 
     def _result(self, message: ToolMessage) -> Update:
         """Return what a result adds to its call."""
         images = [{"type": "content", "content": block} for m in message.media for block in media_block(m)]
-        return {"content": images, "rawOutput": message.text[:_SHOWN]}
+        return {"content": images, "rawOutput": message.text[:SHOWN]}
 
     def _finished(self, event: ToolFinished) -> None:
         status = "failed" if event.is_error else "completed"
-        streamed = self._output.pop(event.call_id, None)
         display = event.display
-        if self._terminals and streamed is not None and tool_class(event.tool).command_argument:
-            meta: Update = {"terminal_exit": {"terminal_id": event.call_id, "exit_code": None, "signal": None}}
-            if isinstance(display, CommandOutput):
-                meta["terminal_exit"]["exit_code"] = display.exit_code
-                if not streamed and display.output:
-                    data = display.output.replace("\n", "\r\n")
-                    self._changed(event.call_id, {"terminal_output": {"terminal_id": event.call_id, "data": data}})
-            self._changed(event.call_id, meta, status=status)
-            return
-        self._changed(event.call_id, status=status, content=self.content_of(display), locations=self._places(display))
+        result = display if isinstance(display, CommandOutput) else None
+        shown = self._announced.get(event.call_id, self._text).ended(event.call_id, result)
+        shown.setdefault("content", [] if result is not None else self.content_of(display))
+        self._changed(event.call_id, status=status, locations=self._places(display), **shown)
 
 
 def media_block(media: Media) -> list[Update]:
     """Return an image as a block of content; nothing for other media."""
     return [{"type": "image", "data": media.data, "mimeType": media.mime}] if media.kind == "image" else []
-
-
-def _fenced(text: str) -> Update:
-    """Return output of a program as a block of code."""
-    text = text[-_SHOWN:].rstrip("\n")
-    fence = "```"
-    while fence in text:
-        fence += "`"
-    return {"type": "content", "content": text_block(f"{fence}console\n{text}\n{fence}")}

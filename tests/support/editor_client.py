@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import subprocess
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
@@ -13,11 +15,13 @@ from acp import RequestError, connect_to_agent, text_block
 from acp.schema import (
     AllowedOutcome,
     ClientCapabilities,
+    CreateTerminalResponse,
     DeniedOutcome,
     FileSystemCapabilities,
     PermissionOption,
     ReadTextFileResponse,
     RequestPermissionResponse,
+    WaitForTerminalExitResponse,
 )
 
 from tests.support.fork_server import start
@@ -25,6 +29,27 @@ from tests.support.program import clean_env
 from tests.support.scripts import script
 
 WAIT = 60
+
+
+class EditorTerminal:
+    """A program that the editor runs. line: its words. output: what it printed so far."""
+
+    def __init__(self, process: asyncio.subprocess.Process, line: list[str]) -> None:
+        self.process, self.line, self.output, self.released = process, line, "", False
+        self._reading = asyncio.ensure_future(self._read())
+
+    async def _read(self) -> None:
+        assert self.process.stdout is not None
+        while data := await self.process.stdout.read(4096):
+            self.output += data.decode()
+
+    def kill(self) -> None:
+        os.killpg(self.process.pid, signal.SIGKILL)
+
+    async def end(self) -> int:
+        """Wait for the end of the program; return its exit code."""
+        await self._reading
+        return await self.process.wait()
 
 
 class FakeEditor:
@@ -42,6 +67,7 @@ class FakeEditor:
         self.buffers: dict[str, str] = {}
         self.written: list[str] = []
         self.forms: list[Any] = []
+        self.terminals: dict[str, EditorTerminal] = {}
         self._came = asyncio.Event()
 
     def on_connect(self, conn: Any) -> None:
@@ -85,6 +111,29 @@ class FakeEditor:
         self.written.append(path)
         self.buffers.pop(path, None)
         Path(path).write_text(content, "utf-8")
+
+    async def create_terminal(
+        self, session_id: str, command: str, args: list[str], cwd: str, **more: Any
+    ) -> CreateTerminalResponse:
+        process = await asyncio.create_subprocess_exec(
+            command, *args, cwd=cwd, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )  # fmt: skip
+        terminal_id = f"terminal-{len(self.terminals) + 1}"
+        self.terminals[terminal_id] = EditorTerminal(process, [command, *args])
+        return CreateTerminalResponse(terminal_id=terminal_id)
+
+    async def wait_for_terminal_exit(
+        self, session_id: str, terminal_id: str, **more: Any
+    ) -> WaitForTerminalExitResponse:
+        code = await self.terminals[terminal_id].end()
+        return WaitForTerminalExitResponse(exit_code=code) if code >= 0 else WaitForTerminalExitResponse(signal="KILL")
+
+    async def release_terminal(self, session_id: str, terminal_id: str, **more: Any) -> None:
+        terminal = self.terminals[terminal_id]
+        terminal.released = True
+        if terminal.process.returncode is None:
+            terminal.kill()
 
     async def create_elicitation(self, message: str, mode: Any, **more: Any) -> dict[str, Any]:
         return {"action": "accept", "content": {"answer": self.forms.pop(0)}}
