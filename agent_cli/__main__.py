@@ -135,8 +135,8 @@ def _tell(error: Exception, debug: bool) -> int:
         report = store.write_report(error, os.environ)
         where = f"; described in {report}" if report else ""
         text = f"agent: internal error: {type(error).__name__}: {error} (--debug shows where{where})"
-    said = agent_tools_text.escape_controls(redact.Redactor(os.environ)(text))
-    print(said if debug else output.wrapped_for(2, said), file=sys.stderr)
+    cleaned = agent_tools_text.escape_controls(redact.Redactor(os.environ)(text))
+    print(cleaned if debug else output.wrapped_for(2, cleaned), file=sys.stderr)
     return code
 
 

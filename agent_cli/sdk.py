@@ -278,8 +278,8 @@ class AgentSession:
             raise UsageError("This session waits for a decision, and is not copied: decide and resume it first.")
         if not self._agent.settings.save_sessions:
             raise UsageError("A session that is not saved cannot be copied: open it with save=True.")
-        said = bool(self._agent.conversation.history)
-        options = self._options.replace(resume=self.session_id if said else None, fork_session=said)
+        started = bool(self._agent.conversation.history)
+        options = self._options.replace(resume=self.session_id if started else None, fork_session=started)
         callbacks = self._callbacks.anew()
         copy = AgentSession(options.replace(model=self.model), self._agent.place, callbacks, self._embedded)
         copy._agent.conversation.deps.policy.mode = self._agent.conversation.deps.policy.mode

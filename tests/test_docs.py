@@ -102,11 +102,11 @@ def test_the_exit_codes_are_those_of_the_program() -> None:
     rows = re.findall(r"^\| (\d+) \|([\w, ]*)\|", section, re.MULTILINE)
     table = {int(code): set(filter(None, words.strip().split(", "))) for code, words in rows}
     words = output.Outcome.__args__  # type: ignore[attr-defined]
-    told: dict[int, set[str]] = {output.USAGE: set(), output.PIPE: set()}
+    found: dict[int, set[str]] = {output.USAGE: set(), output.PIPE: set()}
     for word in words:
         for degraded in (False, True):
-            told.setdefault(output.exit_code(word, fail_on_degraded=degraded), set()).add(word)
-    assert table == told
+            found.setdefault(output.exit_code(word, fail_on_degraded=degraded), set()).add(word)
+    assert table == found
 
 
 @pytest.mark.parametrize("path", PAGES, ids=IDS)
@@ -169,9 +169,9 @@ def test_commands_are_judged_as_the_table_says(tmp_path: Path) -> None:
 
 
 def test_all_programs_that_only_read_are_named() -> None:
-    told = set(re.findall(r"[\w:\[-]+", " ".join(re.findall("`([^`]+)`", judged()))))
-    assert told >= readonly_programs.READERS | readonly_programs.BUILTINS
-    assert told >= git_reads._SUBCOMMANDS.keys() | {word for pair in git_reads._NESTED for word in pair}
+    found = set(re.findall(r"[\w:\[-]+", " ".join(re.findall("`([^`]+)`", judged()))))
+    assert found >= readonly_programs.READERS | readonly_programs.BUILTINS
+    assert found >= git_reads._SUBCOMMANDS.keys() | {word for pair in git_reads._NESTED for word in pair}
 
 
 def test_the_table_of_events_is_complete() -> None:
@@ -216,12 +216,12 @@ def test_the_tests_that_prove_security_are_there() -> None:
     assert not [row for row in rows if "(../tests/" not in row]
 
 
-def test_what_is_said_of_other_agents_has_a_source() -> None:
+def test_what_is_reported_of_other_agents_has_a_source() -> None:
     table = page("security.md").partition("## Beside other agents")[2].partition("\n\n[")[0]
     rows = [line for line in table.splitlines() if line.startswith("| ")][1:]
     for row in rows:
         *_, codex, claude = row.strip("| ").split(" | ")
-        assert all(re.search(r"\]\[\w+-\w+\]", said) or said == "not documented" for said in (codex, claude)), row
+        assert all(re.search(r"\]\[\w+-\w+\]", text) or text == "not documented" for text in (codex, claude)), row
 
 
 def test_every_tool_and_command_is_named() -> None:
@@ -236,11 +236,11 @@ VARIABLE = r"\.\.\.|'x'|\d+ s |openai|OPENAI_API_KEY|max_rounds|connection refus
 
 def test_the_error_sentences_of_the_guide_are_the_programs() -> None:
     section = page("guide.md").partition("\n## When something fails\n")[2]
-    told = re.findall(r"^\| `([^`]+)` \|", section, re.MULTILINE)
+    found = re.findall(r"^\| `([^`]+)` \|", section, re.MULTILINE)
     sources = "".join(text_of(p) for room in ("agent_cli", "tools") for p in sorted((ROOT / room).rglob("*.py")))
     spelled = re.sub(r'"\s*\n\s*f?"', "", sources).lower()
-    pieces = [piece.strip(" .:").lower() for sentence in told for piece in re.split(VARIABLE, sentence)]
-    assert len(told) > 15
+    pieces = [piece.strip(" .:").lower() for sentence in found for piece in re.split(VARIABLE, sentence)]
+    assert len(found) > 15
     assert not [piece for piece in pieces if len(piece) > 8 and piece not in spelled]
 
 

@@ -69,7 +69,7 @@ class EditorQuestions:
         if isinstance(chosen.act, TextInput):
             answer = self._words(_title(dialog), chosen.act, cancel, dialog)
             plain = dialog.by_key("n")
-            # Who chose to say something and then said nothing, said no.
+            # Choosing to write something and then writing nothing means no.
             if isinstance(answer, Defer) and plain is not None and isinstance(plain.act, GiveAnswer):
                 return plain.act.answer
             return answer

@@ -335,8 +335,8 @@ async def _answered(handler: Any, method: str, params: Any, is_notification: boo
         raise
     except Exception as error:  # noqa: BLE001 - a traceback goes to the report, never to the editor
         path = write_report(error, os.environ)
-        said = one_line(f"{type(error).__name__}: {error}")
-        raise RequestError(_INTERNAL, f"Internal error: {said}" + (f" (details in {path})" if path else "")) from None
+        text = one_line(f"{type(error).__name__}: {error}")
+        raise RequestError(_INTERNAL, f"Internal error: {text}" + (f" (details in {path})" if path else "")) from None
 
 
 async def _streams(output: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:

@@ -132,7 +132,7 @@ class ClusterRunner:
         """Connect. jobs: None for as many as the cluster has threads. Raises UsageError."""
         self._jobs, self._progress = jobs, progress
         self._name = os.urandom(6).hex()
-        self._said: queue.SimpleQueue[tuple[str, Any]] = queue.SimpleQueue()
+        self._news: queue.SimpleQueue[tuple[str, Any]] = queue.SimpleQueue()
         self._futures: dict[str, Any] = {}
         self._orders = 0
         self._stops = self._stopped = 0
@@ -183,14 +183,14 @@ class ClusterRunner:
             key=f"{topic(self._name)}-{order.id}-{self._orders}",
         )  # fmt: skip
         self._futures[order.id] = future
-        future.add_done_callback(lambda _: self._said.put(("ended", order.id)))
+        future.add_done_callback(lambda _: self._news.put(("ended", order.id)))
 
     def next(self, seconds: float) -> TaskResult | None:
         until = time.monotonic() + seconds
         while True:
             self._keep_in_touch()
             try:
-                what, about = self._said.get(timeout=max(until - time.monotonic(), 0.01))
+                what, about = self._news.get(timeout=max(until - time.monotonic(), 0.01))
             except queue.Empty:
                 return None
             if what == "started":
@@ -212,7 +212,7 @@ class ClusterRunner:
 
     def _on_event(self, event: tuple[float, Any]) -> None:
         if isinstance(event[1], dict) and "started" in event[1]:
-            self._said.put(("started", event[1]))
+            self._news.put(("started", event[1]))
 
     def _keep_in_touch(self) -> None:
         now = time.monotonic()
@@ -230,7 +230,7 @@ class ClusterRunner:
             self._on_workers(renew_lease)
         if self._client.status != "running" and not self._client.status.startswith("connect"):
             for name in self._futures:
-                self._said.put(("ended", name))
+                self._news.put(("ended", name))
 
     def _begun(self) -> set[str]:
         """Return the keys of tasks that workers have; of all if the scheduler does not answer."""

@@ -136,7 +136,7 @@ class Batch:
                 signal.signal(number, handler)
 
     def _run(self, runner: BatchRunner, waiting: deque[BatchTask]) -> None:
-        said = False
+        reported = False
         try:
             while True:
                 while waiting and runner.running < runner.slots() and self._may_start():
@@ -150,8 +150,8 @@ class Batch:
                 result = runner.next(_TICK)
                 self._progress.tick(self._spent)
                 if result is None:
-                    if self.caught and not said:
-                        said = True
+                    if self.caught and not reported:
+                        reported = True
                         self._progress.say("Interrupting the tasks; Ctrl-C again stops at once.")
                     continue
                 self._running.discard(result.id)
@@ -235,8 +235,8 @@ def make_orders(
                 order = order.replace(trusted=trusted[task.source])
             orders[task.id] = order
         except (GitError, OSError) as error:
-            said = getattr(error, "strerror", None) or str(error)
-            wrong[task.line] = f"{task.source}: {said}".removesuffix(".")
+            reason = getattr(error, "strerror", None) or str(error)
+            wrong[task.line] = f"{task.source}: {reason}".removesuffix(".")
     return orders, wrong
 
 

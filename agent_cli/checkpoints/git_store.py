@@ -130,8 +130,8 @@ class Git:
         if process.returncode:
             if b"No space left on device" in err or not os.statvfs(self.home).f_bavail:
                 raise StoreError("the disk is full")
-            said = err.decode("utf-8", "replace").strip().splitlines()
-            raise StoreError(f"git {words[0]} failed: {said[-1] if said else process.returncode}")
+            error_lines = err.decode("utf-8", "replace").strip().splitlines()
+            raise StoreError(f"git {words[0]} failed: {error_lines[-1] if error_lines else process.returncode}")
         return out
 
     def start(

@@ -85,8 +85,8 @@ def target_files(effects: Iterable[Effect], cwd: str, home: str, roots: tuple[st
                         if why:
                             short[target] = why
                         files.update(dict.fromkeys(below))
-    told = (tuple(dict.fromkeys(found)) for found in (elsewhere, cleans, history))
-    return Named(tuple(files), tuple(short.items()), *told)
+    grouped = (tuple(dict.fromkeys(found)) for found in (elsewhere, cleans, history))
+    return Named(tuple(files), tuple(short.items()), *grouped)
 
 
 def _words(part: SimpleCommand, roots: tuple[str, ...]) -> Iterator[str]:
@@ -195,7 +195,7 @@ class Recorder:
         self._written = -1
         self._new = True
         self._open: dict[str, tuple[Before, bool]] = {}
-        self._said: set[str] = set()
+        self._warned: set[str] = set()
         self._folders = True
 
     @property
@@ -238,11 +238,11 @@ class Recorder:
                 record = record.replace(turn=self._turn_number())
                 store.manifest.add(record)
                 self._open[call] = (record, whole)
-            return self._untold(shots)
+            return self._not_reported(shots)
         except TooManyFilesError as error:
             self._folders = False
-            said = f"From now on undo covers only files that tools write or commands name: {error}."
-            return [said, *self.before(call, tool, summary, effects, cwd)]
+            text = f"From now on undo covers only files that tools write or commands name: {error}."
+            return [text, *self.before(call, tool, summary, effects, cwd)]
         except (StoreError, OSError) as error:
             return self._once(f"This call cannot be undone: {error}.")
 
@@ -258,7 +258,7 @@ class Recorder:
                 store.pin(before.shots, shots)
                 shots = tuple(_short(s) for s in shots)
                 store.manifest.add(After(call, tuple(s for s in shots if s not in before.shots), store.head()))
-            return self._untold(shots)
+            return self._not_reported(shots)
         except (StoreError, OSError) as error:
             return self._once(f"What {before.tool} changed may not be undone completely: {error}.")
 
@@ -310,18 +310,18 @@ class Recorder:
         self.store.manifest.add(self._turn.replace(turn=self._written, model=self._model()))
         return self._written
 
-    def _untold(self, shots: Iterable[Snapshot]) -> list[str]:
+    def _not_reported(self, shots: Iterable[Snapshot]) -> list[str]:
         """Return a warning about the files that no snapshot contains, once per project."""
         file = self._where.folder / "told.json"
         try:
-            told = set(json.loads(read_regular(file, LARGEST_STATE)))
+            mentioned = set(json.loads(read_regular(file, LARGEST_STATE)))
         except (OSError, ValueError, TypeError):
-            told = set()
+            mentioned = set()
         new = {os.path.join(s.base, p): why for s in shots for p, (why, _) in s.skipped.items()}
-        new = {path: why for path, why in new.items() if path not in told}
+        new = {path: why for path, why in new.items() if path not in mentioned}
         if not new:
             return []
-        write_whole(file, json.dumps(sorted(told | set(new))).encode("ascii"), sync=False)
+        write_whole(file, json.dumps(sorted(mentioned | set(new))).encode("ascii"), sync=False)
         root = str(self._where.roots[0])
         names = [f"{os.path.relpath(p, root)} ({why})" for p, why in new.items()]
         what = counted(len(new), "repository" if all(w == NESTED for w in new.values()) else "file")
@@ -330,9 +330,9 @@ class Recorder:
         return [f"Not covered by undo: {what}: {', '.join(names[:_LISTED])}{more}."]
 
     def _once(self, text: str) -> list[str]:
-        if text in self._said:
+        if text in self._warned:
             return []
-        self._said.add(text)
+        self._warned.add(text)
         return [text]
 
 

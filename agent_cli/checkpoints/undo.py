@@ -329,11 +329,11 @@ class UndoManager:
         ready = plan.of("ready")
         failed = self._carry_out("undo", (), ready, -1)
         done = [i for i in ready if i.path not in failed]
-        said = [f"Restored: {'; '.join(describe_plan(done, root))}." if done else "No file was restored."]
+        lines = [f"Restored: {'; '.join(describe_plan(done, root))}." if done else "No file was restored."]
         if left := plan.of("ask", "lost"):
-            said.append(f"Not restored: {'; '.join(describe_plan(left, root))}.")
-        said += [f"Not restored: {path}: {why}." for path, why in failed.items()]
-        return " ".join([*said, *(f"Note: {note}." for note in plan.notes)])
+            lines.append(f"Not restored: {'; '.join(describe_plan(left, root))}.")
+        lines += [f"Not restored: {path}: {why}." for path, why in failed.items()]
+        return " ".join([*lines, *(f"Note: {note}." for note in plan.notes)])
 
     def _changes_by(self, calls: Collection[str]) -> list[RecordedChange]:
         """Return the changes of some calls of the latest turn, without undone ones."""

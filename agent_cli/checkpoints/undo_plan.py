@@ -413,8 +413,8 @@ def summed(work: Mapping[str, FileChange]) -> str:
     deleted = sum(t.after is None for t in found)
     modified = len(found) - created - deleted
     parts = [(created, "created"), (modified, "modified"), (deleted, "deleted")]
-    told = [(n, word) for n, word in parts if n]
-    if not told:
+    counts = [(n, word) for n, word in parts if n]
+    if not counts:
         return ""
-    first, *rest = told
+    first, *rest = counts
     return ", ".join([f"{counted(first[0], 'file')} {first[1]}", *(f"{n} {word}" for n, word in rest)])

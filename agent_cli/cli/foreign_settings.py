@@ -207,15 +207,15 @@ def _opencode_commands(commands: Mapping[str, Any], path: Path) -> Iterator[Fore
 
 def _servers(program: str, raw: Any, path: Path) -> Iterator[ForeignItem]:
     """Yield the MCP servers of a table, in the words of any of these programs."""
-    for name, said in raw.items() if isinstance(raw, dict) else ():
+    for name, declared in raw.items() if isinstance(raw, dict) else ():
         what = f"MCP server {name}"
-        if not isinstance(said, dict):
+        if not isinstance(declared, dict):
             yield ForeignItem(program, what, path, why="it is not a table")
-        elif said.get("enabled") is False or said.get("disabled") is True:
+        elif declared.get("enabled") is False or declared.get("disabled") is True:
             yield ForeignItem(program, what, path, why="it is switched off there")
         else:
             try:
-                server: McpServer = from_json(McpServer, _declaration(said), what)
+                server: McpServer = from_json(McpServer, _declaration(declared), what)
             except DecodeError as error:
                 yield ForeignItem(program, what, path, why=str(error))
                 continue
@@ -223,18 +223,18 @@ def _servers(program: str, raw: Any, path: Path) -> Iterator[ForeignItem]:
             yield ForeignItem(program, what, path, clean, server=server)
 
 
-def _declaration(said: Mapping[str, Any]) -> dict[str, Any]:
+def _declaration(declared: Mapping[str, Any]) -> dict[str, Any]:
     """Return a declaration of a server in our words."""
-    found = {key: said[key] for key in ("command", "args", "env", "cwd", "url", "headers") if said.get(key)}
+    found = {key: declared[key] for key in ("command", "args", "env", "cwd", "url", "headers") if declared.get(key)}
     if isinstance(command := found.get("command"), list):  # OpenCode
         found |= {"command": str(command[0]), "args": command[1:]} if command else {"command": ""}
-    found |= {"env": said["environment"]} if said.get("environment") else {}
-    found |= {"headers": said["http_headers"]} if said.get("http_headers") else {}
-    if said.get("httpUrl"):  # Gemini, whose `url` is for events
-        found |= {"url": said["httpUrl"], "type": "http"}
-    elif said.get("type") in ("http", "sse"):
-        found["type"] = said["type"]
-    if variable := said.get("bearer_token_env_var"):
+    found |= {"env": declared["environment"]} if declared.get("environment") else {}
+    found |= {"headers": declared["http_headers"]} if declared.get("http_headers") else {}
+    if declared.get("httpUrl"):  # Gemini, whose `url` is for events
+        found |= {"url": declared["httpUrl"], "type": "http"}
+    elif declared.get("type") in ("http", "sse"):
+        found["type"] = declared["type"]
+    if variable := declared.get("bearer_token_env_var"):
         given = found.get("headers")
         found["headers"] = {**(given if isinstance(given, dict) else {}), "Authorization": f"Bearer ${{{variable}}}"}
     return found

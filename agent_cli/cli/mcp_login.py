@@ -95,16 +95,16 @@ class Redirects:
         """Return True if a redirected or pasted URL is the expected answer; it is used once."""
         try:
             parts = urlsplit(address.strip())
-            said = {k: v[0] for k, v in parse_qs(parts.query).items() if k in _KEYS}
+            answer = {k: v[0] for k, v in parse_qs(parts.query).items() if k in _KEYS}
         except ValueError:
             return False
         with self._guard:
-            if not self._state or parts.path != PATH or not {"code", "error"} & said.keys():
+            if not self._state or parts.path != PATH or not {"code", "error"} & answer.keys():
                 return False
-            if not secrets.compare_digest(said.get("state", "").encode(), self._state.encode()):
+            if not secrets.compare_digest(answer.get("state", "").encode(), self._state.encode()):
                 return False
             self._state = ""
-        self._answers.put(said)
+        self._answers.put(answer)
         return True
 
     def answer(self) -> dict[str, str] | None:

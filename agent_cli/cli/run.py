@@ -155,8 +155,8 @@ def run_one_shot(options: RunOptions) -> int:
     name = options.permission_prompt_tool
     tool = callbacks.PromptTool(name) if name and name != "stdio" else None
     embedded = Embedded(approves=True) if tool is not None else Embedded()
-    told = reports.RunReports(options.report, place.env, str(place.root)) if options.report else None
-    asked = headless_options(options, layers.settings()).replace(fails=fails, reports=told)
+    run_reports = reports.RunReports(options.report, place.env, str(place.root)) if options.report else None
+    asked = headless_options(options, layers.settings()).replace(fails=fails, reports=run_reports)
     built: list[Agent] = []
 
     def begin() -> tuple[Conversation, RunReport]:
@@ -184,7 +184,7 @@ def run_one_shot(options: RunOptions) -> int:
             lambda text, show: _run_command(built[0], text, show),
             (lambda: runtime_pending.deferred_step(built[0])) if options.continue_ or options.resume else None,
         )
-        return code if told is None or told.write(print_notice) else code or FAILED
+        return code if run_reports is None or run_reports.write(print_notice) else code or FAILED
     except HeadlessUsageError as error:
         raise UsageError(str(error)) from None
     except StillWaitingError as waiting:

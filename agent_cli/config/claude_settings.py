@@ -70,14 +70,14 @@ def overrides(options: RunOptions) -> list[tuple[str, dict[str, Any]]]:
 
 def notices(options: RunOptions) -> list[str]:
     """Return a sentence for each option that has another effect than with the agents it is known from."""
-    said = [
+    lines = [
         f"{flags()[name][0].names[0]} has no effect here"
         for name in _WITHOUT_EFFECT
         if getattr(options, name) not in (None, (), False)
     ]
     if options.permission_mode == "auto" and not options.dangerously_skip_permissions:
-        said.append("--permission-mode auto: no model decides about calls here, so acceptEdits is used")
-    return said
+        lines.append("--permission-mode auto: no model decides about calls here, so acceptEdits is used")
+    return lines
 
 
 def _prompts(options: RunOptions) -> dict[str, Any]:

@@ -153,9 +153,9 @@ class Layers:
                 raise
             inside = self.inside(path, voice)
             leads_out = inside is not None and str(error).startswith("leads out")
-            said = outside_notice(path, inside) if leads_out and inside else f"{path}: {error}, and was ignored"
-            if said not in self.ignored:
-                self.ignored.append(said)
+            text = outside_notice(path, inside) if leads_out and inside else f"{path}: {error}, and was ignored"
+            if text not in self.ignored:
+                self.ignored.append(text)
             return None
 
     def inside(self, path: Path, voice: Origin) -> Path | None:

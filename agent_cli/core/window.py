@@ -236,9 +236,9 @@ def compacted_line(event: Compacted) -> str:
             f"{counted(len(event.cuts), 'old result')} cleared: {event.tokens_before:,} tokens are now about "
             f"{event.tokens_after:,}; all else stays"
         )
-    said = f"compacted: {event.tokens_before:,} tokens are now about {event.tokens_after:,}"
+    text = f"compacted: {event.tokens_before:,} tokens are now about {event.tokens_after:,}"
     if not event.head:
-        return f"{said}; {counted(len(event.cuts), 'old result')} cut, all else stays"
+        return f"{text}; {counted(len(event.cuts), 'old result')} cut, all else stays"
     by = "" if event.by == "model" else " (made without a model, as none could write it)"
     parts = [
         f"{counted(event.dropped, 'message')} became a summary{by}",
@@ -248,7 +248,7 @@ def compacted_line(event: Compacted) -> str:
         parts.append(f"{counted(len(event.cuts), 'long result')} cut")
     if event.restated:
         parts.append(f"carried over: {escape_controls(', '.join(event.restated))}")
-    return "; ".join([said, *parts])
+    return "; ".join([text, *parts])
 
 
 def uncompacted_line(event: Uncompacted) -> str:

@@ -204,11 +204,11 @@ def count_sessions(folder: Path) -> int:
 def check_settings(layers: Layers, place: RunEnvironment, mistakes: list[str]) -> list[Finding]:
     """Return one line per layer that was read, with what it sets and overrides."""
     findings = [Finding("problem", "settings", text) for text in mistakes]
-    told = " ".join(mistakes)
+    message = " ".join(mistakes)
     for path in settings_files(place):
-        said = next((text for text in layers.ignored if text.startswith(f"{path}: ")), "")
-        if os.path.lexists(path) and str(path) not in layers.read and str(path) not in told:
-            findings.append(Finding("problem", "settings", said or f"{path}: ignored while another file is broken"))
+        notice = next((text for text in layers.ignored if text.startswith(f"{path}: ")), "")
+        if os.path.lexists(path) and str(path) not in layers.read and str(path) not in message:
+            findings.append(Finding("problem", "settings", notice or f"{path}: ignored while another file is broken"))
     for source in dict.fromkeys([*layers.read, *layers.origins.values()]):
         keys = [key for key, origin in layers.origins.items() if origin == source]
         details = (
@@ -258,10 +258,10 @@ def check_policy(layers: Layers) -> list[Finding]:
 
 def check_imports(layers: Layers) -> list[Finding]:
     """Describe what was taken from Claude Code's settings files, and what could not be."""
-    told = tuple(text for text in layers.ignored if "/.claude/settings" in text.partition(": ")[0])
-    if not layers.imported and not told:
+    notices = tuple(text for text in layers.ignored if "/.claude/settings" in text.partition(": ")[0])
+    if not layers.imported and not notices:
         return []
-    return [Finding("ok", "imported", "permissions and hooks of Claude Code's files", (*layers.imported, *told))]
+    return [Finding("ok", "imported", "permissions and hooks of Claude Code's files", (*layers.imported, *notices))]
 
 
 def check_rules(layers: Layers, settings: Settings, place: RunEnvironment) -> list[Finding]:

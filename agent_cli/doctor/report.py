@@ -76,11 +76,11 @@ def check_extensions(
     findings = []
     for base, within in places:
         counts = within is None or layers.trust.trusted
-        told = (
+        files = (
             reader.read(base, within) if counts else ReportReader(known, commands, lambda name: "").read(base, within)
         )
-        if told:
-            findings.append(_finding(base, told, counts=counts))
+        if files:
+            findings.append(_finding(base, files, counts=counts))
     return [*findings, *packages, *_check_added_plugins(layers, place)]
 
 
@@ -89,7 +89,7 @@ def _check_added_plugins(layers: Layers, place: RunEnvironment) -> list[Finding]
     try:
         added = PluginStore(place.home).plugins if place.home is not None else {}
     except PluginError:
-        return []  # said with the settings
+        return []  # reported with the settings
     used = [f"{plugin.name}{f' {plugin.version}' if plugin.version else ''}" for plugin in layers.plugins]
     off = sorted(added.keys() - {plugin.name for plugin in layers.plugins})
     findings = []
@@ -111,16 +111,16 @@ def _check_added_plugins(layers: Layers, place: RunEnvironment) -> list[Finding]
     return findings
 
 
-def _finding(base: Path, told: list[FileReport], *, counts: bool) -> Finding:
-    used = [t for t in told if t.used]
+def _finding(base: Path, files: list[FileReport], *, counts: bool) -> Finding:
+    used = [t for t in files if t.used]
     partly = sum(bool(t.notes) for t in used)
-    left = len(told) - len(used)
-    parts = [f"{counted(len(told), 'file')} in .agent and .claude", f"{len(used)} used"]
+    left = len(files) - len(used)
+    parts = [f"{counted(len(files), 'file')} in .agent and .claude", f"{len(used)} used"]
     parts += [f"{partly} of them with notes"] if partly else []
     parts += [f"{left} not used"] if left else []
     text = f"{base}: {', '.join(parts)}" + ("" if counts else "; ignored, as the project is not trusted")
-    plain = [{"path": t.path, "what": t.what, "used": t.used, "notes": list(t.notes)} for t in told]
-    return Finding("ok" if counts else "missing", "extensions", text, tuple(map(str, told)), {"files": plain})
+    plain = [{"path": t.path, "what": t.what, "used": t.used, "notes": list(t.notes)} for t in files]
+    return Finding("ok" if counts else "missing", "extensions", text, tuple(map(str, files)), {"files": plain})
 
 
 def _check_tool_packages(settings: Settings) -> tuple[list[Finding], set[str]]:
@@ -285,15 +285,15 @@ def findings_text(findings: Iterable[Finding]) -> str:
 
 def _lines(finding: Finding) -> list[str]:
     mark = "optional" if finding.mark == "missing" and finding.topic in OPTIONAL else finding.mark
-    first = f"{mark:<8} {finding.topic:<11} {_told(finding.text)}"
-    return [first, *(f"{'':<8} {'':<11}   {_told(detail)}" for detail in finding.details)]
+    first = f"{mark:<8} {finding.topic:<11} {_safe_line(finding.text)}"
+    return [first, *(f"{'':<8} {'':<11}   {_safe_line(detail)}" for detail in finding.details)]
 
 
 def _plain(finding: Finding) -> dict[str, Any]:
-    plain: dict[str, Any] = {"mark": finding.mark, "topic": finding.topic, "text": _told(finding.text)}
-    return plain | {"details": [_told(d) for d in finding.details], **finding.data}
+    plain: dict[str, Any] = {"mark": finding.mark, "topic": finding.topic, "text": _safe_line(finding.text)}
+    return plain | {"details": [_safe_line(d) for d in finding.details], **finding.data}
 
 
-def _told(text: str) -> str:
+def _safe_line(text: str) -> str:
     """Make a text safe for a bug report: no control characters, no password in a URL."""
     return re.sub(r"(://)[^/\s@]+@", r"\1***@", escape_controls(text))

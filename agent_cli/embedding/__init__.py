@@ -59,26 +59,26 @@ class Callbacks:
         changed = self._changed.pop(request.call_id, None)
         if changed is not None and request.arguments == changed:
             return Approve()
-        said = self._call(self._approve, request)
-        if isinstance(said, bool):
-            return Approve() if said else Reject()
-        if isinstance(said, EditedCall):
+        answer = self._call(self._approve, request)
+        if isinstance(answer, bool):
+            return Approve() if answer else Reject()
+        if isinstance(answer, EditedCall):
             # An edited call is decided anew and may be asked about again: the function already chose it.
-            self._changed[request.call_id] = said.arguments
-            return Approve() if said.arguments in (changed, request.arguments) else said
-        if isinstance(said, Approve | Reject | Defer):
-            return said
-        raise self._faulty("approve", said, "True, False, Approve, Reject, EditedCall and Defer")
+            self._changed[request.call_id] = answer.arguments
+            return Approve() if answer.arguments in (changed, request.arguments) else answer
+        if isinstance(answer, Approve | Reject | Defer):
+            return answer
+        raise self._faulty("approve", answer, "True, False, Approve, Reject, EditedCall and Defer")
 
     def ask(self, asked: QuestionAsked) -> QuestionReply | Defer:
         if self._answer is None:
             return defer(asked) if self._approve == "suspend" else answer_unattended(asked)
-        said = self._call(self._answer, asked)
-        if isinstance(said, str) and asked.kind == "questions":
-            return QuestionReply("answer", said)
-        if isinstance(said, QuestionReply | Defer):
-            return said
-        raise self._faulty("answer", said, "text for questions, QuestionReply and Defer")
+        answer = self._call(self._answer, asked)
+        if isinstance(answer, str) and asked.kind == "questions":
+            return QuestionReply("answer", answer)
+        if isinstance(answer, QuestionReply | Defer):
+            return answer
+        raise self._faulty("answer", answer, "text for questions, QuestionReply and Defer")
 
     def _call(self, function: Callable[[Any], Any], given: Any) -> Any:
         try:
@@ -87,9 +87,9 @@ class Callbacks:
             self.error = error
             raise CancelledError from None
 
-    def _faulty(self, name: str, said: object, known: str) -> CancelledError:
+    def _faulty(self, name: str, answer: object, known: str) -> CancelledError:
         """Return the error that ends the turn after a function returned an invalid answer."""
-        self.error = TypeError(f"{name} returned {said!r}; the answers are: {known}.")
+        self.error = TypeError(f"{name} returned {answer!r}; the answers are: {known}.")
         return CancelledError()
 
 

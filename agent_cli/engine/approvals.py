@@ -65,12 +65,12 @@ def settle_suspended(
     """
     assert result.suspend is not None
     turn.deps.state.held[call_id] = result
-    said, _ = yield from _answer(turn, call_id, result.suspend, adopt=True, ran=result)
-    if said is None:
+    answered, _ = yield from _answer(turn, call_id, result.suspend, adopt=True, ran=result)
+    if answered is None:
         return None
     turn.deps.state.held.pop(call_id, None)
-    text = "\n\n".join(filter(None, [result.text, said.text]))
-    return result.replace(text=text, is_error=said.is_error, suspend=None), said is CANCELLED
+    text = "\n\n".join(filter(None, [result.text, answered.text]))
+    return result.replace(text=text, is_error=answered.is_error, suspend=None), answered is CANCELLED
 
 
 def validated_question(turn: Turn, name: str, suspend: Suspend) -> Suspend:
@@ -257,8 +257,8 @@ class ApprovalRound:
         except CancelledError:
             raise
         except Exception as error:  # noqa: BLE001 - it must cost this call, not the turn
-            said = yield from report_failure(self.turn.deps, f"checking {call.name}", error)
-            self._failed[call.id] = (call, f"{said} The call was not run.")
+            failure = yield from report_failure(self.turn.deps, f"checking {call.name}", error)
+            self._failed[call.id] = (call, f"{failure} The call was not run.")
             return self._failed[call.id][1]
 
     def answer(self, request: ApprovalRequested, item: PreparedCall) -> Generator[Event, None, Answer]:
@@ -268,8 +268,8 @@ class ApprovalRound:
         except CancelledError:
             raise
         except Exception as error:  # noqa: BLE001 - without an approval the call is rejected; the turn continues
-            said = yield from report_failure(self.turn.deps, f"asking about {request.tool}", error)
-            return Reject(f"could not be asked about. {said}".rstrip("."), by="default")
+            failure = yield from report_failure(self.turn.deps, f"asking about {request.tool}", error)
+            return Reject(f"could not be asked about. {failure}".rstrip("."), by="default")
 
     def _answer(self, request: ApprovalRequested, item: PreparedCall) -> Generator[Event, None, Answer]:
         deps = self.turn.deps
@@ -324,8 +324,8 @@ class ShownCalls:
         more = f" and {len(changed) - _NAMED} more" if len(changed) > _NAMED else ""
         ran = f", while this ran: {'; '.join(self._ran[-3:])}" if self._ran else ""
         names = ", ".join(changed[:_NAMED])
-        said = f"changed since you were asked: {names}{more}{ran}"
-        return request.replace(facts=(*request.facts, said), warnings=(said, *request.warnings))
+        text = f"changed since you were asked: {names}{more}{ran}"
+        return request.replace(facts=(*request.facts, text), warnings=(text, *request.warnings))
 
     def holds(self, item: PreparedCall, request: ApprovalRequested) -> bool:
         """Return True if an approval of the request still holds for the call."""

@@ -35,7 +35,7 @@ def close_call(turn: Turn, call: ToolCall, text: str, *, last: bool) -> Generato
 def error_sentence(error: Exception) -> str:
     """Return the exception's message as a sentence."""
     if isinstance(error, OSError) and error.strerror:
-        said = f"{error.strerror}: {error.filename}" if error.filename else error.strerror
+        text = f"{error.strerror}: {error.filename}" if error.filename else error.strerror
     else:
-        said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-    return said if said.endswith((".", "!", "?")) else f"{said}."
+        text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    return text if text.endswith((".", "!", "?")) else f"{text}."

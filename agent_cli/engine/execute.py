@@ -143,8 +143,8 @@ def _outcome(
         where = f": {error.filename}" if error.filename else ""
         result = ToolResult(f"{error.strerror or error}{where}", is_error=True)
     except Exception as error:  # noqa: BLE001 - a faulty tool must cost its call, not the turn; the model reads it
-        said = yield from report_failure(turn.deps, f"the tool {call.name}", error)
-        result = ToolResult(said, is_error=True)
+        failure = yield from report_failure(turn.deps, f"the tool {call.name}", error)
+        result = ToolResult(failure, is_error=True)
     result = fit_result(result, item.tool.result_size, context)
     if watched:
         yield from map(Warned, turn.deps.watch.after(call.id))

@@ -112,8 +112,8 @@ class CallBatch:
     def _fail_first(self, error: Exception) -> Generator[Event, None, None]:
         """Answer the first waiting call after an unexpected exception."""
         call = self.waiting[0]
-        said = yield from report_failure(self.turn.deps, f"the call of {call.name}", error)
-        yield from close_call(self.turn, call, said, last=len(self.waiting) == 1)
+        failure = yield from report_failure(self.turn.deps, f"the call of {call.name}", error)
+        yield from close_call(self.turn, call, failure, last=len(self.waiting) == 1)
         self.waiting.pop(0)
 
     def _run_until_asked(self) -> Generator[Event, None, BatchOutcome | None]:
@@ -195,8 +195,8 @@ class CallBatch:
                 if isinstance(error, ToolError):
                     preview_errors[proposal.call.id] = str(error)
                 else:
-                    said = yield from report_failure(self.turn.deps, f"asking about {proposal.call.name}", error)
-                    preview_errors[proposal.call.id] = f"{said} The call was not run."
+                    failure = yield from report_failure(self.turn.deps, f"asking about {proposal.call.name}", error)
+                    preview_errors[proposal.call.id] = f"{failure} The call was not run."
             else:
                 if request.call_id not in standing:
                     yield request

@@ -101,22 +101,22 @@ class RoundHooks:
         item = prepare_call(turn, call, together=self._together)
         if isinstance(item, str):
             return item
-        said = self._outcomes.get(call.id)
-        if said is None or said.given != call.arguments:
+        outcome = self._outcomes.get(call.id)
+        if outcome is None or outcome.given != call.arguments:
             given = tool_input(turn, item)
             data = {**base_payload(turn.deps, turn), **_call_fields(item), "tool_input": given}
             result = yield from _run(turn, "PreToolUse", data, self._refresh_effects(item))
             changed = None
             if result.changed is not None and result.changed not in (given, call.arguments):
                 changed = with_input(item, result.changed)
-            said = self._outcomes[call.id] = HookOutcome(call, result, changed)
+            outcome = self._outcomes[call.id] = HookOutcome(call, result, changed)
             if result.stop is not None:
                 turn.stopped = result.stop
-        if said.changed is not None:
-            item = prepare_call(turn, said.changed, together=self._together)
+        if outcome.changed is not None:
+            item = prepare_call(turn, outcome.changed, together=self._together)
             if isinstance(item, str):
                 return f"A hook changed the arguments of this call, and they cannot be used: {item}"
-        decision = merge_decision(item.decision, said.result, turn.deps.policy.mode, suspends=not turn.deps.attended)
+        decision = merge_decision(item.decision, outcome.result, turn.deps.policy.mode, suspends=not turn.deps.attended)
         return item.replace(decision=decision)
 
     def permission(self, item: PreparedCall, request: ApprovalRequested) -> Generator[Event, None, Answer | None]:
@@ -141,11 +141,11 @@ class RoundHooks:
 
     def note(self, call: ToolCall) -> str:
         """Return the hooks' notes for the model, to append to the result of a call."""
-        said = self._outcomes.get(call.id)
-        if said is None:
+        outcome = self._outcomes.get(call.id)
+        if outcome is None:
             return ""
-        changed = [f"[A hook changed the arguments to {said.changed.arguments}.]"] if said.changed else []
-        return "".join(f"\n\n{text}" for text in (*changed, *said.result.context))
+        changed = [f"[A hook changed the arguments to {outcome.changed.arguments}.]"] if outcome.changed else []
+        return "".join(f"\n\n{text}" for text in (*changed, *outcome.result.context))
 
     def _refresh_effects(self, given: PreparedCall) -> RefreshFields:
         """Return a function that recomputes the effects after a hook changed the input."""
@@ -165,12 +165,12 @@ def before_command(
     Raises CancelledError.
     """
 
-    def told(arguments: dict[str, Any]) -> dict[str, Any]:
+    def payload(arguments: dict[str, Any]) -> dict[str, Any]:
         effects = [{"kind": "run", "target": str(arguments.get("command", ""))}]
         return {"tool_input": arguments, "effects": effects}
 
-    data = {**base_payload(deps), "tool_name": SHELL.name, "tool_use_id": call_id, **told({"command": command})}
-    result = yield from deps.hooks.run("PreToolUse", data, deps.context.cancel, told)
+    data = {**base_payload(deps), "tool_name": SHELL.name, "tool_use_id": call_id, **payload({"command": command})}
+    result = yield from deps.hooks.run("PreToolUse", data, deps.context.cancel, payload)
     changed = str((result.changed or {}).get("command", command))
     if changed != command:
         decision = deps.policy.decide(SHELL.name, (Effect("run", changed),))
@@ -192,8 +192,8 @@ def merge_decision(decision: Decision, result: HookResult, mode: str, *, suspend
         return Decision(Level.ASK, f"is deferred by a hook{why}", "hook", final=True, deferred=True)
     if result.verdict in ("ask", "defer") and decision.level is not Level.DENY:
         if mode == "dontAsk":
-            said = f"needs approval according to a hook{why}, and the mode dontAsk denies that"
-            return Decision(Level.DENY, said, "hook")
+            text = f"needs approval according to a hook{why}, and the mode dontAsk denies that"
+            return Decision(Level.DENY, text, "hook")
         if decision.level is Level.ASK:
             return decision.replace(reason=f"{decision.reason}, and a hook asks for approval{why}", final=True)
         return Decision(Level.ASK, f"needs approval according to a hook{why}", "hook", final=True)
@@ -235,10 +235,10 @@ def after_call(
         return result, ""
     if found.stop is not None:
         turn.stopped = found.stop
-    said = [f"[A hook says about this call:]\n{found.reason}"] if found.verdict == "deny" and found.reason else []
+    notes = [f"[A hook says about this call:]\n{found.reason}"] if found.verdict == "deny" and found.reason else []
     if found.output is not None:
         result = result.replace(text=output_text(found.output), media=())
-    return result, "".join(f"\n\n{text}" for text in [*said, *found.context])
+    return result, "".join(f"\n\n{text}" for text in [*notes, *found.context])
 
 
 def output_text(output: Any) -> str:

@@ -45,8 +45,8 @@ def format_plan(plan: Sequence[TodoItem]) -> str:
 
 def goal_of(history: Iterable[Message]) -> str:
     """Return the start of the user's latest request."""
-    said = [m.text for m in history if is_user_message(m)]
-    return user_text(said[-1])[:500] if said else ""
+    messages = [m.text for m in history if is_user_message(m)]
+    return user_text(messages[-1])[:500] if messages else ""
 
 
 def is_question(text: str) -> bool:

@@ -95,8 +95,8 @@ def run_prompt_commands(deps: TurnDeps, prompt: ExpandedPrompt) -> Generator[Eve
     except ToolError:
         raise
     except Exception as error:  # noqa: BLE001 - it must cost this message, not the session
-        said = yield from report_failure(deps, f"running the commands of /{prompt.name}", error)
-        raise ToolError(f"/{prompt.name} was not sent. {said}") from None
+        failure = yield from report_failure(deps, f"running the commands of /{prompt.name}", error)
+        raise ToolError(f"/{prompt.name} was not sent. {failure}") from None
     finally:
         deps.policy.remove_temporary(rules)
         if lent.hooks and not lent.for_session:

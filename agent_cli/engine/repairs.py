@@ -263,7 +263,7 @@ class JsonReader:
 def with_plain_input(call: ToolCall, tool: Tool[Any] | None) -> ToolCall:
     """Return a call of a tool that takes plain text, if its unreadable arguments are such a text.
 
-    That is not said to the model, which knows the tool as one for plain text.
+    The model, which knows the tool as one for plain text, does not learn of it.
     """
     freeform = tool.freeform if tool is not None else None
     if freeform is None or not freeform.plain:
@@ -281,7 +281,7 @@ def with_plain_input(call: ToolCall, tool: Tool[Any] | None) -> ToolCall:
 
 # Before the name that a call had in place of the tool's.
 NAMED = "name:"
-# The call was written as text. A model cannot help that, and a small one repeats what it reads about it: not said.
+# The call was written as text. The model gets no note: it cannot help that, and a small one repeats what it reads.
 WRITTEN = "text"
 # The call is one of several that came as one.
 SPLIT = "split"
@@ -305,7 +305,7 @@ _OF_JSON = {
 
 def repair_note(history: Sequence[Message], call_id: str) -> str:
     """Return what to append to the result of a call: what was repaired about it and no earlier result says; or ""."""
-    said: set[str] = set()
+    mentioned: set[str] = set()
     call = _call(history, call_id)
     if call is None or not call.repaired:
         return ""
@@ -313,8 +313,8 @@ def repair_note(history: Sequence[Message], call_id: str) -> str:
         for earlier in message.calls if isinstance(message, AssistantMessage) else ():
             if earlier.id == call_id:
                 break
-            said.update(earlier.repaired)
-    sentences = _sentences([kind for kind in call.repaired if kind not in said], call.name)
+            mentioned.update(earlier.repaired)
+    sentences = _sentences([kind for kind in call.repaired if kind not in mentioned], call.name)
     return f"\n\n[{' '.join(sentences)}]" if sentences else ""
 
 

@@ -320,8 +320,8 @@ def sample(turn: Turn, request: Request) -> Generator[Event, None, AssistantMess
         failed = error
         turn.in_model_call = isinstance(error, CancelledError)
     except Exception as error:  # noqa: BLE001 - an unforeseen answer must cost its round, not the session
-        said = yield from report_failure(turn.deps, "reading the model's answer", error)
-        failed = ModelError(Failure("malformed", said, retryable=True))
+        failure = yield from report_failure(turn.deps, "reading the model's answer", error)
+        failed = ModelError(Failure("malformed", failure, retryable=True))
         turn.in_model_call = False
     finally:
         turn.model_ms += round((turn.deps.clock() - sent) * 1000)

@@ -294,10 +294,10 @@ def _question_unseen_url(turn: Turn, url: str, effects: tuple[Effect, ...], deci
     urls = (url, *(e.target for e in effects))
     if is_known_url(urls, histories, turn.deps.tool_class, young=young, only_reads=policy.only_reads):
         return decision
-    said = "no message and no result named this address before"
+    text = "no message and no result named this address before"
     if decision.level is Level.ASK:
-        return decision.replace(reason=f"{decision.reason}, and {said}")
-    reason = f"is allowed by {decision.rule}, but {said}" if decision.rule else f"is allowed, but {said}"
+        return decision.replace(reason=f"{decision.reason}, and {text}")
+    reason = f"is allowed by {decision.rule}, but {text}" if decision.rule else f"is allowed, but {text}"
     if policy.mode == "dontAsk":
         return decision.replace(level=Level.DENY, reason=f"{reason}, and the mode dontAsk denies it", by="mode")
     return decision.replace(level=Level.ASK, reason=reason, by="default")
@@ -355,8 +355,8 @@ def approval_fingerprint(turn: Turn, item: PreparedCall) -> str:
     stakes = turn.deps.policy.at_stake(item.effects)
     if not stakes:
         return call_fingerprint(turn, item)
-    told = json.dumps([call_fingerprint(turn, item), sorted(stakes.items())])
-    return fingerprint(told.encode("utf-8", "surrogatepass"))
+    serialized = json.dumps([call_fingerprint(turn, item), sorted(stakes.items())])
+    return fingerprint(serialized.encode("utf-8", "surrogatepass"))
 
 
 def call_fingerprint(turn: Turn, item: PreparedCall) -> str:

@@ -2,7 +2,7 @@
 
 Models announce a call and end. Small ones also describe it in a sentence, call what is not there, write the result
 themselves, answer about a file that they have not looked at, break off, or repeat the same text. The checks are
-conservative: a false alarm asks a model that is done, or was told to wait; a miss only leaves things as they are.
+conservative: a false alarm asks a model that is done, or was asked to wait; a miss only leaves things as they are.
 """
 
 from __future__ import annotations
@@ -147,20 +147,20 @@ def _of_small_model(turn: Turn, answer: AssistantMessage) -> Generator[Event, No
     if turn.nudges.get("in_words", 0) >= calls:
         return None
     if imagines_result(answer.text):
-        said, more = "wrote a result itself; asking for the call", IMAGINED
+        problem, more = "wrote a result itself; asking for the call", IMAGINED
     elif describes_call(answer.text, names := [spec.name for spec in turn.options.tools]):
-        said, more = "described a call but did not make it; asking for it", DESCRIBED.format(tools=", ".join(names))
+        problem, more = "described a call but did not make it; asking for it", DESCRIBED.format(tools=", ".join(names))
     elif _INTENTION.match(_SENTENCE_END.split(answer.text.strip())[-1]):
-        said, more = "said what it would do but made no call; asking for it", ANNOUNCED
+        problem, more = "said what it would do but made no call; asking for it", ANNOUNCED
     elif breaks_off(answer.text):
-        said, more = "broke off; asking it to continue", UNFINISHED
+        problem, more = "broke off; asking it to continue", UNFINISHED
     elif path := unread_file(turn):
-        said, more = f"answered without looking at {path}; asking it to read the file", UNREAD.format(path=path)
+        problem, more = f"answered without looking at {path}; asking it to read the file", UNREAD.format(path=path)
     elif not turn.actions and writes_command(answer.text, goal_of(turn.history)):
-        said, more = "wrote a command but did not run it; asking for it", UNRUN
+        problem, more = "wrote a command but did not run it; asking for it", UNRUN
     else:
         return None
     turn.nudges["in_words"] = calls
     turn.must_call = more != UNFINISHED
-    yield Noted(f"The model {said}.")
+    yield Noted(f"The model {problem}.")
     return more

@@ -132,8 +132,8 @@ def make_base(task: EvaluationTask, folder: Path, env: Mapping[str, str]) -> Non
         else:
             _commit(task, git, folder)
     except (OSError, shutil.Error, GitError) as error:
-        said = getattr(error, "strerror", None) or str(error)
-        raise UsageError(f"The repository of the task {task.name} cannot be made: {said.rstrip('.')}.") from None
+        reason = getattr(error, "strerror", None) or str(error)
+        raise UsageError(f"The repository of the task {task.name} cannot be made: {reason.rstrip('.')}.") from None
 
 
 def copy_base(base: Path, work: Path) -> None:

@@ -171,8 +171,8 @@ def entries_inside(folder: str, within: Path | None, problems: list[str] | None 
                 except OSError:
                     continue
     except NotRegularFileError:
-        if (said := outside_notice(folder, within or Path("/"))) not in problems:
-            problems.append(said)
+        if (notice := outside_notice(folder, within or Path("/"))) not in problems:
+            problems.append(notice)
     except OSError:
         pass
     return sorted(found)

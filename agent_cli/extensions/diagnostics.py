@@ -138,8 +138,8 @@ class ReportReader:
                         *found,
                         FileReport(f"{top}/...", f"more than {MOST} files: the rest was not checked", False),
                     ]
-                if (told := self._file(base, path, within)) is not None:
-                    found.append(told)
+                if (report := self._file(base, path, within)) is not None:
+                    found.append(report)
         return found
 
     def _file(self, base: Path, path: str, within: Path | None) -> FileReport | None:
@@ -227,13 +227,13 @@ class ReportReader:
             notes.append(f"runs {counted(runs, 'command')} when it is used, if they are permitted")
         return notes
 
-    def _unless_taken(self, told: FileReport, name: str) -> FileReport:
-        path = str(self._base / told.path)
+    def _unless_taken(self, report: FileReport, name: str) -> FileReport:
+        path = str(self._base / report.path)
         where = self._names.setdefault(name, path)
         if where == path:
-            return told
+            return report
         where = where.removeprefix(f"{self._base}/")
-        return told.replace(what=f"{told.what}, not used: {where} has that name and comes first", used=False)
+        return report.replace(what=f"{report.what}, not used: {where} has that name and comes first", used=False)
 
 
 def walk_folder(

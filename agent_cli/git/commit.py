@@ -61,16 +61,16 @@ def read_words(words: str, changes: Sequence[FileStatus], top: Path, cwd: Path) 
         rest, _, message = f" {rest} ".partition(" -m ")
     listed = rest.split()
     flags = {w for w in listed if w in ("--all", "-a", "--no-verify", "-n")}
-    said = [w for w in listed if w not in flags and w != "--"]
-    found = {word: path for word in said if (path := _path(word, changes, top, cwd)) is not None}
-    if set(said) != set(found):
+    text = [w for w in listed if w not in flags and w != "--"]
+    found = {word: path for word in text if (path := _path(word, changes, top, cwd)) is not None}
+    if set(text) != set(found):
         found = {word: path for word, path in found.items() if "/" in word or "." in word.strip(".")}
     return CommitWords(
         bool(flags & {"--all", "-a"}),
         not flags & {"--no-verify", "-n"},
         _unquoted(message.strip()),
         tuple(dict.fromkeys(found.values())),
-        " ".join(w for w in said if w not in found),
+        " ".join(w for w in text if w not in found),
     )
 
 
@@ -205,7 +205,7 @@ def material(
 
     Files that look like secrets, or that rules hide from the model, are only named. Raises UsageError.
     """
-    said = [user_text(m.text) for m in history if is_user_message(m)][-_SAID:]
+    requests = [user_text(m.text) for m in history if is_user_message(m)][-_SAID:]
     parts, left = [], _MOST
     for change in changes:
         if left <= 0:
@@ -219,7 +219,7 @@ def material(
             left -= len(text)
     blocks = {
         "earlier_subjects": "\n".join(repo.subjects()),
-        "requests": "\n---\n".join(shorten(text, 600) for text in said),
+        "requests": "\n---\n".join(shorten(text, 600) for text in requests),
         "changes": "\n".join(parts),
         "wish": wish,
     }

@@ -105,9 +105,9 @@ class Repository:
         for name, what in _UNDER_WAY.items():
             if (self._folder / name).exists():
                 raise UsageError(f"{what} is under way: finish it with git, or abort it, before /commit.")
-        done, _, said = self._ask("var", "GIT_AUTHOR_IDENT")
+        done, _, error = self._ask("var", "GIT_AUTHOR_IDENT")
         if done:
-            why = "" if "tell me who you are" in said or "empty ident" in said else f" ({_last(said)})"
+            why = "" if "tell me who you are" in error or "empty ident" in error else f" ({_last(error)})"
             raise UsageError(
                 f"git does not know who commits{why}: set it with git config --global user.name NAME and user.email."
             )
@@ -116,7 +116,7 @@ class Repository:
         """Return all files that differ from the last commit, except ignored ones. Raises UsageError."""
         words = ("status", "--porcelain=v2", "-z", "--no-renames", "--untracked-files=all", "--ignore-submodules=dirty")
         found: dict[str, FileStatus] = {}
-        for change in _changes(self._told(*words)):
+        for change in _changes(self._output_of(*words)):
             # Listed twice: its deletion is staged, and it exists again.
             found[change.path] = change.replace(staged=True, unstaged=True) if change.path in found else change
         return list(found.values())
@@ -149,7 +149,7 @@ class Repository:
         new = [c.path for c in changes if c.new]
         try:
             if new:
-                self._told("add", "--intent-to-add", paths=new)
+                self._output_of("add", "--intent-to-add", paths=new)
             with tempfile.NamedTemporaryFile("w", encoding="utf-8", suffix=".txt") as text:
                 text.write(message)
                 text.flush()
@@ -160,9 +160,9 @@ class Repository:
             if new:
                 with suppress(UsageError, KeyboardInterrupt):
                     # Reset to the last commit: it may have been made before a later step was interrupted.
-                    self._told("reset", "-q", paths=new)
+                    self._output_of("reset", "-q", paths=new)
             raise
-        made = self._told("log", "--no-show-signature", "-1", "--format=%H %s").decode("utf-8", "replace").strip()
+        made = self._output_of("log", "--no-show-signature", "-1", "--format=%H %s").decode("utf-8", "replace").strip()
         return made[:10], made.partition(" ")[2]
 
     def _run(self, words: Sequence[str], paths: Iterable[str], cancel: CancelToken) -> None:
@@ -188,8 +188,8 @@ class Repository:
                 process.wait()
                 raise
         if process.returncode:
-            said = out.decode("utf-8", "replace").strip() or f"it ended with {process.returncode}"
-            raise UsageError(f"git made no commit; it, or a hook, said:\n{said}")
+            message = out.decode("utf-8", "replace").strip() or f"it ended with {process.returncode}"
+            raise UsageError(f"git made no commit; it, or a hook, said:\n{message}")
 
     def _diff(self, changes: Sequence[FileStatus], *how: str) -> bytes:
         """Return git's diff of files against the last commit, using a copy of the index that includes new files."""
@@ -198,19 +198,19 @@ class Repository:
             with suppress(FileNotFoundError):
                 Path(index).write_bytes(read_regular(self._folder / "index", _LARGEST_INDEX))
             if new := [c.path for c in changes if c.new]:
-                self._told("add", "--intent-to-add", paths=new, index=index)
-            base = self._told("hash-object", "-t", "tree", os.devnull).decode().strip() if self.unborn else "HEAD"
+                self._output_of("add", "--intent-to-add", paths=new, index=index)
+            base = self._output_of("hash-object", "-t", "tree", os.devnull).decode().strip() if self.unborn else "HEAD"
             quiet = ("--no-color", "--no-ext-diff", "--no-textconv", "--no-renames")
             parts = [
-                self._told("diff", *quiet, *how, base, "--", *(c.path for c in some), index=index)
+                self._output_of("diff", *quiet, *how, base, "--", *(c.path for c in some), index=index)
                 for some in (changes[at : at + _AT_ONCE] for at in range(0, len(changes), _AT_ONCE))
             ]
         return b"".join(parts)
 
-    def _told(self, *words: str, paths: Collection[str] = (), index: str = "") -> bytes:
-        done, out, said = self._ask(*words, paths=paths, index=index)
+    def _output_of(self, *words: str, paths: Collection[str] = (), index: str = "") -> bytes:
+        done, out, message = self._ask(*words, paths=paths, index=index)
         if done:
-            raise UsageError(f"git {words[0]} failed: {_last(said) or done}.")
+            raise UsageError(f"git {words[0]} failed: {_last(message) or done}.")
         return out
 
     def _ask(self, *words: str, paths: Collection[str] = (), index: str = "") -> tuple[int, bytes, str]:
@@ -220,14 +220,14 @@ class Repository:
         try:
             process = self._git.start(*words, *listed, env=env)
             named = b"\0".join(map(os.fsencode, paths))
-            out, said = collect(process, named, _PATIENCE, LARGEST, self._git.stuck())
+            out, message = collect(process, named, _PATIENCE, LARGEST, self._git.stuck())
         except (GitError, StuckError) as error:
             raise UsageError(f"{error}.") from None
         except TimeoutError:
             raise UsageError(f"git {words[0]} took too long.") from None
         except OverflowError:
             raise UsageError(f"git {words[0]} printed more than {LARGEST:,} bytes.") from None
-        return process.returncode, out, said.decode("utf-8", "replace")
+        return process.returncode, out, message.decode("utf-8", "replace")
 
 
 def _open(folder: Path, program: str) -> Repo:
@@ -273,5 +273,5 @@ def _changes(out: bytes) -> Iterator[FileStatus]:
             yield FileStatus(rest.split(" ", 9)[-1], True, True, unmerged=True)
 
 
-def _last(said: str) -> str:
-    return (said.strip().splitlines() or [""])[-1].removeprefix("fatal: ").removeprefix("error: ").rstrip(".")
+def _last(text: str) -> str:
+    return (text.strip().splitlines() or [""])[-1].removeprefix("fatal: ").removeprefix("error: ").rstrip(".")

@@ -50,12 +50,12 @@ def pending_items(
     made = _calls({"": history, **nested})
     items = []
     for event in asked:
-        said, parent = made[event.call_id][1:] if event.call_id in made else ("", "")
+        summary, parent = made[event.call_id][1:] if event.call_id in made else ("", "")
         task = made[parent][0] if parent in made else None
         expires = expiry_of(asked_at, plan_ttl) if isinstance(event, QuestionAsked) and event.kind == "plan" else None
         about = {
             "request": request,
-            "said": said,
+            "said": summary,
             "agent": str(task.arguments.get("subagent_type", "")) if task is not None else None,
             "parent_tool_use_id": parent or None,
             "asked_at": asked_at,

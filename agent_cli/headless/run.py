@@ -339,8 +339,8 @@ def finish(
         if outcome == "interrupted":
             print_notice("Interrupted. Continue with: agent -c")
         elif outcome in ("failed", "retryable", "differs"):
-            if said := text if outcome != "differs" else result.failure.message:  # type: ignore[union-attr]
-                print_notice(said)
+            if message := text if outcome != "differs" else result.failure.message:  # type: ignore[union-attr]
+                print_notice(message)
         elif isinstance(result, Complete) and result.return_value is not None:
             print_line(result.return_value)
         elif text:

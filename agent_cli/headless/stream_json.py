@@ -342,8 +342,8 @@ class StreamJson:
         stop = None if aborted else message.stop_reason or None
         if self._parent is not None and not self.subagent_text:
             parts = [(n, p) for n, p in parts if isinstance(p, ToolCall)]
-        said = [pair for pair in parts if partial is not None and not isinstance(pair[1], ToolCall)]
-        groups = [group for group in (said, *([pair] for pair in parts if pair not in said)) if group]
+        sent = [pair for pair in parts if partial is not None and not isinstance(pair[1], ToolCall)]
+        groups = [group for group in (sent, *([pair] for pair in parts if pair not in sent)) if group]
         for group in groups:
             last, number = group is groups[-1], group[-1][0]
             ending = (stop, used) if last else (None, Usage())

@@ -285,8 +285,8 @@ def read_output(event: HookEvent, text: str, *, strict: bool) -> HookResponse:
     """Interpret standard output after exit code 0."""
     text = text.strip()
     if not text.startswith("{"):
-        said = (clip_hook_text(sanitize_output(text)),) if text and HOOK_EVENTS[event].plain_text else ()
-        return HookResponse(HookResult(context=said))
+        texts = (clip_hook_text(sanitize_output(text)),) if text and HOOK_EVENTS[event].plain_text else ()
+        return HookResponse(HookResult(context=texts))
     try:
         data = json.loads(text)
     except (ValueError, RecursionError):
@@ -325,7 +325,7 @@ class _Object:
     def result(self) -> HookResult:
         verdict, reason = self._verdict()
         changed = self._changed()
-        said = self.text(self.inner, "additionalContext")
+        context = self.text(self.inner, "additionalContext")
         stop = None
         if not self.flag(self.data, "continue", True):
             stop = self.text(self.data, "stopReason") or "a hook ended the turn"
@@ -336,7 +336,7 @@ class _Object:
             reason,
             changed,
             self._output() if self.row.changes_output else None,
-            (clip_hook_text(said),) if said and self.row.adds_context else (),
+            (clip_hook_text(context),) if context and self.row.adds_context else (),
             stop,
             self._updates() if verdict == "allow" else (),
         )
@@ -419,9 +419,9 @@ def _refused(event: HookEvent, reason: str) -> HookResponse:
 
 def _failed(event: HookEvent, how: str, err: str, strict: bool) -> HookResponse:
     """Return the failure of a hook: an error, and a block if it is strict."""
-    said = f"{how}: {shorten(err, 300)}" if err else how
-    result = HookResult("deny", clip_hook_text(f"it {said}")) if strict and HOOK_EVENTS[event].blocks else HookResult()
-    return HookResponse(result, said)
+    text = f"{how}: {shorten(err, 300)}" if err else how
+    result = HookResult("deny", clip_hook_text(f"it {text}")) if strict and HOOK_EVENTS[event].blocks else HookResult()
+    return HookResponse(result, text)
 
 
 def _reason_in(out: bytes) -> str:

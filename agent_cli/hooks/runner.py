@@ -141,7 +141,7 @@ def _judge(hook: Hook, given: str, ask: Ask, cancel: CancelToken) -> HookRun:
     used: list[UsageAdded] = []
     try:
         with hook_deadline(hook.timeout, cancel) as until:
-            code, said = read_hook_verdict(ask(text, until, used))
+            code, answer = read_hook_verdict(ask(text, until, used))
     except CancelledError:
         return HookRun(None, "interrupted" if cancel.cancelled else "time-out", monotonic() - started, used=tuple(used))
     except ModelError as error:
@@ -150,8 +150,8 @@ def _judge(hook: Hook, given: str, ask: Ask, cancel: CancelToken) -> HookRun:
     seconds = monotonic() - started
     if code is None:
         why = "did not get an answer with ok and a reason"
-        return HookRun(None, "error", seconds, said.encode(), error=why, used=tuple(used))
-    return HookRun(code, "exit", seconds, err=said.encode(), used=tuple(used))
+        return HookRun(None, "error", seconds, answer.encode(), error=why, used=tuple(used))
+    return HookRun(code, "exit", seconds, err=answer.encode(), used=tuple(used))
 
 
 def read_hook_verdict(text: str) -> tuple[int | None, str]:
@@ -371,9 +371,9 @@ def _function(
     started = monotonic()
     given = json.loads(json.dumps(full, default=str))
     try:
-        said = _within(hook, given, cancel) if hook.timeout else hook.call(given)
-        if said is not None and not isinstance(said, Mapping):
-            raise TypeError(f"it returned {type(said).__name__}, neither a dict nor None")
+        text = _within(hook, given, cancel) if hook.timeout else hook.call(given)
+        if text is not None and not isinstance(text, Mapping):
+            raise TypeError(f"it returned {type(text).__name__}, neither a dict nor None")
     except CancelledError:
         return HookRun(None, "interrupted", monotonic() - started), HookResponse()
     except _LateError:
@@ -383,7 +383,7 @@ def _function(
         how = f"failed: {shorten(f'{type(error).__name__}: {error}', 300)}"
         ran = HookRun(None, "error", monotonic() - started, error=how)
         return ran, read_answer(event, ran, strict=hook.strict)
-    answer = read_object(event, said, strict=hook.strict) if said else HookResponse()
+    answer = read_object(event, text, strict=hook.strict) if text else HookResponse()
     return HookRun(0, "exit", monotonic() - started), answer
 
 

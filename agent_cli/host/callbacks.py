@@ -248,7 +248,7 @@ class PromptTool(RemoteApprover):
     def _ask(self, fields: Fields) -> Fields | str:
         assert self._servers is not None
         context = self._deps.context
-        said = f"The tool of --permission-prompt-tool, {self.name},"
+        text = f"The tool of --permission-prompt-tool, {self.name},"
         try:
             for server in self._servers.servers.all.values():
                 if not self.name.startswith(f"mcp__{server.name}__"):
@@ -258,18 +258,18 @@ class PromptTool(RemoteApprover):
                     asked = {key: fields[key] for key in _KEYS}
                     call = server.call(offer.name, asked, lambda kind, what: None)
                     answer = mcp_result(result_within(call, context.cancel, server.name), server.name, context)
-                    return f"{said} failed: {answer.text}" if answer.is_error else _read_reply(answer.text, said)
+                    return f"{text} failed: {answer.text}" if answer.is_error else _read_reply(answer.text, text)
         except ToolError as error:
-            return f"{said} could not be asked: {error}"
-        return f"{said} does not exist."
+            return f"{text} could not be asked: {error}"
+        return f"{text} does not exist."
 
 
-def _read_reply(text: str, said: str) -> Fields | str:
+def _read_reply(text: str, message: str) -> Fields | str:
     """Return the answer of the tool, or why it decides nothing."""
     try:
         reply = json.loads(text)
     except (ValueError, RecursionError):
         reply = None
     if not isinstance(reply, dict) or reply.get("behavior") not in ("allow", "deny"):
-        return f'{said} did not answer {{"behavior": "allow"}} or {{"behavior": "deny", "message": ...}} in JSON.'
+        return f'{message} did not answer {{"behavior": "allow"}} or {{"behavior": "deny", "message": ...}} in JSON.'
     return reply

@@ -65,7 +65,7 @@ _FAMILIES = ("opus", "sonnet", "haiku")
 class UserLine(Value):
     """A message of the user as the host sent it. fields: of its line."""
 
-    said: InputMessage
+    message: InputMessage
     uuid: str
     fields: Fields
 
@@ -77,13 +77,13 @@ def read_user_line(fields: Fields) -> UserLine:
         blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
         uuid = str(fields["uuid"])
         text = "".join(b["text"] for b in blocks if b["type"] == "text")
-        said = InputMessage(text, media_of(blocks), uuid.lower() if re.fullmatch(_UUID, uuid.lower()) else "")
+        message = InputMessage(text, media_of(blocks), uuid.lower() if re.fullmatch(_UUID, uuid.lower()) else "")
     except (ValueError, KeyError, TypeError):
         raise UsageError(
             f"Line {fields['line']} of standard input is not "
             '{"type":"user","message":{"role":"user","content":...}}.'
         ) from None
-    return UserLine(said, uuid, fields)
+    return UserLine(message, uuid, fields)
 
 
 _UUID = r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"
@@ -225,7 +225,7 @@ class HostSession:
         elif item["type"] == "user":
             line = read_user_line(item)
             self._known.remove(line.uuid)
-            if line.uuid not in self._dropped and (line.said.text.strip() or line.said.media):
+            if line.uuid not in self._dropped and (line.message.text.strip() or line.message.media):
                 self._open()
                 self._turning = True
                 try:
@@ -346,12 +346,12 @@ class HostSession:
         """Run the turn, or the session's command, that a message asks for."""
         agent = self.agent
         conversation = agent.conversation
-        text, media = line.said.text, line.said.media
+        text, media = line.message.text, line.message.media
         self.messages[line.uuid] = len(conversation.history)
         if text.startswith("/"):
-            said = run_session_command(self, text, show)
-            if said is not None:
-                return _told(said)
+            answer = run_session_command(self, text, show)
+            if answer is not None:
+                return _without_model(answer)
         if conversation.suspended and (resume := deferred_step(agent)) is not None:
             result = resume(show)
             if isinstance(result, Suspended):
@@ -359,9 +359,9 @@ class HostSession:
             self.usage += result.end.usage
         try:
             attached = attach_mentioned(text, conversation.deps.context, agent.model.name)
-            return conversation.send(text, show, (*attached, *media), line.said.uuid)
+            return conversation.send(text, show, (*attached, *media), line.message.uuid)
         except ToolError as error:
-            return _told(str(error))
+            return _without_model(str(error))
 
     @property
     def options(self) -> RunOptions:
@@ -436,7 +436,7 @@ class HostSession:
         return problems
 
 
-def _told(text: str) -> Complete:
+def _without_model(text: str) -> Complete:
     """Return the result of a message that needed no model call."""
     return Complete(TurnEnd((), Usage(), Diagnostics(0, 0, 0, 0, "end_turn", "completed")), text)
 

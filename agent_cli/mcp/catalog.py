@@ -81,9 +81,9 @@ def offers_of(server: str, listed: Iterable[dict[str, Any]], problems: list[str]
             continue
         hints = raw.get("annotations") or {}
         words = raw.get("description") or raw.get("title")
-        said = escape_controls(str(words or ""))
+        message = escape_controls(str(words or ""))
         mark = data_fingerprint([name, words, schema, hints])
-        more = f"{said[:DESCRIPTION]} [cut]" if len(said) > DESCRIPTION else said
+        more = f"{message[:DESCRIPTION]} [cut]" if len(message) > DESCRIPTION else message
         harmless = schema if schema.get("type") == "object" else {"type": "object", "properties": {}}
         found[full] = Offer(
             server, name, full, more, json.loads(escape_controls(json.dumps(harmless, ensure_ascii=True))),

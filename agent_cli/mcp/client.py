@@ -123,11 +123,11 @@ class McpConnection:
     async def call(self, tool: str, arguments: dict[str, Any], heard: Heard) -> dict[str, Any]:
         """Call a tool and return the answer in the form of the protocol. heard: called with progress, in words."""
 
-        async def told(progress: float, total: float | None, message: str | None) -> None:
+        async def report(progress: float, total: float | None, message: str | None) -> None:
             share = f"{progress:g}/{total:g}" if total else f"{progress:g}"
             heard(f"{message} ({share})" if message else share)
 
-        return _plain(await _asked(self._client.call_tool(tool, arguments, progress_callback=told)))
+        return _plain(await _asked(self._client.call_tool(tool, arguments, progress_callback=report)))
 
     async def read(self, uri: str) -> dict[str, Any]:
         return _plain(await _asked(self._client.read_resource(uri)))

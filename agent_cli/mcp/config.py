@@ -81,9 +81,9 @@ class DeclaredServer(Value, tag="Found"):
             "headers": self.server.headers,
             "oauth": self.server.oauth,
         }
-        return {what: one_line(", ".join(map(self._told, table.items()))) for what, table in tables.items() if table}
+        return {what: one_line(", ".join(map(self._entry, table.items()))) for what, table in tables.items() if table}
 
-    def _told(self, entry: tuple[str, Any]) -> str:
+    def _entry(self, entry: tuple[str, Any]) -> str:
         name, value = entry
         return f"{name}={shorten(str(value), 1_000)}" if self.scope == "project" else name
 
@@ -253,8 +253,8 @@ class McpEditError(Exception):
 
 def server_data(server: McpServer) -> dict[str, Any]:
     """Return the fields of a declaration that are set."""
-    said = {name: getattr(server, name) for name in server._fields if getattr(server, name)}
-    return {name: list(value) if isinstance(value, tuple) else value for name, value in said.items()}
+    fields = {name: getattr(server, name) for name in server._fields if getattr(server, name)}
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in fields.items()}
 
 
 def change_json(path: Path, name: str, server: McpServer | None, *, replace: bool = False) -> None:

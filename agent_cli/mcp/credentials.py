@@ -33,19 +33,19 @@ _KINDS: dict[str, type] = {
 
 def mistake_in_terms(server: McpServer) -> str:
     """Return what is wrong with `oauth` in a declaration; "" for nothing."""
-    said: dict[str, Any] = server.oauth
-    if said and not server.url:
+    terms: dict[str, Any] = server.oauth
+    if terms and not server.url:
         return "oauth, which is for a server with a url"
-    for key, value in said.items():
+    for key, value in terms.items():
         if key not in _KINDS:
             return f"oauth.{shorten(key, 40)}, which is not a known key"
         if type(value) is not _KINDS[key]:
             return f"an oauth.{key} that is no {'text' if _KINDS[key] is str else 'number'}"
-    if not 0 < said.get("callbackPort", 1) < 65536:
+    if not 0 < terms.get("callbackPort", 1) < 65536:
         return "an oauth.callbackPort that is not a port"
-    if not said.get("scopes", "").isprintable() or '"' in said.get("scopes", ""):
+    if not terms.get("scopes", "").isprintable() or '"' in terms.get("scopes", ""):
         return "oauth.scopes with characters that a scope cannot have"
-    if not said.get("authServerMetadataUrl", "https://").startswith(("https://", "http://", "${")):
+    if not terms.get("authServerMetadataUrl", "https://").startswith(("https://", "http://", "${")):
         return "an oauth.authServerMetadataUrl that is not http"
     return ""
 

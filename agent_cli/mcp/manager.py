@@ -158,8 +158,8 @@ class ToolSearch(Tool[ToolSearchArgs]):
             if server.status in ("disabled", "unapproved"):
                 continue
             names = ", ".join(offer.name for offer in server.tools.values())
-            said = names or ("still starting" if server.status in ("starting", "waiting") else "not there")
-            line = shorten(f"{server.name}: {said}", max(80, min(room, 1_500)))
+            listed = names or ("still starting" if server.status in ("starting", "waiting") else "not there")
+            line = shorten(f"{server.name}: {listed}", max(80, min(room, 1_500)))
             room -= len(line)
             lines.append(line)
         return "MCP servers and their tools:\n" + "\n".join(lines)
@@ -192,9 +192,9 @@ class ToolSearch(Tool[ToolSearchArgs]):
         words = set(_words(query))
 
         def score(tool: McpTool) -> int:
-            name, said = set(_words(tool.name)), set(_words(tool.offer.description))
+            name, described = set(_words(tool.name)), set(_words(tool.offer.description))
             near = sum(any(w in n or n in w for n in name) for w in words if len(w) > 2)
-            return 6 * len(words & name) + 2 * near + len(words & said)
+            return 6 * len(words & name) + 2 * near + len(words & described)
 
         ranked = sorted(((score(t), t.name) for t in tools.values()), key=lambda pair: (-pair[0], pair[1]))
         return [tools[name] for points, name in ranked if points][:most]

@@ -165,11 +165,11 @@ async def authorize(
         show(address)
 
     async def wait_for_browser() -> AuthorizationCodeResult:
-        said = await asyncio.wrap_future(answer)
-        if "code" not in said:
-            words = ": ".join(filter(None, (said.get("error"), said.get("error_description"))))
+        text = await asyncio.wrap_future(answer)
+        if "code" not in text:
+            words = ": ".join(filter(None, (text.get("error"), text.get("error_description"))))
             raise McpRequestError(f"the sign-in page answered {shorten(words, 300) or 'without a code'}")
-        return AuthorizationCodeResult(code=said["code"], state=said.get("state"), iss=said.get("iss"))
+        return AuthorizationCodeResult(code=text["code"], state=text.get("state"), iss=text.get("iss"))
 
     client = None
     if terms.get("clientId"):

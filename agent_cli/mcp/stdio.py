@@ -283,6 +283,6 @@ def _too_long(parts: list[bytes]) -> SessionMessage | None:
     found = re.search(_ID, parts[0][:200]) or re.search(_ID, b"".join(parts[-2:])[-200:])
     if found is None:
         return None
-    said = f"the answer has more than {LINE_LIMIT >> 20} MB, and was discarded"
-    error = mcp_types.ErrorData(code=mcp_types.INTERNAL_ERROR, message=said)
+    text = f"the answer has more than {LINE_LIMIT >> 20} MB, and was discarded"
+    error = mcp_types.ErrorData(code=mcp_types.INTERNAL_ERROR, message=text)
     return SessionMessage(mcp_types.JSONRPCError(jsonrpc="2.0", id=json.loads(found[1]), error=error))

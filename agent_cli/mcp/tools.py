@@ -61,8 +61,8 @@ class McpTool(Tool[McpArgs]):
         return (Effect("call", f"{self.offer.server}: {one_line(self.offer.name)}"),)
 
     def summary(self, args: McpArgs, ctx: ToolContext) -> str:
-        said = ", ".join(f"{k}={json.dumps(v, ensure_ascii=False)}" for k, v in args.arguments.items())
-        return f"{self.offer.server}: {shorten(self.offer.name, 60)}({shorten(said, 100) if said else ''})"
+        text = ", ".join(f"{k}={json.dumps(v, ensure_ascii=False)}" for k, v in args.arguments.items())
+        return f"{self.offer.server}: {shorten(self.offer.name, 60)}({shorten(text, 100) if text else ''})"
 
     def preview(self, args: McpArgs, ctx: ToolContext) -> Note | None:
         text = json.dumps(args.arguments, ensure_ascii=False, indent=1) if args.arguments else ""
@@ -84,7 +84,7 @@ class McpTool(Tool[McpArgs]):
         call = self.server.call(self.offer.name, args.arguments, lambda kind, what: inbox.put((kind, what)))
         call.add_done_callback(lambda done: inbox.put(("done", None)))
         undo = ctx.cancel.on_cancel(lambda: inbox.put(("cancel", None)))
-        told = 0.0
+        shown_at = 0.0
         try:
             while True:
                 kind, what = inbox.get()
@@ -94,12 +94,12 @@ class McpTool(Tool[McpArgs]):
                     raise CancelledError
                 if kind == "ask":
                     params, reply = what
-                    said = yield from answer_form(self.server.name, params)
+                    answer = yield from answer_form(self.server.name, params)
                     # The server may have stopped waiting meanwhile.
                     with suppress(InvalidStateError):
-                        reply.set_result(said)
-                elif (now := time.monotonic()) - told >= _BETWEEN:
-                    told = now
+                        reply.set_result(answer)
+                elif (now := time.monotonic()) - shown_at >= _BETWEEN:
+                    shown_at = now
                     yield Progress(f"{shorten(str(what), 200)}\n")
             return mcp_result(call.result(), self.server.name, ctx)
         except McpRequestError as refused:
@@ -115,10 +115,10 @@ class McpTool(Tool[McpArgs]):
         """Raise ToolError if the tool is no longer the one that was approved."""
         if self.server.status == "ready" and self.server.tools.get(self.name) != self.offer:
             why = self.server.withheld.get(self.name)
-            said = (
+            text = (
                 "has changed since it was approved; only the user can approve it" if why else "is not as it was listed"
             )
-            raise ToolError(f"The tool {self.name} {said}.")
+            raise ToolError(f"The tool {self.name} {text}.")
 
 
 def wait_for(server: Server, cancel: CancelToken) -> None:
@@ -212,13 +212,13 @@ def resource_text(resource: dict[str, Any], media: list[Media], ctx: ToolContext
         data = base64.b64decode(str(resource.get("blob", "")), validate=True)
     except (ValueError, binascii.Error):
         return f"[damaged {one_line(mime) or 'binary data'}]"
-    said = f"{shorten(mime) or 'binary data'} of {len(data):,} bytes"
+    text = f"{shorten(mime) or 'binary data'} of {len(data):,} bytes"
     file = ctx.workspace.scratch.new() if data else None
     if file is None:
-        return f"[{said}, which cannot be shown]"
+        return f"[{text}, which cannot be shown]"
     file.write(data)
     file.close()
-    return f"[{said}, which cannot be saved]" if file.cut else f"[{said}, saved in {file.path}]"
+    return f"[{text}, which cannot be saved]" if file.cut else f"[{text}, saved in {file.path}]"
 
 
 def _image(encoded: str, media: list[Media], ctx: ToolContext) -> str:
@@ -229,11 +229,11 @@ def _image(encoded: str, media: list[Media], ctx: ToolContext) -> str:
     image = sniff(data)
     if image is None:
         return f"[an image of {len(data):,} bytes in an unknown format]"
-    said = f"{image.name} image, {image.size}, {len(data):,} bytes"
+    message = f"{image.name} image, {image.size}, {len(data):,} bytes"
     if "image" not in ctx.input_modalities:
-        return f"[a {said}; this model takes no images]"
+        return f"[a {message}; this model takes no images]"
     if len(media) >= MOST_IMAGES:
-        return f"[a {said}, left out: there are more than {MOST_IMAGES}]"
+        return f"[a {message}, left out: there are more than {MOST_IMAGES}]"
     try:
         shown, text = show_image(data, image, f"image {len(media) + 1}")
     except ToolError as error:
@@ -252,15 +252,15 @@ def answer_form(server: str, params: dict[str, Any]) -> Answers:
     message = escape_controls(str(params.get("message", "")))[:2_000]
     head = f"The MCP server {server} asks: {message}"
     if params.get("mode") == "url":
-        said = yield AskUser(
+        reply = yield AskUser(
             f"{head}\nIt wants you to open {escape_controls(str(params.get('url', '')))}", ("Done", DECLINE)
         )
-        return {"action": "accept" if said == "Done" else "decline"}
+        return {"action": "accept" if reply == "Done" else "decline"}
     schema = params.get("requestedSchema") or {}
     fields = list((schema.get("properties") or {}).items())[:_MOST_FIELDS]
     if not fields:
-        said = yield AskUser(head, ("Accept", DECLINE))
-        return {"action": "accept", "content": {}} if said == "Accept" else {"action": "decline"}
+        reply = yield AskUser(head, ("Accept", DECLINE))
+        return {"action": "accept", "content": {}} if reply == "Accept" else {"action": "decline"}
     content: dict[str, Any] = {}
     needed = set(schema.get("required") or ())
     for name, field in fields:
@@ -281,14 +281,14 @@ def _field(head: str, name: str, field: dict[str, Any], needed: bool) -> Generat
     note = "" if needed else " (may stay empty)"
     question = f"{head}\n{shorten(name, 80)}: {words}{note}"
     for _ in range(3):
-        said = yield AskUser(question, options if labels else ())
-        if said is None or said == DECLINE:
+        text = yield AskUser(question, options if labels else ())
+        if text is None or text == DECLINE:
             return None
-        said = "" if said == "(no answer)" else said.strip()
-        if not said:
+        text = "" if text == "(no answer)" else text.strip()
+        if not text:
             return None if needed else ""
         try:
-            return _value(field, labels, said)
+            return _value(field, labels, text)
         except ValueError as error:
             question = f"{shorten(name, 80)}: {error}"
     return None
@@ -306,19 +306,19 @@ def _labels(field: dict[str, Any]) -> dict[str, Any]:
     return found or {shorten(str(n)): v for n, v in zip(names, choices.get("enum") or (), strict=False)}
 
 
-def _value(field: dict[str, Any], labels: dict[str, Any], said: str) -> Any:
+def _value(field: dict[str, Any], labels: dict[str, Any], text: str) -> Any:
     """Convert an answer to a value. Raises ValueError with a message about what was expected."""
     if field.get("type") == "array":
-        chosen = [part.strip() for part in said.split(",")]
+        chosen = [part.strip() for part in text.split(",")]
         if all(part in labels for part in chosen):
             return [labels[part] for part in chosen]
     if labels:
-        if said not in labels:
+        if text not in labels:
             raise ValueError(f"choose one of {', '.join(labels)}")
-        return labels[said]
+        return labels[text]
     kind = field.get("type")
     try:
-        return int(said) if kind == "integer" else float(said) if kind == "number" else said
+        return int(text) if kind == "integer" else float(text) if kind == "number" else text
     except ValueError:
         raise ValueError("a number is expected") from None
 

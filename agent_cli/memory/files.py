@@ -337,19 +337,19 @@ class MemoryReader:
             return
         for name in find_imports(file.text):
             where = resolve_anchor(name, file.path.parent)
-            told = file.shown if is_path(name) else ""
+            text = file.shown if is_path(name) else ""
             if file.depth >= DEEPEST:
-                self._left_out(name, f"is more than {DEEPEST} imports deep", told)
+                self._left_out(name, f"is more than {DEEPEST} imports deep", text)
             elif within is None or Path(where).is_relative_to(within):
-                self._import(name, Path(self._at_home(where)), file, within, told)
+                self._import(name, Path(self._at_home(where)), file, within, text)
             elif where in self._sources.outside:
                 path = Path(self._at_home(where))
                 # Imports of an outside file must be in the same folder.
-                self._import(name, path, file, Path(os.path.realpath(path.parent)), told)
+                self._import(name, path, file, Path(os.path.realpath(path.parent)), text)
             else:
-                self._left_out(name, "is outside the project, and you have not approved it", told)
+                self._left_out(name, "is outside the project, and you have not approved it", text)
 
-    def _import(self, name: str, path: Path, file: MemoryFile, within: Path | None, told: str) -> None:
+    def _import(self, name: str, path: Path, file: MemoryFile, within: Path | None, text: str) -> None:
         """Follow one import, if a file is there that may be shown. told: where it is written, if it is surely a
         path.
         """
@@ -364,10 +364,10 @@ class MemoryReader:
         except (FileNotFoundError, NotADirectoryError):
             real = None
         except OSError as error:
-            self._left_out(name, str(error) if isinstance(error, NotRegularFileError) else error.strerror or "", told)
+            self._left_out(name, str(error) if isinstance(error, NotRegularFileError) else error.strerror or "", text)
             return
         if real is None or not os.path.isfile(real):  # noqa: PTH113 - the method raises where a parent is closed
-            self._left_out(name, "is not there", told)
+            self._left_out(name, "is not there", text)
         elif not self._may_show(os.path.realpath(real)):
             self._skip(name, SECRET, file.shown)
         else:
@@ -376,9 +376,9 @@ class MemoryReader:
     def _may_show(self, real: str) -> bool:
         return self._sources.readable is None or self._sources.readable(Path(real))
 
-    def _left_out(self, name: str, why: str, told: str) -> None:
-        if told:
-            self._skip(name, why, told)
+    def _left_out(self, name: str, why: str, text: str) -> None:
+        if text:
+            self._skip(name, why, text)
 
     def _at_home(self, place: str) -> str:
         home = self._sources.home
@@ -410,23 +410,23 @@ def lines(memory: Memory, added: tuple[MemoryFile, ...] = ()) -> list[str]:
     """Describe the loaded and the skipped files for a user. added: files that were added later."""
     every = [*memory.files, *added]
     if not every:
-        told = ["No memory files here. /init in a session writes a first AGENTS.md; `#note` adds to it."]
+        rows = ["No memory files here. /init in a session writes a first AGENTS.md; `#note` adds to it."]
     else:
         size = sum(len(f.text.encode()) for f in every)
         about = sum(tokens(f.text) for f in every)
-        told = [f"{counted(len(every), 'memory file')}, {size:,} bytes of at most {LIMIT:,}, about {about:,} tokens"]
+        rows = [f"{counted(len(every), 'memory file')}, {size:,} bytes of at most {LIMIT:,}, about {about:,} tokens"]
     names = [f"{'  ' * f.depth}{f.shown}" for f in every]
     width = max(map(len, names), default=0)
     for file, name in zip(every, names, strict=True):
         cut = f"; cut by {file.cut:,} bytes" if file.cut else ""
-        told.append(f"  {name:<{width}}  {file.size:>7,} bytes  {file.why}{cut}")
+        rows.append(f"  {name:<{width}}  {file.size:>7,} bytes  {file.why}{cut}")
     for path, patterns in memory.on_touch:
-        told.append(f"  {one_line(str(path))}: applies once a file that matches {', '.join(patterns)} is used")
+        rows.append(f"  {one_line(str(path))}: applies once a file that matches {', '.join(patterns)} is used")
     if memory.skipped:
-        told.append("not loaded:")
+        rows.append("not loaded:")
     for skipped in memory.skipped:
-        told.append(f"  {f'@{skipped.path} in {skipped.by}' if skipped.by else skipped.path}: {skipped.why}")
-    return [one_line(line) for line in told]
+        rows.append(f"  {f'@{skipped.path} in {skipped.by}' if skipped.by else skipped.path}: {skipped.why}")
+    return [one_line(line) for line in rows]
 
 
 def memory_data(memory: Memory) -> dict[str, Any]:

@@ -192,8 +192,8 @@ class CommandReads:
                     and not verdict.rule
                 ):
                     continue  # names, sizes and dates of secret files are not secret
-                told = f"{verdict.reason}: {path}" if verdict.level else verdict.reason
-                yield verdict.replace(text=part.text, reason=told)
+                text = f"{verdict.reason}: {path}" if verdict.level else verdict.reason
+                yield verdict.replace(text=part.text, reason=text)
                 if reading.what == "tree" and (found := self._tree(path, reading)):
                     yield found.replace(text=part.text)
 

@@ -107,8 +107,8 @@ class CommandEvaluator:
                 (p for p in self.analysis.parts if p.unknown and (p.program in READERS or p.program in PROGRAMS)), None
             )
             if blind is not None:
-                said = f"cannot be compared with the rules about files, because it contains {blind.unknown}"
-                return Verdict(blind.text, Level.ASK, said, final=True)
+                text = f"cannot be compared with the rules about files, because it contains {blind.unknown}"
+                return Verdict(blind.text, Level.ASK, text, final=True)
         if not any(r.covers("run") for r in denying):
             return None
         if too_long(self._command):
@@ -118,10 +118,10 @@ class CommandEvaluator:
             unknown = "a pattern that may stand for what they name"
         if not unknown:
             return None
-        said = f"cannot be compared with the deny rules, because it contains {unknown}"
+        text = f"cannot be compared with the deny rules, because it contains {unknown}"
         if unknown == self.analysis.unclear:
-            said = f"cannot be compared with the deny rules: it {unknown}"
-        return Verdict(self._command, Level.ASK, said, final=True)
+            text = f"cannot be compared with the deny rules: it {unknown}"
+        return Verdict(self._command, Level.ASK, text, final=True)
 
     def outside_because(self, confined: Confined) -> str:
         """Return why the command line must run outside the sandbox; "" if it need not."""
@@ -156,8 +156,8 @@ class CommandEvaluator:
         danger = unnamed(specs.get(verdict.rule, verdict.rule), self._command, inside)
         if danger is None:
             return verdict
-        told = f"destroys, which {verdict.rule} does not name ({' '.join(danger.names)})"
-        return Verdict(danger.part.text, Level.ASK, told, final=True)
+        text = f"destroys, which {verdict.rule} does not name ({' '.join(danger.names)})"
+        return Verdict(danger.part.text, Level.ASK, text, final=True)
 
     @property
     def moves(self) -> bool:

@@ -202,8 +202,8 @@ def enters_submodules(words: tuple[str, ...]) -> bool:
     names = [word for word in words if word in ("status", "diff")]
     if not names or (names[0] == "diff" and {"--cached", "--staged"} & set(words)):
         return False
-    said = [word for word in words if word.startswith("--ignore-submodules")]
-    return said[-1:] not in (["--ignore-submodules"], ["--ignore-submodules=all"])
+    flags = [word for word in words if word.startswith("--ignore-submodules")]
+    return flags[-1:] not in (["--ignore-submodules"], ["--ignore-submodules=all"])
 
 
 # Options that make a log print patches, at least sometimes.

@@ -345,8 +345,8 @@ def with_mode(verdict: Verdict, mode: str, effect_kind: str, workspace: Workspac
     if verdict.level is not Level.ASK:
         return verdict
     if mode == "dontAsk":
-        said = f"{verdict.reason}, and the mode dontAsk denies everything no rule allows"
-        return _mode(verdict, Level.DENY, said).replace(rule=verdict.rule)
+        text = f"{verdict.reason}, and the mode dontAsk denies everything no rule allows"
+        return _mode(verdict, Level.DENY, text).replace(rule=verdict.rule)
     if verdict.final:
         return verdict
     if mode == "bypassPermissions":

@@ -133,12 +133,12 @@ def stage_plugin(store: PluginStore, text: str, cwd: Path, env: Mapping[str, str
     if found is not None:
         market = marketplace(store, found[2])
         name, entry = market.entry(found[1])
-        source, said = market.source(name), f"{name}@{market.name}"
+        source, label = market.source(name), f"{name}@{market.name}"
     else:
         if re.fullmatch(r"[A-Za-z0-9][\w.-]*", text) and not os.path.isdir(cwd / text):  # noqa: PTH112
             raise PluginError(_where_to_find(store, text))
         source, entry = parse_source(text, cwd), {}
-        said = source.place if source.kind != "git" else text
+        label = source.place if source.kind != "git" else text
     entry = {key: value for key, value in entry.items() if key != "source"}
     staged = _waiting_folder(store)
     left_out: list[str] = []
@@ -148,9 +148,9 @@ def stage_plugin(store: PluginStore, text: str, cwd: Path, env: Mapping[str, str
         # Its folder has a name by chance; one without a manifest is called like its source.
         if "name" not in entry and plugin.name == staged.name:
             entry = {**entry, "name": _folder_name(source)}
-        plugin = read_plugin(staged, store.data_of(plugin.name), entry, said)
+        plugin = read_plugin(staged, store.data_of(plugin.name), entry, label)
         record = InstalledPlugin(
-            said, fingerprint_folder(staged), _now(), plugin.version, commit, enabled=True, entry=entry
+            label, fingerprint_folder(staged), _now(), plugin.version, commit, enabled=True, entry=entry
         )
     except (PluginError, OSError) as error:
         shutil.rmtree(staged, ignore_errors=True)
@@ -265,11 +265,11 @@ def add_marketplace(store: PluginStore, text: str, cwd: Path, env: Mapping[str, 
     try:
         commit = obtain(source, folder, env, [])
         found = read_marketplace(folder)
-        said = text if source.kind == "git" else f"zip:{source.place}"
+        message = text if source.kind == "git" else f"zip:{source.place}"
         _put_in_place(folder, store.marketplace_of(found.name))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    store.marketplaces[found.name] = MarketplaceRecord(said, _now(), commit)
+    store.marketplaces[found.name] = MarketplaceRecord(message, _now(), commit)
     store.save()
     return found.replace(folder=store.marketplace_of(found.name))
 

@@ -128,7 +128,7 @@ class MessageReader:
     def _usage(self, report: dict[str, Any] | None) -> Iterator[Chunk]:
         if not report:
             return
-        # The counts are cumulative, and a later report may leave out what an earlier one said.
+        # The counts are cumulative, and a later report may leave out what an earlier one reported.
         self._counts.update({k: v for k, v in report.items() if v is not None})
         yield UsageChunk(anthropic_usage(self._counts))
 

@@ -240,8 +240,8 @@ def stopped(raw: str, *, calls: bool, provider: str) -> MessageStop:
     if word in _OVERLOADED:
         raise ModelError(Failure("overloaded", f"{provider} cut off the answer ({raw}).", retryable=True))
     if word in _MALFORMED:
-        said = f"{provider} could not read the tool call that its model wrote ({raw})."
-        raise ModelError(Failure("malformed", said, retryable=True))
+        text = f"{provider} could not read the tool call that its model wrote ({raw})."
+        raise ModelError(Failure("malformed", text, retryable=True))
     reason = _STOPS.get(word, "other") if word else "end_turn"
     return MessageStop("tool_use" if calls and reason == "end_turn" else reason, raw)
 

@@ -108,9 +108,9 @@ def entry_of(key: str, data: dict[str, Any]) -> dict[str, Any]:
     }
     entry = {name: value for name, value in entry.items() if value or (value == 0 and value is not False)}
     for name in ("vision", "pdf"):  # whether it says so counts here
-        said = data.get("supports_vision" if name == "vision" else "supports_pdf_input")
-        if said is not None:
-            entry[name] = bool(said)
+        support = data.get("supports_vision" if name == "vision" else "supports_pdf_input")
+        if support is not None:
+            entry[name] = bool(support)
     return entry
 
 

@@ -87,8 +87,8 @@ def key_of_command(command: str, env: Mapping[str, str]) -> str:
     except OSError as error:
         raise ModelSetupError(f"key_command could not be run: {error.strerror}") from None
     if done.code != 0:
-        said = (done.err.decode("utf-8", "replace").strip().splitlines() or ["it said nothing"])[-1]
-        raise ModelSetupError(f"key_command failed with exit code {done.code}: {said[:200]}")
+        message = (done.err.decode("utf-8", "replace").strip().splitlines() or ["it said nothing"])[-1]
+        raise ModelSetupError(f"key_command failed with exit code {done.code}: {message[:200]}")
     if not (key := done.out.decode("utf-8", "replace").strip()):
         raise ModelSetupError("key_command printed nothing")
     return key

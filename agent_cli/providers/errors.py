@@ -97,19 +97,21 @@ def error_for_status(
     text = body.decode("utf-8", "replace")
     if re.match(_HTML, text, re.IGNORECASE):
         title = re.search(_TITLE, text, re.IGNORECASE)
-        said, code = f"a web page: {_clip(title[1])}" if title else "a web page", ""
+        message, code = f"a web page: {_clip(title[1])}" if title else "a web page", ""
     else:
-        said, code = _said(text)
+        message, code = _message_of(text)
     wait = retry_after(header, status, now)
-    return _error(status, said, code, provider, model, _wait_in(status, f"{code} {said}") if wait is None else wait)
+    return _error(
+        status, message, code, provider, model, _wait_in(status, f"{code} {message}") if wait is None else wait
+    )
 
 
 def refusal_in_stream(error: Any, *, provider: str, model: str) -> ModelError:
     """The error for an `error` object that came inside an answer with status 200."""
-    said, code = _said_in(error if isinstance(error, dict) else {"error": error})
+    message, code = _message_in(error if isinstance(error, dict) else {"error": error})
     number = error.get("code") if isinstance(error, dict) else None
     status = number if isinstance(number, int) and 400 <= number < 600 else _status_of(code)
-    return _error(status, said, code, provider, model, _wait_in(status, f"{code} {said}"))
+    return _error(status, message, code, provider, model, _wait_in(status, f"{code} {message}"))
 
 
 def _status_of(code: str) -> int:
@@ -123,23 +125,23 @@ def malformed(message: str) -> ModelError:
     return ModelError(Failure("malformed", message))
 
 
-def _error(status: int, said: str, code: str, provider: str, model: str, wait: float | None) -> ModelError:
-    kind, retryable, lead = _judged(status, f"{code} {said}", wait)
+def _error(status: int, text: str, code: str, provider: str, model: str, wait: float | None) -> ModelError:
+    kind, retryable, lead = _judged(status, f"{code} {text}", wait)
     if lead == "no model":
         lead = f"{provider} has no model named {model!r}"
     elif lead == "server error":
         lead = f"Server error ({status}) from {provider}"
     elif lead == "loading":
-        lead, said, wait = f"{provider} is still loading its model", "", wait or LOADING_WAIT
+        lead, text, wait = f"{provider} is still loading its model", "", wait or LOADING_WAIT
     elif lead == "wrong place":
         lead = f"{provider} has nothing at this address (HTTP 404); is the base URL right?"
-        said = said if len(said) > 15 else ""
+        text = text if len(text) > 15 else ""
     else:
         lead = f"{provider} {lead}" if kind != "context_too_long" else f"{lead} for {model} at {provider}"
     # The status helps where the words are the provider's alone.
-    if not said:
+    if not text:
         lead += "" if "HTTP" in lead or f"({status})" in lead else f" (HTTP {status})"
-    sentence = f"{lead}: {said}" if said else lead
+    sentence = f"{lead}: {text}" if text else lead
     failure = Failure(kind, sentence if sentence[-1] in ".!?" else sentence + ".", retryable)
     return ModelError(failure, wait, status, code)
 
@@ -174,31 +176,31 @@ def _judged(status: int, words: str, wait: float | None) -> tuple[Kind, bool, st
     return "bad_request", False, "refused the request"
 
 
-def _said(text: str) -> tuple[str, str]:
+def _message_of(text: str) -> tuple[str, str]:
     """The provider's own message and error code, out of the body of a refusal."""
     try:
         data = json.loads(text)
         if isinstance(data, list) and data:
             data = data[0]
-        return _said_in(data) if isinstance(data, dict) else (_clip(_words(data)), "")
+        return _message_in(data) if isinstance(data, dict) else (_clip(_words(data)), "")
     except (ValueError, RecursionError):
         return _clip(text), ""
 
 
-def _said_in(data: dict[str, Any]) -> tuple[str, str]:
+def _message_in(data: dict[str, Any]) -> tuple[str, str]:
     error = data.get("error", data)
     if not isinstance(error, dict):
         return _clip(_words(error)), str(data.get("code") or data.get("type") or "")
-    said = error.get("message") or error.get("detail") or error.get("error") or ""
-    if isinstance(said, list):
-        said = "; ".join(str(item.get("msg", item)) if isinstance(item, dict) else str(item) for item in said)
-    # OpenRouter passes on what the provider behind it said.
+    text = error.get("message") or error.get("detail") or error.get("error") or ""
+    if isinstance(text, list):
+        text = "; ".join(str(item.get("msg", item)) if isinstance(item, dict) else str(item) for item in text)
+    # OpenRouter passes on what the provider behind it answered.
     metadata = error.get("metadata")
     if isinstance(metadata, dict) and isinstance(metadata.get("raw"), str):
-        inner, _ = _said(metadata["raw"])
-        said = f"{said}: {inner}"
+        inner, _ = _message_of(metadata["raw"])
+        text = f"{text}: {inner}"
     names = [error.get("code"), error.get("type"), error.get("param"), error.get("status"), *_quotas(error)]
-    return _clip(str(said)), " ".join(str(name) for name in names if name)
+    return _clip(str(text)), " ".join(str(name) for name in names if name)
 
 
 def _quotas(error: dict[str, Any]) -> list[str]:
@@ -251,9 +253,9 @@ def retry_after(header: Callable[[str], str], status: int, now: float) -> float 
     return max(waits, default=None)
 
 
-def _wait_in(status: int, said: str) -> float | None:
+def _wait_in(status: int, text: str) -> float | None:
     """The seconds to wait that the words of a refusal name."""
-    found = re.search(_TRY_AGAIN, said, re.IGNORECASE) if status in (429, 503) else None
+    found = re.search(_TRY_AGAIN, text, re.IGNORECASE) if status in (429, 503) else None
     if found is None:
         return None
     return 60 * float(found[1] or 0) + float(found[2]) / (1000 if found[3].lower() == "ms" else 1)

@@ -90,8 +90,8 @@ def _valued(kept: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
         if kind and "type" not in kept and "anyOf" not in kept:
             kept["type"] = kind
     if (form := schema.get("format")) and schema.get("type") == "string":
-        said = kept.get("description")
-        kept["description"] = f"{said} (format: {form})" if said else f"Format: {form}"
+        description = kept.get("description")
+        kept["description"] = f"{description} (format: {form})" if description else f"Format: {form}"
     if isinstance(required := kept.get("required"), list):
         named = [name for name in required if name in kept.get("properties", {})]
         if named:

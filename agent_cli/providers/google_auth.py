@@ -66,10 +66,10 @@ class GoogleCredentials:
         except HttpError as error:
             raise model_error(error) from error
         try:
-            said = json.loads(body)
-            if status == 200 and isinstance(token := said["access_token"], str):
+            answer = json.loads(body)
+            if status == 200 and isinstance(token := answer["access_token"], str):
                 return token
-            why = str(said.get("error_description") or said.get("error"))[:200].rstrip(".")
+            why = str(answer.get("error_description") or answer.get("error"))[:200].rstrip(".")
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
             why = f"HTTP {status}"
         if status >= 500 or status == 429:

@@ -329,8 +329,8 @@ class HttpModelClient(ABC):
                     raise TypeError(chunk.__class__.__name__)
                 yield chunk
         except _ODD as error:
-            said = json.dumps(event, default=str)[:80]
-            raise malformed(f"{self._provider} sent an answer in an unknown format: {said!r}.") from error
+            shown = json.dumps(event, default=str)[:80]
+            raise malformed(f"{self._provider} sent an answer in an unknown format: {shown!r}.") from error
 
     def _without_key(self, body: bytes) -> bytes:
         """What a provider said, in case it repeats the key: the sentence goes to logs and screens."""

@@ -189,8 +189,8 @@ class LiteLLMReader:
         """The last chunk. raw: the provider's own word, where it is known. Raises ModelError for a response that
         broke off or failed."""
         if not finished:
-            said = f"The answer of {self._provider} broke off before its end."
-            raise ModelError(Failure("network", said, retryable=True))
+            text = f"The answer of {self._provider} broke off before its end."
+            raise ModelError(Failure("network", text, retryable=True))
         yield stopped(raw or self._stop, calls=bool(self._calls), provider=self._provider)
 
     def _text(self, text: str) -> Iterator[Chunk]:

@@ -85,25 +85,25 @@ def classify(error: BaseException, model: str, idle: float, secrets: tuple[str, 
     chain = list(_chain(error))
     classes = {c.__name__ for e in chain for c in type(e).__mro__}
     text = " ".join(str(e) for e in chain)
-    said = _said(str(error))
+    note = _message_of(str(error))
     status = next((_STATUS[c] for c in _STATUS if c in classes), 0) or _status(chain)
     if classes & _TIMEOUT_CLASSES or status == 408:
         found = ModelError(Failure("network", f"{provider} sent nothing for {idle:g} s.", retryable=True))
-    elif missing := _missing(provider, classes, said):
+    elif missing := _missing(provider, classes, note):
         found = ModelError(Failure("auth", missing))
     elif unread := next(filter(None, (_UNREAD.search(str(e)) for e in reversed(chain))), None):
         found = _unread(unread[1], provider, name)
     elif _STATUS.keys().isdisjoint(classes) and (classes & _NETWORK_CLASSES or _NETWORK.search(text)):
-        found = ModelError(Failure("network", f"The connection to {provider} failed: {said}", retryable=True))
+        found = ModelError(Failure("network", f"The connection to {provider} failed: {note}", retryable=True))
     elif "JSONDecodeError" in classes or _MALFORMED.search(text):
-        found = ModelError(Failure("malformed", f"{provider} sent what LiteLLM cannot read: {said}"))
+        found = ModelError(Failure("malformed", f"{provider} sent what LiteLLM cannot read: {note}"))
     elif not status or (status >= 500 and classes & _OUR_FAULT):
-        found = ModelError(Failure("bad_request", f"LiteLLM cannot send this request: {said}"))
+        found = ModelError(Failure("bad_request", f"LiteLLM cannot send this request: {note}"))
     else:
         status = 529 if "overloaded" in text.lower() and status >= 500 else status
         headers = _headers(chain)
         page = _PAGE.search(text)
-        body = page[0].encode() if page else json.dumps({"error": {"message": said}}).encode()
+        body = page[0].encode() if page else json.dumps({"error": {"message": note}}).encode()
         found = error_for_status(
             status, body, lambda n: headers.get(n, ""), provider=provider, model=name, now=time.time()
         )
@@ -115,14 +115,14 @@ def classify(error: BaseException, model: str, idle: float, secrets: tuple[str, 
     return ModelError(found.failure.replace(message=message), found.retry_after)
 
 
-def _missing(provider: str, classes: set[str], said: str) -> str:
+def _missing(provider: str, classes: set[str], text: str) -> str:
     """What the user has to set up before requests can be sent, or ""."""
-    if "ImportError" in classes and "google" in said.lower():
+    if "ImportError" in classes and "google" in text.lower():
         return f"{provider} needs the package google-auth beside agent: pip install 'google-auth[requests]'"
-    if provider == "bedrock" and "'access_key'" in said:
+    if provider == "bedrock" and "'access_key'" in text:
         return "bedrock has no credentials: set AWS_PROFILE, AWS_ACCESS_KEY_ID or AWS_BEARER_TOKEN_BEDROCK."
-    if classes & _NO_CREDENTIALS or said.lower().startswith("missing"):
-        return f"{provider} has no credentials: {said}"
+    if classes & _NO_CREDENTIALS or text.lower().startswith("missing"):
+        return f"{provider} has no credentials: {text}"
     return ""
 
 
@@ -145,7 +145,7 @@ def _chain(error: BaseException | None) -> Iterator[BaseException]:
         error = error.__cause__ or error.__context__
 
 
-def _said(text: str) -> str:
+def _message_of(text: str) -> str:
     """What the provider said, without LiteLLM's wrapping."""
     if (start := text.find("{")) >= 0:
         try:

@@ -78,7 +78,7 @@ class OllamaReader:
         self._started = False
         self._raw = ""
         self._calls = 0
-        self._said = False
+        self._answered = False
         self._tags = ThinkTags(provider)
 
     def read(self, event: dict[str, Any]) -> Iterator[Chunk]:
@@ -94,7 +94,7 @@ class OllamaReader:
         if thinking := message.get("thinking"):
             yield ThinkingChunk(thinking, provider=self._provider)
         if text := message.get("content"):
-            self._said = True
+            self._answered = True
             yield from self._tags.read(text)
         for call in message.get("tool_calls") or ():
             yield from self._call(call)
@@ -107,7 +107,7 @@ class OllamaReader:
     def end(self) -> Iterator[Chunk]:
         """Yield the last chunk, after everything was read. Raises ModelError where the model was only loaded."""
         yield from self._tags.end()
-        if self._raw in ("load", "unload") and not self._said and not self._calls:
+        if self._raw in ("load", "unload") and not self._answered and not self._calls:
             words = f"{self._provider} {self._raw}ed the model and gave no answer."
             raise ModelError(Failure("overloaded", words, retryable=True))
         yield stopped(self._raw, calls=bool(self._calls), provider=self._provider)
@@ -193,17 +193,17 @@ class Ollama(HttpModelClient):
 
     def _explained(self, request: Request, error: ModelError) -> ModelError:
         """The failure with what to do about it, where that is plain."""
-        said, status = error.failure.message, error.status
-        if status == 404 and "has no model named" in said:
-            said = f'{self._provider} has no model named {request.model!r}: run "ollama pull {request.model}" first.'
+        text, status = error.failure.message, error.status
+        if status == 404 and "has no model named" in text:
+            text = f'{self._provider} has no model named {request.model!r}: run "ollama pull {request.model}" first.'
         elif status in (404, 405):
-            said = f'{said} A server without Ollama\'s own API needs wire_api = "chat" in [providers.{self._provider}].'
+            text = f'{text} A server without Ollama\'s own API needs wire_api = "chat" in [providers.{self._provider}].'
         elif isinstance(error.__cause__, HttpError) and error.__cause__.kind == "connect":
             local = is_loopback_url(self._url)
-            said = f'{said} Start Ollama with "ollama serve".' if local else f"{said} Is Ollama running there?"
+            text = f'{text} Start Ollama with "ollama serve".' if local else f"{text} Is Ollama running there?"
         else:
             return error
-        failure = Failure(error.failure.kind, said, error.failure.retryable)
+        failure = Failure(error.failure.kind, text, error.failure.retryable)
         return ModelError(failure, error.retry_after, status, error.code)
 
     def _may_call(self, request: Request) -> bool:
@@ -304,7 +304,7 @@ class Ollama(HttpModelClient):
     def _encode_message(self, message: Message) -> tuple[bytes, list[Media]]:
         """The message, and what a result shows."""
         if isinstance(message, UserMessage):
-            return encoded(_said(message.text, message.media)), []
+            return encoded(_user_message(message.text, message.media)), []
         if isinstance(message, ToolMessage):
             about = {"tool_name": message.name, "tool_call_id": message.call_id}
             return encoded({"role": "tool", "content": message.text, **about}), list(message.media)
@@ -371,7 +371,7 @@ def _arguments(call: ToolCall) -> dict[str, Any]:
     return {} if call.broken else call.arguments
 
 
-def _said(text: str, media: tuple[Media, ...]) -> dict[str, Any]:
+def _user_message(text: str, media: tuple[Media, ...]) -> dict[str, Any]:
     """A user message; what is no image is named."""
     images = [item.data for item in media if item.kind == "image"]
     left_out = [f"[{i.name or i.kind} not sent: Ollama takes images only]" for i in media if i.kind != "image"]
@@ -381,4 +381,4 @@ def _said(text: str, media: tuple[Media, ...]) -> dict[str, Any]:
 
 def _showing(shown: list[tuple[ToolMessage, Media]]) -> bytes:
     lines = [f"[{i.name or i.kind}, from the result of {m.name} call {m.call_id}]" for m, i in shown]
-    return encoded(_said("\n".join(lines), tuple(item for _, item in shown)))
+    return encoded(_user_message("\n".join(lines), tuple(item for _, item in shown)))

@@ -84,7 +84,7 @@ class OpenAIChat(HttpModelClient):
 
     api_key: sent as a bearer token; None sends none. provider: whose habits to expect, and the name in sentences.
     headers: sent with every request, in addition or instead. reasons: whether its model is known to reason.
-    cache_ttl: how long a cache of Claude's is kept, where that can be said.
+    cache_ttl: how long a cache of Claude's is valid, where the request can set it.
     """
 
     def __init__(
@@ -260,10 +260,10 @@ class OpenAIChat(HttpModelClient):
             return encoded(plain), [encoded(part) for part in parts_of_result(message)]
         if isinstance(message, AssistantMessage):
             return encoded(self._answer(message)), []
-        said = content_of(message)
-        if self._marks_cache and isinstance(said, str):
-            said = [{"type": "text", "text": said or "(empty)"}]
-        return encoded({"role": "user", "content": said}), []
+        text = content_of(message)
+        if self._marks_cache and isinstance(text, str):
+            text = [{"type": "text", "text": text or "(empty)"}]
+        return encoded({"role": "user", "content": text}), []
 
     def _answer(self, message: AssistantMessage) -> dict[str, Any]:
         text = "".join(p.text for p in message.parts if isinstance(p, Text))

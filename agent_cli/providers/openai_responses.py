@@ -206,7 +206,7 @@ class OpenAIResponses(HttpModelClient):
         """The items that a message is."""
         if isinstance(message, UserMessage):
             content = [*map(_shown, message.media), *_text(message.text)]
-            return [_said("user", content)] if content else [_said("user", [{"type": "input_text", "text": ""}])]
+            return [_message_item("user", content or [{"type": "input_text", "text": ""}])]
         if isinstance(message, ToolMessage):
             return [encoded(self._output(message))]
         items: list[bytes] = []
@@ -256,13 +256,13 @@ def _mark(part: Thinking) -> str:
     return f"{crc32((part.data or part.text).encode('utf-8', 'replace')):08x}"
 
 
-def _said(role: str, content: list[Item]) -> bytes:
+def _message_item(role: str, content: list[Item]) -> bytes:
     return encoded({"type": "message", "role": role, "content": content})
 
 
 def _answer(part: Text) -> bytes:
-    said = {"type": "message", "role": "assistant", "content": part.text}
-    return encoded({**said, "phase": part.phase} if part.phase else said)
+    item = {"type": "message", "role": "assistant", "content": part.text}
+    return encoded({**item, "phase": part.phase} if part.phase else item)
 
 
 def _text(text: str) -> list[Item]:

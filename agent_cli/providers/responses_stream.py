@@ -132,9 +132,9 @@ class ResponsesReader:
     def _arguments(self, event: dict[str, Any]) -> Iterator[Chunk]:
         item, text = self._item(event), event.get("delta")
         if item is not None and item.index >= 0 and text and not item.closed:
-            yield from self._said(item, text)
+            yield from self._arguments_of(item, text)
 
-    def _said(self, item: _Item, text: str) -> Iterator[Chunk]:
+    def _arguments_of(self, item: _Item, text: str) -> Iterator[Chunk]:
         """A piece of a call's input; plain text becomes the one argument of a JSON object."""
         if item.argument:
             begun = "" if item.heard else f'{{{json.dumps(item.argument)}:"'
@@ -189,10 +189,10 @@ class ResponsesReader:
     def _whole_call(self, item: _Item, whole: dict[str, Any]) -> Iterator[Chunk]:
         if item.index < 0:
             return
-        said = whole.get("input" if item.argument else "arguments")
-        if not item.heard and (said or item.argument):
-            said = said if isinstance(said, str) else json.dumps(said, ensure_ascii=False)
-            yield from self._said(item, said)
+        arguments = whole.get("input" if item.argument else "arguments")
+        if not item.heard and (arguments or item.argument):
+            arguments = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
+            yield from self._arguments_of(item, arguments)
         if item.argument:
             yield ToolCallDelta(item.index, '"}')
 

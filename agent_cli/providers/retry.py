@@ -64,10 +64,10 @@ class EitherWire:
             close()
 
     def _asks_for_other(self, error: ModelError) -> bool:
-        said = error.failure.message
+        message = error.failure.message
         if self._responses:
-            return error.status in _NOT_HERE and "has no model named" not in said
-        return error.failure.kind == "bad_request" and RESPONSES_API in said.lower()
+            return error.status in _NOT_HERE and "has no model named" not in message
+        return error.failure.kind == "bad_request" and RESPONSES_API in message.lower()
 
 
 LONGEST_WAIT = 120.0
@@ -79,8 +79,8 @@ def _cause(failure: Failure) -> str:
     """Why it is tried again, without the full stop. What providers say of their rates is long and names no cause."""
     if failure.kind == "rate_limit":
         return "Rate limited by the provider"
-    said = failure.message.rstrip(".")
-    return said if len(said) <= _LONGEST_CAUSE else said[: _LONGEST_CAUSE - 1] + "…"
+    text = failure.message.rstrip(".")
+    return text if len(text) <= _LONGEST_CAUSE else text[: _LONGEST_CAUSE - 1] + "…"
 
 
 class Retrying:
@@ -126,8 +126,8 @@ class Retrying:
             if begun:
                 yield Restarted()
             shown = f"{wait:.0f} s" if wait >= 1 else f"{wait:.1f} s"
-            said = f"{_cause(failure)}; trying again in {shown} ({failed} of {self._attempts})"
-            yield Notice(said, wait, (failed, self._attempts, failure))
+            text = f"{_cause(failure)}; trying again in {shown} ({failed} of {self._attempts})"
+            yield Notice(text, wait, (failed, self._attempts, failure))
             self._sleep(cancel, wait)
             cancel.check()
 
@@ -141,6 +141,6 @@ class Retrying:
         if error.retry_after is None:
             return self._random() * min(self._cap, self._base * 2.0**failed)
         if error.retry_after > LONGEST_WAIT:
-            said = f"{error.failure.message} It asks to wait {error.retry_after:.0f} s."
-            raise ModelError(error.failure.replace(message=said, retryable=True), error.retry_after) from error
+            text = f"{error.failure.message} It asks to wait {error.retry_after:.0f} s."
+            raise ModelError(error.failure.replace(message=text, retryable=True), error.retry_after) from error
         return error.retry_after

@@ -156,7 +156,7 @@ class OllamaModel(Value):
     """What Ollama says of a model.
 
     longest: the context that it was made for. chosen: the one that its own file sets, or the cloud. loaded: the one
-    that it is loaded with, where none is chosen. images: whether it takes them; None: not said.
+    that it is loaded with, where none is chosen. images: whether it takes them; None: unknown.
     """
 
     longest: int | None

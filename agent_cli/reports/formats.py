@@ -84,10 +84,10 @@ def _case(suite: Xml.Element, group: str, name: str, seconds: float = 0.0) -> Xm
 
 
 def _say(case: Xml.Element, tag: str, text: str, message: str = "") -> None:
-    said = Xml.SubElement(case, tag)
-    said.text = _valid(text)
+    element = Xml.SubElement(case, tag)
+    element.text = _valid(text)
     if tag == "failure":
-        said.set("message", _valid(message))
+        element.set("message", _valid(message))
 
 
 def _valid(text: str) -> str:
@@ -117,8 +117,8 @@ def _commands(record: RunRecord) -> Iterator[str]:
         yield _command("warning", first_line(denial["reason"]), title=f"Denied: {denial['tool_name']}")
     outcome = record.result.get("outcome", "done")
     if outcome in _FAILED:
-        said = first_line(str(record.result.get("result") or "")) or f"The run ended: {outcome}."
-        yield _command("error", said, title=f"agent: {outcome}")
+        message = first_line(str(record.result.get("result") or "")) or f"The run ended: {outcome}."
+        yield _command("error", message, title=f"agent: {outcome}")
     elif outcome == "degraded":
         yield _command("warning", first_line(str(record.result.get("result") or "")), title="agent: degraded")
     elif outcome == "suspended":
@@ -148,8 +148,8 @@ def comments_file(record: RunRecord, commit: str) -> str:
 
     The event is COMMENT: a model neither approves a change nor blocks it.
     """
-    said = record.result.get("structured_output")
-    summary = str(said.get("summary") or "") if isinstance(said, dict) else ""
+    output = record.result.get("structured_output")
+    summary = str(output.get("summary") or "") if isinstance(output, dict) else ""
     review: dict[str, Any] = {"commit_id": commit} if commit else {}
     review["event"] = "COMMENT"
     review["body"] = markdown_body(summary, record.findings, record.outside)[:_LONGEST]

@@ -45,9 +45,9 @@ def summary_report(record: RunRecord) -> str:
 
 
 def _review(record: RunRecord) -> Iterator[str]:
-    said = record.result.get("structured_output")
-    if isinstance(said, dict) and said.get("summary"):
-        yield str(said["summary"])
+    output = record.result.get("structured_output")
+    if isinstance(output, dict) and output.get("summary"):
+        yield str(output["summary"])
     counts = {s: sum(f.severity == s for f in record.findings) for s in SEVERITIES}
     found = ", ".join(f"{count} {severity}" for severity, count in counts.items() if count)
     yield f"**{counted(len(record.findings), 'finding')}**{f': {found}' if found else ''}"

@@ -75,8 +75,8 @@ def pending_of(restored: Restored) -> list[dict[str, Any]]:
 
 def _decision(waiting: WaitingTurn, call_id: str) -> str:
     """Return the user's decision about a call, in one word."""
-    found, said = waiting.decisions.get(call_id), waiting.answers.get(call_id)
-    word = found.decision if found is not None else said.verdict if said is not None else ""
+    found, answer = waiting.decisions.get(call_id), waiting.answers.get(call_id)
+    word = found.decision if found is not None else answer.verdict if answer is not None else ""
     return _DECIDED.get(word, word)
 
 

@@ -62,6 +62,6 @@ class Titles:
 def _title_prompt(agent: Agent) -> str:
     """Return the beginning of the conversation as a prompt."""
     history = agent.conversation.history
-    said = next((user_text(m.text) for m in history if is_user_message(m)), "")
+    request = next((user_text(m.text) for m in history if is_user_message(m)), "")
     answered = next((m.text for m in history if isinstance(m, AssistantMessage) and m.text), "")
-    return f"<conversation>\nUser: {said[:_SEEN]}\n\nAgent: {answered[:_SEEN]}\n</conversation>"
+    return f"<conversation>\nUser: {request[:_SEEN]}\n\nAgent: {answered[:_SEEN]}\n</conversation>"

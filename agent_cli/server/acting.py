@@ -123,8 +123,8 @@ async def _worktree(hub: Hub, folder: Path, name: str) -> Path:
     except (OSError, TimeoutError, OverflowError):
         raise UsageError("The worktree could not be made in time.") from None
     if done.code:
-        said = done.err.decode("utf-8", "replace").strip().splitlines()
-        raise UsageError(said[-1].removeprefix("agent: ") if said else "The worktree cannot be made.")
+        text = done.err.decode("utf-8", "replace").strip().splitlines()
+        raise UsageError(text[-1].removeprefix("agent: ") if text else "The worktree cannot be made.")
     return Path(done.out.decode("utf-8", "surrogateescape").strip())
 
 

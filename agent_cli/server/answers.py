@@ -131,8 +131,8 @@ def answer_question(asked: QuestionAsked, verdict: UserVerdict, user: str) -> Qu
     word, text = _VERDICTS[asked.kind, verdict.verdict], verdict.text
     if asked.kind == "questions":
         refused = text or "The user does not want to answer."
-        said = verdict.answers or (verdict.text,)
-        text = read_answers(asked.data["questions"], said) if verdict.verdict == "answer" else refused
+        answers = verdict.answers or (verdict.text,)
+        text = read_answers(asked.data["questions"], answers) if verdict.verdict == "answer" else refused
     elif word == "cancel" and text:
         word = "revise"  # a reason is for the model, which is to do something else
     return QuestionReply(cast(Any, word), text, _mode(verdict.mode), user=user, plan=verdict.plan)

@@ -340,9 +340,9 @@ def main(folder: str) -> int:
         task.fail(str(error))
         return FAILED
     except Exception as error:  # noqa: BLE001 - no error is lost with the worker; shown as the failure of its session
-        said = f"The program failed: {type(error).__name__}. The report is in {write_report(error, os.environ)}"
-        print_notice(said)
-        task.fail(said)
+        text = f"The program failed: {type(error).__name__}. The report is in {write_report(error, os.environ)}"
+        print_notice(text)
+        task.fail(text)
         return FAILED
 
 

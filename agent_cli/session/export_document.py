@@ -247,9 +247,9 @@ def document_facts(session: Document) -> list[tuple[str, str]]:
     return [(name, value) for name, value in known if value]
 
 
-def speaker_heading(said: UserEntry) -> str:
+def speaker_heading(entry: UserEntry) -> str:
     """Return the heading of a user entry: the user, or a note of the program."""
-    return "Note to the model" if of_program(said.text) else "You"
+    return "Note to the model" if of_program(entry.text) else "You"
 
 
 def format_time(time: str) -> str:

@@ -91,11 +91,11 @@ _LARGEST = 4096
 
 def claim(log: Path) -> None:
     """Record that this process has the log open. A failed write is ignored."""
-    said = {"pid": os.getpid(), "host": os.uname().nodename, "terminal": _terminal(), "since": int(time.time())}
+    owner = {"pid": os.getpid(), "host": os.uname().nodename, "terminal": _terminal(), "since": int(time.time())}
     with suppress(OSError):
         fd = open_regular(owner_file(log), os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         try:
-            os.write(fd, json.dumps(said).encode("ascii"))
+            os.write(fd, json.dumps(owner).encode("ascii"))
         finally:
             os.close(fd)
 
@@ -109,8 +109,8 @@ def release(log: Path) -> None:
 def holder(log: Path) -> str:
     """Describe the process that has the log open; "" if it is unknown."""
     try:
-        said = json.loads(read_regular(owner_file(log), _LARGEST))
-        pid, host, terminal = int(said["pid"]), str(said["host"]), str(said["terminal"])
+        owner = json.loads(read_regular(owner_file(log), _LARGEST))
+        pid, host, terminal = int(owner["pid"]), str(owner["host"]), str(owner["terminal"])
     except (OSError, ValueError, KeyError, TypeError):
         return ""
     here = host == os.uname().nodename

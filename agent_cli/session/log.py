@@ -131,7 +131,7 @@ class SessionLog:
         self._unwritten: deque[bytes] = deque()
         self._trouble = ""
         self._lasting = False
-        self._told = ""
+        self._reported = ""
 
     @property
     def warning(self) -> str:
@@ -160,7 +160,7 @@ class SessionLog:
         patience: seconds to wait for another process to release it.
         """
         self._new = False
-        until, said = time.monotonic() + patience, False
+        until, warned = time.monotonic() + patience, False
         try:
             while True:
                 try:
@@ -170,8 +170,8 @@ class SessionLog:
                     left = until - time.monotonic()
                     if left <= 0:
                         raise
-                    if patience - left > _SILENT and not said:
-                        said = True
+                    if patience - left > _SILENT and not warned:
+                        warned = True
                         self._warn(f"{busy.where} Waiting for it.")
                     time.sleep(_AGAIN)
         except OSError as error:
@@ -395,9 +395,9 @@ class SessionLog:
 
     def _report(self) -> None:
         """Notify the user once when writing fails, and once when it works again."""
-        if self._told == self._trouble:
+        if self._reported == self._trouble:
             return
-        self._told = self._trouble
+        self._reported = self._trouble
         self._warn(self._trouble or f"This session is saved again in {self.path.parent}.")
 
     def close(self) -> None:

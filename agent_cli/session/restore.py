@@ -149,9 +149,9 @@ def _restored(reading: _Reading, name: str) -> Restored:
         what = f"{_count(max(reading.bad, 1))} in its file, which is left as it is"
         raise SessionNotFoundError(f"No message of session {name} can be read: {what}. Start a new one without -c.")
     saved, model = state.turn.began.saved, state.turn.began.model
-    told = Header(name, str(saved.get("cwd", "")), str(saved.get("root", "")), model, "", (), "")
+    text = Header(name, str(saved.get("cwd", "")), str(saved.get("root", "")), model, "", (), "")
     return Restored(
-        header=header or told,
+        header=header or text,
         history=history,
         seen=state.seen,
         plan=state.plan,
@@ -166,7 +166,7 @@ def _restored(reading: _Reading, name: str) -> Restored:
         bad=reading.bad,
         waiting=state.waiting(),
         interrupted=state.interrupted(),
-        model=model or (header or told).model,
+        model=model or (header or text).model,
         missing=reading.missing,
         rebuilt=header is None,
         started=frozenset(state.started & state.history.open.keys()),

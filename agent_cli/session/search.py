@@ -28,10 +28,10 @@ _NAMED = 8
 class SeveralSessionsError(SessionNotFoundError):
     """Several sessions match: `found`, the latest first. The message names the first of them."""
 
-    def __init__(self, said: str, found: list[SessionSummary]) -> None:
+    def __init__(self, text: str, found: list[SessionSummary]) -> None:
         shown = "; ".join(f"{g.session_id[:8]} {shorten(g.title, 40)}" for g in found[:_NAMED])
         more = f"; and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
-        super().__init__(f"{said} Give the ID of one: {shown}{more}")
+        super().__init__(f"{text} Give the ID of one: {shown}{more}")
         self.found = found
 
 

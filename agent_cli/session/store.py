@@ -246,8 +246,8 @@ def write_report(error: BaseException, env: Mapping[str, str]) -> str:
         if len(text) > _LONGEST:
             text = f"{text[: _LONGEST // 2]}\n[...]\n{text[-_LONGEST // 2 :]}"
         path = folder / f"{time.strftime('%Y%m%d-%H%M%S')}-{os.urandom(2).hex()}.txt"
-        said = f"agent {__version__}, Python {'.'.join(map(str, sys.version_info[:3]))}\n\n{text}"
-        write_whole(path, escape_controls(Redactor(env)(said)).encode("utf-8", "replace"), sync=False)
+        message = f"agent {__version__}, Python {'.'.join(map(str, sys.version_info[:3]))}\n\n{text}"
+        write_whole(path, escape_controls(Redactor(env)(message)).encode("utf-8", "replace"), sync=False)
         _forget_old(folder)
     except Exception:  # noqa: BLE001 - a report that fails must not hide what it is about
         return ""

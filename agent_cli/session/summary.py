@@ -86,7 +86,7 @@ def glance(path: Path) -> SessionSummary | None:
                 if not of_program(text):
                     found["first"] = first_words(text)
         elif kind in _TOLD:
-            found |= _told(kind, _data(line))
+            found |= _fields_of(kind, _data(line))
         if kind in (b"UsageAdded", b"SessionNamed") or (kind == b"SubagentEvent" and _USED in line):
             used = _usage(_data(line))
             cost += used.get("cost", 0.0)
@@ -104,7 +104,7 @@ def _usage(data: dict[str, Any]) -> dict[str, Any]:
     return used if isinstance(used, dict) else {}
 
 
-def _told(kind: bytes, data: dict[str, Any]) -> dict[str, Any]:
+def _fields_of(kind: bytes, data: dict[str, Any]) -> dict[str, Any]:
     """Return the summary fields that a record sets."""
     if kind == b"TurnStarted":
         return {"ended": "open", "model": data.get("model", "")}

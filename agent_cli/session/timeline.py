@@ -113,21 +113,21 @@ class _Turn:
             case "RoundStarted":
                 self.round = data["round"]
             case "ToolRequested":
-                told = CallSummary(data["call_id"], data["tool"], data["summary"], self.round, agent=agent)
-                before = self.calls.get(told.call_id)
+                call = CallSummary(data["call_id"], data["tool"], data["summary"], self.round, agent=agent)
+                before = self.calls.get(call.call_id)
                 if before is not None and before.outcome:  # an id that a provider gave twice
-                    self.calls[f"{told.call_id} before {len(self.calls)}"] = self.calls.pop(told.call_id)
-                self.calls.setdefault(told.call_id, told)
+                    self.calls[f"{call.call_id} before {len(self.calls)}"] = self.calls.pop(call.call_id)
+                self.calls.setdefault(call.call_id, call)
             case "ApprovalRequested":
                 rules = data.get("always")
                 narrowest = (f"the narrowest rule that would allow it: {rules}",) if rules else ()
                 self._change(data, facts=(*data.get("facts", ()), *narrowest))
             case "ApprovalResolved":
-                said = data.get("reason", "")
-                self._change(data, decision=data["decision"], by=data["by"], user=data.get("user", ""), reason=said)
+                words = data.get("reason", "")
+                self._change(data, decision=data["decision"], by=data["by"], user=data.get("user", ""), reason=words)
             case "QuestionAnswered":
-                by, said = data.get("by", "person"), data.get("text", "")
-                self._change(data, decision=data["verdict"], by=by, user=data.get("user", ""), reason=said)
+                by, words = data.get("by", "person"), data.get("text", "")
+                self._change(data, decision=data["verdict"], by=by, user=data.get("user", ""), reason=words)
             case "ToolStarted":
                 self._change(data, started=True)
             case "ToolFinished":
@@ -171,8 +171,8 @@ class _Turn:
         self.take(event["type"], event, data["agent"])
 
     def _change(self, data: dict[str, Any], **fields: Any) -> None:
-        if (told := self.calls.get(data["call_id"])) is not None:
-            self.calls[told.call_id] = told.replace(**fields)
+        if (call := self.calls.get(data["call_id"])) is not None:
+            self.calls[call.call_id] = call.replace(**fields)
 
     def summary(self) -> TurnSummary:
         return TurnSummary(
@@ -219,24 +219,26 @@ def beginnings(found: Sequence[dict[str, Any]]) -> dict[int, bool]:
     Messages during a turn belong to it. A fork holds the other session's messages without its turns.
     """
     starts: dict[int, bool] = {}
-    said, running = -1, False
+    candidate, running = -1, False
     for number, record in enumerate(found):
         kind, event = record["type"], record["data"]
         if kind == "MessageAdded" and event["message"]["type"] == "UserMessage":
             # What the program adds for a turn stands before the message of the user.
-            said = number if said < 0 or of_program(found[said]["data"]["message"]["text"]) else said
+            candidate = (
+                number if candidate < 0 or of_program(found[candidate]["data"]["message"]["text"]) else candidate
+            )
         elif kind == "MessageAdded":
-            if said >= 0 and not running and not of_program(found[said]["data"]["message"]["text"]):
-                starts[said] = False
-            said = -1
+            if candidate >= 0 and not running and not of_program(found[candidate]["data"]["message"]["text"]):
+                starts[candidate] = False
+            candidate = -1
         elif kind == "TurnStarted":
-            if said >= 0:
-                starts[said] = True
-            said, running = -1, True
+            if candidate >= 0:
+                starts[candidate] = True
+            candidate, running = -1, True
         elif kind == "Rewound" or (kind == "TurnFinished" and event["result"] != "Suspended"):
-            said, running = -1, False
-    if said >= 0 and not running:
-        starts[said] = True
+            candidate, running = -1, False
+    if candidate >= 0 and not running:
+        starts[candidate] = True
     return starts
 
 

@@ -53,7 +53,7 @@ def test_a_turn_with_text_thoughts_calls_a_diff_and_a_plan(tmp_path: Path) -> No
             answer = await here.prompt(opened.session_id, "change it")
             assert answer.stop_reason == "end_turn"
             assert answer.usage.input_tokens == 900
-            assert here.said.agent_capabilities.load_session
+            assert here.offers.agent_capabilities.load_session
             return here.editor
 
     editor = asyncio.run(story())
@@ -209,7 +209,7 @@ def test_a_session_is_deleted_while_it_is_open_and_when_it_is_not(tmp_path: Path
 
     async def story() -> None:
         async with connected(work, [{"text": "one"}, {"text": "two"}]) as here:
-            assert here.said.agent_capabilities.session_capabilities.delete is not None  # type: ignore[attr-defined]
+            assert here.offers.agent_capabilities.session_capabilities.delete is not None  # type: ignore[attr-defined]
             ids = []
             for _ in range(2):
                 opened = await here.agent.new_session(cwd=str(work), mcp_servers=[])

@@ -64,7 +64,7 @@ def test_several_at_a_time_and_results_in_the_order_of_the_tasks(batches: Batche
     assert (result["summary"]["passed"], result["summary"]["tasks"]) == (2, 2)
 
 
-def test_what_failed_is_said_and_is_exit_code_1(batches: Batches) -> None:
+def test_what_failed_is_reported_and_is_exit_code_1(batches: Batches) -> None:
     slow = script(batches.base / "slow.toml", [{"text": "late", "pause": 600}])
     batches.write(
         {"id": "check", "check": "echo no such thing; exit 3"},
@@ -120,11 +120,11 @@ def test_bad_lines_are_named_before_anything_runs(batches: Batches) -> None:
     )
     done = batches.run()
     assert (done.returncode, done.stdout) == (2, "")
-    said = done.stderr.splitlines()
-    assert all(line.startswith("agent: tasks.jsonl, line ") and line.endswith((".", "?")) for line in said), said
-    assert [int(line.split("line ")[1].partition(":")[0]) for line in said] == list(range(2, 18))
-    assert "did you mean repository?" in said[3]
-    assert "there is no branch, tag or commit nowhere" in said[5]
+    found = done.stderr.splitlines()
+    assert all(line.startswith("agent: tasks.jsonl, line ") and line.endswith((".", "?")) for line in found), found
+    assert [int(line.split("line ")[1].partition(":")[0]) for line in found] == list(range(2, 18))
+    assert "did you mean repository?" in found[3]
+    assert "there is no branch, tag or commit nowhere" in found[5]
     assert batches.lines() == [] and not (batches.work / "tasks.results.patches").exists()
     assert batches.left() == []
 
@@ -322,8 +322,8 @@ def test_ctrl_c_does_not_wait_for_a_clone(batches: Batches) -> None:
         with connection:
             process.send_signal(signal.SIGINT)
             assert process.stderr is not None
-            said = [process.stderr.readline(), process.stderr.readline()]
-            assert b"Ctrl-C again" in said[1], said
+            lines = [process.stderr.readline(), process.stderr.readline()]
+            assert b"Ctrl-C again" in lines[1], lines
             process.send_signal(signal.SIGINT)
             _, err = process.communicate(timeout=60)
     assert process.returncode == 130, err

@@ -27,13 +27,13 @@ def talk(work: Path, *lines: str, path: str = "", more: tuple[str, ...] = ()) ->
 
 def test_the_last_turn_is_undone_and_made_again(work: Path) -> None:
     before = tree_of(work)
-    said = talk(
+    found = talk(
         work, "first", "second", "/diff last", "/undo", "1", "/redo", "1", "/undo", "yes", "/undo", "1", "/undo"
     )
-    assert "two.txt (new file, +1 -0)" in said
-    assert "create again: a.txt" in said and "delete: two.txt" in said
-    assert said.count("Reverted ") == 3 and "Re-applied 2 files." in said
-    assert said.rstrip().count("There is nothing to undo.") == 1
+    assert "two.txt (new file, +1 -0)" in found
+    assert "create again: a.txt" in found and "delete: two.txt" in found
+    assert found.count("Reverted ") == 3 and "Re-applied 2 files." in found
+    assert found.rstrip().count("There is nothing to undo.") == 1
     assert tree_of(work) == before
 
 
@@ -52,33 +52,37 @@ def test_what_a_redo_could_not_bring_back_is_asked_about(work: Path) -> None:
 
 
 def test_a_refusal_changes_nothing(work: Path) -> None:
-    said = talk(work, "first", "/undo", "3", "/undo", "2", "n", "/undo", "3")
+    found = talk(work, "first", "/undo", "3", "/undo", "2", "n", "/undo", "3")
     assert (work / "one.txt").read_text() == "1\n"
-    assert said.count("The turn: first") == 3 and "Reverted " not in said
+    assert found.count("The turn: first") == 3 and "Reverted " not in found
 
 
 def test_going_back_to_a_message_takes_conversation_and_files_along(work: Path) -> None:
     before = tree_of(work)
-    said = talk(work, "first", "second", "/rewind", "2", "1", "1", "/rewind")
-    assert "since then: 2 files created, 1 deleted" in said
-    assert "The conversation continues from before: first" in said and "There is no message to go back to yet." in said
+    found = talk(work, "first", "second", "/rewind", "2", "1", "1", "/rewind")
+    assert "since then: 2 files created, 1 deleted" in found
+    assert (
+        "The conversation continues from before: first" in found and "There is no message to go back to yet." in found
+    )
     assert tree_of(work) == before
     again = agent(["-p", "--continue", "--model", script(work.parent / "n.toml", [{"text": "new"}]), "anew"], work)
     assert again.stdout == "new\n", again.stderr
 
 
 def test_the_conversation_goes_back_where_files_cannot(work: Path) -> None:
-    said = talk(work, "first", "/rewind", "1", "/rewind", path="/nonexistent")
-    assert "Only the conversation can go back. There are no snapshots for undo: git is not installed." in said
-    assert "The conversation continues from before: first" in said and "There is no message to go back to yet." in said
+    found = talk(work, "first", "/rewind", "1", "/rewind", path="/nonexistent")
+    assert "Only the conversation can go back. There are no snapshots for undo: git is not installed." in found
+    assert (
+        "The conversation continues from before: first" in found and "There is no message to go back to yet." in found
+    )
     assert (work / "one.txt").exists()
 
 
-def test_what_was_taken_back_is_told_so_and_not_shown_as_the_end(work: Path) -> None:
+def test_what_was_taken_back_is_reported_so_and_not_shown_as_the_end(work: Path) -> None:
     talk(work, "first", "second", "/rewind", "1", "2")
-    told, exported = agent(["show"], work).stdout, agent(["sessions", "export"], work).stdout
+    found, exported = agent(["show"], work).stdout, agent(["sessions", "export"], work).stdout
     note = "undone: the user continued from before this"
-    assert told.count(note) == 1 and told.index("> second") < told.index(note)
+    assert found.count(note) == 1 and found.index("> second") < found.index(note)
     assert "the user went back to before: second" in exported
     shown = talk(work, more=("-c",))
     assert "> first" in shown and "> second" not in shown
@@ -91,8 +95,8 @@ def test_the_plan_goes_back_with_the_conversation(work: Path) -> None:
     replies = [plan("sow"), {"text": "Sown."}, plan("reap"), {"text": "Reaped."}]
     model = script(work.parent / "s.toml", replies)
     flags = ["--plain", "--model", model]
-    said = agent(flags, work, stdin="first\nsecond\n/rewind\n1\n2\n/todos\n").stdout
-    assert said.rindex("sow") > said.index("The conversation continues from before: second")
+    found = agent(flags, work, stdin="first\nsecond\n/rewind\n1\n2\n/todos\n").stdout
+    assert found.rindex("sow") > found.index("The conversation continues from before: second")
     again = agent([*flags, "-c"], work, stdin="/todos\nsecond\n/rewind\n1\n2\n/todos\n").stdout
     assert again.index("sow") < again.index("reap"), "and in a session that is gone on with"
     assert again.rindex("sow") > again.index("The conversation continues from before: second") > again.index("reap")
@@ -101,6 +105,6 @@ def test_the_plan_goes_back_with_the_conversation(work: Path) -> None:
 
 
 def test_only_the_conversation_goes_back(work: Path) -> None:
-    said = talk(work, "first", "<b>second</b>", "/rewind", "1", "2")
-    assert "1. <b>second</b>" in said and "The conversation continues from before: <b>second</b>" in said
+    found = talk(work, "first", "<b>second</b>", "/rewind", "1", "2")
+    assert "1. <b>second</b>" in found and "The conversation continues from before: <b>second</b>" in found
     assert (work / "two.txt").exists() and not (work / "a.txt").exists()

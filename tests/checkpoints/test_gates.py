@@ -28,20 +28,20 @@ def answers(work: Path) -> list[str]:
     return [text for text in sent(work) if "undid the changes" in text]
 
 
-def test_what_was_done_since_the_last_look_is_taken_back_and_the_model_is_told(work: Path) -> None:
+def test_what_was_done_since_the_last_look_is_taken_back_and_the_model_learns_it(work: Path) -> None:
     before = tree_of(work)
-    said = talk(work, [FIRST, NEXT, {"text": "Stopped."}], "go", "u start smaller", "/exit")
-    assert "u: undo this" in said
-    assert "Restored: create again: a.txt; delete: one.txt." in said
+    found = talk(work, [FIRST, NEXT, {"text": "Stopped."}], "go", "u start smaller", "/exit")
+    assert "u: undo this" in found
+    assert "Restored: create again: a.txt; delete: one.txt." in found
     assert tree_of(work) == before
-    (told,) = answers(work)
-    assert "Not run: the user reviewed the work so far and undid the changes." in told
-    assert "delete: one.txt" in told and "They said: start smaller" in told
+    (shown,) = answers(work)
+    assert "Not run: the user reviewed the work so far and undid the changes." in shown
+    assert "delete: one.txt" in shown and "They said: start smaller" in shown
 
 
 def test_what_changed_is_in_the_question_with_what_commands_did(work: Path) -> None:
-    said = talk(work, [FIRST, NEXT, {"text": "Stopped."}], "go", "n")
-    shown = said[said.index("and 1 other file were changed.") : said.index("u: undo this")]
+    found = talk(work, [FIRST, NEXT, {"text": "Stopped."}], "go", "n")
+    shown = found[found.index("and 1 other file were changed.") : found.index("u: undo this")]
     assert "2 files changed, +1 -1\n" in shown
     assert "one.txt (new file, +1 -0)\n  1 +1\n" in shown
     assert "a.txt (change, +0 -1)\n    (deleted)\n" in shown and "1 -hello world\n" in shown
@@ -49,8 +49,8 @@ def test_what_changed_is_in_the_question_with_what_commands_did(work: Path) -> N
 
 def test_commands_work_while_the_question_is_open(work: Path) -> None:
     lines = ["go", "/diff", "/cost", "/status", "/todos", "/undo", "/exit", "y"]
-    said = talk(work, [FIRST, NEXT, {"text": "Went on."}], *lines)
-    asked = said[said.index("Continue?") : said.index("Went on.")]
+    found = talk(work, [FIRST, NEXT, {"text": "Went on."}], *lines)
+    asked = found[found.index("Continue?") : found.index("Went on.")]
     assert "one.txt (new file, +1 -0)" in asked
     assert "session: " in asked and "There is no plan." in asked
     assert "/undo cannot run while a question is open" in asked and "/exit cannot run" in asked
@@ -59,9 +59,9 @@ def test_commands_work_while_the_question_is_open(work: Path) -> None:
 
 def test_the_next_try_stands_and_the_turn_is_undone_as_a_whole_and_made_again(work: Path) -> None:
     before = tree_of(work)
-    said = talk(work, [FIRST, NEXT, AGAIN, {"text": "Better."}], "go", "u", "y", "/diff", "/undo", "1", "/redo", "1")
-    assert "one.txt (new file, +1 -0)" in said and "changed by someone else" not in said
-    assert "Reverted 1 file." in said and "Re-applied 1 file." in said
+    found = talk(work, [FIRST, NEXT, AGAIN, {"text": "Better."}], "go", "u", "y", "/diff", "/undo", "1", "/redo", "1")
+    assert "one.txt (new file, +1 -0)" in found and "changed by someone else" not in found
+    assert "Reverted 1 file." in found and "Re-applied 1 file." in found
     assert (work / "one.txt").read_text() == "better\n"
     assert tree_of(work).keys() - before.keys() == {str(work / "one.txt")}
 
@@ -71,13 +71,13 @@ def test_redo_brings_back_what_the_gate_took(work: Path) -> None:
     assert (work / "one.txt").read_text() == "1\n" and not (work / "a.txt").exists()
 
 
-def test_at_the_end_of_a_turn_the_model_goes_on_with_what_it_is_told(work: Path) -> None:
+def test_at_the_end_of_a_turn_the_model_goes_on_with_what_it_is_reported(work: Path) -> None:
     before = tree_of(work)
     talk(work, [FIRST, {"text": "Done."}, {"text": "I see.", "expect": "I undid the changes. Restored"}], "go", "u")
     assert tree_of(work) == before
 
 
-def test_what_the_person_changed_since_is_left_and_said(work: Path) -> None:
+def test_what_the_person_changed_since_is_left_and_reported(work: Path) -> None:
     model = script(work.parent / "s.toml", [FIRST, NEXT, {"text": "Stopped."}])
     waits = agent([*FLAGS, FILES, "-p", "--on-ask", "suspend", "--model", model, "go"], work)
     assert waits.returncode == 3, waits.stderr

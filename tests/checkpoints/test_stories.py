@@ -141,7 +141,7 @@ def test_large_files_are_named_once_and_listed_before_an_undo(repository: Path) 
     session = Session(repository, SizeLimits(1_000, 100_000))
     session.run("echo 1 > a.txt")
     session.run("echo y >> big.bin; echo 2 > a.txt")
-    assert session.said == ["Not covered by undo: 1 file: big.bin (too large)."]
+    assert session.notes == ["Not covered by undo: 1 file: big.bin (too large)."]
     left, _ = session.undo()
     assert left == ["big.bin: was not saved: too large"]
     assert (repository / "a.txt").read_text() == "1\n"
@@ -192,14 +192,14 @@ def test_of_a_large_folder_only_what_git_does_not_track_has_to_be_listed(
     assert facts == (f"undo cannot restore: {repository}/src (more than 3 files)",)
 
 
-def test_a_folder_of_too_many_files_is_said_once_and_named_files_are_kept(
+def test_a_folder_of_too_many_files_is_reported_once_and_named_files_are_kept(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("agent_cli.checkpoints.scanner.MOST_FILES", 1)
     session = Session(root)
     session.run("rm a.txt")
     session.run("echo x > b.txt")
-    assert len(session.said) == 1 and "only files that tools write or commands name" in session.said[0]
+    assert len(session.notes) == 1 and "only files that tools write or commands name" in session.notes[0]
     assert session.undo()[0] == session.undo()[0] == []
     assert (root / "a.txt").read_text() == "one\n" and (root / "b.txt").read_bytes() == b"two\r\n"
 
@@ -214,7 +214,7 @@ def test_objects_that_the_repository_drops_are_still_there(repository: Path) -> 
     assert (repository / "a.txt").read_text() == "only in the index\n"
 
 
-def test_what_came_after_each_message_is_told_at_once(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_came_after_each_message_is_reported_at_once(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     session, history = Session(repository), [UserMessage("m")]
     for number in range(6):
         session.recorder.turn(history, new=True)
@@ -230,10 +230,10 @@ def test_what_came_after_each_message_is_told_at_once(repository: Path, monkeypa
         return start(*words, **how)
 
     monkeypatch.setattr(work.store.git, "start", counted)
-    told = work.summed_since(range(6))
+    found = work.summed_since(range(6))
     assert len([words for words in started if words[0] == "diff-tree"]) == 1, "not for each message anew"
-    assert told[0] == "4 files created" and told[5] == "1 file modified"
-    assert told == [work.summed(work.from_message(count)) for count in range(6)]
+    assert found[0] == "4 files created" and found[5] == "1 file modified"
+    assert found == [work.summed(work.from_message(count)) for count in range(6)]
 
 
 def test_the_store_is_bounded_by_age_and_size(repository: Path) -> None:

@@ -42,7 +42,7 @@ def test_work_is_undone_whatever_became_of_the_repository(repository: Path, kind
         if kind == "another":
             git(repository, "init", "-q")
         session.run("rm -r a.txt d")
-    assert session.said == []
+    assert session.notes == []
     assert session.undo()[0] == []
     assert tree_of(repository) == before
 
@@ -52,7 +52,7 @@ def test_named_files_survive_the_repository_where_the_folder_is_not_looked_at(re
     session.where = session.where.replace(home=str(repository))
     session.recorder = Recorder(session.where, str, lambda: "m")
     session.run("rm -rf .git a.txt b.txt")
-    assert session.said == [] and session.undo()[0] == []
+    assert session.notes == [] and session.undo()[0] == []
     assert (repository / "a.txt").read_text() == "one\n" and (repository / "b.txt").exists()
 
 
@@ -69,6 +69,6 @@ def test_an_index_that_was_damaged_is_made_anew(root: Path, kind: str, left: byt
     again = Session(root)
     again.count = session.count
     again.run("rm a.txt b.txt")
-    assert again.said == []
+    assert again.notes == []
     assert again.undo()[0] == []
     assert tree_of(root) == before

@@ -52,7 +52,7 @@ def test_red_then_a_diff_then_green(work: Path) -> None:
     assert done.stderr == ""
 
 
-def test_how_to_install_it_is_said_where_it_is_not_on_the_path(work: Path) -> None:
+def test_how_to_install_it_is_reported_where_it_is_not_on_the_path(work: Path) -> None:
     folder = work.parent / "bin"
     folder.mkdir()
     path = f"{folder}:/usr/bin:/bin"

@@ -52,7 +52,7 @@ def test_escapes_in_names_are_spelled_out(work: Path) -> None:
     assert "\x1b" not in done.stdout and "\u202e" not in done.stdout
 
 
-def test_a_session_is_told_what_did_not_fit(work: Path) -> None:
+def test_a_session_is_reported_what_did_not_fit(work: Path) -> None:
     (work / "AGENTS.md").write_text("x" * 70_000)
     (work / "s.toml").write_text('[[reply]]\ntext = "Hi."\n')
     done = agent(["-p", "--model", "scripted:s.toml", "hi"], work)
@@ -69,7 +69,7 @@ def test_bare_reads_none(work: Path) -> None:
         assert sum("Be kind." in text for text in logs) == count
 
 
-def test_every_broken_line_is_told_and_the_others_count(work: Path) -> None:
+def test_every_broken_line_is_reported_and_the_others_count(work: Path) -> None:
     (work.parent / "home").mkdir()
     (work.parent / "home/.agentrc").write_text(
         'modle = "x"\neffort = "low"\nmax_rounds = "many"\n[permissions]\nallow = ["Bash(ls)", "Nonsense(", "LS"]\n'

@@ -46,7 +46,7 @@ def test_a_configured_model_is_listed_though_the_catalog_does_not_know_it(work: 
     assert "* ollama/mymodel" in " ".join(done.stdout.split())
 
 
-def test_a_broken_settings_file_is_told_and_the_list_comes(work: Path) -> None:
+def test_a_broken_settings_file_is_reported_and_the_list_comes(work: Path) -> None:
     (work.parent / "home").mkdir(exist_ok=True)
     (work.parent / "home" / ".agentrc").write_text("modle = 3\n")
     done = agent(["models", "claude-sonnet-4-5"], work)

@@ -40,10 +40,10 @@ def test_rules_with_reason_and_source(project: Path) -> None:
 
 
 def test_as_json(project: Path) -> None:
-    told = json.loads(agent(["permissions", "list", "--json", "--trust", "--permission-mode", "plan"], project).stdout)
-    assert told["mode"] == {"value": "plan", "source": "the command line"}
-    assert told["trust"] == {"state": "trusted", "by": "--trust, for this run"}
-    assert told["rules"][0] == {
+    found = json.loads(agent(["permissions", "list", "--json", "--trust", "--permission-mode", "plan"], project).stdout)
+    assert found["mode"] == {"value": "plan", "source": "the command line"}
+    assert found["trust"] == {"state": "trusted", "by": "--trust, for this run"}
+    assert found["rules"][0] == {
         "list": "deny",
         "rule": "Bash(rm:*)",
         "why": "keep it",
@@ -51,7 +51,7 @@ def test_as_json(project: Path) -> None:
         "match": ["rm x"],
         "not_match": [],
     }
-    assert [r["rule"] for r in told["rules"][1:]] == ["Bash(uname)", "Bash(make:*)"]
+    assert [r["rule"] for r in found["rules"][1:]] == ["Bash(uname)", "Bash(make:*)"]
 
 
 def test_no_rules(work: Path) -> None:

@@ -44,7 +44,7 @@ def test_json_has_every_field(work: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("time", "said"),
+    ("time", "text"),
     [
         ("2026-01-10T11:59:30.000Z", "30s"),
         ("2026-01-10T11:20:00.000Z", "40m"),
@@ -55,8 +55,8 @@ def test_json_has_every_field(work: Path) -> None:
         ("2026-01-10T11:59:30", "?"),
     ],
 )
-def test_age_in_one_unit(time: str, said: str) -> None:
-    assert age(time, datetime(2026, 1, 10, 12, tzinfo=UTC)) == said
+def test_age_in_one_unit(time: str, text: str) -> None:
+    assert age(time, datetime(2026, 1, 10, 12, tzinfo=UTC)) == text
 
 
 def test_ids_are_as_long_as_it_takes_to_tell_them_apart() -> None:

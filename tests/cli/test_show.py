@@ -15,7 +15,7 @@ def stage(work: Path) -> str:
     return str(found[0]["stage"])
 
 
-def test_a_session_is_told_turn_by_turn(work: Path) -> None:
+def test_a_session_is_reported_turn_by_turn(work: Path) -> None:
     use = {"input": 100, "output": 5, "cache_read": 40}
     replies = [
         {"calls": [call("LS", path="."), call("Bash", command="touch x")], "usage": use},
@@ -30,24 +30,24 @@ def test_a_session_is_told_turn_by_turn(work: Path) -> None:
     assert "LS .: approved, done" in shown or "List" in shown
     assert "Run: touch x: denied" in shown
     assert "total: 300 tokens in (120 cached), 15 out" in shown
-    told = json.loads(agent(["show", "--json", "--turn", "-1"], work).stdout)
-    (turn,) = told["turns"]
+    found = json.loads(agent(["show", "--json", "--turn", "-1"], work).stdout)
+    (turn,) = found["turns"]
     assert (turn["turn"], turn["query"], turn["rounds"], turn["terminal_reason"]) == (2, "and again", 1, "completed")
     assert turn["usage"]["input"] == 100
     assert agent(["show", "--turn", "7"], work).returncode == 2
     assert agent(["show", "ffffffff"], work).returncode == 2
 
 
-def test_turns_of_a_copy_and_behind_one_that_broke_off_are_told_apart(work: Path) -> None:
+def test_turns_of_a_copy_and_behind_one_that_broke_off_are_reported_apart(work: Path) -> None:
     model = script(work / "s.toml", [{"text": f"{n}.", "usage": {"input": 100, "output": 5}} for n in range(4)])
     agent(["-p", "--model", model, "one"], work)
     agent(["-p", "-c", "--model", model, "two"], work)
     agent(["-p", "-c", "--fork-session", "--model", model, "three"], work)
-    told = json.loads(agent(["show", "--json"], work).stdout)
-    assert [(t["query"], t["copied"], t["rounds"]) for t in told["turns"]] == [
+    found = json.loads(agent(["show", "--json"], work).stdout)
+    assert [(t["query"], t["copied"], t["rounds"]) for t in found["turns"]] == [
         ("one", True, 0), ("two", True, 0), ("three", False, 1),
     ]  # fmt: skip
-    assert told["usage"]["input"] == 100
+    assert found["usage"]["input"] == 100
     assert agent(["show"], work).stdout.count("copied from another session") == 2
     cost = agent(["--plain", "-c", "--model", model], work, stdin="/cost\nfour\n/cost\n").stdout
     assert "turn 1: 100 tokens in, 5 out; $0.0000  three" in cost and "turn 2: 100" in cost
@@ -76,7 +76,7 @@ def test_stages(work: Path) -> None:
         assert stage(work) == expected
 
 
-def test_hooks_are_told_with_the_message_that_they_ran_for(work: Path) -> None:
+def test_hooks_are_reported_with_the_message_that_they_ran_for(work: Path) -> None:
     home = work.parent / "home"
     home.mkdir(exist_ok=True)
     names = ("SessionStart", "UserPromptSubmit", "Stop", "SessionEnd")

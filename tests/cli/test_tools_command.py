@@ -74,7 +74,7 @@ def test_the_rule_that_was_named_allows_it(work: Path) -> None:
     assert (work / "made").exists()
 
 
-def test_a_denial_is_told_in_json_too(work: Path) -> None:
+def test_a_denial_is_reported_in_json_too(work: Path) -> None:
     done = agent(["tools", "run", "Bash", '{"command": "ls"}', "--json", "--disallowedTools", "Bash"], work)
     assert done.returncode == 1
     data = json.loads(done.stdout)

@@ -70,7 +70,7 @@ def test_without_trust_only_what_tightens_is_taken(file: Path) -> None:
     ]
 
 
-def test_a_rule_that_denies_and_is_not_understood_is_told(tmp_path: Path) -> None:
+def test_a_rule_that_denies_and_is_not_understood_is_reported(tmp_path: Path) -> None:
     layers = taken(write(tmp_path / ".claude/settings.json", deny=["bash(rm:*)", 3], ask=["Edit()"], allow=["edit"]))
     assert layers.rules == []
     assert len(layers.ignored) == 3
@@ -83,7 +83,7 @@ def test_a_rule_that_denies_and_is_not_understood_is_told(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     "text", ["{", "[]", "", "nonsense", '{"a": 1, "a": 2}', "\xff", '{"permissions":' * 5000, "{}" + "}" * 9]
 )
-def test_a_file_that_cannot_be_read_is_told_and_ends_nothing(tmp_path: Path, text: str) -> None:
+def test_a_file_that_cannot_be_read_is_reported_and_ends_nothing(tmp_path: Path, text: str) -> None:
     path = tmp_path / ".claude/settings.json"
     path.parent.mkdir()
     path.write_bytes(text.encode("latin-1"))

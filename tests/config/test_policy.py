@@ -57,10 +57,10 @@ def test_managed_settings_only_restrict(work: Path) -> None:
     loose = {"permissions": {"allow": ["Bash"], "defaultMode": "acceptEdits"}, "env": {"A": "b"}, "sandbox": {}}
     args = ["-p", "--model", model, "--managed-settings", json.dumps(loose), "hi"]
     done = agent(args, work)
-    said = (
+    text = (
         "--managed-settings can only restrict, so this has no effect: permissions.allow, permissions.defaultMode, env"
     )
-    assert said in done.stderr and not (work / "out").exists(), done.stderr
+    assert text in done.stderr and not (work / "out").exists(), done.stderr
 
 
 def test_a_host_cannot_get_around_it(work: Path, policy: dict[str, str]) -> None:
@@ -76,11 +76,11 @@ def test_a_host_cannot_get_around_it(work: Path, policy: dict[str, str]) -> None
     lines = [{"type": "control_request", "request_id": str(n), "request": r} for n, r in enumerate(requests)]
     stdin = "".join(json.dumps(line) + "\n" for line in lines)
     done = agent([*args, "--managed-settings", managed], work, policy, stdin=stdin)
-    said = {m["response"]["request_id"]: m["response"] for m in map(json.loads, done.stdout.splitlines())
+    found = {m["response"]["request_id"]: m["response"] for m in map(json.loads, done.stdout.splitlines())
             if m["type"] == "control_response"}  # fmt: skip
-    assert said["1"]["response"]["added"] == [] and "the policy" in said["1"]["response"]["errors"]["bad"]
+    assert found["1"]["response"]["added"] == [] and "the policy" in found["1"]["response"]["errors"]["bad"]
     assert not (work / "ran").exists()
-    assert "refused by the policy" in said["2"]["error"]
+    assert "refused by the policy" in found["2"]["error"]
     only = agent([*args, "--managed-settings", managed], work, {"IS_SANDBOX": "1"}, stdin=stdin)
     assert "(--managed-settings)" in only.stdout
 

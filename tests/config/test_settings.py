@@ -254,18 +254,18 @@ PLAIN = [(n, h) for n, h in hints_of(Settings).items() if n not in (*tables(), "
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ('[providers.x]\nwire_api = "soap"', "providers.x.wire_api: expected one of auto, responses, chat"),
         ('[providers.x]\nwire = "chat"', "providers.x: unknown key 'wire'"),
         ('providers = "x"', "providers: expected a table"),
     ],
 )
-def test_a_mistake_about_a_provider_is_one_sentence(tmp_path: Path, text: str, said: str) -> None:
+def test_a_mistake_about_a_provider_is_one_sentence(tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "work").mkdir()
     (tmp_path / "work/.agentrc").write_text(text + "\n")
     done = agent(["-p", "--trust", "--model", "openai/m", "hi"], tmp_path / "work", {"OPENAI_API_KEY": "k"})
-    assert done.returncode == 2 and said in done.stderr and len(done.stderr.splitlines()) == 1
+    assert done.returncode == 2 and message in done.stderr and len(done.stderr.splitlines()) == 1
 
 
 @given(st.sampled_from(PLAIN), anything)
@@ -308,7 +308,7 @@ def test_all_layers_in_the_real_program(tmp_path: Path) -> None:
     assert rounds("--bare", "--model", model, "--max-turns", "1") == 1
 
 
-def test_what_a_project_may_not_do_is_said_and_a_mistake_is_exit_2(tmp_path: Path) -> None:
+def test_what_a_project_may_not_do_is_reported_and_a_mistake_is_exit_2(tmp_path: Path) -> None:
     work = tmp_path / "work"
     (work / ".git").mkdir(parents=True)
     model = script(work / "s.toml", [{"text": "ok"}])

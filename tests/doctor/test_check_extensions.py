@@ -20,11 +20,11 @@ def reader() -> ReportReader:
     return ReportReader({"Read", "Grep", "Bash"}, {"clear"}, lambda name: "" if name == "haiku" else "no such model")
 
 
-def told(base: Path, within: Path | None = None) -> dict[str, str]:
+def checked(base: Path, within: Path | None = None) -> dict[str, str]:
     return {t.path: str(t).removeprefix(f"{t.path}: ") for t in reader().read(base, within)}
 
 
-def test_each_file_is_told_with_what_of_it_is_not_used(tmp_path: Path) -> None:
+def test_each_file_is_reported_with_what_of_it_is_not_used(tmp_path: Path) -> None:
     put(tmp_path, ".agent/commands/fix.md", "---\ndescription: x\nallowed-tools: Bash(git:*), Tpyo(x\n---\nFix !`ls`")
     put(tmp_path, ".claude/commands/fix.md", "---\ncategory: y\nauthor: z\nblah: 1\nmodel: gpt\n---\nFix")
     put(tmp_path, ".claude/commands/clear.md", "Mine")
@@ -48,7 +48,7 @@ def test_each_file_is_told_with_what_of_it_is_not_used(tmp_path: Path) -> None:
     taken = {"permissions": {"allow": [], "disableBypassPermissionsMode": "disable"}, "disableAllHooks": True}
     put(tmp_path, ".claude/settings.json", json.dumps({**taken, "statusLine": {"command": "date"}, "strange": 1}))
     put(tmp_path, ".claude/settings.local.json", "[")
-    found = told(tmp_path, tmp_path.resolve())
+    found = checked(tmp_path, tmp_path.resolve())
     assert found.pop(".claude/commands/bad.md").startswith("command /bad (its head was not read: line 3: ")
     assert found == {
         ".agent/commands/fix.md": "command /fix (allowed-tools: 'Bash(git:*), Tpyo(x': a parenthesis is not closed; "
@@ -89,15 +89,15 @@ def test_a_file_at_home_says_which_one_of_the_project_comes_first(tmp_path: Path
         put(base, ".agent/commands/fix.md", "Fix")
         put(base, ".agent/skills/pdf/SKILL.md", "---\ndescription: d\n---\nBody")
     both = reader()
-    assert all(told.used for told in both.read(project, project))
+    assert all(text.used for text in both.read(project, project))
     here = str(project / ".agent")
-    assert [told.what for told in both.read(home, None)] == [
+    assert [text.what for text in both.read(home, None)] == [
         f"command /fix, not used: {here}/commands/fix.md has that name and comes first",
         f"skill pdf, not used: {here}/skills/pdf/SKILL.md has that name and comes first",
     ]
 
 
-def test_hostile_folders_are_told_and_not_followed(tmp_path: Path) -> None:
+def test_hostile_folders_are_reported_and_not_followed(tmp_path: Path) -> None:
     project = tmp_path / "p"
     put(tmp_path, "secret.md", "---\ndescription: s3cret\n---\ns3cret")
     put(project, ".claude/commands/ok.md", "x")
@@ -106,7 +106,7 @@ def test_hostile_folders_are_told_and_not_followed(tmp_path: Path) -> None:
     (project / ".claude/commands/loop").symlink_to(".")
     os.mkfifo(project / ".claude/commands/pipe.md")
     put(project, ".claude/commands/huge.md", "x" * 70_000)
-    found = told(project.resolve(), project.resolve())
+    found = checked(project.resolve(), project.resolve())
     assert found[".claude/commands/ok.md"] == "command /ok"
     assert "leads out of" in found[".claude/commands/leak.md"]
     assert "not a regular file" in found[".claude/commands/pipe.md"]
@@ -147,7 +147,7 @@ def test_doctor_shows_it_and_says_what_trust_leaves_out(work: Path) -> None:
         max_size=12,
     )
 )
-def test_every_file_is_told_or_belongs_to_a_skill(tmp_path: Path, files: dict[tuple[str, str], bytes]) -> None:
+def test_every_file_is_reported_or_belongs_to_a_skill(tmp_path: Path, files: dict[tuple[str, str], bytes]) -> None:
     import tempfile
 
     with tempfile.TemporaryDirectory(dir=tmp_path) as folder:

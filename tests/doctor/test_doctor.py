@@ -58,7 +58,7 @@ def test_a_window_that_nobody_says_is_shown_as_a_run_assumes_it(work: Path, base
     assert window in agent(["doctor"], work, env=env).stdout
 
 
-def test_the_source_of_a_key_is_told_and_never_the_key(work: Path) -> None:
+def test_the_source_of_a_key_is_reported_and_never_the_key(work: Path) -> None:
     env = {"ANTHROPIC_API_KEY": KEY, "OPENAI_API_KEY": f"{KEY}-2"}
     done = agent(["doctor"], work, env=env)
     assert done.returncode == 0
@@ -71,7 +71,7 @@ def test_the_source_of_a_key_is_told_and_never_the_key(work: Path) -> None:
     assert KEY not in done.stdout + done.stderr + as_json.stdout + as_json.stderr
 
 
-def test_a_password_in_an_address_is_not_told(work: Path) -> None:
+def test_a_password_in_an_address_is_not_reported(work: Path) -> None:
     env = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": "https://me:hunter2@example.org/v1", "AGENT_MODEL": "openai/gpt-5"}
     done = agent(["doctor"], work, env=env)
     assert "example.org" in done.stdout
@@ -79,7 +79,7 @@ def test_a_password_in_an_address_is_not_told(work: Path) -> None:
     assert "hunter2" not in agent(["doctor", "--json"], work, env=env).stdout
 
 
-def test_layers_overrides_and_rules_are_told_with_their_source(work: Path) -> None:
+def test_layers_overrides_and_rules_are_reported_with_their_source(work: Path) -> None:
     own, project = work.parent / "home/.agentrc", work / ".agentrc"
     own.write_text('model = "ollama/one"\n[permissions]\nallow = ["Bash(ls)"]\n')
     project.write_text('model = "ollama/two"\nkey_command = "x"\n[permissions]\ndeny = ["Bash(curl:*)"]\n')
@@ -112,7 +112,7 @@ def test_a_broken_settings_file_is_a_line_and_the_rest_goes_on(work: Path) -> No
     assert "memory" in done.stdout
 
 
-def test_two_broken_files_and_a_broken_variable_are_all_told(work: Path) -> None:
+def test_two_broken_files_and_a_broken_variable_are_all_reported(work: Path) -> None:
     (work.parent / "home/.agentrc").write_text("one = 1\n")
     (work / ".agentrc").write_text("two = 2\n")
     done = agent(["doctor"], work, env={"AGENT_MAX_ROUNDS": "many"})
@@ -151,7 +151,7 @@ def test_a_state_folder_that_cannot_be_written(work: Path) -> None:
     assert found["state"][0]["writable"] is False
 
 
-def test_a_home_that_does_not_exist_is_told(work: Path) -> None:
+def test_a_home_that_does_not_exist_is_reported(work: Path) -> None:
     done = agent(["doctor"], work, env={"HOME": str(work / "nowhere")})
     assert "missing  home" in done.stdout
 
@@ -162,7 +162,7 @@ def test_nothing_is_left_behind(work: Path) -> None:
     assert not (work.parent / "home/state").exists()
 
 
-def test_the_sandbox_is_told_and_why_it_is_no_better_one(work: Path) -> None:
+def test_the_sandbox_is_reported_and_why_it_is_no_better_one(work: Path) -> None:
     auto = agent(["doctor", "--json"], work, env={"AGENT_SANDBOX_MODE": "auto"})
     sandbox = findings(auto.stdout)["sandbox"][0]
     assert sandbox["kind"] in ("bubblewrap", "landlock", "none")

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.usefixtures("clean")
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "message"),
     [
         ({"cwd": "/no/such/folder"}, "/no/such/folder is not a folder."),
         ({"settings": {"max_round": 3}}, "settings: max_round: "),
@@ -43,11 +43,11 @@ pytestmark = pytest.mark.usefixtures("clean")
     ],
     ids=lambda value: "-".join(value) if isinstance(value, dict) else "",
 )
-def test_mistakes_are_one_sentence(work: Path, given: dict[str, Any], said: str) -> None:
+def test_mistakes_are_one_sentence(work: Path, given: dict[str, Any], message: str) -> None:
     known = {"cwd": work, "model": scripted(work, {"text": "x"})}
     with pytest.raises(UsageError) as caught:
         open_agent(**known | given)
-    assert said in str(caught.value)
+    assert message in str(caught.value)
     assert "\n" not in str(caught.value)
     assert "--" not in str(caught.value)
 

@@ -54,8 +54,8 @@ def outputs(body: dict[str, Any]) -> list[str]:
 
 def test_one_turn(tmp_path: Path) -> None:
     with ModelServer([Reply(text="None do.")]) as server:
-        said = ran(example("One turn"), tmp_path, server)
-    assert re.fullmatch(r"None do\.\ncomplete: \$\d\.\d{4}, session [0-9a-f-]{36}\n", said)
+        found = ran(example("One turn"), tmp_path, server)
+    assert re.fullmatch(r"None do\.\ncomplete: \$\d\.\d{4}, session [0-9a-f-]{36}\n", found)
 
 
 def test_a_custom_tool(tmp_path: Path) -> None:
@@ -65,10 +65,10 @@ def test_a_custom_tool(tmp_path: Path) -> None:
         Reply(text="Twelve."),
     ]
     with ModelServer(replies) as server:
-        said = ran(example("A custom tool"), tmp_path, server)
+        found = ran(example("A custom tool"), tmp_path, server)
         (offered,) = server.bodies[0]["tools"]
         results = outputs(server.bodies[2])
-    assert said == "Twelve.\n"
+    assert found == "Twelve.\n"
     assert offered["description"].startswith("Looks up how many pieces")
     assert offered["parameters"]["properties"]["part"]["description"] == "Name of the part, in the singular"
     assert results == ["There is no part named screw; the parts are: bolt, nut.", "12"]
@@ -84,9 +84,9 @@ def test_an_approver(tmp_path: Path) -> None:
     (tmp_path / "work").mkdir()
     (tmp_path / "work/Makefile").write_text("test:\n\t@echo jobs $(JOBS)\n")
     with ModelServer([Reply(calls=calls), Reply(text="Done.")]) as server:
-        said = ran(example("An approver"), tmp_path, server)
+        found = ran(example("An approver"), tmp_path, server)
         results = outputs(server.bodies[1])
-    assert said.splitlines() == [
+    assert found.splitlines() == [
         "refused: Bash: Denied by the user, who said: only make test may be run here",
         "refused: Write: Denied by the user, who said: change documents only",
     ]
@@ -121,9 +121,9 @@ def test_a_batch_of_prompts(tmp_path: Path) -> None:
 
 def test_a_hook(tmp_path: Path) -> None:
     with ModelServer([Reply(calls=(Call("Read", {"file_path": ".env"}),)), Reply(text="I may not look.")]) as server:
-        said = ran(example("Parameters"), tmp_path, server)
+        found = ran(example("Parameters"), tmp_path, server)
         (result,) = outputs(server.bodies[1])
-    assert said == "I may not look.\n"
+    assert found == "I may not look.\n"
     assert "keep away from .env" in result
 
 

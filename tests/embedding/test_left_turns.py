@@ -202,5 +202,5 @@ def test_an_interrupted_turn_is_resumed(work: Path, save: bool) -> None:
             assert session.result is not None
             assert session.result.outcome == "interrupted"
             assert session.resume().text == "It says hello."
-        said = [m["content"] for m in server.bodies[-1]["messages"] if m["role"] == "user"]
-    assert said == ["read it"]
+        lines = [m["content"] for m in server.bodies[-1]["messages"] if m["role"] == "user"]
+    assert lines == ["read it"]

@@ -129,8 +129,8 @@ def test_a_turn_that_waits_is_decided_by_the_program(work: Path) -> None:
 
 def test_a_turn_of_the_program_that_waits_is_decided_here(work: Path) -> None:
     model = scripted(work, {"calls": [write()]}, {"text": "Done."})
-    told = agent(["-p", "--on-ask", "suspend", "--output-format", "json", "--model", model, "write"], work)
-    session_id = json.loads(told.stdout)["session_id"]
+    found = agent(["-p", "--on-ask", "suspend", "--output-format", "json", "--model", model, "write"], work)
+    session_id = json.loads(found.stdout)["session_id"]
     asked: list[str] = []
 
     def approve(request: ApprovalRequested) -> bool:

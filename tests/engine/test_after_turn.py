@@ -23,7 +23,7 @@ def writing(*texts: str) -> list[dict[str, Any]]:
     return replies
 
 
-def told(world: World) -> list[str]:
+def reminders_of(world: World) -> list[str]:
     return [m.text for m in world.history if isinstance(m, UserMessage)][1:]
 
 
@@ -33,7 +33,7 @@ def test_a_failure_goes_back_to_the_model_until_it_passes(tmp_path: Path) -> Non
     assert isinstance(result, Complete)
     assert result.text == "wrote good"
     assert [(r.exit_code, r.outcome) for r in world.of(HookFinished)] == [(3, "error"), (0, "success")]
-    [feedback] = told(world)
+    [feedback] = reminders_of(world)
     assert "It failed with exit code 3:\n\nnot good\n" in feedback
     assert result.verified == f"`{CHECK}` passed"
 
@@ -43,7 +43,7 @@ def test_it_goes_back_a_bounded_number_of_times(tmp_path: Path) -> None:
     result = world.turn(after_turn=CHECK, after_turn_tries=2)
     assert isinstance(result, Complete)
     assert result.text == "wrote poor"
-    assert len(told(world)) == 2
+    assert len(reminders_of(world)) == 2
     assert [w.text for w in world.of(Warned)] == [
         f"after_turn: `{CHECK}` still failed with exit code 3; it went back to the model 2 times."
     ]

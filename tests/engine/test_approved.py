@@ -54,8 +54,8 @@ def root(tmp_path: Path) -> Path:
 )  # fmt: skip
 def test_what_a_command_destroys_changed_meanwhile(root: Path, command: str, path: str) -> None:
     story = Story(root, [bash(command)], {1: lambda: (root / path).write_text("changed by somebody else\n")})
-    (told,) = story.facts()
-    assert path in told and len(story.asked) == 2
+    (found,) = story.facts()
+    assert path in found and len(story.asked) == 2
     assert story.asked[0].facts != story.asked[1].facts and not story.results[0].is_error
 
 
@@ -69,8 +69,8 @@ def test_a_reset_is_asked_about_again_where_more_would_be_lost(root: Path) -> No
     git("commit", "-m", "first")
     (root / "a.txt").write_text("mine\n")
     story = Story(root, [bash("git reset --hard")], {1: lambda: (root / "d/b.txt").write_text("mine, too\n")})
-    (told,) = story.facts()
-    assert "d/b.txt" in told and "a.txt" not in told
+    (found,) = story.facts()
+    assert "d/b.txt" in found and "a.txt" not in found
     assert any("2 files" in fact for fact in story.asked[1].facts)
 
 
@@ -79,7 +79,7 @@ def test_what_changed_elsewhere_is_no_reason(root: Path) -> None:
     assert not story.facts() and len(story.asked) == 1
 
 
-def test_what_an_earlier_call_said_that_it_would_change_is_no_reason(root: Path) -> None:
+def test_what_an_earlier_call_announced_to_change_is_no_reason(root: Path) -> None:
     (root / "c.txt").write_text("x\n")
     calls = [bash("echo more >> c.txt; echo x > a.txt"), call("Write", file_path="new.txt", content="x\n"),
              bash("rm -r a.txt"), bash("rm new.txt")]  # fmt: skip
@@ -91,8 +91,8 @@ def test_what_an_earlier_call_said_that_it_would_change_is_no_reason(root: Path)
 def test_what_an_earlier_call_changed_without_saying_so_is_named(root: Path) -> None:
     (root / "x.sh").write_text("echo more >> a.txt\n")
     story = Story(root, [bash("sh x.sh"), bash("rm a.txt")], {})
-    (told,) = story.facts()
-    assert told.endswith("a.txt, while this ran: Run: sh x.sh") and len(story.asked) == 3
+    (found,) = story.facts()
+    assert found.endswith("a.txt, while this ran: Run: sh x.sh") and len(story.asked) == 3
 
 
 def test_what_changes_all_the_time_is_not_asked_about_for_ever(root: Path) -> None:

@@ -56,7 +56,7 @@ def held(world: World) -> World:
 
 
 @pytest.mark.parametrize(
-    ("where", "said"),
+    ("where", "text"),
     [
         ("effects", "Checking Bash failed"),
         ("summary", "Checking Bash failed"),
@@ -64,7 +64,7 @@ def held(world: World) -> World:
         ("run", "The tool Bash failed"),
     ],
 )
-def test_in_a_tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str, said: str) -> None:
+def test_in_a_tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str, text: str) -> None:
     world = story(tmp_path, RUN, AFTER)
     tool = world.deps.tools["Bash"]
     before = getattr(tool, where)
@@ -73,7 +73,7 @@ def test_in_a_tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str, 
         return raising() if args.command.startswith("echo") else before(args, ctx)
 
     monkeypatch.setattr(tool, where, once, raising=True)
-    assert said in held(world).results[0].text
+    assert text in held(world).results[0].text
     assert not (tmp_path / "made").exists()
 
 

@@ -17,7 +17,7 @@ from tests.support.turns import World
 READ = call("Read", file_path="a.txt")
 
 
-def test_a_read_of_an_unchanged_file_is_not_run_again_but_said(root: Path) -> None:
+def test_a_read_of_an_unchanged_file_is_not_run_again_but_pointed_to(root: Path) -> None:
     world = World(root, [{"calls": [READ]}, {"calls": [READ]}, {"text": "Ok."}])
     assert isinstance(world.turn(), Complete)
     assert len(world.of(ToolStarted)) == 1
@@ -68,9 +68,9 @@ def test_calls_in_turns_are_a_loop_named_once_and_then_ended(root: Path, length:
     result = world.turn()
     assert isinstance(result, LimitReached)
     assert result.cap == "repetition"
-    told = [r.text for r in world.results if "times in a row" in r.text]
-    assert len(told) == 1
-    assert f"This cycle of {length} calls gave the same result 3 times in a row" in told[0]
+    lines = [r.text for r in world.results if "times in a row" in r.text]
+    assert len(lines) == 1
+    assert f"This cycle of {length} calls gave the same result 3 times in a row" in lines[0]
     # The last was called when only a summary was wanted.
     assert len(world.results) == 5 * length + 1
 

@@ -116,10 +116,10 @@ def test_a_file_whose_text_was_cleared_is_shown_again(tmp_path: Path) -> None:
         (tmp_path / f"f{number}.txt").write_text(f"file {number} has this line\n" * 300)
     reads = [call("Read", file_path=f"f{n}.txt") for n in range(12)]
     _, model = world_with(tmp_path, *reads[:3], reads[0], *reads, reads[0])
-    told = results(model.requests[-1])
-    assert told[3].startswith("Skipped: unchanged since round 1")
-    assert told[0].startswith(CLEARED)
-    assert "file 0 has this line" in told[-1]
+    found = results(model.requests[-1])
+    assert found[3].startswith("Skipped: unchanged since round 1")
+    assert found[0].startswith(CLEARED)
+    assert "file 0 has this line" in found[-1]
 
 
 def test_a_resumed_session_is_shown_the_same(tmp_path: Path) -> None:

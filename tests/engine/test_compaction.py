@@ -185,7 +185,7 @@ def test_results_that_are_together_larger_than_the_window_are_shortened(tmp_path
     assert model.refused == 0
 
 
-def test_a_message_that_is_larger_than_the_window_is_said_to_be(tmp_path: Path) -> None:
+def test_a_message_that_is_larger_than_the_window_is_reported_to_be(tmp_path: Path) -> None:
     model = Narrow(reading(), SIZE)
     world = world_with(tmp_path, model)
     result = world.turn("word " * 20_000, context_window=SIZE)
@@ -347,5 +347,5 @@ def test_the_hooks_of_the_start_run_again_behind_a_compaction(tmp_path: Path) ->
     assert isinstance(world.turn("Read all nine.", context_window=SIZE, plan_nudges=0), Complete)
     summed_up = [event for event in world.of(Compacted) if event.head]
     assert summed_up and seen == ["compact"] * len(summed_up)
-    told = [e.message.text for e in world.of(MessageAdded) if isinstance(e.message, UserMessage)]
-    assert any("Start number 1." in text for text in told)
+    lines = [e.message.text for e in world.of(MessageAdded) if isinstance(e.message, UserMessage)]
+    assert any("Start number 1." in text for text in lines)

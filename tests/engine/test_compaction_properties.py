@@ -123,11 +123,11 @@ class Life:
         elif what == "restart":
             self.restart()
         elif what == "rewind":
-            said = [
+            lines = [
                 n for n, m in enumerate(conversation.history) if isinstance(m, UserMessage) and "Do thing" in m.text
             ]
-            if said:
-                conversation.rewind(said[-1])
+            if lines:
+                conversation.rewind(lines[-1])
         elif what == "pin" and KEPT not in conversation.deps.state.window.pins:
             assert pin(conversation, UserMessage(KEPT), self.events.append) == ""
 
@@ -158,11 +158,11 @@ def test_whatever_is_compacted_the_conversation_goes_on(
         pinned_at = None
         for number, (made, what) in enumerate(story):
             script[:] = made
-            said = f"Do thing {number}. {KEPT if not number else ''}"
-            result = life.conversation.send(KEPT if not number else said, life.events.append)
+            text = f"Do thing {number}. {KEPT if not number else ''}"
+            result = life.conversation.send(KEPT if not number else text, life.events.append)
             # Nothing here is too large by itself, so no turn is lost.
             assert type(result).__name__ == "Complete", (result, model.refused)
-            assert whole(model.requests[-1]).count(said.strip()[:10]) or not number
+            assert whole(model.requests[-1]).count(text.strip()[:10]) or not number
             life.do(what)
             if what == "pin" and pinned_at is None:
                 pinned_at = len(model.requests)

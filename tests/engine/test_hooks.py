@@ -257,8 +257,8 @@ def test_nobody_is_notified_of_what_is_decided_without_them(tmp_path: Path) -> N
     hooked.hook("PermissionRequest", behavior(behavior="deny")).turn()
     ruled = Hooked(tmp_path, BASH, attended=True, deny=("Bash",)).hook("Notification")
     ruled.turn()
-    told = [g["hook_event_name"] for world in (alone, recorded, hooked, ruled) for g in world.given]
-    assert told == ["PermissionRequest"]
+    lines = [g["hook_event_name"] for world in (alone, recorded, hooked, ruled) for g in world.given]
+    assert lines == ["PermissionRequest"]
 
 
 def test_the_user_is_notified_when_a_turn_is_suspended_for_them(tmp_path: Path) -> None:
@@ -277,8 +277,8 @@ def test_a_stop_hook_sends_the_turn_on_and_is_bounded(tmp_path: Path) -> None:
         (False, "Done 0."),
         (True, "Done 1."),
     ]
-    told = [m.text for m in world.history if isinstance(m, UserMessage)][1:]
-    assert told == ["<hook_feedback>\nA hook keeps you from stopping:\nWrite tests.\n</hook_feedback>"] * 2
+    found = [m.text for m in world.history if isinstance(m, UserMessage)][1:]
+    assert found == ["<hook_feedback>\nA hook keeps you from stopping:\nWrite tests.\n</hook_feedback>"] * 2
 
 
 def test_a_stop_hook_that_is_content_lets_the_turn_end(tmp_path: Path) -> None:

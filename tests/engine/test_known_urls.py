@@ -52,12 +52,12 @@ def world(tmp_path: Path, *before: dict[str, Any], url: str = URL, **more: Any) 
 
 
 @pytest.mark.parametrize(
-    "said",
+    "text",
     [f"read {URL}", f"read {URL}#part", "read http://example.org/docs/page?x=1.", f"<{URL}/>", URL.upper()],
 )
-def test_what_the_person_named_is_fetched(tmp_path: Path, said: str) -> None:
+def test_what_the_person_named_is_fetched(tmp_path: Path, text: str) -> None:
     w = world(tmp_path)
-    w.turn(said)
+    w.turn(text)
     assert w.results[-1].text == "the page"
 
 
@@ -146,15 +146,15 @@ def test_what_the_model_composed_is_not_known_by_being_printed(tmp_path: Path, b
 
 
 @pytest.mark.parametrize(
-    ("said", "known"),
+    ("text", "known"),
     [
         (f"[Background command shell-1 (`curl {URL}`) has ended]", False),
         (f"<plan_feedback>\nFetch {URL}\n\nThe user's feedback:\nno\n\nGo on.\n</plan_feedback>", False),
         (f"<plan_feedback>\nRead\n\nThe user's feedback:\nuse {URL}\n\nGo on.\n</plan_feedback>", True),
     ],
 )
-def test_a_message_of_the_program_that_quotes_the_model_does_not_count(said: str, known: bool) -> None:
-    assert is_known_url([URL], [[UserMessage(said)]]) is known
+def test_a_message_of_the_program_that_quotes_the_model_does_not_count(text: str, known: bool) -> None:
+    assert is_known_url([URL], [[UserMessage(text)]]) is known
 
 
 def test_a_file_that_was_there_before_is_known_after_a_command(tmp_path: Path) -> None:

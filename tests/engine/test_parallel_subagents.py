@@ -89,9 +89,9 @@ def test_they_run_together_and_answer_in_the_order_of_the_calls(root: Path) -> N
     assert sorted(e.call_id for e in world.of(ToolStarted)) == ["call-1-1", "call-1-2"], "each begins once"
     for number, name in enumerate("ab", 1):
         own = [e.event for e in world.of(SubagentEvent) if e.call_id == f"call-1-{number}"]
-        said = [m.message.text for m in own if isinstance(m, MessageAdded)]
-        assert said[0] == f"find {name}" and said[-1] == f"{name} was read." and len(said) == 4
-        assert f"in {name}" in said[2]
+        lines = [m.message.text for m in own if isinstance(m, MessageAdded)]
+        assert lines[0] == f"find {name}" and lines[-1] == f"{name} was read." and len(lines) == 4
+        assert f"in {name}" in lines[2]
 
 
 def _meet(meeting: threading.Barrier) -> None:

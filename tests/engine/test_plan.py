@@ -183,7 +183,7 @@ def test_done_over_a_failing_check_is_questioned_once(root: Path) -> None:
     ]
 
 
-def test_what_verified_the_work_is_told(root: Path) -> None:
+def test_what_verified_the_work_is_reported(root: Path) -> None:
     (root / "Makefile").write_text("test:\n\t@true\n")
     run = {"calls": [call("Bash", command="cd . && make test 2>&1")]}
     write = {"calls": [call("Write", file_path="b.txt", content="x")]}

@@ -117,9 +117,9 @@ class Process:
     """One run of the program over the log: what was said so far is read back from it."""
 
     def __init__(
-        self, root: Path, path: Path, script: list[dict[str, Any]], said: list[str], end: tuple[str, int]
+        self, root: Path, path: Path, script: list[dict[str, Any]], lines: list[str], end: tuple[str, int]
     ) -> None:
-        self.said, self.end, self.seen = said, end, 0
+        self.replies, self.end, self.seen = lines, end, 0
         self.log = SessionLog(path, _never)
         self.model = Scripted(script)
         self.restored = None
@@ -142,7 +142,7 @@ class Process:
         self.conversation = Conversation(deps, options, self.record, history)
 
     def word(self) -> str:
-        return self.said.pop(0) if self.said else "yes"
+        return self.replies.pop(0) if self.replies else "yes"
 
     def answer(self, request: ApprovalRequested) -> Answer:
         return {"yes": Approve(), "no": Reject("not this one"), "later": Defer()}[self.word()]
@@ -181,7 +181,7 @@ def _ignore(event: Event) -> None:
 
 @settings(max_examples=examples(120), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(replies, answers, ends)
-def test_whatever_happens(script: list[dict[str, Any]], said: list[str], ends: list[tuple[str, int]]) -> None:
+def test_whatever_happens(script: list[dict[str, Any]], lines: list[str], ends: list[tuple[str, int]]) -> None:
     DONE.clear()
     story = numbered(script)
     with tempfile.TemporaryDirectory() as folder:
@@ -189,7 +189,7 @@ def test_whatever_happens(script: list[dict[str, Any]], said: list[str], ends: l
         (root / "a.txt").write_text("x\n")
         path = root / "log" / "s.jsonl"
         before: tuple[Any, ...] = ()
-        left = list(said)
+        left = list(lines)
         for number, end in enumerate([*ends, ("run", 0), ("run", 0)]):
             process = Process(root, path, story, left, end)
             spent, result = process.run(f"go {number}")

@@ -80,8 +80,8 @@ def test_a_session_starts_once_and_ends_if_it_began(tmp_path: Path) -> None:
     talk.send("one", events.append)
     talk.send("two", events.append)
     talk.end("clear")
-    told = [(g["hook_event_name"], g.get("source"), g.get("reason")) for g in world.given]
-    assert told == [("SessionStart", "startup", None), ("SessionEnd", None, "clear")]
+    lines = [(g["hook_event_name"], g.get("source"), g.get("reason")) for g in world.given]
+    assert lines == [("SessionStart", "startup", None), ("SessionEnd", None, "clear")]
     assert words(talk) == ["one", '<hook_context event="SessionStart">\nHello.\n</hook_context>', "two"]
 
 

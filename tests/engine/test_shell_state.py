@@ -76,7 +76,7 @@ def test_rules_stay_anchored_where_the_session_began(root: Path) -> None:
     assert world.results[-1].text.startswith("Permission was denied")
 
 
-def test_the_end_of_a_background_command_is_told_at_the_next_round(root: Path) -> None:
+def test_the_end_of_a_background_command_is_reported_at_the_next_round(root: Path) -> None:
     wait = "until [ -e go ]; do sleep 0.01; done"
     replies = [bash(wait, run_in_background=True), bash("touch go"), {"text": "Started."}, {"text": "So it ended."}]
     world = World(root, replies, allow=("Bash",))

@@ -66,13 +66,13 @@ def test_calls_that_only_look_run_side_by_side_and_answer_in_order(tmp_path: Pat
     world = World(tmp_path, meeting("a", "bad", "c"), tools=(*BUILTIN, meet))
     assert isinstance(world.turn(), Complete)
     assert [(m.text, m.is_error) for m in world.results] == [("met a", False), ("bad is bad", True), ("met c", False)]
-    told = [
+    lines = [
         (type(e).__name__, e.call_id[-1])
         for e in world.events
         if isinstance(e, ToolStarted | ToolProgress | ToolFinished)
     ]
     one_call = ["ToolStarted", "ToolProgress", "ToolFinished"]
-    assert told == [(name, number) for number in "123" for name in one_call]
+    assert lines == [(name, number) for number in "123" for name in one_call]
 
 
 def test_more_calls_than_threads_all_run(tmp_path: Path) -> None:
@@ -215,8 +215,8 @@ def test_a_cd_before_others_carries_over_to_them(tmp_path: Path) -> None:
     ]
     world = World(tmp_path, [{"calls": calls}, {"text": "Ok."}], allow=("Bash",))
     world.turn()
-    said = [m.text.split("\n")[0] for m in world.results]
-    assert said == [str(tmp_path), str(tmp_path), f"{tmp_path}/sub", "inner", "(no output)", f"{tmp_path}/sub"]
+    lines = [m.text.split("\n")[0] for m in world.results]
+    assert lines == [str(tmp_path), str(tmp_path), f"{tmp_path}/sub", "inner", "(no output)", f"{tmp_path}/sub"]
     assert world.results[-1].text.split("\n")[1] == "1"
 
 

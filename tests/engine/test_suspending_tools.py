@@ -64,8 +64,8 @@ class Last(Paint):
 
 
 def world(root: Path, tool: Tool[Any], *replies: Any, calls: tuple[str, ...] = ("Paint",), **deps: Any) -> World:
-    said = [{"calls": [call(name) for name in calls]}, {"text": "Done."}]
-    return World(root, [*said, *replies], mode="bypassPermissions", tools=(*BUILTIN, tool), **deps)
+    lines = [{"calls": [call(name) for name in calls]}, {"text": "Done."}]
+    return World(root, [*lines, *replies], mode="bypassPermissions", tools=(*BUILTIN, tool), **deps)
 
 
 def results(there: World) -> list[str]:
@@ -123,7 +123,7 @@ def test_a_user_who_ends_the_work_or_interrupts_leaves_what_the_tool_gave(tmp_pa
 
 
 @pytest.mark.parametrize(
-    ("suspend", "said"),
+    ("suspend", "text"),
     [
         (Suspend("questions", {}), "questions: Field required."),
         (Suspend("questions", {"questions": []}), "Ask one to 4 questions"),
@@ -136,14 +136,14 @@ def test_a_user_who_ends_the_work_or_interrupts_leaves_what_the_tool_gave(tmp_pa
 )
 @pytest.mark.parametrize("asks", [False, True])
 def test_a_question_that_cannot_be_asked_is_an_error_of_its_call(
-    tmp_path: Path, suspend: Any, said: str, asks: bool
+    tmp_path: Path, suspend: Any, text: str, asks: bool
 ) -> None:
     class Asking(Paint):
         asks_user = asks
 
     there = world(tmp_path, Asking(suspend), asker=lambda asked: pytest.fail("asked"))
     assert isinstance(there.turn("paint"), Complete)
-    assert "The tool Paint" in results(there)[0] and said in results(there)[0]
+    assert "The tool Paint" in results(there)[0] and text in results(there)[0]
 
 
 def test_a_tool_that_only_asks_and_has_nothing_to_ask_or_fails_costs_its_call(tmp_path: Path) -> None:

@@ -94,8 +94,8 @@ def test_what_comes_too_early_is_refused_with_the_next_step(root: Path) -> None:
 
 
 def test_the_word_of_the_model_is_no_evidence(root: Path) -> None:
-    said = {"text": "The tests were red, and now they are green. All done."}
-    story = world(root, [PLAN, *[said] * 12], Person())
+    found = {"text": "The tests were red, and now they are green. All done."}
+    story = world(root, [PLAN, *[found] * 12], Person())
     result = story.turn(overrides=LENT, plan_nudges=0)
     assert isinstance(result, Complete)
     assert [w.text for w in story.of(Warned)] == ["/tdd ends early: the tests were not seen failing."]

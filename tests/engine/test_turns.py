@@ -389,7 +389,7 @@ def test_each_request_is_the_previous_one_plus_a_suffix(root: Path) -> None:
         assert (after.system, after.tools) == (before.system, before.tools)
 
 
-def test_the_plan_is_kept_and_told(root: Path) -> None:
+def test_the_plan_is_kept_and_reported(root: Path) -> None:
     todos = [{"content": "read", "status": "in_progress"}, {"content": "write", "status": "pending"}]
     world = World(root, [{"calls": [call("TodoWrite", todos=todos)]}, {"text": "Planned."}])
     world.turn()
@@ -397,7 +397,7 @@ def test_the_plan_is_kept_and_told(root: Path) -> None:
     assert [i.content for i in world.deps.context.plan] == ["read", "write"]
 
 
-def test_usage_is_told_once_per_model_call_and_added_up(root: Path) -> None:
+def test_usage_is_shown_once_per_model_call_and_added_up(root: Path) -> None:
     use = {"input": 10, "output": 3}
     world = World(root, [{"calls": [READ], "usage": use}, {"text": "Done.", "usage": use}])
     result = world.turn()

@@ -183,7 +183,7 @@ def test_setup_check_and_prompt_of_task_toml(work: Path, models: tuple[str, str]
     assert (run["verdict"], run["reason"], run["rounds"]) == ("error", "the setup failed: no such thing", 0)
 
 
-def test_settings_of_a_task_hold_and_a_limit_is_told(work: Path, evaluate: Evaluate, make: Make) -> None:
+def test_settings_of_a_task_hold_and_a_limit_is_reported(work: Path, evaluate: Evaluate, make: Make) -> None:
     model = script(work.parent / "s.toml", [WRITE, WRITE, ANSWER])
     folder = make(work.parent / "tasks" / "t", "test -e c.txt", toml="[settings]\nmax_rounds = 1\n")
     done = evaluate(folder, "--model", model, "--output-format", "json")

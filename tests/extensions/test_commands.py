@@ -110,7 +110,7 @@ def test_a_message_is_a_command_only_by_its_first_word(home: Path, project: Path
         assert expand_message(text, found, ctx) == text
 
 
-def test_what_cannot_be_expanded_is_said(home: Path, project: Path) -> None:
+def test_what_cannot_be_expanded_is_reported(home: Path, project: Path) -> None:
     gone = keep(home, ".claude/commands/gone.md", "x")
     keep(home, ".claude/commands/empty.md", "---\ndescription: x\n---\n \n")
     keep(home, ".claude/commands/huge.md", "x" * 70_000)

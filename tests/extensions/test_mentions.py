@@ -35,7 +35,7 @@ def test_a_name_with_a_colon_counts_before_a_range(tmp_path: Path) -> None:
     assert with_files("@odd:3", context(tmp_path)) == '@odd:3\n\n<file path="odd:3">\nwhole\n</file>'
 
 
-def test_what_is_spelled_like_a_file_and_is_none_is_told(tmp_path: Path) -> None:
+def test_what_is_spelled_like_a_file_and_is_none_is_reported(tmp_path: Path) -> None:
     words = "@none.py and @src/none.md:1-3, @pytest.fixture @types/node a@b.py @docs:x.md @n.txt, `@in.py`"
     assert missing_files(words, context(tmp_path)) == ["none.py", "src/none.md:1-3"]
 

@@ -23,8 +23,8 @@ def prompt_with(work: Path, style: str, *flags: str) -> tuple[str, str]:
 def test_styles_are_part_of_the_system_prompt(work: Path) -> None:
     plain, _ = prompt_with(work, "default")
     assert "Output style" not in plain
-    told, _ = prompt_with(work, "Explanatory")
-    assert "# Output style: explanatory" in told and told.startswith(plain[:2000])
+    found, _ = prompt_with(work, "Explanatory")
+    assert "# Output style: explanatory" in found and found.startswith(plain[:2000])
     assert "TODO(human)" in prompt_with(work, "learning")[0]
     put(home_of(work), ".claude/output-styles/short.md", "---\nname: Terse\n---\nFive words.")
     assert "# Output style: Terse\n\nFive words." in prompt_with(work, "terse")[0]
@@ -34,7 +34,7 @@ def test_styles_are_part_of_the_system_prompt(work: Path) -> None:
 
 def test_a_style_of_a_project_counts_once_it_is_trusted_and_an_unknown_one_is_named(work: Path) -> None:
     put(work, ".agent/output-styles/ours.md", "Our way.")
-    held, said = prompt_with(work, "ours")
+    held, found = prompt_with(work, "ours")
     assert "Our way." not in held
-    assert "there is no output style ours, so the default is used; there are default, explanatory, learning" in said
+    assert "there is no output style ours, so the default is used; there are default, explanatory, learning" in found
     assert "Our way." in prompt_with(work, "ours", "--trust")[0]

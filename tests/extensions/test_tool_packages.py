@@ -97,7 +97,7 @@ def test_what_is_wrong_with_a_package_is_one_sentence(work: Path, points: str, m
     assert done.stderr.startswith("agent: tool_packages: ") and why in done.stderr
 
 
-def test_two_packages_of_one_name_are_told_apart(work: Path) -> None:
+def test_two_packages_of_one_name_are_reported_apart(work: Path) -> None:
     site = work.parent / "site"
     install(site, "first", "words = first:One", first=TOOL.format(name="One"))
     env = install(site, "second", "words = second:One", second=TOOL.format(name="One"))

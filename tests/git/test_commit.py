@@ -78,10 +78,10 @@ def test_only_what_the_session_changed_is_committed_and_the_rest_stays_as_it_was
     git(repo, "add", "b.txt")
     (repo / "b.txt").write_text("staged and more\n")
     (repo / "mine.txt").write_text("mine\n")
-    said = talk(repo, "go", "/commit", "y", "so?", expect="+more")
-    assert "2 files for main:" in said
-    assert "a.txt (+1 -0)" in said and "new.txt (new, +1 -0)" in said
-    assert "stays staged: b.txt" in said and "  It is new." in said
+    found = talk(repo, "go", "/commit", "y", "so?", expect="+more")
+    assert "2 files for main:" in found
+    assert "a.txt (+1 -0)" in found and "new.txt (new, +1 -0)" in found
+    assert "stays staged: b.txt" in found and "  It is new." in found
     assert committed(repo) == {"a.txt", "new.txt"}
     assert git(repo, "log", "-1", "--format=%an <%ae>%n%B").strip() == f"Ann <ann@example.org>\n{MESSAGE}"
     assert status(repo) == "MM b.txt\n?? mine.txt\n"
@@ -92,14 +92,14 @@ def test_only_what_the_session_changed_is_committed_and_the_rest_stays_as_it_was
 
 def test_no_commits_nothing_and_leaves_the_index_alone(repo: Path) -> None:
     before = (repo / ".git/index").read_bytes()
-    said = talk(repo, "go", "/commit", "n")
-    assert "Nothing was committed." in said
+    found = talk(repo, "go", "/commit", "n")
+    assert "Nothing was committed." in found
     assert log(repo) == ["docs: first"] and (repo / ".git/index").read_bytes() == before
 
 
 def test_the_message_is_edited_first(repo: Path) -> None:
-    said = talk(repo, "go", "/commit", "e", "y", EDITOR="sed -i s/Add/Bring/")
-    assert "  Bring new.txt" in said
+    found = talk(repo, "go", "/commit", "e", "y", EDITOR="sed -i s/Add/Bring/")
+    assert "  Bring new.txt" in found
     assert log(repo)[0] == "Bring new.txt"
 
 
@@ -111,31 +111,31 @@ def test_the_persons_own_message_asks_no_model_and_hashes_stay(repo: Path) -> No
 def test_what_is_asked_for_is_taken_too_and_marked(repo: Path) -> None:
     (repo / "mine.txt").write_text("mine\n")
     (repo / "b.txt").unlink()
-    said = talk(repo, "go", "/commit --all", "y")
-    assert "b.txt (deleted, +0 -1) - not changed by this session" in said
+    found = talk(repo, "go", "/commit --all", "y")
+    assert "b.txt (deleted, +0 -1) - not changed by this session" in found
     assert committed(repo) == {"a.txt", "new.txt", "b.txt", "mine.txt"} and status(repo) == ""
 
 
-def test_changes_of_somebody_else_in_the_same_file_are_said(repo: Path) -> None:
+def test_changes_of_somebody_else_in_the_same_file_are_reported(repo: Path) -> None:
     (repo / "a.txt").write_text("zero\none\n")
-    said = talk(repo, "go", "!echo later >> new.txt", "/commit", "n")
-    assert "a.txt (+2 -0) - not all of it by this session" in said
-    assert "new.txt (new, +2 -0) - changed by somebody else since" in said
+    found = talk(repo, "go", "!echo later >> new.txt", "/commit", "n")
+    assert "a.txt (+2 -0) - not all of it by this session" in found
+    assert "new.txt (new, +2 -0) - changed by somebody else since" in found
 
 
 def test_a_file_that_is_staged_in_part_is_asked_about(repo: Path) -> None:
     (repo / "a.txt").write_text("staged\n")
     git(repo, "add", "a.txt")
-    said = talk(repo, "go", "/commit", "n", "y")
-    assert "a.txt is staged in part: commit all of it?" in said
+    found = talk(repo, "go", "/commit", "n", "y")
+    assert "a.txt is staged in part: commit all of it?" in found
     assert committed(repo) == {"new.txt"}
     assert status(repo) == "MM a.txt\n" and git(repo, "show", ":a.txt") == "staged\n"
 
 
 def test_hooks_run_and_may_refuse_and_are_skipped_when_asked(repo: Path) -> None:
     hook(repo, "pre-commit", 'git diff --cached --name-only; echo "keys: $OPENAI_API_KEY"; exit 1')
-    said = talk(repo, "go", "/commit", "y", OPENAI_API_KEY="sk-very-secret")
-    assert "git made no commit; it, or a hook, said:\na.txt\nnew.txt\nkeys:\n" in said
+    found = talk(repo, "go", "/commit", "y", OPENAI_API_KEY="sk-very-secret")
+    assert "git made no commit; it, or a hook, said:\na.txt\nnew.txt\nkeys:\n" in found
     assert status(repo) == " M a.txt\n?? new.txt\n"
     assert log(repo) == ["docs: first"]
     hook(repo, "commit-msg", 'echo "Change-Id: 1" >> "$1"')
@@ -177,15 +177,15 @@ def test_a_first_commit_and_a_detached_head(repo: Path) -> None:
 
 def test_a_secret_looking_file_is_named_to_the_model_and_not_shown(repo: Path) -> None:
     (repo / ".env").write_text("WORD=tuesday-lagoon\n")
-    said = talk(repo, "/commit .env", "n", expect="its content is not shown: .env")
-    assert ".env (new, +1 -0)" in said and "  Add new.txt" in said
+    found = talk(repo, "/commit .env", "n", expect="its content is not shown: .env")
+    assert ".env (new, +1 -0)" in found and "  Add new.txt" in found
 
 
 def test_a_deletion_that_is_staged_and_undone_again_is_one_file(repo: Path) -> None:
     git(repo, "rm", "-q", "--cached", "b.txt")
     (repo / "b.txt").write_text("again\n")
-    said = talk(repo, "/commit b.txt -m again", "y", "y")
-    assert "b.txt is staged in part" in said and "1 file for main:" in said
+    found = talk(repo, "/commit b.txt -m again", "y", "y")
+    assert "b.txt is staged in part" in found and "1 file for main:" in found
     assert status(repo) == "" and git(repo, "show", "HEAD:b.txt") == "again\n"
 
 
@@ -260,7 +260,7 @@ def mine(root: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("spoil", "said"),
+    ("spoil", "text"),
     [
         (merge, "A merge is under way: finish it"),
         (rebase, "A rebase is under way: finish it"),
@@ -271,10 +271,10 @@ def mine(root: Path) -> None:
         (mine, "Nothing to commit of this session. Changed otherwise: 1 file"),
     ],
 )  # fmt: skip
-def test_what_stands_in_the_way_is_one_sentence(repo: Path, spoil: Any, said: str) -> None:
+def test_what_stands_in_the_way_is_one_sentence(repo: Path, spoil: Any, text: str) -> None:
     spoil(repo)
     shown = talk(repo, "/commit")
-    assert said in shown and "Commit with" not in shown
+    assert text in shown and "Commit with" not in shown
 
 
 def test_words_are_read(repo: Path) -> None:

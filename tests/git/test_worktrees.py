@@ -45,7 +45,7 @@ def worktrees(repo: Path) -> list[Path]:
     return [Path(line.removeprefix("worktree ")) for line in lines if line.startswith("worktree ")][1:]
 
 
-def test_changes_are_apart_and_it_is_said_how_to_take_them(repo: Path) -> None:
+def test_changes_are_apart_and_it_is_reported_how_to_take_them(repo: Path) -> None:
     model = script(repo.parent / "s.toml", [WRITE, {"text": "Done."}, {"text": "Again."}])
     home = repo.parent / "home"
     env = {"HOME": str(home), "AGENT_STATE_DIR": str(home / "state")}
@@ -161,14 +161,14 @@ def test_what_differs_from_what_was_trusted_is_not_trusted_there(repo: Path) -> 
     assert worktrees(repo) == []
 
 
-def test_the_way_back_is_said_in_a_session(repo: Path) -> None:
+def test_the_way_back_is_reported_in_a_session(repo: Path) -> None:
     model = script(repo.parent / "s.toml", [WRITE, {"text": "Done."}, {"text": "More."}])
     terminal = Terminal(["-w", "feat", "--model", model, *ACCEPT, "write it"], repo)
     terminal.expect("In the worktree")
     terminal.expect("Done.")
-    said = terminal.leave()
-    found = said.split("agent --worktree feat --resume ")[1][:8]
-    assert "git merge agent/feat" in said
+    shown = terminal.leave()
+    found = shown.split("agent --worktree feat --resume ")[1][:8]
+    assert "git merge agent/feat" in shown
     again = agent(["-p", "-w", "feat", "-r", found, "--model", model, "go on"], repo)
     assert again.stdout == "More.\n"
     listed = json.loads(agent(["sessions", "list", "-A", "--json"], repo).stdout)

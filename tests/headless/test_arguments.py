@@ -26,9 +26,9 @@ def test_calls_of_a_model_trained_on_other_programs_work_and_hooks_see_our_names
     done = agent(["-p", "--model", model, "--allowedTools", "Bash,Edit", "--output-format", "json", "go"], work)
     assert (done.returncode, json.loads(done.stdout)["result"]) == (0, "Done."), done.stderr
     assert (work / "a.txt").read_text() == "two\n"
-    said = log.read_text()
-    assert '"old_string"' in said and '"file_path"' in said and '"command"' in said
-    assert "filePath" not in said and "old_str" not in said.replace("old_string", "")
+    found = log.read_text()
+    assert '"old_string"' in found and '"file_path"' in found and '"command"' in found
+    assert "filePath" not in found and "old_str" not in found.replace("old_string", "")
 
 
 def test_a_name_that_nobody_knows_costs_a_round_and_nothing_runs(work: Path) -> None:

@@ -66,15 +66,15 @@ def test_a_run_compacts_and_the_next_process_goes_on_from_there(work: Path) -> N
         first = len(server.requests)
         again = agent([*args, "-c", "And now?"], work, env)
         assert again.returncode == 0, again.stderr
-    told = [line for line in lines(done.stdout) if line.get("subtype") == "compact_boundary"]
-    assert told
-    metadata = told[0]["compact_metadata"]
+    texts = [line for line in lines(done.stdout) if line.get("subtype") == "compact_boundary"]
+    assert texts
+    metadata = texts[0]["compact_metadata"]
     assert metadata["trigger"] == "auto"
     assert metadata["pre_tokens"] > metadata["post_tokens"] > 0
-    assert told[0]["session_id"]
-    assert {"type", "subtype", "session_id", "uuid"} <= told[0].keys()
+    assert texts[0]["session_id"]
+    assert {"type", "subtype", "session_id", "uuid"} <= texts[0].keys()
     states = [line["status"] for line in lines(done.stdout) if line.get("subtype") == "status"]
-    assert states == ["compacting", None] * len(told)
+    assert states == ["compacting", None] * len(texts)
     result = lines(done.stdout)[-1]
     assert (result["outcome"], result["result"], result["num_turns"]) == ("done", "Read 14 files.", 15)
     asked = [r for r in server.requests if b"<compaction>" not in r.raw]
@@ -91,7 +91,7 @@ def test_a_run_compacts_and_the_next_process_goes_on_from_there(work: Path) -> N
     assert "And now?" in json.dumps(resumed[-1])
 
 
-def test_what_was_done_is_told_in_a_line(work: Path) -> None:
+def test_what_was_done_is_reported_in_a_line(work: Path) -> None:
     files(work, 14)
     with ModelServer([model(14)], repeat=True) as server:
         env = {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": server.openai_url}

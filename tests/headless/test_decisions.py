@@ -121,8 +121,8 @@ def test_a_call_of_a_sub_agent_is_shown_with_it(work: Path) -> None:
     assert lines(first)[-1]["pending"][0]["agent"] == "writer"
     assert "sub-agent writer: Run: echo one" in agent(["pending"], work).stdout
     second = agent(["approve", "--output-format", "stream-json"], work)
-    told = lines(first) + lines(second)
-    asked = [x for x in told if x.get("subtype", "").startswith("approval_")]
+    found = lines(first) + lines(second)
+    asked = [x for x in found if x.get("subtype", "").startswith("approval_")]
     assert [x["subtype"] for x in asked] == ["approval_requested", "approval_requested", "approval_resolved"]
     assert {x["parent_tool_use_id"] for x in asked} == {"call-1-1"}
     assert (asked[-1]["decision"], asked[-1]["by"]) == ("approve", "user")
@@ -202,7 +202,7 @@ def test_a_deny_rule_added_meanwhile_counts(work: Path) -> None:
 
 
 @pytest.mark.parametrize("form", ["text", "json", "stream-json"])
-def test_a_message_to_a_session_that_waits_is_said_to_be_unsent(work: Path, form: str) -> None:
+def test_a_message_to_a_session_that_waits_is_reported_to_be_unsent(work: Path, form: str) -> None:
     suspend(work, [{"calls": [once("one")]}, {"text": "Ok."}])
     model = f"scripted:{work / 's.toml'}"
     done = agent(["-p", "-c", "--model", model, "--output-format", form, "more"], work)
@@ -236,11 +236,11 @@ def test_a_copy_of_a_session_that_waits_does_not_become_the_latest(work: Path) -
 
 def test_the_start_and_the_output_of_an_approved_call_are_streamed(work: Path) -> None:
     suspend(work, [{"calls": [call("Bash", command="echo hello; echo x > made")]}, {"text": "Ok."}])
-    told = lines(agent(["approve", "--output-format", "stream-json"], work))
-    kinds = [x.get("subtype", x["type"]) for x in told]
+    found = lines(agent(["approve", "--output-format", "stream-json"], work))
+    kinds = [x.get("subtype", x["type"]) for x in found]
     order = ["approval_requested", "approval_resolved", "tool_started", "tool_progress", "user", "assistant"]
     assert [k for k in kinds if k in order] == order
-    progress = next(x for x in told if x.get("subtype") == "tool_progress")
+    progress = next(x for x in found if x.get("subtype") == "tool_progress")
     assert (progress["tool_use_id"], progress["content"].strip()) == ("call-1-1", "hello")
     assert progress["parent_tool_use_id"] is None
 

@@ -89,37 +89,37 @@ def test_a_checker_that_reads_the_file_itself_reports_the_changed_lines(story: S
 
 def test_the_setting_switches_it_off(story: Story) -> None:
     story.checkers.add("ruff", RUFF)
-    (said,) = story.run("a.py", appends("a.py", "BAD"), settings="[diagnostics]\nenabled = false\n")
-    assert "diagnostics" not in said and not story.checkers.runs()
-    (said,) = story.run("a.py", appends("a.py", "BAD"), settings='[diagnostics]\nskip = ["ruff"]\n')
-    assert "diagnostics" not in said and not story.checkers.runs()
+    (found,) = story.run("a.py", appends("a.py", "BAD"), settings="[diagnostics]\nenabled = false\n")
+    assert "diagnostics" not in found and not story.checkers.runs()
+    (found,) = story.run("a.py", appends("a.py", "BAD"), settings='[diagnostics]\nskip = ["ruff"]\n')
+    assert "diagnostics" not in found and not story.checkers.runs()
 
 
 def test_nothing_runs_in_a_project_that_is_not_trusted(story: Story) -> None:
     story.checkers.add("ruff", RUFF)
     (story.work / ".agentrc").write_text('after_turn = "touch evil"\n')
-    (said,) = story.run("a.py", appends("a.py", "BAD"))
-    assert "diagnostics" not in said and not story.checkers.runs()
-    (said,) = story.run("a.py", appends("a.py", "BAD"), options=("--trust", "--allowedTools", "Bash(touch evil)"))
-    assert "a.py:4: BAD is undefined" in said and story.checkers.runs()
+    (found,) = story.run("a.py", appends("a.py", "BAD"))
+    assert "diagnostics" not in found and not story.checkers.runs()
+    (found,) = story.run("a.py", appends("a.py", "BAD"), options=("--trust", "--allowedTools", "Bash(touch evil)"))
+    assert "a.py:4: BAD is undefined" in found and story.checkers.runs()
 
 
 def test_nothing_runs_without_a_sandbox_unless_a_rule_allows_it(story: Story) -> None:
     story.checkers.add("ruff", RUFF)
     story.sandbox = "off"
-    (said,) = story.run("a.py", appends("a.py", "BAD"))
-    assert "diagnostics" not in said and not story.checkers.runs()
-    (said,) = story.run("a.py", appends("a.py", "BAD"), options=("--allowedTools", "Bash(ruff check:*)"))
-    assert "a.py:4: BAD is undefined" in said
+    (found,) = story.run("a.py", appends("a.py", "BAD"))
+    assert "diagnostics" not in found and not story.checkers.runs()
+    (found,) = story.run("a.py", appends("a.py", "BAD"), options=("--allowedTools", "Bash(ruff check:*)"))
+    assert "a.py:4: BAD is undefined" in found
 
 
 @pytest.mark.parametrize("rule", [(), ("--disallowedTools", "Bash(eslint:*)", *ALLOW_ESLINT), ALLOW_ESLINT])
 def test_what_runs_code_of_the_project_needs_a_rule(story: Story, rule: tuple[str, ...]) -> None:
     story.checkers.add("eslint", ESLINT)
     (story.work / "eslint.config.js").write_text("export default []\n")
-    (said,) = story.run("a.js", appends("a.js", "BAD"), options=rule)
+    (found,) = story.run("a.js", appends("a.js", "BAD"), options=rule)
     allowed = rule == ALLOW_ESLINT
-    assert ("a.js:4: BAD is bad (eslint no-bad)" in said) is allowed
+    assert ("a.js:4: BAD is bad (eslint no-bad)" in found) is allowed
     assert bool(story.checkers.runs()) is allowed
 
 
@@ -129,15 +129,15 @@ def test_what_runs_code_of_the_project_needs_a_rule(story: Story, rule: tuple[st
 def test_a_program_of_the_project_needs_a_rule(story: Story, rule: str, runs: bool) -> None:
     story.checkers.add("eslint", ESLINT, story.work / "node_modules/.bin")
     (story.work / ".eslintrc.json").write_text("{}\n")
-    (said,) = story.run("a.js", appends("a.js", "BAD"), options=("--allowedTools", rule))
-    assert ("a.js:4: BAD is bad" in said) is runs and bool(story.checkers.runs()) is runs
+    (found,) = story.run("a.js", appends("a.js", "BAD"), options=("--allowedTools", rule))
+    assert ("a.js:4: BAD is bad" in found) is runs and bool(story.checkers.runs()) is runs
 
 
 def test_a_ruff_of_the_workspace_on_path_needs_a_rule(story: Story) -> None:
     story.checkers.add("ruff", RUFF, story.work / "env/bin")
     story.path = f"{story.work}/env/bin:{story.path}"
-    (said,) = story.run("a.py", appends("a.py", "BAD"))
-    assert "diagnostics" not in said and not story.checkers.runs()
+    (found,) = story.run("a.py", appends("a.py", "BAD"))
+    assert "diagnostics" not in found and not story.checkers.runs()
 
 
 @pytest.mark.parametrize(
@@ -152,8 +152,8 @@ def test_a_ruff_of_the_workspace_on_path_needs_a_rule(story: Story) -> None:
 def test_mypy_with_plugins_needs_a_rule(story: Story, name: str, text: str) -> None:
     story.checkers.add("mypy", MYPY)
     (story.work / name).write_text(text)
-    (said,) = story.run("a.py", appends("a.py", "BAD"))
-    assert "diagnostics" not in said and not story.checkers.runs()
+    (found,) = story.run("a.py", appends("a.py", "BAD"))
+    assert "diagnostics" not in found and not story.checkers.runs()
 
 
 def test_what_comes_late_is_in_a_later_request(story: Story) -> None:
@@ -164,9 +164,9 @@ def test_what_comes_late_is_in_a_later_request(story: Story) -> None:
         "a.py", appends("a.py", "BAD"), *steps, options=BASH, settings="[diagnostics]\nwait = 0.2\n"
     )
     assert "diagnostics" not in edit
-    said = "\n".join(later)
-    assert "[diagnostics: 1 new problem in a.py since your last edit:]\na.py:4: BAD is undefined (ruff F821)" in said
-    assert said.count("diagnostics") == 1
+    text = "\n".join(later)
+    assert "[diagnostics: 1 new problem in a.py since your last edit:]\na.py:4: BAD is undefined (ruff F821)" in text
+    assert text.count("diagnostics") == 1
 
 
 def test_a_checker_that_fails_is_named_once_and_given_up(story: Story) -> None:
@@ -198,8 +198,8 @@ def test_a_language_server_is_kept_for_the_session(story: Story, mode: str) -> N
 def test_a_server_of_the_users_settings(story: Story) -> None:
     story.checkers.add_server("my-server", "pull")
     settings = '[diagnostics]\nservers = {"*.txt" = "my-server --stdio"}\n'
-    (said,) = story.run("b.txt", appends("b.txt", "BAD"), settings=settings)
-    assert "b.txt:4: BAD is" in said
+    (found,) = story.run("b.txt", appends("b.txt", "BAD"), settings=settings)
+    assert "b.txt:4: BAD is" in found
 
 
 @pytest.mark.parametrize("mode", ["die", "garbage"])
@@ -237,8 +237,8 @@ def processes_of(work: Path) -> list[str]:
 
 def test_a_checker_sees_the_workspace_and_writes_nothing_into_it(story: Story) -> None:
     story.checkers.add("ruff", f"import os\nassert not os.path.exists('.agentrc')\n{RUFF}\nopen('left', 'w')\n")
-    (said,) = story.run("a.py", appends("a.py", "BAD"))
-    assert "a.py:4: BAD is undefined" in said and not (story.work / "left").exists()
+    (found,) = story.run("a.py", appends("a.py", "BAD"))
+    assert "a.py:4: BAD is undefined" in found and not (story.work / "left").exists()
 
 
 def test_the_real_ruff_and_mypy(story: Story) -> None:
@@ -246,11 +246,13 @@ def test_the_real_ruff_and_mypy(story: Story) -> None:
     if not (tools / "ruff").exists() or not (tools / "mypy").exists():
         pytest.skip("NOT TESTED: ruff and mypy are not installed beside this Python")
     story.path = f"{tools}:/usr/bin:/bin"
-    (said,) = story.run(
+    (found,) = story.run(
         "a.py", appends("a.py", "x: int = ''\nprint(undefined_name)"), settings="[diagnostics]\nwait = 60\n"
     )
-    assert "a.py:5: Undefined name `undefined_name` (ruff F821)" in said and "BAD_before" not in said.split("[diag")[1]
-    assert 'a.py:4: Incompatible types in assignment (expression has type "str", variable has type "int")' in said
+    assert (
+        "a.py:5: Undefined name `undefined_name` (ruff F821)" in found and "BAD_before" not in found.split("[diag")[1]
+    )
+    assert 'a.py:4: Incompatible types in assignment (expression has type "str", variable has type "int")' in found
     assert not list(story.work.glob(".*_cache"))
 
 
@@ -259,8 +261,8 @@ def test_the_real_gcc(story: Story) -> None:
         pytest.skip("NOT TESTED: there is no gcc")
     old = "int before(void) { return missing; }\n"
     edit = appends("a.c", "int after(void) { return nothing; }", old)
-    (said,) = story.run("a.c", edit, settings="[diagnostics]\nwait = 60\n", text=old)
-    assert "a.c:2: " in said and "nothing" in said.split("a.c:2: ")[1] and "missing" not in said.split("[diag")[1]
+    (found,) = story.run("a.c", edit, settings="[diagnostics]\nwait = 60\n", text=old)
+    assert "a.c:2: " in found and "nothing" in found.split("a.c:2: ")[1] and "missing" not in found.split("[diag")[1]
 
 
 @pytest.mark.parametrize("sandbox", ["", "off"])
@@ -273,11 +275,13 @@ def test_without_a_checker_python_files_have_their_syntax_checked(story: Story, 
     version = f"{sys.version_info.major}.{sys.version_info.minor}"
     assert f"1 new problem in a.py since this edit:]\na.py:3: '(' was never closed (python {version})" in first
     assert "diagnostics" not in second and not (story.work / "evil").exists()
-    (said,) = story.run("b.py", appends("b.py", "if x\n", old), text=old, settings='[diagnostics]\nskip = ["python"]\n')
-    assert "diagnostics" not in said
+    (found,) = story.run(
+        "b.py", appends("b.py", "if x\n", old), text=old, settings='[diagnostics]\nskip = ["python"]\n'
+    )
+    assert "diagnostics" not in found
 
 
 def test_a_checker_makes_the_check_of_the_syntax_needless(story: Story) -> None:
     story.checkers.add("ruff", RUFF)
-    (said,) = story.run("a.py", appends("a.py", "BAD = ("), settings="[diagnostics]\nwait = 60\n")
-    assert "a.py:4: BAD = ( is undefined (ruff F821)" in said and "never closed" not in said
+    (found,) = story.run("a.py", appends("a.py", "BAD = ("), settings="[diagnostics]\nwait = 60\n")
+    assert "a.py:4: BAD = ( is undefined (ruff F821)" in found and "never closed" not in found

@@ -45,8 +45,8 @@ def run(work: Path, state: Path, *flags: str) -> str:
 
 def test_a_full_disk(work: Path, state: Path) -> None:
     fill(state)
-    [said] = warnings(run(work, state))
-    assert "No space left on device" in said
+    [found] = warnings(run(work, state))
+    assert "No space left on device" in found
 
 
 def test_a_disk_that_fills_up_meanwhile(work: Path, state: Path) -> None:
@@ -54,8 +54,8 @@ def test_a_disk_that_fills_up_meanwhile(work: Path, state: Path) -> None:
     rest = fill(state)
     # Room for the header of the session, and not for all of its records.
     rest.write_bytes(rest.read_bytes()[:-12_288])
-    [said] = warnings(run(work, state))
-    assert "No space left on device" in said
+    [found] = warnings(run(work, state))
+    assert "No space left on device" in found
     # What was saved can be gone on with: no record is torn.
     rest.unlink()
     # How many of the script's answers were saved depends on their size.
@@ -70,8 +70,8 @@ def test_a_read_only_state_folder(work: Path, state: Path) -> None:
     run(work, state)
     make_read_only(state)
     for flags in ((), ("--continue",)):
-        [said] = warnings(run(work, state, *flags))
-        assert "Read-only file system" in said
+        [found] = warnings(run(work, state, *flags))
+        assert "Read-only file system" in found
 
 
 def test_a_session_goes_on_from_a_full_disk(work: Path, state: Path) -> None:

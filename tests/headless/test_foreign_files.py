@@ -85,10 +85,10 @@ def work(tmp_path: Path) -> list[str]:
 
 def run(args: list[str], root: Path, code: int | None = 0) -> str:
     done = agent(args, root, timeout=SECONDS)
-    said = done.stdout + done.stderr
-    assert "Traceback" not in said and "internal error" not in said, said
-    assert code is None or done.returncode == code, said
-    return said
+    found = done.stdout + done.stderr
+    assert "Traceback" not in found and "internal error" not in found, found
+    assert code is None or done.returncode == code, found
+    return found
 
 
 @pytest.mark.parametrize("make", KINDS)
@@ -99,8 +99,8 @@ def test_files_of_agents(root: Path, make: Callable[[Path], None], trust: bool) 
     for name in USERS:
         put(make, root.parent / "home" / name)
     given = ["--trust"] if trust else []
-    said = run([*work(root.parent), *given], root)
-    assert "All done." in said
+    found = run([*work(root.parent), *given], root)
+    assert "All done." in found
     assert (root / "sub/new.txt").read_text() == "new\n"
     # What is wrong with them is named: a file that does not count must not look as if it did.
     assert run(["doctor"], root, None).count("is not a regular file" if make is not huge else "more than") >= 3
@@ -128,10 +128,10 @@ def test_files_of_git(root: Path, name: str, make: Callable[[Path], None], trust
 def test_ignore_files(root: Path, name: str, make: Callable[[Path], None]) -> None:
     """The search fails in a sentence that names the file; the turn goes on."""
     put(make, root / name)
-    said = run(work(root.parent), root)
-    assert "All done." in said and (root / "sub/new.txt").read_text() == "new\n"
+    found = run(work(root.parent), root)
+    assert "All done." in found and (root / "sub/new.txt").read_text() == "new\n"
     what = {fifo: "is a named pipe", device: "is a device", huge: "has 3,221,225,472 bytes"}[make]
-    assert f"Cannot search here: {root / name} {what}" in said
+    assert f"Cannot search here: {root / name} {what}" in found
 
 
 @pytest.mark.parametrize("make", KINDS)
@@ -139,8 +139,8 @@ def test_ignore_files(root: Path, name: str, make: Callable[[Path], None]) -> No
 def test_attribute_files(root: Path, name: str, make: Callable[[Path], None]) -> None:
     """Neither searches nor the snapshot of a written file read them."""
     put(make, root / name)
-    said = run(work(root.parent), root)
-    assert "All done." in said and "a.txt" in said
+    found = run(work(root.parent), root)
+    assert "All done." in found and "a.txt" in found
     assert (root / "sub/new.txt").read_text() == "new\n"
 
 

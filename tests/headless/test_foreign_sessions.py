@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.claude_transcripts import Entry, entries_of, said, transcript, written
+from tests.support.claude_transcripts import Entry, entries_of, transcript, visible_lines, written
 from tests.support.model_server import ModelServer, Reply
 from tests.support.program import agent
 from tests.support.scripts import script
@@ -84,7 +84,7 @@ def ask(work: Path, words: str, *args: str, ok: bool = True) -> tuple[Any, list[
 
 
 def words_of(home: Path) -> list[str]:
-    return said(entries_of(transcript(home, ID), TORN))
+    return visible_lines(entries_of(transcript(home, ID), TORN))
 
 
 def test_a_foreign_session_is_continued_in_its_own_file_and_in_a_log_of_ours(work: Path, home: Path) -> None:
@@ -99,9 +99,9 @@ def test_a_foreign_session_is_continued_in_its_own_file_and_in_a_log_of_ours(wor
     assert path.read_bytes().startswith(before + b"\n")
     assert words_of(home)[-2:] == ["user: And now?", "assistant: Sure."]
     whole = json.loads(agent(["sessions", "export", ID, "--format", "json"], work).stdout)
-    told = json.dumps(whole)
-    assert all(words in told for words in ("What is here?", "I look.", "one", "two", "Two files.", "And now?"))
-    assert "was lost" not in told and "command-name" not in told
+    found = json.dumps(whole)
+    assert all(words in found for words in ("What is here?", "I look.", "one", "two", "Two files.", "And now?"))
+    assert "was lost" not in found and "command-name" not in found
     listed = json.loads(agent(["sessions", "list", "--json"], work).stdout)
     assert [(s["session_id"], s["name"]) for s in listed] == [(ID, "Files")]
     # From here on it is a session like any other.
@@ -125,9 +125,9 @@ def test_what_was_compacted_is_its_summary_and_what_was_preserved(work: Path, ho
         ],
     )  # fmt: skip
     ask(work, "And now?", "--resume", ID)
-    told = agent(["sessions", "export", ID, "--format", "json"], work).stdout
-    assert all(words in told for words in ("The summary.", "Kept words.", "Kept answer.", "And now?"))
-    assert "Old words." not in told
+    found = agent(["sessions", "export", ID, "--format", "json"], work).stdout
+    assert all(words in found for words in ("The summary.", "Kept words.", "Kept answer.", "And now?"))
+    assert "Old words." not in found
 
 
 def test_a_foreign_session_of_another_folder_is_only_copied(work: Path, home: Path) -> None:
@@ -136,7 +136,7 @@ def test_a_foreign_session_of_another_folder_is_only_copied(work: Path, home: Pa
     assert done.returncode == 2 and "is of /elsewhere: resume it there" in done.stderr
     done, _ = ask(work, "hi", "--resume", ID, "--fork-session")
     [fork] = (place(home, work).parent).glob("*.jsonl")
-    assert fork.stem != ID and said(entries_of(fork))[0] == "user: What is here?"
+    assert fork.stem != ID and visible_lines(entries_of(fork))[0] == "user: What is here?"
 
 
 def test_a_foreign_session_is_cut_at_the_uuid_of_one_of_its_entries(work: Path, home: Path) -> None:
@@ -192,7 +192,12 @@ def test_a_fork_at_an_earlier_message_drops_the_turn_behind_it(work: Path, home:
     assert done.returncode == 0, done.stderr
     fork = json.loads(done.stdout)["session_id"]
     assert fork != path.stem and path.read_bytes() == before
-    assert said(entries_of(transcript(home, fork))) == ["user: a", "assistant: to a", "user: c", "assistant: to c"]
+    assert visible_lines(entries_of(transcript(home, fork))) == [
+        "user: a",
+        "assistant: to a",
+        "user: c",
+        "assistant: to c",
+    ]
 
 
 def test_the_session_itself_goes_on_from_there_and_its_file_keeps_what_was(work: Path, home: Path) -> None:
@@ -202,7 +207,7 @@ def test_the_session_itself_goes_on_from_there_and_its_file_keeps_what_was(work:
     done = resume(work, "--resume", path.stem, "--resume-session-at", keep)
     assert done.returncode == 0, done.stderr
     assert path.read_bytes().startswith(before)
-    assert said(entries_of(path)) == ["user: a", "assistant: to a", "user: c", "assistant: to c"]
+    assert visible_lines(entries_of(path)) == ["user: a", "assistant: to a", "user: c", "assistant: to c"]
     entries = entries_of(path)
     assert len({e["uuid"] for e in entries}) == len(entries) == 6
 

@@ -78,8 +78,8 @@ def test_an_answer_that_a_filter_stopped_is_not_done(work: Path, word: str) -> N
         done = agent(["-p", "--output-format", "json", "--model", MODEL, "hi"], work, gemini(server))
     result = json.loads(done.stdout)
     assert done.returncode != 0 and result["is_error"]
-    said = "PROHIBITED_CONTENT" if word == "BLOCKED" else word
-    assert f"refused to answer ({said})" in done.stdout + done.stderr
+    text = "PROHIBITED_CONTENT" if word == "BLOCKED" else word
+    assert f"refused to answer ({text})" in done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("word", ["MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "OTHER"])
@@ -94,8 +94,8 @@ def test_an_answer_that_is_none_is_asked_for_again(work: Path, word: str) -> Non
 
 def test_a_limit_per_minute_is_waited_for(work: Path) -> None:
     details = [{"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "0.01s"}]
-    said = "You exceeded your current quota, please check your plan and billing details."
-    error = {"code": 429, "message": said, "status": "RESOURCE_EXHAUSTED", "details": details}
+    text = "You exceeded your current quota, please check your plan and billing details."
+    error = {"code": 429, "message": text, "status": "RESOURCE_EXHAUSTED", "details": details}
     limited = Reply(status=429, raw=json.dumps({"error": error}).encode())
     with ModelServer([limited, Reply(text="Hi.")]) as server:
         done = agent(["-p", "--model", MODEL, "hi"], work, gemini(server, AGENT_RETRIES="1"))

@@ -72,9 +72,9 @@ def test_a_projects_hook_may_refuse_and_not_allow_and_gets_no_keys(work: Path, h
     args = ["-p", "--trust", "--model", model, "hello"]
     done = agent(args, work, {"MY_API_KEY": "k", "PLAIN": "p"})
     assert "Denied: Bash" in done.stderr
-    told = (work / "env.txt").read_text()
-    assert "PLAIN=p" in told
-    assert "MY_API_KEY" not in told
+    found = (work / "env.txt").read_text()
+    assert "PLAIN=p" in found
+    assert "MY_API_KEY" not in found
     claude(home / ".claude/settings.json", PreToolUse__Bash=f"env > env.txt; echo '{allow}'")
     (work / ".claude/settings.json").unlink()
     agent(args, work, {"MY_API_KEY": "k"})
@@ -124,7 +124,7 @@ def test_a_session_start_gives_context_and_environment(work: Path, home: Path) -
     assert (work / "resumed").exists()
 
 
-def test_all_hook_events_are_told_where_they_are_asked_for(work: Path, home: Path) -> None:
+def test_all_hook_events_are_reported_where_they_are_asked_for(work: Path, home: Path) -> None:
     claude(home / ".claude/settings.json", PreToolUse="exit 0", Stop="exit 0", SessionEnd="cat > end.json")
     plain = run_allowing_bash(work, BASH, "--output-format", "stream-json")
     assert "hook_started" not in plain.stdout
@@ -213,7 +213,7 @@ def test_hooks_are_listed_and_tried(work: Path, home: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         (
             '[[hooks]]\nevent = "PreTool"\ncommand = "x"',
@@ -245,12 +245,12 @@ def test_hooks_are_listed_and_tried(work: Path, home: Path) -> None:
         ("hooks = 5", "expected tables, [[hooks]]"),
     ],
 )
-def test_mistakes_in_settings_are_named(work: Path, home: Path, text: str, said: str) -> None:
+def test_mistakes_in_settings_are_named(work: Path, home: Path, text: str, message: str) -> None:
     (home / ".agentrc").write_text(text)
     done = agent(["hooks", "list"], work)
     assert done.returncode == 2
     assert done.stderr.startswith(f"agent: {home / '.agentrc'}:")
-    assert said in done.stderr
+    assert message in done.stderr
 
 
 def test_what_is_not_understood_in_claude_codes_files_is_named_and_the_rest_runs(work: Path, home: Path) -> None:
@@ -266,15 +266,15 @@ def test_what_is_not_understood_in_claude_codes_files_is_named_and_the_rest_runs
     path.write_text(json.dumps({"hooks": table | {"Stop2": [{"hooks": entries[3:]}]}}))
     done = run_allowing_bash(work, [{"text": "ok"}])
     assert (done.stdout, (work / "ran").exists()) == ("ok\n", True)
-    told = [line for line in done.stderr.splitlines() if "settings.json" in line]
-    assert len(told) == 4
+    lines = [line for line in done.stderr.splitlines() if "settings.json" in line]
+    assert len(lines) == 4
     assert (
         "hooks of type other are not supported, only command, http, prompt, agent, mcp_tool; this hook does not run"
-        in told[0]
+        in lines[0]
     )
-    assert "if: Stop is not about a call, so this hook would never run" in told[1]
-    assert "only http and https can be fetched" in told[2]
-    assert "'Stop2' is not a known event; did you mean Stop?" in told[3]
+    assert "if: Stop is not about a call, so this hook would never run" in lines[1]
+    assert "only http and https can be fetched" in lines[2]
+    assert "'Stop2' is not a known event; did you mean Stop?" in lines[3]
     doctor = agent(["doctor"], work).stdout
     assert "hooks of TeammateIdle ignored: unknown events" in doctor
 
@@ -285,14 +285,14 @@ def test_a_session_lists_its_hooks_and_tells_them_of_a_new_beginning(work: Path,
     model = script(work.parent / "script.toml", [{"text": "ok"}])
     done = agent(["--plain", "--model", model], work, stdin="/hooks\n/clear\nhello\n/clear\nhello\n/exit\n")
     assert f"SessionStart *  {note}  ({home / '.claude/settings.json'})" in done.stdout
-    told = [json.loads(line) for line in (work / "notes").read_text().splitlines()]
-    assert [(t["hook_event_name"], t.get("source") or t.get("reason")) for t in told] == [
+    lines = [json.loads(line) for line in (work / "notes").read_text().splitlines()]
+    assert [(t["hook_event_name"], t.get("source") or t.get("reason")) for t in lines] == [
         ("SessionStart", "clear"),
         ("SessionEnd", "clear"),
         ("SessionStart", "clear"),
         ("SessionEnd", "prompt_input_exit"),
     ]
-    assert len({t["session_id"] for t in told}) == 2
+    assert len({t["session_id"] for t in lines}) == 2
 
 
 def test_a_projects_hooks_end_with_its_trust_also_where_a_turn_waits(work: Path, home: Path) -> None:

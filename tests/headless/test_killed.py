@@ -105,6 +105,6 @@ def test_without_proc_children_are_known_by_their_parents(tmp_path: Path) -> Non
         until = time.monotonic() + 30
         while len(of_folder(tmp_path)) < 3:
             assert time.monotonic() < until
-        told = f"? m\n+ {run.pid} m\n".encode()
-        subprocess.run(["bash", "--norc", reaper, tmp_path / "no-proc"], input=told, check=False, timeout=30)
+        found = f"? m\n+ {run.pid} m\n".encode()
+        subprocess.run(["bash", "--norc", reaper, tmp_path / "no-proc"], input=found, check=False, timeout=30)
     nothing_left(tmp_path)

@@ -46,7 +46,7 @@ def test_so_it_is_after_a_resume_in_another_process(work: Path, slug: Path) -> N
 
 
 @pytest.mark.parametrize(
-    ("prompt", "first", "said"),
+    ("prompt", "first", "text"),
     [
         ("fix @slug.py:1-3", [], "was not read in this conversation"),
         ("fix slug.py", [], "was not read in this conversation"),
@@ -54,9 +54,9 @@ def test_so_it_is_after_a_resume_in_another_process(work: Path, slug: Path) -> N
     ],
 )
 def test_part_of_a_file_or_what_has_changed_has_to_be_read(
-    work: Path, slug: Path, prompt: str, first: list[dict[str, Any]], said: str
+    work: Path, slug: Path, prompt: str, first: list[dict[str, Any]], text: str
 ) -> None:
-    replies = [*({"calls": [c]} for c in first), {"calls": [EDIT]}, {"text": "Done.", "expect": said}]
+    replies = [*({"calls": [c]} for c in first), {"calls": [EDIT]}, {"text": "Done.", "expect": text}]
     done = go(work, prompt, replies)
     assert (done.returncode, done.stdout) == (0, "Done.\n"), done.stderr
     assert slug.read_text().startswith("one\n")

@@ -52,7 +52,7 @@ def test_a_model_without_tools_reads_a_file_all_the_same(work: Path) -> None:
 
 
 @pytest.mark.parametrize("there", [True, False])
-def test_what_is_not_there_is_said_with_what_to_do(work: Path, there: bool) -> None:
+def test_what_is_not_there_is_reported_with_what_to_do(work: Path, there: bool) -> None:
     with ModelServer([Reply(status=404, error="model 'nope:1b' not found")]) as server:
         env = ollama(server) if there else {"OLLAMA_HOST": "127.0.0.1:9", "AGENT_RETRIES": "0"}
         done = agent(["-p", "--model", "ollama/nope:1b", "hi"], work, env)

@@ -105,11 +105,11 @@ def test_stream_json_lines(work: Path) -> None:
 
 def test_json_lines_in(work: Path) -> None:
     model = script(work / "s.toml", [{"text": "One."}, {"text": "Two.", "expect": "second"}])
-    said = [
+    lines = [
         {"type": "user", "message": {"role": "user", "content": c}}
         for c in ("first", [{"type": "text", "text": "second"}])
     ]
-    stdin = "\n".join(json.dumps(s) for s in said)
+    stdin = "\n".join(json.dumps(s) for s in lines)
     done = agent(
         ["-p", "--model", model, "--input-format", "stream-json", "--output-format", "stream-json"], work, stdin=stdin
     )
@@ -190,7 +190,7 @@ def test_piped_input_follows_the_prompt(work: Path) -> None:
     assert agent(["-p", "--model", model, "-"], work, stdin="all on stdin").returncode == 0
 
 
-def test_much_input_is_cut_and_told(work: Path) -> None:
+def test_much_input_is_cut_and_reported(work: Path) -> None:
     model = script(work / "s.toml", [{"text": "Ok.", "expect": "was cut here, after 1048576 bytes"}])
     done = agent(["-p", "--model", model, "q"], work, stdin=b"x" * 10_000_000)
     assert done.returncode == 0, done.stderr

@@ -24,7 +24,7 @@ def lines_of(work: Path, *more: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
-def told(lines: list[dict[str, Any]], parent: str | None) -> list[tuple[str, Any]]:
+def contents_of(lines: list[dict[str, Any]], parent: str | None) -> list[tuple[str, Any]]:
     """What the lines of one conversation say: texts, calls and results with the tokens of each answer."""
     own = [line for line in lines if "message" in line and line["parent_tool_use_id"] == parent]
     return [
@@ -39,7 +39,7 @@ def test_the_lines_of_each_are_as_if_it_ran_alone(work: Path) -> None:
     apart = lines_of(work)
     together = lines_of(work, "--settings", "max_parallel_subagents = 2")
     for parent in (None, "call-1-1", "call-1-2"):
-        assert told(together, parent) == told(apart, parent)
-        assert len(told(together, parent)) >= 6
+        assert contents_of(together, parent) == contents_of(apart, parent)
+        assert len(contents_of(together, parent)) >= 6
     assert together[-1]["result"] == "Found."
     assert together[-1]["usage"] == apart[-1]["usage"] and together[-1]["num_turns"] == apart[-1]["num_turns"]

@@ -89,13 +89,13 @@ def test_allowed_tools_and_the_model_hold_over_a_pause(work: Path) -> None:
     assert not (work / "a.txt").exists()
 
 
-def test_a_model_that_cannot_be_had_is_told_and_done_without(work: Path) -> None:
+def test_a_model_that_cannot_be_had_is_reported_and_done_without(work: Path) -> None:
     command(work, "ask", "---\nmodel: anthropic/claude-x\n---\nAsk.")
     model = script(work.parent / "s.toml", [{"text": "Ok."}])
     done = agent(["-p", "--output-format", "stream-json", "--model", model, "/ask"], work)
-    told = [line["content"] for line in lines(done) if line.get("subtype") == "informational"]
+    texts = [line["content"] for line in lines(done) if line.get("subtype") == "informational"]
     assert done.returncode == 0
-    assert told and told[0].startswith("/ask asks for the model anthropic/claude-x: No key for anthropic")
+    assert texts and texts[0].startswith("/ask asks for the model anthropic/claude-x: No key for anthropic")
 
 
 def test_a_projects_command_does_not_open_protected_files(work: Path) -> None:
@@ -136,16 +136,16 @@ def test_the_shipped_commands_are_there_and_files_override_them(work: Path) -> N
 
 
 @pytest.mark.parametrize(
-    ("message", "said"),
+    ("message", "text"),
     [
         ("/theme dark", "agent: /theme is a command for interactive sessions and does nothing with -p.\n"),
         ("/reveiw a.txt", "agent: Unknown command /reveiw. Did you mean /review?\n"),
     ],
 )
-def test_a_command_that_is_none_here_is_not_sent_as_words(work: Path, message: str, said: str) -> None:
+def test_a_command_that_is_none_here_is_not_sent_as_words(work: Path, message: str, text: str) -> None:
     model = script(work.parent / "s.toml", [])
     done = agent(["-p", "--model", model, message], work)
-    assert (done.returncode, done.stdout, done.stderr) == (2, "", said)
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", text)
 
 
 def test_a_message_that_only_begins_like_a_command_is_sent(work: Path) -> None:

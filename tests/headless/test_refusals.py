@@ -64,8 +64,8 @@ def test_a_question_for_later_has_its_facts(work: Path) -> None:
     assert item["rule"] == "Bash(rm -r old)"
     assert json.loads(agent(["pending", "--json"], work).stdout)[0]["pending"][0]["facts"] == item["facts"]
     assert "deletes 1 file (1 byte) in 1 folder: old/file" in agent(["pending"], work).stdout
-    told = json.loads(agent(["show", "--json"], work).stdout)["turns"][0]["calls"][0]
-    assert told["facts"] == [*item["facts"], "the narrowest rule that would allow it: Bash(rm -r old)"]
+    found = json.loads(agent(["show", "--json"], work).stdout)["turns"][0]["calls"][0]
+    assert found["facts"] == [*item["facts"], "the narrowest rule that would allow it: Bash(rm -r old)"]
     assert agent(["approve"], work).returncode == 0
     assert not (work / "old").exists()
 
@@ -73,8 +73,8 @@ def test_a_question_for_later_has_its_facts(work: Path) -> None:
 def test_check_names_the_rules_that_are_lacking(work: Path) -> None:
     given = json.dumps({"command": "npm run lint && pytest -q"})
     args = ["permissions", "check", "--tool", "Bash", "--input", given]
-    told = agent(args, work).stdout
-    assert "the narrowest rules that would allow it: Bash(npm run lint), Bash(pytest:*)" in told
+    found = agent(args, work).stdout
+    assert "the narrowest rules that would allow it: Bash(npm run lint), Bash(pytest:*)" in found
     rules = json.loads(agent([*args, "--json"], work).stdout)["narrowest"]
     allowed = [word for rule in rules for word in ("--allow", rule)]
     assert json.loads(agent([*args, *allowed, "--json"], work).stdout)["decision"] == "allow"
@@ -94,7 +94,7 @@ PLAN = "Put it into the plan instead, and continue with calls that only read."
     ],
     ids=["rule", "dontAsk", "plan", "rule in plan mode"],
 )
-def test_the_model_is_told_what_to_do_without_a_denied_call(work: Path, flags: tuple[str, ...], advice: str) -> None:
+def test_the_model_learns_it_what_to_do_without_a_denied_call(work: Path, flags: tuple[str, ...], advice: str) -> None:
     replies = [{"calls": [call("Bash", command="touch x")]}, {"text": "Done.", "expect": advice}]
     model = script(work.parent / "s.toml", replies)
     done = agent(["-p", *flags, "--model", model, "go"], work)

@@ -59,7 +59,7 @@ def test_encrypted_reasoning_is_there_after_the_program_has_ended(work: Path) ->
     assert server.bodies[0]["prompt_cache_key"] == server.bodies[1]["prompt_cache_key"]
 
 
-def test_an_answer_that_fails_on_the_way_is_asked_for_again_and_its_cost_is_told(work: Path) -> None:
+def test_an_answer_that_fails_on_the_way_is_asked_for_again_and_its_cost_is_reported(work: Path) -> None:
     nothing = {"input_tokens": 0, "output_tokens": 0}
     failure = {"code": "rate_limit_exceeded", "message": "Rate limit reached. Please try again in 10ms."}
     events = [

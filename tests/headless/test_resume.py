@@ -54,7 +54,7 @@ TWO = [{"text": "First.", "calls": [once("one"), once("two")]}, {"text": "Done."
 
 
 @pytest.mark.parametrize("command", ["approve", "resume"])
-def test_an_approved_call_that_was_not_carried_out_is_listed_told_and_carried_out(work: Path, command: str) -> None:
+def test_an_approved_call_that_was_not_carried_out_is_listed_named_and_carried_out(work: Path, command: str) -> None:
     suspend_with_hook(work, [{"calls": [once("one")]}, {"text": "Done.", "expect": "exit code 0"}])
     approve_and_kill(work)
     assert log(work) == []
@@ -132,7 +132,7 @@ def test_a_turn_without_open_calls_is_resumed_with_what_is_left_of_its_bounds(wo
     assert json.loads(done.stdout)["num_turns"] == 3
 
 
-def test_nothing_to_resume_is_said(work: Path) -> None:
+def test_nothing_to_resume_is_reported(work: Path) -> None:
     assert agent(["resume"], work).returncode == 2
     agent(["-p", "--model", script(work / "s.toml", [{"text": "Done."}]), "q"], work)
     done = agent(["resume"], work)
@@ -202,9 +202,9 @@ def test_what_came_up_while_a_decision_waited_for_the_lock_is_not_decided(
 
     monkeypatch.setattr(decide_calls, "reopen", reopened_later)
     assert decide_calls.decide_calls((), decide_calls.PendingDecision(word="approve"), RunOptions()) == 3
-    said = capsys.readouterr().err
-    assert "Another process has decided this in the meantime" in said
-    assert "waiting: Run: echo two >> log" in said
+    found = capsys.readouterr().err
+    assert "Another process has decided this in the meantime" in found
+    assert "waiting: Run: echo two >> log" in found
     assert log(work) == ["one"]
 
 
@@ -241,7 +241,7 @@ def test_a_waiting_session_is_not_copied_in_a_terminal(work: Path) -> None:
     assert log(work) == ["one"]
 
 
-def test_a_record_that_cannot_be_read_is_told_of_once(work: Path) -> None:
+def test_a_record_that_cannot_be_read_is_reported_of_once(work: Path) -> None:
     model = script(work.parent / "s.toml", [{"text": "one"}, {"text": "two"}, {"text": "three"}])
     assert agent(["-p", "--model", model, "1"], work).returncode == 0
     (log,) = (work.parent / "home").rglob("*.jsonl")

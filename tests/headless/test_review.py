@@ -48,15 +48,15 @@ def test_steps_wait_and_are_gone_on_with(work: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "said"),
+    ("words", "code", "text"),
     [
         (["answer", "ID", "in capitals"], 0, "said: in capitals"),
         (["reject", "--why", "in capitals"], 0, "said: in capitals"),
         (["reject"], 130, ""),
     ],
 )
-def test_words_and_no_from_another_process(work: Path, words: list[str], code: int, said: str) -> None:
-    replies = [*REPLIES[:3], {"text": "So be it?", "expect": said}, {"text": "So be it?"}]
+def test_words_and_no_from_another_process(work: Path, words: list[str], code: int, text: str) -> None:
+    replies = [*REPLIES[:3], {"text": "So be it?", "expect": text}, {"text": "So be it?"}]
     assert begin(work, replies).returncode == 3
     [waiting] = json.loads(agent(["pending", "--json"], work).stdout)
     call_id = waiting["pending"][0]["call_id"]

@@ -15,8 +15,8 @@ def test_a_session_goes_on_where_its_commands_were(work: Path) -> None:
     (work / "sub").mkdir()
     look = "echo $A ${MY_TOKEN-none} > $PWD/seen"
     output_allowing_bash(work, [bash("cd sub; export A=kept MY_TOKEN=hush-hush"), {"text": "Ok."}])
-    told = json.loads(agent(["doctor", "--json"], work).stdout)["findings"]
-    (finding,) = [f for f in told if f["topic"] == "commands"]
+    found = json.loads(agent(["doctor", "--json"], work).stdout)["findings"]
+    (finding,) = [f for f in found if f["topic"] == "commands"]
     assert (finding["cwd"], finding["variables"]) == (str(work / "sub"), ["A"])
     again = [bash("cd sub; export A=kept MY_TOKEN=hush-hush"), {"text": "Ok."}, bash(look), {"text": "Ok."}]
     output_allowing_bash(work, again, "-c")
@@ -60,8 +60,8 @@ def test_keys_are_passed_on_where_the_settings_of_the_person_say_so(work: Path) 
     (home / ".agentrc").write_text('[shell]\nenv_pass = ["A_TOKEN"]\ntimeout = 30\n')
     output_allowing_bash(work, replies, A_TOKEN="a", B_TOKEN="b")
     assert (work / "seen").read_text() == "a none\n"
-    said = log_of(work)
-    assert "withheld from commands because they look like secrets: B_TOKEN;" in said
+    found = log_of(work)
+    assert "withheld from commands because they look like secrets: B_TOKEN;" in found
     (home / ".agentrc").unlink()
     (work / ".agentrc").write_text('[shell]\nenv_pass = ["A_TOKEN"]\n')
     output_allowing_bash(work, replies, A_TOKEN="a")
@@ -71,8 +71,8 @@ def test_keys_are_passed_on_where_the_settings_of_the_person_say_so(work: Path) 
 def test_a_command_past_its_time_goes_on_while_the_run_lasts(work: Path) -> None:
     command = "echo $$ > job; echo begun; until [ -e go ]; do sleep 0.01; done; echo done; sleep 60"
     look = {"calls": [call("BashOutput", shell_id="b1")]}
-    told = "now in the background as b1"
-    replies = [bash(command), {**bash("touch go"), "expect": told}, look, {"text": "Ok.", "expect": "done\n[b1 runs, "}]
+    text = "now in the background as b1"
+    replies = [bash(command), {**bash("touch go"), "expect": text}, look, {"text": "Ok.", "expect": "done\n[b1 runs, "}]
     output_allowing_bash(work, replies, AGENT_SHELL_TIMEOUT="0.5")
     assert "BashOutput shows its output, KillShell stops it" in log_of(work)
     assert soon(lambda: gone(int((work / "job").read_text()))), "it ends with the run"

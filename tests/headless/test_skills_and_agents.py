@@ -33,7 +33,7 @@ def test_without_skills_and_agents_a_request_is_as_before(work: Path) -> None:
     assert "Further types" not in sent["Task"]
 
 
-def test_skills_are_told_by_name_and_their_bodies_come_on_demand(work: Path) -> None:
+def test_skills_are_reported_by_name_and_their_bodies_come_on_demand(work: Path) -> None:
     skill(home_of(work), "pdf", "Use ${CLAUDE_SKILL_DIR}/fill.py. See notes.md.")
     put(home_of(work), ".claude/skills/pdf/notes.md", "Turn the page.")
     put(home_of(work), ".claude/skills/pdf/scripts/fill.py", "print()")
@@ -177,9 +177,9 @@ def test_hostile_folders_cost_a_line_each_and_nothing_else(work: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout.splitlines()[0])["skills"] == ["good", "huge"]
     assert "s3cret" not in done.stdout + done.stderr
-    told = [line.partition(".claude/")[2].split("/SKILL")[0] for line in done.stderr.splitlines()]
+    lines = [line.partition(".claude/")[2].split("/SKILL")[0] for line in done.stderr.splitlines()]
     wanted = ["skills/bomb", "skills/leak", "skills/pipe", "skills/round", "skills/yaml"]
-    assert [t for t in told if t.startswith("skills")] == wanted, done.stderr
+    assert [t for t in lines if t.startswith("skills")] == wanted, done.stderr
 
 
 def test_many_skills_stay_within_the_budget(work: Path) -> None:

@@ -34,12 +34,12 @@ def test_its_prompt_lists_the_folder_and_names_no_tool_that_is_not_offered(work:
 
 def test_a_described_call_is_asked_for_once(work: Path) -> None:
     (work / "a.ini").write_text("x = 1\n")
-    said = 'You would call the `Edit` function with `{"file_path": "a.ini", "old_string": "1", "new_string": "2"}`.'
+    text = 'You would call the `Edit` function with `{"file_path": "a.ini", "old_string": "1", "new_string": "2"}`.'
     edit = Call("Edit", {"file_path": "a.ini", "old_string": "1", "new_string": "2"})
-    last, stderr = run(work, [Reply(text=said), Reply(calls=(edit,)), Reply(text="Done.")], "Set x to 2")
+    last, stderr = run(work, [Reply(text=text), Reply(calls=(edit,)), Reply(text="Done.")], "Set x to 2")
     assert "You described a call but did not make it" in last[1] and "described a call" in stderr
     assert (work / "a.ini").read_text() == "x = 2\n"
-    last, _ = run(work, [Reply(text=said), Reply(text=said)], "Set x to 3")
+    last, _ = run(work, [Reply(text=text), Reply(text=text)], "Set x to 3")
     assert len(last) == 2
 
 
@@ -74,17 +74,17 @@ def test_a_call_before_an_imagined_result_is_made_and_the_rest_left_out(work: Pa
 
 
 def test_a_result_that_the_model_wrote_itself_is_no_answer(work: Path) -> None:
-    said = "I committed it.\n<tool_response>\n[main 1a2b3c4] Release\n</tool_response>"
-    last, stderr = run(work, [Reply(text=said), Reply(text="Nothing was committed.")], "Commit everything")
+    text = "I committed it.\n<tool_response>\n[main 1a2b3c4] Release\n</tool_response>"
+    last, stderr = run(work, [Reply(text=text), Reply(text="Nothing was committed.")], "Commit everything")
     assert "Only tools give results" in last[1] and "wrote a result" in stderr
 
 
 def test_a_command_that_was_only_written_down_is_asked_for(work: Path) -> None:
-    said = "I would search for it:\n```sh\ngrep -rn parse .\n```\nIt is in utils.py."
+    text = "I would search for it:\n```sh\ngrep -rn parse .\n```\nIt is in utils.py."
     call = Call("Bash", {"command": "grep -rn parse ."})
-    last, _ = run(work, [Reply(text=said), Reply(calls=(call,)), Reply(text="Nowhere.")], "Where is parse defined?")
+    last, _ = run(work, [Reply(text=text), Reply(calls=(call,)), Reply(text="Nowhere.")], "Where is parse defined?")
     assert "wrote a command but did not run it" in last[1]
-    run(work, [Reply(text=said)], "How do I search for a word in bash?")
+    run(work, [Reply(text=text)], "How do I search for a word in bash?")
 
 
 def test_an_answer_that_breaks_off_is_continued(work: Path) -> None:
@@ -94,10 +94,10 @@ def test_an_answer_that_breaks_off_is_continued(work: Path) -> None:
 
 def test_it_is_asked_again_after_calls_that_were_made(work: Path) -> None:
     (work / "a.ini").write_text("x = 1\n")
-    said = 'Use `Edit` with `{"file_path": "a.ini", "old_string": "1", "new_string": "2"}`.'
+    text = 'Use `Edit` with `{"file_path": "a.ini", "old_string": "1", "new_string": "2"}`.'
     read = Call("Read", {"file_path": "a.ini"})
     edit = Call("Edit", {"file_path": "a.ini", "old_string": "1", "new_string": "2"})
-    replies = [Reply(text=said), Reply(calls=(read,)), Reply(text=said), Reply(calls=(edit,)), Reply(text="Done.")]
+    replies = [Reply(text=text), Reply(calls=(read,)), Reply(text=text), Reply(calls=(edit,)), Reply(text="Done.")]
     run(work, replies, "Set x to 2")
     assert (work / "a.ini").read_text() == "x = 2\n"
 
@@ -149,9 +149,9 @@ def test_a_folder_is_listed_and_the_first_request_has_the_files(work: Path) -> N
 
 def test_a_call_at_the_end_of_an_explanation_is_made(work: Path) -> None:
     (work / "a.py").write_text("print(156)\n")
-    said = f"{'I will look at it in the format that is required. ' * 9}\n\n<tools>\n"
+    text = f"{'I will look at it in the format that is required. ' * 9}\n\n<tools>\n"
     call = '{"name": "Read", "arguments": {"file_path": "a.py"}}\n</tools>' + "\n" * 600
-    last, _ = run(work, [Reply(text=said + call), Reply(text="156.")], "What does a.py print?")
+    last, _ = run(work, [Reply(text=text + call), Reply(text="156.")], "What does a.py print?")
     assert last[1] == "print(156)"
 
 
@@ -162,8 +162,8 @@ def test_a_program_that_is_called_as_a_tool_is_run(work: Path) -> None:
 
 
 def test_the_answer_to_a_reminder_has_to_be_a_call(work: Path) -> None:
-    said = "I am sorry. I will need to run a `Grep` command to search for it."
-    with ModelServer([Reply(text=said), Reply(text="No.")]) as server:
+    text = "I am sorry. I will need to run a `Grep` command to search for it."
+    with ModelServer([Reply(text=text), Reply(text="No.")]) as server:
         env = {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": server.openai_url, "AGENT_PROFILE": "small"}
         agent(["-p", "--model", "openai/x", "Where is parse defined?"], work, env)
     assert [r.body.get("tool_choice") for r in server.requests] == [None, "required"]

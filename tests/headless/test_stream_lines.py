@@ -94,7 +94,7 @@ def assembled(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return messages
 
 
-def said(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def whole_messages(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The messages of the assistant lines, with all their blocks."""
     own = [x["message"] for x in lines if x["type"] == "assistant" and x["parent_tool_use_id"] is None]
     grouped = [list(group) for _, group in groupby(own, lambda message: message["id"])]
@@ -104,7 +104,7 @@ def said(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def agrees(lines: list[dict[str, Any]]) -> bool:
     """Whether the events make the messages that the assistant lines show."""
     names = ("id", "model", "content", "stop_reason", "usage")
-    made, shown = assembled(events_of(lines)), said(lines)
+    made, shown = assembled(events_of(lines)), whole_messages(lines)
     return [[m[n] for n in names] for m in made] == [[m[n] for n in names] for m in shown]
 
 
@@ -256,12 +256,12 @@ def test_the_model_that_fails_ends_as_an_api_error(work: Path) -> None:
     with ModelServer([Reply(status=429, error="too many")]) as server:
         env = {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": server.openai_url, "AGENT_RETRIES": "0"}
         done = agent(["-p", "--model", "openai/m", *STREAM, "go"], work, env)
-    *_, said, last = [json.loads(line) for line in done.stdout.splitlines()]
+    *_, found, last = [json.loads(line) for line in done.stdout.splitlines()]
     assert done.returncode == 75
     assert (last["subtype"], last["is_error"], last["api_error_status"]) == ("success", True, 429)
     assert (last["terminal_reason"], last["end_reason"]) == ("api_error", "inference_error")
-    assert (said["type"], said["error"], said["message"]["model"]) == ("assistant", "rate_limit", "<synthetic>")
-    assert has(said["message"], MESSAGE) and said["message"]["content"] == [{"type": "text", "text": last["result"]}]
+    assert (found["type"], found["error"], found["message"]["model"]) == ("assistant", "rate_limit", "<synthetic>")
+    assert has(found["message"], MESSAGE) and found["message"]["content"] == [{"type": "text", "text": last["result"]}]
 
 
 def test_a_limit_of_turns_is_named_among_the_errors(work: Path) -> None:

@@ -179,7 +179,7 @@ def test_a_new_session_takes_up_the_plan_only_where_that_is_set(work: Path) -> N
     assert done.stdout == "Plain again.\n"
 
 
-def test_waiting_resuming_and_the_plan_are_told_in_stream_json(work: Path) -> None:
+def test_waiting_resuming_and_the_plan_are_reported_in_stream_json(work: Path) -> None:
     todos = [{"content": "a", "status": "in_progress"}, {"content": "b", "status": "pending"}]
     done = [{"content": "a", "status": "completed"}, {"content": "b", "status": "completed"}]
     replies = [
@@ -190,16 +190,16 @@ def test_waiting_resuming_and_the_plan_are_told_in_stream_json(work: Path) -> No
     ]
     first = suspend(work, replies, "--output-format", "stream-json")
     second = agent(["approve", "--output-format", "stream-json"], work)
-    told = [json.loads(line) for line in (first.stdout + second.stdout).splitlines()]
-    kinds = [x["subtype"] for x in told if x["type"] == "system" and x["subtype"] != "init"]
+    lines = [json.loads(line) for line in (first.stdout + second.stdout).splitlines()]
+    kinds = [x["subtype"] for x in lines if x["type"] == "system" and x["subtype"] != "init"]
     asked = ["approval_requested", "approval_resolved", "tool_started"]
     assert kinds[:7] == ["plan", "approval_requested", "paused", "resumed", *asked]
     assert [k for k in kinds[7:] if not k.startswith("tool_")] == ["plan_continued", "plan"]
-    assert next(x for x in told if x.get("subtype") == "plan_continued")["text_length"] == len("Half.")
-    assert told[0]["agents"] == ["explore", "general", "plan", "review"]
+    assert next(x for x in lines if x.get("subtype") == "plan_continued")["text_length"] == len("Half.")
+    assert lines[0]["agents"] == ["explore", "general", "plan", "review"]
 
 
-def test_sub_agents_are_told_apart_in_stream_json(work: Path) -> None:
+def test_sub_agents_are_reported_apart_in_stream_json(work: Path) -> None:
     task = call("Task", subagent_type="explore", description="look", prompt="look")
     model = script(work / "s.toml", [{"calls": [task]}, {"text": "Seen."}])
     done = agent(["-p", "--model", model, "--output-format", "stream-json", "q"], work)

@@ -71,8 +71,8 @@ PATCH = "*** Begin Patch\n*** Update File: a.txt\n@@\n-hello world\n+hello there
 def test_a_patch_as_plain_text_is_read_where_json_is_expected(work: Path, raw: str, name: str) -> None:
     with ModelServer([Reply(calls=(Call(name, raw),), split=5), Done]) as server:
         run(work, server, "--model", "openai/gpt-4.1")
-    (said,) = results(server)
-    assert (work / "a.txt").read_text() == "hello there\n" and "not valid JSON" not in said, said
+    (found,) = results(server)
+    assert (work / "a.txt").read_text() == "hello there\n" and "not valid JSON" not in found, found
     sent = server.bodies[1]["messages"][-2]["tool_calls"][0]["function"]["arguments"]
     assert json.loads(sent) == {"patch": PATCH}
 
@@ -89,11 +89,11 @@ def test_what_could_mean_something_else_is_an_error_with_its_place(work: Path, m
     raw, where = UNCLEAR[mistake]
     with ModelServer([Reply(calls=(Call("Bash", raw),)), Done]) as server:
         run(work, server)
-    (said,) = results(server)
-    assert not (work / "made.txt").exists() and where in said and "Send one JSON object" in said, said
+    (found,) = results(server)
+    assert not (work / "made.txt").exists() and where in found and "Send one JSON object" in found, found
 
 
-def test_what_was_repaired_is_said_once_for_each_kind(work: Path) -> None:
+def test_what_was_repaired_is_reported_once_for_each_kind(work: Path) -> None:
     calls = ['{"file_path": "a.txt",}', '{"file_path": "a.txt", "limit": 1,}', "{'file_path': 'a.txt', 'limit': 2,}"]
     with ModelServer([*(Reply(calls=(Call("Read", raw, id=f"c{n}"),)) for n, raw in enumerate(calls)), Done]) as server:
         run(work, server)
@@ -106,7 +106,7 @@ def test_nor_again_when_the_session_goes_on(work: Path) -> None:
     for number in (1, 2):
         with ModelServer([Reply(calls=(Call("bash", {"command": f"echo {number}"}),)), Done]) as server:
             run(work, server, *(["-c"] if number == 2 else []))
-    assert ["Bash was called" in said for said in results(server)] == [True, False]
+    assert ["Bash was called" in text for text in results(server)] == [True, False]
 
 
 def test_two_objects_are_two_calls(work: Path) -> None:
@@ -126,7 +126,7 @@ def test_a_text_that_breaks_off_writes_nothing_but_may_read(work: Path) -> None:
     with ModelServer([Reply(calls=(write, remove, more, read)), Done]) as server:
         run(work, server)
     assert not (work / "made.txt").exists() and (work / "a.txt").read_text() == before
-    assert ["broke off before their end" in said for said in results(server)] == [True, True, True, False]
+    assert ["broke off before their end" in text for text in results(server)] == [True, True, True, False]
     assert before.strip() in results(server)[3]
 
 
@@ -171,8 +171,8 @@ def test_tools_of_other_programs_that_read(work: Path, name: str, arguments: dic
     (work / "lines.txt").write_text("first\nsecond\nthird\n")
     with ModelServer([Reply(calls=(Call(name, arguments),)), Done]) as server:
         run(work, server)
-    (said,) = results(server)
-    assert expected in said and "first" not in said, said
+    (found,) = results(server)
+    assert expected in found and "first" not in found, found
 
 
 @pytest.mark.parametrize(
@@ -201,7 +201,7 @@ def test_tools_of_other_programs_that_write(work: Path, name: str, arguments: di
 
 
 @pytest.mark.parametrize(
-    ("name", "arguments", "said"),
+    ("name", "arguments", "text"),
     [
         ("str_replace_editor", {"command": "insert", "path": "a.txt", "insert_line": 1}, "There is no tool named"),
         ("Python", {"code": "1"}, "There is no tool named 'Python'"),
@@ -211,10 +211,10 @@ def test_tools_of_other_programs_that_write(work: Path, name: str, arguments: di
         ("evil.Bash", {"command": COMMAND}, "There is no tool named"),
     ],
 )
-def test_what_has_another_meaning_stays_an_error(work: Path, name: str, arguments: dict[str, Any], said: str) -> None:
+def test_what_has_another_meaning_stays_an_error(work: Path, name: str, arguments: dict[str, Any], text: str) -> None:
     with ModelServer([Reply(calls=(Call(name, arguments),)), Done]) as server:
         run(work, server)
-    assert said in results(server)[0] and not (work / "made.txt").exists(), results(server)
+    assert text in results(server)[0] and not (work / "made.txt").exists(), results(server)
 
 
 def test_a_tool_that_is_not_on_offer_is_not_meant(work: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.claude_transcripts import chain_of, entries_of, said, transcript
+from tests.support.claude_transcripts import chain_of, entries_of, transcript, visible_lines
 from tests.support.program import agent
 from tests.support.scripts import bash, script, task
 
@@ -51,13 +51,13 @@ def test_nobody_pays_for_a_transcript_that_nobody_wants(work: Path, home: Path) 
     assert not (home / ".claude").exists() and not list(home.rglob("*.transcript"))
 
 
-def test_a_hook_of_a_later_step_finds_all_that_was_said_before(work: Path, home: Path) -> None:
+def test_a_hook_of_a_later_step_finds_all_that_was_written_before(work: Path, home: Path) -> None:
     hook(home, "Stop", f"cat > {work}/given; cp $(jq -r .transcript_path {work}/given) {work}/copy")
     run(work, [bash("echo hi", description="Say hi"), *WORDS], "Say “one” please")
     given = json.loads((work / "given").read_text())
     path = Path(given["transcript_path"])
     assert path.name == f"{given['session_id']}.jsonl" and path.parent.name == f"{given['session_id']}.transcript"
-    assert said(entries_of(work / "copy")) == [
+    assert visible_lines(entries_of(work / "copy")) == [
         "user: Say “one” please",
         "assistant: Bash",
         "user: hi",
@@ -101,8 +101,8 @@ def test_frames_mirror_and_file_agree(work: Path, home: Path) -> None:
     mirrored = [e for line in lines if line["type"] == "transcript_mirror" for e in line["entries"]]
     assert mirrored == entries
     assert {line["filePath"] for line in lines if line["type"] == "transcript_mirror"} == {str(path)}
-    told = [line["uuid"] for line in lines if line["type"] in ("assistant", "user")]
-    assert told == [e["uuid"] for e in entries[1:]] and len(set(told)) == 4
+    texts = [line["uuid"] for line in lines if line["type"] in ("assistant", "user")]
+    assert texts == [e["uuid"] for e in entries[1:]] and len(set(texts)) == 4
     # What a host has of a turn is whole when its result comes.
     assert lines[-1]["type"] == "result"
     shared = {"sessionId": lines[0]["session_id"], "cwd": str(work), "isSidechain": False, "userType": "external"}
@@ -125,7 +125,7 @@ def test_a_session_without_a_transcript_is_caught_up_when_one_is_wanted(work: Pa
     run(work, [bash("echo hi"), *WORDS], "first")
     run(work, [bash("echo hi"), *WORDS, *WORDS], "-c", "second", **CLAUDE)
     entries = entries_of(transcript(home))
-    assert said(entries) == [
+    assert visible_lines(entries) == [
         "user: first", "assistant: Bash", "user: hi", "assistant: One.", "user: second", "assistant: One.",
     ]  # fmt: skip
     assert len({e["uuid"] for e in entries}) == len(entries)
@@ -145,7 +145,7 @@ def test_a_torn_line_and_lines_of_others_stay_and_nothing_is_there_twice(work: P
     assert path.read_bytes().startswith(kept + b"\n")
     whole = [json.loads(line) for line in path.read_bytes()[len(kept) + 1 :].splitlines()]
     every = [json.loads(kept.splitlines()[0]), *whole]
-    assert said(every) == ["user: first", "assistant: One.", "user: second", "assistant: One."]
+    assert visible_lines(every) == ["user: first", "assistant: One.", "user: second", "assistant: One."]
 
 
 def test_a_transcript_that_cannot_be_written_is_one_warning_and_no_end(work: Path, home: Path) -> None:
@@ -161,7 +161,7 @@ def test_a_fork_has_a_transcript_of_its_own(work: Path, home: Path) -> None:
     before = first.read_bytes()
     run(work, WORDS * 2, "-c", "--fork-session", "second", **CLAUDE)
     [fork] = [p for p in first.parent.iterdir() if p != first]
-    assert said(entries_of(fork)) == ["user: first", "assistant: One.", "user: second", "assistant: One."]
+    assert visible_lines(entries_of(fork)) == ["user: first", "assistant: One.", "user: second", "assistant: One."]
     assert first.read_bytes() == before and {e["sessionId"] for e in entries_of(fork)} == {fork.stem}
 
 
@@ -176,15 +176,15 @@ def test_sub_agents_have_files_of_their_own(work: Path, home: Path) -> None:
     [call] = [b["id"] for line in own for b in line["message"]["content"] if b["type"] == "tool_use"]
     assert about == {"agentType": "explore", "toolUseId": call}
     entries = entries_of(file)
-    assert [line.partition(":")[0] for line in said(entries)] == ["user", "assistant", "user", "assistant"]
-    assert said(entries)[0] == "user: Find x." and said(entries)[-1] == "assistant: It is x."
+    assert [line.partition(":")[0] for line in visible_lines(entries)] == ["user", "assistant", "user", "assistant"]
+    assert visible_lines(entries)[0] == "user: Find x." and visible_lines(entries)[-1] == "assistant: It is x."
     assert all(e["isSidechain"] and e["agentId"] == file.stem.removeprefix("agent-") for e in entries)
     assert not any(e["isSidechain"] for e in entries_of(path))
     mirrored = [e for line in lines if line.get("filePath") == str(file) for e in line["entries"]]
     assert mirrored == [{"type": "agent_metadata", **about}, *entries]
-    told = [line["uuid"] for line in lines if line.get("parent_tool_use_id") == call and line["type"] != "system"]
+    texts = [line["uuid"] for line in lines if line.get("parent_tool_use_id") == call and line["type"] != "system"]
     # The last words of a sub-agent are the result of its call, and no line of their own.
-    assert told == [e["uuid"] for e in entries[1:-1]]
+    assert texts == [e["uuid"] for e in entries[1:-1]]
 
 
 def test_what_the_program_adds_to_a_message_is_no_words_of_the_user(work: Path, home: Path) -> None:
@@ -192,7 +192,7 @@ def test_what_the_program_adds_to_a_message_is_no_words_of_the_user(work: Path, 
     hook(home, "UserPromptSubmit", "echo from the hook")
     run(work, WORDS, "see @a.txt", **CLAUDE)
     entries = entries_of(transcript(home))
-    assert said(entries) == ["user: see @a.txt", "assistant: One."]
+    assert visible_lines(entries) == ["user: see @a.txt", "assistant: One."]
     hidden = [e["message"]["content"] for e in entries if e.get("isMeta")]
     assert any("inside" in text for text in hidden) and any("from the hook" in text for text in hidden)
     assert chain_of(entries) == entries

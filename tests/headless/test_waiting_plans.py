@@ -68,7 +68,7 @@ def test_no_to_a_plan_is_asked_about(work: Path) -> None:
     assert "To end the work: agent reject" in done.stderr
 
 
-def test_a_mode_in_which_the_plan_is_denied_is_said_where_it_was_chosen(work: Path) -> None:
+def test_a_mode_in_which_the_plan_is_denied_is_reported_where_it_was_chosen(work: Path) -> None:
     plan_run(work, {"calls": [WRITE]}, {"text": "Denied."})
     refused = agent(["approve", "--mode", "plan"], work)
     assert refused.returncode == 2

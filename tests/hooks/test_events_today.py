@@ -176,22 +176,22 @@ def test_results_and_the_end_have_the_fields_that_claude_code_gives(work: Path, 
         call("Bash", command="sleep 60", run_in_background=True), call("Bash", command="echo hi"),
     ]  # fmt: skip
     run(work, [*({"calls": [one]} for one in calls), {"text": "ok"}], "--allowedTools", "Edit", "Bash")
-    said = {entry["tool_name"]: entry["tool_response"] for entry in given(log, "PostToolUse")}
-    assert said["Read"]["type"] == "text"
+    found = {entry["tool_name"]: entry["tool_response"] for entry in given(log, "PostToolUse")}
+    assert found["Read"]["type"] == "text"
     content = {"filePath": str(work / "a.txt"), "content": "one\ntwo\n"}
-    assert said["Read"]["file"] == {**content, "numLines": 3, "startLine": 1, "totalLines": 3}
+    assert found["Read"]["file"] == {**content, "numLines": 3, "startLine": 1, "totalLines": 3}
     edits = [entry["tool_input"] for entry in given(log, "PreToolUse") if entry["tool_name"] == "Edit"]
     assert edits == [{"file_path": path, "old_string": "x", "new_string": "y", "replace_all": False}]
     written = {"type": "create", "filePath": path, "content": "x\n", "structuredPatch": [], "userModified": False}
-    assert written.items() <= said["Write"].items()
+    assert written.items() <= found["Write"].items()
     hunk = {"oldStart": 1, "oldLines": 1, "newStart": 1, "newLines": 1, "lines": ["-x", "+y"]}
     edited = {"filePath": path, "oldString": "x", "newString": "y", "replaceAll": False, "structuredPatch": [hunk],
               "originalFile": "x\n"}  # fmt: skip
-    assert edited.items() <= said["Edit"].items()
-    assert {"numFiles": 2, "truncated": False, "totalMatches": 2, "countIsComplete": True}.items() <= said[
+    assert edited.items() <= found["Edit"].items()
+    assert {"numFiles": 2, "truncated": False, "totalMatches": 2, "countIsComplete": True}.items() <= found[
         "Glob"
     ].items()
-    assert {"noOutputExpected", "stdout", "success", "content"} <= set(said["Bash"])
+    assert {"noOutputExpected", "stdout", "success", "content"} <= set(found["Bash"])
     (stop,) = given(log, "Stop")
     task = {"id": "b1", "type": "shell", "status": "running", "description": "sleep 60", "command": "sleep 60"}
     assert (stop["background_tasks"], stop["session_crons"]) == ([task], [])
@@ -202,8 +202,8 @@ def test_an_answer_to_a_question_may_add_rules_for_the_session(work: Path, home:
     rule = {"toolName": "Bash", "ruleContent": "touch:*"}
     update = {"type": "addRules", "rules": [rule, 5], "behavior": "allow", "destination": "session"}
     answer = {"behavior": "allow", "updatedPermissions": [update], "updatedInput": {"command": "touch changed"}}
-    said = {"hookEventName": "PermissionRequest", "decision": answer}
-    log = hooks(home, {"PermissionRequest": {"hookSpecificOutput": said}})
+    found = {"hookEventName": "PermissionRequest", "decision": answer}
+    log = hooks(home, {"PermissionRequest": {"hookSpecificOutput": found}})
     if not own:
         (work / ".claude").mkdir()
         (home / ".claude/settings.json").rename(work / ".claude/settings.json")
@@ -216,8 +216,8 @@ def test_an_answer_to_a_question_may_add_rules_for_the_session(work: Path, home:
 
 
 def test_permission_updates_that_make_no_sense_allow_nothing(work: Path, home: Path) -> None:
-    said = {"hookEventName": "PermissionRequest", "decision": {"behavior": "allow", "updatedPermissions": "all"}}
-    hooks(home, {"PermissionRequest": {"hookSpecificOutput": said}})
+    found = {"hookEventName": "PermissionRequest", "decision": {"behavior": "allow", "updatedPermissions": "all"}}
+    hooks(home, {"PermissionRequest": {"hookSpecificOutput": found}})
     done = run(work, [{"calls": [call("Bash", command="touch made")]}, {"text": "ok"}])
     assert "updatedPermissions is not a list of updates" in done.stderr
     assert not (work / "made").exists()

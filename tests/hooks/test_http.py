@@ -54,7 +54,7 @@ def test_what_an_answer_means(tmp_path: Path, event: HookEvent, answer: Page, re
 
 @pytest.mark.parametrize("strict", [False, True])
 @pytest.mark.parametrize(
-    ("answer", "said"),
+    ("answer", "text"),
     [
         (page(json.dumps(DENY), status="500 Oh"), "was answered with status 500"),
         (page("", status="302 Found", Location="http://127.0.0.1/elsewhere"), "was answered with status 302"),
@@ -62,9 +62,9 @@ def test_what_an_answer_means(tmp_path: Path, event: HookEvent, answer: Page, re
         (b"oh\r\n\r\n", "did not answer in HTTP"),
     ],
 )
-def test_a_failure_blocks_only_where_it_is_strict(tmp_path: Path, answer: Page, said: str, strict: bool) -> None:
+def test_a_failure_blocks_only_where_it_is_strict(tmp_path: Path, answer: Page, text: str, strict: bool) -> None:
     step, _ = asked(tmp_path, answer, strict=strict)
-    assert said in step.ran[0].note and step.ran[0].outcome == "error"
+    assert text in step.ran[0].note and step.ran[0].outcome == "error"
     assert step.result.verdict == ("deny" if strict else "")
 
 

@@ -26,8 +26,8 @@ def test_a_changed_file_comes_with_its_text_before(work: Path, home: Path) -> No
         call("Write", file_path="a.txt", content="new\n"), call("Write", file_path="b.txt", content="new\n"),
     ]  # fmt: skip
     run(work, [*({"calls": [one]} for one in calls), {"text": "ok"}], "--permission-mode", "acceptEdits")
-    said = [entry["tool_response"] for entry in given(log, "PostToolUse")[1:]]
-    assert [entry["originalFile"] for entry in said] == ["hello world\n", "hello you\n", None]
+    lines = [entry["tool_response"] for entry in given(log, "PostToolUse")[1:]]
+    assert [entry["originalFile"] for entry in lines] == ["hello world\n", "hello you\n", None]
 
 
 def test_searches_have_their_counts(work: Path, home: Path) -> None:
@@ -62,15 +62,15 @@ def test_a_sub_agent_is_an_agent_with_a_report(work: Path, home: Path) -> None:
     names = [entry["tool_name"] for entry in given(log, "PreToolUse") if "agent_id" not in entry]
     (ended,) = [entry for entry in given(log, "PostToolUse") if entry["tool_name"] == "Agent"]
     (start,) = given(log, "SubagentStart")
-    said = ended["tool_response"]
+    found = ended["tool_response"]
     assert names[0] == "Agent"
-    assert [said[k] for k in ("status", "prompt", "agentType")] == ["completed", "find it", "Explore"]
-    assert said["agentId"] == start["agent_id"]
-    assert said["content"][0]["type"] == "text"
+    assert [found[k] for k in ("status", "prompt", "agentType")] == ["completed", "find it", "Explore"]
+    assert found["agentId"] == start["agent_id"]
+    assert found["content"][0]["type"] == "text"
     # The sub-agent has a connection of its own, which gives it the same replies from the beginning.
-    assert (said["toolsUsed"], said["totalToolUseCount"]) == (["Agent", "LS"], 2)
-    assert said["totalTokens"] == said["usage"]["input_tokens"] + said["usage"]["output_tokens"]
-    assert isinstance(said["totalDurationMs"], int)
+    assert (found["toolsUsed"], found["totalToolUseCount"]) == (["Agent", "LS"], 2)
+    assert found["totalTokens"] == found["usage"]["input_tokens"] + found["usage"]["output_tokens"]
+    assert isinstance(found["totalDurationMs"], int)
 
 
 @pytest.mark.parametrize("matcher", ["Task", "Agent", "^Task$", "^Agent$", "Bash|Agent"])

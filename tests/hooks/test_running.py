@@ -151,8 +151,8 @@ def test_exit_1_is_pointed_out_once(tmp_path: Path) -> None:
     events: list[Any] = []
     for _ in range(2):
         consume(table.run("PreToolUse", {}, CancelToken()), events.append)
-    told = [e.text for e in events if type(e).__name__ == "Warned"]
-    assert told == [f"The PreToolUse hook `echo no >&2; exit 1` (~/.agentrc) {EXIT_1}"]
+    lines = [e.text for e in events if type(e).__name__ == "Warned"]
+    assert lines == [f"The PreToolUse hook `echo no >&2; exit 1` (~/.agentrc) {EXIT_1}"]
     assert Step(tmp_path, "SessionEnd", "exit 1").warnings == []
 
 
@@ -165,7 +165,7 @@ def test_only_hooks_of_the_persons_own_may_allow(tmp_path: Path) -> None:
     assert Step(tmp_path, "PreToolUse", "exit 2", own=False).result.verdict == "deny"
 
 
-def test_what_runs_beside_the_turn_is_told_when_it_has_ended(tmp_path: Path) -> None:
+def test_what_runs_beside_the_turn_is_reported_when_it_has_ended(tmp_path: Path) -> None:
     table = table_of(tmp_path, [Hook("Notification", "cat > seen", matcher="permission_prompt")])
     assert table.drain() == []
     assert not table.wants("Notification", "idle_prompt")

@@ -74,7 +74,7 @@ def test_what_a_tool_says_at_a_prompt_is_context(work: Path) -> None:
 @pytest.mark.parametrize("broken", [{"server": "gone"}, {"tool": "gone"}, {"input": {"fail": True, "say": "No luck."}},
                                     {"input": {"hang": True}, "timeout": 0.3}])  # fmt: skip
 @pytest.mark.parametrize("on_failure", ["continue", "block"])
-def test_a_failure_blocks_only_where_that_is_said(work: Path, broken: dict[str, Any], on_failure: str) -> None:
+def test_a_failure_blocks_only_where_that_is_reported(work: Path, broken: dict[str, Any], on_failure: str) -> None:
     guarded(work, {**broken, "onFailure": on_failure})
     done = run(work, [bash("touch made"), {"text": "ok"}])
     assert done.stdout == "ok\n", done.stderr

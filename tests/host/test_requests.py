@@ -116,7 +116,7 @@ def test_servers_are_replaced_between_turns_and_their_resources_read(work: Path)
         assert wrong["added"] == [] and "bad" in wrong["errors"]
 
 
-def test_usage_is_told_with_what_changed(work: Path) -> None:
+def test_usage_is_reported_with_what_changed(work: Path) -> None:
     write = {"calls": [call("Write", file_path="new.txt", content="a\nb\n")]}
     model = script(work.parent / "s.toml", [write, {"text": "done"}])
     with HostClient(["--model", model, "--permission-mode", "acceptEdits"], work) as host:

@@ -213,7 +213,7 @@ def test_a_line_that_is_none_ends_the_session_with_one_sentence(work: Path, line
         assert host.process.stdin is not None
         host.process.stdin.write(f"{line}\n".encode())
         assert host.close() == 2
-        assert "Line 1 of standard input" in (said := host.errors()) and "Traceback" not in said
+        assert "Line 1 of standard input" in (found := host.errors()) and "Traceback" not in found
 
 
 def test_a_start_that_fails_is_a_result_that_says_why(work: Path) -> None:

@@ -102,7 +102,7 @@ def test_a_server_of_the_host_is_used_like_any_other(tmp_path: Path) -> None:
     assert not list((tmp_path / "mcp-tools").glob("*")), "what a host offers is asked each time"
 
 
-def test_two_servers_of_one_host_are_told_apart(tmp_path: Path) -> None:
+def test_two_servers_of_one_host_are_reported_apart(tmp_path: Path) -> None:
     host = FakeHost()
     with hosted(tmp_path, host, "one", "two") as servers:
         assert list(servers.tools()) == ["mcp__one__add", "mcp__two__add"]

@@ -109,9 +109,9 @@ def test_who_logs_out_while_a_login_is_renewed_stays_logged_out(tmp_path: Path, 
     logins = Logins(tmp_path / "logins")
     logins.keep(declared, logged_in(declared).replace(expires=1.0))
 
-    def log_out(said: dict[str, Any]) -> dict[str, Any]:
+    def log_out(found: dict[str, Any]) -> dict[str, Any]:
         logins.forget(declared)
-        return said
+        return found
 
     web.changes[TOKEN] = log_out
     with company(tmp_path, web=declared):
@@ -119,7 +119,7 @@ def test_who_logs_out_while_a_login_is_renewed_stays_logged_out(tmp_path: Path, 
     assert logins.of(declared) is None
 
 
-def test_tokens_that_cannot_be_taken_back_are_said_to_be(web: Locked) -> None:
+def test_tokens_that_cannot_be_taken_back_are_reported_to_be(web: Locked) -> None:
     login = logged_in(McpServer(url=web.url))
     assert login.metadata is not None
     for nowhere in ("http://127.0.0.1:9/revoke", "http://elsewhere.example/revoke", f"{web.issuer}/nowhere"):
@@ -221,8 +221,8 @@ def test_an_answer_with_another_state_is_refused(web: Locked) -> None:
 def test_a_login_that_leads_astray_is_one_sentence(
     web: Locked, path: str, change: dict[str, Any], words: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    before = web.changes.get(path, lambda said: said)
-    web.changes[path] = lambda said: before(said) | change
+    before = web.changes.get(path, lambda found: found)
+    web.changes[path] = lambda found: before(found) | change
     with caplog.at_level(logging.DEBUG), pytest.raises(McpRequestError, match=words) as refused:
         logged_in(McpServer(url=web.url))
     assert str(refused.value).isprintable()
@@ -230,7 +230,7 @@ def test_a_login_that_leads_astray_is_one_sentence(
 
 
 def test_who_registers_nobody_is_one_sentence_and_who_asks_for_nothing_too(web: Locked) -> None:
-    web.changes[METADATA] = lambda said: said | {"registration_endpoint": f"{web.issuer}/nowhere"}
+    web.changes[METADATA] = lambda found: found | {"registration_endpoint": f"{web.issuer}/nowhere"}
     with pytest.raises(McpRequestError, match=r"no client could be registered \(.*404.*oauth.clientId"):
         logged_in(McpServer(url=web.url))
     with pytest.raises(McpRequestError, match="it did not ask for a login and offers none"):
@@ -242,7 +242,7 @@ def test_a_client_registers_as_what_is_taken_and_renews_as_that(
     tmp_path: Path, web: Locked, methods: list[str] | None
 ) -> None:
     before = web.changes[METADATA]
-    web.changes[METADATA] = lambda said: before(said) | {"token_endpoint_auth_methods_supported": methods}
+    web.changes[METADATA] = lambda found: before(found) | {"token_endpoint_auth_methods_supported": methods}
     declared = McpServer(url=web.url)
     Logins(tmp_path / "logins").keep(declared, logged_in(declared).replace(expires=1.0))
     (client,) = web.office.clients.values()
@@ -285,7 +285,7 @@ def test_a_client_that_is_declared_with_port_scopes_and_metadata(web: Locked) ->
         client_id="mine", client_secret="hush", redirect_uris=[AnyUrl(f"http://localhost:{port}/callback")],
         scope="notes more", token_endpoint_auth_method="client_secret_basic",
     )  # fmt: skip
-    web.changes[RESOURCE] = lambda said: {"nothing": "useful"}
+    web.changes[RESOURCE] = lambda found: {"nothing": "useful"}
     declared = McpServer(
         url=web.url,
         oauth={"clientId": "mine", "clientSecret": "hush", "callbackPort": port, "scopes": "notes more",

@@ -54,8 +54,8 @@ def test_the_program_names_logs_in_uses_and_logs_out(place: Path, web: Locked) -
     assert "web: it needs a login: agent mcp login web" in agent(["doctor"], place).stdout
     # The SDK's server forgets tokens only for a client whose secret is in the form.
     before = web.changes[METADATA]
-    web.changes[METADATA] = lambda said: (
-        before(said) | {"token_endpoint_auth_methods_supported": ["client_secret_post"]}
+    web.changes[METADATA] = lambda found: (
+        before(found) | {"token_endpoint_auth_methods_supported": ["client_secret_post"]}
     )
     process = subprocess.Popen(
         [sys.executable, "-m", "agent_cli", "mcp", "login", "web"], cwd=place,

@@ -97,23 +97,23 @@ def test_a_projects_server_starts_once_trusted_and_approved_as_it_is(place: Path
         words = {"connected": "up", "pending": "up"}
         return [words.get(s["status"], s["status"]) for s in lines(done.stdout)[0]["mcp_servers"]], done.stderr
 
-    found, said = status()
+    found, shown = status()
     assert found == []
-    assert "is not trusted" in said
+    assert "is not trusted" in shown
     assert agent(["trust"], place).returncode == 0
-    found, said = status()
+    found, shown = status()
     assert found == ["needs-approval"]
-    assert "was not approved, and was not started" in said
-    assert "agent mcp approve raw" in said
+    assert "was not approved, and was not started" in shown
+    assert "agent mcp approve raw" in shown
     assert status("--trust")[0] == ["up"]
     done = agent(["mcp", "approve", "raw"], place)
     assert "Approved raw with 7 tools" in done.stdout, done.stderr
     assert status()[0] == ["up"]
     declared(place / ".mcp.json", raw=raw("plain", place / "second"))
     assert agent(["trust"], place).returncode == 0
-    found, said = status()
+    found, shown = status()
     assert found == ["needs-approval"]
-    assert "has changed since you approved it" in said
+    assert "has changed since you approved it" in shown
     assert status("--strict-mcp-config")[0] == []
     assert status("--bare")[0] == []
 
@@ -125,8 +125,8 @@ def test_what_a_projects_server_is_given_is_shown_as_it_is_written(place: Path) 
     assert agent(["trust"], place).returncode == 0
     assert "  headers  X-Client=${SOME_API_KEY}\n" in agent(["mcp", "get", "theirs"], place).stdout
     agent(["mcp", "add", "mine", "--env", "TOKEN=s3cret", "--", "true"], place)
-    told = agent(["mcp", "get", "mine"], place).stdout
-    assert "  environment  TOKEN\n" in told and "s3cret" not in told
+    found = agent(["mcp", "get", "mine"], place).stdout
+    assert "  environment  TOKEN\n" in found and "s3cret" not in found
 
 
 def test_servers_are_added_listed_tested_and_removed(place: Path) -> None:
@@ -173,8 +173,8 @@ def test_keys_of_the_environment_reach_a_server_only_where_they_are_declared(pla
         ["-p", "go", "--model", model, "--mcp-config", json.dumps(table), "--allowedTools", "mcp__good",
          "--output-format", "stream-json"], place, env,
     )  # fmt: skip
-    said = [e["message"]["content"][0]["content"] for e in lines(done.stdout) if e["type"] == "user"]
-    assert said == ["(unset)", "yes", "sesame"]
+    texts = [e["message"]["content"][0]["content"] for e in lines(done.stdout) if e["type"] == "user"]
+    assert texts == ["(unset)", "yes", "sesame"]
 
 
 def test_the_program_is_a_server_itself_under_permission(place: Path) -> None:

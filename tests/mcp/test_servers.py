@@ -206,9 +206,9 @@ def test_the_limit_of_a_call_cancels_it_at_the_server(tmp_path: Path) -> None:
 
 def test_a_server_may_know_the_folders_and_not_use_the_model(tmp_path: Path) -> None:
     with company(tmp_path, raw=raw()) as servers:
-        said = text_of(ask(servers.all["raw"], "roots"))
-        assert tmp_path.as_uri() in said
-        assert "Sampling not supported" in said
+        found = text_of(ask(servers.all["raw"], "roots"))
+        assert tmp_path.as_uri() in found
+        assert "Sampling not supported" in found
 
 
 def test_tools_that_change_are_withheld_until_a_person_agrees(tmp_path: Path) -> None:

@@ -138,30 +138,30 @@ def test_a_sub_agent_has_the_tools_of_servers_that_its_type_names(
         assert [text in ('{"a": 1}', '{"a": 2}') for text in texts] == list(runs), texts
 
 
-def test_progress_is_told_and_an_interrupt_reaches_the_server(tmp_path: Path) -> None:
+def test_progress_is_reported_and_an_interrupt_reaches_the_server(tmp_path: Path) -> None:
     mark = tmp_path / "mark"
     with company(tmp_path, good=GOOD) as servers:
         made = world(servers, tmp_path, [call("mcp__good__slow", mark=str(mark))], allow=("mcp__good",))
-        told: list[str] = []
+        lines: list[str] = []
         original = made.events.append
 
         class Listening(list[Any]):
             def append(self, event: Any) -> None:
                 original(event)
                 if isinstance(event, ToolProgress):
-                    told.append(event.text)
+                    lines.append(event.text)
                     made.deps.context.cancel.cancel()
 
         made.events = Listening()
         made.turn("go")
-        assert told[0].startswith("working (0/")
+        assert lines[0].startswith("working (0/")
         assert results(made) == ["Interrupted by the user before this finished."]
         eventually(mark.exists)
 
 
-def answering(*said: Any) -> tuple[Callable[[QuestionAsked], Any], list[str]]:
+def answering(*found: Any) -> tuple[Callable[[QuestionAsked], Any], list[str]]:
     """An asker with these answers, and what it was asked."""
-    left, asked = list(said), []
+    left, asked = list(found), []
 
     def asker(question: QuestionAsked) -> Any:
         (only,) = question.data["questions"]
@@ -173,7 +173,7 @@ def answering(*said: Any) -> tuple[Callable[[QuestionAsked], Any], list[str]]:
 
 
 @pytest.mark.parametrize(
-    ("said", "result"),
+    ("found", "result"),
     [
         (("Ada", "Yes"), '{"action": "accept", "content": {"name": "Ada", "loud": true}}'),
         (("Ada", "(no answer)"), '{"action": "accept", "content": {"name": "Ada"}}'),
@@ -184,15 +184,15 @@ def answering(*said: Any) -> tuple[Callable[[QuestionAsked], Any], list[str]]:
         ((QuestionReply("answer", "Decide for yourself.", by="default"),), '{"action": "decline"}'),
     ],
 )
-def test_a_server_may_ask_the_person_while_its_tool_runs(tmp_path: Path, said: tuple[Any, ...], result: str) -> None:
-    asker, asked = answering(*said)
+def test_a_server_may_ask_the_person_while_its_tool_runs(tmp_path: Path, found: tuple[Any, ...], result: str) -> None:
+    asker, asked = answering(*found)
     with company(tmp_path, raw=raw()) as servers:
         made = world(servers, tmp_path, [call("mcp__raw__ask")], allow=("mcp__raw",), asker=asker)
         made.turn("go")
         assert results(made) == [result]
         assert asked[0] == "The MCP server raw asks: Who are you?\nname: Your name"
         started = [type(e).__name__ for e in made.events if isinstance(e, ToolStarted | QuestionAsked)]
-        assert started == ["ToolStarted"] + ["QuestionAsked"] * len(said)
+        assert started == ["ToolStarted"] + ["QuestionAsked"] * len(found)
 
 
 def test_a_server_of_the_newest_protocol_asks_the_person_too(tmp_path: Path) -> None:
@@ -225,10 +225,10 @@ def test_a_tool_that_changed_meanwhile_does_not_run(tmp_path: Path) -> None:
         made = world(servers, tmp_path, [call("mcp__raw__shifty")], allow=("mcp__raw",))
         server = servers.all["raw"]
         words.write_text("Not as it was.")
-        told = threading.Event()
-        server.changed = told.set
+        found = threading.Event()
+        server.changed = found.set
         server.call("grow", {}, lambda kind, what: None).result(30)
-        assert told.wait(30)
+        assert found.wait(30)
         made.turn("go")
         assert "has changed since it was approved" in results(made)[0]
 

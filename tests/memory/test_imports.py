@@ -35,7 +35,7 @@ def test_imports_are_found_outside_of_code_and_comments(text: str, found: list[s
     assert find_imports(text) == found
 
 
-def test_names_of_people_and_packages_are_told_from_paths() -> None:
+def test_names_of_people_and_packages_are_reported_from_paths() -> None:
     assert all(is_path(n) for n in ("./x", "../x", "~/x", "a.md", "docs/b.txt"))
     assert not any(is_path(n) for n in ("ada", "types/node", "app/router"))
 

@@ -78,7 +78,7 @@ def test_imports_follow_the_folder_of_the_file_they_stand_in(root: Path) -> None
     assert not memory.skipped
 
 
-def test_circles_end_and_too_deep_is_said(root: Path) -> None:
+def test_circles_end_and_too_deep_is_reported(root: Path) -> None:
     put(root / "AGENTS.md", "@1.md")
     for n in range(1, 9):
         put(root / f"{n}.md", f"@AGENTS.md @{n + 1}.md @{n}.md")
@@ -87,7 +87,7 @@ def test_circles_end_and_too_deep_is_said(root: Path) -> None:
     assert why(memory)[f"{DEEPEST + 1}.md"] == f"is more than {DEEPEST} imports deep"
 
 
-def test_what_is_not_there_or_no_text_is_said(root: Path) -> None:
+def test_what_is_not_there_or_no_text_is_reported(root: Path) -> None:
     put(root / "AGENTS.md", "@gone.md @docs.md @bin.md @pipe.md")
     (root / "docs.md").mkdir()
     put(root / "bin.md", b"a\0b")
@@ -201,5 +201,5 @@ def test_whatever_imports_what_each_file_is_read_once_and_the_bound_holds(
     assert len(set(names(memory))) == len(memory.files)
     assert all(f.depth <= DEEPEST for f in memory.files)
     assert sum(len(f.text.encode()) for f in memory.files) <= LIMIT + 60 * len(memory.files)
-    said = " ".join(memory.cuts)
-    assert all(f.shown in said for f in memory.files if f.cut)
+    text = " ".join(memory.cuts)
+    assert all(f.shown in text for f in memory.files if f.cut)

@@ -133,7 +133,7 @@ def test_a_rule_covers_them_only_if_it_names_them(tmp_path: Path, command: str, 
     decided = policy(tmp_path, allow=allow).decide("Bash", [Effect("run", command)])
     assert decided.level is level, decided.reason
     if level is Level.ASK and allow != "Bash(make:*)" and "sudo" not in command:
-        assert any(said in decided.reason for said in ("does not name", "removes"))
+        assert any(text in decided.reason for text in ("does not name", "removes"))
 
 
 def test_where_nobody_is_asked_the_rule_stands(tmp_path: Path) -> None:
@@ -152,19 +152,19 @@ def test_in_the_sandbox_they_are_asked_about_too(tmp_path: Path) -> None:
 
 
 def test_a_reset_loses_uncommitted_lines_and_commits(repo: Path) -> None:
-    told = asked(repo, "git reset --hard")
-    assert "loses the uncommitted changes of 1 file (+2 -1 lines): b.py" in told
+    found = asked(repo, "git reset --hard")
+    assert "loses the uncommitted changes of 1 file (+2 -1 lines): b.py" in found
     git(repo, "commit", "-am", "second")
-    told = asked(repo, "git reset --hard HEAD~1")
-    assert "git reset --hard: no uncommitted changes would be lost" in told
-    assert "takes 1 commit from the branch" in told
+    found = asked(repo, "git reset --hard HEAD~1")
+    assert "git reset --hard: no uncommitted changes would be lost" in found
+    assert "takes 1 commit from the branch" in found
 
 
 def test_a_clean_deletes_what_git_does_not_have(repo: Path) -> None:
     assert "deletes 1 file that git has no copy of (8 bytes): new.txt" in asked(repo, "git clean -fd")
-    told = asked(repo, "git clean -fdx")
-    assert "deletes 13 files that git has no copy of (12.0 kB): build/00.o" in told
-    assert "and 3 more" in told
+    found = asked(repo, "git clean -fdx")
+    assert "deletes 13 files that git has no copy of (12.0 kB): build/00.o" in found
+    assert "and 3 more" in found
     assert "deletes 12 files" in asked(repo, "git clean -fdX")
     git(repo, "add", "new.txt")
     assert "there are no such files to delete" in asked(repo, "git clean -fd")
@@ -211,12 +211,12 @@ def test_a_forced_push_replaces_what_the_remote_has(repo: Path, tmp_path: Path) 
 
 
 def test_rm_counts_files_and_says_what_git_can_give_back(repo: Path) -> None:
-    told = asked(repo, "rm -rf a.py b.py new.txt build")
-    assert "deletes 15 files (12.0 kB) in 1 folder: a.py, b.py, new.txt, build/" in told
-    assert "and 5 more" in told
+    found = asked(repo, "rm -rf a.py b.py new.txt build")
+    assert "deletes 15 files (12.0 kB) in 1 folder: a.py, b.py, new.txt, build/" in found
+    assert "and 5 more" in found
     assert (
         "of these: 1 as committed (git can restore them), 1 with uncommitted changes (+2 -1 lines), "
-        "13 that git has no copy of" in told
+        "13 that git has no copy of" in found
     )
     assert "deletes 12 files" in asked(repo, "rm build/*.o")
     assert "rm: nothing would be lost: nothing" in asked(repo, "rm nothing")
@@ -243,9 +243,9 @@ def test_an_untrusted_workspace_runs_nothing(repo: Path) -> None:
     marker = repo / "ran"
     git(repo, "config", "core.fsmonitor", f"touch {marker}")
     git(repo, "config", "diff.external", f"touch {marker}")
-    told = asked(repo, "git reset --hard && rm -r build", git_use="unknown")
-    assert "git reset --hard: what git knows about it could not be read because the workspace is not trusted" in told
-    assert "deletes 12 files" in told
+    found = asked(repo, "git reset --hard && rm -r build", git_use="unknown")
+    assert "git reset --hard: what git knows about it could not be read because the workspace is not trusted" in found
+    assert "deletes 12 files" in found
     assert not marker.exists()
     assert "+2 -1 lines" in asked(repo, "git reset --hard")
     assert not marker.exists()
@@ -265,8 +265,8 @@ def test_git_is_not_asked_in_a_repository_inside(repo: Path, tmp_path: Path) -> 
         for command in (f"cd {folder} && git reset --hard", f"git -C {folder} checkout .", f"cp a.py {folder}/f"):
             assert asked(repo, command)
     assert not marker.exists()
-    told = asked(repo, "git -C nested reset --hard")
-    assert "could not be read because it is outside this repository" in told
+    found = asked(repo, "git -C nested reset --hard")
+    assert "could not be read because it is outside this repository" in found
 
 
 def test_large_folders_and_no_repository_do_not_hold_it_up(tmp_path: Path) -> None:
@@ -276,9 +276,9 @@ def test_large_folders_and_no_repository_do_not_hold_it_up(tmp_path: Path) -> No
         for m in range(50):
             (many / str(n) / str(m)).touch()
     began = time.monotonic()
-    told = asked(tmp_path, "rm -rf many && git reset --hard && git clean -fd")
+    found = asked(tmp_path, "rm -rf many && git reset --hard && git clean -fd")
     assert time.monotonic() - began < 20
-    assert "files" in told
-    assert "not in a git repository" in told
-    assert "git clean: what would be lost could not be computed" in told
+    assert "files" in found
+    assert "not in a git repository" in found
+    assert "git clean: what would be lost could not be computed" in found
     assert asked(tmp_path, "rm -r ''; git -C '' clean -f; git branch -D -- -x; rm -- '\\'")

@@ -20,7 +20,7 @@ from tests.support.hypothesis_examples import examples
 from tests.support.repositories import git
 
 
-def told(root: Path, command: str, *allow: str, kind: str = "run", tool: str = "Bash") -> list[str]:
+def facts_of(root: Path, command: str, *allow: str, kind: str = "run", tool: str = "Bash") -> list[str]:
     gate = Policy(Workspace(root), [read_rule("allow", r, "test", root) for r in allow])
     effects = (Effect(kind, command),)  # type: ignore[arg-type]
     return list(gate.facts(tool, effects, gate.decide(tool, effects)).lines)
@@ -37,27 +37,27 @@ def always(root: Path, command: str) -> str:
 
 
 def test_the_parts_that_need_the_answer_are_listed_and_the_others_counted(root: Path) -> None:
-    lines = told(root, "git status && npm test && python x.py", "Bash(git status:*)", "Bash(npm test)")
+    lines = facts_of(root, "git status && npm test && python x.py", "Bash(git status:*)", "Bash(npm test)")
     assert lines[0].startswith("needs approval: python x.py (runs a command")
     assert lines[1] == "2 other parts are allowed"
-    lines = told(root, "for i in 1 2 3 4 5 6 7 8; do echo $i; touch x; done")
+    lines = facts_of(root, "for i in 1 2 3 4 5 6 7 8; do echo $i; touch x; done")
     assert [line.partition(" (")[0] for line in lines] == [
         "needs approval: touch x",
         "9 other parts are allowed",
     ]
-    assert "1 other part is allowed" in told(root, "ls && npm test")
+    assert "1 other part is allowed" in facts_of(root, "ls && npm test")
 
 
-def test_links_are_followed_and_other_names_are_told(root: Path, tmp_path: Path) -> None:
+def test_links_are_followed_and_other_names_are_reported(root: Path, tmp_path: Path) -> None:
     (tmp_path / "far").write_text("x")
     (root / "out").symlink_to(tmp_path / "far")
-    assert f"out -> {tmp_path / 'far'}" in told(root, "make > out")
-    assert f"out -> {tmp_path / 'far'}" in told(root, "touch out")
+    assert f"out -> {tmp_path / 'far'}" in facts_of(root, "make > out")
+    assert f"out -> {tmp_path / 'far'}" in facts_of(root, "touch out")
     (root / "one").write_text("x")
     os.link(root / "one", tmp_path / "two")
-    said = f"{root / 'one'} has 1 other name (hard links), which change with it"
-    assert said in told(root, "touch one")
-    assert said in told(root, str(root / "one"), kind="write", tool="Edit")
+    text = f"{root / 'one'} has 1 other name (hard links), which change with it"
+    assert text in facts_of(root, "touch one")
+    assert text in facts_of(root, str(root / "one"), kind="write", tool="Edit")
 
 
 def test_changes_that_are_in_no_commit(root: Path) -> None:
@@ -65,19 +65,19 @@ def test_changes_that_are_in_no_commit(root: Path) -> None:
     (root / "a.py").write_text("one\n")
     git(root, "add", ".")
     git(root, "commit", "-m", "first")
-    assert not told(root, str(root / "a.py"), kind="write", tool="Edit")
+    assert not facts_of(root, str(root / "a.py"), kind="write", tool="Edit")
     (root / "a.py").write_text("one\ntwo\n")
-    said = f"{root / 'a.py'} has uncommitted changes (+1 -0 lines)"
-    assert said in told(root, str(root / "a.py"), kind="write", tool="Edit")
-    assert said in told(root, "sed -i s/a/b/ a.py")
+    text = f"{root / 'a.py'} has uncommitted changes (+1 -0 lines)"
+    assert text in facts_of(root, str(root / "a.py"), kind="write", tool="Edit")
+    assert text in facts_of(root, "sed -i s/a/b/ a.py")
 
 
 def test_network_and_folder(root: Path) -> None:
-    lines = told(root, "cd src && curl https://example.org -o x && npm install")
+    lines = facts_of(root, "cd src && curl https://example.org -o x && npm install")
     assert "network: yes, by curl https://example.org -o x, npm install" in lines
     assert f"runs in {root / 'src'} from its cd on" in lines
-    assert told(root, "make") == told(root, "touch x") == [], "facts that say nothing are left out"
-    assert told(root, "https://example.org/x", kind="fetch", tool="WebFetch") == ["network: yes, host example.org"]
+    assert facts_of(root, "make") == facts_of(root, "touch x") == [], "facts that say nothing are left out"
+    assert facts_of(root, "https://example.org/x", kind="fetch", tool="WebFetch") == ["network: yes, host example.org"]
 
 
 def test_what_matters_before_a_yes_is_short_and_the_gravest_comes_first(root: Path, tmp_path: Path) -> None:
@@ -283,14 +283,14 @@ def test_what_it_grants_in_words(root: Path, rule: str, words: str) -> None:
 def test_nothing_that_steers_a_terminal_comes_out(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
     root = tmp_path_factory.getbasetemp()
     for command in (text, f"rm '{text}'", f"git checkout -- {text}"):
-        for line in told(root, command):
+        for line in facts_of(root, command):
             assert not re.search(UNSAFE, line), line
             assert "\n" not in line
 
 
 def test_names_of_files_are_spelled_out(root: Path) -> None:
     (root / "a\x1b[31m\u202eb").write_text("x")
-    assert any("a\\x1b[31m\\u202eb" in line for line in told(root, "rm -r ."))
+    assert any("a\\x1b[31m\\u202eb" in line for line in facts_of(root, "rm -r ."))
 
 
 def test_nobody_pays_for_it_where_nobody_reads_it(root: Path) -> None:

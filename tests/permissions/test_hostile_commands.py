@@ -121,10 +121,10 @@ def test_a_command_opens_it_without_running_anything(tmp_path: Path, name: str, 
     before = _settings(opened.root)
     for words in WORDS[name]:
         done = opened.run([*name.split(), *words])
-        said = done.stderr.decode("utf-8", "replace")
-        assert 0 <= done.returncode < 10, (words, done.returncode, said)
-        assert "Traceback" not in said
-        assert "internal error" not in said
+        text = done.stderr.decode("utf-8", "replace")
+        assert 0 <= done.returncode < 10, (words, done.returncode, text)
+        assert "Traceback" not in text
+        assert "internal error" not in text
         assert not opened.wrong(), words
         assert not marker(opened.root).exists(), words
     if name != "mcp add":

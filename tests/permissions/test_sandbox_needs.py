@@ -197,8 +197,8 @@ def test_the_network_and_destruction_are_asked_about_and_run_inside(root: Path, 
     policy = gate(root)
     decision = policy.decide("Bash", [Effect("run", command)])
     assert decision.level is Level.ASK and "outside the sandbox" not in decision.reason
-    said = ("needs the network, which the sandbox blocks", "may destroy work, which the sandbox does not", "changes")
-    assert decision.reason.startswith(said), decision.reason
+    found = ("needs the network, which the sandbox blocks", "may destroy work, which the sandbox does not", "changes")
+    assert decision.reason.startswith(found), decision.reason
     assert not policy.run_conditions(command).outside
 
 

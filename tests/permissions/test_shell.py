@@ -150,7 +150,7 @@ def test_wrappers_are_looked_through(command: str, inner: str) -> None:
         "git bisect run ls", "git rebase -x ls", "ls >", "ls )", "if ls", "'",
     ],
 )  # fmt: skip
-def test_what_is_not_certain_is_said(command: str) -> None:
+def test_what_is_not_certain_is_reported(command: str) -> None:
     assert analyse(command, CWD, "/home/u").unknown
 
 

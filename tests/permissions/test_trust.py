@@ -109,7 +109,7 @@ def test_a_yes_holds_until_something_changes(repository: Path, folder: Path) -> 
 
 
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "text"),
     [
         (".agentrc", ".agentrc (changed)"),
         (".agentrc.local", ".agentrc.local (new)"),
@@ -124,14 +124,14 @@ def test_a_yes_holds_until_something_changes(repository: Path, folder: Path) -> 
         (".git/config", ".git/config (changed)"),
     ],
 )
-def test_a_change_makes_it_void_and_is_named(repository: Path, folder: Path, name: str, told: str) -> None:
+def test_a_change_makes_it_void_and_is_named(repository: Path, folder: Path, name: str, text: str) -> None:
     yes(repository, folder)
     path = repository / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("[core]\n\tpager = evil\n")
     trust, _ = evaluate_trust(repository, folder, (), None, by_flag=False)
     assert trust.state == "changed"
-    assert trust.changed == (told,)
+    assert trust.changed == (text,)
 
 
 def test_a_file_that_went_away_is_a_change_too(repository: Path, folder: Path) -> None:
@@ -213,7 +213,7 @@ def test_a_pattern_that_is_no_path_is_a_mistake(pattern: str) -> None:
         '{"version": 2, "trusted": {"/x": 1}}', '{"version": 2, "trusted": {"/x": {"when": 1, "files": {}}}}',
     ],
 )  # fmt: skip
-def test_a_damaged_file_trusts_nothing_and_is_told(repository: Path, folder: Path, text: str) -> None:
+def test_a_damaged_file_trusts_nothing_and_is_reported(repository: Path, folder: Path, text: str) -> None:
     yes(repository, folder)
     (folder / "trust.json").write_text(text)
     trust, problem = evaluate_trust(repository, folder, (), None, by_flag=False)
@@ -330,24 +330,24 @@ def test_the_programs_story(repository: Path) -> None:
     (repository / ".mcp.json").unlink()
     run = ["-p", "--model", model, "hi"]
 
-    def told(*args: str) -> list[str]:
+    def notices(*args: str) -> list[str]:
         done = agent([*args, *run], repository)
         assert done.returncode == 0, done.stderr
         return [line for line in done.stderr.splitlines() if "trust" in line]
 
-    assert len(told()) == 1
-    assert "--trust" in told()[0]
-    assert ".agentrc (append_system_prompt)" in told()[0]
-    assert told("--trust") == []
-    assert len(told()) == 1
-    assert told("--bare") == []
+    assert len(notices()) == 1
+    assert "--trust" in notices()[0]
+    assert ".agentrc (append_system_prompt)" in notices()[0]
+    assert notices("--trust") == []
+    assert len(notices()) == 1
+    assert notices("--bare") == []
     assert agent(["trust"], repository).returncode == 0
-    assert told() == []
+    assert notices() == []
     (repository / ".agent/commands/deploy.md").write_text("Other.\n")
-    assert len(told()) == 1
-    assert "has changed since you trusted it" in told()[0]
+    assert len(notices()) == 1
+    assert "has changed since you trusted it" in notices()[0]
     (repository.parent / "home/.agentrc").write_text(f'trusted = ["{repository.parent}/*"]\n')
-    assert told() == []
+    assert notices() == []
 
 
 def test_a_file_that_the_caller_names_is_the_callers(repository: Path) -> None:
@@ -389,13 +389,13 @@ SECRETS = """\
 def test_credentials_in_the_git_folder_are_not_printed(work: Path, folder: Path) -> None:
     (work / ".git/config").write_text(SECRETS)
     trust, _ = evaluate_trust(work, folder, (), None, by_flag=False)
-    [said] = trust.brings
+    [found] = trust.brings
     for key in ("http.https://github.com/.extraheader", "url.https://github.com/.insteadof", "remote.o.proxy"):
-        assert key in said
-    assert "core.sshcommand = ssh -o ProxyCommand=x" in said
+        assert key in found
+    assert "core.sshcommand = ssh -o ProxyCommand=x" in found
     done = agent(["-p", "--model", script(work.parent / "s.toml", [{"text": "Ok."}]), "hi"], work)
     shown = agent(["trust", "--show"], work)
-    for text in (said, done.stdout + done.stderr, shown.stdout + shown.stderr):
+    for text in (found, done.stdout + done.stderr, shown.stdout + shown.stderr):
         assert "c2VjcmV0" not in text and "extraheader" in text, text
     with pytest.raises(NotUsableError, match=r"brings http\.https://github\.com/\.extraheader$"):
         usable(work, "plain")

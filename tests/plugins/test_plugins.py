@@ -111,8 +111,8 @@ def test_disabled_plugins_and_those_of_the_setting(work: Path) -> None:
                                             "[extra_marketplaces]\nshop = \"o/shop\"\n")  # fmt: skip
     assert "off by the setting" in ok(work, "list")
     done = agent(["-p", "--model", script(work.parent / "s.toml", [{"text": "Ok."}]), "hi"], work)
-    said = "The settings want the plugin lost@shop, which was not added: agent plugin marketplace add o/shop; agent"
-    assert said in done.stderr and done.returncode == 0
+    text = "The settings want the plugin lost@shop, which was not added: agent plugin marketplace add o/shop; agent"
+    assert text in done.stderr and done.returncode == 0
 
 
 def test_plugins_of_claude_code_count_where_they_were_added_here(work: Path) -> None:
@@ -127,9 +127,9 @@ def test_plugins_of_claude_code_count_where_they_were_added_here(work: Path) -> 
     done = agent(["-p", "--model", model, "hi"], work)
     assert (done.returncode, done.stderr) == (0, "")
     assert " used " in ok(work, "list")
-    said = agent(["doctor"], work).stdout
-    assert "1 used: tidy" in said and "only in Claude Code: lost@shop" in said
-    assert "agent plugin marketplace add o/shop" in said and "agent plugin add lost@shop" in said
+    found = agent(["doctor"], work).stdout
+    assert "1 used: tidy" in found and "only in Claude Code: lost@shop" in found
+    assert "agent plugin marketplace add o/shop" in found and "agent plugin add lost@shop" in found
     theirs.write_text(json.dumps({"enabledPlugins": {"tidy": False}}))
     assert "off by enabledPlugins in Claude Code's settings" in ok(work, "list")
     assert "not used: tidy" in agent(["doctor"], work).stdout

@@ -181,12 +181,12 @@ def ollama(reply: Reply, streamed: bool, stops: dict[str, str]) -> tuple[bytes, 
         "eval_count": reply.usage.output,
     }
 
-    def message(**said: Any) -> dict[str, Any]:
-        return {**shared, "message": {"role": "assistant", "content": "", **said}}
+    def message(**found: Any) -> dict[str, Any]:
+        return {**shared, "message": {"role": "assistant", "content": "", **found}}
 
     if not streamed:
-        said = {"content": reply.text, **({"thinking": reply.thinking} if reply.thinking else {})}
-        return json.dumps({**message(**said, **({"tool_calls": calls} if calls else {})), **last}).encode(), (
+        found = {"content": reply.text, **({"thinking": reply.thinking} if reply.thinking else {})}
+        return json.dumps({**message(**found, **({"tool_calls": calls} if calls else {})), **last}).encode(), (
             "application/json; charset=utf-8"
         )
     lines = [{**message(thinking=t), "done": False} for t in pieces(reply.thinking, reply.split)]
@@ -248,19 +248,19 @@ def chat(habits: Habits) -> Callable[[Reply, bool, dict[str, str]], tuple[bytes,
 
 
 def _chat_usage(reply: Reply, habits: Habits) -> dict[str, Any]:
-    said = reply.usage
-    made = said.output - (said.reasoning if habits.excludes else 0)
-    usage: dict[str, Any] = {"prompt_tokens": said.input, "completion_tokens": made}
-    usage["total_tokens"] = said.input + said.output
-    if said.reasoning:
-        usage["completion_tokens_details"] = {"reasoning_tokens": said.reasoning}
-    if said.cache_read and habits.cached == "prompt_tokens_details":
-        usage["prompt_tokens_details"] = {"cached_tokens": said.cache_read}
-    elif said.cache_read:
-        usage[habits.cached] = said.cache_read
-        usage["prompt_cache_miss_tokens"] = said.input - said.cache_read
-    if said.cost:
-        usage["cost"] = said.cost
+    found = reply.usage
+    made = found.output - (found.reasoning if habits.excludes else 0)
+    usage: dict[str, Any] = {"prompt_tokens": found.input, "completion_tokens": made}
+    usage["total_tokens"] = found.input + found.output
+    if found.reasoning:
+        usage["completion_tokens_details"] = {"reasoning_tokens": found.reasoning}
+    if found.cache_read and habits.cached == "prompt_tokens_details":
+        usage["prompt_tokens_details"] = {"cached_tokens": found.cache_read}
+    elif found.cache_read:
+        usage[habits.cached] = found.cache_read
+        usage["prompt_cache_miss_tokens"] = found.input - found.cache_read
+    if found.cost:
+        usage["cost"] = found.cost
     return usage
 
 

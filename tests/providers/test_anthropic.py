@@ -169,7 +169,7 @@ def test_a_model_that_thinks_by_itself_has_room_for_it(model: str, options: dict
 
 
 @pytest.mark.parametrize(
-    ("said", "most"),
+    ("text", "most"),
     [
         ("max_tokens: 32000 > 8192, which is the maximum allowed number of output tokens for m", 8192),
         ("max_tokens is too large: 32000. This model supports at most 16384 completion tokens, not 32000.", 16384),
@@ -180,8 +180,8 @@ def test_a_model_that_thinks_by_itself_has_room_for_it(model: str, options: dict
          " afford 4321.", 4321),
     ],
 )  # fmt: skip
-def test_a_limit_that_is_refused_is_lowered_to_the_one_that_is_named(said: str, most: int) -> None:
-    with ModelServer([Reply(status=400, error=said), Reply(text="a"), Reply(text="b")]) as server:
+def test_a_limit_that_is_refused_is_lowered_to_the_one_that_is_named(text: str, most: int) -> None:
+    with ModelServer([Reply(status=400, error=text), Reply(text="a"), Reply(text="b")]) as server:
         wire = Anthropic(server.anthropic_url, "k")
         for _ in range(2):
             list(wire.stream(Request("claude-x-9", "", (UserMessage("hi"),), effort="none"), CancelToken()))

@@ -160,7 +160,7 @@ def test_a_dated_release_that_is_not_listed_is_known_by_its_undated_name() -> No
     assert lookup("anthropic", "claude-nothing-1") is None
 
 
-def test_models_that_answer_only_on_the_responses_api_are_told_apart() -> None:
+def test_models_that_answer_only_on_the_responses_api_are_reported_apart() -> None:
     codex, chat = lookup("openai", "gpt-5-codex"), lookup("openai", "gpt-5")
     assert codex is not None and codex.responses_only
     assert chat is not None and not chat.responses_only

@@ -106,7 +106,7 @@ def test_a_wrong_address_is_not_an_unknown_model() -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "said"),
+    ("body", "text"),
     [
         ({"detail": [{"msg": "field required"}, {"msg": "too short"}]}, "field required; too short"),
         ([{"error": {"code": 400, "message": "inside a list"}}], "inside a list"),
@@ -116,8 +116,8 @@ def test_a_wrong_address_is_not_an_unknown_model() -> None:
         (b"\xff\xfe", "\ufffd\ufffd"),
     ],
 )
-def test_wherever_the_message_is_it_is_found(body: Any, said: str) -> None:
-    assert refused(400, body).failure.message == f"Prov refused the request: {said}."
+def test_wherever_the_message_is_it_is_found(body: Any, text: str) -> None:
+    assert refused(400, body).failure.message == f"Prov refused the request: {text}."
 
 
 def test_an_empty_body_leaves_the_status() -> None:
@@ -180,7 +180,7 @@ def test_how_long_to_wait(headers: dict[str, str], seconds: float | None) -> Non
 
 def quota(quota_id: str, delay: str, limit: int = 10) -> dict[str, Any]:
     """A refusal of the Gemini API for a limit that was reached."""
-    said = (
+    text = (
         "You exceeded your current quota, please check your plan and billing details. * Quota exceeded for metric: "
         f"generativelanguage.googleapis.com/generate_content_free_tier_requests, limit: {limit}\n"
         f"Please retry in {delay}."
@@ -190,7 +190,7 @@ def quota(quota_id: str, delay: str, limit: int = 10) -> dict[str, Any]:
         {"@type": f"{kind}.QuotaFailure", "violations": [{"quotaId": quota_id, "quotaValue": str(limit)}]},
         {"@type": f"{kind}.RetryInfo", "retryDelay": delay},
     ]
-    return {"error": {"code": 429, "message": said, "status": "RESOURCE_EXHAUSTED", "details": details}}
+    return {"error": {"code": 429, "message": text, "status": "RESOURCE_EXHAUSTED", "details": details}}
 
 
 @pytest.mark.parametrize(

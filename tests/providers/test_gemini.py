@@ -99,8 +99,8 @@ def test_results_of_one_answer_are_one_content_in_the_order_of_the_calls() -> No
 
 
 def test_neighbouring_answers_are_one_and_empty_ones_none() -> None:
-    said = (AssistantMessage((Text("One."),)), AssistantMessage((Text(" Two."),)), AssistantMessage(()))
-    contents = body_of(UserMessage(""), *said, UserMessage("so?"))["contents"]
+    found = (AssistantMessage((Text("One."),)), AssistantMessage((Text(" Two."),)), AssistantMessage(()))
+    contents = body_of(UserMessage(""), *found, UserMessage("so?"))["contents"]
     assert [content["role"] for content in contents] == ["user", "model", "user"]
     assert contents[0]["parts"] == [{"text": " "}] and len(contents[1]["parts"]) == 2
 
@@ -306,7 +306,7 @@ def test_thinking_that_a_model_refuses_is_as_near_as_it_takes(model: str, effort
 @pytest.mark.parametrize(
     ("model", "says"), [("gemini-2.5-pro", "always thinks"), ("gemini-3.1-pro", "set to its minimum (low)")]
 )
-def test_that_thinking_cannot_be_turned_off_is_said_once(model: str, says: str) -> None:
+def test_that_thinking_cannot_be_turned_off_is_reported_once(model: str, says: str) -> None:
     with ModelServer([Reply(text="x")] * 2) as server:
         wire = Gemini(server.gemini_url, "k")
         first, second = (asked(wire, model=model, effort="none") for _ in range(2))

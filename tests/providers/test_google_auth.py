@@ -153,9 +153,9 @@ def test_a_service_account_signs_its_request(tmp_path: Path, form: str) -> None:
     (form_sent,) = asked
     assert form_sent["grant_type"] == ["urn:ietf:params:oauth:grant-type:jwt-bearer"]
     header, claims, signature = form_sent["assertion"][0].split(".")
-    said = [json.loads(urlsafe_b64decode(part + "==")) for part in (header, claims)]
-    assert said[0] == {"alg": "RS256", "typ": "JWT", "kid": "k1"}
-    assert (said[1]["iss"], said[1]["aud"], said[1]["exp"] - said[1]["iat"]) == ("robot@p.iam", url, 3600)
+    lines = [json.loads(urlsafe_b64decode(part + "==")) for part in (header, claims)]
+    assert lines[0] == {"alg": "RS256", "typ": "JWT", "kid": "k1"}
+    assert (lines[1]["iss"], lines[1]["aud"], lines[1]["exp"] - lines[1]["iat"]) == ("robot@p.iam", url, 3600)
     (tmp_path / "text").write_text(f"{header}.{claims}")
     (tmp_path / "signature").write_bytes(urlsafe_b64decode(signature + "=="))
     openssl("dgst", "-sha256", "-verify", public, "-signature", tmp_path / "signature", tmp_path / "text")
@@ -180,13 +180,13 @@ def test_credentials_that_are_refused(tmp_path: Path, status: int, body: dict[st
 
 
 @pytest.mark.parametrize("key", ["", "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n", "x", 7])
-def test_a_damaged_key_is_told_in_a_sentence(tmp_path: Path, key: Any) -> None:
+def test_a_damaged_key_is_reported_in_a_sentence(tmp_path: Path, key: Any) -> None:
     account = {"type": "service_account", "client_email": "x", "private_key": key}
     with pytest.raises(ModelError, match="damaged"):
         GoogleCredentials(written(tmp_path, account)).token(CancelToken())
 
 
-def test_a_key_command_that_fails_later_is_told_in_a_sentence(tmp_path: Path) -> None:
+def test_a_key_command_that_fails_later_is_reported_in_a_sentence(tmp_path: Path) -> None:
     count = tmp_path / "count"
     command = f"test -e {count} && {{ echo logged out >&2; exit 1; }}; touch {count}; echo ya29.x"
     with ModelServer([Reply(status=401, error="expired")]) as server:

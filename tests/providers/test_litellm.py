@@ -321,7 +321,7 @@ def test_a_worker_that_dies_is_a_network_error_with_its_last_words() -> None:
         _, through, model = wires("openai", server)
         chunks = through.stream(request(model), CancelToken())
         next(chunks)
-        pid = next(p for p in _children() if litellm.WORKER in (said := _command(p)) and "fork_server" not in said)
+        pid = next(p for p in _children() if litellm.WORKER in (found := _command(p)) and "fork_server" not in found)
         os.kill(pid, signal.SIGKILL)
         with pytest.raises(ModelError, match="LiteLLM ended") as caught:
             list(chunks)

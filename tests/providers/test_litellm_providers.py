@@ -166,13 +166,13 @@ def test_reasoning_stands_before_the_text_and_apart_from_it(dialect: Dialect, st
 @streamed_or_whole
 @every_dialect
 def test_usage_counts_the_cache_and_the_reasoning(dialect: Dialect, stream: bool) -> None:
-    told = Usage(input=1000, output=50, reasoning=20, cache_read=700)
-    answer = ask(dialect, Reply(thinking="hm", text="x", usage=told), stream=stream)
+    text = Usage(input=1000, output=50, reasoning=20, cache_read=700)
+    answer = ask(dialect, Reply(thinking="hm", text="x", usage=text), stream=stream)
     if dialect.name == "ollama_chat":
-        told = Usage(input=1000, output=50)  # it counts neither
+        text = Usage(input=1000, output=50)  # it counts neither
     elif dialect.name == "bedrock":
-        told = told.replace(reasoning=0)  # it does not count it apart
-    assert answer.usage == told
+        text = text.replace(reasoning=0)  # it does not count it apart
+    assert answer.usage == text
 
 
 @every_dialect
@@ -306,7 +306,7 @@ class APIConnectionError(Exception):
 
 
 @pytest.mark.parametrize(
-    ("provider", "cause", "kind", "said"),
+    ("provider", "cause", "kind", "text"),
     [
         ("vertex_ai", DefaultCredentialsError("none were found"), "auth", "vertex_ai has no credentials: none were"),
         ("vertex_ai", ImportError("Google Cloud SDK not found"), "auth", "pip install 'google-auth\\[requests\\]'"),
@@ -324,10 +324,10 @@ class APIConnectionError(Exception):
     ],
 )
 def test_what_litellm_does_not_know_is_judged_by_its_cause(
-    provider: str, cause: Exception, kind: str, said: str
+    provider: str, cause: Exception, kind: str, text: str
 ) -> None:
     error = APIConnectionError(f"litellm.APIConnectionError: {cause}")
     error.__cause__ = cause
     found = classify(error, f"{provider}/m", 20)
     assert (found.failure.kind, found.failure.retryable) == (kind, kind in ("network", "overloaded"))
-    assert re.search(said, found.failure.message) and "APIConnectionError" not in found.failure.message
+    assert re.search(text, found.failure.message) and "APIConnectionError" not in found.failure.message

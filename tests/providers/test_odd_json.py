@@ -44,13 +44,13 @@ def streams(protocol: Protocol) -> Iterator[tuple[str, Reply]]:
     """Streams in which one value of one event is another."""
     lines = b"".join(events(REPLY, protocol, "m")).decode().splitlines(keepends=True)
     for n, line in enumerate(lines):
-        said = line.removeprefix("data: ")
-        if not said.startswith("{"):
+        text = line.removeprefix("data: ")
+        if not text.startswith("{"):
             continue
-        event = json.loads(said)
+        event = json.loads(text)
         for path in places(event):
             for odd in ODD:
-                other = f"{'data: ' if said != line else ''}{json.dumps(changed(event, path, odd))}\n"
+                other = f"{'data: ' if text != line else ''}{json.dumps(changed(event, path, odd))}\n"
                 raw = "".join([*lines[:n], other, *lines[n + 1 :]]).encode("utf-8", "surrogatepass")
                 yield f"{n} {path} {str(odd)[:20]!r}", Reply(raw=raw, content_type="text/event-stream")
 

@@ -34,8 +34,8 @@ def sent(*messages: Message, **changes: Any) -> dict[str, Any]:
         return server.bodies[0]
 
 
-def lines(*said: Any) -> Reply:
-    return Reply(raw="".join(json.dumps(line) + "\n" for line in said).encode(), content_type="application/x-ndjson")
+def lines(*found: Any) -> Reply:
+    return Reply(raw="".join(json.dumps(line) + "\n" for line in found).encode(), content_type="application/x-ndjson")
 
 
 DONE = {"model": "m", "message": {"role": "assistant", "content": ""}, "done": True, "done_reason": "stop"}
@@ -141,8 +141,8 @@ def test_a_model_that_was_only_loaded_has_not_answered() -> None:
 
 
 def test_an_error_in_the_middle_ends_the_answer() -> None:
-    said = {"message": {"content": "Ye"}, "done": False}
-    reply = lines(said, {"error": "an error was encountered while running the model"})
+    found = {"message": {"content": "Ye"}, "done": False}
+    reply = lines(found, {"error": "an error was encountered while running the model"})
     with ModelServer([reply]) as server, pytest.raises(ModelError, match="while running the model") as caught:
         ask(server)
     assert caught.value.failure.retryable
@@ -189,13 +189,13 @@ def test_a_model_without_tools_gets_them_as_text() -> None:
         wire = Ollama(server.ollama_url, None, window=4096)
         first = ask(server, wire=wire)
         second = ask(server, *history, wire=wire)
-        native, told, later = server.bodies
-    assert "tools" in native and "tools" not in told
+        native, found, later = server.bodies
+    assert "tools" in native and "tools" not in found
     assert first.notices == ("qwen3:8b has no tool support in Ollama: the tools are described to it in the prompt.",)
     assert second.notices == ()
-    system = told["messages"][0]["content"]
+    system = found["messages"][0]["content"]
     assert system.startswith("Be brief.") and READ.description in system and '"name": "NAME"' in system
-    assert later["messages"][0] == told["messages"][0]
+    assert later["messages"][0] == found["messages"][0]
     call = '<tool_call>\n{"name":"Read","arguments":{"path":"a"}}\n</tool_call>'
     assert later["messages"][2:] == [
         {"role": "assistant", "content": f"I look.\n{call}"},
@@ -231,9 +231,9 @@ def test_a_conversation_that_does_not_fit_is_too_long() -> None:
     assert caught.value.failure.kind == "context_too_long"
 
 
-@pytest.mark.parametrize("said", ["model 'qwen3:8b' not found", 'model "qwen3:8b" not found, try pulling it first'])
-def test_a_model_that_is_not_there_can_be_pulled(said: str) -> None:
-    with ModelServer([refused(said, 404)]) as server, pytest.raises(ModelError) as caught:
+@pytest.mark.parametrize("text", ["model 'qwen3:8b' not found", 'model "qwen3:8b" not found, try pulling it first'])
+def test_a_model_that_is_not_there_can_be_pulled(text: str) -> None:
+    with ModelServer([refused(text, 404)]) as server, pytest.raises(ModelError) as caught:
         ask(server)
     assert caught.value.failure.message == ("ollama has no model named 'qwen3:8b': run \"ollama pull qwen3:8b\" first.")
 

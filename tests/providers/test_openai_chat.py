@@ -145,8 +145,8 @@ def test_reasoning_between_tags_is_thinking(size: int) -> None:
 def test_tags_that_are_cut_or_stand_elsewhere() -> None:
     cut = answer_to(stream_of(delta(content="<think>Hm, </th"), delta("length")))
     assert (cut.parts, cut.reason) == ((Thinking("Hm, </th"),), "max_tokens")
-    for said in ("<thin", "a <think>b</think>", "  \n ", "\n\nx"):
-        assert answer_to(stream_of(delta(content=said), delta("stop"))).text == said
+    for text in ("<thin", "a <think>b</think>", "  \n ", "\n\nx"):
+        assert answer_to(stream_of(delta(content=text), delta("stop"))).text == text
     called = answer_to(
         stream_of(delta(content="<think>Hm.</"), calls({"id": "c", "function": {"name": "Read"}}), delta("stop"))
     )
@@ -178,7 +178,7 @@ def test_a_whole_answer_without_a_reason_has_ended(reason: str | None) -> None:
     assert (answer.text, answer.reason) == ("x", "end_turn")
 
 
-def test_a_refusal_is_said_and_marked() -> None:
+def test_a_refusal_is_reported_and_marked() -> None:
     answer = answer_to(stream_of(delta(refusal="I cannot."), delta("stop"), "[DONE]"))
     assert (answer.text, answer.reason) == ("I cannot.", "refusal")
 

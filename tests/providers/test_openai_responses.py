@@ -95,9 +95,9 @@ def test_what_a_message_is_in_items() -> None:
         ToolMessage("c" * 70, "Read", "words"),
         AssistantMessage((Text("Done."),)),
     )
-    user, said, call, output, done = body_of(*history)["input"]
+    user, found, call, output, done = body_of(*history)["input"]
     assert user == {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "hi"}]}
-    assert said == {"type": "message", "role": "assistant", "content": "I look.", "phase": "commentary"}
+    assert found == {"type": "message", "role": "assistant", "content": "I look.", "phase": "commentary"}
     assert call["arguments"] == '{"path":"ä"}' and call["call_id"] == output["call_id"] and len(call["call_id"]) == 64
     assert output["output"] == "words" and "phase" not in done
 
@@ -239,7 +239,7 @@ def test_a_model_that_the_server_lacks_is_named_at_once() -> None:
         texts(either(server, responses=True), 1)
 
 
-def test_where_neither_is_the_first_answer_is_told() -> None:
+def test_where_neither_is_the_first_answer_is_reported() -> None:
     with ModelServer([Reply(status=404, error="First.")] * 2 + [Reply(text="now")]) as server:
         wire = either(server, responses=True)
         with pytest.raises(ModelError, match="nothing at this address"):
@@ -332,7 +332,7 @@ def without(name: str) -> Callable[[dict[str, Any]], bool]:
 
 
 @pytest.mark.parametrize(
-    ("name", "error", "told"),
+    ("name", "error", "found"),
     [
         ("temperature", "Unsupported parameter: 'temperature' is not supported with this model.", True),
         ("summary", "Your organization must be verified to generate reasoning summaries.", True),
@@ -345,7 +345,7 @@ def without(name: str) -> Callable[[dict[str, Any]], bool]:
         ("store", "Unrecognized request argument supplied: store", False),
     ],
 )
-def test_an_option_that_is_rejected_is_left_out_from_then_on(name: str, error: str, told: bool) -> None:
+def test_an_option_that_is_rejected_is_left_out_from_then_on(name: str, error: str, found: bool) -> None:
     options: dict[str, Any] = {
         "temperature": 0.5, "effort": "high", "reasoning_summary": True, "verbosity": "low", "cache_key": "s",
         "json_schema": {"type": "object"},
@@ -356,7 +356,7 @@ def test_an_option_that_is_rejected_is_left_out_from_then_on(name: str, error: s
         first, second = asked(wire, **options), asked(wire, **options)
     assert (first.text, second.text) == ("fine", "fine")
     assert [has(body) for body in server.bodies] == [True, False, False]
-    assert (len(first.notices), second.notices) == (1 if told else 0, ())
+    assert (len(first.notices), second.notices) == (1 if found else 0, ())
 
 
 @pytest.mark.parametrize(

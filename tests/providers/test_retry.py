@@ -60,7 +60,7 @@ class Sleeper:
         return cancel.cancelled
 
 
-def test_a_passing_failure_is_tried_again_and_told() -> None:
+def test_a_passing_failure_is_tried_again_and_reported() -> None:
     sleeper = Sleeper()
     wire = Retrying(Script([refused(after=2.0)], GOOD), sleep=sleeper)
     assert list(wire.stream(REQUEST, CancelToken())) == [

@@ -226,12 +226,12 @@ def test_the_environment_comes_before_the_key_command_and_that_before_the_keyrin
 
 
 @pytest.mark.parametrize(
-    ("command", "said"),
+    ("command", "text"),
     [("echo no >&2; exit 3", "exit code 3: no"), ("true", "printed nothing"), ("sleep 9", "within")],
 )
-def test_a_key_command_that_fails_says_so(command: str, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_key_command_that_fails_says_so(command: str, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(credentials, "COMMAND_SECONDS", 0.2)
-    with pytest.raises(ModelSetupError, match=said):
+    with pytest.raises(ModelSetupError, match=text):
         resolve("gpt-5", env={"PATH": "/usr/bin:/bin"}, key_command=command)
 
 
@@ -278,24 +278,24 @@ def test_a_gateway_that_lists_nothing_is_named_and_not_the_lack_of_a_key(local: 
     env = {"ANTHROPIC_API_KEY": "k", "ANTHROPIC_BASE_URL": f"{local}/missing", "OLLAMA_HOST": "127.0.0.1:9"}
     with pytest.raises(NoModelError) as caught:
         default_model(env)
-    said = str(caught.value)
-    assert "ANTHROPIC_API_KEY is set" in said and f"{local}/missing/v1/models" in said and "--model" in said
-    assert "no key" not in said
+    text = str(caught.value)
+    assert "ANTHROPIC_API_KEY is set" in text and f"{local}/missing/v1/models" in text and "--model" in text
+    assert "no key" not in text
 
 
 def test_an_address_without_a_key_is_seen_and_a_model_asked_for() -> None:
     with pytest.raises(NoModelError) as caught:
         default_model({"OPENAI_BASE_URL": "http://127.0.0.1:9/v1"}, nothing)
-    said = str(caught.value)
-    assert "OPENAI_BASE_URL is set" in said and "--model openai/NAME" in said and "no key" not in said
+    text = str(caught.value)
+    assert "OPENAI_BASE_URL is set" in text and "--model openai/NAME" in text and "no key" not in text
     assert resolve("openai/m", env={"OPENAI_BASE_URL": "http://127.0.0.1:9/v1"}).base_url == "http://127.0.0.1:9/v1"
 
 
 def test_with_nothing_there_it_says_what_was_looked_for() -> None:
     with pytest.raises(NoModelError) as caught:
         default_model({}, nothing)
-    said = str(caught.value)
-    assert "ANTHROPIC_API_KEY" in said and "ollama" in said and "agent demo" in said and "\n" not in said
+    text = str(caught.value)
+    assert "ANTHROPIC_API_KEY" in text and "ollama" in text and "agent demo" in text and "\n" not in text
 
 
 class Server(BaseHTTPRequestHandler):

@@ -208,12 +208,12 @@ CALLERS, TESTS = "Find the callers of slug", "Look for tests of titles"
 
 def _two_explorers(request: Received) -> Reply:
     """Two sub-agents: the first has read a file and thinks, the second has said something."""
-    said = str(request.body["messages"])
+    text = str(request.body["messages"])
     if "sub-agent" not in str(request.body["messages"][0]):
         tasks = [{"description": what, "prompt": what, "subagent_type": "explore"} for what in (CALLERS, TESTS)]
         calls = tuple(Call("Task", task, f"task-{number}") for number, task in enumerate(tasks))
         return Reply(text="I have two things looked up.", calls=calls)
-    if CALLERS in said and "tool_calls" not in said:
+    if CALLERS in text and "tool_calls" not in text:
         return Reply(calls=(Call("Read", {"file_path": "slug.py"}),))
     return Reply(stall="headers")
 

@@ -44,12 +44,12 @@ def test_a_command_in_a_prompt_is_asked_about(work: Path) -> None:
     put(home_of(work), ".agent/commands/make.md", "Made: !`touch made`")
     model = script(work.parent / "s.toml", [{"text": "So it is.", "expect": "Made: (no output)"}])
     terminal = Terminal(["--model", model], work)
-    for answer, told in (("n", "/make was not sent"), ("y", "So it is.")):
+    for answer, text in (("n", "/make was not sent"), ("y", "So it is.")):
         terminal.ready()
         terminal.type("/make")
         terminal.expect("Allow? ")
         terminal.type(answer)
-        terminal.expect(told)
+        terminal.expect(text)
     assert (work / "made").exists()
     terminal.leave()
 

@@ -69,14 +69,14 @@ def test_the_first_start_asks_once_how_commands_run(work: Path, answer: str, una
 
 
 @pytest.mark.parametrize(
-    ("args", "said"),
+    ("args", "text"),
     [
         (["doctor"], "optional memory no AGENTS.md or CLAUDE.md here"),
         (["--model", "nosuch"], "agent: No provider is known for the model 'nosuch': write it as provider/model"),
         ([], "Set a key, start a server, or see it work: agent demo."),
     ],
 )
-def test_what_is_said_outside_of_a_session_is_wrapped_at_words(work: Path, args: list[str], said: str) -> None:
+def test_what_is_reported_outside_of_a_session_is_wrapped_at_words(work: Path, args: list[str], text: str) -> None:
     with Drawn(args, work, columns=47, rows=90) as screen:
-        screen.until(lambda: said in " ".join(screen.text().split()))
+        screen.until(lambda: text in " ".join(screen.text().split()))
         assert args != ["doctor"] or "\n" + " " * 21 + "(/" in screen.text()

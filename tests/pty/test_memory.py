@@ -8,7 +8,7 @@ from tests.support.pty_screen import Drawn
 from tests.support.scripts import script
 
 
-def test_a_memory_file_is_picked_edited_and_told(work: Path) -> None:
+def test_a_memory_file_is_picked_edited_and_reported(work: Path) -> None:
     (work / "AGENTS.md").write_text("Be kind.\n")
     editor = work.parent / "editor.sh"
     editor.write_text('#!/bin/sh\nprintf "Be brief.\\n" >> "$1"\n')

@@ -165,9 +165,9 @@ def test_keys_are_checked_before_they_are_saved_and_shown_as_they_are_written(wo
         screen.ready()
         screen.line("/config terminal.keys")
         screen.until(lambda: screen.input_line() == '> { search = "ctrl-t" }', "its value")
-        for wrong, said in (("serach", "did you mean search?"), ("mode", "Ctrl-R is the key of both mode and search")):
+        for wrong, text in (("serach", "did you mean search?"), ("mode", "Ctrl-R is the key of both mode and search")):
             screen.type(f'\x15{{ {wrong} = "ctrl-r" }}\r')
-            screen.wait(said)
+            screen.wait(text)
         screen.type('\x15{ search = "ctrl-y" }\r')
         screen.wait('terminal.keys = { search = "ctrl-y" }, saved in ~/.agentrc')
         screen.line('/config terminal.keys { search = "escape" }')

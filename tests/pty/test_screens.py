@@ -70,7 +70,7 @@ def test_a_screen_without_a_fault() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("one\n\n\ntwo", "two blank rows: 2 and 3"),
         ("this one is wider than the window", "wider than the window"),
@@ -78,9 +78,9 @@ def test_a_screen_without_a_fault() -> None:
         ("it has a new separa", "breaks 'separator'"),
     ],
 )
-def test_the_faults_of_a_screen(text: str, said: str) -> None:
+def test_the_faults_of_a_screen(text: str, message: str) -> None:
     found = faults(drawn(text), ["The separator of a title."])
-    assert any(said in fault for fault in found), found
+    assert any(message in fault for fault in found), found
 
 
 def test_what_is_wrapped_is_there_and_what_is_scrolled_away_is_not() -> None:

@@ -93,7 +93,7 @@ def test_ctrl_c_is_a_no_and_long_lines_cannot_pass_for_others(work: Path, model:
         screen.leave()
 
 
-def test_nothing_is_asked_where_there_is_nothing_to_trust_or_it_was_said(work: Path, model: str) -> None:
+def test_nothing_is_asked_where_there_is_nothing_to_trust_or_it_was_written(work: Path, model: str) -> None:
     terminal = Terminal(["--model", model, "--trust"], work)
     assert ASKED not in terminal.expect("/help lists the commands")
     terminal.leave()

@@ -23,16 +23,16 @@ CHANGED = "changed after it was checked"
 @pytest.mark.parametrize("victim", ["d", "file"])
 def test_a_file_to_be_changed_is_one_elsewhere_by_then(way: str, ground: Ground, tool: str, victim: str) -> None:
     victim = "d" if victim == "d" else "d/n.ipynb" if tool == "NotebookEdit" else "d/a.txt"
-    said = ground.call(tool, lambda: ground.swap(victim), **WRITES[tool](0))
-    assert CHANGED in said and "\n" not in said
+    found = ground.call(tool, lambda: ground.swap(victim), **WRITES[tool](0))
+    assert CHANGED in found and "\n" not in found
     assert ground.done == 0
     ground.assert_untouched()
 
 
 @pytest.mark.parametrize("tool", NEW)
 def test_a_file_to_be_created_would_be_elsewhere_by_then(way: str, ground: Ground, tool: str) -> None:
-    said = ground.call(tool, lambda: ground.swap("d"), **NEW[tool](0))
-    assert CHANGED in said
+    found = ground.call(tool, lambda: ground.swap("d"), **NEW[tool](0))
+    assert CHANGED in found
     ground.assert_untouched()
 
 
@@ -40,8 +40,8 @@ def test_a_file_to_be_created_would_be_elsewhere_by_then(way: str, ground: Groun
 @pytest.mark.parametrize("victim", ["d", "file"])
 def test_a_file_to_be_read_is_one_elsewhere_by_then(way: str, ground: Ground, tool: str, victim: str) -> None:
     victim = "d" if victim == "d" else "d/n.ipynb" if tool == "NotebookRead" else "d/a.txt"
-    said = ground.call(tool, lambda: ground.swap(victim), **READS[tool])
-    assert CHANGED in said and SECRET not in said
+    found = ground.call(tool, lambda: ground.swap(victim), **READS[tool])
+    assert CHANGED in found and SECRET not in found
 
 
 @pytest.mark.parametrize(
@@ -57,13 +57,13 @@ def test_a_file_to_be_read_is_one_elsewhere_by_then(way: str, ground: Ground, to
 def test_a_folder_to_be_looked_through_is_elsewhere_by_then(
     way: str, searcher: str, ground: Ground, tool: str, arguments: dict[str, Any]
 ) -> None:
-    said = ground.call(tool, lambda: ground.swap("d"), **arguments)
-    assert CHANGED in said and SECRET not in said
+    found = ground.call(tool, lambda: ground.swap("d"), **arguments)
+    assert CHANGED in found and SECRET not in found
 
 
-def test_where_a_path_is_missing_no_names_of_elsewhere_are_told(way: str, ground: Ground) -> None:
-    said = ground.call("Read", lambda: ground.swap("d"), file_path=f"d/{SECRET}.tx")
-    assert SECRET not in said.replace(f"d/{SECRET}.tx", "")
+def test_where_a_path_is_missing_no_names_of_elsewhere_are_reported(way: str, ground: Ground) -> None:
+    found = ground.call("Read", lambda: ground.swap("d"), file_path=f"d/{SECRET}.tx")
+    assert SECRET not in found.replace(f"d/{SECRET}.tx", "")
 
 
 def test_the_folder_becomes_another_while_the_file_is_written(
@@ -76,8 +76,8 @@ def test_the_folder_becomes_another_while_the_file_is_written(
         ground.swap("d")
 
     monkeypatch.setattr(files, "_fill", late)
-    said = ground.call("Write", file_path="d/a.txt", content="needle changed\n")
-    assert f"{CHANGED}: its folder was replaced by another one. Nothing was written." in said
+    found = ground.call("Write", file_path="d/a.txt", content="needle changed\n")
+    assert f"{CHANGED}: its folder was replaced by another one. Nothing was written." in found
     assert (ground.root / "d.aside/a.txt").read_text() == "needle\n"
     assert sorted(p.name for p in (ground.root / "d.aside").iterdir()) == ["a.txt", "n.ipynb", "sub"]
     ground.assert_untouched()
@@ -111,14 +111,14 @@ def test_what_ripgrep_finds_elsewhere_is_not_shown(
     way: str, ground: Ground, monkeypatch: pytest.MonkeyPatch, mode: str, lines: list[str], back: bool
 ) -> None:
     swapped_under_ripgrep(ground, monkeypatch, back=back)
-    said = ground.call("Grep", pattern=f"needle|{OUTSIDE}", glob="*.txt", output_mode=mode)
-    shown = [line for line in said.splitlines() if line.startswith("d/")]
+    found = ground.call("Grep", pattern=f"needle|{OUTSIDE}", glob="*.txt", output_mode=mode)
+    shown = [line for line in found.splitlines() if line.startswith("d/")]
     assert sorted(shown) == (lines if back else [])
-    assert SECRET not in said
-    assert "[3 files skipped: changed during the search]" in said
+    assert SECRET not in found
+    assert "[3 files skipped: changed during the search]" in found
 
 
-def test_a_match_that_is_only_elsewhere_is_not_told(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_match_that_is_only_elsewhere_is_not_reported(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
     swapped_under_ripgrep(ground, monkeypatch, back=True)
     assert "d/" not in ground.call("Grep", pattern=OUTSIDE)
 
@@ -128,9 +128,9 @@ def test_names_that_ripgrep_lists_elsewhere_are_not_shown(
     way: str, ground: Ground, monkeypatch: pytest.MonkeyPatch, back: bool
 ) -> None:
     swapped_under_ripgrep(ground, monkeypatch, back=back)
-    said = ground.call("Glob", pattern="d/**/*.txt" if back else "**/*.txt")
-    assert SECRET not in said
-    assert sorted(line for line in said.splitlines() if line.startswith("d/")) == (
+    found = ground.call("Glob", pattern="d/**/*.txt" if back else "**/*.txt")
+    assert SECRET not in found
+    assert sorted(line for line in found.splitlines() if line.startswith("d/")) == (
         ["d/a.txt", "d/sub/b.txt"] if back else []
     )
 

@@ -114,7 +114,7 @@ def test_nothing_to_review_asks_no_model_and_writes_reports(branch: Path) -> Non
     assert json.loads(file.read_text())["runs"][0]["results"] == []
 
 
-def test_a_shallow_checkout_is_told_what_to_fetch(branch: Path) -> None:
+def test_a_shallow_checkout_is_reported_what_to_fetch(branch: Path) -> None:
     clone = branch.parent / "clone"
     git(branch.parent, "clone", "-q", "--depth", "1", "--branch", "work", f"file://{branch}", str(clone))
     done = review(clone, "--base", "main")

@@ -82,7 +82,9 @@ def test_what_is_behind_a_link_to_the_outside_does_not_count(
     place.symlink_to(target)
     assert counted(work) == set()
     trust, _ = evaluate_trust(work, tmp_path / "state", (), None, by_flag=True)
-    assert any("links that point outside" in said and f"{base}/{link}".rstrip("/") in said for said in trust.brings)
+    assert any(
+        "links that point outside" in message and f"{base}/{link}".rstrip("/") in message for message in trust.brings
+    )
     before = fingerprints(work)
     keep(outside, {name: f"{text} " for name, text in FILES.items()})
     assert fingerprints(work) == before
@@ -121,7 +123,7 @@ def test_a_hook_whose_script_is_outside_does_not_run(work: Path, tmp_path: Path,
     (work / ".claude/hooks").symlink_to(tmp_path / "outside")
     found = layers(work)
     assert found.settings().hooks == ()
-    assert any("points outside" in said and ".claude/hooks/x.sh" in said for said in found.ignored)
+    assert any("points outside" in text and ".claude/hooks/x.sh" in text for text in found.ignored)
     (work / ".claude/hooks").unlink()
     keep(work, {".claude/hooks/x.sh": "true"})
     assert [hook.command for hook in layers(work).settings().hooks] == [command]

@@ -70,8 +70,8 @@ def test_a_session_that_is_resumed_says_whether_its_user_is_there(work: Path) ->
     runs = [["-p", "hi"], ["--plain", "-c"], ["--plain", "-c"], ["-p", "-c", "more"], ["-p", "-c", "and more"]]
     bodies = requests(work, runs)
     assert len({system(body) for body in bodies}) == 1
-    said = "\n".join(str(m["content"]) for m in bodies[-1]["messages"])
-    assert re.findall(r"<session_change>\n(\w+)", said) == ["The", "Nobody"]
+    text = "\n".join(str(m["content"]) for m in bodies[-1]["messages"])
+    assert re.findall(r"<session_change>\n(\w+)", text) == ["The", "Nobody"]
     assert offered(bodies[1]) == offered(bodies[0]) | ASKING
     # The tools that come late stand behind the others.
     assert [t["function"]["name"] for t in bodies[1]["tools"]][: len(bodies[0]["tools"])] == [
@@ -174,12 +174,12 @@ def test_a_small_model_edits_what_it_has_not_read_where_the_text_is_there_once(w
     edits = [Call("Edit", {"file_path": "a.txt", "old_string": old, "new_string": "x"}) for old in ("two", "one")]
     replies = [Reply(calls=(edits[0],)), Reply(calls=(edits[1],)), Reply(text="Done.")]
     unread, ambiguous = "was not read", "old_string is in a.txt 2 times"
-    for profile, text, said in (("default", "one\ntwo\ntwo\n", unread), ("small", "x\ntwo\ntwo\n", ambiguous)):
+    for profile, text, message in (("default", "one\ntwo\ntwo\n", unread), ("small", "x\ntwo\ntwo\n", ambiguous)):
         with ModelServer(replies) as server:
             env = {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": server.openai_url, "AGENT_PROFILE": profile}
             agent(["-p", "--model", "openai/x", "--permission-mode", "acceptEdits", "go"], work, env)
         assert (work / "a.txt").read_text() == text
-        assert said in str(server.requests[1].body["messages"][-1])
+        assert message in str(server.requests[1].body["messages"][-1])
 
 
 def test_a_resumed_session_of_a_small_model_stays_small(work: Path) -> None:

@@ -52,10 +52,10 @@ def test_a_web_hook_is_signed_and_asked_again(work: Path) -> None:
             session = server.begin("Write it", write_script(work, *replies))
             headers, body = came.get(timeout=SECONDS)
             assert headers["x-agent-signature"] == sign("s3", headers["x-agent-timestamp"], body)
-            said = json.loads(body)
-            assert (said["event"], said["session"]["title"]) == ("session.waiting", "Write it")
-            assert said["pending"][0]["summary"] == "Write n.txt (1 line)"
-            assert said["link"] == f"http://127.0.0.1:{server.port}/#/s/{session}"
+            found = json.loads(body)
+            assert (found["event"], found["session"]["title"]) == ("session.waiting", "Write it")
+            assert found["pending"][0]["summary"] == "Write n.txt (1 line)"
+            assert found["link"] == f"http://127.0.0.1:{server.port}/#/s/{session}"
             server.decide(session, "approve")
             assert json.loads(came.get(timeout=SECONDS)[1])["answer"] == "Ok."
     finally:
@@ -65,13 +65,13 @@ def test_a_web_hook_is_signed_and_asked_again(work: Path) -> None:
 
 def test_a_command_gets_the_notice(work: Path) -> None:
     (work.parent / "home").mkdir()
-    told = work.parent / "told"
-    command = f"env > '{told}.env'; cat > '{told}.new'; mv '{told}.new' '{told}'"
+    text = work.parent / "told"
+    command = f"env > '{text}.env'; cat > '{text}.new'; mv '{text}.new' '{text}'"
     (work.parent / "home/.agentrc").write_text(f'[serve]\nnotify = "{command}"\n')
     with served(work, ANTHROPIC_API_KEY="sk-ant-sekret") as server:
         session = server.begin("Say", write_script(work, {"text": "Hi."}))
-        server.until(session, lambda found: told.exists())
-        assert json.loads(told.read_bytes())["event"] == "session.done"
+        server.until(session, lambda found: text.exists())
+        assert json.loads(text.read_bytes())["event"] == "session.done"
     assert "PATH=" in (shown := (work.parent / "told.env").read_text()) and "sekret" not in shown
 
 

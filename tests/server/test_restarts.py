@@ -70,8 +70,8 @@ def test_a_server_that_ends_says_what_goes_on(work: Path) -> None:
         server.until(session, lambda f: f["messages"] > 0)
         server.process.send_signal(signal.SIGTERM)
         assert server.process.stderr is not None
-        said = server.process.stderr.read().decode()
-        assert "1 session at work" in said
+        text = server.process.stderr.read().decode()
+        assert "1 session at work" in text
         server.process.wait(20)
         server.start()
         assert server.until(session, "done")["answer"].startswith("word")

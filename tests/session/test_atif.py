@@ -29,7 +29,7 @@ from agent_cli.session.records import Header, SessionNotFoundError
 from agent_tools.results import Media
 from tests.support.program import agent
 from tests.support.scripts import bash, script, task
-from tests.support.session_logs import answered, called, ended, log_bytes, said
+from tests.support.session_logs import answered, asked, called, ended, log_bytes
 
 HERE = Path(__file__).parent
 VERSIONS = {f"ATIF-v1.{n}" for n in range(9)}
@@ -172,7 +172,7 @@ def test_the_file_that_is_written(work: Path) -> None:
 def test_usage_goes_to_the_answer_that_it_paid_for() -> None:
     found = trajectory(
         TurnStarted("m", "default", {"settings": {"effort": "low"}}),
-        said("go"),
+        asked("go"),
         UsageAdded("m", Usage(input=10, output=1, cost=0.5)),
         UsageAdded("m", Usage(input=999, output=9, cost=0.25), aside=True),
         answered("One."),
@@ -187,17 +187,17 @@ def test_usage_goes_to_the_answer_that_it_paid_for() -> None:
 
 
 def test_a_cost_that_is_not_known_is_none() -> None:
-    found = trajectory(said("go"), UsageAdded("m", Usage(input=1, reliable=False)), answered("One."))
+    found = trajectory(asked("go"), UsageAdded("m", Usage(input=1, reliable=False)), answered("One."))
     assert found["final_metrics"]["total_cost_usd"] is None
     assert found["steps"][-1]["metrics"]["cost_usd"] is None
 
 
 def test_ids_of_calls_that_repeat_and_sub_agents_of_one_id() -> None:
     call = ToolCall("c", "Task", {"prompt": "p"})
-    inner: list[Event] = [SubagentEvent("explore", "c", event) for event in (said("p"), answered("found"))]
+    inner: list[Event] = [SubagentEvent("explore", "c", event) for event in (asked("p"), answered("found"))]
     first = [answered("", call), *inner, *called(call, "first")[-2:]]
     again = [answered("", call), *inner, *called(call, "second")[-2:]]
-    found = trajectory(said("go"), *first, *again)
+    found = trajectory(asked("go"), *first, *again)
     results = [step["observation"]["results"] for step in found["steps"] if "observation" in step]
     assert [[r["content"] for r in some] for some in results] == [["first"], ["second"]]
     assert [child["trajectory_id"] for child in found["subagent_trajectories"]] == ["explore-1", "explore-2"]
@@ -206,14 +206,14 @@ def test_ids_of_calls_that_repeat_and_sub_agents_of_one_id() -> None:
 
 def test_a_result_without_its_call_and_a_call_without_its_result() -> None:
     lost = MessageAdded(ToolMessage("gone", "Read", "text"))
-    found = trajectory(said("go"), lost, answered("", ToolCall("c", "Read", {})), ToolFinished("c", "Read", False, 3))
+    found = trajectory(asked("go"), lost, answered("", ToolCall("c", "Read", {})), ToolFinished("c", "Read", False, 3))
     assert "observation" not in found["steps"][-1]
 
 
-def test_what_was_decided_is_told() -> None:
+def test_what_was_decided_is_reported() -> None:
     call = ToolCall("c", "Bash", {"command": "rm x"})
     decided = ApprovalResolved("c", "reject", "person", "not that")
-    found = trajectory(said("go"), answered("", call), decided, MessageAdded(ToolMessage("c", "Bash", "no", True)))
+    found = trajectory(asked("go"), answered("", call), decided, MessageAdded(ToolMessage("c", "Bash", "no", True)))
     extra = found["steps"][-1]["observation"]["results"][0]["extra"]
     assert extra == {"decision": "reject", "decided_by": "user", "reason": "not that", "is_error": True}
 
@@ -238,7 +238,7 @@ def test_messages_of_the_program_images_compactions_and_rewinds() -> None:
 
 def test_the_model_that_answered_is_named() -> None:
     other = MessageAdded(AssistantMessage((Text("x"),), "end_turn", "id", "openai/y"))
-    found = trajectory(said("go"), other)
+    found = trajectory(asked("go"), other)
     assert (found["agent"]["model_name"], found["steps"][-1]["model_name"]) == ("openai/y", "openai/y")
 
 
@@ -249,7 +249,7 @@ def test_a_stored_session() -> None:
 def test_nothing_to_read_and_damaged_lines() -> None:
     with pytest.raises(SessionNotFoundError):
         build_trajectory(b"", "x", definitions)
-    whole = log_bytes(HEADER, [said("one"), said("two")])
+    whole = log_bytes(HEADER, [asked("one"), asked("two")])
     lines = whole.splitlines(keepends=True)
     found = valid(build_trajectory(b"".join([lines[0], lines[1][:40] + b"\n", lines[2]]), "0123", definitions))
     assert found["extra"]["damaged_records"] == 1
@@ -257,13 +257,13 @@ def test_nothing_to_read_and_damaged_lines() -> None:
 
 
 def test_a_session_of_another_version_says_whose_definitions_these_are() -> None:
-    found = trajectory(said("go"), header=HEADER.replace(version="0.0.1"))
+    found = trajectory(asked("go"), header=HEADER.replace(version="0.0.1"))
     assert (found["agent"]["version"], found["agent"]["extra"]) == ("0.0.1", {"tool_definitions_of": __version__})
 
 
 def test_the_schema_refuses_what_is_wrong() -> None:
     """The check itself can fail."""
-    good = trajectory(said("go"), answered("x"))
+    good = trajectory(asked("go"), answered("x"))
     for wrong in ({**good, "surprise": 1}, {**good, "steps": []}, {**good, "agent": {"name": "x"}}):
         with pytest.raises(AssertionError):
             valid(wrong)

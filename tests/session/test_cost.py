@@ -53,7 +53,7 @@ def test_a_side_question_counts_in_the_session_in_lists_and_after_a_resume(work:
     assert "session: 3,000 tokens in, 30 out; $1.0000" in again
 
 
-def test_a_side_question_before_anything_was_said_counts_too(work: Path) -> None:
+def test_a_side_question_before_anything_was_written_counts_too(work: Path) -> None:
     session(work, "/btw what colour?", "go", replies=[BESIDE])  # a script answers both with its first reply
     assert "$1.0000" in agent(["sessions", "list"], work).stdout
 
@@ -110,7 +110,7 @@ def test_a_side_question_is_no_part_of_the_budget_of_a_turn(log: Path) -> None:
     assert interrupted.spent.cost == 64
 
 
-def test_what_is_estimated_is_said() -> None:
+def test_what_is_estimated_is_reported() -> None:
     spent = Usage(input=10, cost=0.5)
     assert spent.cost_words == "$0.5000"
     assert spent.replace(estimated=True).cost_words == "about $0.5000"

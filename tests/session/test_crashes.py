@@ -47,7 +47,7 @@ def test_the_program_is_killed_while_it_works(work: Path) -> None:
     model = script(work.parent / "s.toml", [*rounds, {"text": "Done."}, *[{"text": "Again."}] * RUNS])
     args = ["-p", "--model", model, "--allowedTools", "Bash"]
     store = SessionStore(work.parent / "home/state", work)
-    said: list[str] = []
+    lines: list[str] = []
     for number in range(RUNS):
         words = f"go {number}"
         running = subprocess.Popen(
@@ -66,9 +66,9 @@ def test_the_program_is_killed_while_it_works(work: Path) -> None:
         for session_id in store.ids():
             found = store.load(session_id)
             texts = [m.text for m in found.history if isinstance(m, UserMessage)]
-            assert texts[: len(said)] == said and len(texts) <= len(said) + 1
+            assert texts[: len(lines)] == lines and len(texts) <= len(lines) + 1
             assert found.bad == 0 and not unpaired(found.history)
-            said = texts
+            lines = texts
     done = agent([*args, *(["-c"] if store.ids() else []), "--", "to the end"], work)
     assert done.returncode == 0, done.stderr
     [session_id] = store.ids()

@@ -32,7 +32,7 @@ from agent_cli.session.records import Header
 from agent_cli.session.store import SessionStore
 from agent_tools.results import Diff, TodoItem, TodoView
 from tests.support.hypothesis_examples import examples
-from tests.support.session_logs import answered, called, ended, keep, log_bytes, said, session_id, spent
+from tests.support.session_logs import answered, asked, called, ended, keep, log_bytes, session_id, spent
 
 HOSTILE = [
     "<script>alert(1)</script>",
@@ -112,7 +112,7 @@ def session(text: str) -> Document:
     call = ToolCall("c1", "Edit", {"file_path": text, "new_string": text})
     run = ToolCall("c2", "Bash", {"command": text})
     events = [
-        said(text),
+        asked(text),
         answered(text, call, run),
         *called(call, text, Diff(text, f"@@ -1 +1 @@\n-{text}\n+{text}", 1, 1), summary=text),
         ApprovalResolved("c2", "reject", "person", text),
@@ -142,7 +142,7 @@ def _all(parser: MarkdownIt, text: str) -> list[str]:
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-def test_what_was_said_is_never_markup(text: str) -> None:
+def test_what_was_written_is_never_markup(text: str) -> None:
     check(text)
 
 
@@ -183,7 +183,7 @@ def test_the_page_folds_calls_colours_changes_and_loads_nothing(tmp_path: Path) 
     run = ToolCall("c1", "Bash", {"command": "make test"})
     diff = Diff("a.py", "@@ -1 +1 @@\n-old\n+new\n same", 1, 1)
     events = [
-        said("Change it"), answered("I **do**.", call), *called(call, "ok", diff, summary="Edit a.py"),
+        asked("Change it"), answered("I **do**.", call), *called(call, "ok", diff, summary="Edit a.py"),
         answered("And", run), *called(run, "12 passed", summary="Run: make test"), answered("Done."),
         spent(0.5), ended(0.5),
     ]  # fmt: skip
@@ -212,7 +212,7 @@ def test_calls_of_a_sub_agent_stand_in_its_task(tmp_path: Path) -> None:
     task = ToolCall("t1", "Task", {"prompt": "look"})
     inner = ToolRequested("i1", "Read", {"file_path": "x"}, "Read x")
     events = [
-        said("go"), answered("", task), ToolRequested("t1", "Task", {"prompt": "look"}, "explore: look"),
+        asked("go"), answered("", task), ToolRequested("t1", "Task", {"prompt": "look"}, "explore: look"),
         SubagentEvent("explore", "t1", inner),
         SubagentEvent("explore", "t1", ToolFinished("i1", "Read", False, 3)),
         *called(task, "found", summary="explore: look")[1:],
@@ -223,7 +223,7 @@ def test_calls_of_a_sub_agent_stand_in_its_task(tmp_path: Path) -> None:
     assert [i.summary for i in entry.inner] == ["Read x"]
 
 
-def test_a_file_that_is_there_stays_unless_it_is_said(tmp_path: Path) -> None:
+def test_a_file_that_is_there_stays_unless_it_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "x.html"
     write_document(path, "one", replace=False)
     assert path.stat().st_mode & 0o777 == 0o600
@@ -235,9 +235,9 @@ def test_a_file_that_is_there_stays_unless_it_is_said(tmp_path: Path) -> None:
     assert [p.name for p in tmp_path.iterdir()] == ["x.html"]
 
 
-def test_what_the_program_told_the_model_is_not_put_into_the_persons_mouth(tmp_path: Path) -> None:
-    notes = [said("<undo>\nThe user took back your changes to: a\n</undo>"), said("<b>mine</b>")]
-    path = keep(SessionStore(tmp_path, tmp_path), 1, [said("go"), answered("Done."), *notes])
+def test_what_the_program_sent_to_the_model_is_not_shown_as_the_users(tmp_path: Path) -> None:
+    notes = [asked("<undo>\nThe user took back your changes to: a\n</undo>"), asked("<b>mine</b>")]
+    path = keep(SessionStore(tmp_path, tmp_path), 1, [asked("go"), answered("Done."), *notes])
     text, html = document(path, "markdown"), document(path, "html")
     assert text.count("## You, ") == 2 and text.count("## Note to the model, ") == 1
     assert html.count("<h2>You, ") == 2 and html.count("<h2>Note to the model, ") == 1

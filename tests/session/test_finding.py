@@ -28,7 +28,7 @@ from agent_cli.session.store import SessionStore
 from agent_cli.session.summary import glance, glances, size, summaries_of_all_projects
 from agent_tools.results import CommandOutput
 from tests.support.hypothesis_examples import examples
-from tests.support.session_logs import answered, called, ended, keep, said, session_id, turn
+from tests.support.session_logs import answered, asked, called, ended, keep, session_id, turn
 
 
 def newest(log: Path, tail: int = TAIL) -> Exchange | None:
@@ -117,7 +117,7 @@ def test_a_session_of_elsewhere_is_named(store: SessionStore, tmp_path: Path) ->
 
 @settings(max_examples=examples(150), deadline=None)
 @given(st.text(min_size=1, max_size=30), st.integers(0, 29), st.integers(1, 10))
-def test_every_piece_of_what_was_said_is_found(text: str, start: int, length: int) -> None:
+def test_every_piece_of_what_was_written_is_found(text: str, start: int, length: int) -> None:
     import tempfile
 
     words = text[start : start + length].lower().split()
@@ -132,7 +132,7 @@ def test_every_piece_of_what_was_said_is_found(text: str, start: int, length: in
 
 def test_results_and_arguments_are_searched_and_the_system_prompt_is_not(store: SessionStore) -> None:
     call = ToolCall("c1", "Bash", {"command": "grep Straße *.txt"})
-    path = keep(store, 1, [said("hi"), answered("", call), *called(call, 'x.txt: "quoted\\path"')], name="Ünïcode")
+    path = keep(store, 1, [asked("hi"), answered("", call), *called(call, 'x.txt: "quoted\\path"')], name="Ünïcode")
     for words in (["straße"], ['"quoted\\path"'], ["ünïcode"], ["grep", "hi"]):
         assert contains_text(path, words), words
     assert not contains_text(path, ["you", "are."])
@@ -143,7 +143,7 @@ def test_the_last_exchange_is_shown_as_it_was(store: SessionStore) -> None:
     call = ToolCall("c1", "Bash", {"command": "ls"})
     shown = CommandOutput("ls", "a\nb\n", 0, 0.1)
     events = [
-        *turn("first", "One."), said("second\nline"), TurnStarted("m", "default"), answered("I look.", call),
+        *turn("first", "One."), asked("second\nline"), TurnStarted("m", "default"), answered("I look.", call),
         *called(call, "a\nb", shown), answered("Two."), ended(),
     ]  # fmt: skip
     found = newest(keep(store, 1, events))
@@ -163,9 +163,9 @@ def test_a_turn_that_was_gone_on_with_belongs_to_its_message(store: SessionStore
 
 
 def test_answers_between_which_the_turn_was_sent_on_stand_apart(store: SessionStore) -> None:
-    sent_on = [PlanContinued(1, 1, 4), said("<plan_continue>\nGo on.\n</plan_continue>")]
-    reminded = said("<reminder>\nThe last check failed.\n</reminder>")
-    events = [said("ask"), TurnStarted("m", "default"), answered("One."), *sent_on, answered("Two."), reminded,
+    sent_on = [PlanContinued(1, 1, 4), asked("<plan_continue>\nGo on.\n</plan_continue>")]
+    reminded = asked("<reminder>\nThe last check failed.\n</reminder>")
+    events = [asked("ask"), TurnStarted("m", "default"), answered("One."), *sent_on, answered("Two."), reminded,
               answered("Three."), ended()]  # fmt: skip
     found = newest(keep(store, 1, events))
     assert found is not None
@@ -189,14 +189,14 @@ def test_what_the_person_went_back_from_is_not_the_end(store: SessionStore) -> N
 
 
 def test_a_message_with_what_hooks_added_is_one_question(store: SessionStore) -> None:
-    events = [*turn("one", "One."), said("two"), said("<hook>\nmind\n</hook>"), TurnStarted("m", "default"), ended()]
+    events = [*turn("one", "One."), asked("two"), asked("<hook>\nmind\n</hook>"), TurnStarted("m", "default"), ended()]
     found = newest(keep(store, 1, events))
     assert found is not None and found.question == "two"
 
 
 def test_a_message_with_what_the_program_says_before_it_is_shown_as_the_users(store: SessionStore) -> None:
-    paused = said("<plan_paused>\nA plan has open steps.\n</plan_paused>")
-    events = [*turn("one", "One."), paused, said("two"), TurnStarted("m", "default"), answered("Two."), ended()]
+    paused = asked("<plan_paused>\nA plan has open steps.\n</plan_paused>")
+    events = [*turn("one", "One."), paused, asked("two"), TurnStarted("m", "default"), answered("Two."), ended()]
     path = keep(store, 1, events)
     for found in (newest(path), only(restore(path.read_bytes(), session_id(1)).history)):
         assert found is not None and found.question == "two"
@@ -205,7 +205,7 @@ def test_a_message_with_what_the_program_says_before_it_is_shown_as_the_users(st
 def test_long_exchanges_are_bounded(store: SessionStore) -> None:
     long = "x\n\n" * CHARACTERS
     many = [SessionNamed("n"), *(ToolFinished(str(n), "Read", False, 1) for n in range(2 * STEPS))]
-    found = newest(keep(store, 1, [said("q"), TurnStarted("m", "default"), *many, answered(long), ended()]))
+    found = newest(keep(store, 1, [asked("q"), TurnStarted("m", "default"), *many, answered(long), ended()]))
     assert found is not None
     assert (len(found.events), found.skipped) == (STEPS, STEPS + 2)
     (text,) = [e.text for e in found.events if isinstance(e, TextDelta)]
@@ -216,7 +216,7 @@ def test_long_exchanges_are_bounded(store: SessionStore) -> None:
 
 def test_messages_alone_are_enough(store: SessionStore) -> None:
     call = ToolCall("c1", "Read", {})
-    path = keep(store, 1, [said("q"), answered("I read.", call), *called(call, "text"), answered("So.")])
+    path = keep(store, 1, [asked("q"), answered("I read.", call), *called(call, "text"), answered("So.")])
     found = only(restore(path.read_bytes(), session_id(1)).history)
     assert found is not None
     assert found.question == "q"

@@ -65,7 +65,7 @@ def test_records_are_ascii_lines_with_every_field(tmp_path: Path) -> None:
         parent = record["id"]
 
 
-def test_a_session_in_which_nothing_was_said_leaves_no_file(tmp_path: Path) -> None:
+def test_a_session_in_which_nothing_was_written_leaves_no_file(tmp_path: Path) -> None:
     log = SessionLog(tmp_path / "s.jsonl", quiet)
     log.create(HEADER)
     log.close()
@@ -122,15 +122,15 @@ def test_a_second_writer_is_refused(tmp_path: Path) -> None:
     first.close()
 
 
-def test_a_folder_that_cannot_be_written_is_said_once(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_written_is_reported_once(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    said: list[str] = []
-    log = SessionLog(tmp_path / "file" / "s.jsonl", said.append)
+    lines: list[str] = []
+    log = SessionLog(tmp_path / "file" / "s.jsonl", lines.append)
     log.create(HEADER)
     for message in MESSAGES:
         log.record(MessageAdded(message))
-    assert len(said) == 1
-    assert "cannot be saved" in said[0]
+    assert len(lines) == 1
+    assert "cannot be saved" in lines[0]
 
 
 def test_a_file_without_a_header_is_not_an_empty_session() -> None:
@@ -180,19 +180,19 @@ def test_what_a_full_disk_did_not_take_follows_when_there_is_room(tmp_path: Path
         mount_small(tmp_path / "disk", "64k")
         rest = fill(tmp_path / "disk")
         rest.write_bytes(rest.read_bytes()[:-8_192])
-        said: list[str] = []
-        log = SessionLog(tmp_path / "disk/s.jsonl", said.append)
+        lines: list[str] = []
+        log = SessionLog(tmp_path / "disk/s.jsonl", lines.append)
         log.create(HEADER)
         spoken = [UserMessage(f"{number} " + "x" * 1_500) for number in range(6)]
         for message in spoken[:-1]:
             log.record(MessageAdded(message))
-        assert len(said) == 1 and log.warning == said[0]
+        assert len(lines) == 1 and log.warning == lines[0]
         # What the disk took of a record was taken back: whoever reads it now finds whole ones.
         early = restore((tmp_path / "disk/s.jsonl").read_bytes(), "s")
         assert 0 < len(early.history) < 5 and early.bad == 0
         rest.unlink()
         log.record(MessageAdded(spoken[-1]))
-        assert not log.warning and "saved again" in said[1] and len(said) == 2
+        assert not log.warning and "saved again" in lines[1] and len(lines) == 2
         log.close()
         found = restore((tmp_path / "disk/s.jsonl").read_bytes(), "s")
         assert (list(found.history), found.bad) == (spoken, 0)
@@ -201,13 +201,13 @@ def test_what_a_full_disk_did_not_take_follows_when_there_is_room(tmp_path: Path
 def test_a_session_that_was_rewound_goes_on_from_there(tmp_path: Path) -> None:
     log = SessionLog(tmp_path / "s.jsonl", lambda text: None)
     log.create(Header("s", "/w", "/w", "m", "", (), "1"))
-    said = [UserMessage("one"), UserMessage("two"), UserMessage("three")]
-    for message in said[:2]:
+    lines = [UserMessage("one"), UserMessage("two"), UserMessage("three")]
+    for message in lines[:2]:
         log.record(MessageAdded(message))
     log.record(ToolFinished("c", "Read", False, 0, seen={"/w/a": "x"}))
     log.record(Rewound(1))
-    log.record(MessageAdded(said[2]))
+    log.record(MessageAdded(lines[2]))
     log.close()
     session = restore((tmp_path / "s.jsonl").read_bytes(), "s")
-    assert session.history == (said[0], said[2])
+    assert session.history == (lines[0], lines[2])
     assert not session.seen

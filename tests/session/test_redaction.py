@@ -34,10 +34,10 @@ def test_values_of_the_environment_by_name() -> None:
         "SSH_AUTH_SOCK": "/tmp/agent.sock",
     }
     redact = Redactor(env)
-    said = 'Grace Hopper set odd "value" \\ é and hunter22, abc, /tmp/agent.sock'
+    text = 'Grace Hopper set odd "value" \\ é and hunter22, abc, /tmp/agent.sock'
     kept = f"Grace Hopper set {HIDDEN} and {HIDDEN}, abc, /tmp/agent.sock"
-    assert redact(said) == kept
-    assert json.loads(redact(json.dumps([said]))) == [kept]
+    assert redact(text) == kept
+    assert json.loads(redact(json.dumps([text]))) == [kept]
 
 
 def test_the_log_holds_no_keys_and_stays_whole(tmp_path: Path) -> None:

@@ -100,7 +100,7 @@ def test_no_half_of_a_key_is_saved(tmp_path: Path) -> None:
     assert read(path).history[-1].text == "[redacted] then0 [redacted] then1 [redacted] then2 "
 
 
-def test_calls_that_had_begun_are_told_from_those_that_had_not(work: Path) -> None:
+def test_calls_that_had_begun_are_reported_from_those_that_had_not(work: Path) -> None:
     """After a crash each open call has its answer, and none of them runs again."""
     replies = [{"calls": [call("Bash", command="echo run >> ran.txt"), call("LS", path=".")]}, {"text": "I see."}]
     model = script(work.parent / "s.toml", replies)
@@ -176,8 +176,8 @@ def test_whatever_message_is_lost_the_history_holds(tmp_path: Path, lost: int) -
     path = tmp_path / "s.jsonl"
     results = [ToolMessage(c.id, c.name, "text") for c in ASKED.calls]
     last = AssistantMessage((Text("Done."),))
-    told = [UserMessage("Go."), ASKED, *results, last, UserMessage("More."), last]
-    events: list[Event] = [MessageAdded(m) for m in told]
+    notes = [UserMessage("Go."), ASKED, *results, last, UserMessage("More."), last]
+    events: list[Event] = [MessageAdded(m) for m in notes]
     events.insert(1, TurnStarted("a/b", "default"))
     events.insert(7, TurnStarted("a/b", "default"))
     written(path, *events).close()

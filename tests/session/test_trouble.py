@@ -35,15 +35,15 @@ def no_permission(*args: object, **named: object) -> int:
 
 def test_a_folder_that_can_be_made_later(tmp_path: Path) -> None:
     (tmp_path / "state").write_text("a file is in the way")
-    said: list[str] = []
-    log = SessionLog(tmp_path / "state/sessions/s.jsonl", said.append)
+    lines: list[str] = []
+    log = SessionLog(tmp_path / "state/sessions/s.jsonl", lines.append)
     log.create(HEADER)
     say(log, *SAID[:3])
-    assert len(said) == 1 and log.warning == said[0] and "cannot be saved" in log.warning
+    assert len(lines) == 1 and log.warning == lines[0] and "cannot be saved" in log.warning
     (tmp_path / "state").unlink()
     say(log, *SAID[3:])
     log.close()
-    assert not log.warning and len(said) == 2 and "saved again" in said[1]
+    assert not log.warning and len(lines) == 2 and "saved again" in lines[1]
     assert list(restore((tmp_path / "state/sessions/s.jsonl").read_bytes(), "s").history) == SAID
     for folder in (tmp_path / "state", tmp_path / "state/sessions"):
         assert folder.stat().st_mode & 0o777 == 0o700
@@ -53,14 +53,14 @@ def test_a_file_that_may_be_written_later(tmp_path: Path, monkeypatch: pytest.Mo
     path = tmp_path / "s.jsonl"
     write_log(path)
     before = restore(path.read_bytes(), "s")
-    said: list[str] = []
-    log = SessionLog(path, said.append)
+    lines: list[str] = []
+    log = SessionLog(path, lines.append)
     with monkeypatch.context() as patched:
         patched.setattr(os, "open", no_permission)
         log.acquire()
         log.continue_from(before.seq, before.parent)
         say(log, *SAID[:2])
-        assert len(said) == 1 and "Permission denied" in log.warning
+        assert len(lines) == 1 and "Permission denied" in log.warning
     say(log, *SAID[2:])
     log.close()
     after = restore(path.read_bytes(), "s")
@@ -71,12 +71,12 @@ def test_what_another_process_said_meanwhile_is_not_mixed_with_this(tmp_path: Pa
     path = tmp_path / "s.jsonl"
     write_log(path)
     before = restore(path.read_bytes(), "s")
-    said: list[str] = []
-    log = SessionLog(path, said.append)
+    lines: list[str] = []
+    log = SessionLog(path, lines.append)
     with unprivileged():
         log.acquire()
     log.continue_from(before.seq, before.parent)
-    other = SessionLog(path, said.append)
+    other = SessionLog(path, lines.append)
     other.acquire()
     other.continue_from(before.seq, before.parent)
     say(other, SAID[0])
@@ -85,7 +85,7 @@ def test_what_another_process_said_meanwhile_is_not_mixed_with_this(tmp_path: Pa
     say(log, SAID[2])
     assert "continued by another process" in log.warning and "--fork-session" in log.warning
     log.close()
-    assert said[-1] == "2 records of this session were not saved."
+    assert lines[-1] == "2 records of this session were not saved."
     assert restore(path.read_bytes(), "s").history == (*before.history, SAID[0])
 
 
@@ -99,13 +99,13 @@ def test_errors_of_the_disk(tmp_path: Path, name: str, monkeypatch: pytest.Monke
             raise OSError(28, "No space left on device")
         return real(*args)
 
-    said: list[str] = []
-    log = SessionLog(tmp_path / "s.jsonl", said.append)
+    lines: list[str] = []
+    log = SessionLog(tmp_path / "s.jsonl", lines.append)
     log.create(HEADER)
     say(log, SAID[0])
     monkeypatch.setattr(os, name, refuse)
     say(log, *SAID[1:3])
-    assert log.warning and len(said) == 1
+    assert log.warning and len(lines) == 1
     refuses.clear()
     say(log, *SAID[3:])
     # What a sync lost, no later one brings back: that warning stays.
@@ -144,14 +144,14 @@ def test_a_limit_on_the_size_of_files(work: Path) -> None:
     assert "cannot be saved" in done.stderr and "were not saved" in done.stderr and "Traceback" not in done.stderr
 
 
-def test_a_removed_file_is_told(tmp_path: Path) -> None:
-    said: list[str] = []
-    log = SessionLog(tmp_path / "s.jsonl", said.append)
+def test_a_removed_file_is_reported(tmp_path: Path) -> None:
+    lines: list[str] = []
+    log = SessionLog(tmp_path / "s.jsonl", lines.append)
     log.create(HEADER)
     say(log, SAID[0])
     (tmp_path / "s.jsonl").unlink()
     say(log, SAID[1])
-    assert "was removed" in log.warning and said == [log.warning]
+    assert "was removed" in log.warning and lines == [log.warning]
     log.close()
 
 

@@ -58,9 +58,9 @@ def test_a_run_waits_and_is_decided_by_several(day: Day) -> None:
     assert day.git("tag") == ""
     # Whose question it is is found without an ID, in a process of its own.
     last = day.agent("approve", "--output-format", "stream-json", code=0)
-    told = lines_of(last)
-    assert any(line["type"] == "user" for line in told), "the call itself is streamed"
-    final = told[-1]
+    found = lines_of(last)
+    assert any(line["type"] == "user" for line in found), "the call itself is streamed"
+    final = found[-1]
     assert (final["result"], final["outcome"]) == ("Changed, not tagged.", "done")
     # The account is of the whole turn: what came before the pauses counts.
     assert (final["num_turns"], final["num_tool_calls"]) == (4, 5)
@@ -118,11 +118,11 @@ def test_two_approve_at_once_and_the_provider_is_down_afterwards(day: Day) -> No
     env = clean_env(day.home, **day.env)
     command = [sys.executable, "-m", "agent_cli", "approve"]
     both = [subprocess.Popen(command, cwd=day.work, env=env, stderr=subprocess.PIPE, text=True) for _ in range(2)]
-    said = [process.communicate(timeout=30)[1] for process in both]
+    lines = [process.communicate(timeout=30)[1] for process in both]
     codes = sorted(process.returncode for process in both)
     assert day.text("log").startswith("marked\n") and day.text("log").count("marked") == 1
     # The one that came second has found the next question, or nothing to decide; no advice to fork.
-    assert codes[0] in (0, 2, 3) and "fork" not in "".join(said), (codes, said)
+    assert codes[0] in (0, 2, 3) and "fork" not in "".join(lines), (codes, lines)
 
 
 @story(fronts=HEADLESS)
@@ -145,7 +145,7 @@ def test_a_loop_that_tries_again_does_nothing_twice(day: Day) -> None:
 
 
 @story(fronts=HEADLESS)
-def test_limits_are_said_and_can_be_gone_on_from(day: Day) -> None:
+def test_limits_are_reported_and_can_be_gone_on_from(day: Day) -> None:
     day.repository(a__txt="a\n")
     # A price that is not known cannot be kept.
     refused = day.agent("-p", "--max-budget-usd", "1", "hi", code=2)

@@ -23,14 +23,14 @@ def test_a_day_of_lines_from_a_pipe(day: Day) -> None:
     )
     typed = ["add a line", "in capitals", "capitals, please", "y", "/todos", "/diff", "/cost", "/export out.md",
              "!git status --short", "/undo", "yes", "/redo", "yes", "/rename A day", "/exit"]  # fmt: skip
-    said = day.agent("--plain", stdin="\n".join(typed) + "\n")
+    found = day.agent("--plain", stdin="\n".join(typed) + "\n")
     order = ["I read.", "+two", "Allow?", "Refused, I see.", "+TWO", "Two lines.", "out.md", "M notes.md",
              "Reverted 1 file.", "Re-applied", "A day"]  # fmt: skip
     at = 0
     for words in order:
-        at = said.find(words, at)
-        assert at >= 0, f"{words!r} is missing or out of order in:\n{said}"
-    assert "\x1b" not in said
+        at = found.find(words, at)
+        assert at >= 0, f"{words!r} is missing or out of order in:\n{found}"
+    assert "\x1b" not in found
     assert day.text("notes.md") == "one\nTWO\n"
     assert "add a line" in day.text("out.md")
     day.model.will(says("A pipe, please.", bash("wc -l notes.md"), sees="how long?"), says("Two.", sees="2 notes.md"))

@@ -24,8 +24,8 @@ def test_agent_pending_writes_it_out(work: Path) -> None:
     for command, shown in ((COMMAND, SHOWN), (HONEST, HONEST)):
         done = agent(["-p", "--model", model(work, command), "--on-ask", "suspend", "go"], work)
         assert shown in done.stderr and (NAMED in agent(["pending"], work).stdout) == (command is COMMAND), done.stderr
-        said = agent(["pending"], work).stdout
-        assert f"run {shown}" in said and f"Run: {shown}" in said
+        found = agent(["pending"], work).stdout
+        assert f"run {shown}" in found and f"Run: {shown}" in found
         assert agent(["reject", "--all", done.stderr.split("agent reject ")[1].split()[0]], work).returncode == 0
 
 

@@ -25,7 +25,7 @@ def chain_of(entries: list[Entry]) -> list[Entry]:
     return chain[::-1]
 
 
-def said(entries: list[Entry]) -> list[str]:
+def visible_lines(entries: list[Entry]) -> list[str]:
     """What is visible of a chain: `user: words`, `assistant: words`, calls by name, results by their first line."""
     lines = []
     for entry in chain_of(entries):

@@ -172,12 +172,12 @@ def run_one(path: Path, marks: Path, replies: list[dict[str, Any]], seed: int, k
     if kind == "time":
         time.sleep(dice.uniform(0, 0.03))
         os.kill(child, signal.SIGKILL)
-    said = b""
+    found = b""
     while piece := os.read(ear, 1 << 16):
-        said += piece
+        found += piece
     os.close(ear)
     _, status = os.waitpid(child, 0)
-    return os.WIFSIGNALED(status), said.decode()
+    return os.WIFSIGNALED(status), found.decode()
 
 
 def cut_power(path: Path, synced: int, dice: random.Random) -> None:
@@ -229,19 +229,19 @@ class Story:
         kills = 0
         for number in range(6):
             kind = self.dice.choice(KILLS)
-            killed, said = run_one(self.path, self.marks, self.replies, self.seed * 100 + number, kind)
+            killed, found = run_one(self.path, self.marks, self.replies, self.seed * 100 + number, kind)
             kills += killed
-            self._after(said, kind, killed)
+            self._after(found, kind, killed)
         for number in range(3):
-            killed, said = run_one(self.path, self.marks, self.replies, self.seed * 100 + 50 + number, "none")
-            self._after(said, "none", killed)
+            killed, found = run_one(self.path, self.marks, self.replies, self.seed * 100 + 50 + number, "none")
+            self._after(found, "none", killed)
         return kills
 
     def _wrong(self, what: str) -> None:
         self.problems.append(f"seed {self.seed}: {what}")
 
-    def _after(self, said: str, kind: str, killed: bool) -> None:
-        acks = [line.split(" ", 1) for line in said.splitlines()]
+    def _after(self, text: str, kind: str, killed: bool) -> None:
+        acks = [line.split(" ", 1) for line in text.splitlines()]
         self.acknowledged |= {word for name, word in acks if name == "R"}
         for name, word in acks:
             if name == "E":

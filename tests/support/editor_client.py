@@ -189,9 +189,9 @@ async def connected(
         agent = connect_to_agent(editor, writer, reader, use_unstable_protocol=True)  # type: ignore[arg-type]
         try:
             async with asyncio.timeout(WAIT):
-                said = await agent.initialize(protocol_version=1, client_capabilities=capabilities)
+                shown = await agent.initialize(protocol_version=1, client_capabilities=capabilities)
             found = Connected(agent, process, editor)
-            found.said = said  # type: ignore[attr-defined]
+            found.offers = shown  # type: ignore[attr-defined]
             yield found
         finally:
             await agent.close()

@@ -208,7 +208,7 @@ def _memory(*, reset: bool = False) -> int:
     try:
         if reset:
             Path("/proc/self/clear_refs").write_text("5")
-        told = Path("/proc/self/status").read_text()
+        found = Path("/proc/self/status").read_text()
     except OSError:
         return sys.maxsize if reset else 0
-    return int(told.split("VmHWM:")[1].split()[0]) * 1024
+    return int(found.split("VmHWM:")[1].split()[0]) * 1024

@@ -18,8 +18,8 @@ def hooks(home: Path, answers: dict[str, Any] | None = None, events: tuple[str, 
     log = home / "log.jsonl"
     table = {}
     for event in events:
-        said = json.dumps((answers or {}).get(event, {}))
-        command = f"cat >> {log}; echo >> {log}; cat <<'END'\n{said}\nEND"
+        found = json.dumps((answers or {}).get(event, {}))
+        command = f"cat >> {log}; echo >> {log}; cat <<'END'\n{found}\nEND"
         table[event] = [{"hooks": [{"type": "command", "command": command}]}]
     (home / ".claude").mkdir(exist_ok=True)
     (home / ".claude/settings.json").write_text(json.dumps({"hooks": table}))

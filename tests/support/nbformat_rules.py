@@ -22,7 +22,7 @@ def mistakes(data: dict[str, Any]) -> list[str]:
         found.append("metadata")
     with_ids = data["nbformat_minor"] >= 5
     for n, cell in enumerate(data["cells"]):
-        found += [f"cell {n}: {said}" for said in _of_cell(cell, with_ids)]
+        found += [f"cell {n}: {text}" for text in _of_cell(cell, with_ids)]
     ids = [cell["id"] for cell in data["cells"] if "id" in cell]
     return found + (["ids are not unique"] if len(set(ids)) < len(ids) else [])
 

@@ -16,8 +16,8 @@ _CREATED = "2026-01-01T00:00:00.0Z"
 def ollama_lines(reply: Reply, model: str, stops: Mapping[str, str] = OLLAMA_STOPS) -> Iterator[dict[str, Any]]:
     """One object a line: a piece of text or of reasoning, or a call; the last is `done`."""
 
-    def line(**said: Any) -> dict[str, Any]:
-        return {**_message(model, **said), "done": False}
+    def line(**found: Any) -> dict[str, Any]:
+        return {**_message(model, **found), "done": False}
 
     yield from (line(thinking=piece) for piece in _pieces(reply.thinking, reply.split))
     yield from (line(content=piece) for piece in _pieces(reply.text, reply.split))
@@ -29,16 +29,16 @@ def ollama_lines(reply: Reply, model: str, stops: Mapping[str, str] = OLLAMA_STO
 
 
 def ollama_whole(reply: Reply, model: str, stops: Mapping[str, str] = OLLAMA_STOPS) -> dict[str, Any]:
-    said: dict[str, Any] = {"content": reply.text}
+    found: dict[str, Any] = {"content": reply.text}
     if reply.thinking:
-        said["thinking"] = reply.thinking
+        found["thinking"] = reply.thinking
     if reply.calls:
-        said["tool_calls"] = [_call(reply, call, place) for place, call in enumerate(reply.calls)]
-    return {**_message(model, **said), **_end(reply, stops)}
+        found["tool_calls"] = [_call(reply, call, place) for place, call in enumerate(reply.calls)]
+    return {**_message(model, **found), **_end(reply, stops)}
 
 
-def _message(model: str, **said: Any) -> dict[str, Any]:
-    return {"model": model, "created_at": _CREATED, "message": {"role": "assistant", "content": "", **said}}
+def _message(model: str, **found: Any) -> dict[str, Any]:
+    return {"model": model, "created_at": _CREATED, "message": {"role": "assistant", "content": "", **found}}
 
 
 def _end(reply: Reply, stops: Mapping[str, str]) -> dict[str, Any]:

@@ -43,11 +43,11 @@ def agent(
     pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
     with start(args, cwd, clean_env(cwd.parent / "home", **(env or {})), **pipes) as process:
         try:
-            told = process.communicate(stdin.encode() if isinstance(stdin, str) else stdin, timeout)
+            found = process.communicate(stdin.encode() if isinstance(stdin, str) else stdin, timeout)
         except BaseException:
             process.kill()
             raise
-    out, err = (text.decode("utf-8", "replace") for text in told)
+    out, err = (text.decode("utf-8", "replace") for text in found)
     return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
 

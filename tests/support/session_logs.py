@@ -33,7 +33,7 @@ def session_id(number: int) -> str:
     return f"{number:08x}-0000-4000-a000-{number:012x}"
 
 
-def said(text: str) -> MessageAdded:
+def asked(text: str) -> MessageAdded:
     return MessageAdded(UserMessage(text))
 
 
@@ -55,7 +55,7 @@ def ended(cost: float = 0.0, result: Any = "Complete", reason: Any = "completed"
 
 
 def turn(question: str, answer: str, cost: float = 0.0) -> list[Event]:
-    return [said(question), TurnStarted("m", "default"), spent(cost), answered(answer), ended(cost)]
+    return [asked(question), TurnStarted("m", "default"), spent(cost), answered(answer), ended(cost)]
 
 
 def spent(cost: float = 0.0) -> UsageAdded:

@@ -28,15 +28,15 @@ class Session:
         )
         self.recorder = Recorder(self.where, str, lambda: "m")
         self.count = 0
-        self.said: list[str] = []
+        self.notes: list[str] = []
 
     def run(self, command: str, *, new: bool = True) -> None:
         self.count += 1
         self.recorder.turn([UserMessage(command)], new=new)
         effects = [Effect("run", command)]
-        self.said += self.recorder.before(f"c{self.count}", "Bash", command, effects, str(self.root))
+        self.notes += self.recorder.before(f"c{self.count}", "Bash", command, effects, str(self.root))
         subprocess.run(["bash", "-c", command], cwd=self.root, env=GIT, check=True, capture_output=True)
-        self.said += self.recorder.after(f"c{self.count}")
+        self.notes += self.recorder.after(f"c{self.count}")
 
     @property
     def work(self) -> UndoManager:

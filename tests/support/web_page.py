@@ -58,13 +58,13 @@ class Served:
         args = ["serve", "--port", str(self.port), "--project", str(self.work)]
         self._process = start(args, self.work, self.env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         assert self._process.stdout is not None
-        said = b""
-        while b"token" not in said:
+        shown = b""
+        while b"token" not in shown:
             line = self._process.stdout.readline()
-            assert line, said.decode()
-            said += line
-        self.port = self.port or int(re.findall(rb"127\.0\.0\.1:(\d+)", said)[0])
-        if found := re.search(rb"#token=(\S+)", said):
+            assert line, shown.decode()
+            shown += line
+        self.port = self.port or int(re.findall(rb"127\.0\.0\.1:(\d+)", shown)[0])
+        if found := re.search(rb"#token=(\S+)", shown):
             self.token = found[1].decode()
 
     def stop(self) -> None:

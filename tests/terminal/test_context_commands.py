@@ -48,11 +48,11 @@ def used(shown: str) -> list[int]:
     return [int(n.replace(",", "")) for n in re.findall(r"context: ([\d,]+) ", shown)]
 
 
-def test_what_was_compacted_is_told_afterwards(work: Path) -> None:
+def test_what_was_compacted_is_reported_afterwards(work: Path) -> None:
     session(work, "Read all four, quietly.", "/compact the words", "/uncompact")
-    told = agent(["show"], work).stdout
+    found = agent(["show"], work).stdout
     exported = agent(["sessions", "export", "-"], work).stdout or agent(["sessions", "export"], work).stdout
-    for text in (told, exported):
+    for text in (found, exported):
         assert "became a summary; the newest" in text
         assert "the last compaction is undone" in text
     (turn,) = json.loads(agent(["show", "--json"], work).stdout)["turns"]
@@ -106,7 +106,7 @@ def test_a_fork_is_compacted_as_its_origin_is(work: Path) -> None:
     assert used(forked)[0] < 40_000
 
 
-def test_what_cannot_be_done_is_said(work: Path) -> None:
+def test_what_cannot_be_done_is_reported(work: Path) -> None:
     shown = session(work, "/compact", "/uncompact", "/pin", "/pin x", "/context summary", "/context")
     assert "There is nothing to compact yet." in shown
     assert "This conversation has not been compacted." in shown
@@ -135,7 +135,7 @@ def test_what_does_not_fit_is_not_taken_back(work: Path) -> None:
     assert "compacted 1 time" in shown
 
 
-def test_a_window_that_is_not_known_is_told_without_a_bar(work: Path) -> None:
+def test_a_window_that_is_not_known_is_reported_without_a_bar(work: Path) -> None:
     shown = session(work, "/context", size="")
     assert "this model's window is not known (context_window)" in shown
     assert "[" not in shown.partition("context: ")[2]

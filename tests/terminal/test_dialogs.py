@@ -78,7 +78,7 @@ def test_what_a_line_means_at_a_call(typed: str, answer: Answer) -> None:
     assert Lines(typed).approve() == answer
 
 
-def test_always_where_it_is_not_offered_is_said_and_the_question_stands() -> None:
+def test_always_where_it_is_not_offered_is_reported_and_the_question_stands() -> None:
     lines = Lines("a", "y")
     assert lines.approve(always="") == Approve()
     assert lines.shown.count("Allow?") == 2
@@ -119,7 +119,7 @@ def test_what_a_line_means_at_a_plan(typed: str, reply: QuestionReply) -> None:
     assert Lines(typed).reply(PLAN) == reply
 
 
-def test_a_mode_that_is_refused_here_is_said_and_the_plan_stands(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_mode_that_is_refused_here_is_reported_and_the_plan_stands(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(mode: str, env: Any) -> None:
         if mode == "bypassPermissions":
             raise UsageError("That mode is refused here.")

@@ -172,9 +172,9 @@ def test_a_call_that_the_person_changed_keeps_its_words() -> None:
 
 def test_what_came_too_fast_to_count_is_not_counted() -> None:
     flood = "\n".join(map(str, range(50))) + "\n"
-    for text, said in ((flood, "… 48 more lines (Ctrl-O)"), (f"[… 900 bytes not shown …]\n{flood}", "over 49 more")):
+    for text, message in ((flood, "… 48 more lines (Ctrl-O)"), (f"[… 900 bytes not shown …]\n{flood}", "over 49 more")):
         events = [ToolStarted("c1", "Bash"), ToolProgress("c1", text), ToolFinished("c1", "Bash", False, 1, None)]
-        assert said in "\n".join(shown(events))
+        assert message in "\n".join(shown(events))
 
 
 def test_the_plan_stands_at_the_end_as_the_person_has_changed_it() -> None:

@@ -245,7 +245,7 @@ def test_keys_of_the_user_are_read_and_shown() -> None:
 
 
 @pytest.mark.parametrize(
-    ("own", "said"),
+    ("own", "text"),
     [
         ({"serch": "ctrl-t"}, "terminal.keys: there is no action serch; did you mean search?"),
         (
@@ -260,8 +260,8 @@ def test_keys_of_the_user_are_read_and_shown() -> None:
         ({"search": "ctrl-x"}, "is the key of both search and editor"),
     ],
 )
-def test_keys_that_cannot_be_are_refused_in_a_sentence(own: dict[str, str], said: str) -> None:
-    with pytest.raises(UsageError, match=re.escape(said)):
+def test_keys_that_cannot_be_are_refused_in_a_sentence(own: dict[str, str], text: str) -> None:
+    with pytest.raises(UsageError, match=re.escape(text)):
         KeyMap(own, "nl")
 
 

@@ -32,7 +32,7 @@ def test_in_a_narrow_window_the_title_stays() -> None:
     assert "main" in row(one, 77, NOW)
 
 
-def test_titles_first_then_what_was_said(tmp_path: Path) -> None:
+def test_titles_first_then_what_was_written(tmp_path: Path) -> None:
     store = SessionStore(tmp_path, tmp_path)
     keep(store, 1, turn("fix the parser", "lexer"), branch="feature/x")
     keep(store, 2, turn("docs", "about the parser"))

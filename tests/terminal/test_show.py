@@ -67,7 +67,7 @@ def test_a_call_is_one_line_with_its_result(mode: Mode, line: str) -> None:
 @pytest.mark.parametrize(
     ("mode", "line"), [("color", "● Do c · no such file"), ("plain", "tool: Do c: failed: no such file")]
 )
-def test_a_failure_is_told_in_words_where_there_are_no_colours(mode: Mode, line: str) -> None:
+def test_a_failure_is_reported_in_words_where_there_are_no_colours(mode: Mode, line: str) -> None:
     assert Screen(mode).see(*called(None, error="no such file\nmore")) == [line]
 
 
@@ -122,7 +122,7 @@ def test_the_plan_is_a_checklist(mode: Mode, done: str, now: str) -> None:
     assert Screen(mode).see(*called(plan))[1:] == [f"  {done} a", f"  {now} doing b"]
 
 
-def test_a_hook_is_told_where_its_answer_is_not_told_otherwise() -> None:
+def test_a_hook_is_reported_where_its_answer_is_not_reported_otherwise() -> None:
     started = HookStarted("h", "Stop", "Stop", "./check")
     ran = HookFinished("Stop", "./check", 0, 1200, "h", "Stop")
     refused = ran.replace(event="PreToolUse", name="PreToolUse:Bash", outcome="blocked", note="no")

@@ -35,7 +35,7 @@ def test_done_marks_the_step() -> None:
 
 
 @pytest.mark.parametrize("words", ["", "add", "drop", "drop 9", "drop x", "swap 1"])
-def test_anything_else_is_said(words: str) -> None:
+def test_anything_else_is_reported(words: str) -> None:
     with pytest.raises(ValueError, match=r"Say:|There is no step"):
         changed_plan(PLAN, words)
 

@@ -88,7 +88,7 @@ def test_effort_is_changed_for_the_session(work: Path) -> None:
     assert "huge is not a level. There are default, none, minimal, low" in shown
 
 
-def test_a_folder_is_added_and_the_model_is_told(work: Path) -> None:
+def test_a_folder_is_added_and_the_model_learns_it(work: Path) -> None:
     other = work.parent / "other"
     other.mkdir()
     (other / "b.txt").write_text("from elsewhere\n")
@@ -126,7 +126,7 @@ def test_the_diff_leaves_out_what_programs_write_for_themselves(work: Path) -> N
     assert "made.txt" in after and "a.pyc" not in after
 
 
-def test_the_cost_is_told_by_turn_and_for_all_after_a_resume(work: Path) -> None:
+def test_the_cost_is_reported_by_turn_and_for_all_after_a_resume(work: Path) -> None:
     first = session(work, "one", "two", "/cost", replies=[DONE, DONE])
     assert "session: 200 tokens in (50% from cache), 20 out; $0.0000" in first
     assert "turn 2: 100 tokens in (50% from cache), 10 out; $0.0000  two" in first
@@ -211,8 +211,8 @@ def test_a_limit_says_its_setting_and_the_summary_stands_there_once(work: Path) 
     # At this limit the summary is the program's: the model is not asked once more.
     assert "I have read it." not in done.stdout
     assert done.stdout.count("Read a.txt (done)") == 1
-    said = 'the limit of model calls per turn is reached (setting: max_rounds). Say "continue" to continue'
-    assert said in " ".join(done.stdout.split())
+    text = 'the limit of model calls per turn is reached (setting: max_rounds). Say "continue" to continue'
+    assert text in " ".join(done.stdout.split())
 
 
 def test_a_limit_of_failures_says_its_setting(work: Path) -> None:

@@ -158,7 +158,7 @@ def test_a_theme_of_ones_own_changes_some_colours(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ('errror = "#ff0000"', "there is no colour 'errror'"),
         ('error = "reddish"', 'error must be "#rrggbb" or a name'),
@@ -168,13 +168,13 @@ def test_a_theme_of_ones_own_changes_some_colours(tmp_path: Path) -> None:
         ("error = ", "cannot be read"),
     ],
 )
-def test_a_mistake_in_a_theme_is_one_sentence(tmp_path: Path, text: str, said: str) -> None:
+def test_a_mistake_in_a_theme_is_one_sentence(tmp_path: Path, text: str, message: str) -> None:
     folder = tmp_path / ".agent/themes"
     folder.mkdir(parents=True)
     (folder / "mine.toml").write_text(text)
     with pytest.raises(UsageError) as error:
         load_theme("mine", "dark", tmp_path)
-    assert said in str(error.value)
+    assert message in str(error.value)
     assert "\n" not in str(error.value)
 
 

@@ -24,7 +24,7 @@ def edited(bench: Bench, name: str, old: str = "one", new: str = "1one") -> Tool
     return bench("Edit", file_path=name, old_string=old, new_string=new)
 
 
-def test_what_it_changed_is_told_and_the_next_edit_fits(bench: Bench) -> None:
+def test_what_it_changed_is_reported_and_the_next_edit_fits(bench: Bench) -> None:
     path = bench.file("a.txt", "one\ntwo\n")
     after(bench, {"*.txt": UPPER})
     result = edited(bench, "a.txt")
@@ -48,7 +48,7 @@ def test_one_that_succeeds_in_silence_is_not_mentioned(bench: Bench) -> None:
     assert (bench.root / "ran").exists() and not (bench.root / "wrong").exists()
 
 
-def test_what_a_linter_says_is_told_and_the_edit_stands(bench: Bench) -> None:
+def test_what_a_linter_says_is_reported_and_the_edit_stands(bench: Bench) -> None:
     path = bench.file("a.txt", "one\n")
     after(bench, {"*.txt": "echo checking; echo {file}:1: bad >&2; exit 3"})
     result = edited(bench, "a.txt")
@@ -80,11 +80,11 @@ def test_globs_choose_by_name_or_by_path(bench: Bench, pattern: str, name: str, 
     assert (bench.root / "ran").exists() == runs
 
 
-def test_every_glob_that_fits_counts_in_order_and_a_bad_one_is_told(bench: Bench) -> None:
+def test_every_glob_that_fits_counts_in_order_and_a_bad_one_is_reported(bench: Bench) -> None:
     after(bench, {"*.txt": "echo first >> log", "[z-a]": "echo never", "a*": "echo second >> log"})
-    said = bench("Write", file_path="a.txt", content="x\n").text
+    found = bench("Write", file_path="a.txt", content="x\n").text
     assert (bench.root / "log").read_text() == "first\nsecond\n"
-    assert "[after_edit: Invalid pattern '[z-a]'" in said
+    assert "[after_edit: Invalid pattern '[z-a]'" in found
 
 
 @pytest.mark.parametrize(
@@ -129,9 +129,9 @@ def test_a_long_story_is_cut(bench: Bench) -> None:
     bench.file("a.txt", "one\n" * 5_000)
     after(bench, {"*.txt": f"seq 100000; {UPPER}"})
     bench("Read", file_path="a.txt")
-    said = bench("Edit", file_path="a.txt", old_string="one", new_string="two", replace_all=True).text
-    assert len(said) < 12_000
-    assert "bytes cut here; run it to see all" in said and "more lines of this diff not shown" in said
+    found = bench("Edit", file_path="a.txt", old_string="one", new_string="two", replace_all=True).text
+    assert len(found) < 12_000
+    assert "bytes cut here; run it to see all" in found and "more lines of this diff not shown" in found
 
 
 @pytest.mark.parametrize(
@@ -144,7 +144,7 @@ def test_a_long_story_is_cut(bench: Bench) -> None:
         ("no-such-formatter {file}", "no-such-formatter: command not found"),
     ],
 )
-def test_whatever_it_does_the_edit_is_told(bench: Bench, command: str, words: str) -> None:
+def test_whatever_it_does_the_edit_is_reported(bench: Bench, command: str, words: str) -> None:
     bench.file("a.txt", "one\n")
     after(bench, {"*.txt": command})
     result = edited(bench, "a.txt")
@@ -152,7 +152,7 @@ def test_whatever_it_does_the_edit_is_told(bench: Bench, command: str, words: st
     assert words in result.text
 
 
-def test_one_that_undoes_the_edit_is_told(bench: Bench) -> None:
+def test_one_that_undoes_the_edit_is_reported(bench: Bench) -> None:
     bench.file("a.txt", "one\n")
     after(bench, {"*.txt": "echo one > {file}"})
     assert edited(bench, "a.txt").text == (

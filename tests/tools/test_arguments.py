@@ -59,7 +59,7 @@ def test_what_other_programs_call_an_argument_is_accepted(
 
 
 @pytest.mark.parametrize(
-    ("tool", "sent", "said"),
+    ("tool", "sent", "message"),
     [
         ("Bash", {"command": "ls", "background": True}, "'background'; did you mean 'run_in_background'?"),
         ("Bash", {"comand": "ls"}, "'comand'; did you mean 'command'? command: Field required."),
@@ -76,11 +76,11 @@ def test_what_other_programs_call_an_argument_is_accepted(
     ],
 )  # fmt: skip
 def test_any_other_name_is_a_mistake_that_names_the_nearest(
-    bench: Bench, tool: str, sent: dict[str, Any], said: str
+    bench: Bench, tool: str, sent: dict[str, Any], message: str
 ) -> None:
     text = bench.fails(tool, **sent)
     assert text.startswith("Invalid arguments. ")
-    assert said in text
+    assert message in text
 
 
 def test_no_two_arguments_of_a_tool_answer_to_one_name() -> None:

@@ -68,8 +68,8 @@ def test_it_becomes_something_else_after_the_look(
 
     monkeypatch.setattr(files, "open_file", late)
     with within(60):
-        said = bench.fails(tool, **calls("x")[tool])
-    assert words in said and [p.name for p in bench.root.iterdir()] == ([] if become is gone else ["x"])
+        found = bench.fails(tool, **calls("x")[tool])
+    assert words in found and [p.name for p in bench.root.iterdir()] == ([] if become is gone else ["x"])
 
 
 @pytest.mark.parametrize("tool", ["Write", "Edit", "MultiEdit"])
@@ -79,8 +79,8 @@ def test_it_becomes_something_else_before_the_write(bench: Bench, tool: str, bec
     bench("Read", file_path="x")
     racing(bench, 1, lambda: become(path))
     with within(60):
-        said = bench.fails(tool, **calls("x")[tool])
-    assert "\n" not in said and "Errno" not in said
+        found = bench.fails(tool, **calls("x")[tool])
+    assert "\n" not in found and "Errno" not in found
     assert [p.name for p in bench.root.iterdir()] == ([] if become is gone else ["x"])
 
 

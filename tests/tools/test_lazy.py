@@ -53,7 +53,7 @@ def test_what_is_set_is_set_in_the_module(tmp_path: Path) -> None:
     assert run(tmp_path, code).split() == ["shop", "till", "10", "5"]
 
 
-def test_a_missing_module_is_said_when_it_is_used(tmp_path: Path) -> None:
+def test_a_missing_module_is_reported_when_it_is_used(tmp_path: Path) -> None:
     code = """
 from agent_tools.lazy import lazy_imports
 with lazy_imports():

@@ -69,7 +69,7 @@ def test_only_line_feeds_end_lines(bench: Bench) -> None:
     assert bench("Read", file_path="f.txt").text.count("\t") == 1
 
 
-def test_an_empty_file_is_said_to_be_empty(bench: Bench) -> None:
+def test_an_empty_file_is_reported_to_be_empty(bench: Bench) -> None:
     bench.file("empty")
     assert "is empty" in bench("Read", file_path="empty").text
 
@@ -124,7 +124,7 @@ def test_a_name_with_a_line_end_is_read_and_shown_on_one_line(bench: Bench) -> N
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="NOT TESTED: root may read everything")
-def test_a_file_without_permission_is_said_to_be_so(bench: Bench) -> None:
+def test_a_file_without_permission_is_reported_to_be_so(bench: Bench) -> None:
     bench.file("secret", "x").chmod(0)
     assert "permission denied" in bench.fails("Read", file_path="secret")
 

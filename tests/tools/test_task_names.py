@@ -53,18 +53,18 @@ def test_rules_speak_of_a_type_under_either_name(tmp_path: Path) -> None:
 def test_steps_are_added_with_numbers_that_stay(tmp_path: Path) -> None:
     bench, progress = Bench(tmp_path), PlanProgress()
 
-    def told(**arguments: str) -> str:
+    def answer_to(**arguments: str) -> str:
         return str(progress.run(progress.read(dict(arguments)), bench.ctx).text)
 
     with pytest.raises(ToolError, match="no plan yet"):
-        told(step_id="1")
-    assert told(new_step="Read").startswith("Step 1 was added.")
-    assert told(new_step="Write").startswith("Step 2 was added.")
-    told(next_step="1")
-    told(step_id="1")
-    assert told(new_step="Test").startswith("Step 3 was added.")
-    told(next_step="3")
+        answer_to(step_id="1")
+    assert answer_to(new_step="Read").startswith("Step 1 was added.")
+    assert answer_to(new_step="Write").startswith("Step 2 was added.")
+    answer_to(next_step="1")
+    answer_to(step_id="1")
+    assert answer_to(new_step="Test").startswith("Step 3 was added.")
+    answer_to(next_step="3")
     listed = TodoRead().run(TodoRead().read({}), bench.ctx).text
     assert listed == "[x] Read (id 1)\n[ ] Write (id 2)\n[>] Test (id 3)"
     with pytest.raises(ToolError, match="same content"):
-        told(new_step="Read")
+        answer_to(new_step="Read")

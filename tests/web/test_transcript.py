@@ -8,7 +8,7 @@ from agent_cli.core.events import Event
 from agent_cli.core.messages import ToolCall
 from agent_tools.results import CommandOutput
 from tests.support.scripts import call
-from tests.support.session_logs import answered, called, ended, said, turn
+from tests.support.session_logs import answered, asked, called, ended, turn
 from tests.support.web_page import DESK, PHONE, Served, reading, waited_for
 
 HOSTILE = """# Hello <img src=x onerror="window.hit=1">
@@ -145,7 +145,7 @@ def _long(count: int) -> list[Event]:
     events: list[Event] = []
     for n in range(count // 5):
         made = ToolCall(f"c{n}", "Bash", {"command": f"echo {n}"})
-        events += [said(f"Question {n}"), answered(f"Answer **{n}**\n\n" + "text " * (n % 40), made)]
+        events += [asked(f"Question {n}"), answered(f"Answer **{n}**\n\n" + "text " * (n % 40), made)]
         events += called(made, f"{n}", CommandOutput(f"echo {n}", f"{n}\n", 0, 0.01), summary=f"Run: echo {n}")
     return [*events, answered("The very last line."), ended()]
 
@@ -203,7 +203,7 @@ def test_a_reader_who_scrolled_up_is_left_there(browser: Browser, served: Served
         expect(page.locator(".turn-end")).to_be_in_viewport()
 
 
-def test_a_lost_connection_is_said_and_caught_up_without_doubling(browser: Browser, served: Served) -> None:
+def test_a_lost_connection_is_reported_and_caught_up_without_doubling(browser: Browser, served: Served) -> None:
     replies = [{"text": f"Part {n}.", "calls": [call("Grep", pattern=f"line {n}")]} for n in range(6)]
     slow = {"text": "Nearly there. " * 15, "pause": 0.2}
     session = served.start(

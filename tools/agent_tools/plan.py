@@ -275,8 +275,8 @@ class TodoWrite(Tool[TodoWriteArgs]):
             return ToolResult("The plan is empty now.", TodoView(()))
         now = next((item.content for item in ctx.plan if item.status == "in_progress"), None)
         left = sum(item.status in ("pending", "in_progress") for item in ctx.plan)
-        said = f"Plan noted: {len(ctx.plan)} steps, {left} open."
-        return ToolResult(f"{said} In progress: {one_line(now)}." if now else said, TodoView(ctx.plan))
+        text = f"Plan noted: {len(ctx.plan)} steps, {left} open."
+        return ToolResult(f"{text} In progress: {one_line(now)}." if now else text, TodoView(ctx.plan))
 
 
 class TodoRead(Tool[TodoReadArgs]):

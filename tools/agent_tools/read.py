@@ -77,8 +77,8 @@ def read_window(path: Path, name: str, first: int, limit: int, characters: int, 
         while piece and not collector.feed(decoder.decode(piece)):
             cancel.check()
             if come > FURTHEST:
-                said = f"{name} has {size:,} bytes, and line {first} is too far into it."
-                raise UnusableFileError(said, "Bash", "Use {} with tail.")
+                text = f"{name} has {size:,} bytes, and line {first} is too far into it."
+                raise UnusableFileError(text, "Bash", "Use {} with tail.")
             piece = os.read(descriptor, PIECE)
             come += len(piece)
         return collector.window(size, encoding)

@@ -60,8 +60,8 @@ class UseSkill(Tool[SkillArgs]):
         if prompt.commands:
             text = yield from fill(prompt, ctx)
         ctx.mark_mentions_read(text)
-        said = f"The skill {_name(args)} says this; work by it now:\n\n{text}"
-        return ToolResult(said, Note(f"skill {_name(args)}"), lent=prompt.lent.replace(model=""))
+        message = f"The skill {_name(args)} says this; work by it now:\n\n{text}"
+        return ToolResult(message, Note(f"skill {_name(args)}"), lent=prompt.lent.replace(model=""))
 
     def _prompt(self, args: SkillArgs, ctx: ToolContext) -> ExpandedPrompt:
         skill = ctx.skills.get(_name(args))
@@ -146,8 +146,8 @@ class SlashCommand(Tool[SlashCommandArgs]):
         if prompt.commands:
             text = yield from fill(prompt, ctx)
         ctx.mark_mentions_read(text)
-        said = f"The user's command /{name} says this; do it now:\n\n{text}"
-        return ToolResult(said, Note(f"a prompt of {counted(len(text.splitlines()), 'line')}"), lent=prompt.lent)
+        message = f"The user's command /{name} says this; do it now:\n\n{text}"
+        return ToolResult(message, Note(f"a prompt of {counted(len(text.splitlines()), 'line')}"), lent=prompt.lent)
 
     def _prompt(self, args: SlashCommandArgs, ctx: ToolContext) -> ExpandedPrompt:
         name, arguments = _split(args.command)

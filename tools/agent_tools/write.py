@@ -63,13 +63,13 @@ class Write(Tool[WriteArgs]):
         if change.before == change.after:
             return ToolResult(f"{name} already has exactly this content; it was not changed.", diff)
         change.make(ctx)
-        (final,), told = yield from formatters.after_edit((change,), ctx)
+        (final,), text = yield from formatters.after_edit((change,), ctx)
         did = (
             f"Created {name} ({counted(diff.added, 'line')})."
             if diff.created
             else f"Wrote {name} (+{diff.added} -{diff.removed})."
         )
-        return ToolResult(" ".join(filter(None, (did, change.note))) + told, final.diff(ctx))
+        return ToolResult(" ".join(filter(None, (did, change.note))) + text, final.diff(ctx))
 
     def _change(self, args: WriteArgs, ctx: ToolContext) -> Change:
         path = ctx.workspace.resolve(args.file_path)

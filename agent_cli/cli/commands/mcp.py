@@ -125,7 +125,7 @@ def described(found: DeclaredServer, place: RunEnvironment, layers: Layers) -> l
         f"  declared in  {one_line(found.source)}",
         f"  {'reaches' if server.url else 'runs'}  {found.line}",
     ]
-    return lines + [f"  {word}  {told}" for word, told in found.given.items()]
+    return lines + [f"  {word}  {value}" for word, value in found.given.items()]
 
 
 @app.command(

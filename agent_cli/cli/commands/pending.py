@@ -89,11 +89,11 @@ def _session_lines(session: dict[str, Any], name: str, *, with_root: bool) -> It
     yield f"session {session_id}{where}, asked {age(first['asked_at'], datetime.now(UTC))} ago{held}"
     if first["request"]:
         yield f"  request: {_in_short(first['request'])}"
-    said = ""
+    text = ""
     for item in items:
-        if item["said"] and item["said"] != said:
-            said = item["said"]
-            yield f"  assistant: {_in_short(said)}"
+        if item["said"] and item["said"] != text:
+            text = item["said"]
+            yield f"  assistant: {_in_short(text)}"
         yield f"  {_KINDS[item['kind']]}: {headline(item)}"
         for line in _details(item):
             yield f"      {line}"

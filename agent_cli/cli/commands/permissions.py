@@ -303,8 +303,8 @@ def learn_rules(
         left += not proposed
     found = [(rule, count, describe_rule(_rule(rule, place))) for rule, count in spared.most_common()]
     if as_json:
-        told = [{"rule": rule, "count": count, "grants": grants} for rule, count, grants in found]
-        put_json({"questions": len(approved), "not_spared": left, "days": days, "rules": told})
+        rows = [{"rule": rule, "count": count, "grants": grants} for rule, count, grants in found]
+        put_json({"questions": len(approved), "not_spared": left, "days": days, "rules": rows})
         return 0
     calls, lately = counted(len(approved), "call"), counted(days, "day")
     echo(f"# {calls} that you approved in the last {lately} would need approval again.")

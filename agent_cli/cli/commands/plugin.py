@@ -169,10 +169,10 @@ def _why_not(store: PluginStore, name: str, layers: Layers) -> str:
         store.load(name)
     except (PluginError, OSError) as error:
         return "changed: agent plugin trust" if "has changed" in str(error) else "broken"
-    said = next((p for p in layers.ignored if f"the plugin {name} is not loaded: " in p), "")
+    notice = next((p for p in layers.ignored if f"the plugin {name} is not loaded: " in p), "")
     ours = not is_enabled(name, store.plugins[name].source, layers.settings().enabled_plugins)
     off = "off by the setting enabled_plugins" if ours else "off by enabledPlugins in Claude Code's settings"
-    return said.partition("is not loaded: ")[2] or off
+    return notice.partition("is not loaded: ")[2] or off
 
 
 @app.command("show", epilog=examples("agent plugin show hookify"))

@@ -213,8 +213,8 @@ def _numbered(findings: Sequence[ReviewFinding]) -> str:
 
 
 def _lines(record: RunRecord, target: ReviewTarget, diff: DiffLines) -> list[str]:
-    said = record.result.get("structured_output")
-    lines = [str(said.get("summary") or "")] if isinstance(said, dict) and said.get("summary") else []
+    output = record.result.get("structured_output")
+    lines = [str(output.get("summary") or "")] if isinstance(output, dict) and output.get("summary") else []
     what = counted(len(record.findings), "finding") if record.findings else "No findings"
     lines.append(f"{what} in {counted(len(diff.files), 'file')} ({target.title})")
     for finding in record.findings:

@@ -90,15 +90,15 @@ def show_log(log: Path, turn: int | None, as_json: bool) -> int:
             raise UsageError(f"Session {session_id} has {counted(len(turns), 'turn')}, and no turn {turn}.")
         turns = [turns[index]]
     total = Usage()
-    for _, told in turns:
-        total += told.usage
+    for _, summary in turns:
+        total += summary.usage
     if as_json:
-        shown = [{"turn": number, **_plain(told)} for number, told in turns]
+        shown = [{"turn": number, **_plain(summary)} for number, summary in turns]
         put_json({"session_id": session_id, "turns": shown, "usage": _plain(total)})
         return 0
     echo(f"session {session_id}")
-    for number, told in turns:
-        echo("\n".join(_lines(number, told)))
+    for number, summary in turns:
+        echo("\n".join(_lines(number, summary)))
     echo(f"total: {_used(total)}")
     return 0
 

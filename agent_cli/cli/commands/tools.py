@@ -204,8 +204,8 @@ def run_call(call: ToolCall, here: Alone) -> ToolRun:
     )
     options = TurnOptions(model="none", label="none", system="")
     # The arguments are the caller's own words, including URLs.
-    said = UserMessage(json.dumps(call.arguments, ensure_ascii=False))
-    turn = Turn([said, AssistantMessage((call,))], deps, options, run_turn)
+    message = UserMessage(json.dumps(call.arguments, ensure_ascii=False))
+    turn = Turn([message, AssistantMessage((call,))], deps, options, run_turn)
     steps = run_calls(turn, (call,))
     try:
         for event in steps:

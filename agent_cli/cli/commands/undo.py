@@ -52,10 +52,12 @@ def undo_session(
                 raise UsageError("There is nothing to redo in this session.")
             number, plan = found
             chosen = _chosen(plan, place, yes=yes, force=force, files=files or ())
-            return 1 if chosen is None else _told(work.redo(number, chosen), chosen, place, "undo")
+            return 1 if chosen is None else _result(work.redo(number, chosen), chosen, place, "undo")
         turns = _turns(work, to)
         chosen = _chosen(work.plan(turns), place, yes=yes, force=force, files=files or ())
-        return 1 if chosen is None else _told(work.undo(turns, chosen, part=bool(files)), chosen, place, "undo --redo")
+        return (
+            1 if chosen is None else _result(work.undo(turns, chosen, part=bool(files)), chosen, place, "undo --redo")
+        )
     except StoreError as error:
         raise UsageError(f"The snapshots cannot be used: {error}.") from None
 
@@ -123,7 +125,7 @@ def _chosen(plan: Plan, place: RunEnvironment, *, yes: bool, force: bool, files:
     return ready if sys.stdin.readline().strip().lower() in ("y", "yes") else None
 
 
-def _told(failed: dict[str, str], items: Sequence[Item], place: RunEnvironment, back: str) -> int:
+def _result(failed: dict[str, str], items: Sequence[Item], place: RunEnvironment, back: str) -> int:
     echo(f"Restored {counted(len(items) - len(failed), 'file')}. To reverse this: agent {back}")
     for path, why in failed.items():
         print_notice(f"not restored: {escape_controls(os.path.relpath(path, place.root))}: {escape_controls(why)}")

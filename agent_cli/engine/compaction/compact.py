@@ -250,11 +250,11 @@ def _allowed(turn: Turn, trigger: Trigger, focus: str) -> Generator[Event, None,
     minds = [f"The user asks to keep above all: {focus}"] if focus else []
     kind = "manual" if trigger == "manual" else "auto"
     if turn.deps.hooks.wants("PreCompact", kind):
-        said = yield from hook_points.pre_compact(turn, kind, focus)
-        if said.stop is not None or said.verdict == "deny":
-            reason = said.reason or said.stop
+        outcome = yield from hook_points.pre_compact(turn, kind, focus)
+        if outcome.stop is not None or outcome.verdict == "deny":
+            reason = outcome.reason or outcome.stop
             return "", f"A hook does not let the conversation be compacted{f': {reason}' if reason else '.'}"
-        minds += said.context
+        minds += outcome.context
     return "".join(f"\n\n{text}" for text in minds), ""
 
 

@@ -63,8 +63,8 @@ def summary_of(
                     raise
         opened = turn.deps.small() if turn.deps.small is not None else itself
         room = (opened.window or _SMALL_WINDOW) * 7 // 10
-        told = render_history(shown, room - tokens_of_text(ask))
-        request = Request(opened.model, "", (UserMessage(f"{told}\n\n{ask}"),), aside=True)
+        rendered = render_history(shown, room - tokens_of_text(ask))
+        request = Request(opened.model, "", (UserMessage(f"{rendered}\n\n{ask}"),), aside=True)
         return truncate_to_tokens((yield from _written(turn, opened, request)), most, _CUT), True
     except ModelError as error:
         yield Warned(f"No model wrote the summary: {error.failure.message}")
@@ -111,12 +111,12 @@ def _clip(text: str) -> str:
 def summarize_plainly(turn: Turn, shown: Sequence[Message], most: int) -> str:
     """Build a summary without a model from messages, calls and results, under the same headings."""
     share = most // len(SECTIONS)
-    said = [user_text(m.text) for m in shown if is_user_message(m)]
+    requests = [user_text(m.text) for m in shown if is_user_message(m)]
     answers = [m.text for m in shown if isinstance(m, AssistantMessage) and m.text.strip()]
     earlier = [m.text for m in shown[:1] if isinstance(m, UserMessage) and m.text.startswith("<compacted>")]
     files, commands = _calls(shown, turn.deps.tool_class)
     parts = {
-        "Goal": "\n".join(truncate_to_tokens(text, share // 2, _CUT) for text in said[-2:]),
+        "Goal": "\n".join(truncate_to_tokens(text, share // 2, _CUT) for text in requests[-2:]),
         "Decisions": truncate_to_tokens(earlier[0], 2 * share, _CUT) if earlier else "",
         "Files and their state": _newest(files, share),
         "Commands and results": _newest(commands, share),

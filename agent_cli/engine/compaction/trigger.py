@@ -57,11 +57,11 @@ def _may_be_near(turn: Turn) -> bool:
         return False
     if size and size <= _SMALL:
         return True
-    told = window.report
+    report = window.report
     filled = turn.characters
     # Some providers count only what is new to their cache, or nothing.
-    if told and told.filled * _DOUBTED > filled:
-        filled = told.filled + sum(map(characters_of, turn.history[told.messages :]))
+    if report and report.filled * _DOUBTED > filled:
+        filled = report.filled + sum(map(characters_of, turn.history[report.messages :]))
     limits = [size / 2] if compacts and size else []
     if options.clear_at:
         limits.append(min(turn.window_size, CLEARED_WINDOW) * min(options.clear_at) * _MARGIN)

@@ -199,8 +199,8 @@ class EffectVerdicts:
     def _about(self, part: SimpleCommand, touch: Touch) -> Iterator[EffectFinding]:
         word = touch.word
         if touch.kind == "run":
-            said = f"{part.program} with {word.text}, which a rule for {part.program} alone does not cover"
-            yield EffectFinding(Verdict(part.text, Level.ASK, f"runs a command: {said}"), word.text)
+            text = f"{part.program} with {word.text}, which a rule for {part.program} alone does not cover"
+            yield EffectFinding(Verdict(part.text, Level.ASK, f"runs a command: {text}"), word.text)
         elif touch.kind == "names":
             yield from self._named(part, word)
         elif touch.kind == "unpack":

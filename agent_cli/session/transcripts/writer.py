@@ -184,7 +184,7 @@ class _Chain:
         self._present = _present(path)
         self._result: tuple[ToolMessage, str, str] | None = None
         self._compactions = 0
-        self._untold = about is not None
+        self._unannounced = about is not None
 
     def add(self, message: Message, now: str) -> None:
         """Add a message. A tool's result waits for what the tool displays, which comes right after it."""
@@ -275,7 +275,7 @@ class _Chain:
     def append(self, data: bytes) -> None:
         """Append lines to the file with one write. Raises OSError."""
         private_folder(self.path.parent)
-        if self.about is not None and self._untold:
+        if self.about is not None and self._unannounced:
             about = self.path.with_suffix(".meta.json")
             if not about.exists():
                 write_whole(about, json.dumps(self.about, separators=(",", ":")).encode("ascii"), sync=False)
@@ -292,7 +292,7 @@ class _Chain:
 
     def take_about(self) -> list[Entry]:
         """Return what is known of the sub-agent as an entry for the mirror, the first time."""
-        first, self._untold = self._untold, False
+        first, self._unannounced = self._unannounced, False
         return [{"type": "agent_metadata", **self.about}] if first and self.about else []
 
 

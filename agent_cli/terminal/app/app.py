@@ -243,11 +243,11 @@ class TerminalApp:
                 self._idle(leave)
             case MessageAdded(message=UserMessage(text=text)):
                 # What the question refers to is on the screen by now.
-                said = next((q for q in self.queued if text == q or text.startswith(f"{q}\n\n")), None)
-                if said is not None:
-                    self.queued.remove(said)
+                match = next((q for q in self.queued if text == q or text.startswith(f"{q}\n\n")), None)
+                if match is not None:
+                    self.queued.remove(match)
                     self._keep()
-                    self.echo(said)
+                    self.echo(match)
             case _:
                 self.transcript(item)
 

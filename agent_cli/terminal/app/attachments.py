@@ -95,7 +95,7 @@ def clipboard_image(folder: Path) -> Path | None:
     return None
 
 
-def _decoded(said: bytes) -> bytes:
+def _decoded(encoded: bytes) -> bytes:
     """Decode AppleScript's form of bytes, «data PNGf8950…»."""
-    match = re.search(rb"PNGf([0-9A-F]+)", said)
+    match = re.search(rb"PNGf([0-9A-F]+)", encoded)
     return bytes.fromhex(match[1].decode()) if match else b""

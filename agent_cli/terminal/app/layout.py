@@ -129,8 +129,8 @@ def todo_lines(items: Sequence[TodoItem], width: int, most: int = STEPS, *, paus
         return []
     done = sum(item.status in ("completed", "cancelled") for item in items)
     if paused:
-        said = f"  earlier plan, paused: {done} of {len(items)} done (/todos shows it)"
-        return [(("class:dim", fitted(said, width)),)]
+        message = f"  earlier plan, paused: {done} of {len(items)} done (/todos shows it)"
+        return [(("class:dim", fitted(message, width)),)]
     first = 0
     room = most
     if len(items) > most:

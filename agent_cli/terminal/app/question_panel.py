@@ -369,23 +369,23 @@ class QuestionPanel:
         if ask is not None:
             pick = ask.dialog.words
             if answer is not None and not ask.dialog.reported and not ask.dialog.quiet:
-                said = one_line(pick.options[answer][0]) if isinstance(pick, Pick) else _answer_line(answer)
-                self._report(ask.dialog, said)
+                text = one_line(pick.options[answer][0]) if isinstance(pick, Pick) else _answer_line(answer)
+                self._report(ask.dialog, text)
             ask.waiting.answer(answer)
             if not ask.dialog.own:
                 self._screen.answered()
             if self._later:
                 self.put(self._later.popleft())
 
-    def _report(self, dialog: Dialog, said: str) -> None:
+    def _report(self, dialog: Dialog, text: str) -> None:
         """Write a question and its answer as one line; a plan stays as it was shown."""
         writer = self._screen.transcript.writer
-        if any(isinstance(block, PlanBody) for block in dialog.body) and said != _EDITED:
+        if any(isinstance(block, PlanBody) for block in dialog.body) and text != _EDITED:
             for line in dialog_lines(dialog.replace(about=""), writer.console):
                 writer.put(line)
-            self._screen.say(f"  {said}")
+            self._screen.say(f"  {text}")
         else:
-            self._screen.say(f"? {one_line(dialog.title.text)} → {said}")
+            self._screen.say(f"? {one_line(dialog.title.text)} → {text}")
 
     def _edit(self, ask: OpenDialog, key: str, act: InEditor) -> None:
         async def edit() -> None:

@@ -86,25 +86,25 @@ def _redo(ctx: SlashContext, words: str) -> None:
 @slash("rewind", "go back to an earlier message: conversation, files or both", aliases=("checkpoint", "restore"))
 def _rewind(ctx: SlashContext, words: str) -> None:
     conversation = ctx.agent.conversation
-    said = [(n, m) for n, m in enumerate(conversation.history) if is_user_message(m)]
-    if not said:
+    messages = [(n, m) for n, m in enumerate(conversation.history) if is_user_message(m)]
+    if not messages:
         ctx.say("There is no message to go back to yet.")
         return
     kept = True
     try:
         with _work(ctx) as work:
-            changes = work.summed_since([n for n, _ in said])
+            changes = work.summed_since([n for n, _ in messages])
     except UsageError as error:
         ctx.say(f"Only the conversation can go back. {error}")
-        kept, changes = False, [""] * len(said)
+        kept, changes = False, [""] * len(messages)
     options = [
         (shorten(" ".join(user_text(message.text).split()), 70), f"since then: {changed}" if changed else "")
-        for (_, message), changed in zip(reversed(said), reversed(changes), strict=True)
+        for (_, message), changed in zip(reversed(messages), reversed(changes), strict=True)
     ]
     picked = ctx.choose("Go back to before which message?", options)
     if picked is None:
         return
-    at, message = said[len(said) - 1 - picked]
+    at, message = messages[len(messages) - 1 - picked]
     if kept and not _rewind_files(ctx, at):
         return
     conversation.rewind(at)
@@ -312,10 +312,10 @@ def _list(ctx: SlashContext, repo: Repository, take: Sequence[FileStatus], choic
     ctx.say(f"{counted(len(take), 'file')} for {repo.branch or 'a commit on no branch (HEAD is detached)'}:")
     for change in take[:_MOST_IN_COMMIT]:
         lines = counts.get(change.path, (0, 0))
-        told = "no text" if lines is None else f"+{lines[0]} -{lines[1]}"
+        text = "no text" if lines is None else f"+{lines[0]} -{lines[1]}"
         kind = "new, " if change.new else "" if os.path.lexists(repo.top / change.path) else "deleted, "
         note = choice.notes.get(change.path)
-        ctx.say(f"  {one_line(change.path)} ({kind}{told})" + (f" - {note}" if note else ""))
+        ctx.say(f"  {one_line(change.path)} ({kind}{text})" + (f" - {note}" if note else ""))
     if len(take) > _MOST_IN_COMMIT:
         ctx.say(f"  and {len(take) - _MOST_IN_COMMIT} more")
     if choice.staged:

@@ -113,7 +113,7 @@ def _pin(ctx: SlashContext, words: str) -> None:
     pins = conversation.deps.state.window.pins
     found = [m for m in pinnable(conversation.history) if words.lower() in m.text.lower()]
     if words:
-        # What is named is meant as something said, where there is such a thing.
+        # What is named is meant as part of a message, where there is one with it.
         found = [m for m in found if role_label(m) in ("you", "answer")] or found
     if not found:
         ctx.say("No message has these words." if words else "There is no message to pin yet.")
@@ -138,26 +138,26 @@ TURNS = 10
 @slash("cost", "show tokens and cost of this session", "[all]", aside=True, values=lambda ctx: ("all",), strict=True,
        aliases=("usage", "stats"))  # fmt: skip
 def _cost(ctx: SlashContext, words: str) -> None:
-    told = _told(ctx)
-    if told is None:
+    spending = _spending_of(ctx)
+    if spending is None:
         kept = ctx.agent.settings.save_sessions
         ctx.say(used(ctx.usage) + ("" if kept else " (since the session was opened; it is not saved)"))
         return
-    ctx.say(f"session: {used(told.total)}")
-    if len(told.models) > 1:
-        for model, usage in told.models.items():
+    ctx.say(f"session: {used(spending.total)}")
+    if len(spending.models) > 1:
+        for model, usage in spending.models.items():
             ctx.say(f"  {model}: {used(usage)}")
-    if len(told.turns) < 2:
+    if len(spending.turns) < 2:
         return
-    first = 0 if words == "all" else max(0, len(told.turns) - TURNS)
+    first = 0 if words == "all" else max(0, len(spending.turns) - TURNS)
     if first:
-        before = sum((t.usage for t in told.turns[:first]), Usage())
+        before = sum((t.usage for t in spending.turns[:first]), Usage())
         ctx.say(f"  turns 1 to {first}: {used(before)} (/cost all shows each)")
-    for number, turn in enumerate(told.turns[first:], first + 1):
+    for number, turn in enumerate(spending.turns[first:], first + 1):
         ctx.say(f"  turn {number}: {used(turn.usage)}  {shorten(turn.query, 50)}")
 
 
-def _told(ctx: SlashContext) -> Spending | None:
+def _spending_of(ctx: SlashContext) -> Spending | None:
     """Return the usage in the log; None if there is no log."""
     if not ctx.agent.settings.save_sessions:
         return None

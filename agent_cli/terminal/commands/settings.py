@@ -148,8 +148,8 @@ def _add_dir(ctx: SlashContext, words: str) -> None:
         return
     workspace.widen(folder)
     _remember(ctx, folder)
-    told = f"The user added the folder {folder} to the workspace for this session."
-    conversation.inbox.append(f"<workspace_change>\n{told}\n</workspace_change>")
+    text = f"The user added the folder {folder} to the workspace for this session."
+    conversation.inbox.append(f"<workspace_change>\n{text}\n</workspace_change>")
     ctx.say(f"{one_line(str(folder))} counts as inside the workspace for this session.")
 
 

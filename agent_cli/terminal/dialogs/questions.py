@@ -62,10 +62,10 @@ def ask_question(asked: QuestionAsked, put: Put, plan_ttl: int = 0) -> QuestionR
 def _ask_each(questions: Sequence[dict[str, Any]], put: Put) -> QuestionReply | Defer:
     answers = []
     for each in questions:
-        said = put(question_dialog(each))
-        if isinstance(said, Defer):
-            return said
-        answers.append(f"{each['question']} -> {said}")
+        answer = put(question_dialog(each))
+        if isinstance(answer, Defer):
+            return answer
+        answers.append(f"{each['question']} -> {answer}")
     return QuestionReply("answer", "\n".join(answers))
 
 

@@ -42,7 +42,7 @@ class Narrowing:
 
     def __init__(self, found: Sequence[SessionSummary]) -> None:
         self._all = list(found)
-        self._said: dict[str, list[SessionSummary]] = {}
+        self._by_words: dict[str, list[SessionSummary]] = {}
 
     def fits(self, text: str) -> list[SessionSummary]:
         """Return sessions with all words in title, branch or ID; if none, those with all words in their messages."""
@@ -51,9 +51,9 @@ class Narrowing:
         if titled or not words or max(map(len, words)) < _SEARCHED:
             return titled
         key = " ".join(words)
-        if key not in self._said:
-            self._said[key] = [g for g in self._all if search.contains_text(g.path, words)]
-        return self._said[key]
+        if key not in self._by_words:
+            self._by_words[key] = [g for g in self._all if search.contains_text(g.path, words)]
+        return self._by_words[key]
 
 
 def row(g: SessionSummary, width: int, now: datetime) -> str:

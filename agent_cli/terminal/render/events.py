@@ -81,16 +81,16 @@ def reached(reason: str) -> str:
     if reason not in _LIMITS:
         return "Stopped: the model repeated itself. Say what to do instead to continue."
     what, setting = _LIMITS[reason]
-    said = f"Stopped: the limit of {what} is reached (setting: {setting})."
-    return f'{said} Say "continue" to continue, or raise the limit.'
+    text = f"Stopped: the limit of {what} is reached (setting: {setting})."
+    return f'{text} Say "continue" to continue, or raise the limit.'
 
 
 def allowed(event: ApprovalResolved) -> str:
     """Return in a few words what a user has allowed."""
     if event.mode:
         return "✓ allowed, and all edits this session"
-    said = f", always: {event.rule}" if event.rule else ""
-    return f"✓ allowed{said}{f' ({event.reason})' if event.reason else ''}"
+    text = f", always: {event.rule}" if event.rule else ""
+    return f"✓ allowed{text}{f' ({event.reason})' if event.reason else ''}"
 
 
 def advice(failure: Failure) -> str:

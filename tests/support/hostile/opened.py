@@ -42,11 +42,11 @@ class Opened:
         """Make the repository; where to work in it."""
         return make(name, self.root)
 
-    def run(self, args: list[str], said: str = "") -> subprocess.CompletedProcess[bytes]:
+    def run(self, args: list[str], text: str = "") -> subprocess.CompletedProcess[bytes]:
         traced = [*STRACE, "-o", str(self.trace)] if STRACE else []
         return subprocess.run(
             [*traced, *AGENT, *args],
-            cwd=self.cwd, env=self.env, input=said.encode(), capture_output=True, timeout=SECONDS, check=False,
+            cwd=self.cwd, env=self.env, input=text.encode(), capture_output=True, timeout=SECONDS, check=False,
         )  # fmt: skip
 
     def wrong(self) -> list[str]:
@@ -54,11 +54,11 @@ class Opened:
         if not STRACE:
             return []
         found = []
-        for _, _, said in whole_calls(self.trace.read_text("utf-8", "replace")):
-            if said.startswith("execve") and said.endswith("= 0"):
-                file = said.partition('"')[2].partition('"')[0]
+        for _, _, text in whole_calls(self.trace.read_text("utf-8", "replace")):
+            if text.startswith("execve") and text.endswith("= 0"):
+                file = text.partition('"')[2].partition('"')[0]
                 if file.startswith(str(self.root)) or not file.startswith("/"):
-                    found.append(said)
-            elif re.match(r"(connect|sendto|sendmsg)\(", said) and "AF_INET" in said and "htons(9)" not in said:
-                found.append(said)
-        return [said for said in found if not re.search(r"sin_port=htons\((1234|8080|8000|11434|4891)\)", said)]
+                    found.append(text)
+            elif re.match(r"(connect|sendto|sendmsg)\(", text) and "AF_INET" in text and "htons(9)" not in text:
+                found.append(text)
+        return [text for text in found if not re.search(r"sin_port=htons\((1234|8080|8000|11434|4891)\)", text)]

@@ -188,7 +188,7 @@ def locked(*, sse: bool = False) -> Iterator[Locked]:
             """Add two numbers."""
             return str(a + b)
 
-        made.changes[METADATA] = lambda said: said | {"token_endpoint": made.issuer + TOKEN}
+        made.changes[METADATA] = lambda found: found | {"token_endpoint": made.issuer + TOKEN}
         settings = uvicorn.Config(
             made.around(server.sse_app() if sse else server.streamable_http_app()), log_level="critical", lifespan="on"
         )

@@ -97,8 +97,8 @@ def main() -> None:
         if method == "initialize":
             info = {"name": "raw", "version": "0"}
             capable = {"tools": {"listChanged": True}}
-            said = {"protocolVersion": "2025-11-25", "capabilities": capable, "serverInfo": info}
-            send({"id": number, "result": said})
+            found = {"protocolVersion": "2025-11-25", "capabilities": capable, "serverInfo": info}
+            send({"id": number, "result": found})
         elif method == "tools/list":
             send({"id": number, "result": {"tools": tools()}})
         elif method == "tools/call":

@@ -203,10 +203,10 @@ class Day:
     def agent(self, *words: str, code: int | None = 0, stdin: str = "") -> str:
         """Run a command of the program in another process; what it says."""
         done = agent(list(words), self.work, self.env, stdin, timeout=PATIENCE)
-        said = done.stdout + done.stderr
-        harmless(said)
-        assert code is None or done.returncode == code, f"agent {' '.join(words)}: {done.returncode}\n{said}"
-        return said
+        found = done.stdout + done.stderr
+        harmless(found)
+        assert code is None or done.returncode == code, f"agent {' '.join(words)}: {done.returncode}\n{found}"
+        return found
 
     def until(self, holds: Callable[[], Any], what: str) -> None:
         """Wait for something outside the screen, as a file."""

@@ -123,10 +123,10 @@ class Headless(Front):
     def agent(self, *words: str, code: int | None = 0) -> str:
         """Run a command of the program to its end; what it says."""
         done = agent(list(words), self.work, self.env, timeout=PATIENCE)
-        said = done.stdout + done.stderr
-        assert code is None or done.returncode == code, f"agent {' '.join(words)}: {done.returncode}\n{said}"
-        self._before += said
-        return said
+        found = done.stdout + done.stderr
+        assert code is None or done.returncode == code, f"agent {' '.join(words)}: {done.returncode}\n{found}"
+        self._before += found
+        return found
 
     def _until(self, holds: Callable[[], bool], what: str, *, ends: bool = False) -> None:
         end = time.monotonic() + PATIENCE

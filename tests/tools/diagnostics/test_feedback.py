@@ -37,16 +37,16 @@ def bench(work: Path, checkers: CheckerFolder) -> Iterator[Bench]:
 
 def given_up(bench: Bench, name: str) -> str:
     """What is said in the end about a checker that fails at each of two edits."""
-    said = [bench("Write", file_path=name, content=f"BAD{n}").text for n in range(2)]
-    assert soon(lambda: "not run again" in "".join(said.extend(bench.ctx.notices()) or said), 30)
-    return "\n".join(said)
+    lines = [bench("Write", file_path=name, content=f"BAD{n}").text for n in range(2)]
+    assert soon(lambda: "not run again" in "".join(lines.extend(bench.ctx.notices()) or lines), 30)
+    return "\n".join(lines)
 
 
 def test_a_checker_that_hangs_is_ended(bench: Bench, checkers: CheckerFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(commands, "SECONDS", 0.3)
     checkers.add("ruff", f"import os, time\nopen(LOG, 'w').write(f'{{os.getpid()}}\\n')\ntime.sleep(99)\n{RUFF}")
-    said = given_up(bench, "a.py")
-    assert "[diagnostics: ruff was stopped after 0.3 s. It is not run again in this session.]" in said
+    found = given_up(bench, "a.py")
+    assert "[diagnostics: ruff was stopped after 0.3 s. It is not run again in this session.]" in found
     assert all(gone(int(pid)) for pid in checkers.runs())
 
 
@@ -98,8 +98,8 @@ def test_sub_agents_share_a_server_and_hear_of_their_own_edits(bench: Bench, che
 def test_a_server_that_hangs_is_ended(bench: Bench, checkers: CheckerFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(language_server, "SECONDS", 0.3)
     checkers.add_server("gopls", "hang")
-    said = given_up(bench, "a.go")
-    assert "[diagnostics: gopls did not answer in time. It is not run again in this session.]" in said
+    found = given_up(bench, "a.go")
+    assert "[diagnostics: gopls did not answer in time. It is not run again in this session.]" in found
     started = [line.split()[1] for line in checkers.runs() if line.startswith("started")]
     assert len(started) == 2 and all(gone(int(pid)) for pid in started)
 
@@ -137,7 +137,7 @@ def test_every_tool_that_edits_reports(bench: Bench, checkers: CheckerFolder, to
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "said"),
+    ("old", "new", "shown"),
     [
         ("x = 1\n", "x = (\n", "a.py:1: '(' was never closed (python "),
         ("x = 1\n", "def f(:\n", "a.py:1: invalid syntax (python "),
@@ -151,12 +151,12 @@ def test_every_tool_that_edits_reports(bench: Bench, checkers: CheckerFolder, to
         ("print 'old'\n", "print 'old'\nprint('new')\n", ""),
     ],
 )
-def test_syntax_is_checked_without_any_checker(bench: Bench, old: str, new: str, said: str | None) -> None:
+def test_syntax_is_checked_without_any_checker(bench: Bench, old: str, new: str, shown: str | None) -> None:
     bench.ctx.command_rule = lambda command: None
     bench.ctx.settings["diagnostics"] = {"wait": 60}
     bench.file("a.py", old)
     bench("Read", file_path="a.py")
     found = bench("Write", file_path="a.py", content=new).text
     assert "not run again" not in found
-    if said is not None:
-        assert said in found if said else "diagnostics" not in found
+    if shown is not None:
+        assert shown in found if shown else "diagnostics" not in found

@@ -79,7 +79,7 @@ def test_long_outputs_are_cut_and_shown_at_length_for_one_cell(bench: Bench) -> 
     assert "line 1500\n" in bench("NotebookRead", notebook_path="a.ipynb", cell_id="l").text
 
 
-def test_what_is_no_notebook_is_said(bench: Bench) -> None:
+def test_what_is_no_notebook_is_reported(bench: Bench) -> None:
     bench.file("old.ipynb", json.dumps({"nbformat": 3, "worksheets": []}))
     bench.file("broken.ipynb", '{"cells": [')
     bench.file("deep.ipynb", "[" * 100_000)
@@ -152,8 +152,8 @@ def test_a_cell_becomes_another_kind(bench: Bench) -> None:
     picture = {"a.png": {"image/png": PICTURE}}
     path = bench.file("a.ipynb", notebook(markdown("x", id="m", attachments=picture), RUN))
     bench("Read", file_path="a.ipynb")
-    said = bench("NotebookEdit", notebook_path="a.ipynb", cell_id="m", new_source="x", cell_type="code").text
-    assert "It is a code cell now." in said
+    found = bench("NotebookEdit", notebook_path="a.ipynb", cell_id="m", new_source="x", cell_type="code").text
+    assert "It is a code cell now." in found
     bench("NotebookEdit", notebook_path="a.ipynb", cell_id="run-1", new_source="text", cell_type="raw")
     data = json.loads(path.read_text("utf-8"))
     assert mistakes(data) == []
@@ -164,8 +164,8 @@ def test_a_cell_becomes_another_kind(bench: Bench) -> None:
 def test_cells_without_ids_go_by_their_number(bench: Bench) -> None:
     path = bench.file("a.ipynb", notebook(markdown("a"), code("b"), code("c"), minor=4))
     assert "cell 2 [code] id=cell-2" in bench("NotebookRead", notebook_path="a.ipynb").text
-    said = bench("NotebookEdit", notebook_path="a.ipynb", edit_mode="insert", cell_id="cell-0", new_source="n").text
-    assert "Inserted cell cell-1" in said and "cells after it have new numbers" in said
+    found = bench("NotebookEdit", notebook_path="a.ipynb", edit_mode="insert", cell_id="cell-0", new_source="n").text
+    assert "Inserted cell cell-1" in found and "cells after it have new numbers" in found
     bench("NotebookEdit", notebook_path="a.ipynb", cell_id="3", new_source="C")
     data = json.loads(path.read_text("utf-8"))
     assert [cell["source"] for cell in data["cells"]] == [["a"], ["n"], ["b"], ["C"]] and mistakes(data) == []

@@ -156,10 +156,10 @@ def test_no_header_is_too_odd_to_be_looked_at(data: bytes, changed: list[tuple[i
     assert image is None or (image.width > 0 and image.height > 0)
 
 
-def test_a_model_that_takes_no_images_is_told_what_it_is(bench: Bench) -> None:
+def test_a_model_that_takes_no_images_is_reported_what_it_is(bench: Bench) -> None:
     bench.file("a.png", png(30, 20))
-    said = bench.fails("Read", file_path="a.png")
-    assert "a PNG image (30 x 20 pixels, " in said and "accepts no images. Use Bash" in said
+    found = bench.fails("Read", file_path="a.png")
+    assert "a PNG image (30 x 20 pixels, " in found and "accepts no images. Use Bash" in found
     bench.file("a.svg", '<svg xmlns="http://www.w3.org/2000/svg"/>\n')
     assert "1\t<svg" in bench("Read", file_path="a.svg").text
 

@@ -24,9 +24,9 @@ def patched(root: Path, patch: str) -> str:
 
 def refused(root: Path, patch: str) -> str:
     before = {p: p.read_bytes() for p in root.rglob("*") if p.is_file()}
-    said = Bench(root).fails("apply_patch", patch=patch)
+    found = Bench(root).fails("apply_patch", patch=patch)
     assert before == {p: p.read_bytes() for p in root.rglob("*") if p.is_file()}
-    return said
+    return found
 
 
 def update(old: str, body: str) -> str:
@@ -76,7 +76,7 @@ def test_places(old: str, body: str, new: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("patch", "said"),
+    ("patch", "text"),
     [
         ("hello", "A patch begins with"),
         (f"{BEGIN}{END}", "The patch is empty"),
@@ -94,10 +94,10 @@ def test_places(old: str, body: str, new: str) -> None:
         (f"{BEGIN}*** Add File: n.txt\n+x\n*** Update File: a.txt\n-three\n+x\n{END}", "No file was changed."),
     ],
 )
-def test_what_cannot_be_applied_changes_nothing(root: Path, patch: str, said: str) -> None:
+def test_what_cannot_be_applied_changes_nothing(root: Path, patch: str, text: str) -> None:
     (root / "a.txt").write_text("one\ntwo\ntwo\n")
     (root / "c.txt").write_text("c\n")
-    assert said in refused(root, patch)
+    assert text in refused(root, patch)
 
 
 @pytest.mark.parametrize("around", ["{}", "```\n{}```", "apply_patch <<'EOF'\n{}EOF\n", "{}\n\n"])
@@ -109,8 +109,8 @@ def test_what_models_put_around_a_patch(root: Path, around: str) -> None:
 
 def test_line_numbers_in_messages_are_those_of_the_file(root: Path) -> None:
     (root / "a.txt").write_text("a\nb\nc\nx\ny\nx\n")
-    said = refused(root, f"{BEGIN}*** Update File: a.txt\n-b\n+B\n@@\n-x\n+X\n{END}")
-    assert "change 2 of 2" in said and "(lines 4, 6)" in said and "or name a line above with @@" in said
+    found = refused(root, f"{BEGIN}*** Update File: a.txt\n-b\n+B\n@@\n-x\n+X\n{END}")
+    assert "change 2 of 2" in found and "(lines 4, 6)" in found and "or name a line above with @@" in found
 
 
 LINES = st.lists(st.sampled_from(["a", "b", "  c", "", "+x", "-y", " @@", "@@ z", "*** q", "é"]), max_size=12)

@@ -23,9 +23,9 @@ def edit(bench: Bench, before: str | bytes, old: str, new: str, everywhere: bool
 def refusal(bench: Bench, before: str | bytes, old: str, new: str) -> str:
     path = bench.file("f", before)
     bench("Read", file_path="f")
-    said = bench.fails("Edit", file_path="f", old_string=old, new_string=new)
+    found = bench.fails("Edit", file_path="f", old_string=old, new_string=new)
     assert path.read_bytes() == (before if isinstance(before, bytes) else before.encode())
-    return said
+    return found
 
 
 def test_the_result_shows_the_changed_lines_and_the_diff(bench: Bench) -> None:
@@ -52,8 +52,8 @@ def test_new_text_is_never_a_template(bench: Bench) -> None:
 
 
 def test_several_places_are_refused_with_their_lines(bench: Bench) -> None:
-    said = refusal(bench, "x = 1\ny\nx = 1\n", "x = 1", "x = 2")
-    assert "2 places (lines 1, 3)" in said and "replace_all" in said
+    found = refusal(bench, "x = 1\ny\nx = 1\n", "x = 1", "x = 2")
+    assert "2 places (lines 1, 3)" in found and "replace_all" in found
     assert "2 places" in refusal(bench, "aaa", "aa", "b")
     assert edit(bench, "x = 1\ny\nx = 1\n", "x = 1", "x = 2", everywhere=True) == b"x = 2\ny\nx = 2\n"
 
@@ -149,8 +149,8 @@ def test_two_places_that_fit_after_normalising_are_refused(bench: Bench) -> None
 
 
 def test_a_new_line_with_too_little_indentation_to_move_is_refused(bench: Bench) -> None:
-    said = refusal(bench, "if x:\n    y\n", "    if x:\n        y", "    if x:\n  z")
-    assert "too little" in said
+    found = refusal(bench, "if x:\n    y\n", "    if x:\n        y", "    if x:\n  z")
+    assert "too little" in found
 
 
 def test_encoding_mark_mode_and_link_survive(bench: Bench) -> None:
@@ -194,9 +194,9 @@ def test_a_large_file_is_edited_without_a_pause(bench: Bench) -> None:
     assert b"\nLINE 70000 of" in path.read_bytes() and b"\nline L\nline 6 of" in path.read_bytes()
     bench.file("long", "".join(f"def function_{n}(self, value):\n    return value * {n}\n" for n in range(25_000)))
     bench("Read", file_path="long", limit=1)
-    said: list[str] = []
+    lines: list[str] = []
     args = {"file_path": "long", "old_string": "def function_777(self, valeu):", "new_string": "x"}
-    missed = steps(lambda: said.append(bench.fails("Edit", **args)))
-    assert "line 1555, from column 27 on" in said[0]
+    missed = steps(lambda: lines.append(bench.fails("Edit", **args)))
+    assert "line 1555, from column 27 on" in lines[0]
     # The lines are compared with what is sought a few times, never with each other.
     assert missed < 50 * 50_000

@@ -135,10 +135,10 @@ def place(content: str, old: str, new: str) -> tuple[str, str]:
         pytest.param("a\r\nb\r\n", "a\nb", "a\nc", "a\r\nc", "", id="line ends"),
     ],
 )
-def test_what_is_put_right_and_said(content: str, old: str, new: str, becomes: str, note: str) -> None:
-    made, said = place(content, old, new)
+def test_what_is_put_right_and_reported(content: str, old: str, new: str, becomes: str, note: str) -> None:
+    made, found = place(content, old, new)
     assert made == becomes
-    assert (note in said) if note else not said
+    assert (note in found) if note else not found
 
 
 @pytest.mark.parametrize(
@@ -298,9 +298,9 @@ def test_what_is_put_right_and_said(content: str, old: str, new: str, becomes: s
 def test_what_cannot_be_put_right_is_explained(content: str, old: str, new: str, words: list[str]) -> None:
     with pytest.raises(ToolError) as caught:
         replace(content, old, new)
-    said = str(caught.value)
-    assert [w for w in words if w not in said] == [], said
-    assert len(said) < 3_000
+    text = str(caught.value)
+    assert [w for w in words if w not in text] == [], text
+    assert len(text) < 3_000
 
 
 def test_a_level_of_escaping_is_never_taken_from_a_part_of_a_line_or_added() -> None:

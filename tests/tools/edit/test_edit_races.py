@@ -89,7 +89,7 @@ def test_a_directory_replaced_by_another_is_noticed(bench: Bench, path: Path) ->
     assert path.read_text() == "another\n" and (bench.root / "moved/f").read_text() == "mine\n"
 
 
-def test_a_directory_that_vanishes_is_told(bench: Bench, path: Path) -> None:
+def test_a_directory_that_vanishes_is_reported(bench: Bench, path: Path) -> None:
     racing(bench, 1, lambda: shutil.rmtree(path.parent))
     assert "does not exist" in bench.fails("Edit", **CHANGE)
     assert not path.parent.exists()

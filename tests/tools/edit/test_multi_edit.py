@@ -117,8 +117,8 @@ def test_one_that_fails_is_named_and_nothing_is_changed(
     bench.file("latin", "é\n".encode("latin-1"))
     bench("Read", file_path="latin")
     before = state(bench)
-    said = bench.fails("MultiEdit", file_path="f", edits=edits)
-    assert [w for w in words if w not in said] == [], said
+    found = bench.fails("MultiEdit", file_path="f", edits=edits)
+    assert [w for w in words if w not in found] == [], found
     assert state(bench) == before
     if edits:
         with pytest.raises(ToolError):
@@ -126,8 +126,8 @@ def test_one_that_fails_is_named_and_nothing_is_changed(
 
 
 def test_an_edit_without_a_file_is_named(bench: Bench) -> None:
-    said = bench.fails("MultiEdit", edits=[one("a", "b", "f"), one("a", "b")])
-    assert said == "edit 2 of 2 has no file: give file_path in it or next to edits."
+    found = bench.fails("MultiEdit", edits=[one("a", "b", "f"), one("a", "b")])
+    assert found == "edit 2 of 2 has no file: give file_path in it or next to edits."
 
 
 @pytest.mark.parametrize("count", range(5))
@@ -143,8 +143,8 @@ def test_files_written_before_a_write_that_fails_are_put_back(bench: Bench, coun
         one("", "x", "deep/er/new"),
         one("", "x", "deep/er/new/below"),
     ]
-    said = bench.fails("MultiEdit", edits=edits)
-    assert said == (
+    found = bench.fails("MultiEdit", edits=edits)
+    assert found == (
         f"edit {count + 2} of {count + 2} (deep/er/new/below): {bench.root}/deep/er/new/below lies below something "
         "that is not a directory. All files are as they were before this call."
     )
@@ -159,8 +159,8 @@ def test_a_directory_that_cannot_be_written_leaves_all_as_it_was(bench: Bench) -
     known(bench, a="x\n", **{"d/b": "x\n"})
     (bench.root / "d").chmod(0o555)
     try:
-        said = bench.fails("MultiEdit", edits=[one("x", "y", "a"), one("x", "y", "d/b")])
-        assert "edit 2 of 2 (d/b)" in said and "permission denied" in said and "All files are as they were" in said
+        found = bench.fails("MultiEdit", edits=[one("x", "y", "a"), one("x", "y", "d/b")])
+        assert "edit 2 of 2 (d/b)" in found and "permission denied" in found and "All files are as they were" in found
     finally:
         (bench.root / "d").chmod(0o755)
     assert (bench.root / "a").read_text() == (bench.root / "d/b").read_text() == "x\n"
@@ -169,9 +169,9 @@ def test_a_directory_that_cannot_be_written_leaves_all_as_it_was(bench: Bench) -
 def test_a_file_that_somebody_changes_meanwhile_undoes_the_others(bench: Bench) -> None:
     known(bench, a="x\n", b="x\n", c="x\n")
     racing(bench, 2, lambda: (bench.root / "b").write_text("theirs\n"))
-    said = bench.fails("MultiEdit", edits=[one("x", "y", n) for n in "abc"])
-    assert "edit 2 of 3 (b): " in said and "changed a moment ago" in said
-    assert said.endswith("All files are as they were before this call.")
+    found = bench.fails("MultiEdit", edits=[one("x", "y", n) for n in "abc"])
+    assert "edit 2 of 3 (b): " in found and "changed a moment ago" in found
+    assert found.endswith("All files are as they were before this call.")
     assert state(bench) == {"a": b"x\n", "b": b"theirs\n", "c": b"x\n"}
 
 
@@ -183,9 +183,9 @@ def test_what_somebody_changed_after_it_was_written_is_not_undone_but_named(benc
         (bench.root / "c").unlink()
 
     racing(bench, 3, meddle)
-    said = bench.fails("MultiEdit", edits=[one("x", "y", n) for n in "abc"])
-    assert "edit 3 of 3 (c): " in said
-    assert "These files were changed and could not be restored: a (" in said and "; b" not in said
+    found = bench.fails("MultiEdit", edits=[one("x", "y", n) for n in "abc"])
+    assert "edit 3 of 3 (c): " in found
+    assert "These files were changed and could not be restored: a (" in found and "; b" not in found
     assert state(bench) == {"a": b"theirs\n", "b": b"x\n"}
 
 

@@ -33,7 +33,7 @@ WESTERN = (
 
 
 @pytest.mark.parametrize(("encoding", "text"), SAMPLES)
-def test_the_encoding_is_guessed_and_said_and_kept(bench: Bench, encoding: str, text: str) -> None:
+def test_the_encoding_is_guessed_and_reported_and_kept(bench: Bench, encoding: str, text: str) -> None:
     path = bench.file("f.txt", text.encode(encoding))
     seen = bench("Read", file_path="f.txt").text
     first = text.splitlines()[0]

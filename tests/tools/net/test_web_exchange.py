@@ -56,7 +56,7 @@ def test_bodies_of_every_form(raw: bytes, body: bytes) -> None:
         (CHUNKED + b"9\r\nonly this\r\nzz\r\n", b"only this"),
     ],
 )
-def test_a_body_that_breaks_off_is_used_and_told(raw: bytes, body: bytes) -> None:
+def test_a_body_that_breaks_off_is_used_and_reported(raw: bytes, body: bytes) -> None:
     with WebServer({"/": raw}) as server:
         answer = get(server.url("/"))
     assert answer.body == body
@@ -174,7 +174,7 @@ def test_redirects_on_the_site_are_followed() -> None:
     "target",
     ["https://other.example/", "//other.example/x", "http://127.0.0.1:9/", "http://127.0.0.2/", "https://127.0.0.1/"],
 )
-def test_redirects_elsewhere_are_told(target: str) -> None:
+def test_redirects_elsewhere_are_reported(target: str) -> None:
     with WebServer({"/": moved(target, "308 Permanent Redirect")}) as server:
         answer = web().get(split_url(server.url("/")))
     assert isinstance(answer, Moved)

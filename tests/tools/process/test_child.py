@@ -59,7 +59,7 @@ def test_its_memory_is_bounded() -> None:
     assert run_child(show, seconds=60, memory=None).out == b"unlimited\n"
 
 
-def test_what_it_waits_for_is_told(tmp_path: Path) -> None:
+def test_what_it_waits_for_is_reported(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     process = start_child(["cat", str(tmp_path / "pipe")], stdin=-3, stdout=-1, stderr=-1)
     with pytest.raises(StuckError, match="the pipe"):

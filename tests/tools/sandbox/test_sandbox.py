@@ -48,7 +48,7 @@ def test_the_best_that_works_is_taken(tmp_path: Path) -> None:
 
 
 @linux
-def test_without_bubblewrap_it_is_landlock_and_both_are_said(no_bubblewrap: None, landlock: Cage) -> None:
+def test_without_bubblewrap_it_is_landlock_and_both_are_reported(no_bubblewrap: None, landlock: Cage) -> None:
     chosen = choose("auto", landlock.profile(), {"PATH": "relative"}, landlock=True)
     assert chosen.text() == "Landlock and seccomp; not bubblewrap: it is not installed"
     assert chosen.limits
@@ -75,11 +75,11 @@ def test_without_any_commands_run_as_they_are_or_not_at_all(
 ) -> None:
     profile = make_profile([tmp_path], None)
     none = choose("auto", profile, {}, landlock=True)
-    said = "bubblewrap: it is not installed; Landlock: agent sandbox: cannot be set up: the kernel has no Landlock"
-    assert none.text() == f"none, so commands run with your permissions: {said}"
+    text = "bubblewrap: it is not installed; Landlock: agent sandbox: cannot be set up: the kernel has no Landlock"
+    assert none.text() == f"none, so commands run with your permissions: {text}"
     assert none.prepare(["ls"], tmp_path, {"A": "b"}, profile).argv == ["ls"]
     required = choose("require", profile, {}, landlock=True)
-    assert required.text() == f"none, so no command will run: {said}"
+    assert required.text() == f"none, so no command will run: {text}"
     with pytest.raises(ToolError, match="there is none: bubblewrap: it is not installed"):
         required.prepare(["ls"], tmp_path, {}, profile)
 
@@ -91,13 +91,13 @@ def test_off_is_off_and_starts_nothing(tmp_path: Path) -> None:
     assert ready.argv == ["ls"] and ready.code(139) == 139
 
 
-def test_macos_is_said_to_have_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_macos_is_reported_to_have_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "platform", "darwin")
     assert "none for macOS yet" in choose("require", Profile(()), {}).text()
 
 
 @pytest.mark.parametrize(
-    ("output", "code", "network", "said"),
+    ("output", "code", "network", "text"),
     [
         ("touch: cannot touch '/etc/x': Read-only file system", 1, False, "refused this: writing outside"),
         ("OSError: [Errno 30] EROFS: read-only", 1, True, "refused this: writing outside"),
@@ -124,22 +124,24 @@ def test_macos_is_said_to_have_none(monkeypatch: pytest.MonkeyPatch) -> None:
         ("AssertionError: 1 != 2", 1, False, ""),
     ],
 )
-def test_a_refusal_is_recognised(output: str, code: int, network: bool, said: str) -> None:
+def test_a_refusal_is_recognised(output: str, code: int, network: bool, text: str) -> None:
     line = sandbox_refusal("bubblewrap", output, code, network=network)
-    assert said in line and bool(said) == bool(line)
+    assert text in line and bool(text) == bool(line)
     if line:
         assert line.startswith("[the sandbox ") and line.endswith("or continue without it]")
     assert sandbox_refusal("none", output, code, network=network) == ""
 
 
 def test_real_refusals_are_recognised(cage: Cage) -> None:
-    def told(command: str) -> str:
+    def explained(command: str) -> str:
         done = cage(command)
         return sandbox_refusal(cage.kind, done.out, done.code, network=False)
 
-    assert "refused this" in told("echo x > /etc/agent-test") and "refused this" in told("mkdir ~/x")
-    assert told("exec 3<>/dev/tcp/198.51.100.1/80") and told("cat missing") == "" and told("exit 3") == ""
-    assert told("unshare -Ur true").startswith("[the sandbox may have refused this")
+    assert "refused this" in explained("echo x > /etc/agent-test") and "refused this" in explained("mkdir ~/x")
+    assert (
+        explained("exec 3<>/dev/tcp/198.51.100.1/80") and explained("cat missing") == "" and explained("exit 3") == ""
+    )
+    assert explained("unshare -Ur true").startswith("[the sandbox may have refused this")
     if cage.kind == "bubblewrap":
         profile = cage.profile().replace(writable=(cage.root / "gone",), protected=())
         done = cage("true", profile=profile)
@@ -252,14 +254,14 @@ def test_an_unprivileged_user_has_the_same_sandbox(theirs: Path, kind: Kind) -> 
         cwd="/", capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    reason, *said = json.loads(done.stdout)
+    reason, *found = json.loads(done.stdout)
     if reason:
         pytest.skip(f"NOT TESTED: no {kind} for an unprivileged user here: {reason}")
-    assert said[0].split() == ["65534", "0" * 16, "1", "2"]
-    assert said[1].startswith("x\n") and said[1].endswith("temporary\n") and said[1].count("cannot touch") == 2
-    assert said[3].endswith("1\n")
-    assert "Operation not permitted" in said[4]
+    assert found[0].split() == ["65534", "0" * 16, "1", "2"]
+    assert found[1].startswith("x\n") and found[1].endswith("temporary\n") and found[1].count("cannot touch") == 2
+    assert found[3].endswith("1\n")
+    assert "Operation not permitted" in found[4]
     if kind == "bubblewrap":
-        assert len(said[2].splitlines()) == 3 and "evil" not in (theirs / "work/.git/config").read_text()
+        assert len(found[2].splitlines()) == 3 and "evil" not in (theirs / "work/.git/config").read_text()
         top = {p for p in tree(theirs / "work") - before if not p.startswith(".git/")}
         assert top == {"made"} and not (theirs / "work/.git/commondir").exists()

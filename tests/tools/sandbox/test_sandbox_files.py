@@ -84,11 +84,11 @@ def test_a_secret_cannot_be_moved_to_where_the_next_command_sees_it(bubblewrap: 
     home = make_profile([bubblewrap.home], bubblewrap.home, temp=bubblewrap.temp)
     first = folder.partition("/")[0]
     inside = bubblewrap.home
-    told = bubblewrap(f"mv ~/.{first} ~/moved; cp -r ~/.{first} ~/copied; echo done", profile=home, cwd=inside).out
-    assert "done" in told and "SECRET" not in told
+    found = bubblewrap(f"mv ~/.{first} ~/moved; cp -r ~/.{first} ~/copied; echo done", profile=home, cwd=inside).out
+    assert "done" in found and "SECRET" not in found
     again = make_profile([bubblewrap.home], bubblewrap.home, temp=bubblewrap.temp)
-    told = bubblewrap("grep -r SECRET ~; echo done", profile=again, cwd=inside).out
-    assert "done" in told and place.name not in told
+    found = bubblewrap("grep -r SECRET ~; echo done", profile=again, cwd=inside).out
+    assert "done" in found and place.name not in found
     assert place.read_text() == "SECRET"
 
 

@@ -67,12 +67,12 @@ try:
 except socket.gaierror:
     print("unresolved")
 """
-        said = cage.python(code).splitlines()
-        assert all(word in ("ENETUNREACH", "EPERM", "EACCES", "EAFNOSUPPORT") for word in said[0].split()), said
-        assert "ok" not in said[1].split()[0:1] and said[1].split()[1] == "EPERM"
+        found = cage.python(code).splitlines()
+        assert all(word in ("ENETUNREACH", "EPERM", "EACCES", "EAFNOSUPPORT") for word in found[0].split()), found
+        assert "ok" not in found[1].split()[0:1] and found[1].split()[1] == "EPERM"
         # VSOCK, PACKET, ALG and BLUETOOTH reach the machine past any namespace.
-        assert said[2].split() == ["EPERM"] * 4
-        assert said[-1] == "unresolved"
+        assert found[2].split() == ["EPERM"] * 4
+        assert found[-1] == "unresolved"
         with pytest.raises(TimeoutError):
             ear.recv(10)
 
@@ -91,8 +91,8 @@ def test_abstract_sockets_are_out_of_reach(cage: Cage, network: bool) -> None:
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(name)
         server.listen()
-        said = cage.python(f"s = socket.socket(socket.AF_UNIX); print(tried(s.connect, {name!r}))", network=network)
-    assert said in ("ECONNREFUSED", "EPERM")
+        found = cage.python(f"s = socket.socket(socket.AF_UNIX); print(tried(s.connect, {name!r}))", network=network)
+    assert found in ("ECONNREFUSED", "EPERM")
 
 
 def test_sockets_of_services_are_out_of_reach(cage: Cage) -> None:
@@ -101,8 +101,8 @@ def test_sockets_of_services_are_out_of_reach(cage: Cage) -> None:
         server.bind(str(path))
         server.listen()
         assert path in sockets(cage.profile())
-        said = cage.python(f"s = socket.socket(socket.AF_UNIX); print(tried(s.connect, {str(path)!r}))")
-        assert said in ("EPERM", "EACCES", "ECONNREFUSED", "ENOENT")
+        found = cage.python(f"s = socket.socket(socket.AF_UNIX); print(tried(s.connect, {str(path)!r}))")
+        assert found in ("EPERM", "EACCES", "ECONNREFUSED", "ENOENT")
         server.settimeout(0)
         with pytest.raises(BlockingIOError):
             server.accept()

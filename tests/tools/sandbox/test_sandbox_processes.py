@@ -104,17 +104,17 @@ def test_descriptors_are_given_back(cage: Cage) -> None:
 
 def test_only_the_descriptors_that_are_named_are_inherited(cage: Cage) -> None:
     secret = os.open(cage.home / ".ssh/id_ed25519", os.O_RDONLY)
-    heard, told = os.pipe()
+    heard, found = os.pipe()
     os.set_inheritable(secret, True)
     try:
         listed = "for fd in /proc/self/fd/*; do echo ${fd##*/}; done"
-        done = cage(f"echo carried >&{told}; {listed}", inherited=(told,))
+        done = cage(f"echo carried >&{found}; {listed}", inherited=(found,))
         assert os.read(heard, 100) == b"carried\n"
         # Bash has its script at 255 or so; `for` opens the directory itself.
-        assert {int(fd) for fd in done.out.split()} - {0, 1, 2, told} <= {3, 255}
+        assert {int(fd) for fd in done.out.split()} - {0, 1, 2, found} <= {3, 255}
         assert "SECRET" not in cage(f"cat <&{secret}").out
     finally:
-        for descriptor in (secret, heard, told):
+        for descriptor in (secret, heard, found):
             os.close(descriptor)
 
 
@@ -140,8 +140,8 @@ def test_other_processes_can_neither_be_read_nor_ended(cage: Cage, outside: subp
         f"pid = {pid}\nprint(call('ptrace', 0x4206, pid, 0, 0), call('ptrace', 16, pid, 0, 0),"
         "tried(os.pidfd_open, pid), tried(os.kill, pid, 9))"
     )
-    said = cage.python(tracing).split()
-    assert said[:2] == ["ESRCH", "ESRCH"] if cage.kind == "bubblewrap" else ["EPERM", "EPERM"]
+    found = cage.python(tracing).split()
+    assert found[:2] == ["ESRCH", "ESRCH"] if cage.kind == "bubblewrap" else ["EPERM", "EPERM"]
     assert outside.poll() is None
 
 

@@ -25,11 +25,11 @@ def test_a_request_is_passed_on_without_what_concerns_the_proxy_only(proxy: Call
     headers += "Connection: keep-alive, X-Hop\r\nX-Hop: 1\r\nKeep-Alive: 5\r\nUpgrade: h2c\r\nX-Kept: 2\r\n"
     answer = page("hello", Connection="X-Inner", X_Inner="1", Keep_Alive="timeout=5", X_Outer="2")
     with WebServer({"/a?b=c": answer}) as server:
-        said = proxy(f"127.0.0.1:{server.port}").ask(get(server.url("/a?b=c"), headers))
+        found = proxy(f"127.0.0.1:{server.port}").ask(get(server.url("/a?b=c"), headers))
         line, seen = server.seen[0]
     assert line == "GET /a?b=c HTTP/1.1"
     assert seen == {"host": f"127.0.0.1:{server.port}", "accept": "*/*", "x-kept": "2", "connection": "close"}
-    head, _, body = said.partition(b"\r\n\r\n")
+    head, _, body = found.partition(b"\r\n\r\n")
     assert body == b"hello"
     assert head.split(b"\r\n") == [
         b"HTTP/1.1 200 OK", b"Content-Type: text/html", b"Content-Length: 5", b"X-Outer: 2", b"Connection: close",
@@ -182,9 +182,9 @@ def test_a_host_that_is_not_listed(proxy: Callable[..., RunningProxy], monkeypat
         get("http://evil.example/"),
         get("http://Evil.Example./"),
     ):
-        said = running.ask(request)
-        assert said.startswith(b"HTTP/1.1 403 evil.example is not in sandbox.domains\r\n")
-        assert said.endswith(b"\r\n\r\nevil.example is not in sandbox.domains\n")
+        found = running.ask(request)
+        assert found.startswith(b"HTTP/1.1 403 evil.example is not in sandbox.domains\r\n")
+        assert found.endswith(b"\r\n\r\nevil.example is not in sandbox.domains\n")
     assert not resolver.asked
     running.ask("CONNECT pypi.org:22 HTTP/1.1\r\n\r\n")
     running.ask("CONNECT 127.0.0.1:443 HTTP/1.1\r\n\r\n")
@@ -220,9 +220,9 @@ def test_a_listed_name_that_leads_inside_is_refused(
     running = proxy("rebinding.example")
     monkeypatch.setattr("agent_tools.net.connect._connect_one", None)  # nothing is connected to
     for request in ("CONNECT rebinding.example:443 HTTP/1.1\r\n\r\n", get("http://rebinding.example/")):
-        said = running.ask(request)
-        assert said.startswith(f"HTTP/1.1 403 rebinding.example leads to {running.refused[0]}, ".encode())
-        assert said.endswith(b" address, which is not in sandbox.domains\n")
+        found = running.ask(request)
+        assert found.startswith(f"HTTP/1.1 403 rebinding.example leads to {running.refused[0]}, ".encode())
+        assert found.endswith(b" address, which is not in sandbox.domains\n")
     assert running.refused == (str(ip_address(addresses[-1])),)
 
 
@@ -244,6 +244,6 @@ def test_a_server_that_cannot_be_reached(proxy: Callable[..., RunningProxy], mon
     running = proxy(f"127.0.0.1:{port}", "nowhere.example")
     assert running.ask(get(f"http://127.0.0.1:{port}/")).startswith(b"HTTP/1.1 502 Could not connect to 127.0.0.1:")
     named(monkeypatch, [])
-    said = running.ask("CONNECT nowhere.example:443 HTTP/1.1\r\n\r\n")
-    assert said.startswith(b"HTTP/1.1 502 Could not find the host nowhere.example: Name or service not known.")
+    found = running.ask("CONNECT nowhere.example:443 HTTP/1.1\r\n\r\n")
+    assert found.startswith(b"HTTP/1.1 502 Could not find the host nowhere.example: Name or service not known.")
     assert not running.refused

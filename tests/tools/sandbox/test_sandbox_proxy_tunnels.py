@@ -138,9 +138,9 @@ def test_a_proxy_that_refuses_or_cannot_be_used(
     with Proxy(refuse="407 Authentication Required") as upstream:
         named(monkeypatch, ["8.8.8.8"])
         running = proxy("pypi.org", env={"https_proxy": f"http://127.0.0.1:{upstream.port}"})
-        said = running.ask("CONNECT pypi.org:443 HTTP/1.1\r\n\r\n")
-        assert said.startswith(b"HTTP/1.1 502 The proxy 127.0.0.1:")
-        assert b"407 Authentication Required" in said
+        found = running.ask("CONNECT pypi.org:443 HTTP/1.1\r\n\r\n")
+        assert found.startswith(b"HTTP/1.1 502 The proxy 127.0.0.1:")
+        assert b"407 Authentication Required" in found
     running = proxy("pypi.org", env={"https_proxy": "socks5://127.0.0.1:1"})
     assert b"502 A proxy of type socks5" in running.ask("CONNECT pypi.org:443 HTTP/1.1\r\n\r\n")
 

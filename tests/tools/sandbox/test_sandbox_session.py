@@ -81,10 +81,10 @@ def test_a_server_that_no_user_and_no_rule_allowed_is_closed_to_the_browser_and_
     house.bench.ctx.run_conditions = lambda command: RunConditions(vouched=False)
     command = f"python3 -m http.server {port} --bind 127.0.0.1"
     shown = house(command, run_in_background=True)
-    said = f"Port {port}: open to later commands, closed to the user's browser"
-    assert soon(lambda: said in shown or said in house.bench("BashOutput", shell_id="b1").text)
+    text = f"Port {port}: open to later commands, closed to the user's browser"
+    assert soon(lambda: text in shown or text in house.bench("BashOutput", shell_id="b1").text)
     assert f"/permissions allow Bash({command})" in house.bench.ctx.state(Jobs).find("b1").closed_ports([port + 1])
-    assert not fetched(port) and said not in house.bench("BashOutput", shell_id="b1").text
+    assert not fetched(port) and text not in house.bench("BashOutput", shell_id="b1").text
     house.bench("KillShell", shell_id="b1")
 
 
@@ -138,9 +138,9 @@ def test_caches_are_read_and_written_for_the_session_alone(house: SandboxedBench
 def test_caches_can_be_shared_or_closed(tmp_path: Path, caches: str) -> None:
     house = SandboxedBench(tmp_path, SandboxLimits(caches=caches), caches=caches != "off")  # type: ignore[arg-type]
     (house.home / ".cache").mkdir()
-    said = house("echo new > ~/.cache/new")
+    found = house("echo new > ~/.cache/new")
     assert (house.home / ".cache/new").exists() is (caches == "shared")
-    assert ("the sandbox refused this: writing" in said) is (caches == "off")
+    assert ("the sandbox refused this: writing" in found) is (caches == "off")
     house.bench.ctx.close()
 
 

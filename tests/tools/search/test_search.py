@@ -91,7 +91,7 @@ def test_patterns_mean_what_the_shell_means(pattern: str, fits: list[str], not_:
     assert [p for p in not_ if compiled.match(p)] == []
 
 
-def test_a_pattern_that_cannot_be_read_is_said_to_be_so(bench: Bench) -> None:
+def test_a_pattern_that_cannot_be_read_is_reported_to_be_so(bench: Bench) -> None:
     assert "Invalid pattern '{a'" in bench.fails("Glob", pattern="{a")
 
 
@@ -139,8 +139,8 @@ def test_grep_over_lines(tree: Bench) -> None:
 
 
 def test_grep_explains_a_pattern_it_cannot_use(tree: Bench) -> None:
-    said = tree.fails("Grep", pattern="foo(")
-    assert "unclosed group" in said and "Escape literal" in said
+    found = tree.fails("Grep", pattern="foo(")
+    assert "unclosed group" in found and "Escape literal" in found
     assert "no file type 'pyx'" in tree.fails("Grep", pattern="x", type="pyx")
     assert "does not exist" in tree.fails("Grep", pattern="x", path="nowhere")
     assert "cannot be negative" in tree.fails("Grep", pattern="x", **{"-A": -1})
@@ -169,7 +169,7 @@ def test_a_user_configuration_of_ripgrep_changes_nothing(tree: Bench) -> None:
     assert "src/a.py" in tree("Grep", pattern="needle").text
 
 
-def test_without_ripgrep_the_answers_are_the_same_and_it_is_said(tree: Bench, without_rg: None) -> None:
+def test_without_ripgrep_the_answers_are_the_same_and_it_is_reported(tree: Bench, without_rg: None) -> None:
     note = "\n[ripgrep is not installed: the search was slow and ignored .gitignore]"
     assert tree("Grep", pattern="needle", glob="*.ts").text == "src/c.ts" + note
     assert tree("Grep", pattern="needle", type="py", path="src").text == "src/a.py", "it is said once"

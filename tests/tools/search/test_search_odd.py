@@ -76,7 +76,7 @@ def test_a_hundred_of_one_age_are_the_first_by_name(bench: Bench) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may look everywhere")
-def test_a_folder_that_cannot_be_opened_is_told(bench: Bench) -> None:
+def test_a_folder_that_cannot_be_opened_is_reported(bench: Bench) -> None:
     bench.file("closed/a.txt", "needle\n")
     bench.file("b.txt", "needle\n")
     (bench.root / "closed").chmod(0)

@@ -67,12 +67,12 @@ def test_keys_are_withheld_and_a_failure_says_which(bench: Bench) -> None:
     assert "[withheld" not in text
     for harmless in ("false", "grep -r nothing .", "ls gone"):
         assert "[withheld" not in bench("Bash", command=harmless).text
-    told = "[withheld from commands because they look like secrets: "
+    message = "[withheld from commands because they look like secrets: "
     failed = bench("Bash", command="echo 'error: no API key found'; false").text
-    assert f"{told}AWS_SECRET_ACCESS_KEY, DB_PASSWORD" in failed
-    assert told not in bench("Bash", command="echo 'error: no API key found'; exit 2").text, "once is enough"
-    assert f"{told}GH_TOKEN;" in bench("Bash", command='false "$GH_TOKEN"').text
-    assert f"{told}NPM_AUTH;" in bench("Bash", command="echo NPM_AUTH is not set; false").text
+    assert f"{message}AWS_SECRET_ACCESS_KEY, DB_PASSWORD" in failed
+    assert message not in bench("Bash", command="echo 'error: no API key found'; exit 2").text, "once is enough"
+    assert f"{message}GH_TOKEN;" in bench("Bash", command='false "$GH_TOKEN"').text
+    assert f"{message}NPM_AUTH;" in bench("Bash", command="echo NPM_AUTH is not set; false").text
 
 
 @pytest.fixture
@@ -213,7 +213,7 @@ def test_binary_output_is_not_shown(bench: Bench) -> None:
     )
 
 
-def test_a_working_directory_that_is_gone_is_said_to_be(bench: Bench) -> None:
+def test_a_working_directory_that_is_gone_is_reported_to_be(bench: Bench) -> None:
     (bench.root / "d").mkdir()
     bench.ctx.workspace.cwd = bench.root / "d"
     (bench.root / "d").rmdir()

@@ -64,10 +64,10 @@ def test_a_failing_command_carries_over_too(bench: Bench) -> None:
 def test_a_directory_outside_is_not_entered(bench: Bench) -> None:
     text = bench("Bash", command="cd /usr/bin && pwd").text
     assert text.startswith("/usr/bin\n[exit code 0")
-    said = f"[the next command starts in {bench.root} again: /usr/bin is outside the workspace"
-    assert said in text
+    message = f"[the next command starts in {bench.root} again: /usr/bin is outside the workspace"
+    assert message in text
     assert bench.ctx.workspace.cwd == bench.root
-    assert said in bench("Bash", command="cd /usr/bin && pwd").text
+    assert message in bench("Bash", command="cd /usr/bin && pwd").text
     (bench.root / "out").symlink_to("/usr")
     assert "is outside the workspace" in bench("Bash", command="cd out").text
     assert bench("Bash", command="pwd").text.startswith(f"{bench.root}\n")
@@ -121,7 +121,7 @@ def test_nothing_carries_over_from_what_does_not_end_by_itself(bench: Bench) -> 
     assert bench.ctx.state(ShellState).variables == {} and bench.ctx.workspace.cwd == bench.root
 
 
-def test_too_much_is_told_and_left_out(bench: Bench) -> None:
+def test_too_much_is_reported_and_left_out(bench: Bench) -> None:
     bench("Bash", command="export A=1")
     text = bench("Bash", command=f"export B=$(printf %{MOST}s x); export A=2").text
     assert "[exported variables not carried over: more than 65,536 characters]" in text

@@ -50,15 +50,15 @@ GATE = "until [ -e go ]; do sleep 0.01; done; "
 
 def look(bench: Bench, job: str, until: str, **more: object) -> str:
     """Look until a text is there; all that was said."""
-    said = ""
+    text = ""
 
     def seen() -> bool:
-        nonlocal said
-        said += bench("BashOutput", shell_id=job, **more).text
-        return until in said
+        nonlocal text
+        text += bench("BashOutput", shell_id=job, **more).text
+        return until in text
 
-    assert soon(seen), said
-    return said
+    assert soon(seen), text
+    return text
 
 
 @pytest.mark.usefixtures("long_moment")
@@ -78,15 +78,15 @@ def test_a_look_tells_what_is_new_and_how_it_ended(bench: Bench) -> None:
         pipe.write("one\n")
         pipe.flush()
         assert look(bench, job, "got one").count("got one") == 1
-    said = look(bench, job, "exit code 3")
-    assert "got one" not in said and re.search(r"\[b1: exit code 3, after \d:\d\d\]$", said)
+    found = look(bench, job, "exit code 3")
+    assert "got one" not in found and re.search(r"\[b1: exit code 3, after \d:\d\d\]$", found)
     assert "(nothing new)\n[b1: exit code 3" in bench("BashOutput", shell_id=job).text
     assert bench.ctx.notices() == [], "who has seen the end is not told of it"
     assert "No background command has the ID 'b7'. The IDs are: b1." in bench.fails("BashOutput", shell_id="b7")
 
 
 @pytest.mark.usefixtures("long_moment")
-def test_what_ends_in_the_first_moment_is_told_at_once(bench: Bench) -> None:
+def test_what_ends_in_the_first_moment_is_reported_at_once(bench: Bench) -> None:
     result = bench("Bash", command="echo no; exit 4", run_in_background=True)
     assert re.match(r"no\n\[b1 has already ended: exit code 4, \d+ ms\]", result.text) and result.is_error
     assert not bench("Bash", command="true", run_in_background=True).is_error
@@ -151,7 +151,7 @@ def test_a_time_limit_holds_where_one_is_given(bench: Bench) -> None:
     assert "[b1: timed out after 0.3 s, after " in look(bench, job, "timed out")
 
 
-def test_the_end_is_told_once_to_whoever_began_it(bench: Bench) -> None:
+def test_the_end_is_shown_once_to_whoever_began_it(bench: Bench) -> None:
     parent = bench.ctx
     start(bench, GATE + "printf 'last\\nwords\\033[0m\\n'; exit 2")
     bench.ctx = parent.nested()
@@ -159,9 +159,9 @@ def test_the_end_is_told_once_to_whoever_began_it(bench: Bench) -> None:
     bench.file("go").touch()
     assert soon(lambda: not any(job.running for job in parent.state(Jobs).all()))
     assert [n[:24] for n in bench.ctx.notices()] == ["[Background command b2 ("]
-    said = r"\[Background command b1 \(until .*\) ended after \d:\d\d: exit code 2; last output: \"last\\nwords\"\]"
+    text = r"\[Background command b1 \(until .*\) ended after \d:\d\d: exit code 2; last output: \"last\\nwords\"\]"
     (notice,) = parent.notices()
-    assert re.fullmatch(said, notice)
+    assert re.fullmatch(text, notice)
     assert parent.notices() == [] == bench.ctx.notices()
     (bench.root / "go").unlink()
     start(bench, GATE + "true")
@@ -183,9 +183,9 @@ def test_a_background_command_carries_nothing_over(bench: Bench) -> None:
 def test_there_are_no_more_than_a_few_at_once(bench: Bench) -> None:
     for _ in range(MOST):
         start(bench, "sleep 60")
-    said = bench.fails("Bash", command="sleep 60", run_in_background=True)
+    found = bench.fails("Bash", command="sleep 60", run_in_background=True)
     assert (
-        said
+        found
         == "8 background commands are already running (b1, b2, b3, b4, b5, b6, b7, b8). Stop one with KillShell first."
     )
     bench("KillShell", shell_id="b3")
@@ -249,8 +249,8 @@ def test_a_command_past_its_time_goes_on_and_its_output_is_read_on(bench: Bench)
     assert "now in the background as b1: BashOutput shows its output, KillShell stops it]" in result.text
     assert "".join(bench.progress) == "begun\n" and isinstance(result.display, Note)
     bench.file("go")
-    said = bench("BashOutput", shell_id="b1", timeout=60_000).text
-    assert "begun" not in said and said.startswith("done\n[b1: exit code 3, after ")
+    found = bench("BashOutput", shell_id="b1", timeout=60_000).text
+    assert "begun" not in found and found.startswith("done\n[b1: exit code 3, after ")
     assert "must be positive" in bench.fails("BashOutput", shell_id="b1", timeout=0)
 
 

@@ -34,7 +34,7 @@ def confine(bench: Bench) -> SandboxRunner:
     return bench.ctx.supplied(SandboxRunner)
 
 
-def test_it_writes_inside_and_not_outside_and_the_model_is_told(bench: Bench, tmp_path: Path) -> None:
+def test_it_writes_inside_and_not_outside_and_the_model_learns_it(bench: Bench, tmp_path: Path) -> None:
     confine(bench)
     outside = tmp_path / "outside"
     outside.mkdir()
@@ -59,7 +59,7 @@ def test_state_carries_over_and_temporary_files_stay(bench: Bench) -> None:
     sandbox.close()
 
 
-def test_exit_codes_signals_and_time_outs_are_told(bench: Bench) -> None:
+def test_exit_codes_signals_and_time_outs_are_reported(bench: Bench) -> None:
     confine(bench)
     assert "exit code 3" in bench("Bash", command="exit 3").text
     assert "SIGKILL" in bench("Bash", command="kill -9 $$").text

@@ -32,16 +32,16 @@ def closed(request: pytest.FixtureRequest, bench: Bench) -> Iterator[None]:
 
 def typed(bench: Bench, text: str, until: str) -> str:
     """Type, and look until a text is there; all that was said."""
-    said = bench("BashInput", shell_id="b1", text=text).text
+    found = bench("BashInput", shell_id="b1", text=text).text
 
     def seen() -> bool:
-        nonlocal said
-        if until not in said:
-            said += bench("BashOutput", shell_id="b1").text
-        return until in said
+        nonlocal found
+        if until not in found:
+            found += bench("BashOutput", shell_id="b1").text
+        return until in found
 
-    assert soon(seen), said
-    return said
+    assert soon(seen), found
+    return found
 
 
 def test_a_command_sees_a_terminal_of_usual_size(bench: Bench) -> None:
@@ -58,8 +58,8 @@ def test_a_prompt_is_answered(bench: Bench) -> None:
     result = bench("Bash", command="read -p 'Name? ' name </dev/tty; echo \"Hello $name.\"; exit 3", pty=True)
     assert result.text.startswith("Name?") and "BashInput types into it]" in result.text
     assert isinstance(result.display, Note)
-    said = typed(bench, "Ann\n", "exit code 3")
-    assert "Hello Ann." in said
+    found = typed(bench, "Ann\n", "exit code 3")
+    assert "Hello Ann." in found
     assert "b1 has ended: exit code 3" in bench.fails("BashInput", shell_id="b1", text="x")
 
 

@@ -46,8 +46,8 @@ WAITING = [
 ]
 
 
-@pytest.mark.parametrize(("command", "said"), WAITING)
-def test_what_would_wait_for_a_person_ends_by_itself(bench: Bench, command: str, said: str) -> None:
+@pytest.mark.parametrize(("command", "text"), WAITING)
+def test_what_would_wait_for_a_person_ends_by_itself(bench: Bench, command: str, text: str) -> None:
     program = command.split()[0]
     if program.isalnum() and program not in ("read", "select") and not shutil.which(program):
         pytest.skip(f"NOT TESTED: there is no {program} here")
@@ -55,7 +55,7 @@ def test_what_would_wait_for_a_person_ends_by_itself(bench: Bench, command: str,
     assert not bench("Bash", command=REPOSITORY).is_error
     began = time.monotonic()
     result = bench("Bash", command=command, timeout=30_000)
-    assert "timed out" not in result.text and said in result.text
+    assert "timed out" not in result.text and text in result.text
     assert time.monotonic() - began < 20
 
 

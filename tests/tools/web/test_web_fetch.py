@@ -85,8 +85,8 @@ def test_a_long_page_is_cut_at_a_line_and_says_how_to_go_on(web: Bench) -> None:
         found = parts(fetch(web, server.url("/"))[0])
     assert 22_500 < len(found["text"]) <= 25_000
     assert found["text"].endswith("a line of text")
-    told = r"\n\[truncated: [\d,]+ of 149,999 characters shown; all of it is in (/.*\.txt); Grep or Read shows .*\]"
-    saved = re.fullmatch(told, found["after"])
+    text = r"\n\[truncated: [\d,]+ of 149,999 characters shown; all of it is in (/.*\.txt); Grep or Read shows .*\]"
+    saved = re.fullmatch(text, found["after"])
     assert saved and len(Path(saved[1]).read_text()) > 149_999
     web.ctx.workspace.offered = "WebFetch".__eq__
     with WebServer({"/": page("a line of text\n" * 10_000, "text/plain")}) as server:
@@ -94,7 +94,7 @@ def test_a_long_page_is_cut_at_a_line_and_says_how_to_go_on(web: Bench) -> None:
     assert found["after"].endswith("characters shown. Ask with a prompt for what you need]")
 
 
-def test_what_was_not_read_is_told(web: Bench) -> None:
+def test_what_was_not_read_is_reported(web: Bench) -> None:
     web.ctx.settings["web"]["max_bytes"] = 100_000
     with WebServer({"/": page("x" * 200_000, "text/plain")}) as server:
         found = parts(fetch(web, server.url("/"))[0])
@@ -166,7 +166,7 @@ def test_errors_come_with_what_to_do_and_with_their_page(web: Bench, status: str
         assert len(server.seen) == 2
 
 
-def test_a_redirect_to_another_host_is_told_and_not_followed(web: Bench) -> None:
+def test_a_redirect_to_another_host_is_reported_and_not_followed(web: Bench) -> None:
     with WebServer({"/": moved("https://other.example/new?x=1#top", "301 Moved Permanently")}) as server:
         result, _ = fetch(web, server.url("/"), "question", "x")
     assert not result.is_error

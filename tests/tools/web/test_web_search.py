@@ -31,7 +31,7 @@ HITS = [
 ]
 
 
-def said(field: str, *, nested: bool = False) -> bytes:
+def page_of(field: str, *, nested: bool = False) -> bytes:
     """A provider's answer, with snippets under `field`."""
     results = [{"title": h["title"], "url": h["url"], field: h["text"]} if isinstance(h, dict) else h for h in HITS]
     return page(json.dumps({"web": {"results": results}} if nested else {"results": results}), "application/json")
@@ -44,14 +44,14 @@ def ready(bench: Bench, server: WebServer, name: str) -> Bench:
 
 
 ANSWERS = {
-    "brave": ("/", said("description", nested=True)),
-    "tavily": ("/", said("content")),
-    "searxng": ("/search", said("content")),
+    "brave": ("/", page_of("description", nested=True)),
+    "tavily": ("/", page_of("content")),
+    "searxng": ("/search", page_of("content")),
 }
 
 
 @pytest.mark.parametrize("name", ANSWERS)
-def test_results_are_told_with_title_address_and_snippet(bench: Bench, name: str) -> None:
+def test_results_are_reported_with_title_address_and_snippet(bench: Bench, name: str) -> None:
     path, answer = ANSWERS[name]
     with WebServer({path: answer}) as server:
         text = ready(bench, server, name)("WebSearch", query="  how to\nsearch ").text
@@ -120,11 +120,11 @@ def test_answers_that_are_none(bench: Bench, name: str, answer: bytes, words: st
     with WebServer({"/": answer, "/search": answer}) as server:
         ready(bench, server, name)
         try:
-            told = bench("WebSearch", query="x").text
+            text = bench("WebSearch", query="x").text
         except ToolError as error:
-            told = str(error)
-    assert words in told
-    assert "brave-key" not in told
+            text = str(error)
+    assert words in text
+    assert "brave-key" not in text
 
 
 def test_a_provider_that_does_not_answer(bench: Bench) -> None:

@@ -45,26 +45,26 @@ def new_problems(before: Sequence[Problem] | None, old: str, after: Sequence[Pro
         changed = {n + 1 for _, _, start, end in changes(split_lines(old), lines) for n in range(start, end)}
         return tuple(p for p in after if p.line in changed)
     old_lines = split_lines(old)
-    known = Counter((_said(p), _text(old_lines, p)) for p in before)
+    known = Counter((_file_and_message(p), _text(old_lines, p)) for p in before)
     unmatched = []
     for problem in after:
-        key = _said(problem), _text(lines, problem)
+        key = _file_and_message(problem), _text(lines, problem)
         if known[key]:
             known[key] -= 1
         else:
             unmatched.append(problem)
     # Their lines were changed, or are gone.
-    left = Counter(said for (said, _), number in known.items() for _ in range(number))
+    left = Counter(text for (text, _), number in known.items() for _ in range(number))
     found = []
     for problem in unmatched:
-        if left[_said(problem)]:
-            left[_said(problem)] -= 1
+        if left[_file_and_message(problem)]:
+            left[_file_and_message(problem)] -= 1
         else:
             found.append(problem)
     return tuple(found)
 
 
-def _said(problem: Problem) -> tuple[str, str]:
+def _file_and_message(problem: Problem) -> tuple[str, str]:
     return problem.source, _LINES_NAMED.sub("line", problem.message)
 
 

@@ -142,8 +142,8 @@ def read_image(data: bytes, image: Image, name: str, ctx: ToolContext) -> ToolRe
             + (ctx.workspace.advice("Bash", "Use {} (such as tesseract for its text), or ask") or " Ask")
             + " the user what it shows."
         )
-    media, said = show_image(data, image, name)
-    return ToolResult(said, Note(f"{image.name} image, {image.size}"), media=(media,))
+    media, caption = show_image(data, image, name)
+    return ToolResult(caption, Note(f"{image.name} image, {image.size}"), media=(media,))
 
 
 def show_image(data: bytes, image: Image, name: str) -> tuple[Media, str]:
@@ -151,7 +151,7 @@ def show_image(data: bytes, image: Image, name: str) -> tuple[Media, str]:
 
     Raises ToolError, which says what to do, if it is damaged or too large.
     """
-    said = f"{name}: {image.name} image, {image.size}, {len(data):,} bytes"
+    text = f"{name}: {image.name} image, {image.size}, {len(data):,} bytes"
     if not image.whole:
         raise ToolError(f"{name} is a {image.name} image that is truncated or damaged. Create or fetch it again.")
     if image.width * image.height > MOST_PIXELS:
@@ -164,7 +164,7 @@ def show_image(data: bytes, image: Image, name: str) -> tuple[Media, str]:
         from PIL import Image as Pillow
     except ImportError:
         if fits:
-            return _attach(data, image.mime, name), said
+            return _attach(data, image.mime, name), text
         raise ToolError(
             f"{name} ({image.name}, {image.size}, {len(data):,} bytes) cannot be shown to a model, which accepts PNG, "
             f"JPEG, GIF or WebP of at most {MOST_BYTES:,} bytes and {MOST_SIDE:,} pixels a side. "
@@ -179,7 +179,7 @@ def show_image(data: bytes, image: Image, name: str) -> tuple[Media, str]:
             frames = getattr(picture, "n_frames", 1)
             if good:
                 picture.load()
-                return _attach(data, image.mime, name), said
+                return _attach(data, image.mime, name), text
             smaller, mime = _scaled(picture, image)
     except Exception:  # noqa: BLE001 - a broken image raises whatever its decoder runs into
         raise ToolError(
@@ -188,10 +188,10 @@ def show_image(data: bytes, image: Image, name: str) -> tuple[Media, str]:
         ) from None
     new = sniff(smaller)
     assert new is not None
-    said += f"; shown as {new.name} of {new.size}"
+    text += f"; shown as {new.name} of {new.size}"
     if frames > 1:
-        said += f", the first of {frames} frames"
-    return _attach(smaller, mime, name), said
+        text += f", the first of {frames} frames"
+    return _attach(smaller, mime, name), text
 
 
 def _attach(data: bytes, mime: str, name: str) -> Media:

@@ -230,8 +230,8 @@ def _attach(pictures: list[_Picture], ctx: ToolContext) -> tuple[tuple[Media, ..
         return (), ["images are not shown: this model accepts none"]
     media: list[Media] = []
     notes: list[str] = []
-    for said, item in _images(pictures[:IMAGES]):
-        notes.append(said)
+    for caption, item in _images(pictures[:IMAGES]):
+        notes.append(caption)
         media += [item] if item is not None else []
     if len(pictures) > IMAGES:
         more = ctx.workspace.advice("NotebookRead", ", {} with a cell_id shows a cell's").replace(" ,", ",")
@@ -250,11 +250,11 @@ def _images(pictures: list[_Picture]) -> Iterator[tuple[str, Media | None]]:
             yield f"{picture.name}: a damaged image", None
             continue
         try:
-            item, said = show_image(data, image, picture.name)
+            item, caption = show_image(data, image, picture.name)
         except ToolError as error:
             yield str(error).rstrip("."), None
         else:
-            yield said, item
+            yield caption, item
 
 
 # Directories of generated files.

@@ -199,8 +199,8 @@ class NotebookEdit(Tool[NotebookEditArgs]):
         change.make(ctx)
         name = ctx.workspace.spell(change.path)
         did = {"replace": "Replaced", "insert": "Inserted", "delete": "Deleted"}[args.edit_mode]
-        said = f"{did} cell {label} of {name} (+{diff.added} -{diff.removed})."
-        return ToolResult(" ".join(filter(None, (said, change.note))), diff)
+        text = f"{did} cell {label} of {name} (+{diff.added} -{diff.removed})."
+        return ToolResult(" ".join(filter(None, (text, change.note))), diff)
 
     def _change(self, args: NotebookEditArgs, ctx: ToolContext) -> tuple[Change, str]:
         """Return the change, and the label of its cell."""

@@ -52,9 +52,9 @@ def show_pdf(data: bytes, name: str, offset: int | None, limit: int | None, ctx:
     if whole and "pdf" in ctx.input_modalities and len(data) <= MOST_BYTES:
         total = read_pages(data, name, ctx.cancel, most=0).total
         if total <= MOST_PAGES:
-            said = f"{name}: PDF, {counted(total, 'page')}, {len(data):,} bytes"
+            message = f"{name}: PDF, {counted(total, 'page')}, {len(data):,} bytes"
             document = Media("application/pdf", b2a_base64(data, newline=False).decode("ascii"), name)
-            return ToolResult(said, Note(f"PDF, {counted(total, 'page')}"), media=(document,))
+            return ToolResult(message, Note(f"PDF, {counted(total, 'page')}"), media=(document,))
     first, most = max(1, offset or 1), limit or PAGES
     pages = read_pages(data, name, ctx.cancel, first, most)
     if not pages.texts:

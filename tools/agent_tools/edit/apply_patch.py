@@ -104,16 +104,16 @@ class ApplyPatch(Tool[ApplyPatchArgs]):
         ctx.cancel.check()
         edit_change.make_all(changes, ctx)
         final, report = yield from formatters.after_edit([change for _, change in changes], ctx)
-        said = [" ".join([f"Changed {counted(len(final), 'file')}.", *notes])]
+        lines = [" ".join([f"Changed {counted(len(final), 'file')}.", *notes])]
         for now in final:
             diff, name = now.diff(ctx), ctx.workspace.spell(now.path)
             if now.after is None:
-                said.append(f"Deleted {name}.")
+                lines.append(f"Deleted {name}.")
             elif diff.created:
-                said.append(f"Created {name} ({counted(diff.added, 'line')}).")
+                lines.append(f"Created {name} ({counted(diff.added, 'line')}).")
             else:
-                said.append(f"Edited {name} (+{diff.added} -{diff.removed}).{now.reads()}")
-        return ToolResult("\n".join(said) + report, edit_change.shown_as(final, ctx))
+                lines.append(f"Edited {name} (+{diff.added} -{diff.removed}).{now.reads()}")
+        return ToolResult("\n".join(lines) + report, edit_change.shown_as(final, ctx))
 
 
 def _resolved(args: ApplyPatchArgs, ctx: ToolContext) -> list[tuple[FilePatch, Path, Path | None]]:

@@ -69,13 +69,13 @@ class Edit(Tool[EditArgs]):
         change, edited = self._change(args, ctx)
         diff = change.diff(ctx)
         change.make(ctx)
-        (final,), told = yield from formatters.after_edit((change,), ctx)
+        (final,), notes = yield from formatters.after_edit((change,), ctx)
         name = ctx.workspace.spell(change.path)
         if diff.created:
-            return ToolResult(f"Created {name} ({counted(diff.added, 'line')}).{told}", final.diff(ctx))
+            return ToolResult(f"Created {name} ({counted(diff.added, 'line')}).{notes}", final.diff(ctx))
         count = f" in {len(edited.splices)} places" if len(edited.splices) > 1 else ""
         head = " ".join(filter(None, (f"Edited {name}{count} (+{diff.added} -{diff.removed}).", edited.note)))
-        return ToolResult(f"{head}{final.reads()}{told}", final.diff(ctx))
+        return ToolResult(f"{head}{final.reads()}{notes}", final.diff(ctx))
 
     def _change(self, args: EditArgs, ctx: ToolContext) -> tuple[Change, EditedText]:
         path = ctx.workspace.resolve(args.file_path)

@@ -43,31 +43,31 @@ def after_edit(changes: Sequence[Change], ctx: ToolContext) -> Generator[Progres
     Returns the changes with the resulting content, and a report for the model, "" for nothing; it names the problems
     that checkers find and that were not there before.
     """
-    final, said = yield from _formatted(changes, ctx)
+    final, notes = yield from _formatted(changes, ctx)
     if ctx.command_rule is not None:
-        said += ctx.state(feedback.EditDiagnostics).report(final, ctx)
-    return final, said
+        notes += ctx.state(feedback.EditDiagnostics).report(final, ctx)
+    return final, notes
 
 
 def _formatted(changes: Sequence[Change], ctx: ToolContext) -> Generator[Progress, None, Checked]:
     table: dict[str, str] = ctx.settings.get("after_edit") or {}
-    said: list[str] = []
+    notes: list[str] = []
     ran = False
     for change in (c for c in changes if c.after is not None) if table else ():
-        for command in _commands(table, change, ctx, said):
+        for command in _commands(table, change, ctx, notes):
             ran = True
-            said += yield from _run(command, ctx)
+            notes += yield from _run(command, ctx)
     if not ran:
-        return tuple(changes), "".join(f"\n{text}" for text in said)
+        return tuple(changes), "".join(f"\n{text}" for text in notes)
     final = []
     for change in changes:
-        now, told = _as_it_stands(change, ctx)
+        now, more = _as_it_stands(change, ctx)
         final.append(now)
-        said += told
-    return tuple(final), "".join(f"\n{text}" for text in said)
+        notes += more
+    return tuple(final), "".join(f"\n{text}" for text in notes)
 
 
-def _commands(table: dict[str, str], change: Change, ctx: ToolContext, said: list[str]) -> list[str]:
+def _commands(table: dict[str, str], change: Change, ctx: ToolContext, notes: list[str]) -> list[str]:
     """Return the commands whose glob matches the file, with its path filled in."""
     # Not needed by a run without edits.
     from shlex import quote
@@ -79,7 +79,7 @@ def _commands(table: dict[str, str], change: Change, ctx: ToolContext, said: lis
         try:
             fits = compile_glob(pattern).match(str(path) if pattern.startswith("/") else inside)
         except ToolError as error:
-            said.append(f"[after_edit: {error}]")
+            notes.append(f"[after_edit: {error}]")
             continue
         if fits:
             found.append(command.replace("{file}", quote(str(path))))
@@ -137,9 +137,9 @@ def _as_it_stands(change: Change, ctx: ToolContext) -> tuple[Change, list[str]]:
         return change, [f"[The commands of after_edit left {name} {'missing' if data is None else 'not a text file'}]"]
     ctx.seen[str(change.path)] = fingerprint(data)
     patch, added, removed = unified(change.new, text.content)
-    told = [f"[The commands of after_edit changed {name} (+{added} -{removed}); edit the current content:]"]
+    message = [f"[The commands of after_edit changed {name} (+{added} -{removed}); edit the current content:]"]
     lines = [re.sub(rf"(?s)(.{{{_DIFF_WIDTH}}}).+", r"\1…", line) for line in patch.split("\n")]
-    told += lines[:_DIFF_LINES]
+    message += lines[:_DIFF_LINES]
     if len(lines) > _DIFF_LINES:
-        told.append(f"[{len(lines) - _DIFF_LINES} more lines of this diff not shown; read the file to see it]")
-    return change.replace(after=data, new=text.content), told
+        message.append(f"[{len(lines) - _DIFF_LINES} more lines of this diff not shown; read the file to see it]")
+    return change.replace(after=data, new=text.content), message

@@ -234,7 +234,7 @@ def differences(lines: Sequence[str], sought: Sequence[str], at: int) -> tuple[i
         codes.pop(0)
     while codes and codes[-1][0] == "delete":
         codes.pop()
-    said: list[str] = []
+    text: list[str] = []
     start, end = len(lines), 0
     for _, i1, i2, j1, j2 in codes:
         i1, i2 = i1 + first, i2 + first
@@ -245,8 +245,8 @@ def differences(lines: Sequence[str], sought: Sequence[str], at: int) -> tuple[i
         elif i2 - i1 > j2 - j1 and j2 == len(ours):
             i2 = i1 + j2 - j1
         start, end = min(start, i1), max(end, i2)
-        said += _unlike(lines, sought, (i1, i2), (j1, j2))
-    return start, max(end - 1, start), said
+        text += _unlike(lines, sought, (i1, i2), (j1, j2))
+    return start, max(end - 1, start), text
 
 
 def _unlike(
@@ -342,34 +342,36 @@ def half_escaped(at: int) -> ToolError:
 def no_match(lines: Lines, old: str, new: str) -> ToolError:
     """Return the error for an old_string that was not found, with the most similar lines and how they differ."""
     sought = [line.rstrip("\r\n") for line in split_lines(old)]
-    said = ["old_string was not found; nothing was changed."]
+    parts = ["old_string was not found; nothing was changed."]
     if bare := _without_numbers(sought):
         fits = lines.fits("\n".join(bare))
-        said.append(
+        parts.append(
             "It seems to start each line with its line number as files are shown, which is not in the file: omit the "
             "numbers and the tab after them, in new_string too."
         )
         if fits:
-            said.append(f"Without them it matches line {fits[0].at + 1}.")
-            return ToolError(" ".join(said))
+            parts.append(f"Without them it matches line {fits[0].at + 1}.")
+            return ToolError(" ".join(parts))
         sought = bare
     habits = _habits(lines, old, new, sought)
-    said += habits
+    parts += habits
     raw = [line.rstrip("\r\n") for line in lines.raw]
     at = nearest_line(lines.cores, [core_of(line) for line in sought])
     if at is None:
         if not habits:
-            said.append("Nothing in the file resembles it. Read the file again, or search for one of its words.")
-        return ToolError(" ".join(said))
+            parts.append("Nothing in the file resembles it. Read the file again, or search for one of its words.")
+        return ToolError(" ".join(parts))
     first, last, unlike = differences(raw, sought, at)
     place = f"line {first + 1}" if first == last else f"lines {first + 1}-{last + 1}"
     if not unlike:
-        said.append(f"It is most similar to part of {place}: give whole lines.")
-        return ToolError(" ".join(said))
-    said.append(f"The most similar place is {place}. Differences:")
+        parts.append(f"It is most similar to part of {place}: give whole lines.")
+        return ToolError(" ".join(parts))
+    parts.append(f"The most similar place is {place}. Differences:")
     more = [f"and {len(unlike) - _MOST_LINES} more lines"] if len(unlike) > _MOST_LINES else []
-    told = "".join(f"\n  {text}" for text in [*unlike[:_MOST_LINES], *more])
-    return ToolError(f"{' '.join(said)}{told}\nCopy the file's own text, whitespace included, or read the place again.")
+    shown = "".join(f"\n  {text}" for text in [*unlike[:_MOST_LINES], *more])
+    return ToolError(
+        f"{' '.join(parts)}{shown}\nCopy the file's own text, whitespace included, or read the place again."
+    )
 
 
 def _without_numbers(sought: list[str]) -> list[str]:
@@ -385,22 +387,22 @@ def _without_numbers(sought: list[str]) -> list[str]:
 
 def _habits(lines: Lines, old: str, new: str, sought: list[str]) -> list[str]:
     """Return hints about known mistakes of models that this text resembles."""
-    said = []
+    text = []
     known = set(lines.cores)
     if any(re.search(_CUT, line) for line in sought):
-        said.append("It has the note on a truncated line, which is not in the file: edit a shorter part of the line.")
+        text.append("It has the note on a truncated line, which is not in the file: edit a shorter part of the line.")
     elif unknown := [s for s in map(str.strip, sought) if re.match(_LEFT_OUT, s) and core_of(s) not in known]:
-        said.append(
+        text.append(
             f"Its line {unknown[0][:60]!r} seems to be a placeholder for omitted text: give every line between in "
             "full. Make one edit for each place instead."
         )
     if new.strip() and len(new.strip()) > 3 and (there := _stands(lines, new)):
-        said.append(f"new_string is already at line {there}: the edit may have been made.")
+        text.append(f"new_string is already at line {there}: the edit may have been made.")
     elif there := next((n for plain in unescaped_variants(old, old) if (n := _stands(lines, plain))), 0):
-        said.append(f"With one level of escaping less it is at line {there}: do not add backslashes.")
+        text.append(f"With one level of escaping less it is at line {there}: do not add backslashes.")
     elif "\\" in old and (there := _stands(lines, old.replace("\\", "\\\\"))):
-        said.append(f"With each backslash doubled it is at line {there}: write them as the file has them.")
-    return said
+        text.append(f"With each backslash doubled it is at line {there}: write them as the file has them.")
+    return text
 
 
 def _stands(lines: Lines, text: str) -> int:

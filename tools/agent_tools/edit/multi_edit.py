@@ -108,16 +108,16 @@ class MultiEdit(Tool[MultiEditArgs]):
         changes, notes = self._changes(args, ctx)
         ctx.cancel.check()
         edit_change.make_all(changes, ctx)
-        final, told = yield from formatters.after_edit([change for _, change in changes], ctx)
+        final, more = yield from formatters.after_edit([change for _, change in changes], ctx)
         where = f" in {len(final)} files" if len(final) > 1 else ""
-        said = [" ".join([f"Made {counted(len(args.edits), 'edit')}{where}.", *notes])]
+        lines = [" ".join([f"Made {counted(len(args.edits), 'edit')}{where}.", *notes])]
         for (_, change), now in zip(changes, final, strict=True):
             diff, name = change.diff(ctx), ctx.workspace.spell(change.path)
             if diff.created:
-                said.append(f"Created {name} ({counted(diff.added, 'line')}).")
+                lines.append(f"Created {name} ({counted(diff.added, 'line')}).")
             else:
-                said.append(f"Edited {name} (+{diff.added} -{diff.removed}).{now.reads()}")
-        return ToolResult("\n".join(said) + told, edit_change.shown_as(final, ctx))
+                lines.append(f"Edited {name} (+{diff.added} -{diff.removed}).{now.reads()}")
+        return ToolResult("\n".join(lines) + more, edit_change.shown_as(final, ctx))
 
     def _changes(self, args: MultiEditArgs, ctx: ToolContext) -> tuple[list[tuple[str, Change]], list[str]]:
         """Return the combined change of each file, with a name for it in errors, and the notes of the edits."""
@@ -130,12 +130,12 @@ class MultiEdit(Tool[MultiEditArgs]):
                     files[path] = _File(path, *edit_change.current_text(path, ctx, "edit"), number)
                 note = files[path].apply(edit, ctx)
             except ToolError as error:
-                said = f"{_nth(args, number, path, ctx)}: {error}"
-                if "nothing was changed" not in said:
-                    said += " No file was changed."
+                text = f"{_nth(args, number, path, ctx)}: {error}"
+                if "nothing was changed" not in text:
+                    text += " No file was changed."
                 if again:
-                    said += " Line numbers are those after the preceding edits."
-                raise ToolError(said) from None
+                    text += " Line numbers are those after the preceding edits."
+                raise ToolError(text) from None
             if note:
                 notes.append(f"Edit {number}: {note}")
         changes = [(_nth(args, f.first, f.path, ctx), change) for f in files.values() if (change := f.change())]

@@ -186,33 +186,33 @@ class UnusableFileError(ToolError):
 
 def problem(path: Path | str, error: OSError) -> ToolError:
     """Return the error for an OSError about `path`."""
-    said = _WORDS.get(error.errno or 0) or f"could not be used: {error.strerror or error}"
+    reason = _WORDS.get(error.errno or 0) or f"could not be used: {error.strerror or error}"
     # A path that the system finds too long may have any length.
-    return ToolError(f"{shorten(str(path), 300)} {said}.")
+    return ToolError(f"{shorten(str(path), 300)} {reason}.")
 
 
 def failed(path: Path, error: OSError) -> ToolError:
     """Return the error for an OSError about a resolved path, which had no link in it when it was resolved."""
     if error.errno != errno.ELOOP:
         return problem(path, error)
-    said = "is a symbolic link now, or lies below one"
-    return ToolError(f"{one_line(str(path))} changed after it was checked: it {said}. Nothing was read or written.")
+    text = "is a symbolic link now, or lies below one"
+    return ToolError(f"{one_line(str(path))} changed after it was checked: it {text}. Nothing was read or written.")
 
 
 def not_a_file(path: Path | str, mode: int) -> UnusableFileError:
     """Return the error for something that is not a regular file, naming what it is."""
-    said = f"{one_line(str(path))} is {_kind(mode)}, not a file."
+    text = f"{one_line(str(path))} is {_kind(mode)}, not a file."
     if stat.S_ISDIR(mode):
-        return UnusableFileError(said, "LS Glob", "Use {} to see what is in it.", "ls")
-    return UnusableFileError(f"{said} Only regular files can be used here.")
+        return UnusableFileError(text, "LS Glob", "Use {} to see what is in it.", "ls")
+    return UnusableFileError(f"{text} Only regular files can be used here.")
 
 
 def not_a_directory(path: Path | str, mode: int) -> UnusableFileError:
     """Return the error for something that is not a directory, naming what it is."""
-    said = f"{one_line(str(path))} is {_kind(mode)}, not a directory."
+    text = f"{one_line(str(path))} is {_kind(mode)}, not a directory."
     if stat.S_ISREG(mode):
-        return UnusableFileError(said, "Read", "Use {} to see what is in it.", "cat")
-    return UnusableFileError(said, "LS Glob", "Use {} to find the right path.", "ls")
+        return UnusableFileError(text, "Read", "Use {} to see what is in it.", "cat")
+    return UnusableFileError(text, "LS Glob", "Use {} to find the right path.", "ls")
 
 
 def _too_large(path: Path, size: str) -> UnusableFileError:

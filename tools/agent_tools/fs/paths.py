@@ -119,23 +119,23 @@ def not_found_error(path: Path, ctx: ToolContext) -> ToolError:
         return ToolError(f"{spell(path)} was deleted: there is a limit on disk. Make the call again.")
     parent = path.parent
     there = parent.is_dir()
-    said = f"{spell(path)} does not exist"
+    text = f"{spell(path)} does not exist"
     if not there:
         known = next((p for p in parent.parents if p.is_dir()), Path("/"))
-        said += f", nor does its directory; the nearest that does is {spell(known)!r}"
+        text += f", nor does its directory; the nearest that does is {spell(known)!r}"
     if same := _of_that_name(path, ctx):
         have = "has that name" if len(same) == 1 else "have that name"
-        return ToolError(f"{said}. {' and '.join(map(spell, same))} {have}.")
+        return ToolError(f"{text}. {' and '.join(map(spell, same))} {have}.")
     if not there:
-        return ToolError(f"{said}.{workspace.advice('LS Glob', 'Use {} to find the right path.', 'ls')}")
+        return ToolError(f"{text}.{workspace.advice('LS Glob', 'Use {} to find the right path.', 'ls')}")
     names = _names_in(parent)
     lowered = {name.lower(): name for name in names}
     close = [lowered[n] for n in get_close_matches(path.name.lower(), lowered, n=3, cutoff=0.6)]
     close += [n for n in sorted(names) if Path(n).stem == path.stem and n not in close][:2]
     if close:
-        return ToolError(f"{said}. Near it: {', '.join(spell(parent / name) for name in close)}.")
+        return ToolError(f"{text}. Near it: {', '.join(spell(parent / name) for name in close)}.")
     search = workspace.advice("Glob", f"{{}} **/{_braced(shorten(path.name, 60))} may find where it is.")
-    return ToolError(f"{said}.{search or workspace.advice('', 'Use {} to look for it.', 'find')}")
+    return ToolError(f"{text}.{search or workspace.advice('', 'Use {} to look for it.', 'find')}")
 
 
 def _names_in(folder: Path) -> list[str]:

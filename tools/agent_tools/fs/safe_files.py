@@ -192,18 +192,18 @@ _known: dict[str, str] = {}
 def known_obstacle(top: str) -> str:
     """Describe the obstacle that was found at or below a folder and still exists; "" if there is none."""
     path = _known.get(top, "")
-    if path and not (said := _problem(path)):
+    if path and not (problem := _problem(path)):
         _known.pop(top, None)
-    return said if path else ""
+    return problem if path else ""
 
 
 def find_obstacle(top: str) -> str:
     """Describe the first obstacle that a program in the folder `top` would open; "" if none is found soon."""
     until = time.monotonic() + _SEARCH_SECONDS
     for path in _candidates(top):
-        if said := _problem(path):
+        if problem := _problem(path):
             _known[top] = path
-            return said
+            return problem
         if time.monotonic() > until:
             break
     return ""

@@ -299,6 +299,6 @@ def _open_tunnel(sock: socket.socket, route: Route) -> None:
     status = bytes(answer).split(b"\r\n", 1)[0].decode("latin-1")
     words = status.split(None, 2)
     if len(words) < 2 or words[1] != "200":
-        said = " ".join(words[1:]) or "no answer"
+        reason = " ".join(words[1:]) or "no answer"
         proxy = f"{route.proxy.host}:{route.proxy.port}"
-        raise ConnectError(f"The proxy {proxy} refused to connect to {route.host}: {said}.", retryable=False)
+        raise ConnectError(f"The proxy {proxy} refused to connect to {route.host}: {reason}.", retryable=False)

@@ -114,8 +114,8 @@ class Connection:
 
     def _limit(self) -> None:
         if self._waited > KEEP_ALIVES * self._idle:
-            said = f"{self.host} sent nothing but keep-alives for {self._waited:.3g} s."
-            raise HttpError("silent", said)
+            text = f"{self.host} sent nothing but keep-alives for {self._waited:.3g} s."
+            raise HttpError("silent", text)
         wait = min(self._idle, self._until - monotonic())
         if wait <= 0:
             raise self._late()

@@ -175,8 +175,8 @@ class GitRun:
                 **(pipes | how),
             )
         except (OSError, ValueError) as error:
-            said = getattr(error, "strerror", None) or error
-            raise GitError(f"git cannot be started in {cwd or self.cwd}: {said}") from None
+            reason = getattr(error, "strerror", None) or error
+            raise GitError(f"git cannot be started in {cwd or self.cwd}: {reason}") from None
 
     def run(
         self, *words: str, feed: bytes = b"", cwd: str = "", seconds: float = SECONDS, most: int = LARGEST,
@@ -197,8 +197,10 @@ class GitRun:
         except OverflowError:
             raise GitError(f"git {named} printed more than {most:,} bytes") from None
         if process.returncode not in fine:
-            said = err.decode("utf-8", "replace").strip().splitlines()
-            last = next((line for line in said if line.startswith("fatal: ")), said[-1] if said else "")
+            error_lines = err.decode("utf-8", "replace").strip().splitlines()
+            last = next(
+                (line for line in error_lines if line.startswith("fatal: ")), error_lines[-1] if error_lines else ""
+            )
             why = last.removeprefix("fatal: ") or f"git {named} failed"
             raise GitError(why, process.returncode)
         return out

@@ -154,8 +154,8 @@ def _finish(heard: int, holders: Placeholders) -> None:
     """
     os.set_blocking(heard, False)
     with suppress(OSError, ValueError, LookupError):
-        told = json.loads(os.read(heard, 4_096).splitlines()[0])
-        _end(told["child-pid"], told["pid-namespace"])
+        status = json.loads(os.read(heard, 4_096).splitlines()[0])
+        _end(status["child-pid"], status["pid-namespace"])
     os.close(heard)
     holders.release()
 

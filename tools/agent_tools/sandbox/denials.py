@@ -68,32 +68,32 @@ def sandbox_refusal(
         return f"[the sandbox could not be set up: {reason}; {what}]"
     if hosts:
         named = ", ".join(dict.fromkeys(hosts))
-        return _told("refused", f"{named}: not in the user's setting sandbox.domains")
+        return _explained("refused", f"{named}: not in the user's setting sandbox.domains")
     if re.search(_SIGNING, text) or re.search(_KEYS, text):
-        return _told("refused", "keys and passwords are hidden in it")
+        return _explained("refused", "keys and passwords are hidden in it")
     if re.search(_WRITING, text) or (kind == "bubblewrap" and re.search(rf"{_PINNED}|{_PLACED}", text)):
-        return _told("refused", f"writing outside the workspace, or to a protected file{_path_of(text)}")
+        return _explained("refused", f"writing outside the workspace, or to a protected file{_path_of(text)}")
     if hidden := next(filter(hides, (m[1] or m[2] for m in _MISSING.finditer(text))), ""):
         why = f"{hidden} is hidden in it; the user's setting sandbox.readable can show a folder"
-        return _told("refused", why)
+        return _explained("refused", why)
     if re.search(_SOCKETS, text) and re.search(rf"{_REFUSED}|{_RIGHTS}|No such file|Cannot connect", text):
-        return _told("refused", "the socket of a service; the user's setting sandbox.sockets can allow it")
+        return _explained("refused", "the socket of a service; the user's setting sandbox.sockets can allow it")
     if not network and re.search(_NETWORK, text):
         host = _HOST.search(text)
         named = f" ({host[1]}); the user's setting sandbox.domains can allow a host" if host else ""
-        return _told("refused", f"there is no network in it{named}")
+        return _explained("refused", f"there is no network in it{named}")
     if not network and kind == "bubblewrap" and re.search(_REFUSED, text) and (local := _LOCAL.search(text)):
         port = f" ({local[1]})" if local[1] else ""
         why = f"its loopback is its own; the user's setting sandbox.ports can allow a port of this machine{port}"
-        return _told("may have refused", why)
+        return _explained("may have refused", why)
     if not network and re.search(_REFUSED, text):
         why = "there is no network in it" if kind == "bubblewrap" else "connections may be closed in it"
-        return _told("may have refused", f"{why}, so nothing but the command's own servers can be reached")
+        return _explained("may have refused", f"{why}, so nothing but the command's own servers can be reached")
     if code == -31 or re.search(_CALLS, text):
-        return _told("refused", "a system call")
+        return _explained("refused", "a system call")
     if re.search(_RIGHTS, text):
         what = "writing" if kind == "landlock" else "a protected or hidden file"
-        return _told("may have refused", f"{what}, {'' if network else 'the network, '}or a system call")
+        return _explained("may have refused", f"{what}, {'' if network else 'the network, '}or a system call")
     return ""
 
 
@@ -103,7 +103,7 @@ def _path_of(text: str) -> str:
     return f" ({found[1]})" if found else ""
 
 
-def _told(verb: str, what: str) -> str:
+def _explained(verb: str, what: str) -> str:
     return f"[the sandbox {verb} this: {what}; call again with dangerouslyDisableSandbox, or continue without it]"
 
 

@@ -44,7 +44,7 @@ class SandboxRunner(ToolState):
         self._folder: Folder | None = None
         self._session: SandboxSession | None = None
         self._first: Profile | None = None
-        self._told = False
+        self._noted = False
         # Commands may be prepared in several threads; the first of them makes what they share.
         self._preparing = threading.RLock()
 
@@ -140,9 +140,9 @@ class SandboxRunner(ToolState):
 
     def shortfall(self) -> str:
         """Return a note for the model, once, that there is no sandbox though one was required."""
-        if self._told or self._mode == "auto" or self.holds:
+        if self._noted or self._mode == "auto" or self.holds:
             return ""
-        self._told = True
+        self._noted = True
         return f"[sandbox: {self.sandbox.text()}]"
 
     def close(self) -> None:

@@ -143,5 +143,5 @@ def _trial(make: Callable[[], Wrapped]) -> str:
         return one_line(str(error))
     if done.returncode == 0:
         return ""
-    said = done.stderr.decode("utf-8", "replace").strip().splitlines()
-    return one_line(said[-1]) if said else f"it ends with {done.returncode}"
+    error_lines = done.stderr.decode("utf-8", "replace").strip().splitlines()
+    return one_line(error_lines[-1]) if error_lines else f"it ends with {done.returncode}"

@@ -232,16 +232,16 @@ def _of_parts(errors: str) -> bool:
 
 
 def _failure(args: GrepArgs, errors: str) -> ToolError:
-    said = sanitize_output(errors).strip().removeprefix("rg: ")[:1_000]
-    if "parsing glob" in said:
-        return ToolError(f"Invalid glob: {said}. Use *, ?, [abc], ** and {{a,b}}.")
-    if "unrecognized file type" in said:
+    message = sanitize_output(errors).strip().removeprefix("rg: ")[:1_000]
+    if "parsing glob" in message:
+        return ToolError(f"Invalid glob: {message}. Use *, ?, [abc], ** and {{a,b}}.")
+    if "unrecognized file type" in message:
         return ToolError(f"There is no file type {args.type!r}. Use glob instead, such as glob='*.{args.type}'.")
-    if "No such file" in said or "Permission denied" in said:
-        return ToolError(f"The search failed: {plainly(said)}.")
-    if "\\n" in said and not args.multiline:
-        return ToolError(f"{said}\nSet multiline to true to match across lines.")
-    return ToolError(f"Invalid pattern: {said}\nEscape literal ( ) [ ] {{ }} . * + ? | with a backslash.")
+    if "No such file" in message or "Permission denied" in message:
+        return ToolError(f"The search failed: {plainly(message)}.")
+    if "\\n" in message and not args.multiline:
+        return ToolError(f"{message}\nSet multiline to true to match across lines.")
+    return ToolError(f"Invalid pattern: {message}\nEscape literal ( ) [ ] {{ }} . * + ? | with a backslash.")
 
 
 def _shown(args: GrepArgs, hits: list[Hit]) -> list[Hit]:

@@ -178,8 +178,8 @@ def run_rg(
         raise ToolError(f"The search took more than {seconds:g} s. Give a narrower path or glob.")
     if not cut and (done.cause or process.returncode < 0):
         why = done.cause or find_obstacle(top)
-        said = f"it needs too much memory, for a file with a line of some GB ({plainly(_text(done.err))})"
-        raise ToolError(f"Cannot search here: {why}." if why else f"The search was killed: {said}.")
+        text = f"it needs too much memory, for a file with a line of some GB ({plainly(_text(done.err))})"
+        raise ToolError(f"Cannot search here: {why}." if why else f"The search was killed: {text}.")
     return RipgrepRun(done.out[:MOST], _text(done.err), process.returncode, cut)
 
 

@@ -220,26 +220,26 @@ def _in_background(
     if output:
         yield Progress(f"{output}\n")
     if ended:
-        said = f"{job.id} has already ended: {job.state}, {took(job.elapsed)}"
-        shown = said
+        message = f"{job.id} has already ended: {job.state}, {took(job.elapsed)}"
+        shown = message
     else:
-        said = f"{job.id} runs in the background{_handles(job, ctx)}"
+        message = f"{job.id} runs in the background{_handles(job, ctx)}"
         shown = f"running in background as {job.id} (/jobs)"
     failed = ended and job.state != "exit code 0"
     ports = closed_ports(job, ctx)
-    said, shown = ("\n".join(filter(None, (text, ports))) for text in (said, shown))
+    message, shown = ("\n".join(filter(None, (text, ports))) for text in (message, shown))
     note = Note(shown, job.ended if ended else None)
-    return ToolResult("\n".join(filter(None, (output, f"[{said}]"))), note, failed)
+    return ToolResult("\n".join(filter(None, (output, f"[{message}]"))), note, failed)
 
 
 def _continued(job: Job, output: str, terms: RunConditions, ctx: ToolContext) -> ToolResult:
     """Return the result of a command that reached its time limit and now runs in the background."""
     _open_ports(job, terms, ctx)
-    said = f"still running after {took(job.elapsed)}, now in the background as {job.id}"
+    text = f"still running after {took(job.elapsed)}, now in the background as {job.id}"
     ports = closed_ports(job, ctx)
-    shown = "\n".join(filter(None, (said, ports)))
-    told = "\n".join(filter(None, (f"{said}{_handles(job, ctx)}", ports)))
-    return ToolResult(f"{output or '(no output yet)'}\n[{told}]", Note(shown))
+    shown = "\n".join(filter(None, (text, ports)))
+    message = "\n".join(filter(None, (f"{text}{_handles(job, ctx)}", ports)))
+    return ToolResult(f"{output or '(no output yet)'}\n[{message}]", Note(shown))
 
 
 def _handles(job: Job, ctx: ToolContext) -> str:
@@ -306,12 +306,12 @@ def _sandbox_notes(wrapped: Wrapped, output: str, ending: ExitInfo, ctx: ToolCon
     if sandbox is None:
         return []
     hosts = sandbox.refused() if wrapped.kind == "bubblewrap" else ()
-    said = (
+    text = (
         denials.sandbox_refusal(wrapped.kind, output, ending.code, network=network, hosts=hosts, hides=sandbox.hides)
         if ending.cause == "exit"
         else ""
     )
-    return [line for line in (said, sandbox.shortfall()) if line]
+    return [line for line in (text, sandbox.shortfall()) if line]
 
 
 def find_bash(ctx: ToolContext) -> str | None:
@@ -384,16 +384,16 @@ def carry_over(channel: Channel, base: dict[str, str], apart: frozenset[str], ct
 
 def _note(ending: ExitInfo, limit: float, ctx: ToolContext) -> str:
     if ending.cause == "time-out":
-        said = f"timed out after {limit:g} s; the command and its children were killed"
+        text = f"timed out after {limit:g} s; the command and its children were killed"
         if may_continue(ctx) and (full := ctx.state(Jobs).full()):
-            return f"{said}, as {full}: stop one that is no longer needed"
+            return f"{text}, as {full}: stop one that is no longer needed"
         longest = max(LONGEST, _usual_limit(ctx))
         longer = f"Give a longer timeout (at most {longest * 1000:.0f} ms), or run" if limit < longest else "Run"
-        return f"{said}. {longer} a smaller part of it at a time"
+        return f"{text}. {longer} a smaller part of it at a time"
     if ending.cause == "interrupted":
         return f"{ctx.cancel.reason} after {took(ending.seconds)}; the command and its children were killed"
-    said = f"{exit_of(ending)}, {took(ending.seconds)}"
-    return f"{said}; {LEFT}" if ending.left else said
+    text = f"{exit_of(ending)}, {took(ending.seconds)}"
+    return f"{text}; {LEFT}" if ending.left else text
 
 
 def _not_started(error: OSError | ValueError, ctx: ToolContext) -> ToolError:

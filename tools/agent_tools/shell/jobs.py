@@ -355,9 +355,9 @@ class Jobs(ToolState):
 def notice(job: Job) -> str:
     """Return the notice for the model that a background command has ended, on one line."""
     last = shorten(job.last(1_000).strip()[-300:], 300)
-    said = f'; last output: "{last}"' if last else ""
+    text = f'; last output: "{last}"' if last else ""
     command = shorten(job.command, 80)
-    return f"[Background command {job.id} ({command}) ended after {clock_duration(job.elapsed)}: {job.state}{said}]"
+    return f"[Background command {job.id} ({command}) ended after {clock_duration(job.elapsed)}: {job.state}{text}]"
 
 
 # Format how a command ended, and how long it took.

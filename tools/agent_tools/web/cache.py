@@ -49,9 +49,9 @@ def decode_page(data: bytes, declared: str, *, marked_up: bool) -> str:
         if data.startswith(mark):
             return data[len(mark) :].decode(encoding, "replace")
     own = re.search(_META, data[:_LOOKED_AT], re.IGNORECASE) or re.search(_XML, data[:_LOOKED_AT])
-    said = own[1].decode("ascii") if own is not None and marked_up else ""
+    text = own[1].decode("ascii") if own is not None and marked_up else ""
     # A page whose declaration can be read as ASCII is not in UTF-16, whatever it declares.
-    names = (_codec(declared), "utf-8" if said.lower().startswith("utf-16") else _codec(said))
+    names = (_codec(declared), "utf-8" if text.lower().startswith("utf-16") else _codec(text))
     for name in filter(None, names):
         try:
             return data.decode(name)

@@ -83,9 +83,9 @@ class WebFetch(Tool[WebFetchArgs]):
                 notes.append("no small model answered the prompt, so this is the page itself")
             else:
                 notes.append("a small model's answer from the page, not a quotation")
-        said = f"[{'; '.join(notes)}]\n" if notes else ""
+        message = f"[{'; '.join(notes)}]\n" if notes else ""
         text = fenced(answer) if answer is not None else _shown(found, ctx.result_limits.most("page"), ctx)
-        return ToolResult(f"{head}\n{said}{text}", Note(f"{head}, {len(found.text):,} characters"), failed)
+        return ToolResult(f"{head}\n{message}{text}", Note(f"{head}, {len(found.text):,} characters"), failed)
 
 
 def web_limits(ctx: ToolContext) -> WebLimits:
