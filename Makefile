@@ -44,7 +44,7 @@ fuzz: $(VENV)/.dev
 	  tests/permissions/test_proof.py tests/permissions/test_corpus.py tests/permissions/test_git_standing.py \
 	  tests/permissions/test_hostile.py tests/permissions/test_hostile_git.py \
 	  tests/permissions/test_hostile_commands.py tests/races
-	EXAMPLES=all $(BIN)/pytest -n $(JOBS) $$(grep -rl '@given' tests --include='test_*.py')
+	EXAMPLES=all $(BIN)/pytest -n $(JOBS) $$(grep -rlE '@given|\bcases\(' tests --include='test_*.py')
 
 # The session log: very many kills at every kind of point, and logs damaged by chance.
 crashes: $(VENV)/.dev

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from agent_tools.sandbox.mounts import Placeholders
+from tests.support.hypothesis_examples import cases
 from tests.support.program import agent, clean_env
 from tests.support.scripts import call, script
 
@@ -46,6 +47,17 @@ GIT = (
 )  # fmt: skip
 IGNORES = (".gitignore", "sub/.gitignore", ".ignore", ".rgignore", ".git/info/exclude")
 ATTRIBUTES = (".gitattributes", "sub/.gitattributes")
+# A device and a large file make git and ripgrep read until their time is over, which takes two cores: by default each
+# is tried in one place, a pipe in all of them.
+OF_GIT = cases(
+    [(name, *case) for name in GIT for case in ((fifo, False), (fifo, True), (device, True), (huge, True))],
+    [*((name, fifo, True) for name in GIT), (".git/HEAD", fifo, False), (".git/config", fifo, False),
+     (".git/commondir", device, True), (".git/packed-refs", huge, True)],
+)  # fmt: skip
+OF_SEARCHES = cases(
+    [(name, make) for name in IGNORES for make in KINDS],
+    [*((name, fifo) for name in IGNORES), (".gitignore", device), (".ignore", huge)],
+)
 
 
 @pytest.fixture
@@ -116,15 +128,13 @@ def test_the_users_own_settings(root: Path, make: Callable[[Path], None]) -> Non
     run(["doctor"], root, None)
 
 
-@pytest.mark.parametrize(("make", "trust"), [(fifo, False), (fifo, True), (device, True), (huge, True)])
-@pytest.mark.parametrize("name", GIT)
+@pytest.mark.parametrize(("name", "make", "trust"), OF_GIT)
 def test_files_of_git(root: Path, name: str, make: Callable[[Path], None], trust: bool) -> None:
     put(make, root / name)
     assert "All done." in run([*work(root.parent), *(["--trust"] if trust else [])], root)
 
 
-@pytest.mark.parametrize("make", KINDS)
-@pytest.mark.parametrize("name", IGNORES)
+@pytest.mark.parametrize(("name", "make"), OF_SEARCHES)
 def test_ignore_files(root: Path, name: str, make: Callable[[Path], None]) -> None:
     """The search fails in a sentence that names the file; the turn goes on."""
     put(make, root / name)
