@@ -251,8 +251,8 @@ class Settings(Value, tag="Settings"):
     fallback_models: Annotated[tuple[str, ...], "models to switch to when the model fails"] = ()
     profile: Annotated[
         Literal["auto", "default", "small"],
-        "prompt and tools: small is for weak models and small windows (five tools, a short prompt); auto: by the "
-        "model's window",
+        "prompt and tools: small is for weak models and small windows (five tools, a short prompt); auto: by its "
+        "window and size",
     ] = "auto"
     transport: Annotated[Literal["auto", "direct", "litellm"], "how models are called"] = "auto"
     model_takes: Annotated[

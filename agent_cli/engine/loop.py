@@ -433,8 +433,8 @@ def _failing_check(turn: Turn) -> Generator[Event, None, str | None]:
     how = "did not finish" if check.exit_code is None else f"exit {check.exit_code}"
     yield Noted(f"The last check failed: `{check.command}` ({how}); asking the model about it.")
     return (
-        f"<reminder>\nThe last check you ran, {check}. If the work is not done, continue. If this is expected or "
-        "cannot be fixed here, say so plainly in your answer.\n</reminder>"
+        f"<reminder>\nThe last check you ran, {check}. Find the cause, fix it and run the check again. If this is "
+        "expected or cannot be fixed here, say so plainly in your answer.\n</reminder>"
     )
 
 

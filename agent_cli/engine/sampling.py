@@ -368,7 +368,7 @@ def _with_written_calls(
     if not message.calls and not turn.was_cut and (small or not turn.looped):
         found = text_calls.read_written_calls(held.passed, held.held, rest=small)
         if small and not found:
-            before, found = text_calls.read_last_call(message.text)
+            before, found = text_calls.read_last_call(message.text, turn.deps.tools)
         for written in () if text_calls.is_quoted(found, turn.history) else found:
             meant = foreign_calls.resolve_call(written.name, written.arguments, turn.deps.tools)
             if meant is None:

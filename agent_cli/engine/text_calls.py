@@ -107,15 +107,30 @@ def read_written_calls(lead: str, text: str, *, rest: bool = False) -> list[Writ
     return calls
 
 
-def read_last_call(text: str) -> tuple[str, list[WrittenCall]]:
+def read_last_call(text: str, names: Iterable[str]) -> tuple[str, list[WrittenCall]]:
     """Return the text before the call that ends an answer of a small model, whatever it is, and the call.
 
-    The call has the form that models have for calls alone, or is JSON in a fence.
+    The call has the form that models have for calls alone, or is JSON in a fence, or the name of a tool on offer and
+    its arguments in JSON: `Bash {"command": "pytest"}`.
     """
     begins = [
         found.start() for found in re.finditer(r"^[ \t]*(?:```json\s*\{|<tools>|<tool_call>)", text, re.MULTILINE)
     ]
-    return (text[: begins[-1]], read_written_calls("", text[begins[-1] :])) if begins else ("", [])
+    if begins:
+        return text[: begins[-1]], read_written_calls("", text[begins[-1] :])
+    named = re.compile(rf"^[ \t]*[`*]*({'|'.join(map(re.escape, names))})[`*]*[ \t]*[:(]?\s*(?=\{{)", re.MULTILINE)
+    found = next(named.finditer(text), None)
+    if found is None:
+        return "", []
+    try:
+        value, end = _value(text, found.end())
+    except (LenientJsonError, _NotCallError):
+        return "", []
+    # The model may imagine what follows an answer that is a call from its first word on.
+    if text[end:].strip("`*); \n") and text[: found.start()].strip():
+        return "", []
+    call = _call(found[1], (value,))
+    return text[: found.start()], [call.replace(source=text[found.start() : end])]
 
 
 def _announces(lead: str, *, marked: bool) -> bool:

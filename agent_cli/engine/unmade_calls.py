@@ -12,7 +12,7 @@ from collections.abc import Generator, Iterable, Iterator
 from contextlib import suppress
 
 from agent_cli.core.events import Event, Noted, Warned
-from agent_cli.core.messages import AssistantMessage
+from agent_cli.core.messages import AssistantMessage, Message, ToolMessage
 from agent_cli.engine.progress import goal_of
 from agent_cli.engine.turn import Turn
 from agent_tools.base import ToolError
@@ -25,6 +25,10 @@ LOOPED = (
     "lines.\n</reminder>"
 )
 IMAGINED = "<reminder>\nOnly tools give results; you wrote one yourself. Make the call and wait.\n</reminder>"
+REPEATED = (
+    "<reminder>\nYou repeated a message of the program. The user wants the task done: make the next call, with one of "
+    "{tools}.\n</reminder>"
+)
 UNRUN = "<reminder>\nYou wrote a command but did not run it. Run it with a tool call, then answer.\n</reminder>"
 UNREAD = "<reminder>\nYou have not looked at {path}. Read it with a tool call, then do what was asked.\n</reminder>"
 _LONGEST = 400
@@ -98,6 +102,15 @@ def writes_command(answer: str, request: str) -> bool:
     return bool(_SHELL_FENCE.search(answer)) and not _HOW_TO.search(request)
 
 
+def repeats_message(answer: str, history: Iterable[Message]) -> bool:
+    """Return True if an answer is nothing but the text of a failed call or a reminder that the model has just read."""
+    last = next((m for m in reversed(list(history)) if not isinstance(m, AssistantMessage)), None)
+    if last is None or not (last.is_error if isinstance(last, ToolMessage) else last.text.startswith("<reminder>")):
+        return False
+    text = " ".join(answer.strip("`* \n").split())
+    return bool(text) and text in " ".join(last.text.split())
+
+
 def named_files(request: str) -> Iterator[str]:
     """Yield what may be a file in a request: words with a dot inside, without their quotes."""
     for found in re.finditer(r"[\w~/-][\w./~-]*\.\w+", request):
@@ -146,9 +159,13 @@ def _of_small_model(turn: Turn, answer: AssistantMessage) -> Generator[Event, No
     calls = len(turn.actions) + 1
     if turn.nudges.get("in_words", 0) >= calls:
         return None
+    names = [spec.name for spec in turn.options.tools]
     if imagines_result(answer.text):
         problem, more = "wrote a result itself; asking for the call", IMAGINED
-    elif describes_call(answer.text, names := [spec.name for spec in turn.options.tools]):
+    elif repeats_message(answer.text, turn.history):
+        problem = "repeated a message as its answer; asking it to continue"
+        more = REPEATED.format(tools=", ".join(names))
+    elif describes_call(answer.text, names):
         problem, more = "described a call but did not make it; asking for it", DESCRIBED.format(tools=", ".join(names))
     elif _INTENTION.match(_SENTENCE_END.split(answer.text.strip())[-1]):
         problem, more = "said what it would do but made no call; asking for it", ANNOUNCED

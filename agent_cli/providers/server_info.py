@@ -156,13 +156,15 @@ class OllamaModel(Value):
     """What Ollama says of a model.
 
     longest: the context that it was made for. chosen: the one that its own file sets, or the cloud. loaded: the one
-    that it is loaded with, where none is chosen. images: whether it takes them; None: unknown.
+    that it is loaded with, where none is chosen. images: whether it takes them; None: unknown. parameters: how many it
+    has.
     """
 
     longest: int | None
     chosen: int | None
     loaded: int | None
     images: bool | None
+    parameters: int | None = None
 
 
 def ask_json(url: str, key: str = "", *, body: dict[str, Any] | None = None) -> Any:
@@ -186,19 +188,30 @@ def ask_json(url: str, key: str = "", *, body: dict[str, Any] | None = None) -> 
         return None
 
 
-def ask_window(base_url: str, model: str, key: str = "") -> int | None:
-    """Return how many tokens `model` takes as the server at `base_url` (`.../v1`) runs it; None: it does not say."""
+class ServedModel(Value):
+    """What a server says of a model that it runs; None where it does not.
+
+    window: the tokens that it takes. parameters: how many it has.
+    """
+
+    window: int | None = None
+    parameters: int | None = None
+
+
+def ask_server(base_url: str, model: str, key: str = "") -> ServedModel:
+    """Return what the server at `base_url` (`.../v1`) says of a model."""
     try:
-        return _window(base_url.rstrip("/"), model, key)
+        listed = ask_json(f"{base_url.rstrip('/')}/models", key)
+        if listed is None:
+            return ServedModel()
+        entry = _entry(listed["data"], model)
+        window = _window(base_url.rstrip("/"), entry, model, key)
+        return ServedModel(window, _size((entry.get("meta") or {}).get("n_params")))
     except (AttributeError, LookupError, TypeError):
-        return None  # an answer of another form
+        return ServedModel()  # an answer of another form
 
 
-def _window(base_url: str, model: str, key: str) -> int | None:
-    listed = ask_json(f"{base_url}/models", key)
-    if listed is None:
-        return None
-    entry = _entry(listed["data"], model)
+def _window(base_url: str, entry: dict[str, Any], model: str, key: str) -> int | None:
     root = base_url.removesuffix("/v1")
     if "meta" in entry or entry.get("owned_by") == "llamacpp":
         served = ask_json(f"{root}/props", key) or {}
@@ -242,7 +255,9 @@ def ask_ollama(base_url: str, model: str, key: str = "") -> OllamaModel | None:
         # What runs in Ollama's cloud takes no memory here.
         chosen = longest if shown.get("remote_host") else _configured(shown)
         loaded = None if chosen else _loaded(root, model, key)
-        return OllamaModel(longest, chosen, loaded, "vision" in able if isinstance(able, list) else None)
+        images = "vision" in able if isinstance(able, list) else None
+        parameters = _size((shown.get("model_info") or {}).get("general.parameter_count"))
+        return OllamaModel(longest, chosen, loaded, images, parameters)
     except (AttributeError, LookupError, TypeError):
         return None  # an answer of another form
 

@@ -224,7 +224,7 @@ def build_agent(
     model, info = chosen.resolved, chosen.info
     workspace = make_workspace(place, settings)
     old = restored.header if restored is not None and not restored.rebuilt else None
-    small = old.small if old is not None else wants_small_profile(settings, chosen.window.tokens)
+    small = old.small if old is not None else wants_small_profile(settings, model.model, chosen.window)
     context = make_context(workspace, settings, place, small_model=small)
     answered = attended or embedded.approves or options.on_ask == "suspend"
     asks = answered or embedded.answers

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Literal
@@ -40,7 +41,10 @@ LOCAL_IDLE_PER_KB = 30.0
 # What Anthropic calls the long window, and its tokens.
 LONG_WINDOW_BETA, LONG_WINDOW = "context-1m-2025-08-07", 1_000_000
 # A window below this is for few tools and a short prompt only.
-SMALL_WINDOW = 16_000
+SMALL_WINDOW = 20_000
+# Parameters. Models with fewer make calls of five tools, if any.
+SMALL_MODEL = 9e9
+_NAMED_SIZE = re.compile(r"(?<![\w.])e?(\d+(?:\.\d+)?)b(?!\w)", re.IGNORECASE)
 # Windows in tokens where nobody says, so that a conversation is compacted before it is refused.
 ASSUMED, ASSUMED_LOCAL = 128_000, 32_000
 # What Ollama is asked to load a model with, which takes memory: enough to work, and often room for it.
@@ -148,11 +152,13 @@ class ModelWindow(Value):
     """How many tokens a model takes, and who says so.
 
     tokens: None for a script, which has no window. images: whether it takes images, where its server says that.
+    parameters: how many the model has, where its server says that.
     """
 
     tokens: int | None
     source: Literal["catalog", "settings", "server", "assumed", "none"]
     images: bool | None = None
+    parameters: int | None = None
 
 
 def find_window(model: ResolvedModel, info: ModelInfo | None, settings: Settings, *, ask: bool = True) -> ModelWindow:
@@ -179,8 +185,9 @@ def find_window(model: ResolvedModel, info: ModelInfo | None, settings: Settings
     private = provider is not None and model.base_url != provider.base_url
     if ask and model.base_url and model.wire in ("openai", "responses") and (private or (provider and provider.local)):
         key = model.api_key.reveal() if model.api_key else ""
-        if asked := server_info.ask_window(model.base_url, model.model, key):
-            return ModelWindow(asked, "server")
+        asked = server_info.ask_server(model.base_url, model.model, key)
+        if asked.window:
+            return ModelWindow(asked.window, "server", parameters=asked.parameters)
     if known:
         return ModelWindow(known, "catalog")
     # In the protocols of Anthropic and Google a server of this machine passes on what it is sent.
@@ -198,14 +205,22 @@ def _ollama_window(model: ResolvedModel, own: int | None, *, ask: bool) -> Model
     if about is None:
         return ModelWindow(own or OLLAMA_WINDOW, "settings" if own else "assumed")
     window = own or about.chosen or max(about.loaded or 0, OLLAMA_WINDOW)
-    return ModelWindow(min(window, about.longest or window), "settings" if own else "server", about.images)
+    source: Literal["settings", "server"] = "settings" if own else "server"
+    return ModelWindow(min(window, about.longest or window), source, about.images, about.parameters)
 
 
-def wants_small_profile(settings: Settings, window: int | None) -> bool:
-    """Return True if the model is to get few tools and a short prompt: by the setting, else by its window."""
+def wants_small_profile(settings: Settings, model: str, window: ModelWindow) -> bool:
+    """Return True if the model is to get few tools and a short prompt: by the setting, else by its window and size.
+
+    The size is what its server says, else what its name does: the largest of `7b`, `1.5b`, `e4b` in it.
+    """
     if settings.profile != "auto":
         return settings.profile == "small"
-    return window is not None and window < SMALL_WINDOW
+    if window.tokens is not None and window.tokens < SMALL_WINDOW:
+        return True
+    named = max((float(size) * 1e9 for size in _NAMED_SIZE.findall(model)), default=None)
+    size = window.parameters or named
+    return size is not None and size < SMALL_MODEL
 
 
 # The usual length of an answer. A model may run on; what is cut is continued.

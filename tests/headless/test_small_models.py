@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from agent_cli.engine.held_text import RepeatedText, repetition
 from agent_cli.engine.unmade_calls import describes_call
-from tests.support.model_server import Call, ModelServer, Reply
+from tests.support.model_server import Call, ModelServer, Received, Reply, Scripted
 from tests.support.program import agent
 
 
-def run(work: Path, replies: list[Reply], *words: str, profile: str = "small", code: int = 0) -> tuple[list[str], str]:
+def run(
+    work: Path, replies: Sequence[Scripted], *words: str, profile: str = "small", code: int = 0
+) -> tuple[list[str], str]:
     """The last message of each request, and what the run printed on standard error."""
-    with ModelServer(replies) as server:
+    with ModelServer(list(replies)) as server:
         env = {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": server.openai_url, "AGENT_PROFILE": profile}
         done = agent(["-p", "--model", "openai/x", "--permission-mode", "acceptEdits", *words], work, env)
         assert done.returncode == code, done.stderr
@@ -140,7 +143,7 @@ def test_a_folder_is_listed_and_the_first_request_has_the_files(work: Path) -> N
     (work / "src").mkdir()
     (work / "src" / "units.py").write_text("x")
     replies = [Reply(calls=(Call("Read", {"file_path": "src"}),)), Reply(text="units.py.")]
-    with ModelServer(replies) as server:
+    with ModelServer(list(replies)) as server:
         env = {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": server.openai_url, "AGENT_PROFILE": "small"}
         agent(["-p", "--model", "openai/x", "What is in src?"], work, env)
     assert "  src/\n    units.py" in server.requests[0].body["messages"][0]["content"]
@@ -213,3 +216,42 @@ def test_models_of_the_default_profile_are_not_asked(work: Path) -> None:
 )
 def test_what_is_a_description_of_a_call(answer: str, described: bool) -> None:
     assert describes_call(answer, ["Edit", "Bash"]) is described
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'Bash {"command": "touch made"}',
+        'I run it.\nBash: {"command": "touch made"}',
+        '`Bash({"command": "touch made"})`',
+        'Bash {"command": "touch made"} <reminder>Then make the next call.</reminder>',
+    ],
+)
+def test_a_tool_and_its_arguments_are_a_call(work: Path, text: str) -> None:
+    _, stderr = run(work, [Reply(text=text), Reply(text="Done.")], "--allowedTools", "Bash(touch:*)", "Touch made")
+    assert (work / "made").exists() and "wrote its calls as text" in stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "profile"),
+    [
+        ('Bash {"command": "touch made"}', "default"),
+        ('I ran this:\nBash {"command": "touch made"}\nand it worked.', "small"),
+        ('Bash {"command": "touch ma', "small"),
+    ],
+)
+def test_a_call_among_words_or_of_a_large_model_is_text(work: Path, text: str, profile: str) -> None:
+    replies = [Reply(text=text)] * (2 if profile == "small" else 1)
+    run(work, replies, "--allowedTools", "Bash(touch:*)", "What did you do?", profile=profile)
+    assert not (work / "made").exists()
+
+
+def echo(request: Received) -> Reply:
+    return Reply(text=str(request.body["messages"][-1]["content"]).splitlines()[0])
+
+
+def test_an_error_that_is_repeated_is_no_answer(work: Path) -> None:
+    read = Call("Read", {"file_path": "none.py"})
+    replies = [Reply(calls=(read,)), echo, Reply(calls=(Call("Read", {"file_path": "a.txt"}),)), Reply(text="hello")]
+    last, stderr = run(work, replies, "Say what the file has")
+    assert "repeated a message" in stderr and "make the next call" in last[2] and len(last) == 4

@@ -14,8 +14,15 @@ import pytest
 from agent_cli.config.schema import Settings
 from agent_cli.providers.catalog import lookup
 from agent_cli.providers.resolve import resolve
-from agent_cli.providers.server_info import ask_window
-from agent_cli.runtime.models import ASSUMED, ASSUMED_LOCAL, ModelWindow, find_window, input_modalities
+from agent_cli.providers.server_info import ServedModel, ask_server
+from agent_cli.runtime.models import (
+    ASSUMED,
+    ASSUMED_LOCAL,
+    ModelWindow,
+    find_window,
+    input_modalities,
+    wants_small_profile,
+)
 
 
 @contextmanager
@@ -101,7 +108,7 @@ LLAMA = {"id": "q.gguf", "owned_by": "llamacpp", "meta": {"n_ctx_train": 32768}}
 )
 def test_the_window_as_servers_report_it(answers: dict[str, Any], window: int | None) -> None:
     with serving(answers) as (url, _):
-        assert ask_window(url, "m") == window
+        assert ask_server(url, "m").window == window
 
 
 def found(name: str, url: str | None = None, **settings: Any) -> ModelWindow:
@@ -173,3 +180,37 @@ def test_images_are_shown_to_a_model_of_ollama_that_takes_them() -> None:
     for able, takes in ((True, {"image"}), (False, set()), (None, {"pdf"})):
         window = ModelWindow(1, "server", able)
         assert input_modalities(None, Settings(model_takes=("pdf",)), window) == takes
+
+
+@pytest.mark.parametrize(
+    ("name", "window", "parameters", "small"),
+    [
+        ("m", 200_000, None, False),
+        ("m", 16_384, None, True),
+        ("m", 32_768, 1_777_088_000, True),
+        ("m-7b", 32_768, 30_000_000_000, False),
+        ("qwen2.5-coder:7b", 32_768, None, True),
+        ("meta-llama/Llama-3.1-8B-Instruct", 131_072, None, True),
+        ("qwen3-coder:30b-a3b", 32_768, None, False),
+        ("gemma3n:e4b", 32_768, None, True),
+        ("mixtral-8x7b", 32_768, None, False),
+        ("gpt-oss-20b", 131_072, None, False),
+        ("gpt-4.1-mini", 1_000_000, None, False),
+    ],
+)
+def test_small_models_are_known_by_window_size_and_name(
+    name: str, window: int, parameters: int | None, small: bool
+) -> None:
+    found = ModelWindow(window, "server", parameters=parameters)
+    assert wants_small_profile(Settings(), name, found) is small
+    assert not wants_small_profile(Settings(profile="default"), name, found)
+
+
+def test_servers_say_how_many_parameters_a_model_has() -> None:
+    meta = {"n_ctx_train": 32768, "n_params": 1_777_088_000}
+    with serving({"/v1/models": {"data": [{"id": "m", "owned_by": "llamacpp", "meta": meta}]}}) as (url, _):
+        assert ask_server(url, "m") == ServedModel(32768, 1_777_088_000)
+        assert found("openai/m", url).parameters == 1_777_088_000
+    shown = {"model_info": {"general.parameter_count": 7_615_616_512, "qwen2.context_length": 32768}}
+    with serving({"/api/show": shown}) as (url, _):
+        assert found("ollama/m", url).parameters == 7_615_616_512

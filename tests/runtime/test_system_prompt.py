@@ -160,7 +160,7 @@ def test_every_tag_and_tool_of_the_prompt_exists() -> None:
 def test_the_small_profile_has_five_tools_and_a_short_prompt(work: Path) -> None:
     repository(work)
     small, window, large = requests(work, [["-p", "hi"]], AGENT_PROFILE="small") + [
-        requests(work, [["-p", "hi"]], AGENT_CONTEXT_WINDOW=size)[0] for size in ("8192", "16384")
+        requests(work, [["-p", "hi"]], AGENT_CONTEXT_WINDOW=size)[0] for size in ("8192", "32768")
     ]
     for body in (small, window):
         assert offered(body) == {"Read", "Write", "Edit", "Grep", "Bash"}
