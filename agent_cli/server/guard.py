@@ -181,7 +181,7 @@ class RequestRefusedError(Exception):
 
 
 class RequestGuard:
-    """ASGI middleware. hosts: names that Host may have, with port. tls: the server speaks TLS."""
+    """ASGI middleware. hosts: names that Host may have, with port."""
 
     def __init__(self, app: ASGIApp, hosts: Iterable[str], tokens: AccessTokenStore, limit: FailureLimit) -> None:
         self._app, self._hosts = app, frozenset(host.lower() for host in hosts)

@@ -47,10 +47,11 @@ class TaskSpec(Value, tag="ServerTask"):
 class InboxEntry(Value, tag="Entry"):
     """What a user asked for.
 
-    kind: "message", "decision", "interrupt", "resume" or "expire".
-    text: a message; the words with a decision.
+    kind: "message", "decision", "interrupt", "resume" or "expire"; "rewind" goes back in the conversation, "note" tells
+    the model what was undone.
+    text: a message or note; the words with a decision.
     how: "steer" sends a message to the running turn, "queue" after it.
-    data: of a decision, see `decisions.Verdict`.
+    data: of a decision a `UserVerdict`; of a rewind the number of messages that stay.
     """
 
     id: str
