@@ -75,8 +75,7 @@ def open_agent(
     approve: decides about calls that no rule allows: a function, "deny", or "suspend", which leaves them for
         `AgentSession.approve`.
     answer: a function that answers the model's questions and decides about its plans; by default the model decides its
-    own
-        questions, and plans are suspended.
+        own questions, and plans are suspended.
     tools: in addition to the built-in ones, which the setting `tools` chooses.
     hooks: functions by event.
     settings: a mapping with the keys of the settings file, or the path of such a file; overrides the user's own files.
