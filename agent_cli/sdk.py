@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 import weakref
 from collections.abc import Callable, Generator, Iterable, Mapping
 from typing import Any, Literal
@@ -43,7 +42,7 @@ from agent_cli.session.records import Restored, SessionNotFoundError
 from agent_cli.session.state import ReplayState
 from agent_tools.base import ToolError
 from agent_tools.record import hints_of
-from agent_tools.text import counted
+from agent_tools.text import counted, utc_stamp
 
 Events = Generator[Event, None, None]
 _RETRY_SECONDS = 0.05
@@ -169,7 +168,7 @@ class AgentSession:
 
     def _remember(self, event: Event) -> None:
         """Record what a log would, for a session that has none."""
-        self._replay.take(event, time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()))
+        self._replay.take(event, utc_stamp())
 
     @property
     def session_id(self) -> str:

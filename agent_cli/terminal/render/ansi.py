@@ -55,7 +55,7 @@ def _number(version: str) -> float:
 
 
 def with_links(row: str, root: Path, width: int) -> str:
-    """Return a row of the screen, which may hold colours, with its addresses and the paths of files below `root` linked.
+    """Return a row of the screen, which may have colours, its addresses and the paths of files below `root` linked.
 
     width: of the terminal; an address that reaches its edge may go on in the next row, and is not linked.
     """
