@@ -392,9 +392,9 @@ def _warn_command_typo(options: RunOptions, typed: list[str]) -> None:
     if not hint:
         return
     hint += f"; to send it as a prompt, write: agent -- {hints.joined(words)}"
-    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+    from agent_cli.cli.confirm import can_ask, confirm
+
+    if not can_ask():
         raise UsageError(hint)
-    sys.stderr.write(f"{hint}\nSend it as a prompt now? [y/N] ")
-    sys.stderr.flush()
-    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+    if not confirm(f"{hint}\nSend it as a prompt now?"):
         raise UsageError("Nothing was sent.")
