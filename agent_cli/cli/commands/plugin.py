@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from agent_cli.cli.app import AsJson
-from agent_cli.cli.confirm import can_ask, confirm
 from agent_cli.cli.help import examples
+from agent_cli.cli.questions import can_ask, confirm
 from agent_cli.config.layers import Layers
 from agent_cli.config.run_options import RunOptions
 from agent_cli.core.place import RunEnvironment, UsageError

@@ -16,8 +16,8 @@ import typer
 
 from agent_cli.cli import completion
 from agent_cli.cli.app import AsJson, Session
-from agent_cli.cli.confirm import can_ask, confirm
 from agent_cli.cli.help import examples, one_of
+from agent_cli.cli.questions import can_ask, confirm
 from agent_cli.core.hooks import hook_line
 from agent_cli.core.place import UsageError
 from agent_cli.core.results import Usage

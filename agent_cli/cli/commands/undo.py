@@ -15,8 +15,8 @@ from agent_cli.checkpoints.git_store import StoreError
 from agent_cli.checkpoints.undo import UndoManager, blame_line
 from agent_cli.checkpoints.undo_plan import Item, Plan, describe_plan
 from agent_cli.cli.app import Session
-from agent_cli.cli.confirm import can_ask, confirm
 from agent_cli.cli.help import examples
+from agent_cli.cli.questions import can_ask, confirm
 from agent_cli.config.run_options import RunOptions
 from agent_cli.core.place import RunEnvironment, UsageError
 from agent_cli.headless.output import echo, print_notice
