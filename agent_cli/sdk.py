@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 import weakref
 from collections.abc import Callable, Generator, Iterable, Mapping
 from typing import Any, Literal
@@ -43,7 +42,7 @@ from agent_cli.session.records import Restored, SessionNotFoundError
 from agent_cli.session.state import ReplayState
 from agent_tools.base import ToolError
 from agent_tools.record import hints_of
-from agent_tools.text import counted
+from agent_tools.text import counted, utc_stamp
 
 Events = Generator[Event, None, None]
 _RETRY_SECONDS = 0.05
@@ -75,8 +74,7 @@ def open_agent(
     approve: decides about calls that no rule allows: a function, "deny", or "suspend", which leaves them for
         `AgentSession.approve`.
     answer: a function that answers the model's questions and decides about its plans; by default the model decides its
-    own
-        questions, and plans are suspended.
+        own questions, and plans are suspended.
     tools: in addition to the built-in ones, which the setting `tools` chooses.
     hooks: functions by event.
     settings: a mapping with the keys of the settings file, or the path of such a file; overrides the user's own files.
@@ -170,7 +168,7 @@ class AgentSession:
 
     def _remember(self, event: Event) -> None:
         """Record what a log would, for a session that has none."""
-        self._replay.take(event, time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()))
+        self._replay.take(event, utc_stamp())
 
     @property
     def session_id(self) -> str:

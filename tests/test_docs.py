@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from agent_cli.cli import command_names
+from agent_cli.cli.commands import review
 from agent_cli.config import run_options
 from agent_cli.config.layers import Layers
 from agent_cli.config.policy import read_policy
@@ -102,7 +103,7 @@ def test_the_exit_codes_are_those_of_the_program() -> None:
     rows = re.findall(r"^\| (\d+) \|([\w, ]*)\|", section, re.MULTILINE)
     table = {int(code): set(filter(None, words.strip().split(", "))) for code, words in rows}
     words = output.Outcome.__args__  # type: ignore[attr-defined]
-    found: dict[int, set[str]] = {output.USAGE: set(), output.PIPE: set()}
+    found: dict[int, set[str]] = {output.USAGE: set(), output.PIPE: set(), review.FOUND: set()}
     for word in words:
         for degraded in (False, True):
             found.setdefault(output.exit_code(word, fail_on_degraded=degraded), set()).add(word)
@@ -228,6 +229,11 @@ def test_every_tool_and_command_is_named() -> None:
     assert all(f"`{tool.name}`" in page("guide.md") for tool in BUILTIN)
     assert all(f"`{name}`" in page("guide.md") for name in command_names())
     assert all(re.search(rf"`/{name}\b", page("guide.md")) for name in REGISTRY)
+
+
+def test_the_first_words_that_are_commands_are_listed() -> None:
+    listed = page("guide.md").partition("A first word that is a command (")[2].partition(")")[0]
+    assert sorted(re.findall(r"`([^`]+)`", listed)) == command_names()
 
 
 # What stands for something else in the guide's table of errors: names, numbers, the system's own words.

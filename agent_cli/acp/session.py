@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext, suppress
-from datetime import UTC, datetime
 from typing import Any, cast
 
 from agent_cli.acp import options as choices
@@ -43,7 +42,7 @@ from agent_cli.terminal.startup import settle_servers, settle_trust
 from agent_tools.base import ToolError
 from agent_tools.cancel import CancelledError, CancelToken
 from agent_tools.results import Diff, Diffs, Display, TodoView
-from agent_tools.text import one_line
+from agent_tools.text import one_line, utc_stamp
 
 _ALL = 1 << 62
 _THREADS = "A session of an editor is a thread of its panel: open another one there."
@@ -317,8 +316,7 @@ class EditorSession(Dialogs):
         title = self.agent.name or (first_words(history[0].text) if history else "")
         if title and self._shown.get("title") != title and not self.closed:
             self._shown["title"] = title
-            now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-            self._send({"sessionUpdate": "session_info_update", "title": title, "updatedAt": now})
+            self._send({"sessionUpdate": "session_info_update", "title": title, "updatedAt": utc_stamp()})
 
     # Questions.
 

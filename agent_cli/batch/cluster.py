@@ -161,7 +161,10 @@ class ClusterRunner:
         for worker, version in versions.items():
             if isinstance(version, BaseException):
                 why = shorten(one_line(str(version)), 200)
-                raise UsageError(f"The worker {worker} cannot run tasks; install agent-cli[batch] there: {why}")
+                raise UsageError(
+                    f"The worker {worker} cannot run tasks; it needs agent {__version__}, with the package "
+                    f"distributed beside it: {why}"
+                )
             if version != __version__:
                 raise UsageError(f"The worker {worker} has agent {version}, and this is {__version__}.")
 

@@ -28,7 +28,7 @@ from agent_tools.base import Effect
 from agent_tools.fs.safe_files import read_regular, write_whole
 from agent_tools.lazy import lazy_imports
 from agent_tools.record import Value
-from agent_tools.text import counted, shorten
+from agent_tools.text import counted, shorten, utc_stamp
 
 with lazy_imports():
     from agent_cli.permissions import destructive
@@ -216,7 +216,7 @@ class Recorder:
         at, text = next(
             ((n, user_text(m.text)) for n, m in reversed([*enumerate(history)]) if is_user_message(m)), (0, "")
         )
-        self._turn = RecordedTurn(0, shorten(self._redact(" ".join(text.split())), 200), at, "", _now())
+        self._turn = RecordedTurn(0, shorten(self._redact(" ".join(text.split())), 200), at, "", utc_stamp())
         self._written, self._new = -1, new
 
     def before(self, call: str, tool: str, summary: str, effects: Sequence[Effect], cwd: str) -> list[str]:
@@ -234,7 +234,9 @@ class Recorder:
                 if named.history and shots:
                     store.keep_whole(shots)
                 kept = tuple(_short(s) for s in shots)
-                record = Before(0, call, tool, self._redact(summary), kept, store.head(), _now(), tuple(unversioned))
+                record = Before(
+                    0, call, tool, self._redact(summary), kept, store.head(), utc_stamp(), tuple(unversioned)
+                )
                 record = record.replace(turn=self._turn_number())
                 store.manifest.add(record)
                 self._open[call] = (record, whole)
@@ -340,7 +342,3 @@ def _short(shot: Snapshot) -> Snapshot:
     if len(shot.skipped) <= _MOST_SKIPPED:
         return shot
     return shot.replace(skipped=dict(list(shot.skipped.items())[:_MOST_SKIPPED]))
-
-
-def _now() -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())

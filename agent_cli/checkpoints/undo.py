@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import os
 import stat
-import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -46,6 +45,7 @@ from agent_tools.fs.files import is_at, open_directory, remove_empty
 from agent_tools.fs.safe_files import open_regular
 from agent_tools.record import Value
 from agent_tools.results import Diff
+from agent_tools.text import utc_stamp
 
 
 class Written(Value):
@@ -370,7 +370,7 @@ class UndoManager:
             failed = put_back(store, items)
             after = capture(store.git, index, paths, everything)
             store.pin((before,), (after,))
-            now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+            now = utc_stamp()
             if len(failed) < len(items):
                 store.manifest.add(Undone(kind, turns, (before,), (after,), of, now, part))
         return failed

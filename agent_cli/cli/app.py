@@ -79,9 +79,12 @@ def _parameter(name: str, *, headed: bool) -> inspect.Parameter:
     flag, kind = flags()[name]
     inner = next((a for a in get_args(kind) if a is not type(None)), kind)
     many = str(kind).startswith("tuple")
+    text = f"{flag.help[:-1]}: {one_of(flag.choices)}." if flag.choices else flag.help
+    if not headed:  # of a command, which has no -p
+        text = text.removeprefix("With -p: ")
     option = typer.Option(
         *flag.names,
-        help=f"{flag.help[:-1]}: {one_of(flag.choices)}." if flag.choices else flag.help,
+        help=f"{text[:1].upper()}{text[1:]}",
         rich_help_panel=flag.panel if headed else None,
         metavar=flag.metavar or None,
         callback=choice(flag.choices, flag.aliases) if flag.choices else None,

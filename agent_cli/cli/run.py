@@ -43,6 +43,7 @@ with lazy_imports():
         choose_session,  # only for runs with a session or worktree to choose
         hints,  # only for mistakes
         patch_run,  # only with --patch
+        questions,  # only for mistakes
     )
     from agent_cli.headless import pending
     from agent_cli.host import callbacks, session_commands
@@ -392,9 +393,7 @@ def _warn_command_typo(options: RunOptions, typed: list[str]) -> None:
     if not hint:
         return
     hint += f"; to send it as a prompt, write: agent -- {hints.joined(words)}"
-    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+    if not questions.can_ask():
         raise UsageError(hint)
-    sys.stderr.write(f"{hint}\nSend it as a prompt now? [y/N] ")
-    sys.stderr.flush()
-    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+    if not questions.confirm(f"{hint}\nSend it as a prompt now?"):
         raise UsageError("Nothing was sent.")

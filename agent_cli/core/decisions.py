@@ -108,8 +108,7 @@ class QuestionReply(Value, tag="Reply"):
     """The user's answer to a question of the model, to a plan, or in a review.
 
     verdict: "answer" a question; "approve" a plan or work, "revise" it with these comments, "undo" the changes since
-    the
-        last review, or "cancel".
+        the last review, or "cancel".
     text: the answer or the comments.
     mode: the permission mode to continue in after approving a plan.
     plan: the plan as the user edited it, in the form of its question's data; empty if they did not.

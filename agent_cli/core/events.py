@@ -109,8 +109,7 @@ class ApprovalRequested(Value, tag="ApprovalRequested"):
     reason: why the rules do not decide it.
     always: the rule that "always" would add; "" for none.
     binding: hash of what is shown (arguments, working directory, targets and their contents); an approval holds only
-    for
-        that.
+        for that.
     facts: computed facts for the question, one per line.
     grants: what `always` would allow, in words.
     keeps: the rule could also be saved for the project.

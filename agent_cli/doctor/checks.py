@@ -18,7 +18,7 @@ from agent_cli.checkpoints.prune import folder_size
 from agent_cli.config.layers import Layers
 from agent_cli.config.prompts import git_branch
 from agent_cli.config.schema import Settings
-from agent_cli.core.place import RunEnvironment, UsageError, has_color, has_styles
+from agent_cli.core.place import RunEnvironment, UsageError, has_color
 from agent_cli.core.version import __version__
 from agent_cli.memory.files import Memory
 from agent_cli.providers.catalog import ModelInfo, lookup
@@ -120,12 +120,17 @@ def check_terminal(settings: Settings, place: RunEnvironment) -> list[Finding]:
     term = place.env.get("TERM", "")
     ends = {"stdin": os.isatty(0), "stdout": os.isatty(1), "stderr": os.isatty(2)}
     where = [name for name, is_terminal in ends.items() if is_terminal]
-    colours = "standard" if has_styles(place.env) or has_color(settings.color, place.env) else "none"
+    colours = "on" if has_color(settings.color, place.env) else "off"
     columns, rows = _terminal_size([number for number, is_terminal in enumerate(ends.values()) if is_terminal])
     what = f"TERM={term}" if term else "TERM is not set"
     size = f", {columns}x{rows}" if where else ""
-    seen = ", ".join(where) if len(where) < 3 else "all"
-    text = f"{what}{size}, colours: {colours}, terminal on: {seen or 'none (use agent -p)'}"
+    if len(where) == len(ends):
+        seen = "input and output are a terminal"
+    elif where:
+        seen = f"of input and output only {' and '.join(where)} {'is' if len(where) == 1 else 'are'} a terminal"
+    else:
+        seen = "neither input nor output is a terminal (use agent -p)"
+    text = f"{what}{size}, colours {colours}, {seen}"
     data = {"term": term, "colours": colours, "columns": columns, "rows": rows, **ends}
     return [Finding("ok", "terminal", text, data=data)]
 

@@ -40,8 +40,7 @@ def ask_user(turn: Turn, item: PreparedCall) -> Generator[Event, None, tuple[Too
     """Ask the user a tool's question, or to approve a plan; return the result of the reply, and the call.
 
     The result is CANCELLED if they cancel the work, None if nobody has replied yet. The call has the plan as they
-    edited
-    it.
+    edited it.
     """
     suspend = _suspend(turn, item)
     if isinstance(suspend, ToolResult):
@@ -129,8 +128,7 @@ def get_answer(turn: Turn, asked: Q, ask: Callable[[Q], A], kind: str, message: 
     """Return the answer of `ask`. Raises CancelledError.
 
     With a user present, the Notification hooks run in the background while the question is shown; without one, they run
-    to
-    their end before the turn is suspended. They do not run if the answer was recorded before, or is given
+    to their end before the turn is suspended. They do not run if the answer was recorded before, or is given
     automatically.
     """
     deps = turn.deps

@@ -81,16 +81,13 @@ def is_known_url(
 
     urls: spellings of the URL.
     histories: the user's conversation, then those of the sub-agents inside it, whose user messages were written by a
-    model
-        and do not count.
+        model and do not count.
 
     A result does not count if it may only repeat what a model composed: if the model wrote the URL before, in text or
     arguments; output of commands that do more than show a file; files that the model wrote; answers of sub-agents; a
-    page
-    that could not be fetched. Once something ran that may write (`only_reads` returns False, or a sub-agent worked),
-    the
-    following do not count either: files changed since the session began (`young`), names in listings, output of git and
-    gh.
+    page that could not be fetched. Once something ran that may write (`only_reads` returns False, or a sub-agent
+    worked), the following do not count either: files changed since the session began (`young`), names in listings,
+    output of git and gh.
     """
     seen = _Seen({_bare(url) for url in urls}, class_of, young, only_reads)
     return any(seen.known(history, own=not depth) for depth, history in enumerate(histories))

@@ -1,8 +1,7 @@
 """Diagnose the files in `.agent/` and `.claude/` for `agent doctor`: one line each on how they are used.
 
 Nothing is left out silently: a file that nothing reads is reported, and so is each front matter key without effect,
-with
-the reason. Everything is read again here, so that a start pays for none of it; nothing is run.
+with the reason. Everything is read again here, so that a start pays for none of it; nothing is run.
 
 Also lists which keys and folders of other programs are read here, and why the others are not.
 """

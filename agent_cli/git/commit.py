@@ -53,8 +53,7 @@ def read_words(words: str, changes: Sequence[FileStatus], top: Path, cwd: Path) 
     """Parse `[--all] [--no-verify] [-m MESSAGE] [PATH...] [WORDS]`.
 
     A word is a path if there is a change at or below it, or if it exists and looks like a path (contains a dot or a
-    slash),
-    or if all words are paths.
+    slash), or if all words are paths.
     """
     rest, message = words, ""
     if " -m " in f" {rest} ":

@@ -25,7 +25,7 @@ _SHOWN = 200
 
 
 class PatchCopy:
-    """A copy of the repository to work in. `finish` returns the patch, `remove` removes the copy."""
+    """A copy of the repository to work in. `finish` returns the patch, `worktree.discard` removes the copy."""
 
     def __init__(self, place: RunEnvironment, trusted: bool) -> None:
         """Make the copy and enter it. Raises UsageError."""

@@ -1,8 +1,7 @@
 """The user's repository, for commits that they request; the only user of GitPython, which finds the repository.
 
 Unlike all others this git runs as the user's own (`guarded_git.as_user`): a commit must be what `git commit` would
-make,
-with its hooks, filters and signature. So nothing here runs before the user asked for a commit.
+make, with its hooks, filters and signature. So nothing here runs before the user asked for a commit.
 """
 
 from __future__ import annotations
@@ -143,8 +142,7 @@ class Repository:
         Raises UsageError, CancelledError.
 
         `git commit --only` leaves everything else staged, and its hooks see what is committed. New files are added to
-        the index
-        first, without their contents, and removed from it again on failure.
+        the index first, without their contents, and removed from it again on failure.
         """
         new = [c.path for c in changes if c.new]
         try:

@@ -26,7 +26,7 @@ _USUAL = ("origin/HEAD", "main", "master")
 class ReviewTarget(Value):
     """A change to review.
 
-    title: what it is, in words. diff: as git prints it. files: how many.
+    title: what it is, in words. diff: as git prints it.
     commit: what comments are attached to; "" for uncommitted changes.
     notes: what the user should know. elsewhere: the files in the work tree are not those of the change.
     """

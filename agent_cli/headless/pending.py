@@ -25,7 +25,7 @@ from agent_cli.session.store import SessionStore
 from agent_tools.lazy import lazy_imports
 from agent_tools.plan import plan_text
 from agent_tools.record import to_json
-from agent_tools.text import escape_controls
+from agent_tools.text import escape_controls, utc_stamp
 
 with lazy_imports():
     from agent_tools import lookalikes  # only if something is pending
@@ -45,7 +45,7 @@ def pending_items(
     asked_at: when the user was asked, as a log timestamp; now by default.
     plan_ttl: minutes after which a plan expires.
     """
-    asked_at = asked_at or time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    asked_at = asked_at or utc_stamp()
     request = next((user_text(m.text) for m in reversed(history) if is_user_message(m)), "")
     made = _calls({"": history, **nested})
     items = []

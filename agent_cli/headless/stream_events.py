@@ -7,7 +7,6 @@ of another one waits until that one is whole.
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -157,9 +156,3 @@ class PartialMessage:
 
 def _tool_use(call_id: str, name: str) -> dict[str, Any]:
     return {"type": "tool_use", "id": call_id, "name": name, "input": {}}
-
-
-def timestamp() -> str:
-    """Return the time now, as ISO 8601 in UTC."""
-    now = time.time()
-    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now)) + f".{int(now * 1000) % 1000:03d}Z"

@@ -50,12 +50,13 @@ from agent_cli.core.version import CLAUDE_CODE_VERSION, __version__
 from agent_cli.engine.tool_results import CHANGES, absolute_path, text_before, tool_use_result, usage_object
 from agent_cli.headless.pending import pending_item
 from agent_cli.headless.result_object import error_word, retry_fields
-from agent_cli.headless.stream_events import PartialMessage, timestamp
+from agent_cli.headless.stream_events import PartialMessage
 from agent_cli.headless.tasks import TaskLines
 from agent_cli.session.transcripts.entries import content_block
 from agent_tools.registry import tool_class
 from agent_tools.results import TodoItem
 from agent_tools.shell.jobs import Job
+from agent_tools.text import utc_stamp
 
 # The stop reasons of answers that broke off, which that format leaves open.
 _ABORTED = ("interrupted", "error")
@@ -133,7 +134,7 @@ class StreamJson:
 
     def replay(self, message: Mapping[str, Any]) -> None:
         """Write a message of the user back, with its own UUID."""
-        known = {"parent_tool_use_id": None, "isReplay": True, "timestamp": timestamp()}
+        known = {"parent_tool_use_id": None, "isReplay": True, "timestamp": utc_stamp(milliseconds=True)}
         self.line({"type": "user", "message": message["message"], **known, "uuid": message.get("uuid")})
 
     def reset(self, new: str) -> None:
@@ -372,7 +373,7 @@ class StreamJson:
     def _message_line(self, fields: dict[str, Any]) -> None:
         """Write a line of the conversation, or of a sub-agent's."""
         task = self.tasks.running.get(self._parent or "")
-        known = {"parent_tool_use_id": self._parent, "timestamp": timestamp()}
+        known = {"parent_tool_use_id": self._parent, "timestamp": utc_stamp(milliseconds=True)}
         if task is not None:
             known |= {"agent_id": task.call_id, "subagent_type": task.kind, "task_description": task.description}
         self.line({**fields, **known})

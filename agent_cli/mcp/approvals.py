@@ -12,7 +12,6 @@ from __future__ import annotations
 import json
 import os
 import stat
-import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
@@ -22,6 +21,7 @@ from agent_cli.mcp.config import DeclaredServer, MissingVariableError, substitut
 from agent_cli.mcp.credentials import Logins, wants_login
 from agent_tools.fs.safe_files import read_regular, write_whole
 from agent_tools.record import DecodeError, Value, from_json, to_json
+from agent_tools.text import utc_stamp
 
 NAME = "mcp.json"
 LIMIT = 8 << 20
@@ -90,7 +90,7 @@ class Approvals:
 
     def approve(self, found: DeclaredServer, tools: Mapping[str, str] | None = None) -> str:
         """Approve the declaration and the tools; return "" or why that could not be saved."""
-        when = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        when = utc_stamp()
         entry = ApprovedServer(when, definition_of(found), dict(tools) if tools is not None else None)
         return self._keep(self._key(found), entry)
 

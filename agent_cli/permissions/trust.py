@@ -14,7 +14,6 @@ from __future__ import annotations
 import json
 import os
 import stat
-import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -27,6 +26,7 @@ from agent_tools.fs.paths import compile_glob, split_base
 from agent_tools.fs.protected_names import has_placeholder
 from agent_tools.fs.safe_files import NotRegularFileError, read_regular, read_start, resolve_inside, write_whole
 from agent_tools.record import DecodeError, Value, from_json
+from agent_tools.text import utc_stamp
 
 FILE_LIMIT = 4 << 20
 TOTAL_LIMIT = 32 << 20
@@ -277,7 +277,7 @@ class TrustRecord(Value):
 
 
 def _record(files: Mapping[str, str]) -> TrustRecord:
-    return TrustRecord(time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), dict(files))
+    return TrustRecord(utc_stamp(), dict(files))
 
 
 def _entries(records: Mapping[str, TrustRecord]) -> dict[str, Any]:

@@ -10,7 +10,6 @@ import json
 import os
 import re
 import shutil
-import time
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -21,7 +20,7 @@ from agent_cli.plugins.obtain import PluginSource, obtain, parse_source
 from agent_cli.plugins.store import InstalledPlugin, MarketplaceRecord, PluginStore, fingerprint_folder
 from agent_tools.fs.safe_files import private_folder, read_regular, resolve_inside
 from agent_tools.record import Value
-from agent_tools.text import shorten
+from agent_tools.text import shorten, utc_stamp
 
 FILE = ".claude-plugin/marketplace.json"
 _NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
@@ -150,7 +149,7 @@ def stage_plugin(store: PluginStore, text: str, cwd: Path, env: Mapping[str, str
             entry = {**entry, "name": _folder_name(source)}
         plugin = read_plugin(staged, store.data_of(plugin.name), entry, label)
         record = InstalledPlugin(
-            label, fingerprint_folder(staged), _now(), plugin.version, commit, enabled=True, entry=entry
+            label, fingerprint_folder(staged), utc_stamp(), plugin.version, commit, enabled=True, entry=entry
         )
     except (PluginError, OSError) as error:
         shutil.rmtree(staged, ignore_errors=True)
@@ -217,7 +216,7 @@ def trust_plugin(store: PluginStore, name: str, digest: str) -> None:
     """Trust the files of a plugin as they were shown: with this fingerprint. Raises PluginError, OSError."""
     if fingerprint_folder(store.files_of(name)) != digest:
         raise PluginError(f"{name} changed while you looked at it; look again")
-    store.plugins[name] = store.plugins[name].replace(digest=digest, when=_now())
+    store.plugins[name] = store.plugins[name].replace(digest=digest, when=utc_stamp())
     store.save()
 
 
@@ -258,7 +257,7 @@ def add_marketplace(store: PluginStore, text: str, cwd: Path, env: Mapping[str, 
     source = parse_source(text, cwd)
     if source.kind == "folder":
         found = read_marketplace(Path(source.place))
-        store.marketplaces[found.name] = MarketplaceRecord(source.place, _now())
+        store.marketplaces[found.name] = MarketplaceRecord(source.place, utc_stamp())
         store.save()
         return found
     folder = _waiting_folder(store)
@@ -269,7 +268,7 @@ def add_marketplace(store: PluginStore, text: str, cwd: Path, env: Mapping[str, 
         _put_in_place(folder, store.marketplace_of(found.name))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    store.marketplaces[found.name] = MarketplaceRecord(message, _now(), commit)
+    store.marketplaces[found.name] = MarketplaceRecord(message, utc_stamp(), commit)
     store.save()
     return found.replace(folder=store.marketplace_of(found.name))
 
@@ -284,7 +283,3 @@ def remove_marketplace(store: PluginStore, name: str) -> None:
 def update_source(record: MarketplaceRecord) -> str:
     """Return what to add a marketplace from again."""
     return record.source.removeprefix("zip:")
-
-
-def _now() -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())

@@ -241,7 +241,7 @@ _BY_NAME = {p.name: p for p in PROVIDERS}
 _BY_NAME["cohere_chat"] = _BY_NAME["cohere"]
 _BY_NAME["vertex"] = _BY_NAME["vertex_ai"]
 # Where to look for a server on this machine, in this order.
-LOCAL_SERVERS = ("ollama", "lm_studio", "hosted_vllm", "llama_cpp")
+LOCAL_SERVERS = {"ollama": "Ollama", "lm_studio": "LM Studio", "hosted_vllm": "vLLM", "llama_cpp": "llama.cpp"}
 
 
 def find(name: str) -> Provider | None:

@@ -52,7 +52,7 @@ def default_model(env: Mapping[str, str], probe: Probe | None = None) -> str:
             f"no model is configured; {variable} is set: name one with --model {provider.name}/NAME{key}"
         )
     keys = ", ".join(p.keys[0] for p in PROVIDERS[:4])
-    servers = ", ".join(p.name for p in _local_servers())
+    servers = ", ".join(LOCAL_SERVERS.values())
     raise NoModelError(
         f"no model is configured, and none was found: no key in the environment ({keys}, ...), no local server "
         f"({servers}). Set a key, start a server, or see it work: agent demo"

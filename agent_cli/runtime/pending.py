@@ -141,8 +141,7 @@ def reopen(
     """Rebuild the agent of a suspended session as it was saved. Raises UsageError.
 
     answering: returns who answers further questions, given the saved `--on-ask`. embedded: see `build_agent`. The
-    session
-    is locked on return; its `restored.waiting` was read under the lock.
+    session is locked on return; its `restored.waiting` was read under the lock.
     """
     for _ in range(_TRIES):
         restored = load(session_id, place)

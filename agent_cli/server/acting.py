@@ -24,12 +24,12 @@ from agent_cli.server.guard import RequestRefusedError
 from agent_cli.server.hub import Hub
 from agent_cli.server.reading import checkpoints_of, missing, session_log, session_place, token_of
 from agent_cli.server.schemas import DecisionBody, DecisionFields, EmptyBody, MessageBody, StartBody, UndoBody
-from agent_cli.server.tasks import InboxEntry, ServerTask, TaskSpec, new_entry, new_session_id, now
+from agent_cli.server.tasks import InboxEntry, ServerTask, TaskSpec, new_entry, new_session_id
 from agent_cli.session.pending_plans import expired_words
 from agent_cli.session.summary import first_words
 from agent_tools.process.child import Finished, run_child
 from agent_tools.record import to_json
-from agent_tools.text import one_line, shorten
+from agent_tools.text import one_line, shorten, utc_stamp
 
 # Seconds that git may take to make a worktree.
 _WORKTREE_SECONDS = 300.0
@@ -67,7 +67,9 @@ async def start_task(hub: Hub, body: StartBody, user: str) -> ServerTask:
     except UsageError as error:
         raise RequestRefusedError(409, "settings", str(error)) from None
     title = first_words(body.prompt)
-    spec = TaskSpec(session_id, str(cwd), str(root), str(project.folder), title, now(), user, options, body.worktree)
+    spec = TaskSpec(
+        session_id, str(cwd), str(root), str(project.folder), title, utc_stamp(), user, options, body.worktree
+    )
     first = new_entry("message", user, body.prompt)
     try:
         task = hub.tasks.create(spec, first)

@@ -26,9 +26,9 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from agent_cli.core.place import UsageError
-from agent_cli.server.tasks import now
 from agent_tools.fs.safe_files import private_folder, read_regular, write_whole
 from agent_tools.record import DecodeError, Value, from_json, to_json
+from agent_tools.text import utc_stamp
 
 Role = Literal["read", "decide", "start"]
 ROLES: tuple[Role, ...] = get_args(Role)
@@ -87,7 +87,7 @@ class AccessTokenStore:
         if any(token.name == name for token in tokens):
             raise UsageError(f"There is a token named {name} already: agent serve token revoke {name}")
         secret = secrets.token_urlsafe(32)
-        self._write((*tokens, AccessToken(name, next(r for r in ROLES if r == role), _digest(secret), now())))
+        self._write((*tokens, AccessToken(name, next(r for r in ROLES if r == role), _digest(secret), utc_stamp())))
         return secret
 
     def revoke(self, name: str) -> None:
@@ -181,7 +181,7 @@ class RequestRefusedError(Exception):
 
 
 class RequestGuard:
-    """ASGI middleware. hosts: names that Host may have, with port. tls: the server speaks TLS."""
+    """ASGI middleware. hosts: names that Host may have, with port."""
 
     def __init__(self, app: ASGIApp, hosts: Iterable[str], tokens: AccessTokenStore, limit: FailureLimit) -> None:
         self._app, self._hosts = app, frozenset(host.lower() for host in hosts)

@@ -18,14 +18,14 @@ from agent_cli.session.store import state_folder
 
 
 class ServeOptions:
-    """How the server runs. models, modes: what a request may choose; bypass: bypassPermissions among them."""
+    """How the server runs. bypass: a request may choose the mode bypassPermissions. link: the address of the page."""
 
     def __init__(self, *, workers: int, bypass: bool, link: str) -> None:
         self.workers, self.bypass, self.link = workers, bypass, link
 
 
 class Hub:
-    """What the handlers work with. notify: called with a session as it is now, after one changed."""
+    """What the handlers work with. on_change: called with the ID of each session that changed."""
 
     def __init__(self, env: Mapping[str, str], projects: list[Path], options: ServeOptions) -> None:
         self.env, self.options = env, options

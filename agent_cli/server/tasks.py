@@ -10,7 +10,6 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -22,6 +21,7 @@ from agent_cli.session.store import SessionStore
 from agent_cli.session.summary import is_id
 from agent_tools.fs.safe_files import open_regular, private_folder, read_regular, write_whole
 from agent_tools.record import DecodeError, Value, from_json, to_json
+from agent_tools.text import utc_stamp
 
 _LARGEST = 64 << 20
 
@@ -47,10 +47,11 @@ class TaskSpec(Value, tag="ServerTask"):
 class InboxEntry(Value, tag="Entry"):
     """What a user asked for.
 
-    kind: "message", "decision", "interrupt", "resume" or "expire".
-    text: a message; the words with a decision.
+    kind: "message", "decision", "interrupt", "resume" or "expire"; "rewind" goes back in the conversation, "note" tells
+    the model what was undone.
+    text: a message or note; the words with a decision.
     how: "steer" sends a message to the running turn, "queue" after it.
-    data: of a decision, see `decisions.Verdict`.
+    data: of a decision a `UserVerdict`; of a rewind the number of messages that stay.
     """
 
     id: str
@@ -60,11 +61,6 @@ class InboxEntry(Value, tag="Entry"):
     text: str = ""
     how: str = "queue"
     data: dict[str, Any] = {}  # noqa: RUF012 - never changed
-
-
-def now() -> str:
-    """Return the time as logs write it."""
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
 
 
 def new_session_id() -> str:
@@ -248,4 +244,4 @@ def new_entry(
     kind: str, user: str, text: str = "", how: str = "queue", data: Mapping[str, Any] | None = None
 ) -> InboxEntry:
     """Return a new entry, made now."""
-    return InboxEntry(new_session_id(), kind, user, now(), text, how, dict(data or {}))
+    return InboxEntry(new_session_id(), kind, user, utc_stamp(), text, how, dict(data or {}))

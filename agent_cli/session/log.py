@@ -42,6 +42,7 @@ from agent_cli.session.files import VERSION, claim, encode_record, holder, mend,
 from agent_cli.session.records import Header, Mended, Partial, Restored
 from agent_tools.fs.safe_files import open_regular, private_folder
 from agent_tools.record import Value, to_json
+from agent_tools.text import utc_stamp
 
 SECONDS = 1.0
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -284,7 +285,7 @@ class SessionLog:
                 "id": identity,
                 "parent": self._parent,
                 "type": value._tag,
-                "time": _now(),
+                "time": utc_stamp(milliseconds=True),
                 "data": to_json(value),
             },
             self.redact,
@@ -421,8 +422,3 @@ class SessionLog:
             release(self.path)
             os.close(self._fd)
             self._fd = -1
-
-
-def _now() -> str:
-    now = time.time()
-    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now)) + f".{int(now % 1 * 1000):03d}Z"

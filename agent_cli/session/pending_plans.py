@@ -13,7 +13,7 @@ from typing import Any
 from agent_tools.fs.safe_files import read_regular, write_whole
 from agent_tools.plan import plan_text
 from agent_tools.record import DecodeError, Value, from_json, to_json
-from agent_tools.text import counted
+from agent_tools.text import counted, utc_stamp
 
 _NAME = "plan.json"
 _LARGEST = 16 << 20
@@ -72,7 +72,7 @@ def expiry_of(stamp: str, minutes: int) -> str | None:
     """Return when a plan presented at `stamp` expires, as a log time; None if never."""
     if not stamp or not minutes:
         return None
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds_of(stamp) + minutes * 60))
+    return utc_stamp(seconds_of(stamp) + minutes * 60)
 
 
 def expired_words(minutes: int) -> str:

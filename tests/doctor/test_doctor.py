@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.support.program import agent
+from tests.support.pty_session import Terminal
 
 KEY = "sk-very-secret-0123456789"
 
@@ -35,7 +36,16 @@ def test_without_a_model_it_says_what_was_looked_for(work: Path) -> None:
     line = next(line for line in done.stdout.splitlines() if line.split()[1] == "model")
     assert line.startswith("missing")
     assert "ANTHROPIC_API_KEY" in line
+    assert "no local server (Ollama, LM Studio, vLLM, llama.cpp)" in line
     assert "agent demo" in line
+
+
+@pytest.mark.parametrize(("env", "colours"), [({}, "on"), ({"NO_COLOR": "1"}, "off"), ({"TERM": "dumb"}, "off")])
+def test_it_says_in_words_what_the_terminal_can_do(work: Path, env: dict[str, str], colours: str) -> None:
+    shown = Terminal(["doctor"], work, **{"TERM": "xterm-256color", **env}).end()
+    line = " ".join(shown.split("terminal", 1)[1].split())
+    assert f"100x40, colours {colours}, input and output are a terminal" in line
+    assert "neither input nor output is a terminal (use agent -p)" in agent(["doctor"], work).stdout
 
 
 def test_every_topic_has_a_line_that_begins_with_its_mark(work: Path) -> None:

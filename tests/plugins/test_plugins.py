@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import shutil
 import stat
 import subprocess
 import zipfile
@@ -18,6 +19,7 @@ from agent_cli.plugins.obtain import extract_zip, parse_source
 from tests.support.extension_files import home_of, put
 from tests.support.plugin_folders import command_hook, marketplace_folder, plugin_folder
 from tests.support.program import agent
+from tests.support.pty_session import Terminal
 from tests.support.scripts import call, script
 
 BLOCK = 'grep -q forbidden && { echo "$CLAUDE_PLUGIN_ROOT says no" >&2; exit 2; }; exit 0'
@@ -73,6 +75,30 @@ def test_a_plugin_that_changed_is_not_loaded_until_it_is_trusted_again(work: Pat
     assert agent(["plugin", "trust", "tidy"], work).returncode == 2
     ok(work, "trust", "tidy", "--yes")
     assert agent(["-p", "--model", model, "/tidy:sweep now"], work).stdout == "Ok.\n"
+
+
+def test_a_no_changes_nothing_and_has_the_same_exit_code_everywhere(work: Path) -> None:
+    folder = plugin_folder(work.parent)
+    _decline(work, "add", str(folder))
+    assert "There are no plugins" in ok(work, "list")
+    ok(work, "add", str(folder), "--yes")
+    put(folder, "commands/wash.md", "Wash it.")
+    _decline(work, "update")
+    _decline(work, "update", "tidy")
+    # One of several that cannot be updated does not hide the no.
+    ok(work, "add", str(plugin_folder(work.parent, "zz")), "--yes")
+    shutil.rmtree(work.parent / "zz")
+    _decline(work, "update")
+    put(home_of(work) / ".agent/plugins/installed/tidy", "commands/sweep.md", "Changed.")
+    _decline(work, "trust", "tidy")
+
+
+def _decline(work: Path, *words: str) -> None:
+    terminal = Terminal(["plugin", *words], work)
+    terminal.expect("as it is now? [y/N]")
+    terminal.type("n")
+    assert "Nothing was changed." in terminal.end()
+    assert terminal.exit_code == 2
 
 
 def test_update_shows_what_changed_and_asks_again(work: Path) -> None:

@@ -223,6 +223,25 @@ def test_a_limit_of_failures_says_its_setting(work: Path) -> None:
     assert done.stdout.count("It is not there.") == 1
 
 
+def test_config_shows_the_files_as_they_are_now(work: Path) -> None:
+    own = work.parent / "home/.agentrc"
+    own.parent.mkdir()
+    own.write_text('effort = "low"\nmax_rounds = 7\n')
+    (work.parent / "less").write_text("max_rounds = 8\n")
+    (work.parent / "wrong").write_text("max_rounds = \n")
+    shown = session(
+        work, "/output-style explanatory", "/config max_rounds", "/config effort", "", f"! cp ../less {own}",
+        "/config max_rounds", "/config effort", "", "/config output_style", f"! cp ../wrong {own}",
+        "/config max_rounds",
+    )  # fmt: skip
+    before, after, wrong = shown.split("cp ../")
+    assert f"max_rounds = 7 ({own}):" in before and f'effort = "low" ({own}):' in before
+    assert f"max_rounds = 8 ({own}):" in after and "effort = null: " in after
+    assert 'output_style = "explanatory" (/output-style):' in after
+    assert f"The settings have a mistake now, so these are from the start: {own}: " in " ".join(wrong.split())
+    assert f"max_rounds = 7 ({own}):" in wrong
+
+
 def test_config_shows_finds_and_changes_settings(work: Path) -> None:
     own = work.parent / "home/.agentrc"
     own.parent.mkdir()
@@ -233,7 +252,7 @@ def test_config_shows_finds_and_changes_settings(work: Path) -> None:
     )  # fmt: skip
     assert f'effort = "low" ({own})' in shown and "stream = true" in shown
     assert 'effort = "high", saved in ~/.agentrc; takes effect at the next start' in shown
-    assert 'effort = "high" (/config)' in shown and "[1-" in shown
+    assert f'effort = "high" ({own})' in shown and "[1-" in shown
     assert "There is no setting modle; did you mean model?" in shown
     assert "There is no setting auto_allow; did you mean sandbox.auto_allow?" in shown
     assert "Not changed: " in shown and 'terminal.theme = "light", saved in ~/.agentrc\n' in shown

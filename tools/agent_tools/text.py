@@ -3,18 +3,26 @@
 Truncated text ends in a note with the amount missing and how to see it. Text from outside is made safe for a terminal;
 untrusted text for the model goes between two unpredictable marker lines, so that none of it can pass for ours.
 
-Durations, counts and dollars are written here, too, as every output writes them.
+Times, durations, counts and dollars are written here, too, as every output writes them.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import time
 from collections.abc import Iterator, Mapping
 from io import BytesIO
 
 from agent_tools.fs.safe_files import open_stream
 from agent_tools.shell.output_file import Scratch, SpillFile
+
+
+def utc_stamp(seconds: float | None = None, *, milliseconds: bool = False) -> str:
+    """Format a time in UTC as logs have it: 2026-01-31T12:34:56Z, 2026-01-31T12:34:56.789Z. seconds: now by default."""
+    at = time.time() if seconds is None else seconds
+    fraction = f".{int(at % 1 * 1000):03d}" if milliseconds else ""
+    return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(at))}{fraction}Z"
 
 
 def short_count(number: int) -> str:

@@ -15,7 +15,7 @@ from agent_cli.config.run_options import RunOptions
 app = typer.Typer(add_completion=False)
 
 
-@app.command(epilog=examples("agent acp", "agent acp --model anthropic/claude-sonnet-4-5 --permission-mode plan"))
+@app.command(epilog=examples("agent acp", "agent acp --model anthropic/claude-sonnet-5 --permission-mode plan"))
 @takes(
     "model", "effort", "fallback_model", "permission_mode", "allowed_tools", "ask_tools", "disallowed_tools", "trust",
     "add_dir", "tools", "settings", "bare", "system_prompt", "append_system_prompt", "mcp_config", "strict_mcp_config",

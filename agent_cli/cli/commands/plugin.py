@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import sys
 from typing import Annotated
 
 import typer
 
 from agent_cli.cli.app import AsJson
 from agent_cli.cli.help import examples
+from agent_cli.cli.questions import can_ask, confirm
 from agent_cli.config.layers import Layers
 from agent_cli.config.run_options import RunOptions
 from agent_cli.core.place import RunEnvironment, UsageError
@@ -112,12 +112,10 @@ def _agreed(question: str, *, yes: bool) -> bool:
     """Ask the user, or take `--yes` for the answer."""
     if yes:
         return True
-    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+    if not can_ask():
         echo("Nothing was changed. To trust it as shown: the same command with --yes.")
         return False
-    sys.stderr.write(f"{question} [y/N] ")
-    sys.stderr.flush()
-    if sys.stdin.readline().strip().lower() in ("y", "yes"):
+    if confirm(question):
         return True
     echo("Nothing was changed.")
     return False
@@ -228,7 +226,7 @@ def update_plugins(
             if name:
                 raise UsageError(_sentence(error)) from None
             echo(f"{each}: {_sentence(error)}")
-            code = 1
+            code = max(code, 1)
     return code
 
 

@@ -104,8 +104,7 @@ def review(
     diff = DiffLines(target.diff)
     code = 0
     if diff.files:
-        warn = lambda text: print_notice(f"agent: {text}")  # noqa: E731
-        agent = build_agent(options, place, layers, deny, warn, asker=answer_unattended)
+        agent = build_agent(options, place, layers, deny, _warn, asker=answer_unattended)
         try:
             code = _ask(agent, target, " ".join(words or ()), reports, verbose=options.verbose)
         finally:
@@ -135,6 +134,10 @@ def review(
 
 
 NOTHING = "There is nothing to review: no file differs."
+
+
+def _warn(text: str) -> None:
+    print_notice(f"agent: {text}")
 
 
 def _ask(agent: Agent, target: ReviewTarget, wish: str, reports: RunReports, *, verbose: bool) -> int:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -18,6 +17,7 @@ import typer
 from agent_cli.cli import completion
 from agent_cli.cli.app import AsJson, Session
 from agent_cli.cli.help import examples, one_of
+from agent_cli.cli.questions import can_ask, confirm
 from agent_cli.core.hooks import hook_line
 from agent_cli.core.place import UsageError
 from agent_cli.core.results import Usage
@@ -338,7 +338,7 @@ def _ask(chosen: Sequence[SessionSummary], *, yes: bool) -> None:
     """Ask the user to confirm. Raises UsageError if they decline or nobody can be asked."""
     if yes:
         return
-    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+    if not can_ask():
         raise UsageError(f"{counted(len(chosen), 'session')} would be deleted; --yes does it without asking.")
     now = datetime.now(UTC)
     for g in chosen[:_SHOWN]:
@@ -346,9 +346,7 @@ def _ask(chosen: Sequence[SessionSummary], *, yes: bool) -> None:
     if len(chosen) > _SHOWN:
         print_notice(f"  and {len(chosen) - _SHOWN} more")
     what = "this session" if len(chosen) == 1 else f"these {len(chosen)} sessions"
-    sys.stderr.write(f"Delete {what}? [y/N] ")
-    sys.stderr.flush()
-    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+    if not confirm(f"Delete {what}?"):
         raise UsageError("Nothing was removed.")
 
 

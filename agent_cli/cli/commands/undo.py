@@ -6,7 +6,6 @@ Also `agent why`, which names the turn that wrote a line.
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Sequence
 from typing import Annotated
 
@@ -17,6 +16,7 @@ from agent_cli.checkpoints.undo import UndoManager, blame_line
 from agent_cli.checkpoints.undo_plan import Item, Plan, describe_plan
 from agent_cli.cli.app import Session
 from agent_cli.cli.help import examples
+from agent_cli.cli.questions import can_ask, confirm
 from agent_cli.config.run_options import RunOptions
 from agent_cli.core.place import RunEnvironment, UsageError
 from agent_cli.headless.output import echo, print_notice
@@ -118,11 +118,9 @@ def _chosen(plan: Plan, place: RunEnvironment, *, yes: bool, force: bool, files:
         return None
     if yes:
         return ready
-    if not sys.stdin.isatty():
+    if not can_ask():
         raise UsageError("This needs your approval, and nobody can be asked here: --yes does it without asking.")
-    sys.stderr.write(f"Restore {counted(len(ready), 'file')}? [y/N] ")
-    sys.stderr.flush()
-    return ready if sys.stdin.readline().strip().lower() in ("y", "yes") else None
+    return ready if confirm(f"Restore {counted(len(ready), 'file')}?") else None
 
 
 def _result(failed: dict[str, str], items: Sequence[Item], place: RunEnvironment, back: str) -> int:

@@ -55,8 +55,7 @@ def superseded(
     """Return replacements, one line each, for results that later ones supersede, by call id.
 
     Reading or writing the whole file supersedes every earlier reading of it. A command supersedes the same command only
-    if
-    both ran in the same directory.
+    if both ran in the same directory.
     """
     calls = {call.id: call for m in messages if isinstance(m, AssistantMessage) for call in m.calls}
     kept = set(pins)

@@ -44,8 +44,7 @@ def summary_of(
     CancelledError.
 
     The small model reads the conversation as text. Without one, the model itself is asked at the end of the
-    conversation,
-    which its provider has cached. whole: that fits, and may be tried.
+    conversation, which its provider has cached. whole: that fits, and may be tried.
     """
     ask = prompt("compact").format(words=max(100, most * 6 // 10), focus=focus)
     itself = ModelHandle(

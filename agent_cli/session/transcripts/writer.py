@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -47,6 +46,7 @@ from agent_cli.session.transcripts.entries import (
 )
 from agent_tools.fs.safe_files import open_regular, private_folder, write_whole
 from agent_tools.record import DecodeError, from_json
+from agent_tools.text import utc_stamp
 
 Mirror = Callable[[str, list[Entry]], None]
 _KINDS = events_by_tag(
@@ -80,7 +80,7 @@ class TranscriptWriter:
 
     def __call__(self, event: Event) -> None:
         """Write what an event adds that has just been recorded."""
-        self._take(event, _now())
+        self._take(event, utc_stamp(milliseconds=True))
         self._write()
 
     def _catch_up(self) -> None:
@@ -332,8 +332,3 @@ def _line(entry: Entry) -> str:
     except UnicodeEncodeError:
         return json.dumps(entry, separators=(",", ":"))
     return text
-
-
-def _now() -> str:
-    seconds = time.time()
-    return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(seconds))}.{int(seconds % 1 * 1000):03d}Z"

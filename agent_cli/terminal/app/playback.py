@@ -29,7 +29,7 @@ from agent_tools.cancel import CancelToken
 
 KEY, WORD, LOOK = 0.045, 0.1, 1.4
 PLAYING = "demo · Space: next · Esc: end"
-YOURS = "demo · this one is yours: nothing is changed unless you allow it"
+YOURS = "demo · you answer this question: nothing is changed unless you allow it"
 _SLICE = 0.05
 
 

@@ -1,4 +1,7 @@
-"""/config: the settings as a list by group, with the value of each and where it comes from; changed in ~/.agentrc."""
+"""/config: the settings as a list by group, with the value of each and where it comes from; changed in ~/.agentrc.
+
+Files are read again each time, as the next start reads them.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,7 @@ from agent_cli.config.layers import Layers
 from agent_cli.config.parsing import SettingsError
 from agent_cli.config.schema import Settings, tables
 from agent_cli.core.place import UsageError
+from agent_cli.runtime.environment import read_settings
 from agent_cli.runtime.saved_settings import remove_setting, save_setting
 from agent_cli.terminal.key_map import KeyMap
 from agent_cli.terminal.render.theme import load_theme
@@ -23,13 +27,32 @@ from agent_tools.record import hints_of
 from agent_tools.text import one_line, shorten
 
 _OWN = ".agentrc"
+# Sources of what is chosen for the session, and saved nowhere.
+_SESSION = ("/output-style",)
 # A key of TOML that needs no quotes.
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
+def _read_again(ctx: SlashContext) -> tuple[Layers, str]:
+    """Return the settings as they are now; with a mistake in them those of the start, and the mistake."""
+    mistakes: list[str] = []
+    try:
+        layers = read_settings(ctx.options, ctx.place, mistakes)
+    except UsageError as error:
+        mistakes.append(str(error))
+    if mistakes:
+        return ctx.layers, mistakes[0]
+    for key in (key for key, source in ctx.layers.origins.items() if source in _SESSION):
+        layers.add(_data(key, _value_of(ctx.layers.settings(), key)), ctx.layers.origins[key], ctx.place.root)
+    return layers, ""
+
+
+def _value_of(settings: Settings, key: str) -> Any:
+    return next(value for name, value, _ in _all(settings) if name == key)
+
+
 def _values(ctx: SlashContext) -> Iterable[tuple[str, str]]:
-    settings = ctx.layers.settings()
-    for name, value, hint in _all(settings):
+    for name, value, hint in _all(_read_again(ctx)[0].settings()):
         yield name, f"{shorten(_shown(value), 20)}  {hint.__metadata__[0]}"
         yield from ((f"{name} {option}", "") for option in _options(hint))
 
@@ -37,12 +60,16 @@ def _values(ctx: SlashContext) -> Iterable[tuple[str, str]]:
 @slash("config", "change settings (in ~/.agentrc)", "[KEY [VALUE]]", aside=True, values=_values, aliases=("settings",))
 def _config(ctx: SlashContext, words: str) -> None:
     key, _, text = words.partition(" ")
-    found = {name: (value, hint) for name, value, hint in _all(ctx.layers.settings())}
+    layers, mistake = _read_again(ctx)
+    if mistake:
+        ctx.say(f"The settings have a mistake now, so these are from the start: {one_line(mistake).rstrip('.')}.")
+    found = {name: (value, hint) for name, value, hint in _all(layers.settings())}
     if not key:
         if ctx.has_menus:
             _browse(ctx)
         else:
-            ctx.page("\n".join(f"{name} = {_shown(value)}{_origin(ctx, name)}" for name, (value, _) in found.items()))
+            rows = (f"{name} = {_shown(value)}{_origin(layers, name)}" for name, (value, _) in found.items())
+            ctx.page("\n".join(rows))
         return
     if key not in found:
         near = [name for name in found if name.endswith(f".{key}")] or difflib.get_close_matches(key, found, 1)
@@ -53,9 +80,9 @@ def _config(ctx: SlashContext, words: str) -> None:
     if text:
         _change(ctx, key, _read(text, hint))
         return
-    ctx.say(f"{key} = {_shown(value)}{_origin(ctx, key)}: {hint.__metadata__[0]}")
+    ctx.say(f"{key} = {_shown(value)}{_origin(layers, key)}: {hint.__metadata__[0]}")
     if ctx.has_menus:
-        _edit(ctx, key, value, hint)
+        _edit(ctx, layers, key, value, hint)
     elif (options := _options(hint)) and (place := ctx.choose("Change it?", [(o, "") for o in options])) is not None:
         _change(ctx, key, _read(options[place], hint))
 
@@ -63,23 +90,24 @@ def _config(ctx: SlashContext, words: str) -> None:
 def _browse(ctx: SlashContext) -> None:
     """Let the user pick settings and change them, until they leave the list."""
     while True:
-        every = _all(ctx.layers.settings())
-        options = [(name, f"{shorten(_shown(value), 24)}{_origin(ctx, name)}  {hint.__metadata__[0]}")
+        layers, _ = _read_again(ctx)
+        every = _all(layers.settings())
+        options = [(name, f"{shorten(_shown(value), 24)}{_origin(layers, name)}  {hint.__metadata__[0]}")
                    for name, value, hint in every]  # fmt: skip
         place = ctx.choose("Settings", options, quiet=True)
         if place is None:
             return
-        _edit(ctx, *every[place])
+        _edit(ctx, layers, *every[place])
 
 
-def _edit(ctx: SlashContext, key: str, value: Any, hint: Any) -> None:
+def _edit(ctx: SlashContext, layers: Layers, key: str, value: Any, hint: Any) -> None:
     """Ask for a new value of a setting, and save it."""
     meaning = hint.__metadata__[0]
     options = _options(hint)
     if options:
         now = str(value).lower() if isinstance(value, bool) else str(value)
         rows = [(option or '""', "current" if option == now else "") for option in options]
-        rows += [("(default)", f"remove it from ~/{_OWN}")] if _is_own(ctx, key) else []
+        rows += [("(default)", f"remove it from ~/{_OWN}")] if _is_own(ctx, layers, key) else []
         place = ctx.choose(f"{key}: {meaning}", rows, quiet=True)
         if place is not None and place < len(options):
             _change(ctx, key, _read(options[place] or '""', hint))
@@ -88,7 +116,7 @@ def _edit(ctx: SlashContext, key: str, value: Any, hint: Any) -> None:
         return
 
     def read(text: str) -> tuple[Any, ...]:
-        if not text.strip() and _is_own(ctx, key):
+        if not text.strip() and _is_own(ctx, layers, key):
             return ()
         new = _read(text.strip(), hint)
         try:
@@ -101,7 +129,7 @@ def _edit(ctx: SlashContext, key: str, value: Any, hint: Any) -> None:
         return (new,)
 
     text = value if isinstance(value, str) else "" if value is None else _shown(value)
-    empty = " (empty: default)" if _is_own(ctx, key) else ""
+    empty = " (empty: default)" if _is_own(ctx, layers, key) else ""
     answer = ctx.ask(f"{key}: {meaning}{empty}", read, text)
     if answer == ():
         _remove(ctx, key)
@@ -109,9 +137,9 @@ def _edit(ctx: SlashContext, key: str, value: Any, hint: Any) -> None:
         _change(ctx, key, answer[0])
 
 
-def _is_own(ctx: SlashContext, key: str) -> bool:
+def _is_own(ctx: SlashContext, layers: Layers, key: str) -> bool:
     """Return True if the user's own file sets a key."""
-    source = ctx.layers.origins.get(key, "")
+    source = layers.origins.get(key, "")
     return ctx.place.home is not None and source.startswith((str(ctx.place.home / _OWN), "/config"))
 
 
@@ -209,6 +237,6 @@ def _shown(value: Any) -> str:
     return json.dumps(list(value) if isinstance(value, tuple) else value, ensure_ascii=False, default=str)
 
 
-def _origin(ctx: SlashContext, key: str) -> str:
-    source = ctx.layers.origins.get(key)
+def _origin(layers: Layers, key: str) -> str:
+    source = layers.origins.get(key)
     return f" ({source})" if source else ""

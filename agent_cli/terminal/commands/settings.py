@@ -42,7 +42,7 @@ def _mode(ctx: SlashContext, words: str) -> None:
 
 @slash(
     "theme",
-    "choose the colors",
+    "choose the colours",
     "[NAME]",
     aside=True,
     values=lambda ctx: theme_names(ctx.place.home).items(),

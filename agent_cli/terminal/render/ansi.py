@@ -55,7 +55,7 @@ def _number(version: str) -> float:
 
 
 def with_links(row: str, root: Path, width: int) -> str:
-    """Return a row of the screen, which may hold colors, with its addresses and the paths of files below `root` linked.
+    """Return a row of the screen, which may have colours, its addresses and the paths of files below `root` linked.
 
     width: of the terminal; an address that reaches its edge may go on in the next row, and is not linked.
     """
@@ -73,7 +73,7 @@ def with_links(row: str, root: Path, width: int) -> str:
 
 
 def _insert(row: str, targets: list[tuple[int, int, str]]) -> str:
-    """Put the sequences of links around parts of a row. targets: start and end without the colors, and the target."""
+    """Put the sequences of links around parts of a row. targets: start and end without the colours, and the target."""
     marks = {start: f"\x1b]8;;{target}\x1b\\" for start, _, target in targets}
     ends = {end for _, end, _ in targets}
     made, at = [], 0
