@@ -22,8 +22,7 @@ def decider_word(by: str) -> str:
     return "user" if by == "person" else by
 
 
-# Why a conversation is compacted: its window is full, the user asked, the provider refused it.
-# "clear": only old results were replaced, a line each.
+# Why: the window is full, the user asked, the provider refused it; "clear": old results became a line each.
 Trigger = Literal["auto", "manual", "too_long", "clear"]
 
 
@@ -37,6 +36,13 @@ class TurnStarted(Value, tag="TurnStarted"):
 
 class RoundStarted(Value, tag="RoundStarted"):
     round: int
+
+
+class PromptRead(Value):
+    """A local server has read some of the tokens of the request."""
+
+    read: int
+    total: int
 
 
 class FirstChunk(Value):
@@ -418,7 +424,7 @@ class TurnFinished(Value, tag="TurnFinished"):
 
 
 Event = (
-    TurnStarted | RoundStarted | FirstChunk | TextDelta | ThinkingDelta | ThinkingSigned | CallStarted |
+    TurnStarted | RoundStarted | PromptRead | FirstChunk | TextDelta | ThinkingDelta | ThinkingSigned | CallStarted |
     ArgumentsDelta | AnswerRestarted | MessageAdded | ToolRequested | ApprovalRequested | ApprovalResolved |
     QuestionAsked | QuestionAnswered | ToolStarted | ToolProgress | ToolFinished | FilesSeen | TurnPaused | Checkpoint
     | TurnResumed | PlanChanged | PlanContinued | Compacting | Compacted | Uncompacted | Pinned | Rewound |
@@ -426,15 +432,13 @@ Event = (
     | TurnFinished
 )  # fmt: skip
 UNLOGGED = (
-    TextDelta, ThinkingDelta, ThinkingSigned, CallStarted, ArgumentsDelta, FirstChunk, AnswerRestarted, ToolProgress,
-    Compacting, HookStarted, ModelRetry,
+    TextDelta, ThinkingDelta, ThinkingSigned, CallStarted, ArgumentsDelta, PromptRead, FirstChunk, AnswerRestarted,
+    ToolProgress, Compacting, HookStarted, ModelRetry,
 )  # fmt: skip
 
 
 def events_by_tag(names: str) -> dict[str, Any]:
-    """Return the classes of these events by tag. names: tags separated by blanks. Raises KeyError for an unknown
-    tag.
-    """
+    """Return the classes of events by tag. names: tags with spaces between. Raises KeyError for an unknown one."""
     every = {cls._tag: cls for cls in get_args(Event)}
     return {name: every[name] for name in names.split()}
 

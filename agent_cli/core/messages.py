@@ -246,3 +246,17 @@ def new_uuid() -> str:
     """Return a random UUID without importing the module of that name."""
     digits = os.urandom(16).hex()
     return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-a{digits[17:20]}-{digits[20:]}"
+
+
+def forget_thinking(history: Sequence[Message], keep: int) -> Sequence[Message]:
+    """Return the history without the thinking of all but the last `keep` turns; 0 keeps all (and the cached prefix)."""
+    if not keep:
+        return history
+    starts = [i for i, m in enumerate(history) if isinstance(m, UserMessage)]
+    border = starts[-keep] if len(starts) >= keep else 0
+    return [
+        m.replace(parts=tuple(p for p in m.parts if not isinstance(p, Thinking)))
+        if i < border and isinstance(m, AssistantMessage) and len(m.parts) > 1
+        else m
+        for i, m in enumerate(history)
+    ]

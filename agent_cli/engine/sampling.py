@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping
 from typing import Any
 
 from agent_cli.core.events import (
@@ -18,6 +18,7 @@ from agent_cli.core.events import (
     FirstChunk,
     ModelRetry,
     Noted,
+    PromptRead,
     TextDelta,
     ThinkingDelta,
     UsageAdded,
@@ -30,9 +31,9 @@ from agent_cli.core.messages import (
     Text,
     Thinking,
     ToolCall,
-    UserMessage,
     characters_of,
     drop_unsupported,
+    forget_thinking,
 )
 from agent_cli.core.modes import thinking_budget
 from agent_cli.core.results import Failure, Usage
@@ -46,6 +47,7 @@ from agent_cli.providers.base import (
     MessageStop,
     ModelError,
     Notice,
+    PromptProgress,
     Request,
     Restarted,
     Started,
@@ -235,20 +237,6 @@ def request_of(options: TurnOptions, history: Iterable[Message], tool_choice: To
     )
 
 
-def forget_thinking(history: Sequence[Message], keep: int) -> Sequence[Message]:
-    """Return the history without the thinking of all but the last `keep` turns; 0 keeps all (and the cached prefix)."""
-    if not keep:
-        return history
-    starts = [i for i, m in enumerate(history) if isinstance(m, UserMessage)]
-    border = starts[-keep] if len(starts) >= keep else 0
-    return [
-        m.replace(parts=tuple(p for p in m.parts if not isinstance(p, Thinking)))
-        if i < border and isinstance(m, AssistantMessage) and len(m.parts) > 1
-        else m
-        for i, m in enumerate(history)
-    ]
-
-
 def sample(turn: Turn, request: Request) -> Generator[Event, None, AssistantMessage]:
     """Call the model once; an empty answer has no parts.
 
@@ -277,6 +265,9 @@ def sample(turn: Turn, request: Request) -> Generator[Event, None, AssistantMess
                 if repeated.feed(chunk.text):
                     turn.looped = True
                     break
+                continue
+            if isinstance(chunk, PromptProgress):
+                yield PromptRead(chunk.read, chunk.total)
                 continue
             reached = not isinstance(chunk, Notice)
             if isinstance(chunk, Notice):

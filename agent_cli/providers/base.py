@@ -170,9 +170,17 @@ class Restarted(Value):
     """The answer broke off and is asked for again: the chunks so far are void, what they cost was spent."""
 
 
+class PromptProgress(Value):
+    """How many tokens of the request a local server has read, of how many."""
+
+    read: int
+    total: int
+
+
 Chunk = (
-    Started | TextChunk | ThinkingChunk | ToolCallStart | ToolCallDelta | UsageChunk | MessageStop | Notice | Restarted
-)
+    Started | PromptProgress | TextChunk | ThinkingChunk | ToolCallStart | ToolCallDelta | UsageChunk | MessageStop
+    | Notice | Restarted
+)  # fmt: skip
 
 
 class PlainAnswer:

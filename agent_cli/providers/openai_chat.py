@@ -18,7 +18,7 @@ from agent_cli.providers.base import CacheTtl, Chunk, ModelError, Request, ToolS
 from agent_cli.providers.errors import RESPONSES_API
 from agent_cli.providers.http_client import EncodedMessages, HttpModelClient, encoded
 from agent_cli.providers.openai_stream import ChatReader
-from agent_cli.providers.registry import Reasoning, find
+from agent_cli.providers.registry import Reasoning, find, is_loopback_url
 from agent_tools.cancel import CancelToken
 from agent_tools.net.http import HttpResponse, Timeouts
 from agent_tools.results import Media
@@ -76,6 +76,7 @@ _OPTIONAL = {
     "verbosity": "does not support verbosity; it was omitted",
     "response_format": "does not support a JSON schema; the answer is checked afterwards",
     "tool_choice": "",
+    "return_progress": "",
 }
 
 
@@ -103,6 +104,7 @@ class OpenAIChat(HttpModelClient):
             base_url.rstrip("/") + "/chat/completions", {**sent, **(headers or {})}, provider, timeouts or Timeouts()
         )
         self._is_openai = "://api.openai.com" in base_url
+        self._is_local = is_loopback_url(base_url)
         self._reasons = reasons
         self._token_limit = "max_completion_tokens" if self._is_openai else "max_tokens"
         row = find(provider)
@@ -178,6 +180,9 @@ class OpenAIChat(HttpModelClient):
         options: dict[str, Any] = {"model": request.model, "stream": request.stream}
         if request.stream:
             options["stream_options"] = {"include_usage": True}
+            if self._is_local:
+                # llama.cpp then reports how much of the prompt it has read, which takes it minutes without a GPU.
+                options["return_progress"] = True
         if limit := self._limit(request, reasons=self._reasons):
             options[self._token_limit] = limit
         if request.temperature is not None:

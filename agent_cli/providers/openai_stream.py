@@ -13,6 +13,7 @@ from typing import Any, Literal
 from agent_cli.core.results import Usage
 from agent_cli.providers.base import (
     Chunk,
+    PromptProgress,
     Started,
     TextChunk,
     ThinkingChunk,
@@ -26,6 +27,14 @@ from agent_cli.providers.errors import refusal_in_stream
 _OPENING, _CLOSING = "<think>", "</think>"
 # How much of the closing tag the end of a piece may be.
 _CUTS = range(len(_CLOSING) - 1, 0, -1)
+
+
+def _progress(reported: dict[str, Any]) -> PromptProgress | None:
+    """Read llama.cpp's report on a prompt. What it had cached is no part of the work."""
+    read, total, cached = (reported.get(name) for name in ("processed", "total", "cache"))
+    if not (isinstance(read, int) and isinstance(total, int) and isinstance(cached, int)):
+        return None
+    return PromptProgress(read - cached, total - cached) if cached <= read <= total and total > cached else None
 
 
 class _Call:
@@ -127,6 +136,10 @@ class ChatReader:
             yield Started(str(event.get("id") or ""), str(event.get("model") or self._model))
             if self._prefill:
                 yield TextChunk(self._prefill)
+        progress = event.get("prompt_progress")
+        if progress.__class__ is dict and (progress := _progress(progress)) is not None:
+            yield progress
+            return
         # Only one answer is asked for.
         if choices and not (choice := choices[0]).get("index"):
             delta = choice.get("delta") or choice.get("message")

@@ -43,7 +43,7 @@ LONG_WINDOW_BETA, LONG_WINDOW = "context-1m-2025-08-07", 1_000_000
 # A window below this is for few tools and a short prompt only.
 SMALL_WINDOW = 20_000
 # Parameters. Models with fewer make calls of five tools, if any.
-SMALL_MODEL = 9e9
+SMALL_MODEL = 8e9
 _NAMED_SIZE = re.compile(r"(?<![\w.])e?(\d+(?:\.\d+)?)b(?!\w)", re.IGNORECASE)
 # Windows in tokens where nobody says, so that a conversation is compacted before it is refused.
 ASSUMED, ASSUMED_LOCAL = 128_000, 32_000

@@ -295,7 +295,7 @@ def test_with_nothing_there_it_says_what_was_looked_for() -> None:
     with pytest.raises(NoModelError) as caught:
         default_model({}, nothing)
     text = str(caught.value)
-    assert "ANTHROPIC_API_KEY" in text and "ollama" in text and "agent demo" in text and "\n" not in text
+    assert "ANTHROPIC_API_KEY" in text and "Ollama" in text and "agent demo" in text and "\n" not in text
 
 
 class Server(BaseHTTPRequestHandler):

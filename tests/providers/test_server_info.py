@@ -190,7 +190,7 @@ def test_images_are_shown_to_a_model_of_ollama_that_takes_them() -> None:
         ("m", 32_768, 1_777_088_000, True),
         ("m-7b", 32_768, 30_000_000_000, False),
         ("qwen2.5-coder:7b", 32_768, None, True),
-        ("meta-llama/Llama-3.1-8B-Instruct", 131_072, None, True),
+        ("meta-llama/Llama-3.1-8B-Instruct", 131_072, None, False),
         ("qwen3-coder:30b-a3b", 32_768, None, False),
         ("gemma3n:e4b", 32_768, None, True),
         ("mixtral-8x7b", 32_768, None, False),

@@ -26,6 +26,7 @@ from agent_cli.core.events import (
     HookStarted,
     MessageAdded,
     PlanChanged,
+    PromptRead,
     QuestionAsked,
     RoundStarted,
     SubagentEvent,
@@ -242,6 +243,8 @@ class Transcript(EventRenderer):
                 self.turn, self._streamed, self.doing = Usage(), 0, "working"
             case RoundStarted():
                 self.doing = "thinking"
+            case PromptRead(read=read, total=total):
+                self.doing = f"the model reads the prompt, {100 * read // total} % of {total:,} tokens"
             case FirstChunk():
                 self.doing, self.retry_at = "reading the answer", 0.0
             case ThinkingDelta(text=text):
