@@ -139,27 +139,28 @@ class Conversation:
         self.broken_off = broken_off
         self._running = False
 
-    def send(self, text: str, show: Listener, media: tuple[Media, ...] = (), uuid: str = "") -> TurnResult:
+    def send(
+        self, text: str, show: Listener, media: tuple[Media, ...] = (), uuid: str = "", *, verbatim: bool = False
+    ) -> TurnResult:
         """Run `send_events` to its end. Raises ToolError."""
-        return consume(self.send_events(text, media, uuid), show)
+        return consume(self.send_events(text, media, uuid, verbatim=verbatim), show)
 
     def send_events(
-        self, text: str, media: tuple[Media, ...] = (), uuid: str = ""
+        self, text: str, media: tuple[Media, ...] = (), uuid: str = "", *, verbatim: bool = False
     ) -> Generator[Event, None, TurnResult]:
         """Add a user message and run the turn it starts. Calls left open by an earlier turn are answered first.
 
-        uuid: of the message, where a host gave it one.
+        uuid: of the message, where a host gave it one. verbatim: slash commands and mentions of files are plain text.
 
         Each event is recorded before it is yielded. Raises ToolError if one of the user's slash commands cannot be
-        expanded;
-        nothing has been changed then.
+        expanded; nothing has been changed then.
         """
         self.deps.context.cancel = CancelToken()
         self.deps.context.mentioned.clear()
         self.last = None
         for prepare in self.preparations:
             prepare()
-        typed, given = text, prompted(self._expanded(text))
+        typed, given = text, prompted(text if verbatim else self._expanded(text))
         added: tuple[str, ...] = ()
         self.deps.state.prompt_id = new_uuid()
         if self._needs_start_hooks():

@@ -348,7 +348,9 @@ class HostSession:
         conversation = agent.conversation
         text, media = line.message.text, line.message.media
         self.messages[line.uuid] = len(conversation.history)
-        if text.startswith("/"):
+        # A message that a program composed, with the SDK's `verbatim_prompts`.
+        verbatim = line.fields.get("client_composed") is True
+        if text.startswith("/") and not verbatim:
             answer = run_session_command(self, text, show)
             if answer is not None:
                 return _without_model(answer)
@@ -358,8 +360,9 @@ class HostSession:
                 return result
             self.usage += result.end.usage
         try:
-            attached = attach_mentioned(text, conversation.deps.context, agent.model.name)
-            return conversation.send(text, show, (*attached, *media), line.message.uuid)
+            if not verbatim:
+                media = (*attach_mentioned(text, conversation.deps.context, agent.model.name), *media)
+            return conversation.send(text, show, media, line.message.uuid, verbatim=verbatim)
         except ToolError as error:
             return _without_model(str(error))
 

@@ -10,6 +10,7 @@ import pytest
 
 from agent_cli.core.messages import new_uuid
 from tests.support.host_client import HostClient
+from tests.support.model_server import ModelServer, Reply
 from tests.support.scripts import bash, call, script, task
 
 ASKS = ["--permission-prompt-tool", "stdio"]
@@ -42,6 +43,19 @@ def test_each_message_is_a_turn_with_a_result_that_repeats_its_origin(work: Path
         replayed = [line for line in host.of_type("user") if line.get("isReplay")]
         assert [line["message"]["content"] for line in replayed] == ["first", "second"]
         assert replayed[0]["uuid"] == uuid
+
+
+def test_a_message_that_a_program_composed_is_sent_as_it_is(work: Path) -> None:
+    (work / ".claude/commands").mkdir(parents=True)
+    (work / ".claude/commands/greet.md").write_text("Say hello.")
+    with ModelServer([Reply(text="ok")], repeat=True) as server:
+        env = {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": server.openai_url}
+        with HostClient(["--model", "openai/x", "--setting-sources", "user,project"], work, **env) as host:
+            for text in ("/greet", "/cost", "see @a.txt"):
+                assert host.say(text, client_composed=True)["result"] == "ok"
+            host.say("/greet")
+        sent = [str(r.body["messages"][-1]["content"]) for r in server.requests]
+    assert sent[:3] == ["/greet", "/cost", "see @a.txt"] and "Say hello." in sent[3]
 
 
 def test_an_unknown_or_wrong_request_is_refused_and_the_session_goes_on(work: Path) -> None:
