@@ -149,24 +149,24 @@ class HostCallbacks(RemoteApprover):
         finally:
             self.state("running")
 
-    def hook(self, event: str, matcher: str, callback_id: str, seconds: float) -> PythonHook:
-        """Return a hook that runs in the host."""
+    def hook(self, event: str, group: Fields, callback_id: str) -> PythonHook:
+        """Return a hook that runs in the host. group: the matcher that it stands under."""
+        seconds = float(group.get("timeout") or HOOK_SECONDS)
 
         def call(given: dict[str, Any]) -> Mapping[str, Any]:
             fields = {"callback_id": callback_id, "input": given, "tool_use_id": given.get("tool_use_id")}
             return self._channel.request("hook_callback", fields, self._deps.context.cancel, seconds)
 
         call.__qualname__ = f"host {callback_id}"
-        return PythonHook(HOOK_EVENTS[event].name, call, matcher, source="host")
+        strict = group.get("onFailure") == "block"
+        return PythonHook(HOOK_EVENTS[event].name, call, group.get("matcher") or "", strict=strict, source="host")
 
     def hooks(self, configured: Any) -> tuple[PythonHook, ...]:
         """Return the hooks that the host registers; events that do not exist here are skipped."""
         found = []
         for event, groups in configured.items() if isinstance(configured, dict) else ():
             for group in groups if event in HOOK_EVENTS and isinstance(groups, list) else ():
-                seconds = group.get("timeout") or HOOK_SECONDS
-                for callback_id in group.get("hookCallbackIds") or ():
-                    found.append(self.hook(event, group.get("matcher") or "", str(callback_id), float(seconds)))
+                found += [self.hook(event, group, str(name)) for name in group.get("hookCallbackIds") or ()]
         return tuple(found)
 
     def _send_to_server(self, server: str, message: Fields) -> None:

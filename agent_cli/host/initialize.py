@@ -14,6 +14,16 @@ from agent_cli.host.callbacks import HostCallbacks
 from agent_cli.host.channel import Fields
 from agent_tools.record import Value
 
+# What an answer confirms, and what it is called in the request.
+_APPLIED = {
+    "hooks": "hooks",
+    "plugins": "plugins",
+    "mcp_servers": "mcpServers",
+    "settings": "settings",
+    "managed_settings": "managedSettings",
+    "disallowed_tools": "disallowedTools",
+}
+
 
 class Initialized(Value):
     """What a host brings.
@@ -21,7 +31,7 @@ class Initialized(Value):
     skills: names of the skills to offer; None for all. schema: JSON schema of the answer, as text; "" for none.
     system_prompt: replaces ours; None for no change. appended: is added to it. plugins: folders.
     forward_subagents: it wants the text of sub-agents, too. settings, managed_settings, disallowed: as the flags have
-    them.
+    them. request: all of it.
     """
 
     hooks: tuple[PythonHook, ...] = ()
@@ -38,6 +48,13 @@ class Initialized(Value):
     managed_settings: str = ""
     disallowed: tuple[str, ...] = ()
     plugins_without_servers: tuple[str, ...] = ()
+    request: Fields = {}  # noqa: RUF012 - never changed
+
+    def applied(self, fields: Fields) -> dict[str, bool]:
+        """Return which parts of a request took effect: those that the first one had, for what it lists."""
+        return {
+            f"{name}_applied": fields[key] == self.request.get(key) for name, key in _APPLIED.items() if fields.get(key)
+        }
 
     def change(self, options: RunOptions) -> RunOptions:
         """Return the options of the session."""
@@ -87,6 +104,7 @@ def read_initialize(fields: Fields, callbacks: HostCallbacks) -> Initialized:
             settings=_text(fields.get("settings")),
             managed_settings=_text(fields.get("managedSettings")),
             disallowed=tuple(map(str, fields.get("disallowedTools") or ())),
+            request=fields,
         )
     except (TypeError, ValueError, AttributeError, KeyError) as error:
         raise UsageError(f"initialize is not valid: {type(error).__name__} {error}") from None

@@ -239,15 +239,15 @@ class HostSession:
     def _initialize(self, request: ControlRequest) -> None:
         if self._agent is not None:
             # Sent again for the answer, by a host that connects anew: the session stays as it is.
-            self._channel.answer(request, self._about())
+            self._channel.answer(request, self._about(request))
             return
         self._initialized = read_initialize(request.fields, self.callbacks)
         self._open()
         if self._initialized.title:
             self.agent.rename(SessionNamed(self._initialized.title))
-        self._channel.answer(request, self._about())
+        self._channel.answer(request, self._about(request))
 
-    def _about(self) -> Fields:
+    def _about(self, request: ControlRequest) -> Fields:
         """Return the answer to `initialize`."""
         model = self.agent.model
         return {
@@ -257,7 +257,8 @@ class HostSession:
             "available_output_styles": self.output_styles(),
             "models": self.models(),
             "account": {"apiKeySource": model.key_source, "apiProvider": model.provider},
-            "hooks_applied": True,
+            **self._initialized.applied(request.fields),
+            "hook_on_failure_supported": True,
             "claude_code_version": self.version,
         }
 

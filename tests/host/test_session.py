@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from agent_cli.core.hooks import HOOK_EVENTS
 from agent_cli.core.messages import new_uuid
 from tests.support.host_client import HostClient
 from tests.support.model_server import ModelServer, Reply
@@ -29,6 +30,29 @@ def test_initialize_answers_with_what_there_is(work: Path) -> None:
         [init] = host.of_type("system", "init")
         assert "greeter" in init["agents"]
         assert host.close() == 0
+
+
+def test_initialize_confirms_what_it_brought(work: Path) -> None:
+    """Hosts that send servers, plugins or settings this way end a session whose answer does not say that they hold."""
+    model = script(work.parent / "s.toml", [{"text": "hi"}])
+    (work / "plug/.claude-plugin").mkdir(parents=True)
+    (work / "plug/.claude-plugin/plugin.json").write_text('{"name": "plug"}')
+    brought: dict[str, Any] = {
+        "hooks": {"Stop": [{"hookCallbackIds": ["h"]}]},
+        "plugins": [{"type": "local", "path": str(work / "plug")}],
+        "mcpServers": {"none": {"command": "false"}},
+        "settings": {"env": {"A": "b"}},
+        "managedSettings": {"permissions": {"deny": ["Bash(rm:*)"]}},
+        "disallowedTools": ["WebFetch"],
+    }
+    names = {"hooks", "plugins", "mcp_servers", "settings", "managed_settings", "disallowed_tools"}
+    with HostClient(["--model", model, "--await-initialize"], work) as host:
+        first = host.ask("initialize", **brought)
+        assert {name for name in names if first[f"{name}_applied"] is True} == names
+        again = host.ask("initialize", **brought | {"mcpServers": {}, "plugins": [{"type": "local", "path": "/other"}]})
+        assert again["plugins_applied"] is False and "mcp_servers_applied" not in again and again["hooks_applied"]
+    with HostClient(["--model", model], work) as host:
+        assert not [key for key in host.ask("initialize") if key.endswith("_applied")]
 
 
 def test_each_message_is_a_turn_with_a_result_that_repeats_its_origin(work: Path) -> None:
@@ -145,6 +169,20 @@ def test_clear_begins_another_session(work: Path) -> None:
         assert host.say("again")["session_id"] == cleared["session_id"]
         assert "tokens" in host.say("/cost")["result"]
         assert host.say("/context")["result"].startswith("Context:")
+
+
+@pytest.mark.parametrize("on_failure", ["block", "continue"])
+def test_a_hook_of_the_host_that_fails_blocks_where_it_is_to(work: Path, on_failure: str) -> None:
+    def hook(fields: dict[str, Any]) -> dict[str, Any]:
+        raise ValueError("broken")
+
+    model = script(work.parent / "s.toml", [bash("touch a"), {"text": "done"}])
+    hooks = {"PreToolUse": [{"matcher": "Bash", "hookCallbackIds": ["one"], "onFailure": on_failure}]}
+    args = ["--model", model, "--permission-mode", "bypassPermissions"]
+    with HostClient(args, work, {"hook_callback": hook}, IS_SANDBOX="1") as host:
+        assert host.ask("initialize", hooks=hooks)["hook_on_failure_supported"] is True
+        host.say("go")
+        assert (work / "a").exists() is (on_failure == "continue")
 
 
 def test_hooks_run_in_the_host_and_decide(work: Path) -> None:
@@ -269,3 +307,26 @@ def test_variables_of_the_host_reach_later_commands(work: Path) -> None:
         host.write({"type": "update_environment_variables", "variables": {"GREETING": "hello"}})
         host.say("go")
         assert "[hello]" in host.of_type("user")[0]["message"]["content"][0]["content"]
+
+
+def test_every_event_reaches_the_hooks_of_the_host(work: Path) -> None:
+    seen: set[str] = set()
+
+    def hook(fields: dict[str, Any]) -> dict[str, Any]:
+        seen.add(fields["input"]["hook_event_name"])
+        return {}
+
+    (work / ".claude/commands").mkdir(parents=True)
+    (work / ".claude/commands/greet.md").write_text("Say hello.")
+    inner = script(work.parent / "i.toml", [{"text": "found"}])
+    replies = [bash("touch a"), bash("exit 3"), {"calls": [task("greeter")]}, *({"text": t} for t in ("a", "b", "c"))]
+    model = script(work.parent / "s.toml", replies)
+    answers = {"hook_callback": hook, "can_use_tool": lambda f: {"behavior": "allow", "updatedInput": f["input"]}}
+    agents = {"greeter": {"description": "Greets.", "prompt": "Say hi.", "model": inner}}
+    args = ["--model", model, *ASKS, "--setting-sources", "user,project", "--init"]
+    with HostClient(args, work, answers) as host:
+        host.ask("initialize", hooks={event: [{"hookCallbackIds": ["one"]}] for event in HOOK_EVENTS}, agents=agents)
+        for text in ("go", "/greet", "/compact", "/clear"):
+            host.say(text)
+    # Notifications are for users who look elsewhere, not for a host that answers.
+    assert HOOK_EVENTS.keys() - seen == {"Notification"}

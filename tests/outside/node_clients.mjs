@@ -172,6 +172,47 @@ const cases = {
     const init = seen.find((m) => m.subtype === "init");
     return { result: last(seen).result, mode: init.permissionMode, agent: init.agents.includes("greeter"), stderr: lines.length > 0 };
   },
+  async moreOptions() {
+    // The options that "options" does not show: by the request `initialize`, callbacks, and the SDK's own work.
+    const { query } = await load("@anthropic-ai/claude-agent-sdk");
+    const { mkdirSync, writeFileSync, existsSync } = await import("node:fs");
+    mkdirSync("plug/.claude-plugin", { recursive: true });
+    mkdirSync("plug/commands");
+    writeFileSync("plug/.claude-plugin/plugin.json", JSON.stringify({ name: "plug" }));
+    writeFileSync("plug/commands/greet.md", "Reply with exactly: greeted");
+    const id = "6f1c1b4e-5f0e-4f51-9f0c-9d3c1f1d2e3a";
+    const abortController = new AbortController();
+    const seen = await collect(query({ prompt: "/plug:greet", options: {
+      pathToClaudeCodeExecutable: bin, abortController, cwd: process.cwd(), env: process.env, executable: "node", executableArgs: [],
+      extraArgs: { "debug-to-stderr": null }, agent: "greeter", agents: { greeter: { description: "Greets.", prompt: "Hi." } },
+      plugins: [{ type: "local", path: process.cwd() + "/plug" }], pluginDelivery: "initialize",
+      mcpServers: { none: { type: "stdio", command: "false" } }, mcpServersDelivery: "initialize", sessionId: id,
+      enableFileCheckpointing: true, toolConfig: { askUserQuestion: { previewFormat: "html" } }, verbatimPrompts: true,
+      onElicitation: async () => ({ action: "decline" }), onUserDialog: async () => ({ behavior: "cancelled" }),
+      supportedDialogKinds: ["x"], perTaskStopAffordance: true, forwardSubagentText: true, debugFile: "debug.log",
+      tools: ["Read"], allowDangerouslySkipPermissions: true, permissionMode: "bypassPermissions", loadTimeoutMs: 1000 } }));
+    const init = seen.find((m) => m.subtype === "init");
+    const base = { pathToClaudeCodeExecutable: bin };
+    const expanded = await collect(query({ prompt: "/plug:greet", options: { ...base, plugins: [{ type: "local", path: process.cwd() + "/plug" }] } }));
+    const more = last(await collect(query({ prompt: "Reply with exactly: two", options: { ...base, continue: true, forkSession: true } })));
+    const spawned = [];
+    const own = last(await collect(query({ prompt: "Reply with exactly: own", options: { ...base,
+      spawnClaudeCodeProcess: ({ command, args, cwd, env, signal }) => (spawned.push(command), spawn(command, args, { cwd, env, signal, stdio: ["pipe", "pipe", "inherit"] })) } })));
+    return { session: init.session_id === id, tools: init.tools.includes("Read") && !init.tools.includes("Bash"), mode: init.permissionMode,
+      plugin: init.plugins.map((p) => p.name), servers: init.mcp_servers.map((s) => s.name), log: existsSync("debug.log"),
+      verbatim: last(seen).result !== "greeted", expanded: last(expanded).result, forked: more.session_id !== id && more.result,
+      own: own.result, spawned: spawned.length };
+  },
+  async stores() {
+    // A store of the host gets the transcript, and a session is resumed from it.
+    const { query, InMemorySessionStore } = await load("@anthropic-ai/claude-agent-sdk");
+    const sessionStore = new InMemorySessionStore();
+    const options = { pathToClaudeCodeExecutable: bin, sessionStore, sessionStoreFlush: "eager" };
+    const first = await collect(query({ prompt: "Reply with exactly: one", options }));
+    const id = last(first).session_id;
+    const second = last(await collect(query({ prompt: "Reply with exactly: two", options: { ...options, resume: id } })));
+    return { same: second.session_id === id, result: second.result };
+  },
   async interrupt() {
     const { query } = await load("@anthropic-ai/claude-agent-sdk");
     let release;

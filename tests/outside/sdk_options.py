@@ -17,11 +17,13 @@ from claude_agent_sdk import (
     ClaudeAgentOptions,
     ClaudeSDKClient,
     HookMatcher,
+    InMemorySessionStore,
     PermissionResultAllow,
     PermissionResultDeny,
     ResultMessage,
     SystemMessage,
     create_sdk_mcp_server,
+    get_session_messages,
     query,
     tool,
 )
@@ -139,6 +141,38 @@ async def methods() -> dict[str, Any]:
     return out
 
 
+async def more_options() -> dict[str, Any]:
+    """What "every_option" does not show: composed prompts, a place to resume at, a tool that decides, a store."""
+    Path(".claude/commands").mkdir(parents=True)
+    Path(".claude/commands/greet.md").write_text("Reply with exactly: greeted")
+    base: dict[str, Any] = {"setting_sources": ["user", "project"], "client_app": "test/1", "debug_stderr": sys.stderr}
+    _, expanded = await say("/greet", options(**base))
+    _, composed = await say("/greet", options(**base, verbatim_prompts=True))
+    store = InMemorySessionStore()
+    kept: dict[str, Any] = {"session_store": store, "session_store_flush": "eager", "load_timeout_ms": 5000}
+    _, first = await say("Reply with exactly: one", options(**kept))
+    _, second = await say("Reply with exactly: two", options(**kept, resume=first.session_id))
+    mirrored: dict[str, Any] = {"extra_args": {"session-mirror": None}}
+    _, third = await say("Reply with exactly: three", options(**mirrored))
+    await say("Reply with exactly: four", options(**mirrored, resume=third.session_id))
+    entries = list(get_session_messages(third.session_id, directory=str(Path.cwd())))
+    answers = [m.uuid for m in entries if m.type == "assistant"]
+    asked = [m.uuid for m in entries if m.type == "user"]
+    _, cut = await say("Reply with exactly: five", options(
+        resume=third.session_id, resume_session_at=answers[0], resume_drops_turn=asked[1]))  # fmt: skip
+
+    @tool("decide", "Decides", {"tool_name": str, "input": dict, "tool_use_id": str})
+    async def decide(given: dict[str, Any]) -> dict[str, Any]:
+        return {"content": [{"type": "text", "text": json.dumps({"behavior": "deny", "message": "No."})}]}
+
+    server = create_sdk_mcp_server("judge", tools=[decide])
+    _, denied = await say("Run the command: touch denied.txt", options(
+        mcp_servers={"judge": server}, permission_prompt_tool_name="mcp__judge__decide"))  # fmt: skip
+    return {"expanded": expanded.result, "composed": composed.result != "greeted", "stored": second.result,
+            "same": second.session_id == first.session_id, "cut": cut.result,
+            "denied": [d["tool_name"] for d in denied.permission_denials or ()]}  # fmt: skip
+
+
 async def output() -> dict[str, Any]:
     schema = {"type": "object", "properties": {"word_count": {"type": "number"}}, "required": ["word_count"]}
     given = options(output_format={"type": "json_schema", "schema": schema})
@@ -161,5 +195,5 @@ async def prompts() -> dict[str, Any]:
     return {"results": [(await say("Reply with exactly: pong", options(**kind)))[1].result for kind in kinds]}
 
 
-CASES = {f.__name__: f for f in (every_option, sessions, callbacks, methods, output, prompts)}
+CASES = {f.__name__: f for f in (every_option, more_options, sessions, callbacks, methods, output, prompts)}
 print(json.dumps(asyncio.run(CASES[sys.argv[1]]())))

@@ -33,6 +33,11 @@ CASES: dict[str, dict[str, Any]] = {
         "servers": {"added": [], "removed": [], "errors": {}}, "refused": [True] * 5,
     },
     "options": {"result": "pong", "mode": "acceptEdits", "agent": True, "stderr": True},
+    "moreOptions": {
+        "session": True, "tools": True, "mode": "bypassPermissions", "plugin": ["plug"], "servers": ["none"],
+        "log": True, "verbatim": True, "expanded": "greeted", "forked": "two", "own": "own", "spawned": 1,
+    },
+    "stores": {"same": True, "result": "two"},
     "interrupt": {"subtype": "error_during_execution"},
     "resume": {"same": True, "result": "two"},
     "failure": {"is_error": True, "subtype": "success", "raised": True},

@@ -17,6 +17,8 @@ from tests.support.obedient_model import obey
 CASES: dict[str, dict[str, Any]] = {
     "every_option": {"result": "pong", "session": "6f1c1b4e-5f0e-4f51-9f0c-9d3c1f1d2e3a", "mode": "acceptEdits",
                      "tools": ["Bash", "Read"], "agent": True, "stderr": True},
+    "more_options": {"expanded": "greeted", "composed": True, "stored": "two", "same": True, "cut": "five",
+                     "denied": ["Bash"]},
     "sessions": {"same": True, "forked": True, "result": "four"},
     "callbacks": {"asked": [["Bash", True], ["Bash", True]], "called": ["hello"], "files": ["changed.txt"],
                   "hooks": ["PostToolUse", "PreToolUse", "Stop", "UserPromptSubmit"]},
