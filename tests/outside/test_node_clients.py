@@ -14,6 +14,7 @@ import pytest
 from tests.support.client_home import CLIENTS, environment
 from tests.support.model_server import ModelServer
 from tests.support.obedient_model import obey
+from tests.support.program import ROOT
 
 EVENTS = ["content_block_delta", "content_block_start", "content_block_stop", "message_delta", "message_start",
           "message_stop"]  # fmt: skip
@@ -41,6 +42,7 @@ CASES: dict[str, dict[str, Any]] = {
     "interrupt": {"subtype": "error_during_execution"},
     "resume": {"same": True, "result": "two"},
     "failure": {"is_error": True, "subtype": "success", "raised": True},
+    "examples": {"files": 2, "found": [], "wrong": True},
     "aisdk": {"text": "pong", "streamed": "pang"},
     "acp": {"stop": "end_turn", "text": "pong"},
 }  # fmt: skip
@@ -59,7 +61,10 @@ def model() -> Iterator[str]:
 def test_a_client_of_npm_works(tmp_path: Path, model: str, case: str) -> None:
     (tmp_path / "work").mkdir()
     script = Path(__file__).with_name("node_clients.mjs")
-    env = environment(tmp_path / "home", model) | {"AGENT_CLIENTS": str(CLIENTS)}
+    env = environment(tmp_path / "home", model) | {
+        "AGENT_CLIENTS": str(CLIENTS),
+        "EXAMPLES_OF_CI": str(ROOT / "examples/ci"),
+    }
     done = subprocess.run(
         ["node", str(script), case], cwd=tmp_path / "work", env=env, capture_output=True, text=True, timeout=120
     )
