@@ -182,3 +182,24 @@ def test_a_key_does_not_answer_the_question_that_has_just_appeared(browser: Brow
         expect(page.locator(".answer", has_text="Done.")).to_be_visible()
     waited_for(lambda: (served.work / "key-1").exists())
     assert not (served.work / "key-2").exists()
+
+
+def test_words_that_are_being_written_keep_the_focus_when_another_question_goes(
+    browser: Browser, served: Served
+) -> None:
+    """What is typed next would else be keys, and `a` allows."""
+    calls = [call("Bash", command="touch first"), call("Bash", command="touch second")]
+    session = served.start([{"calls": calls}, {"text": "Done."}])
+    with reading(browser, served, DESK, session=session) as reader:
+        page = reader.page
+        expect(page.get_by_text("1 of 2")).to_be_visible()
+        page.wait_for_timeout(700)
+        page.keyboard.press("r")
+        page.keyboard.type("not at ")
+        other = served.ask(f"/v1/sessions/{session}/pending")["items"][1]
+        decision = {"call_id": other["call_id"], "binding": other["binding"], "verdict": "reject"}
+        assert "decided" in served.ask(f"/v1/sessions/{session}/decisions", decision)
+        expect(page.get_by_text("1 of 2")).to_have_count(0)
+        page.keyboard.type("all, a way")
+        expect(page.get_by_label("Words with your answer")).to_have_value("not at all, a way")
+        assert not (served.work / "first").exists()

@@ -20,6 +20,25 @@ export function headline(item) {
   return exact(oneLine(item.summary));
 }
 
+const FIELDS = ".question-body :is(input, textarea), .question-foot :is(input, textarea)";
+
+/**
+ * Return what puts the focus into the same field of a question that is drawn anew, and true if it did; null without one.
+ * What is typed next would else be keys, and one of them allows.
+ */
+function fieldInFocus(element) {
+  const field = document.activeElement;
+  const at = [...element.querySelectorAll(FIELDS)].indexOf(field);
+  if (at < 0) return null;
+  const { selectionStart: start, selectionEnd: end } = field;
+  return (drawn) => {
+    const again = drawn.querySelectorAll(FIELDS)[at];
+    again?.focus({ preventScroll: true });
+    if (typeof start === "number") again?.setSelectionRange?.(start, end);
+    return Boolean(again);
+  };
+}
+
 export class QuestionPanel {
   /** decide: sends a decision and resolves to true if it was taken. may: the role may decide. */
   constructor({ decide, may, role }) {
@@ -72,6 +91,8 @@ export class QuestionPanel {
     const { item } = this;
     this.element.hidden = !item;
     const focused = this.element.contains(document.activeElement);
+    const writing = item && this.drawn === item.call_id ? fieldInFocus(this.element) : null;
+    this.drawn = item?.call_id;
     this.element.replaceChildren();
     if (!item) return;
     const form = { approval: Approval, question: Questions, plan: Plan, review: Review }[item.kind] || Approval;
@@ -82,6 +103,7 @@ export class QuestionPanel {
       body,
       this.may ? h("div", { class: "question-foot" }, this.form.foot()) : h("p", { class: "hint question-foot" }, `Your role is ${this.role}: you can see this, and somebody else decides.`),
     ]);
+    if (writing?.(this.element)) return;
     if (focused) this.element.querySelector(".question-title").focus({ preventScroll: true });
   }
 
