@@ -147,6 +147,7 @@ class TurnDeps(Value):
     inbox: messages typed while the turn runs, read at each round boundary.
     guards: called when the model stops calling tools; a text they return goes to the model, and the turn continues.
     fallbacks: models to try when this one fails, opened on demand.
+    planner: returns the model for plan mode (True), and the one outside it; None: both are the same.
     siblings: budgets of the sub-agents that run at the same time as this one; None if none does.
     small: opens the small model, which answers the questions of tools; None: use the turn's own model.
     open_model: opens another model by name.
@@ -179,6 +180,7 @@ class TurnDeps(Value):
     inbox: Callable[[], list[str]] = list
     guards: Sequence[Guard] = ()
     fallbacks: Sequence[Callable[[], ModelHandle]] = ()
+    planner: Callable[[bool], ModelHandle] | None = None
     siblings: list[Budget] | None = None
     small: Callable[[], ModelHandle] | None = None
     open_model: Callable[[str], ModelHandle] | None = None
@@ -252,7 +254,7 @@ class Turn:
         self.price = deps.price
         self.overrides: list[TurnOverrides] = []
         self.temporary_rules: list[Rule] = []
-        self._fallback = 0
+        self._fallback, self.planning = 0, False
         self._known = len(self.history)
         # A sub-agent's steps are reviewed through the gates of the parent turn.
         self.gates = deps.gates

@@ -74,6 +74,7 @@ SCRIPTED = "scripted:"
 REPLAY = "replay:"
 # Behind the name of a Claude: with a window of a million tokens.
 LONG = "[1m]"
+OPUS_PLAN = "opusplan"
 _VERTEX = "https://{host}/v1beta1/projects/{project}/locations/{location}/publishers/google"
 _EXPRESS = "https://aiplatform.googleapis.com/v1beta1/publishers/google"  # with an API key and no project
 # Models that OpenAI refuses on Chat Completions, alone or with tools.
@@ -126,8 +127,8 @@ def resolve(
     ModelSetupError for a key command that failed or a transport that cannot reach this provider.
     """
     name, long = (name[: -len(LONG)], True) if name.endswith(LONG) else (name, False)
-    if name == "opusplan":
-        name = "opus"  # planning is not left to another model here
+    if name == OPUS_PLAN:
+        name = "sonnet"  # what plans is another model: see `runtime.models.planner_of`
     if name.startswith(SCRIPTED):
         return ResolvedModel("scripted", name[len(SCRIPTED) :], "scripted", "", "none needed")
     if name.startswith(REPLAY):
@@ -193,7 +194,7 @@ def replayed_as(plain: Mapping[str, Any], path: str) -> ResolvedModel:
 def validate_name(name: str, base_url: str | None) -> str:
     """Why a model's name is not a known key, or ""; keys and addresses are not looked at."""
     name = name.removesuffix(LONG)
-    if name in (*SHORT_NAMES, "opusplan", "default") or name.startswith((SCRIPTED, REPLAY)):
+    if name in (*SHORT_NAMES, OPUS_PLAN, "default") or name.startswith((SCRIPTED, REPLAY)):
         return ""
     try:
         _split(name, base_url)

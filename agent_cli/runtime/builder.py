@@ -50,6 +50,7 @@ from agent_cli.runtime.models import (
     model_handle,
     open_client,
     open_debug,
+    planner_of,
     wants_small_profile,
 )
 from agent_cli.runtime.session import (
@@ -321,6 +322,7 @@ def build_agent(
         price=handle.price,
         guards=guards,
         fallbacks=[further(name, settings, place) for name in settings.fallback_models],
+        planner=planner_of(chosen, handle, lambda name: further(name, settings, place)),
         small=cache(further(settings.small_model, settings, place)) if settings.small_model else None,
         open_model=lambda name: further(name, settings, place)(),
         verify=settings.verify,
@@ -392,7 +394,8 @@ def switch_model(agent: Agent, name: str) -> None:
     conversation, model, info = agent.conversation, agent.model, agent.info
     client = open_client(model, agent.settings, agent.chosen.window.tokens)
     handle = model_handle(model, info, agent.settings, client, agent.chosen.window)
-    conversation.deps = conversation.deps.replace(transport=client, price=handle.price)
+    planner = planner_of(agent.chosen, handle, lambda name: lazy_model(name, agent.settings, agent.place))
+    conversation.deps = conversation.deps.replace(transport=client, price=handle.price, planner=planner)
     conversation.options = handle.options(conversation.options)
 
 

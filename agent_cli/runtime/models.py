@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Literal
 
@@ -18,7 +19,7 @@ from agent_cli.providers.base import Chunk, ModelClient, ModelError, Request
 from agent_cli.providers.catalog import ModelInfo, lookup, price
 from agent_cli.providers.credentials import MissingKeyError, NoModelError
 from agent_cli.providers.registry import WireApi, find, is_loopback_url
-from agent_cli.providers.resolve import ModelSetupError, ResolvedModel, open_transport, resolve
+from agent_cli.providers.resolve import OPUS_PLAN, ModelSetupError, ResolvedModel, open_transport, resolve
 from agent_cli.session.store import state_folder
 from agent_tools.cancel import CancelToken
 from agent_tools.fs.safe_files import private_folder
@@ -108,6 +109,7 @@ class ChosenModel:
 
     resolved: the resolved name.
     info: its catalog entry, if any.
+    plans_apart: another model works in plan mode: Opus plans, Sonnet does the rest.
     """
 
     def __init__(self, name: str | None, settings: Settings, place: RunEnvironment) -> None:
@@ -122,6 +124,7 @@ class ChosenModel:
         info = lookup(resolved.provider, resolved.model)
         check_price(resolved, info, self._settings)
         self.resolved, self.info = resolved, info
+        self.plans_apart = (name or self._settings.model) == OPUS_PLAN
         self._window: ModelWindow | None = None
 
     @property
@@ -360,3 +363,13 @@ def lazy_model(name: str, settings: Settings, place: RunEnvironment) -> Callable
             raise ModelError(Failure("auth", str(mistake))) from None
 
     return opened
+
+
+def planner_of(
+    chosen: ChosenModel, own: ModelHandle, further: Callable[[str], Callable[[], ModelHandle]]
+) -> Callable[[bool], ModelHandle] | None:
+    """Return `TurnDeps.planner` for a model. own: its handle. further: opens a further model."""
+    if not chosen.plans_apart:
+        return None
+    plans = cache(further("opus"))
+    return lambda planning: plans() if planning else own

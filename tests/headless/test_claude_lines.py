@@ -15,6 +15,7 @@ import pytest
 from agent_cli.cli.hints import ELSEWHERE, command_hint, option_hint
 from agent_cli.config.claude_keys import UNUSED, translate
 from tests.support.fork_server import ROOT
+from tests.support.host_client import HostClient
 from tests.support.model_server import Call, ModelServer, Reply
 from tests.support.program import agent
 from tests.support.scripts import call, script
@@ -124,10 +125,31 @@ def test_names_of_models(name: str, work: Path) -> None:
         done = agent(["-p", "hello", "--model", name], work, env)
     assert (done.returncode, done.stdout) == (0, "Ok.\n"), done.stderr
     (request,) = server.requests
-    family = name.partition("[")[0].removesuffix("plan").split("-")[-1 if name.startswith("s") else 0]
+    family = name.partition("[")[0].replace("opusplan", "sonnet").split("-")[-1 if name.startswith("s") else 0]
     assert "[" not in request.body["model"]
     assert family in request.body["model"] or name.startswith("claude")
     assert (request.headers.get("anthropic-beta") == "context-1m-2025-08-07") is name.endswith("[1m]")
+
+
+def test_opusplan_plans_with_opus_and_works_with_sonnet(work: Path) -> None:
+    """The mode changes in the middle of a turn, when its plan is approved."""
+    touch = Call("Bash", {"command": "touch made"})
+    plan = Call("ExitPlanMode", {"plan": "Make it."})
+    replies = [Reply(text="Ready."), Reply(calls=(plan,)), Reply(calls=(touch,)), Reply(text="Made.")]
+    with ModelServer(replies) as server:
+        env = {"ANTHROPIC_API_KEY": "k", "ANTHROPIC_BASE_URL": server.anthropic_url, "IS_SANDBOX": "1"}
+        args = ["--model", "opusplan", "--permission-prompt-tool", "stdio"]
+        with HostClient(args, work, {"can_use_tool": allow}, **env) as host:
+            host.say("hello")
+            host.ask("set_permission_mode", mode="plan")
+            done = host.say("make it")
+        models = [str(r.body["model"]).split("-")[1] for r in server.requests]
+    assert models == ["sonnet", "opus", "sonnet", "sonnet"] and (work / "made").exists()
+    assert {name.partition("claude-")[2].partition("-")[0] for name in done["modelUsage"]} == {"opus", "sonnet"}
+
+
+def allow(fields: dict[str, Any]) -> dict[str, Any]:
+    return {"behavior": "allow", "updatedInput": fields["input"]}
 
 
 def test_beta_features_are_sent_to_anthropic_only(work: Path) -> None:
