@@ -136,7 +136,7 @@ def test_messages_are_queued_and_steered_and_a_turn_is_interrupted(server: Serve
     (server.work / "f.txt").write_text("x", "utf-8")
     session = server.begin("Go", path)
     server.until(session, "running")
-    running = server.until(session, lambda f: f["messages"] > 0)
+    running = server.until(session, lambda f: f["messages"] > 0 and f["mode"])
     assert (running["queued"], running["mode"]) == ([], "default"), "what is worked on is not in the queue"
     server.post(f"/v1/sessions/{session}/messages", {"text": "look closer", "how": "steer"}, 202)
     queued = server.post(f"/v1/sessions/{session}/messages", {"text": "and then this"}, 202)["id"]
