@@ -115,6 +115,7 @@ def test_tab_in_a_real_bash(tmp_path: Path) -> None:
     try:
         shell.sendline("bind 'set bell-style none'; eval \"$(_AGENT_COMPLETE=source_bash agent)\"; echo loaded=$?")
         shell.expect("loaded=0")
+        shell.expect_exact("ready> ")
         for typed, whole in (
             ("--permission-mode p", "--permission-mode plan "),
             ("--effort=h", "--effort=high "),
