@@ -123,7 +123,9 @@ def test_tab_in_a_real_bash(tmp_path: Path) -> None:
         ):
             shell.send(f"echo agent; agent {typed}\t")
             shell.expect_exact(f"agent {whole}")
-            shell.sendcontrol("c")
+            # Ctrl-C would be lost while bash still completes.
+            shell.sendcontrol("u")
+            shell.send("\r")
             shell.expect_exact("ready> ")
     finally:
         shell.close(force=True)

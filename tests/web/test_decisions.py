@@ -177,6 +177,8 @@ def test_a_key_does_not_answer_the_question_that_has_just_appeared(browser: Brow
             == 1
         )
         page.keyboard.type("no more")
+        # Until the server has answered the first decision, and the guard after it is over.
+        expect(page.locator(".question[aria-busy]")).to_have_count(0)
         page.wait_for_timeout(700)
         page.keyboard.press("Control+Enter")
         expect(page.locator(".answer", has_text="Done.")).to_be_visible()
