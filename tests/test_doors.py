@@ -19,7 +19,7 @@ CHILD_DOOR = "tools/agent_tools/process/child.py"
 OPENING = {"open", "read_text", "read_bytes", "write_text", "write_bytes", "copyfile", "copy", "copy2", "copyfileobj"}
 # By file and function (* for all of a file): what is opened, and why that is no pipe, device or endless file.
 OPENS = {
-    ("agent_cli/acp/command_output.py", "start"): "a pipe and a script that it has just created in its own folder",
+    ("agent_cli/acp/command_output.py", "_start"): "a pipe and a script that it has just created in its own folder",
     ("agent_cli/acp/command_output.py", "end"): "the exit code, in its own folder",
     ("agent_cli/__main__.py", "_discard_output"): "/dev/null",
     ("agent_cli/__main__.py", "_fill_closed_streams"): "/dev/null, and standard streams themselves",

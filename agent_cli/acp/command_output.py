@@ -145,13 +145,12 @@ class EditorTerminals:
         command = self._commands.pop(call_id, None)
         if command is None:
             return {}
-        if self._folder is None:
-            self._folder = Path(tempfile.mkdtemp(prefix="agent-terminal-"))
-        relay = _Relay(self._folder / str(next(self._numbers)), self._client, self._session_id)
         try:
+            if self._folder is None:
+                self._folder = Path(tempfile.mkdtemp(prefix="agent-terminal-"))
+            relay = _Relay(self._folder / str(next(self._numbers)), self._client, self._session_id)
             relay.start(command, self._cwd(), self._stop)
         except (EditorError, OSError):
-            relay.close()
             return {}
         self._relays[call_id] = relay
         return {"content": [{"type": "terminal", "terminalId": relay.terminal_id}]}
@@ -200,7 +199,14 @@ class _Relay:
         return self._path.with_name(f"{self._path.name}.{name}")
 
     def start(self, command: str, cwd: Path, stop: Callable[[], None]) -> None:
-        """Start the terminal. Raises EditorError, OSError."""
+        """Start the terminal. Raises EditorError, OSError; nothing is left then."""
+        try:
+            self._start(command, cwd, stop)
+        except (EditorError, OSError):
+            self.close()
+            raise
+
+    def _start(self, command: str, cwd: Path, stop: Callable[[], None]) -> None:
         self._path.write_text(_RELAY, "utf-8")
         os.mkfifo(self._file("out"), 0o600)
         # Open for reading too, so that it needs no reader yet.
@@ -240,7 +246,8 @@ class _Relay:
         while (self._held or not self._reads()) and not self._over.wait(0.01) and time.monotonic() < until:
             self.write("")
         whole = not self._held and self._reads() and not self._over.is_set()
-        self._file("code").write_text(f"{code}\n", "ascii")
+        with contextlib.suppress(OSError):  # the folder is gone: the relay exits with 1
+            self._file("code").write_text(f"{code}\n", "ascii")
         os.close(self._pipe)
         self._pipe = -1
         self._over.wait(max(0.0, until - time.monotonic()))

@@ -43,8 +43,8 @@ from agent_cli.core.results import (
 )
 from agent_cli.engine.compaction.trigger import compact_after_overflow, compact_if_needed
 from agent_cli.engine.progress import format_plan, goal_of, is_question, open_steps, unfinished
-from agent_cli.engine.prompt_overrides import apply_initial_overrides, restore_overrides
-from agent_cli.engine.sampling import build_request, follow_mode, sample
+from agent_cli.engine.prompt_overrides import apply_initial_overrides, follow_mode, restore_overrides
+from agent_cli.engine.sampling import build_request, sample
 from agent_cli.engine.turn import OUT_OF_TIME, Turn, TurnDeps, suspended_state
 from agent_cli.engine.types import TurnOptions
 from agent_cli.providers.base import ModelError, ToolChoice

@@ -1,4 +1,4 @@
-"""Overrides that prompts bring to a turn: rules, a model, an order of work.
+"""Overrides that prompts and the permission mode bring to a turn: rules, a model, an order of work.
 
 Also runs the commands in a user's prompt, permitted like any call of the shell tool, hooks included.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Generator
 
 from agent_cli.core.decisions import Approve, EditedCall, Level, Reject
-from agent_cli.core.events import ApprovalRequested, Event, ToolFinished, ToolRequested, Warned
+from agent_cli.core.events import ApprovalRequested, Event, Noted, ToolFinished, ToolRequested, Warned
 from agent_cli.core.hooks import Hook
 from agent_cli.engine.barrier import report_failure
 from agent_cli.engine.turn import Turn, TurnDeps
@@ -58,6 +58,19 @@ def apply_overrides(turn: Turn, lent: TurnOverrides) -> Generator[Event, None, N
         yield Warned(f"{lent.source} asks for the model {lent.model}: {error.failure.message} Continuing without it.")
         return
     turn.switch(other)
+
+
+def follow_mode(turn: Turn) -> Generator[Event, None, None]:
+    """Switch to the model of the permission mode, if it has one of its own. Raises ModelError.
+
+    A model that a prompt asks for stays.
+    """
+    planning = turn.deps.policy.mode == "plan"
+    if turn.deps.planner is None or planning == turn.planning or any(lent.model for lent in turn.overrides):
+        return
+    turn.planning = planning
+    turn.switch(turn.deps.planner(planning))
+    yield Noted(f"{'Planning' if planning else 'Continuing'} with {turn.options.label}.")
 
 
 def restore_overrides(turn: Turn) -> None:

@@ -237,15 +237,6 @@ def request_of(options: TurnOptions, history: Iterable[Message], tool_choice: To
     )
 
 
-def follow_mode(turn: Turn) -> Generator[Event, None, None]:
-    """Switch to the model of the permission mode, if it has one of its own. Raises ModelError."""
-    planning = turn.deps.policy.mode == "plan"
-    if turn.deps.planner is not None and planning != turn.planning:
-        turn.planning = planning
-        turn.switch(turn.deps.planner(planning))
-        yield Noted(f"{'Planning' if planning else 'Continuing'} with {turn.options.label}.")
-
-
 def sample(turn: Turn, request: Request) -> Generator[Event, None, AssistantMessage]:
     """Call the model once; an empty answer has no parts.
 

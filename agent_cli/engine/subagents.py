@@ -195,6 +195,7 @@ def nested_deps(turn: Turn, kind: AgentType, call_id: str) -> TurnDeps:
         inbox=list,
         guards=(),
         fallbacks=(),
+        planner=None,
     )
 
 

@@ -18,7 +18,7 @@ from agent_cli.providers.base import CacheTtl, Chunk, ModelError, Request, ToolS
 from agent_cli.providers.errors import RESPONSES_API
 from agent_cli.providers.http_client import EncodedMessages, HttpModelClient, encoded
 from agent_cli.providers.openai_stream import ChatReader
-from agent_cli.providers.registry import Reasoning, find, is_loopback_url
+from agent_cli.providers.registry import Reasoning, find
 from agent_tools.cancel import CancelToken
 from agent_tools.net.http import HttpResponse, Timeouts
 from agent_tools.results import Media
@@ -76,7 +76,6 @@ _OPTIONAL = {
     "verbosity": "does not support verbosity; it was omitted",
     "response_format": "does not support a JSON schema; the answer is checked afterwards",
     "tool_choice": "",
-    "return_progress": "",
 }
 
 
@@ -85,7 +84,8 @@ class OpenAIChat(HttpModelClient):
 
     api_key: sent as a bearer token; None sends none. provider: whose habits to expect, and the name in sentences.
     headers: sent with every request, in addition or instead. reasons: whether its model is known to reason.
-    cache_ttl: how long a cache of Claude's is valid, where the request can set it.
+    cache_ttl: how long a cache of Claude's is valid, where the request can set it. progress: ask the server, which
+    is llama.cpp, to report how much of a prompt it has read; without a GPU that takes minutes.
     """
 
     def __init__(
@@ -98,13 +98,14 @@ class OpenAIChat(HttpModelClient):
         timeouts: Timeouts | None = None,
         reasons: bool = False,
         cache_ttl: CacheTtl = "5m",
+        progress: bool = False,
     ) -> None:
         sent = {"Authorization": f"Bearer {api_key.strip()}"} if api_key else {}
         super().__init__(
             base_url.rstrip("/") + "/chat/completions", {**sent, **(headers or {})}, provider, timeouts or Timeouts()
         )
         self._is_openai = "://api.openai.com" in base_url
-        self._is_local = is_loopback_url(base_url)
+        self._progress = progress
         self._reasons = reasons
         self._token_limit = "max_completion_tokens" if self._is_openai else "max_tokens"
         row = find(provider)
@@ -180,8 +181,7 @@ class OpenAIChat(HttpModelClient):
         options: dict[str, Any] = {"model": request.model, "stream": request.stream}
         if request.stream:
             options["stream_options"] = {"include_usage": True}
-            if self._is_local:
-                # llama.cpp then reports how much of the prompt it has read, which takes it minutes without a GPU.
+            if self._progress:
                 options["return_progress"] = True
         if limit := self._limit(request, reasons=self._reasons):
             options[self._token_limit] = limit

@@ -211,11 +211,13 @@ def open_transport(
     headers: Mapping[str, str] | None = None,
     cache_ttl: CacheTtl = "5m",
     window: int | None = None,
+    progress: bool = False,
 ) -> ModelClient:
     """The wire for a resolved model, with retries around it (a script is never retried).
 
     timeouts and attempts: the wire's own where None. cache_ttl: how long Claude's caches are kept. window: the tokens
-    that Ollama is to load the model with. Raises ModelSetupError for a script that cannot be read.
+    that Ollama is to load the model with. progress: see `OpenAIChat`. Raises ModelSetupError for a script that cannot
+    be read.
     """
     # Each wire is imported only when it is the one: none of them is free.
     if resolved.wire == "scripted":
@@ -227,10 +229,10 @@ def open_transport(
     limits = timeouts or http.Timeouts()
     wire: ModelClient
     if resolved.wire in ("openai", "responses"):
-        wire = _openai_wire(resolved, resolved.wire == "responses", key, limits, headers, cache_ttl)
+        wire = _openai_wire(resolved, resolved.wire == "responses", key, limits, headers, cache_ttl, progress)
         if resolved.either:
             first = resolved.wire == "responses"
-            other = partial(_openai_wire, resolved, not first, key, limits, headers, cache_ttl)
+            other = partial(_openai_wire, resolved, not first, key, limits, headers, cache_ttl, progress)
             wire = retry.EitherWire(wire, other, responses=first)
     elif resolved.wire == "gemini":
         wire = gemini.Gemini(
@@ -266,14 +268,16 @@ def _openai_wire(
     limits: Timeouts,
     headers: Mapping[str, str] | None,
     cache_ttl: CacheTtl,
+    progress: bool,
 ) -> ModelClient:
     url, provider = resolved.base_url, resolved.provider
     info = lookup(provider, resolved.model)
     reasons = info.reasoning if info is not None else None
     if not responses:
         return openai_chat.OpenAIChat(
-            url, key, provider=provider, headers=headers, timeouts=limits, reasons=bool(reasons), cache_ttl=cache_ttl
-        )
+            url, key, provider=provider, headers=headers, timeouts=limits, reasons=bool(reasons), cache_ttl=cache_ttl,
+            progress=progress,
+        )  # fmt: skip
     return openai_responses.OpenAIResponses(
         url, key, provider=provider, headers=headers, timeouts=limits, reasons=reasons
     )

@@ -191,11 +191,12 @@ def ask_json(url: str, key: str = "", *, body: dict[str, Any] | None = None) -> 
 class ServedModel(Value):
     """What a server says of a model that it runs; None where it does not.
 
-    window: the tokens that it takes. parameters: how many it has.
+    window: the tokens that it takes. parameters: how many it has. llama_cpp: the server is llama.cpp.
     """
 
     window: int | None = None
     parameters: int | None = None
+    llama_cpp: bool = False
 
 
 def ask_server(base_url: str, model: str, key: str = "") -> ServedModel:
@@ -206,7 +207,8 @@ def ask_server(base_url: str, model: str, key: str = "") -> ServedModel:
             return ServedModel()
         entry = _entry(listed["data"], model)
         window = _window(base_url.rstrip("/"), entry, model, key)
-        return ServedModel(window, _size((entry.get("meta") or {}).get("n_params")))
+        parameters = _size((entry.get("meta") or {}).get("n_params"))
+        return ServedModel(window, parameters, entry.get("owned_by") == "llamacpp")
     except (AttributeError, LookupError, TypeError):
         return ServedModel()  # an answer of another form
 

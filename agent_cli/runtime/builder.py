@@ -287,7 +287,7 @@ def build_agent(
         exchange = recording.open_exchange(options.record, chosen, settings, place)
         client, further = exchange.client(), exchange.further
     else:
-        client = open_client(model, settings, chosen.window.tokens)
+        client = open_client(model, settings, chosen.window)
     debug_log = open_debug(model, place, options, header.session_id, warn)
     client = debugged(client, debug_log)
     handle = model_handle(model, info, settings, client, chosen.window)
@@ -392,7 +392,7 @@ def switch_model(agent: Agent, name: str) -> None:
     """Continue the conversation with another model. Raises UsageError."""
     agent.chosen.change(name)
     conversation, model, info = agent.conversation, agent.model, agent.info
-    client = open_client(model, agent.settings, agent.chosen.window.tokens)
+    client = open_client(model, agent.settings, agent.chosen.window)
     handle = model_handle(model, info, agent.settings, client, agent.chosen.window)
     planner = planner_of(agent.chosen, handle, lambda name: lazy_model(name, agent.settings, agent.place))
     conversation.deps = conversation.deps.replace(transport=client, price=handle.price, planner=planner)

@@ -43,7 +43,7 @@ LOCAL_IDLE_PER_KB = 30.0
 LONG_WINDOW_BETA, LONG_WINDOW = "context-1m-2025-08-07", 1_000_000
 # A window below this is for few tools and a short prompt only.
 SMALL_WINDOW = 20_000
-# Parameters. Models with fewer make calls of five tools, if any.
+# Parameters. With fewer, a model calls few of many tools rightly.
 SMALL_MODEL = 8e9
 _NAMED_SIZE = re.compile(r"(?<![\w.])e?(\d+(?:\.\d+)?)b(?!\w)", re.IGNORECASE)
 # Windows in tokens where nobody says, so that a conversation is compacted before it is refused.
@@ -155,13 +155,14 @@ class ModelWindow(Value):
     """How many tokens a model takes, and who says so.
 
     tokens: None for a script, which has no window. images: whether it takes images, where its server says that.
-    parameters: how many the model has, where its server says that.
+    parameters: how many the model has, where its server says that. llama_cpp: the server is llama.cpp.
     """
 
     tokens: int | None
     source: Literal["catalog", "settings", "server", "assumed", "none"]
     images: bool | None = None
     parameters: int | None = None
+    llama_cpp: bool = False
 
 
 def find_window(model: ResolvedModel, info: ModelInfo | None, settings: Settings, *, ask: bool = True) -> ModelWindow:
@@ -190,7 +191,7 @@ def find_window(model: ResolvedModel, info: ModelInfo | None, settings: Settings
         key = model.api_key.reveal() if model.api_key else ""
         asked = server_info.ask_server(model.base_url, model.model, key)
         if asked.window:
-            return ModelWindow(asked.window, "server", parameters=asked.parameters)
+            return ModelWindow(asked.window, "server", parameters=asked.parameters, llama_cpp=asked.llama_cpp)
     if known:
         return ModelWindow(known, "catalog")
     # In the protocols of Anthropic and Google a server of this machine passes on what it is sent.
@@ -280,10 +281,10 @@ class _LazyClient:
         return self._transport.stream(request, cancel)
 
 
-def open_client(model: ResolvedModel, settings: Settings, window: int | None = None) -> ModelClient:
+def open_client(model: ResolvedModel, settings: Settings, window: ModelWindow | None = None) -> ModelClient:
     """Return a model's client, opened with its first request. Raises UsageError for a script that cannot be read.
 
-    window: the tokens that the model takes, for a server that must be asked for them.
+    window: what is known of the model's, for servers that must be asked for it.
     """
 
     def opened() -> ModelClient:
@@ -297,7 +298,8 @@ def open_client(model: ResolvedModel, settings: Settings, window: int | None = N
             attempts=settings.retries,
             headers=_betas(model, settings),
             cache_ttl=settings.cache_ttl,
-            window=window,
+            window=window.tokens if window else None,
+            progress=window is not None and window.llama_cpp,
         )
 
     if model.recording:
@@ -358,7 +360,7 @@ def lazy_model(name: str, settings: Settings, place: RunEnvironment) -> Callable
             info = lookup(model.provider, model.model)
             check_price(model, info, settings)
             window = find_window(model, info, settings)
-            return model_handle(model, info, settings, open_client(model, settings, window.tokens), window)
+            return model_handle(model, info, settings, open_client(model, settings, window), window)
         except UsageError as mistake:
             raise ModelError(Failure("auth", str(mistake))) from None
 

@@ -30,8 +30,8 @@ class Recording:
         model = chosen.resolved
         key = model.api_key.reveal() if model.api_key else ""
         self._normalize = Normalizer(run_folders(place), place.env)
-        self._model, self._settings, self._window = model, settings, chosen.window.tokens
-        head = {"resolved": self._described(model, self._window)}
+        self._model, self._settings, self._window = model, settings, chosen.window
+        head = {"resolved": self._described(model, self._window.tokens)}
         try:
             self._file = RecordingFile(file, head, self._normalize, Redactor(place.env, key))
         except OSError as error:
@@ -54,7 +54,7 @@ class Recording:
                 info = lookup(model.provider, model.model)
                 window = find_window(model, info, settings)
                 self._file.add_model(self._normalize.text(name), self._described(model, window.tokens))
-                client = RecordingClient(open_client(model, settings, window.tokens), model.name, self._file)
+                client = RecordingClient(open_client(model, settings, window), model.name, self._file)
                 return model_handle(model, info, settings, client, window)
             except UsageError as mistake:
                 raise ModelError(Failure("auth", str(mistake))) from None

@@ -28,7 +28,7 @@ def answers(work: Path) -> list[str]:
     return [text for text in sent(work) if "undid the changes" in text]
 
 
-def test_what_was_done_since_the_last_look_is_taken_back_and_the_model_learns_it(work: Path) -> None:
+def test_what_was_done_since_the_last_look_is_taken_back_and_the_model_is_informed(work: Path) -> None:
     before = tree_of(work)
     found = talk(work, [FIRST, NEXT, {"text": "Stopped."}], "go", "u start smaller", "/exit")
     assert "u: undo this" in found

@@ -148,6 +148,23 @@ def test_opusplan_plans_with_opus_and_works_with_sonnet(work: Path) -> None:
     assert {name.partition("claude-")[2].partition("-")[0] for name in done["modelUsage"]} == {"opus", "sonnet"}
 
 
+def test_opusplan_leaves_the_models_of_commands_and_sub_agents(work: Path) -> None:
+    (work / ".claude/commands").mkdir(parents=True)
+    (work / ".claude/commands/quick.md").write_text("---\nmodel: haiku\n---\nPlan it quickly.")
+    kinds = {"finder": {"description": "Finds.", "prompt": "Find it.", "model": "haiku"}}
+    find = Call("Task", {"subagent_type": "finder", "description": "find", "prompt": "find it"})
+    replies = [Reply(calls=(find,)), Reply(text="Found."), Reply(text="Planned."), Reply(text="Quick.")]
+    with ModelServer(replies) as server:
+        env = {"ANTHROPIC_API_KEY": "k", "ANTHROPIC_BASE_URL": server.anthropic_url}
+        args = ["--model", "opusplan", "--permission-mode", "plan", "--setting-sources", "user,project"]
+        with HostClient([*args, "--permission-prompt-tool", "stdio"], work, {"can_use_tool": allow}, **env) as host:
+            host.ask("initialize", agents=kinds)
+            assert host.say("plan it")["result"] == "Planned."
+            assert host.say("/quick")["result"] == "Quick."
+        models = [str(r.body["model"]).split("-")[1] for r in server.requests]
+    assert models == ["opus", "haiku", "opus", "haiku"]
+
+
 def allow(fields: dict[str, Any]) -> dict[str, Any]:
     return {"behavior": "allow", "updatedInput": fields["input"]}
 

@@ -94,7 +94,7 @@ PLAN = "Put it into the plan instead, and continue with calls that only read."
     ],
     ids=["rule", "dontAsk", "plan", "rule in plan mode"],
 )
-def test_the_model_learns_it_what_to_do_without_a_denied_call(work: Path, flags: tuple[str, ...], advice: str) -> None:
+def test_the_model_learns_what_to_do_without_a_denied_call(work: Path, flags: tuple[str, ...], advice: str) -> None:
     replies = [{"calls": [call("Bash", command="touch x")]}, {"text": "Done.", "expect": advice}]
     model = script(work.parent / "s.toml", replies)
     done = agent(["-p", *flags, "--model", model, "go"], work)

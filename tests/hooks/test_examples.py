@@ -59,7 +59,7 @@ def test_generated_files_are_out_of_reach(work: Path) -> None:
     assert not (work / "gen").exists()
 
 
-def test_the_model_learns_it_where_it_stands(work: Path) -> None:
+def test_the_model_learns_where_it_stands(work: Path) -> None:
     assert tried(work, "UserPromptSubmit")["context"][0].startswith("On branch trunk, ")
 
 

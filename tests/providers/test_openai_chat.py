@@ -351,21 +351,14 @@ def test_of_several_answers_the_first_counts() -> None:
         assert asked(OpenAIChat(server.openai_url, None)).text == "ab"
 
 
-def test_a_server_of_this_machine_is_asked_for_its_progress_with_the_prompt() -> None:
+def test_llama_cpp_is_asked_for_its_progress_with_the_prompt() -> None:
     reports = [{"total": 110, "cache": 10, "processed": n, "time_ms": 5} for n in (10, 60, 110)]
     odd: list[Any] = [{"total": 0}, {"processed": "x", "total": 5}, {"total": 1, "processed": 2}, 7, None]
     first = delta(role="assistant", content=None)
     events = [first | {"prompt_progress": each} for each in [*reports, *odd]]
     with ModelServer([stream_of(*events, first, delta("stop", content="fine"), "[DONE]")]) as server:
-        wire = OpenAIChat(server.openai_url, None)
+        wire = OpenAIChat(server.openai_url, None, progress=True)
         chunks = list(wire.stream(Request("m", "", (UserMessage("hi"),)), CancelToken()))
         assert server.bodies[0]["return_progress"] is True
     assert [c for c in chunks if isinstance(c, PromptProgress)] == [PromptProgress(n, 100) for n in (0, 50, 100)]
     assert "".join(c.text for c in chunks if isinstance(c, TextChunk)) == "fine"
-
-
-def test_a_server_that_refuses_to_report_progress_is_asked_without() -> None:
-    with ModelServer([refusing("return_progress")], repeat=True) as server:
-        assert asked(OpenAIChat(server.openai_url, None)).text == "fine"
-        assert ["return_progress" in r.body for r in server.requests] == [True, False]
-    assert b"return_progress" not in OpenAIChat("https://api.example.com/v1", None)._body(Request("m", "", ()))

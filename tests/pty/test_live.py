@@ -362,7 +362,7 @@ def test_a_termination_restores_the_terminal(work: Path) -> None:
         assert b"\x1b[?2004l" in screen.raw[-600:]
 
 
-def test_a_change_is_taken_in_parts_and_the_model_learns_it_which(work: Path) -> None:
+def test_a_change_is_taken_in_parts_and_the_model_learns_which(work: Path) -> None:
     (work / "f.txt").write_text("".join(f"{n}\n" for n in range(30)))
     edit = {"file_path": "f.txt", "edits": [{"old_string": f"\n{n}\n", "new_string": f"\nx{n}\n"} for n in (5, 15, 25)]}
     replies = [

@@ -88,7 +88,7 @@ def test_effort_is_changed_for_the_session(work: Path) -> None:
     assert "huge is not a level. There are default, none, minimal, low" in shown
 
 
-def test_a_folder_is_added_and_the_model_learns_it(work: Path) -> None:
+def test_a_folder_is_added_and_the_model_is_informed(work: Path) -> None:
     other = work.parent / "other"
     other.mkdir()
     (other / "b.txt").write_text("from elsewhere\n")

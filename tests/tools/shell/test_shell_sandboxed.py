@@ -34,7 +34,7 @@ def confine(bench: Bench) -> SandboxRunner:
     return bench.ctx.supplied(SandboxRunner)
 
 
-def test_it_writes_inside_and_not_outside_and_the_model_learns_it(bench: Bench, tmp_path: Path) -> None:
+def test_it_writes_inside_and_not_outside_and_the_model_is_informed(bench: Bench, tmp_path: Path) -> None:
     confine(bench)
     outside = tmp_path / "outside"
     outside.mkdir()
