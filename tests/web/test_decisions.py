@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from playwright.sync_api import Browser, expect
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from playwright.sync_api import Browser, Page, expect
 
 from tests.support.scripts import bash, call
 from tests.support.web_page import DESK, Served, press, reading, waited_for
@@ -159,13 +162,19 @@ def test_a_role_sees_only_what_it_may_do(browser: Browser, served: Served) -> No
         assert reader.page.get_by_label("Message", exact=True).count() == 0
 
 
-def test_a_key_does_not_answer_the_question_that_has_just_appeared(browser: Browser, served: Served) -> None:
-    calls = [call("Bash", command="touch key-1"), call("Bash", command="touch key-2")]
+@contextmanager
+def two_questions(browser: Browser, served: Served, name: str) -> Iterator[tuple[str, Page]]:
+    """A session that asks about two commands, and its page once it takes keys."""
+    calls = [call("Bash", command=f"touch {name}-{number}") for number in (1, 2)]
     session = served.start([{"calls": calls}, {"text": "Done."}])
     with reading(browser, served, DESK, session=session) as reader:
-        page = reader.page
-        expect(page.get_by_text("1 of 2")).to_be_visible()
-        page.wait_for_timeout(700)
+        expect(reader.page.get_by_text("1 of 2")).to_be_visible()
+        reader.page.wait_for_timeout(700)
+        yield session, reader.page
+
+
+def test_a_key_does_not_answer_the_question_that_has_just_appeared(browser: Browser, served: Served) -> None:
+    with two_questions(browser, served, "key") as (session, page):
         page.keyboard.press("a")
         page.keyboard.press("a")
         expect(page.locator(".question pre")).to_have_text("touch key-2")
@@ -190,12 +199,7 @@ def test_words_that_are_being_written_keep_the_focus_when_another_question_goes(
     browser: Browser, served: Served
 ) -> None:
     """What is typed next would else be keys, and `a` allows."""
-    calls = [call("Bash", command="touch first"), call("Bash", command="touch second")]
-    session = served.start([{"calls": calls}, {"text": "Done."}])
-    with reading(browser, served, DESK, session=session) as reader:
-        page = reader.page
-        expect(page.get_by_text("1 of 2")).to_be_visible()
-        page.wait_for_timeout(700)
+    with two_questions(browser, served, "word") as (session, page):
         page.keyboard.press("r")
         page.keyboard.type("not at ")
         other = served.ask(f"/v1/sessions/{session}/pending")["items"][1]
@@ -204,4 +208,4 @@ def test_words_that_are_being_written_keep_the_focus_when_another_question_goes(
         expect(page.get_by_text("1 of 2")).to_have_count(0)
         page.keyboard.type("all, a way")
         expect(page.get_by_label("Words with your answer")).to_have_value("not at all, a way")
-        assert not (served.work / "first").exists()
+        assert not (served.work / "word-1").exists()
