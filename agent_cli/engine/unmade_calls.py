@@ -29,9 +29,15 @@ REPEATED = (
     "<reminder>\nYou repeated a message of the program. The user wants the task done: make the next call, with one of "
     "{tools}.\n</reminder>"
 )
+UNCHANGED = (
+    "<reminder>\nYour last {tool} failed, and no file has been changed. Make the change with another call, or say "
+    "plainly that you could not.\n</reminder>"
+)
 UNRUN = "<reminder>\nYou wrote a command but did not run it. Run it with a tool call, then answer.\n</reminder>"
 UNREAD = "<reminder>\nYou have not looked at {path}. Read it with a tool call, then do what was asked.\n</reminder>"
 _LONGEST = 400
+# How often a turn is continued after an edit that failed: a model may fail for ever.
+_FAILED_EDITS = 2
 _ACTIONS = (
     "add|analy[sz]e|apply|call|change|check|continue|correct|create|delete|edit|examine|execute|explore|find|fix|gather"
     "|get|go ahead|grep|implement|inspect|install|investigate|list|locate|look|modify|move|open|proceed|read|remove"
@@ -111,6 +117,15 @@ def repeats_message(answer: str, history: Iterable[Message]) -> bool:
     return bool(text) and text in " ".join(last.text.split())
 
 
+def failed_edit(turn: Turn) -> str:
+    """Return the tool of the last call if that was to change files and failed, as all before it; else ""."""
+    last = next((m for m in reversed(turn.history) if isinstance(m, ToolMessage)), None)
+    if last is None or not last.is_error or turn.checks.wrote or turn.nudges.get("failed_edit", 0) >= _FAILED_EDITS:
+        return ""
+    tool = turn.deps.tools.get(last.name)
+    return last.name if tool is not None and tool.changes_files else ""
+
+
 def named_files(request: str) -> Iterator[str]:
     """Yield what may be a file in a request: words with a dot inside, without their quotes."""
     for found in re.finditer(r"[\w~/-][\w./~-]*\.\w+", request):
@@ -171,6 +186,9 @@ def _of_small_model(turn: Turn, answer: AssistantMessage) -> Generator[Event, No
         problem, more = "said what it would do but made no call; asking for it", ANNOUNCED
     elif breaks_off(answer.text):
         problem, more = "broke off; asking it to continue", UNFINISHED
+    elif tool := failed_edit(turn):
+        turn.nudges["failed_edit"] = turn.nudges.get("failed_edit", 0) + 1
+        problem, more = f"ended after an {tool} that failed; asking it to try again", UNCHANGED.format(tool=tool)
     elif path := unread_file(turn):
         problem, more = f"answered without looking at {path}; asking it to read the file", UNREAD.format(path=path)
     elif not turn.actions and writes_command(answer.text, goal_of(turn.history)):

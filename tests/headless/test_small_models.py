@@ -184,7 +184,7 @@ def test_an_edit_of_a_file_that_was_not_read_shows_it(work: Path) -> None:
 def test_a_wrong_folder_is_put_right(work: Path) -> None:
     (work / "settings.ini").write_text("x = 1\n")
     wrong = Call("Edit", {"file_path": f"{work.parent}/settings.ini", "old_string": "1", "new_string": "2"})
-    last, _ = run(work, [Reply(calls=(wrong,)), Reply(text="Done.")], "Set x to 2")
+    last, _ = run(work, [Reply(calls=(wrong,)), Reply(text="Done."), Reply(text="I cannot.")], "Set x to 2")
     assert "settings.ini has that name" in last[1]
 
 
@@ -255,3 +255,14 @@ def test_an_error_that_is_repeated_is_no_answer(work: Path) -> None:
     replies = [Reply(calls=(read,)), echo, Reply(calls=(Call("Read", {"file_path": "a.txt"}),)), Reply(text="hello")]
     last, stderr = run(work, replies, "Say what the file has")
     assert "repeated a message" in stderr and "make the next call" in last[2] and len(last) == 4
+
+
+def test_an_edit_that_failed_is_tried_again_at_most_twice(work: Path) -> None:
+    wrong = Call("Edit", {"file_path": "a.txt", "old_string": "none", "new_string": "x"})
+    right = Call("Edit", {"file_path": "a.txt", "old_string": "hello", "new_string": "bye"})
+    done = Reply(text="The work is done.")
+    last, stderr = run(work, [Reply(calls=(wrong,)), done, Reply(calls=(right,)), done], "Change it")
+    assert "no file has been changed" in last[2] and "ended after an Edit that failed" in stderr
+    assert (work / "a.txt").read_text() == "bye world\n"
+    last, _ = run(work, [*[Reply(calls=(wrong,)), done] * 3], "Change it again")
+    assert len(last) == 6 and sum("no file has been changed" in text for text in last) == 2

@@ -244,7 +244,7 @@ class Transcript(EventRenderer):
             case RoundStarted():
                 self.doing = "thinking"
             case PromptRead(read=read, total=total):
-                self.doing = f"the model reads the prompt, {100 * read // total} % of {total:,} tokens"
+                self.doing = f"reading the prompt, {100 * read // total} % of {short_count(total)}"
             case FirstChunk():
                 self.doing, self.retry_at = "reading the answer", 0.0
             case ThinkingDelta(text=text):
