@@ -118,12 +118,13 @@ def repeats_message(answer: str, history: Iterable[Message]) -> bool:
 
 
 def failed_edit(turn: Turn) -> str:
-    """Return the tool of the last call if that was to change files and failed, as all before it; else ""."""
-    last = next((m for m in reversed(turn.history) if isinstance(m, ToolMessage)), None)
-    if last is None or not last.is_error or turn.checks.wrote or turn.nudges.get("failed_edit", 0) >= _FAILED_EDITS:
+    """Return the tool of the turn's last call if that was to change files and failed, as all before it; else ""."""
+    if turn.checks.wrote or not turn.actions or turn.actions[-1].outcome != "failed":
         return ""
+    last = next(m for m in reversed(turn.history) if isinstance(m, ToolMessage))
     tool = turn.deps.tools.get(last.name)
-    return last.name if tool is not None and tool.changes_files else ""
+    changes = tool is not None and tool.changes_files and turn.nudges.get("failed_edit", 0) < _FAILED_EDITS
+    return last.name if changes else ""
 
 
 def named_files(request: str) -> Iterator[str]:
@@ -188,7 +189,7 @@ def _of_small_model(turn: Turn, answer: AssistantMessage) -> Generator[Event, No
         problem, more = "broke off; asking it to continue", UNFINISHED
     elif tool := failed_edit(turn):
         turn.nudges["failed_edit"] = turn.nudges.get("failed_edit", 0) + 1
-        problem, more = f"ended after an {tool} that failed; asking it to try again", UNCHANGED.format(tool=tool)
+        problem, more = f"ended after a failed {tool}; asking it to try again", UNCHANGED.format(tool=tool)
     elif path := unread_file(turn):
         problem, more = f"answered without looking at {path}; asking it to read the file", UNREAD.format(path=path)
     elif not turn.actions and writes_command(answer.text, goal_of(turn.history)):

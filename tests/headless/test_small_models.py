@@ -262,7 +262,14 @@ def test_an_edit_that_failed_is_tried_again_at_most_twice(work: Path) -> None:
     right = Call("Edit", {"file_path": "a.txt", "old_string": "hello", "new_string": "bye"})
     done = Reply(text="The work is done.")
     last, stderr = run(work, [Reply(calls=(wrong,)), done, Reply(calls=(right,)), done], "Change it")
-    assert "no file has been changed" in last[2] and "ended after an Edit that failed" in stderr
+    assert "no file has been changed" in last[2] and "ended after a failed Edit" in stderr
     assert (work / "a.txt").read_text() == "bye world\n"
     last, _ = run(work, [*[Reply(calls=(wrong,)), done] * 3], "Change it again")
     assert len(last) == 6 and sum("no file has been changed" in text for text in last) == 2
+
+
+def test_an_edit_that_failed_in_an_earlier_turn_is_over(work: Path) -> None:
+    wrong = Call("Edit", {"file_path": "a.txt", "old_string": "none", "new_string": "x"})
+    run(work, [Reply(calls=(wrong,)), *[Reply(text="I cannot.")] * 2], "Change it")
+    last, _ = run(work, [Reply(text="Hi.")], "-c", "hello")
+    assert len(last) == 1
