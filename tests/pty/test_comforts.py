@@ -12,6 +12,7 @@ from pathlib import Path
 
 from tests.support.model_server import ModelServer, Reply
 from tests.support.pty_screen import Drawn
+from tests.support.repositories import git
 from tests.support.scripts import call, script
 
 SLOW = {"text": "one two three four five six seven eight nine ten " * 20, "pause": 0.03}
@@ -294,6 +295,22 @@ def test_the_toolbar_tells_the_branch_and_whether_it_has_changes(work: Path) -> 
         screen.wait("A.")
         screen.until(lambda: screen.visible().rstrip().endswith("topic*"), "the star")
         screen.leave()
+
+
+def test_the_star_at_the_branch_goes_with_the_changes_that_a_line_commits(root: Path) -> None:
+    git(root, "init", "-q", "-b", "main", ".")
+    git(root, "add", ".")
+    git(root, "commit", "-q", "-m", "first")
+    (root / "a.txt").write_text("changed\n")
+    model = script(root.parent / "s.toml", [])
+    with Drawn(["--model", model], root) as screen:
+        screen.ready()
+        screen.wait("main*")
+        screen.line("!git -c user.name=n -c user.email=e@example.org commit -qam second")
+        screen.until(lambda: "main" in screen.visible() and "main*" not in screen.visible(), "a clean branch")
+        (root / "a.txt").write_text("again\n")
+        screen.line("/help")
+        screen.wait("main*")
 
 
 def test_the_toolbar_tells_how_full_the_window_is_where_no_provider_does(work: Path) -> None:

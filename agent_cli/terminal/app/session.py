@@ -19,7 +19,7 @@ from typing import Any
 
 from agent_cli.config.layers import Layers
 from agent_cli.config.run_options import RunOptions
-from agent_cli.core.events import Event, ToolFinished, TurnFinished, TurnStarted, unwrap
+from agent_cli.core.events import Event, ToolFinished, TurnStarted, unwrap
 from agent_cli.core.place import RunEnvironment, UsageError
 from agent_cli.engine.compaction.controls import window_size
 from agent_cli.runtime.environment import has_changes
@@ -235,7 +235,7 @@ class AppRepl(Repl):
             self.interrupt()
         self.live.bridge.emit(event)
         self.agent.conversation.deps.context.state(Jobs).on_end = self._job_ended
-        if isinstance(unwrap(event), ToolFinished | TurnFinished):
+        if isinstance(unwrap(event), ToolFinished):
             self.live.soon(self._branch.look)
 
     def _job_ended(self, job: Job) -> None:
@@ -328,6 +328,7 @@ class AppRepl(Repl):
             pass  # a command's question was interrupted
         if self._files is not None:
             self._files.forget()
+        self.live.soon(self._branch.look)
 
     def knows(self, command: str) -> bool:
         return find_command(command.removeprefix("/")) is not None
