@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import APIResponse, Browser, Page, Route, expect
 
 from tests.support.scripts import bash, call
 from tests.support.web_page import DESK, Served, press, reading, waited_for
@@ -193,6 +193,23 @@ def test_a_key_does_not_answer_the_question_that_has_just_appeared(browser: Brow
         expect(page.locator(".answer", has_text="Done.")).to_be_visible()
     waited_for(lambda: (served.work / "key-1").exists())
     assert not (served.work / "key-2").exists()
+
+
+def test_words_keep_the_focus_when_the_answer_to_the_last_decision_comes_late(browser: Browser, served: Served) -> None:
+    with two_questions(browser, served, "late") as (_session, page):
+        held: list[tuple[Route, APIResponse]] = []
+        page.route("**/decisions", lambda route: held.append((route, route.fetch())))
+        page.keyboard.press("a")
+        expect(page.locator(".question pre")).to_have_text("touch late-2")
+        page.keyboard.press("r")
+        words = page.get_by_label("Words with your answer")
+        expect(words).to_be_focused()
+        [(route, response)] = held
+        route.fulfill(response=response)
+        expect(page.locator(".question[aria-busy]")).to_have_count(0)
+        page.keyboard.type("all of it")
+        expect(words).to_have_value("all of it")
+        assert not (served.work / "late-2").exists()
 
 
 def test_words_that_are_being_written_keep_the_focus_when_another_question_goes(

@@ -107,6 +107,11 @@ export class QuestionPanel {
     if (focused) this.element.querySelector(".question-title").focus({ preventScroll: true });
   }
 
+  /** Move the focus to the title, unless the reader has begun to write here. */
+  takeFocus() {
+    if (!fieldInFocus(this.element)) this.element.querySelector(".question-title")?.focus({ preventScroll: true });
+  }
+
   head(item) {
     const several = this.items.length > 1;
     return h(

@@ -425,7 +425,7 @@ export class SessionView {
       this.question.busy = false;
       this.without(item);
       announce(answer.left ? `Sent. ${answer.left} more to decide.` : "Sent.");
-      if (!this.question.element.hidden) this.question.element.querySelector(".question-title")?.focus({ preventScroll: true });
+      if (!this.question.element.hidden) this.question.takeFocus();
       else if (this.element.contains(kept) || document.activeElement === document.body) this.title.focus({ preventScroll: true });
       return true;
     } catch (error) {
