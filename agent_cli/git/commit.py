@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -44,9 +45,14 @@ class CommitWords(Value):
 
 
 def _unquoted(message: str) -> str:
-    """Return a message without the pair of quotes around it."""
-    quoted = len(message) > 1 and message[0] == message[-1] and message[0] in "\"'"
-    return message[1:-1] if quoted else message
+    """Return a message without the pair of quotes around it, if one pair is around the whole."""
+    if len(message) < 2 or message[0] not in "\"'" or message[-1] != message[0]:
+        return message
+    try:
+        words = shlex.split(message)
+    except ValueError:  # an odd apostrophe inside
+        return message[1:-1]
+    return words[0] if len(words) == 1 else message
 
 
 def read_words(words: str, changes: Sequence[FileStatus], top: Path, cwd: Path) -> CommitWords:

@@ -78,7 +78,9 @@ def _state(hub: Hub, session_id: str, detail: dict[str, Any]) -> dict[str, Any]:
     path = session_log(hub, session_id)
     restored = hub.views.restored(path)
     stage = _STAGES.get(detail["state"]) or (str(stage_of(restored)) if restored is not None else "queued")
-    plan, asked, approved, done = None, "", False, []
+    plan, asked, approved = None, "", False
+    summaries: dict[str, str] = {}
+    completed: list[str] = []
     for line in read_lines(path):
         if line.type == "QuestionAsked" and line.data.get("kind") == "plan":
             data = line.data["data"]
@@ -86,13 +88,12 @@ def _state(hub: Hub, session_id: str, detail: dict[str, Any]) -> dict[str, Any]:
             plan |= {name: data.get(name, []) for name in _PLAN}
         elif line.type == "QuestionAnswered" and line.data["call_id"] == asked:
             approved = line.data["verdict"] == "approve"
-        elif line.type == "ToolFinished" and not line.data.get("is_error"):
-            done.append(line.data["call_id"])
+        elif line.type == "ToolRequested":
+            summaries[line.data["call_id"]] = line.data["summary"]
+        elif line.type == "ToolFinished" and not line.data.get("is_error") and line.data["call_id"] in summaries:
+            completed.append(summaries[line.data["call_id"]])
     if stage == "executing" and detail["mode"] == "plan" and not approved:
         stage = "planning"
-    summaries = {
-        line.data["call_id"]: line.data["summary"] for line in read_lines(path) if line.type == "ToolRequested"
-    }
     query = detail["query"]
     return {
         "session_id": session_id,
@@ -102,7 +103,7 @@ def _state(hub: Hub, session_id: str, detail: dict[str, Any]) -> dict[str, Any]:
         "clarified_query": _clarified(query, restored),
         "plan": plan,
         "todos": detail["plan"],
-        "completed_steps": [summaries[i] for i in done if i in summaries],
+        "completed_steps": completed,
         "pending": detail["pending_items"],
         "result": detail["answer"],
         "error": detail["error"],

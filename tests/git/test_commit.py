@@ -293,6 +293,10 @@ def test_words_are_read(repo: Path) -> None:
     assert read("-m it's done --all") == (False, True, "it's done --all", (), "")
     assert read("""-m 'quoted'""")[2] == "quoted"
     assert read("""-m Say "hello\"""")[2] == 'Say "hello"'
+    assert read("""-m "a" and "b\"""")[2] == '"a" and "b"'
+    assert read("""-m "say \\"a\\" here\"""")[2] == 'say "a" here'
+    assert read("""-m 'it isn't'""")[2] == "it isn't"
+    assert read('-m "')[2] == '"'
     assert read("../../etc") == (False, True, "", (), "../../etc")
 
 
