@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Literal
 from zlib import crc32
 
-from agent_cli.core.messages import Message, ToolCall, is_user_message, user_text
+from agent_cli.core.messages import AssistantMessage, Message, ToolCall, is_user_message, user_text
 from agent_cli.core.results import Cap, Check, Limits, Spent
 from agent_cli.engine.types import PreparedCall
 from agent_tools.base import ToolContext, ToolResult
@@ -44,9 +44,21 @@ def format_plan(plan: Sequence[TodoItem]) -> str:
 
 
 def goal_of(history: Iterable[Message]) -> str:
-    """Return the start of the user's latest request."""
-    messages = [m.text for m in history if is_user_message(m)]
-    return user_text(messages[-1])[:500] if messages else ""
+    """Return the start of the request of the latest turn, and the newest message that the user added to it."""
+    messages = list(history)
+    places = [i for i, message in enumerate(messages) if is_user_message(message)]
+    # An answer without calls ends a turn; what follows calls was added to it.
+    first = next((i for i in reversed(places) if not i or not _calls_before(messages, i)), None)
+    if first is None:
+        return ""
+    goal = user_text(messages[first].text)[:500]
+    return goal if first == places[-1] else f"{goal}\nThe user added: {user_text(messages[places[-1]].text)[:250]}"
+
+
+def _calls_before(messages: Sequence[Message], index: int) -> bool:
+    """Return True if the model's last answer before a message makes calls."""
+    before = next((m for m in reversed(messages[:index]) if isinstance(m, AssistantMessage)), None)
+    return before is not None and bool(before.calls)
 
 
 def is_question(text: str) -> bool:

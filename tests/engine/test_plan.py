@@ -18,8 +18,9 @@ from agent_cli.core.events import (
     ToolStarted,
     TurnPaused,
 )
-from agent_cli.core.messages import UserMessage
+from agent_cli.core.messages import AssistantMessage, Text, ToolCall, ToolMessage, UserMessage
 from agent_cli.core.results import Complete, Failed, Suspended
+from agent_cli.engine.progress import goal_of
 from agent_tools.results import TodoItem
 from tests.support.plans import DONE, HALF, OPEN, WRITE, answers, plan
 from tests.support.scripts import call
@@ -45,6 +46,21 @@ def test_what_the_program_adds_to_a_message_is_no_part_of_the_goal(root: Path) -
     world = World(root, [{"calls": [OPEN]}, {"text": "That was one."}, {"calls": [DONE]}, {"text": "Done."}])
     world.turn(f"build it\n\n{prompt('plan_mode')}")
     assert "Goal: build it\nPlan:" in nudges(world)[0]
+
+
+def test_a_message_during_the_work_is_added_to_the_goal_and_an_earlier_turn_is_not() -> None:
+    done = AssistantMessage((Text("Done."),))
+    working = AssistantMessage((ToolCall("1", "Read", {}),))
+    earlier = [UserMessage("say hi"), done]
+    turn = [UserMessage("build it"), working, ToolMessage("1", "Read", "x"), UserMessage("0 counts as off")]
+    nudged = [done, UserMessage("<plan_continue>\nx"), working, ToolMessage("1", "Read", "x")]
+    assert goal_of([*earlier, *turn]) == "build it\nThe user added: 0 counts as off"
+    assert goal_of([*earlier, *turn, *nudged]) == "build it\nThe user added: 0 counts as off"
+    assert goal_of([*earlier, *turn, done, UserMessage("now push")]) == "now push"
+    assert goal_of(earlier) == "say hi"
+    assert goal_of([]) == ""
+    long = goal_of([UserMessage("a" * 900), working, UserMessage("b" * 900)])
+    assert len(long) < 800 and "a" * 400 in long and "b" * 200 in long
 
 
 def test_nudges_are_bounded_and_then_the_text_is_final(root: Path) -> None:
