@@ -34,9 +34,7 @@ if TYPE_CHECKING:
 
 with lazy_imports():
     from agent_tools.sandbox import denials
-    from agent_tools.shell import (
-        process,
-    )
+    from agent_tools.shell import process, shown_files
 
 SECONDS = 120.0
 LONGEST = 600.0
@@ -127,7 +125,7 @@ def _waited_for(
 ) -> Generator[Progress, None, ToolResult]:
     # Imports subprocess, which a run without commands does not need.
     base, withheld = command_env(ctx)
-    kept = ctx.result_buffer()
+    kept, began_in = ctx.result_buffer(), ctx.workspace.cwd
     channel: Channel | None = None
     job: Job | None = None
     # Without a free descriptor, nothing carries over.
@@ -175,6 +173,8 @@ def _waited_for(
     if job is not None:
         return _continued(job, kept.text(HINT).rstrip("\n"), terms, ctx)
     failed = ending.cause != "exit" or (ending.code != 0 and not _answered(args.command, ending.code))
+    if not failed:
+        shown_files.mark_shown(args.command, began_in, ctx)
     output = kept.text(HINT, failed=failed).rstrip("\n")
     note = _note(ending, seconds, ctx)
     lines = [output or "(no output)", f"[{note}]", *carried]

@@ -1,0 +1,76 @@
+"""What a command printed of a file counts as read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from agent_tools.shell.shown_files import shown_files
+from tests.support.scripts import call
+from tests.support.turns import World
+
+EDIT = call("Edit", file_path="a.txt", old_string="hello", new_string="bye")
+
+
+@pytest.mark.parametrize(
+    ("command", "names"),
+    [
+        ("cat a.py", ["a.py"]),
+        ("cat -n a.py b.py", ["a.py", "b.py"]),
+        ("head -40 CHANGES.md && ls tests && grep -n 'x|y' a.toml", ["CHANGES.md"]),
+        ("head -n 40 'my file.md'; tail -5 b", ["my file.md", "b"]),
+        ("sed -n '10,60p' src/a.py", ["src/a.py"]),
+        ("sed -n 10,60p src/a.py 2>/dev/null | head -20", ["src/a.py"]),
+        ("cd src && cat a.py", ["src/a.py"]),
+        ("cat a.py\ncat b.py", ["a.py", "b.py"]),
+        ("git status; cat a.py 2>&1", ["a.py"]),
+        ("cat a.py | grep x", []),
+        ("cat a.py > b.py", []),
+        ("cat a.py && sed -i s/a/b/ a.py", []),
+        ("sed -n 's/a/b/w out' a.py", []),
+        ("sed '1,5p' a.py", []),
+        ("cat a.py && make", []),
+        ("cat *.py", []),
+        ("cat $NAME", []),
+        ("cat $(ls)", []),
+        ("cat 'a", []),
+        ("cat <<E\na.py\nE", []),
+        ("(cat a.py)", []),
+        ("cat a.py &", []),
+        ("cat a.py || true", []),
+        ("git diff --output=a.py; cat a.py", []),
+        ("", []),
+    ],
+)
+def test_files_whose_lines_a_command_prints(command: str, names: list[str]) -> None:
+    assert shown_files(command, Path("/w")) == [Path("/w") / name for name in names]
+
+
+def test_a_printed_file_can_be_edited(root: Path) -> None:
+    world = World(
+        root,
+        [{"calls": [call("Bash", command="cat a.txt && ls")]}, {"calls": [EDIT]}, {"text": "Done."}],
+        mode="bypassPermissions",
+    )
+    world.turn()
+    assert (root / "a.txt").read_text() == "bye world\n"
+
+
+@pytest.mark.parametrize("command", ["cat a.txt | wc -l", "cat a.txt; false"])
+def test_a_file_of_which_little_or_nothing_is_known_cannot(root: Path, command: str) -> None:
+    world = World(
+        root,
+        [{"calls": [call("Bash", command=command)]}, {"calls": [EDIT]}, {"text": "Done."}],
+        mode="bypassPermissions",
+    )
+    world.turn()
+    assert "was not read in this conversation" in world.results[-1].text
+    assert (root / "a.txt").read_text() == "hello world\n"
+
+
+def test_a_file_that_changed_after_it_was_printed_is_read_again(root: Path) -> None:
+    calls = [call("Bash", command="cat a.txt"), call("Bash", command="echo hello you > a.txt")]
+    world = World(root, [{"calls": calls}, {"calls": [EDIT]}, {"text": "Done."}], mode="bypassPermissions")
+    world.turn()
+    assert "changed since it was last read" in world.results[-1].text
