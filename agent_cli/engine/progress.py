@@ -27,6 +27,8 @@ from agent_tools.results import CommandOutput, Note, TodoItem
 with lazy_imports():
     from agent_cli.engine import checks  # parses command lines; only for turns that run commands
 
+# Files that no check depends on: writing the changelog last leaves the tests passed.
+_READ_BY_PEOPLE = re.compile(r"(?i)(change(s|log)|history|news|readme|authors)(\.(md|rst|txt))?")
 _MARKS = {"pending": " ", "in_progress": ">", "completed": "x", "cancelled": "-"}
 
 
@@ -87,7 +89,8 @@ class CheckTracker:
         """Record a call that ran; return its result, with a note if a pipe hides that a check failed."""
         for effect in item.effects:
             if effect.kind == "write" and not result.is_error:
-                self.changed_since = self.wrote = True
+                self.wrote = True
+                self.changed_since = self.changed_since or not _READ_BY_PEOPLE.fullmatch(Path(effect.target).name)
             if effect.kind == "run":
                 result = self._ran(effect.target, result)
         if isinstance(result.display, Note) and result.display.ended is not None:

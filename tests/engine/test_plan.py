@@ -211,6 +211,10 @@ def test_what_verified_the_work_is_reported(root: Path) -> None:
     result = world.turn()
     assert isinstance(result, Complete)
     assert result.verified.endswith("passed, but files were changed after it")
+    changelog = {"calls": [call("Write", file_path="CHANGELOG.md", content="x")]}
+    result = World(root, [run, changelog, {"text": "Done."}], mode="bypassPermissions").turn()
+    assert isinstance(result, Complete)
+    assert result.verified == "`cd . && make test 2>&1` passed"
     nothing = World(root, [{"text": "Done."}]).turn()
     assert isinstance(nothing, Complete)
     assert nothing.verified == ""

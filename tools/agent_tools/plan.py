@@ -222,7 +222,8 @@ class PlanProgress(Tool[PlanProgressArgs]):
             plan[now] = plan[now].replace(status="in_progress")
         ctx.plan = tuple(plan)
         left = sum(t.status in ("pending", "in_progress") for t in plan)
-        return ToolResult(f"{added or 'Noted. '}{left} of {len(plan)} steps are open.", TodoView(ctx.plan))
+        open_now = f"{left} of {len(plan)} steps are open." if left else "All steps are done."
+        return ToolResult(f"{added or 'Noted. '}{open_now}", TodoView(ctx.plan))
 
 
 def _find(plan: list[TodoItem], name: str) -> int:
