@@ -49,6 +49,9 @@ class UserQuestions(Protocol):
     def confirm(self, question: str) -> bool:
         """Ask for yes or no."""
 
+    def decide(self, question: str, options: Sequence[tuple[str, str, str]]) -> str | None:
+        """Return the key of the answer given; None for `n` and for none. An option is a key, a label and a detail."""
+
     def choose(self, question: str, options: Sequence[tuple[str, str]], *, quiet: bool = False) -> int | None:
         """Return the index of the picked option; None for none. An option is a label and its meaning.
 

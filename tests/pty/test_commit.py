@@ -29,7 +29,7 @@ def test_a_message_is_edited_and_committed(work: Path) -> None:
         drawn.wait("Commit with this message?")
         assert "new.txt (new, +1 -0)" in drawn.text() and "It is new." in drawn.text()
         drawn.rest()
-        drawn.type("edit\r")
+        drawn.type("e")
         drawn.wait("Bring new.txt")
         drawn.rest()
         drawn.type("\r")

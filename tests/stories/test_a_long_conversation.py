@@ -44,7 +44,7 @@ def test_compaction_undo_rewind_redo_and_resume(day: Day) -> None:
     assert day.text("summary.txt") == "16 chapters\n"
     day.say("/rewind")
     day.front.pick("before which message?", "make it shorter")  # type: ignore[union-attr]
-    day.front.pick("What is to go back?", "conversation and files")  # type: ignore[union-attr]
+    day.front.pick("What should go back?", "conversation and files")  # type: ignore[union-attr]
     day.front.pick("Undo?", "yes")  # type: ignore[union-attr]
     day.shows("The conversation continues from before")
     assert day.text("summary.txt") == "sixteen chapters\n"

@@ -369,7 +369,7 @@ class QuestionPanel:
         if ask is not None:
             pick = ask.dialog.words
             if answer is not None and not ask.dialog.reported and not ask.dialog.quiet:
-                text = one_line(pick.options[answer][0]) if isinstance(pick, Pick) else _answer_line(answer)
+                text = one_line(pick.options[answer][0]) if isinstance(pick, Pick) else _answer_line(answer, ask.dialog)
                 self._report(ask.dialog, text)
             ask.waiting.answer(answer)
             if not ask.dialog.own:
@@ -403,7 +403,7 @@ class QuestionPanel:
 _EDITED = "edited"
 
 
-def _answer_line(answer: Any) -> str:
+def _answer_line(answer: Any, dialog: Dialog) -> str:
     """Return an answer as a line for the scrollback."""
     match answer:
         case bool():
@@ -417,4 +417,5 @@ def _answer_line(answer: Any) -> str:
             }[verdict]  # fmt: skip
             words += f", mode {mode}" if mode else ""
             return f"{words}: {text}" if text else words
-    return str(answer)
+    choice = dialog.by_key(answer) if isinstance(answer, str) else None
+    return choice.label.lower() if choice is not None else str(answer)

@@ -119,15 +119,15 @@ def _rewind_files(ctx: SlashContext, at: int) -> bool:
 
     Raises UsageError.
     """
-    ways = [("conversation and files", ""), ("only the conversation", ""), ("only the files", "")]
-    way = ctx.choose("What is to go back?", ways)
+    ways = [("1", "Conversation and files", ""), ("2", "Conversation only", ""), ("3", "Files only", "")]
+    way = ctx.decide("What should go back?", ways)
     if way is None:
         return False
     with _work(ctx) as work:
         turns = work.from_message(at)
-        if way != 1 and turns and not _undo_turns(ctx, work, turns, quiet=way == 0):
+        if way != "2" and turns and not _undo_turns(ctx, work, turns, quiet=way == "1"):
             return False
-    return way != 2
+    return way != "3"
 
 
 @slash(
@@ -198,11 +198,15 @@ def _chosen(ctx: SlashContext, plan: Plan, *, offered: bool = False) -> list[Ite
     if offered and not ctx.confirm("Roll back?"):
         return None
     if ready and not offered:
-        options = [("yes", f"revert {counted(len(ready), 'file')}"), ("choose", "file by file"), ("no", "")]
-        picked = ctx.choose("Undo?", options)
-        if picked is None or picked == 2:
+        options = [
+            ("y", "Yes", f"revert {counted(len(ready), 'file')}"),
+            ("s", "Some", "file by file"),
+            ("n", "No", ""),
+        ]
+        answer = ctx.decide("Undo?", options)
+        if answer is None:
             return None
-        if picked == 1:
+        if answer == "s":
             ready = [i for i in ready if ctx.confirm(f"{describe_plan([i], root)[0]}?")]
     return ready + [i for i in ask if ctx.confirm(f"{describe_plan([i], root)[0]}: all the same?")]
 
@@ -350,16 +354,18 @@ def _message(ctx: SlashContext, repo: Repository, take: Sequence[FileStatus], as
 
 def _agreed(ctx: SlashContext, repo: Repository, take: Sequence[FileStatus], message: str) -> str | None:
     """Return the message the user accepts, edited or not; None if they decline."""
-    options = [("yes", f"commit {counted(len(take), 'file')}"), ("edit", "the message first"), ("no", "")]
+    options = [
+        ("y", "Yes", f"commit {counted(len(take), 'file')}"), ("e", "Edit", "the message first"), ("n", "No", ""),
+    ]  # fmt: skip
     while True:
         ctx.say("")
         for line in message.splitlines():
             ctx.say(f"  {line}".rstrip())
         ctx.say("")
-        picked = ctx.choose("Commit with this message?", options)
-        if picked == 0:
+        answer = ctx.decide("Commit with this message?", options)
+        if answer == "y":
             return message
-        if picked != 1:
+        if answer != "e":
             return None
         changed = ctx.edit(f"{message}\n", ".txt")
         if changed is not None:

@@ -209,7 +209,8 @@ class LineDialogs(Dialogs):
             self._console.print(styled(f"? {one_line(dialog.title.text)}", "ask"), end=" ")
             self._console.file.flush()
         else:
-            self._print(dialog_lines(dialog, self._console))
+            lines = dialog_lines(dialog, self._console)
+            self._print(islice(lines, int(question == dialog.title.text), None))  # the label repeats the title
         self._print(fact_lines(hint, self._console) if hint else ())
         if dialog.guard:
             wait_until_quiet(dialog.guard)

@@ -239,6 +239,16 @@ def pick_dialog(text: str, options: Sequence[Option]) -> Dialog:
     return Dialog(Prose(text, "ask"), words=Pick("> ", tuple(options)), own=True, guard=0.0)
 
 
+def decide_dialog(text: str, options: Sequence[tuple[str, str, str]]) -> Dialog:
+    """Return a dialog with few fixed answers, each (key, label, detail); the answer is its key."""
+    choices = []
+    for number, (key, label, detail) in enumerate(options, 1):
+        names = (key, label.lower(), str(number), *(("",) if key == "n" else ()))
+        short = f"{label.lower()}: {detail}" if detail else label.lower()
+        choices.append(Choice(key, label, GiveAnswer(key), names, short, detail=detail))
+    return Dialog(Prose(text, "ask"), question=text, choices=tuple(choices), own=True)
+
+
 class Dialogs(ABC):
     """The dialogs that a slash command may use. Each front end draws them in `put`."""
 
@@ -257,6 +267,11 @@ class Dialogs(ABC):
     def confirm(self, question: str) -> bool:
         """Ask for yes or no; anything but `y` and `yes` is a no."""
         return bool(self.put(confirm_dialog(question)))
+
+    def decide(self, question: str, options: Sequence[tuple[str, str, str]]) -> str | None:
+        """Return the key of the answer that the user gives; None for `n` and for none."""
+        key: str | None = self.put(decide_dialog(question, options))
+        return None if key == "n" else key
 
     def choose(self, question: str, options: Sequence[Option], *, quiet: bool = False) -> int | None:
         """Return the index of the option that the user picks; None for none. quiet: nothing of it stays."""

@@ -275,9 +275,14 @@ class Application(Terminal):
 
     def pick(self, question: str, option: str) -> None:
         assert self.screen
-        self.until(lambda: flat(question) in flat(self.visible()) and "Esc cancel" in self.visible(), question)
+        ends = ("Esc cancel", "Esc no")
+        self.until(lambda: flat(question) in flat(self.visible()) and any(e in self.visible() for e in ends), question)
         self.screen.rest()
-        self.screen.line(option)
+        listed = re.search(rf"(?i)(\d)\. {re.escape(option)}\b", self.visible())
+        if listed:
+            self.screen.type(listed[1])
+        else:
+            self.screen.line(option)
 
     def idle(self) -> bool:
         return "to interrupt" not in self.visible() and not self.question()
