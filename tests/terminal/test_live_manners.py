@@ -26,8 +26,9 @@ from agent_cli.terminal.app.layout import status_line
 from agent_cli.terminal.app.worker import Printed
 from agent_cli.terminal.dialogs.questions import pick_dialog, question_dialog
 from agent_cli.terminal.render.ansi import cells
+from agent_cli.terminal.render.events import ChangedLines
 from agent_cli.terminal.render.transcript import ECHO, Transcript
-from agent_tools.results import TodoItem, TodoView
+from agent_tools.results import Diff, TodoItem, TodoView
 from tests.support.terminal_stage import REQUEST, Stage, asking, later, play
 
 
@@ -262,3 +263,26 @@ def test_a_paste_leaves_out_what_no_path_can_have() -> None:
         stage.has("ab")
 
     play(story)
+
+
+def patched(*lines: str) -> Diff:
+    come, gone = (sum(line.startswith(sign) for line in lines) for sign in "+-")
+    return Diff("a.py", "".join(f"{line}\n" for line in ("@@ -1 +1 @@", *lines)), come, gone)
+
+
+@pytest.mark.parametrize(
+    ("changes", "counts"),
+    [
+        ([patched("-a", "+b")], (1, 1)),
+        ([patched("+one", "+two"), patched("-two", "+2", " x")], (2, 0)),
+        ([patched("-a"), patched("+a")], (0, 0)),
+        ([patched("-a", "+a")], (1, 1)),
+        ([patched("-a"), patched("-a"), patched("+a", "+b")], (1, 1)),
+        ([Diff("a.py", "cut", 5, 3), patched("+x")], (6, 3)),
+    ],
+)
+def test_lines_that_came_and_went_are_not_counted(changes: list[Diff], counts: tuple[int, int]) -> None:
+    lines = ChangedLines()
+    for change in changes:
+        lines.add(change)
+    assert lines.counts == counts

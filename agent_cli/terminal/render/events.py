@@ -5,6 +5,7 @@ output below, and advice about failures. The writer puts the lines on the screen
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Sequence
 
 from rich.console import Console
@@ -126,8 +127,9 @@ class EventRenderer:
         self._folded = folded
         self._out = writer or Writer(console, whole_thoughts=verbose)
         self._plan, self._planned = plan, False
-        # Files changed in the turn, as far as calls showed it, with the lines added and removed.
-        self._changed: dict[str, tuple[int, int]] = {}
+        # Files changed in the turn, as far as calls showed it; whether its beginning was shown.
+        self._changed: dict[str, ChangedLines] = {}
+        self._from_start = False
         self._errors: dict[str, str] = {}
         self._answered = ""
         self._summaries: dict[str, str] = {}
@@ -202,6 +204,7 @@ class EventRenderer:
                 self._say(f"  ({text[0].lower()}{text[1:].rstrip('.')})", "dim")
             case TurnStarted():
                 self._changed.clear()
+                self._from_start = True
             case TurnFinished():
                 self._end(event)
 
@@ -288,8 +291,7 @@ class EventRenderer:
     def _count(self, display: Display | None) -> None:
         """Add the files that a call changed."""
         for diff in display.files if isinstance(display, Diffs) else (display,) if isinstance(display, Diff) else ():
-            added, removed = self._changed.get(diff.path, (0, 0))
-            self._changed[diff.path] = added + diff.added, removed + diff.removed
+            self._changed.setdefault(diff.path, ChangedLines()).add(diff)
 
     def _display(self, display: Display) -> None:
         if self._out.words:
@@ -343,10 +345,33 @@ class EventRenderer:
         return "done" if complete else "failed", styled_facts
 
     def _changes(self) -> str:
-        if not self._changed:
+        if not self._changed or not self._from_start:
             return "changed files"
-        added, removed = (sum(counts) for counts in zip(*self._changed.values(), strict=True))
+        added, removed = (sum(counts) for counts in zip(*(c.counts for c in self._changed.values()), strict=True))
         return f"changed {counted(len(self._changed), 'file')} (+{added} -{removed})"
+
+
+class ChangedLines:
+    """The lines that several changes of a file added and removed in all; what came and went counts for neither."""
+
+    def __init__(self) -> None:
+        self._added: Counter[str] = Counter()
+        self._removed: Counter[str] = Counter()
+
+    def add(self, diff: Diff) -> None:
+        lines = diff.patch.splitlines()
+        come = Counter(line[1:] for line in lines if line.startswith("+"))
+        gone = Counter(line[1:] for line in lines if line.startswith("-"))
+        if (come.total(), gone.total()) != (diff.added, diff.removed):  # the patch is shortened
+            come, gone = Counter({"+": diff.added}), Counter({"-": diff.removed})
+        taken_back, restored = gone & self._added, come & self._removed
+        self._added = self._added - taken_back + (come - restored)
+        self._removed = self._removed - restored + (gone - taken_back)
+
+    @property
+    def counts(self) -> tuple[int, int]:
+        """The lines added, and those removed."""
+        return self._added.total(), self._removed.total()
 
 
 def _verification(check: str) -> tuple[str, str]:
