@@ -12,6 +12,7 @@ from rich.console import Console
 from agent_cli.core.events import (
     ApprovalRequested,
     ApprovalResolved,
+    PlanChanged,
     TextDelta,
     ToolFinished,
     ToolProgress,
@@ -188,14 +189,17 @@ def test_the_plan_stands_at_the_end_as_the_person_has_changed_it() -> None:
     assert shown(events, plan=(written, added))[-4:] == ["  ☑ tests", "  ☐ docs", "", "✓ 0s"]
 
 
-def test_the_tokens_of_a_turn_are_not_those_of_the_command_after_it() -> None:
+def test_the_tokens_and_the_plan_of_a_turn_are_not_those_of_the_command_after_it() -> None:
     kept = io.StringIO()
     transcript = Transcript(Console(file=kept, soft_wrap=True), kept)
+    transcript(PlanChanged((TodoItem("tests", "completed"),)))
+    assert transcript.plan_touched
     transcript(TextDelta("some words"))
     transcript(UsageAdded("m", Usage(1_000, 5)))
     assert (transcript.turn.input, transcript.received) == (1_000, 5)
     transcript(TurnFinished("Complete", Diagnostics(1, 1, 0, 0, "stop", "completed"), Usage(1_000, 5)))
     assert (transcript.turn.input, transcript.received) == (0, 0)
+    assert not transcript.plan_touched
 
 
 def test_a_retry_is_one_line_of_the_status_and_no_warning_each_time() -> None:

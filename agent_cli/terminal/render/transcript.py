@@ -272,7 +272,8 @@ class Transcript(EventRenderer):
             case Warned(text=text, wait=wait) if wait:
                 self.retry_at, self._retry = time.monotonic() + wait, text
             case TurnFinished():
-                # A later command sends and receives no tokens.
+                # A later command works on no plan, and sends and receives no tokens.
+                self.plan_touched = False
                 self.turn, self._streamed, self.doing = Usage(), 0, ""
 
     def status(self) -> str:
