@@ -132,7 +132,8 @@ def _sandbox(settings: Settings) -> str:
         "with a network" if box.network else "a network only for approved commands that need it, and allowed hosts"
     )
     on = "on" if box.mode == "require" else "on if this system has one"
-    return f"{on}; commands write only to the workspace, temporary and cache folders; {network}"
+    asked = "; commands that stay in it need no approval" if box.auto_allow else ""
+    return f"{on}; commands write only to the workspace, temporary and cache folders; {network}{asked}"
 
 
 # For git to answer, together: a large repository must not delay the first request.
