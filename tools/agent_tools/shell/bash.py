@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import time
 from collections.abc import Generator
 from contextlib import suppress
 from functools import lru_cache
@@ -125,7 +126,7 @@ def _waited_for(
 ) -> Generator[Progress, None, ToolResult]:
     # Imports subprocess, which a run without commands does not need.
     base, withheld = command_env(ctx)
-    kept, began_in = ctx.result_buffer(), ctx.workspace.cwd
+    kept, began_in, began = ctx.result_buffer(), ctx.workspace.cwd, time.time()
     channel: Channel | None = None
     job: Job | None = None
     # Without a free descriptor, nothing carries over.
@@ -174,7 +175,7 @@ def _waited_for(
         return _continued(job, kept.text(HINT).rstrip("\n"), terms, ctx)
     failed = ending.cause != "exit" or (ending.code != 0 and not _answered(args.command, ending.code))
     if not failed:
-        shown_files.mark_shown(args.command, began_in, ctx)
+        shown_files.mark_shown(args.command, began_in, began, ctx)
     output = kept.text(HINT, failed=failed).rstrip("\n")
     note = _note(ending, seconds, ctx)
     lines = [output or "(no output)", f"[{note}]", *carried]

@@ -1,12 +1,11 @@
 """The files whose text a command printed: they need no Read before an Edit.
 
-Only plain command lines count, where nothing changes a file and the text is not filtered: `cat a.py`,
-`head -40 a.py && ls`, `cd src; sed -n '10,60p' b.py`. For any other line the answer is: none.
+Only simple lines count: `cat a.py`, `head -40 a.py && make test`, `cd src; sed -n '10,60p' b.py`. What is filtered,
+redirected or run under a condition is not known to be seen.
 """
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
 from collections.abc import Iterator
@@ -15,24 +14,29 @@ from pathlib import Path
 from agent_tools.base import ToolContext, ToolError
 from agent_tools.fs.encoding import fingerprint
 
-# Programs that change no file, whatever their arguments.
-_HARMLESS = frozenset(
-    ("cat", "head", "tail", "nl", "ls", "grep", "egrep", "fgrep", "wc", "echo", "printf", "pwd", "cd", "stat", "file")
-)
-_HARMLESS_GIT = frozenset(("status", "log", "diff", "show", "blame", "ls-files"))
 # Programs whose output is a part of their input as it is.
-_WHOLE_LINES = frozenset(("cat", "head", "tail"))
-_VALUE = frozenset(("-n", "-c", "--lines", "--bytes"))
+_WHOLE_LINES = ("cat", "head", "tail")
+_VALUE = ("-n", "-c", "--lines", "--bytes")
 _RANGE = re.compile(r"(\d+|\$)(,(\d+|\$))?p(;(\d+|\$)(,(\d+|\$))?p)*")
 _OPERATORS = "();<>|&\n"
+_JOINS = (";", "&&", "|", "\n")
+# Seconds by which the clock of a file system may be behind.
+_COARSE = 0.02
 _DISCARDS = re.compile(r"2>\s*(/dev/null|&1)")
+# What may leave out, repeat or end the commands behind it.
+_KEYWORDS = frozenset("if for while until case select function { ! [[ exit return exec eval set trap alias".split())
 
 
-def mark_shown(command: str, cwd: Path, ctx: ToolContext) -> None:
-    """Remember the files whose text a command that succeeded has printed. cwd: where it began."""
+def mark_shown(command: str, cwd: Path, began: float, ctx: ToolContext) -> None:
+    """Remember the files whose text a command that succeeded has printed, and that did not change since.
+
+    cwd: where it began. began: when, in seconds since the epoch.
+    """
     for path in shown_files(command, cwd):
         try:
             resolved = ctx.workspace.resolve(str(path))
+            if resolved.stat().st_mtime > began - _COARSE:
+                continue
             data = ctx.workspace.read_if_there(resolved)
         except (ToolError, OSError, ValueError):
             continue
@@ -49,42 +53,33 @@ def shown_files(command: str, cwd: Path) -> list[Path]:
     except ValueError:  # an open quote
         return []
     found: list[Path] = []
-    for number, (part, operator) in enumerate(parts):
-        if operator not in ("", ";", "&&", "|", "\n") or not part or not _changes_nothing(part):
+    for number, (part, join) in enumerate(parts):
+        if join not in ("", *_JOINS) or part[0] in _KEYWORDS:
             return []
         if part[0] == "cd":
             if len(part) != 2:
                 return []
-            cwd = cwd / os.path.expanduser(part[1])
-        piped = number > 0 and parts[number - 1][1] == "|"
-        whole = operator != "|" or parts[number + 1][0][:1] in (["head"], ["tail"], ["cat"])
-        if whole and not piped:
+            cwd = cwd / part[1]
+        fed = number > 0 and parts[number - 1][1] == "|"
+        filtered = join == "|" and not (parts[number + 1 :] and parts[number + 1][0][0] in _WHOLE_LINES)
+        if not fed and not filtered:
             found += [cwd / name for name in _operands(part)]
     return found
 
 
 def _parts(words: shlex.shlex) -> Iterator[tuple[list[str], str]]:
-    """Yield the simple commands of a line, each with the operator behind it."""
+    """Yield the simple commands of a line, each with the operator behind it; a redirection is no simple command."""
     part: list[str] = []
     for word in words:
         if word and set(word) <= set(_OPERATORS):
-            operator = word.strip("\n") or "\n"
-            if part or operator != "\n":
-                yield part, operator
+            join = word.strip("\n") or "\n"
+            if part or join != "\n":
+                yield part or [""], join
             part = []
         else:
             part.append(word)
     if part:
         yield part, ""
-
-
-def _changes_nothing(part: list[str]) -> bool:
-    """Return True if a simple command changes no file, and is written without variables, globs and substitutions."""
-    if any(character in word for word in part for character in "$`*?[{~" if part[0] not in ("grep", "egrep", "sed")):
-        return False
-    if part[0] == "git":
-        return len(part) > 1 and part[1] in _HARMLESS_GIT and not any(word.startswith("--output") for word in part)
-    return part[0] in _HARMLESS or bool(_operands(part))
 
 
 def _operands(part: list[str]) -> list[str]:
