@@ -113,7 +113,8 @@ class QuestionView:
             listed = listed[first : first + left]
         budget = max(room - len(lead) - len(warnings) - len(listed) - len(keys), least)
         if not self.explained:
-            budget = min(budget, max(LEAST, window // 3))
+            # In a high window all but a few rows, in which the model said why.
+            budget = min(budget, max(LEAST, window // 3, window - 18))
         self.folded = len(body) > budget
         shown = [*lead, *(_fold(body, budget) if self.folded else body), *warnings, *listed]
         self.folded = self.folded or cut
