@@ -26,7 +26,7 @@ with lazy_imports():
     from agent_cli.config import claude_keys, hooks
 
 # Options that other agents have and that nothing here corresponds to.
-_WITHOUT_EFFECT = ("task_budget", "project_config_root", "channels")
+_WITHOUT_EFFECT = ("project_config_root", "channels")
 
 
 def overrides(options: RunOptions) -> list[tuple[str, dict[str, Any]]]:

@@ -105,8 +105,10 @@ class RunOptions(Value):
         _flag("--betas", MODEL, "Beta features to ask of Anthropic's API.", setting="betas", metavar="NAMES"),
     ] = ()
     task_budget: Annotated[
-        int | None, _flag("--task-budget", MODEL, "Accepted for the Agent SDK; has no effect.", metavar="TOKENS")
-    ] = None
+        int | None,
+        _flag("--task-budget", MODEL, "Token budget that Claude sees, to pace itself.", setting="task_budget",
+              metavar="TOKENS"),
+    ] = None  # fmt: skip
 
     permission_mode: Annotated[
         str | None,

@@ -259,6 +259,7 @@ class Settings(Value, tag="Settings"):
         tuple[Literal["image", "pdf"], ...], "what a model accepts besides text, if the catalog does not say"
     ] = ()
     betas: Annotated[tuple[str, ...], "beta features to ask of Anthropic's API"] = ()
+    task_budget: Annotated[int | None, "token budget that Claude sees, to pace itself (a beta)"] = None
     base_url: Annotated[str | None, "base URL of an OpenAI or Anthropic compatible server"] = None
     key_command: Annotated[str | None, "command that prints the API key", USER] = None
     keyring: Annotated[bool, "look for API keys in the system keyring", USER] = True

@@ -129,6 +129,7 @@ class Conversation:
         self.idle_since: float | None = None
         self.cache_seconds = 300
         self.setup = ""
+        self.plan_workflow = ""
         self.command_source: Callable[[str], str] = lambda name: ""
         self._begun = False
         self.preparations: list[Callable[[], None]] = []
@@ -182,7 +183,11 @@ class Conversation:
             raise
         self._close_open_calls()
         self._pause_plan()
-        note = f"\n\n{prompt('plan_mode')}" if self.deps.policy.mode == "plan" else ""
+        if self.deps.policy.mode == "plan":
+            workflow = self.plan_workflow or prompt("plan_workflow")
+            note = f"\n\n{prompt('plan_mode').format(workflow=workflow)}"
+        else:
+            note = ""
         self._add_notes()
         message = UserMessage(self.wrap_next(text) + note, (*self.attached, *media))
         self._add(message, uuid)

@@ -41,7 +41,7 @@ from agent_cli.core.window import tokens_of_text
 from agent_cli.engine.barrier import report_failure
 from agent_cli.engine.held_text import HeldText, RepeatedText, repetition
 from agent_cli.engine.turn import Turn
-from agent_cli.engine.types import TurnOptions
+from agent_cli.engine.types import ToolTable, TurnOptions
 from agent_cli.providers.base import (
     Chunk,
     MessageStop,
@@ -230,6 +230,7 @@ def request_of(options: TurnOptions, history: Iterable[Message], tool_choice: To
         thinking_tokens=options.thinking_tokens,
         reasoning_summary=options.reasoning_summary,
         verbosity=options.verbosity,
+        task_budget=options.task_budget,
         cache_key=options.cache_key,
         prefill=options.prefill,
         stream=options.stream,
@@ -406,7 +407,7 @@ def _estimated(turn: Turn, draft: AnswerDraft) -> Usage:
     return Usage(sent, measure.scaled(window, draft.tokens), estimated=True)
 
 
-def with_valid_calls(message: AssistantMessage, known: set[str], tools: Mapping[str, Tool[Any]]) -> AssistantMessage:
+def with_valid_calls(message: AssistantMessage, known: set[str], tools: ToolTable) -> AssistantMessage:
     """Return the message with unique call ids, and names of tools on offer, else ones that every provider accepts."""
     parts: list[Part] = []
     for part in message.parts:
@@ -417,7 +418,9 @@ def with_valid_calls(message: AssistantMessage, known: set[str], tools: Mapping[
                 number += 1
                 call_id = f"{part.id or 'call'}-{number}"
             known.add(call_id)
-            if part.name not in tools:
+            if (meant := tools.aliases.get(part.name, "")) in tools:
+                part = part.replace(name=meant)
+            elif part.name not in tools:
                 part = _named(part, tools)
             part = repairs.with_plain_input(part, tools.get(part.name)) if part.broken else part
             part = part if call_id == part.id else part.replace(id=call_id)

@@ -181,7 +181,7 @@ def nested_deps(turn: Turn, kind: AgentType, call_id: str) -> TurnDeps:
     return parent.replace(
         transport=turn.transport,
         price=turn.price,
-        tools=ToolTable(tools),
+        tools=ToolTable(tools, parent.tools.aliases),
         context=context,
         policy=policy,
         hooks=parent.hooks.nested(hook_points.agent_hooks(kind) if kind.hooks else ()),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Literal, TypeVar
 
 from agent_cli.core.decisions import Decision, Level
@@ -61,6 +62,7 @@ class TurnOptions(Value):
     thinking_tokens: int | None = None
     reasoning_summary: bool = False
     verbosity: Verbosity | None = None
+    task_budget: int | None = None
     cache_key: str = ""
     keep_thinking: int = 0
     prefill: str = ""
@@ -221,10 +223,14 @@ class LiveMapping(Mapping[str, V]):
 
 
 class ToolTable(LiveMapping[Tool[Any]]):
-    """The tools that may be called, by name. They can be replaced while a turn runs."""
+    """The tools that may be called, by name. They can be replaced while a turn runs.
 
-    def __init__(self, tools: Iterable[Tool[Any]] = ()) -> None:
+    aliases: names that the model may use, and the name of the tool that is meant by each.
+    """
+
+    def __init__(self, tools: Iterable[Tool[Any]] = (), aliases: Mapping[str, str] = MappingProxyType({})) -> None:
         super().__init__({tool.name: tool for tool in tools})
+        self.aliases = aliases
 
 
 class NestedState:

@@ -99,6 +99,8 @@ class Embedded(Value):
     approves: it decides about calls as a user would.
     waits: MCP servers are waited for when the agent is built, not first before its first turn.
     host: carries the messages of MCP servers that live in its process.
+    tool_aliases: names that the model may use, and the name of the tool that is meant by each.
+    plan_workflow: how to work in plan mode; "" for our own words.
     """
 
     tools: tuple[Tool[Any], ...] = ()
@@ -109,6 +111,8 @@ class Embedded(Value):
     approves: bool = False
     waits: bool = True
     host: HostServers | None = None
+    tool_aliases: Mapping[str, str] = {}
+    plan_workflow: str = ""
 
 
 def command_source(name: str, commands: Mapping[str, UserCommand]) -> str:

@@ -30,6 +30,7 @@ class Initialized(Value):
 
     skills: names of the skills to offer; None for all. schema: JSON schema of the answer, as text; "" for none.
     system_prompt: replaces ours; None for no change. appended: is added to it. plugins: folders.
+    aliases: names that the model may use for tools. plan_workflow: how to work in plan mode; "" for our own words.
     forward_subagents: it wants the text of sub-agents, too. settings, managed_settings, disallowed: as the flags have
     them. request: all of it.
     """
@@ -41,6 +42,8 @@ class Initialized(Value):
     system_prompt: str | None = None
     appended: str = ""
     title: str = ""
+    aliases: dict[str, str] = {}  # noqa: RUF012 - never changed
+    plan_workflow: str = ""
     servers: dict[str, Any] = {}  # noqa: RUF012 - never changed
     plugins: tuple[str, ...] = ()
     forward_subagents: bool = False
@@ -97,6 +100,8 @@ def read_initialize(fields: Fields, callbacks: HostCallbacks) -> Initialized:
             system_prompt="\n\n".join(map(str, prompt)) if isinstance(prompt, list) else prompt,
             appended=str(fields.get("appendSystemPrompt") or ""),
             title=str(fields.get("title") or ""),
+            aliases={str(name): str(tool) for name, tool in (fields.get("toolAliases") or {}).items()},
+            plan_workflow=str(fields.get("planModeInstructions") or ""),
             servers=servers,
             plugins=tuple(str(p["path"]) for p in plugins if not p.get("skipMcpDiscovery")),
             plugins_without_servers=tuple(str(p["path"]) for p in plugins if p.get("skipMcpDiscovery")),

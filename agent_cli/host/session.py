@@ -283,11 +283,11 @@ class HostSession:
             hooks=self._initialized.hooks,
             agents=self._initialized.agents,
             skills=self._initialized.skills,
-            answers=asks,
-            approves=asks or tool is not None,
+            tool_aliases=self._initialized.aliases, plan_workflow=self._initialized.plan_workflow,
+            answers=asks, approves=asks or tool is not None,
             host=self.callbacks.servers,
             waits=False,
-        )
+        )  # fmt: skip
         agent = build_agent(
             options, self.place, layers, approver, lambda text: print_notice(f"agent: {text}"),
             asker=asker, embedded=embedded,

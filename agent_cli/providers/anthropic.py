@@ -169,6 +169,7 @@ _OPTIONAL = {
     "display": "does not offer summaries of its reasoning",
     "effort": "does not support this effort; it was omitted",
     "thinking": "does not support this thinking option; it was omitted",
+    "task_budget": "does not support task budgets; it was omitted",
 }
 
 
@@ -297,6 +298,9 @@ class Anthropic(HttpModelClient):
             if thinking["type"] == "adaptive" and request.effort and self._takes(request, "effort"):
                 effort = "low" if request.effort == "minimal" else request.effort
                 options["output_config"] = {"effort": effort}
+        if request.task_budget and self._takes(request, "task_budget"):
+            budget = {"task_budget": {"type": "tokens", "total": request.task_budget}}
+            options["output_config"] = {**options.get("output_config", {}), **budget}
         on = thinking is not None and thinking["type"] != "disabled"
         if request.temperature is not None and not on and self._takes(request, "temperature"):
             options["temperature"] = request.temperature

@@ -42,7 +42,8 @@ class Request(Value):
     head: how many messages at the beginning a compaction has put there, behind which a cache may end. earlier: how many
     of the model's answers it has taken away. aside: the request is not the conversation's next.
     prefill: text that the answer must begin with. stream: False asks for the whole answer at once.
-    verbosity: how long answers are. cache_key: the same for requests that share a beginning.
+    verbosity: how long answers are. task_budget: tokens that the model sees it has for its task.
+    cache_key: the same for requests that share a beginning.
     """
 
     model: str
@@ -56,6 +57,7 @@ class Request(Value):
     thinking_tokens: int | None = None
     reasoning_summary: bool = False
     verbosity: Verbosity | None = None
+    task_budget: int | None = None
     cache_key: str = ""
     prefill: str = ""
     stream: bool = True

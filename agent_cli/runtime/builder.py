@@ -291,7 +291,7 @@ def build_agent(
     debug_log = open_debug(model, place, options, header.session_id, warn)
     client = debugged(client, debug_log)
     handle = model_handle(model, info, settings, client, chosen.window)
-    table = ToolTable(tools)
+    table = ToolTable(tools, embedded.tool_aliases)
     state = ConversationState()
     if restored is not None:
         from datetime import datetime  # only a resumed session needs it
@@ -357,6 +357,7 @@ def build_agent(
     if restored is not None:
         mark_resumed(conversation, restored, settings, fork=options.fork_session)
     conversation.setup = "init" if options.init else "maintenance" if options.maintenance else ""
+    conversation.plan_workflow = embedded.plan_workflow
     conversation.command_source = lambda name: command_source(name, commands)
     joined = (
         SessionServers(servers, conversation, table, commands, layers.rules, settings, chosen, warn)

@@ -41,6 +41,7 @@ LOCAL_IDLE_SECONDS = 300.0
 LOCAL_IDLE_PER_KB = 30.0
 # What Anthropic calls the long window, and its tokens.
 LONG_WINDOW_BETA, LONG_WINDOW = "context-1m-2025-08-07", 1_000_000
+TASK_BUDGET_BETA = "task-budgets-2026-03-13"
 # A window below this is for few tools and a short prompt only.
 SMALL_WINDOW = 20_000
 # Parameters. With fewer, a model calls few of many tools rightly.
@@ -314,7 +315,8 @@ def open_client(model: ResolvedModel, settings: Settings, window: ModelWindow | 
 
 def _betas(model: ResolvedModel, settings: Settings) -> dict[str, str]:
     """Return the header that asks Anthropic's API for beta features."""
-    names = (*settings.betas, *((LONG_WINDOW_BETA,) if model.long else ()))
+    own = ((LONG_WINDOW_BETA, model.long), (TASK_BUDGET_BETA, settings.task_budget))
+    names = (*settings.betas, *(beta for beta, wanted in own if wanted))
     return {"anthropic-beta": ",".join(dict.fromkeys(names))} if names and model.provider == "anthropic" else {}
 
 

@@ -201,6 +201,37 @@ def test_a_system_prompt_a_title_and_skills_of_initialize_are_used(work: Path) -
     assert "You are a parrot." in system and "Be brief." in system
 
 
+def test_a_tool_is_called_by_the_name_that_the_host_gave_another(work: Path) -> None:
+    replies = [
+        Reply(calls=(Call("Bash", {"command": "touch made"}),)), Reply(calls=(Call("Store", {}),)), Reply(text="Soup.")
+    ]  # fmt: skip
+    with ModelServer(replies) as server:
+        env = {"ANTHROPIC_API_KEY": "key", "ANTHROPIC_BASE_URL": server.anthropic_url}
+        flags = ["--model", "anthropic/claude-sonnet-4-5", "--allowedTools", "Bash mcp__shop"]
+        with HostClient(flags, work, **env) as host:
+            aliases = {"Bash": "mcp__shop__price", "mcp__shop__price": "Read", "Store": "mcp__none__here"}
+            host.ask("initialize", toolAliases=aliases, mcpServers={"shop": _server(work)})
+            assert host.say("go")["result"] == "Soup."
+        results = [m["content"][0] for m in server.requests[-1].body["messages"] if m["role"] == "user"]
+    assert "3 euros" in json.dumps(results[1]) and "no tool named 'Store'" in json.dumps(results[2])
+    assert not (work / "made").exists()
+
+
+def test_the_host_says_how_to_plan_and_how_many_tokens_a_task_has(work: Path) -> None:
+    with ModelServer([Reply(text="A plan.")]) as server:
+        env = {"ANTHROPIC_API_KEY": "key", "ANTHROPIC_BASE_URL": server.anthropic_url}
+        flags = ["--model", "anthropic/claude-sonnet-4-5", "--permission-mode", "plan", "--task-budget", "50000"]
+        with HostClient(flags, work, **env) as host:
+            host.ask("initialize", planModeInstructions="Draw three {designs}, then compare them.")
+            host.say("go")
+        [request] = server.requests
+    sent = json.dumps(request.body["messages"])
+    assert "change nothing. " in sent and "Draw three {designs}, then compare them. Then call ExitPlanMode" in sent
+    assert "Explore first" not in sent
+    assert request.body["output_config"]["task_budget"] == {"type": "tokens", "total": 50_000}
+    assert "task-budgets-2026-03-13" in request.headers["anthropic-beta"]
+
+
 @pytest.mark.parametrize("given", [{"agents": {"x": {"description": 3}}}, {"skills": 1, "plugins": [3]}])
 def test_an_initialize_that_makes_no_sense_ends_with_one_sentence(work: Path, given: dict[str, Any]) -> None:
     with HostClient(["--model", script(work.parent / "s.toml", [])], work) as host:
@@ -209,9 +240,7 @@ def test_an_initialize_that_makes_no_sense_ends_with_one_sentence(work: Path, gi
         assert "Traceback" not in host.errors()
 
 
-@pytest.mark.parametrize(
-    "flags", [["--channels", "plugin:chat"], ["--project-config-root", "."], ["--task-budget", "9"]]
-)
+@pytest.mark.parametrize("flags", [["--channels", "plugin:chat"], ["--project-config-root", "."]])
 def test_a_flag_without_a_counterpart_is_named_once(work: Path, flags: list[str]) -> None:
     with HostClient(["--model", script(work.parent / "s.toml", [{"text": "ok"}]), *flags], work) as host:
         assert host.say("go")["result"] == "ok"

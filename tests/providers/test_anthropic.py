@@ -205,6 +205,17 @@ def test_newer_models_take_an_effort(options: dict[str, Any], thinking: Any, eff
     assert body.get("output_config", {}).get("effort") == effort
 
 
+def test_a_task_budget_is_left_out_for_a_model_that_has_none() -> None:
+    assert body_for(model=NEW, effort="low", task_budget=9)["output_config"] == {
+        "effort": "low", "task_budget": {"type": "tokens", "total": 9}
+    }  # fmt: skip
+    with ModelServer([Reply(status=400, error="output_config.task_budget: not supported"), Reply(text="a")]) as server:
+        wire = Anthropic(server.anthropic_url, "k")
+        chunks = list(wire.stream(Request("claude-x-9", "", (UserMessage("hi"),), task_budget=9), CancelToken()))
+        assert "task budgets; it was omitted" in str(chunks)
+        assert ["output_config" in body for body in server.bodies] == [True, False]
+
+
 def test_a_model_that_wants_the_other_kind_of_thinking_gets_it() -> None:
     def respond(received: Received) -> Reply:
         if received.body["thinking"]["type"] == "enabled":
