@@ -36,6 +36,10 @@ def variants(hint: Any, depth: int = 0) -> Iterator[Any]:
     elif get_origin(hint) in (Union, types.UnionType):
         for member in get_args(hint):
             yield from variants(member, depth)
+    elif get_origin(hint) is tuple and ... not in get_args(hint):
+        each = [list(variants(inner, depth)) for inner in get_args(hint)]
+        for number in range(max(map(len, each))):
+            yield tuple(found[number % len(found)] for found in each)
     elif get_origin(hint) in (list, tuple):
         inner = list(variants(get_args(hint)[0], depth))
         yield inner if get_origin(hint) is list else tuple(inner)

@@ -264,3 +264,13 @@ def test_wherever_a_piece_ends_no_part_of_a_secret_is_in_it() -> None:
     for size in range(len(whole) + 1):
         assert clean.startswith(redact(whole[: redact.settled(whole[:size])])), whole[:size]
     assert redact(whole[: redact.settled(whole)]) == clean
+
+
+@pytest.mark.parametrize("end", [call("BashOutput", shell_id="b1", timeout=20_000), call("KillShell", shell_id="b1")])
+def test_a_session_whose_background_command_ended_comes_back_whole(work: Path, end: dict[str, object]) -> None:
+    command = "sleep 100" if "Kill" in str(end) else "true"
+    first = [{"calls": [call("Bash", command=command, run_in_background=True)]}, {"calls": [end]}, {"text": "Done."}]
+    flags = ["-p", "--allowedTools", "Bash", "--model"]
+    assert agent([*flags, script(work.parent / "s.toml", first), "go"], work).returncode == 0
+    again = agent(["-c", *flags, script(work.parent / "t.toml", [{"text": "Back."}]), "more"], work)
+    assert (again.stdout, again.stderr) == ("Back.\n", "")

@@ -36,6 +36,12 @@ def test_every_kind_that_is_stored_now_has_a_line() -> None:
     assert now <= known, "run python -m tests.session.stored_records"
 
 
+@pytest.mark.parametrize("cls", ROOTS, ids=lambda cls: cls._tag)
+def test_what_is_written_now_is_read_again(cls: type[Value]) -> None:
+    for made in examples(cls):
+        assert from_json(cls, json.loads(json.dumps(to_json(made)))) == made
+
+
 def test_tags_are_given_and_do_not_follow_the_name_of_a_class() -> None:
     class Before(Value, tag="Older"):
         text: str

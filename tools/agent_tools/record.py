@@ -122,9 +122,14 @@ def from_json(hint: Any, data: Any, place: str = "") -> Any:
         return _from_union(hint, data, place)
     elif origin in (list, tuple):
         if isinstance(data, (list, tuple)):
-            inner = get_args(hint)[0]
-            items = [from_json(inner, v, f"{place}[{i}]") for i, v in enumerate(data)]
-            return items if origin is list else tuple(items)
+            each = get_args(hint)
+            if origin is list or each[-1] is Ellipsis:
+                each = each[:1] * len(data)
+            if len(each) == len(data):
+                items = [
+                    from_json(inner, v, f"{place}[{i}]") for i, (inner, v) in enumerate(zip(each, data, strict=True))
+                ]
+                return items if origin is list else tuple(items)
     elif origin is dict or hint is dict:
         if isinstance(data, dict):
             inner = get_args(hint)[1] if get_args(hint) else Any
@@ -193,7 +198,7 @@ def name_of(hint: Any) -> str:
     if origin in (Union, types.UnionType):
         return " or ".join(name_of(a) for a in get_args(hint))
     if origin in (list, tuple):
-        return f"a list of {name_of(get_args(hint)[0])}"
+        return f"a list of {', '.join(name_of(inner) for inner in get_args(hint) if inner is not Ellipsis)}"
     if origin is dict or hint is dict or (isinstance(hint, type) and issubclass(hint, Value)):
         return "a table"
     return str(getattr(hint, "__name__", hint))
