@@ -143,9 +143,11 @@ class EditorSession(Dialogs):
         cost = self._updates.cost
         with self._terminals.replay() if self._terminals is not None else nullcontext():
             for exchange in last_exchanges(log, _ALL, _ALL, whole=True) or exchanges_of(history, len(history)):
-                self._send(message_chunk(exchange.question, "user_message_chunk"))
-                for event in exchange.events:
-                    self._updates(event)
+                for part in exchange.parts():
+                    if isinstance(part, str):
+                        self._send(message_chunk(part, "user_message_chunk"))
+                    else:
+                        self._updates(part)
         self._updates.cost = cost
         if plan := self.agent.conversation.deps.context.plan:
             self._send(plan_update(plan))

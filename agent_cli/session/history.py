@@ -10,7 +10,7 @@ The last exchanges are read from the end of the log, however long the log is.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
@@ -133,7 +133,7 @@ class History:
 
 # Bytes of the log to read; steps and characters of an answer to show.
 TAIL = 4 << 20
-STEPS = 60
+STEPS = 200
 CHARACTERS = 6_000
 
 _KINDS = events_by_tag(
@@ -148,6 +148,15 @@ class Exchange(Value):
     question: str
     events: tuple[Event, ...]
     skipped: int = 0
+
+    def parts(self) -> Iterator[str | Event]:
+        """Yield the user's messages, as text, and the other events, in order."""
+        yield self.question.strip()
+        for event in self.events:
+            if isinstance(event, MessageAdded) and isinstance(event.message, UserMessage):
+                yield event.message.text
+            else:
+                yield event
 
 
 def last_exchanges(log: Path, most: int, tail: int = TAIL, *, whole: bool = False) -> list[Exchange]:
@@ -167,6 +176,8 @@ def last_exchanges(log: Path, most: int, tail: int = TAIL, *, whole: bool = Fals
             # A rewind counts messages from the beginning.
             return last_exchanges(log, most, size, whole=whole)
         lines = _standing(lines)
+    # A message that mentions files is followed by what was read.
+    lines = [line for line in lines if line.type != "FilesSeen"]
     starts = [n for n in range(len(lines)) if _begins(lines, n)]
     spans = list(pairwise([*starts, len(lines)]))[-most:]
     return [
@@ -269,7 +280,10 @@ def _exchange(messages: list[Message]) -> Exchange:
 
 
 def bounded_exchange(question: str, events: list[Event], *, whole: bool = False) -> Exchange:
-    """Limit an exchange to its end (unless it is wanted whole), with answers as streamed text."""
+    """Limit an exchange to its end (unless it is wanted whole), with answers as streamed text.
+
+    Messages that the user added stay messages. Of a call whose beginning is cut off, nothing is left.
+    """
     shown: list[Event] = []
     for event in events:
         if isinstance(event, MessageAdded):
@@ -279,14 +293,24 @@ def bounded_exchange(question: str, events: list[Event], *, whole: bool = False)
                 shown.append(TextDelta(apart + (event.message.text if whole else shortened(event.message.text))))
             elif isinstance(event.message, ToolMessage):
                 shown.append(event)
+            elif is_user_message(event.message):
+                shown.append(MessageAdded(UserMessage(user_text(event.message.text))))
         else:
             if isinstance(event, ToolFinished) and isinstance(event.display, CommandOutput) and event.display.output:
                 # Output of a command is not recorded separately.
                 output = event.display.output if whole else event.display.output[:CHARACTERS]
                 shown.append(ToolProgress(event.call_id, output.rstrip("\n") + "\n"))
             shown.append(event)
-    most = len(shown) if whole else STEPS
-    return Exchange(question, tuple(shown[-most:]), max(0, len(shown) - most))
+    left = shown if whole else shown[-STEPS:]
+    cut = {_call_of(event) for event in shown[: len(shown) - len(left)]} - {""}
+    left = [event for event in left if _call_of(event) not in cut]
+    return Exchange(question, tuple(left), len(shown) - len(left))
+
+
+def _call_of(event: Event) -> str:
+    """Return the ID of the call that an event is about; "" for none."""
+    about = event.message if isinstance(event, MessageAdded) else event
+    return str(getattr(about, "call_id", ""))
 
 
 def shortened(text: str) -> str:

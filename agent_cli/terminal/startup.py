@@ -249,12 +249,15 @@ def show_turns(say: Callable[[str], None], console: Console, exchanges: Sequence
     if earlier := earlier + len(exchanges[:-_EARLIER]):
         say(f"  … {counted(earlier, 'earlier turn')}")
     for exchange in exchanges[-_EARLIER:]:
-        for number, line in enumerate(exchange.question.strip().splitlines()):
-            say(f"{'  ' if number else '> '}{line}")
         writer = Writer(console)
         renderer = EventRenderer(console, writer=writer, folded=True)
-        for event in exchange.events:
-            renderer(event)
+        for part in exchange.parts():
+            if isinstance(part, str):
+                writer.release_all()
+                for number, line in enumerate(part.splitlines()):
+                    say(f"{'  ' if number else '> '}{line}")
+            else:
+                renderer(part)
         writer.release_all()
 
 

@@ -10,12 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent_cli.core.events import (
+    FilesSeen,
     PlanContinued,
     Rewound,
     SessionNamed,
     TextDelta,
     ToolFinished,
     ToolProgress,
+    ToolRequested,
     ToolStarted,
     TurnStarted,
 )
@@ -200,6 +202,31 @@ def test_a_message_with_what_the_program_says_before_it_is_shown_as_the_users(st
     path = keep(store, 1, events)
     for found in (newest(path), only(restore(path.read_bytes(), session_id(1)).history)):
         assert found is not None and found.question == "two"
+
+
+def test_a_message_that_mentions_files_begins_an_exchange_and_one_during_the_work_is_part_of_it(
+    store: SessionStore,
+) -> None:
+    shown, seen = 'explain @a.py\n\n<file path="a.py">\nx\n</file>', FilesSeen({"a.py": "mark"})
+    events = [
+        asked(shown),
+        seen,
+        TurnStarted("m", "default"),
+        answered("One."),
+        asked("and b"),
+        answered("Two."),
+        ended(),
+    ]
+    found = newest(keep(store, 1, [*turn("first", "No."), *events]))
+    assert found is not None and found.question == "explain @a.py"
+    assert [part for part in found.parts() if isinstance(part, str)] == ["explain @a.py", "and b"]
+
+
+def test_nothing_is_left_of_a_call_whose_beginning_is_cut_off(store: SessionStore) -> None:
+    cut = [ToolRequested("c", "Read", {}, "Read a"), *(ToolFinished(str(n), "Read", False, 1) for n in range(STEPS))]
+    events = [TurnStarted("m", "default"), *cut, ToolFinished("c", "Read", False, 1), ended()]
+    found = newest(keep(store, 1, [asked("q"), *events]))
+    assert found is not None and "c" not in {e.call_id for e in found.events if isinstance(e, ToolFinished)}
 
 
 def test_long_exchanges_are_bounded(store: SessionStore) -> None:

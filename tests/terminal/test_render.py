@@ -142,3 +142,12 @@ def test_without_colours_signs_show_what_colours_would() -> None:
     lines = rendered("# H\n\n- use `x`\n\n> q\n\n```py\nx = 1\n```\n\n---", color=False)
     assert plain(lines) == ["H", "", "- use `x`", "", "> q", "", "  x = 1", "", "-" * 20]
     assert set(SGR.findall("".join(lines))) <= {"\x1b[0m", "\x1b[1;4m", "\x1b[2m"}
+
+
+def test_a_long_word_in_a_later_row_of_a_table_is_not_broken() -> None:
+    first = "| Key | What |\n|---|---|\n| mode | " + "how much may run " * 5 + "|\n"
+    shown = plain(
+        rendered(first + "| max_parallel_subagents_of_a_turn | a number of them, " + "or none " * 9 + "|\n", 60)
+    )
+    assert any(line.startswith("max_parallel_subagents_of_a_turn  a number") for line in shown)
+    assert max(map(len, shown)) < 60

@@ -42,7 +42,7 @@ from agent_cli.terminal.key_map import KeyMap
 from agent_cli.terminal.render.ansi import count_rows, fitted, follows_links
 from agent_cli.terminal.render.console import make_console
 from agent_cli.terminal.render.theme import may_ask_background
-from agent_cli.terminal.render.transcript import Transcript, user_bar
+from agent_cli.terminal.render.transcript import Transcript, folded_turn
 from agent_cli.terminal.repl import LineScreen, Repl
 from agent_cli.terminal.slash import REGISTRY, BuiltinCommand, by_default, find_command, is_aside, is_slash
 from agent_cli.terminal.startup import greet_resumed
@@ -267,13 +267,7 @@ class AppRepl(Repl):
         kept = io.StringIO()
         console = make_console(self.layers.settings().color, os.environ, plain=False, file=kept)
         console.width = terminal_size().columns
-        transcript = Transcript(console, kept, folded=True)
-        transcript.writer.printed()
-        bar = user_bar(exchange.question.strip(), transcript.writer)
-        for event in exchange.events:
-            transcript(event)
-        transcript.writer.release_all()
-        return [*bar, *transcript.writer.take()]
+        return folded_turn(exchange.parts(), console, kept)
 
     def put(self, dialog: Dialog) -> Any:
         ask = OpenDialog(dialog)

@@ -18,6 +18,7 @@ from typing import Literal
 
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
+from rich.cells import cell_len
 from rich.style import Style
 from rich.text import Text
 
@@ -67,7 +68,7 @@ class Table:
     def _row(self, row: Row) -> list[Text]:
         widths = [max(width, cell.cell_len) for cell, width in zip(row, self._widths, strict=False)]
         if sum(widths) + _GAP * (len(widths) - 1) > self._width:
-            widths = self._widths
+            widths = _with_whole_words(row, self._widths)
         columns = [
             [_aligned(line, width, align) for line in wrap(cell, width)]
             for cell, width, align in zip(row, widths, self._aligns, strict=False)
@@ -104,6 +105,18 @@ def _fitted(natural: list[int], room: int) -> list[int]:
     return (
         [] if any(w < min(_NARROWEST, n) for w, n in zip(widths, natural, strict=True)) else [max(w, 1) for w in widths]
     )
+
+
+def _with_whole_words(row: Row, widths: list[int]) -> list[int]:
+    """Return widths with room for the longest word of each cell, as far as the other cells of the row can spare it."""
+    words = [max((cell_len(word) for word in cell.plain.split()), default=0) for cell in row]
+    found = list(widths)
+    for n, longest in enumerate(words[: len(found)]):
+        for other in sorted(range(min(len(words), len(found))), key=lambda m: words[m] - found[m]):
+            moved = min(max(longest - found[n], 0), max(found[other] - words[other], 0))
+            found[n] += moved
+            found[other] -= moved
+    return found
 
 
 def _aligned(line: Text, width: int, align: Align) -> Text:

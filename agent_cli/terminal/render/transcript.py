@@ -10,7 +10,7 @@ import json
 import re
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from rich.console import Console
@@ -290,6 +290,24 @@ class Transcript(EventRenderer):
 ECHO = 20
 # The background of their rows, to the end of the line.
 BAR = "\x1b[100m\x1b[K"
+
+
+def folded_turn(parts: Iterable[str | Event], console: Console, kept: io.StringIO) -> list[str]:
+    """Return the lines of an earlier turn, without the output of its calls.
+
+    parts: messages of the user, as text, and the other events. kept: the file of the console.
+    """
+    transcript = Transcript(console, kept, folded=True)
+    transcript.writer.printed()
+    lines: list[str] = []
+    for part in parts:
+        if isinstance(part, str):
+            transcript.writer.release_all()
+            lines += [*transcript.writer.take(), *user_bar(part, transcript.writer)]
+        else:
+            transcript(part)
+    transcript.writer.release_all()
+    return [*lines, *transcript.writer.take()]
 
 
 def user_bar(text: str, writer: LiveWriter) -> list[str]:
