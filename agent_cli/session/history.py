@@ -138,7 +138,7 @@ CHARACTERS = 6_000
 
 _KINDS = events_by_tag(
     "ApprovalResolved MessageAdded PlanContinued SubagentEvent ToolFinished ToolRequested ToolStarted "
-    "TurnFinished Warned"
+    "TurnFinished TurnStarted Warned"
 )
 
 

@@ -172,7 +172,7 @@ def test_answers_between_which_the_turn_was_sent_on_stand_apart(store: SessionSt
     found = newest(keep(store, 1, events))
     assert found is not None
     assert [getattr(e, "text", type(e).__name__) for e in found.events][:4] == [
-        "One.", "PlanContinued", "Two.", "\n\nThree.",
+        "TurnStarted", "One.", "PlanContinued", "Two.", "\n\nThree.",
     ]  # fmt: skip
 
 
@@ -234,7 +234,7 @@ def test_long_exchanges_are_bounded(store: SessionStore) -> None:
     many = [SessionNamed("n"), *(ToolFinished(str(n), "Read", False, 1) for n in range(2 * STEPS))]
     found = newest(keep(store, 1, [asked("q"), TurnStarted("m", "default"), *many, answered(long), ended()]))
     assert found is not None
-    assert (len(found.events), found.skipped) == (STEPS, STEPS + 2)
+    assert (len(found.events), found.skipped) == (STEPS, STEPS + 3)
     (text,) = [e.text for e in found.events if isinstance(e, TextDelta)]
     assert text.startswith("…\n\nx")
     assert len(text) <= CHARACTERS + 5
