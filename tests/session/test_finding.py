@@ -171,7 +171,7 @@ def test_answers_between_which_the_turn_was_sent_on_stand_apart(store: SessionSt
               answered("Three."), ended()]  # fmt: skip
     found = newest(keep(store, 1, events))
     assert found is not None
-    assert [getattr(e, "text", type(e).__name__) for e in found.events][:4] == [
+    assert [getattr(e, "text", type(e).__name__) for e in found.events][:5] == [
         "TurnStarted", "One.", "PlanContinued", "Two.", "\n\nThree.",
     ]  # fmt: skip
 
