@@ -355,7 +355,7 @@ def _message(ctx: SlashContext, repo: Repository, take: Sequence[FileStatus], as
 def _agreed(ctx: SlashContext, repo: Repository, take: Sequence[FileStatus], message: str) -> str | None:
     """Return the message the user accepts, edited or not; None if they decline."""
     options = [
-        ("y", "Yes", f"commit {counted(len(take), 'file')}"), ("e", "Edit", "the message first"), ("n", "No", ""),
+        ("y", "Yes", f"commit {counted(len(take), 'file')}"), ("e", "Edit the message", ""), ("n", "No", ""),
     ]  # fmt: skip
     while True:
         ctx.say("")
