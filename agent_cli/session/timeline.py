@@ -65,9 +65,17 @@ class CallSummary(Value):
     facts: tuple[str, ...] = ()
 
 
+class AddedMessage(Value):
+    """A message of the user during a turn, after so many rounds."""
+
+    round: int
+    text: str
+
+
 class TurnSummary(Value):
     """A turn: the query, its calls, its usage, its result.
 
+    added: what the user wrote during it.
     usage: of all model calls up to the next turn: also a title, a compaction, and what the user asked beside it.
     agents: usage of each sub-agent, by its Task call.
     notes: compactions and rewinds, in words.
@@ -91,6 +99,7 @@ class TurnSummary(Value):
     hooks: tuple[HookFinished, ...] = ()
     notes: tuple[str, ...] = ()
     copied: bool = False
+    added: tuple[AddedMessage, ...] = ()
 
 
 class _Turn:
@@ -105,13 +114,17 @@ class _Turn:
         self.warnings: list[str] = []
         self.hooks: list[HookFinished] = []
         self.notes: list[str] = []
+        self.added: list[AddedMessage] = []
 
     def take(self, kind: str, data: dict[str, Any], agent: str = "") -> None:
         match kind:
             case "TurnStarted" if not agent:
                 self.fields |= {"model": data["model"], "mode": data["mode"]}
-            case "RoundStarted":
+            case "RoundStarted" if not agent:
                 self.round = data["round"]
+            case "MessageAdded" if self.round and not agent and data["message"]["type"] == "UserMessage":
+                if not of_program(text := data["message"]["text"]):
+                    self.added.append(AddedMessage(self.round, user_text(text)))
             case "ToolRequested":
                 call = CallSummary(data["call_id"], data["tool"], data["summary"], self.round, agent=agent)
                 before = self.calls.get(call.call_id)
@@ -182,6 +195,7 @@ class _Turn:
             warnings=tuple(self.warnings),
             hooks=tuple(self.hooks),
             notes=tuple(self.notes),
+            added=tuple(self.added),
         )
 
 

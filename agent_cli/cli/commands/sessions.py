@@ -118,15 +118,18 @@ def _untagged(data: Any) -> Any:
 def _lines(number: int, turn: TurnSummary) -> list[str]:
     lines = [
         f"\nturn {number}  {turn.started}  {turn.model}  {turn.mode}",
-        f"  > {' '.join(turn.query.split())[:200]}",
+        _quoted(turn.query),
     ]
-    current = 0
+    current, added = 0, list(turn.added)
     for call in turn.calls:
         if call.round != current:
             current = call.round
+            while added and added[0].round < current:
+                lines.append(_quoted(added.pop(0).text))
             lines.append(f"  round {current}")
         lines.append(f"    {_call(call)}")
         lines += [f"        {fact}" for fact in call.facts]
+    lines += [_quoted(message.text) for message in added]
     lines += [f"  {hook_line(hook)}" for hook in turn.hooks]
     lines += [f"  warning: {text}" for text in turn.warnings]
     lines += [f"  {note}" for note in turn.notes]
@@ -138,6 +141,10 @@ def _lines(number: int, turn: TurnSummary) -> list[str]:
     took = short_duration(turn.duration_ms / 1000)
     lines.append(f"  {how}: {counted(turn.rounds, 'model call')}, {took}, {_used(turn.usage)}")
     return lines
+
+
+def _quoted(text: str) -> str:
+    return f"  > {' '.join(text.split())[:200]}"
 
 
 def _call(call: CallSummary) -> str:

@@ -1,0 +1,31 @@
+"""What `agent show` says of a session, turn by turn."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from agent_cli.core.events import RoundStarted, SubagentEvent, TurnStarted
+from agent_cli.core.messages import ToolCall
+from agent_cli.session.store import SessionStore
+from tests.support.program import agent
+from tests.support.session_logs import answered, asked, called, ended, keep
+
+READ, TASK, GREP = ToolCall("c1", "Read", {}), ToolCall("c2", "Task", {}), ToolCall("c3", "Grep", {})
+
+
+def test_messages_during_the_work_stand_between_the_rounds_and_calls_of_sub_agents_with_their_task(work: Path) -> None:
+    requested, finished, result = called(TASK, "Found.", summary="Sub-agent explore: look")
+    nested = [RoundStarted(1), *called(GREP, "x", summary="Search x")[:2]]
+    events = [
+        asked("Build it"), TurnStarted("m", "default"),
+        RoundStarted(1), answered("", READ), *called(READ, "text", summary="Read a"), asked("0 counts\nas off"),
+        RoundStarted(2), answered("", TASK), requested,
+        *(SubagentEvent("explore", "c2", event) for event in nested), finished, result,
+        RoundStarted(3), asked("and be brief"), answered("Done."), ended(),
+    ]  # fmt: skip
+    keep(SessionStore(work.parent / "home/state", work), 1, events)
+    shown = [line.strip() for line in agent(["show"], work).stdout.splitlines() if line.startswith("  ")]
+    assert [line.partition(":")[0] for line in shown[:-1]] == [
+        "> Build it", "round 1", "Read a", "> 0 counts as off", "round 2", "Sub-agent explore", "[explore] Search x",
+        "> and be brief",
+    ]  # fmt: skip
