@@ -47,7 +47,13 @@ def no_lists_check(read: ParsedArguments) -> str:
 
 
 def ps_check(read: ParsedArguments) -> str:
-    """Allow lists of processes with their arguments, but not with their environment."""
+    """Allow lists of processes with their arguments, but not with their environment.
+
+    After an unknown user name ps reads all its words again as BSD options, where `e` means the environment.
+    """
+    users = [value for name, value in read.options if name in ("-u", "-U")]
+    if not all(re.fullmatch(r"(?:\d+|root)(?:,(?:\d+|root))*", user) for user in users):
+        return "ps of a user by name"
     odd = any(not re.fullmatch(r"[auxw]{1,6}", o) for o in read.operands) or any("env" in v for _, v in read.options)
     return "ps with other words than aux" if odd else ""
 

@@ -138,14 +138,26 @@ TOOLS: Mapping[str, Callable[[Sequence[Word]], Iterator[Touch]]] = {
 }  # fmt: skip
 
 
+def _sed_regex(end: str) -> str:
+    """Return a pattern for a regular expression of sed, up to its delimiter `end`, which is itself a pattern.
+
+    A delimiter in brackets ends it for some versions of sed and not for others, so it is not matched.
+    """
+    inside = rf"(?!{end})(?:(?!\[{end})\[:[a-z]+:\]|\[(?![:.=])|[^\[\]\\\n]|\\(?!{end})[^\]\n])"
+    brackets = rf"\[(?:\^?\]{inside}*|(?!\^?\]){inside}+)\]"
+    return rf"(?:{brackets}|(?!{end})[^\[\\\n]|\\[^\n])*"
+
+
+_SED_ADDRESS = rf"(?:\d+|\$|/{_sed_regex('/')}/I?)"
 _SHORT_SED = re.compile(
-    r"(?:\d+|\$|/(?:[^/\\\n]|\\[^\n])*/I?)?(?:,\s*(?:\+?\d+|\$|/(?:[^/\\\n]|\\[^\n])*/I?))?\s*!?\s*"
-    r"(?:[pdDgGhHxnNqQ=lF]|s(?P<s>[/|#,@:;!%_])(?:(?!(?P=s))[^\\\n]|\\.)*(?P=s)(?:(?!(?P=s))[^\\\n]|\\.)*(?P=s)[gpiIM0-9]*"
+    rf"{_SED_ADDRESS}?(?:,\s*(?:\+\d+|{_SED_ADDRESS}))?\s*!?\s*"
+    rf"(?:[pdDgGhHxnNqQ=lF]|s(?P<s>[/|#,@:;!%_]){_sed_regex('(?P=s)')}(?P=s)"
+    r"(?:(?!(?P=s))[^\\\n]|\\.)*(?P=s)[gpiIM0-9]*"
     r"|y(?P<y>[/|#,@])(?:(?!(?P=y))[^\\\n]|\\.)*(?P=y)(?:(?!(?P=y))[^\\\n]|\\.)*(?P=y)|[aic]\\?\s?[^\n]*)?\s*"
 )
 # A pipe, or `>` after the first print. Strings are not recognized, as a regular expression may contain quotes.
 _AWK_ACTS = re.compile(r"\||print.*>(?!=)", re.DOTALL)
-_AWK_WORDS = re.compile(r"\bsystem\b|\bgetline\b|@|\bclose\s*\(|\bfflush\b|\bARG[VC]\b|\bPROCINFO\b")
+_AWK_WORDS = re.compile(r"\bsystem\b|\bgetline\b|@|\bclose\s*\(|\bfflush\b|\bARG[VC]\b|\bPROCINFO\b|\bSYMTAB\b")
 
 
 def _sed(words: Sequence[Word]) -> Iterator[Touch]:
