@@ -45,7 +45,7 @@ class Value:
         """tag: name of the record in stored data, unchanged when the class is renamed; by default the class name."""
         cls._tag = tag or cls.__name__
         own = cls.__annotations__ if sys.version_info >= (3, 14) else cls.__dict__.get("__annotations__", {})  # noqa: RUF063
-        names = [n for n, hint in own.items() if not str(hint).startswith(("ClassVar", "typing.ClassVar"))]
+        names = [n for n, hint in own.items() if not _is_class_variable(hint)]
         cls._fields = cls._fields + tuple(n for n in names if n not in cls._fields)
         cls._required = frozenset(n for n in cls._fields if not hasattr(cls, n))
 
@@ -81,6 +81,11 @@ class Value:
     def replace(self: T, **changes: Any) -> T:
         """Return a copy with some fields replaced."""
         return type(self)(**{**self.__dict__, **changes})
+
+
+def _is_class_variable(hint: Any) -> bool:
+    # The text of an annotation that is not a string is long to write out: it is not asked for.
+    return hint.startswith("ClassVar") if isinstance(hint, str) else get_origin(hint) is ClassVar
 
 
 def hints_of(cls: type) -> dict[str, Any]:
