@@ -173,11 +173,17 @@ class _Seen:
         return kind.rule_names != "path"
 
     def _found(self, result: ToolMessage, call: ToolCall) -> Iterator[str]:
-        """Yield the files in which a search found the URL; its own path if the lines do not name a file."""
+        """Yield the files in which a search found the URL: those that the lines name, or its own path if that may be
+        the only file.
+        """
+        path = str(call.arguments.get("path") or "")
         for line in result.text.splitlines():
             if self._in(line):
                 named = re.match(r"(.+?)[:-]\d+[:-]", line)
-                yield named[1] if named else str(call.arguments.get("path") or "")
+                if not named or (path and (call.arguments.get("-n") is False or re.match(r"\d+[:-]", line))):
+                    yield path
+                if named:
+                    yield named[1]
 
     def _in(self, text: str) -> bool:
         small = text.lower()

@@ -35,11 +35,15 @@ class Diffs(Value, tag="Diffs"):
 
 
 class Listing(Value, tag="Listing"):
-    """Names found: files, matches, directory entries. more: number of lines not listed."""
+    """Names found: files, matches, directory entries. more: number of lines not listed.
+
+    found: how many were found, where that is not the number of lines.
+    """
 
     title: str
     lines: tuple[str, ...] = ()
     more: int = 0
+    found: int | None = None
 
 
 class FileView(Value, tag="FileView"):

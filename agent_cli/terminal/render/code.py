@@ -381,8 +381,8 @@ def short_result(display: Display | None, *, words: bool = False) -> str:
                 return note
             how = f"exit code {code}{usual[1] or ''}, " if code or words else ""
             return f"{how}{short_duration(seconds)}{usual[2] or ''}"
-        case Listing(lines=lines, more=more):
-            return f"{len(lines) + more:,} found"
+        case Listing(lines=lines, more=more, found=found):
+            return f"{len(lines) + more if found is None else found:,} found"
         case FileView(lines=lines, total=total):
             return counted(total, "line") if lines == total else f"{lines:,} of {counted(total, 'line')}"
         case Note(text=text) if len(text) <= 100 and "\n" not in text.strip():

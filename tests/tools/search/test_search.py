@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from agent_cli.terminal.render.code import short_result
 from agent_tools.base import Effect, ToolError
 from agent_tools.cancel import CancelledError
 from agent_tools.fs.paths import compile_glob, split_base
@@ -118,8 +120,9 @@ def test_grep_shows_lines_with_context(tree: Bench) -> None:
         "src/a.py:4:    return 'needle'\nsrc/c.ts:1:const needle = 1;\nsrc/c.ts:2:const gamma = needle;"
     )
     assert tree("Grep", **content, path="src/a.py", **{"-B": 1, "-n": False}).text == (
-        "src/a.py-def alpha():\nsrc/a.py:    return 'needle'"
-    )
+        "def alpha():\n    return 'needle'"
+    ), "the only file searched is not repeated"
+    assert tree("Grep", **content, path="src/a.py", **{"-B": 1}).text == "3-def alpha():\n4:    return 'needle'"
     assert tree("Grep", **content, glob="*.py", **{"-C": 1}).text == (
         "src/a.py-3-def alpha():\nsrc/a.py:4:    return 'needle'"
     )
@@ -129,7 +132,7 @@ def test_grep_counts_and_pages(tree: Bench) -> None:
     counted = tree("Grep", pattern="needle", output_mode="count").text
     assert counted == "src/a.py:1\nsrc/c.ts:2\n[3 matches in 2 files]"
     page = tree("Grep", pattern="needle", output_mode="content", head_limit=1, offset=1).text
-    assert page == "src/c.ts:1:const needle = 1;\n[1 more lines; continue with offset=2, or narrow the search]"
+    assert page == "src/c.ts:1:const needle = 1;\n[1 more line; continue with offset=2, or narrow the search]"
     assert "past the last of 2 files" in tree("Grep", pattern="needle", offset=9).text
 
 
@@ -238,3 +241,17 @@ def test_a_cancelled_listing_ends(bench: Bench) -> None:
     bench.ctx.cancel.cancel()
     with pytest.raises((CancelledError, ToolError)):
         bench("LS", path=".")
+
+
+@pytest.mark.parametrize(
+    ("more", "found"),
+    [
+        ({"-C": 2, "path": "src/a.py"}, "1 found"),
+        ({"head_limit": 1}, "3 found"),
+        ({"output_mode": "count"}, "3 found"),
+        ({"output_mode": "files_with_matches"}, "2 found"),
+    ],
+)
+def test_the_number_found_is_that_of_the_matches(tree: Bench, more: dict[str, Any], found: str) -> None:
+    arguments = {"output_mode": "content", "pattern": "needle", **more}
+    assert short_result(tree("Grep", **arguments).display) == found

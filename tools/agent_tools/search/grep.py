@@ -25,6 +25,7 @@ from agent_tools.search.ripgrep import (
     Steady,
     find_rg,
     hit_line,
+    is_match,
     ordered,
     parse_hits,
     path_of,
@@ -257,21 +258,25 @@ def _result(args: GrepArgs, hits: list[Hit], notes: list[str], top: Path, ctx: T
         text = f"No matches for {args.pattern!r}.{hint}"
         return ToolResult("\n".join([text, *notes]), Listing(args.pattern))
     skipped = args.offset or 0
+    alone = _start(args, ctx) != top
     shown = []
     for hit in _shown(args, hits):
         name = ctx.workspace.spell(top / path_of(hit[0]))
-        shown.append(cut_line(hit_line(hit, name, args.output_mode, args.line_numbers), WIDTH + len(name) + 20))
+        shown.append(cut_line(hit_line(hit, name, args.output_mode, args.line_numbers, alone), WIDTH + len(name) + 20))
     shown = shown[: fit(shown, ctx.result_limits.most("short"))]
     more = len(hits) - skipped - len(shown)
-    what = "lines" if args.output_mode == "content" else "files"
+    what, matches = "line" if args.output_mode == "content" else "file", len(hits)
     if args.output_mode == "count":
-        total = sum(int(count) for _, count in hits)
-        notes.insert(0, f"[{total:,} matches in {len(hits):,} files]")
+        matches = sum(int(count) for _, count in hits)
+        notes.insert(0, f"[{matches:,} {'match' if matches == 1 else 'matches'} in {counted(len(hits), 'file')}]")
+    elif args.output_mode == "content":
+        matches = sum(map(is_match, hits))
     if not shown:
-        notes.insert(0, f"[offset {skipped} is past the last of {len(hits):,} {what}]")
+        notes.insert(0, f"[offset {skipped} is past the last of {counted(len(hits), what)}]")
     elif more > 0:
-        notes.insert(0, f"[{more:,} more {what}; continue with offset={skipped + len(shown)}, or narrow the search]")
-    return ToolResult("\n".join([*shown, *notes]), Listing(args.pattern, tuple(shown), max(more, 0)))
+        left = counted(more, f"more {what}")
+        notes.insert(0, f"[{left}; continue with offset={skipped + len(shown)}, or narrow the search]")
+    return ToolResult("\n".join([*shown, *notes]), Listing(args.pattern, tuple(shown), max(more, 0), matches))
 
 
 # Without ripgrep: the same results, slower, with Python's regular expressions.

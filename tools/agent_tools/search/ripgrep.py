@@ -349,8 +349,8 @@ def paths_of(hits: list[Hit]) -> dict[bytes, str]:
     return {raw: name[2:] if name.startswith("./") else name for raw, name in zip(files, names, strict=False)}
 
 
-def hit_line(hit: Hit, name: str, mode: str, numbers: bool) -> str:
-    """Format a hit for the model, with `name` for its file."""
+def hit_line(hit: Hit, name: str, mode: str, numbers: bool, alone: bool = False) -> str:
+    """Format a hit for the model, with `name` for its file. alone: a line does not repeat the only file searched."""
     if mode == "files_with_matches":
         return name
     text = hit[1].decode("utf-8", "replace").rstrip("\r")
@@ -360,4 +360,10 @@ def hit_line(hit: Hit, name: str, mode: str, numbers: bool) -> str:
     if found is None:
         return "--"
     number = found[0] if numbers else ""
-    return f"{name}{found[2]}{number}{sanitize_output(text[found.end() :])}"
+    return f"{'' if alone else name + found[2]}{number}{sanitize_output(text[found.end() :])}"
+
+
+def is_match(hit: Hit) -> bool:
+    """Return True if a line of content matches, False if it is context or a gap."""
+    found = re.match(_NUMBER.encode(), hit[1])
+    return found is not None and found[2] == b":"
