@@ -116,9 +116,8 @@ class ApprovalRequested(Value, tag="ApprovalRequested"):
     always: the rule that "always" would add; "" for none.
     binding: hash of what is shown (arguments, working directory, targets and their contents); an approval holds only
         for that.
-    facts: computed facts for the question, one per line.
-    grants: what `always` would allow, in words.
-    keeps: the rule could also be saved for the project.
+    facts: computed facts for the question, one per line. grants: what `always` would allow, in words.
+    keeps: the rule could also be saved for the project. trusts: saving it would also trust the project.
     arguments: of the call, as the tool would run with them.
     exact: a narrower rule than `always`, for this very command; "" for none.
     warnings: what the user should know before a yes, the gravest first, one per line.
@@ -143,6 +142,7 @@ class ApprovalRequested(Value, tag="ApprovalRequested"):
     warnings: tuple[str, ...] = ()
     edits: bool = False
     deferred: bool = False
+    trusts: bool = False
 
 
 # Reason of a rejection by a user who has edited the call, which is then asked about again.

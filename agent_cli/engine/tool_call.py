@@ -345,6 +345,7 @@ def approval_request(turn: Turn, item: PreparedCall) -> ApprovalRequested:
         facts=facts,
         grants=policy.describe_grant(always),
         keeps=bool(always) and turn.deps.save_rule is not None,
+        trusts=not policy.trusted,
         arguments=item.call.arguments,
         exact=exact,
         warnings=(*found.warnings, *(line for line in undo if "bring back" in line or "be brought" in line)),

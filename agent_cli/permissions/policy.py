@@ -135,6 +135,11 @@ class Policy:
         self._mode: Mode = "default" if self._no_bypass and mode == "bypassPermissions" else mode
 
     @property
+    def trusted(self) -> bool:
+        """True if the user trusts the project, False if it only brings nothing that would need trust."""
+        return self._git_use == "trusted"
+
+    @property
     def rules(self) -> tuple[Rule, ...]:
         """All rules in force, including grants of this session."""
         return tuple(self._rules)

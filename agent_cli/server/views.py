@@ -268,6 +268,7 @@ def _approval_fields(asked: ApprovalRequested, workspace: Workspace) -> dict[str
         "exact": asked.exact,
         "grants": asked.grants,
         "can_save": asked.keeps,
+        "save_trusts": asked.trusts,
         "edits": asked.edits,
         "arguments": asked.arguments,
         "description": str(asked.arguments.get("description", "")),

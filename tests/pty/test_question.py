@@ -58,8 +58,15 @@ def test_always_kept_for_the_project_counts_in_the_next_session(work: Path) -> N
     (work / "made").unlink()
     second = Terminal(["--model", model, "please"], work)
     assert "Allow?" not in second.expect("Finished.")
-    assert (work / "made").exists()
     second.leave()
+    other = script(work / "other.toml", [{"calls": [call("Bash", command="touch other")]}, {"text": "Finished."}])
+    third = Terminal(["--model", other, "please"], work)
+    shown = " ".join(third.expect("Allow?").split())
+    assert "A always in this project: touch other" in shown, "it is trusted by now"
+    third.type("n")
+    third.expect("Finished.")
+    third.leave()
+    assert (work / "made").exists()
 
 
 def test_where_the_project_is_not_trusted_it_holds_for_the_session(work: Path) -> None:

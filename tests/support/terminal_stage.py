@@ -205,7 +205,7 @@ def play(story: Callable[[Stage], None], **size: int) -> Stage:
 
 REQUEST = ApprovalRequested(
     "c1", "Bash", "Run: touch a", "runs a command", (Effect("run", "touch a"),), "/w", None, "Bash(touch a)", "h",
-    grants="this command", keeps=True,
+    grants="this command", keeps=True, trusts=True,
 )  # fmt: skip
 
 

@@ -128,6 +128,11 @@ def test_a_short_body_is_never_folded() -> None:
     ]
 
 
+def test_trust_is_not_mentioned_where_the_project_is_trusted_already() -> None:
+    shown = rows(QuestionView(approval_dialog(REQUEST.replace(trusts=False), CHANGE)), 80, 18, 24)
+    assert "  3. Yes, always in this project: touch a" in shown
+
+
 def test_of_a_small_change_in_a_low_window_the_changed_lines_show_and_not_those_around() -> None:
     patch = "@@ -2,4 +2,4 @@\n \n \n def slug(title):\n-    return title.lower()\n+    return title.upper()"
     edit = EDIT.replace(summary="Edit a.py (+1 -1)", preview=Diff("a.py", patch, 1, 1))

@@ -119,7 +119,7 @@ def _choices(request: ApprovalRequested, change: Changeable, *, edits: bool) -> 
     if request.keeps:
         project = Approve(rule=request.always, scope="project")
         rule = rule_label(request.always, request.cwd)
-        label = f"always in this project, trusting it: {rule}"
+        label = f"always in this project{', trusting it' if request.trusts else ''}: {rule}"
         yield Choice(
             "A",
             f"Yes, {label}",
@@ -206,7 +206,7 @@ def _facts(request: ApprovalRequested) -> Iterator[str]:
         if not request.grants.startswith(_SAYS_NOTHING_MORE):
             yield f"   which allows {request.grants}"
     if request.keeps:
-        yield "A: saves that to .agentrc.local (also trusts this project)"
+        yield f"A: saves that to .agentrc.local{' (also trusts this project)' if request.trusts else ''}"
     if request.exact:
         yield f"x: adds {request.exact}"
 
