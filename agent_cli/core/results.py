@@ -250,11 +250,18 @@ class Check(Value, tag="Check"):
     def failed(self) -> bool:
         return self.decided and self.exit_code != 0
 
+    @property
+    def started(self) -> bool:
+        """False if a program of it could not be run, as the shell's exit codes say."""
+        return not self.decided or self.exit_code not in (126, 127)
+
     def __str__(self) -> str:
         if self.passed:
             return f"`{self.command}` passed"
         if not self.decided:
             return f"`{self.command}` ran, but its exit code does not show the outcome"
+        if not self.started:
+            return f"`{self.command}` could not run (exit {self.exit_code})"
         how = "did not finish" if self.exit_code is None else f"failed (exit {self.exit_code})"
         return f"`{self.command}` {how}"
 

@@ -426,9 +426,11 @@ def _plan_nudge(turn: Turn, answer: AssistantMessage, template: str) -> Generato
 
 
 def _failing_check(turn: Turn) -> Generator[Event, None, str | None]:
-    """Tell the model, once, that the last test or build command of this turn failed."""
+    """Tell the model, once, that the last test or build command of this turn failed; not of a program that is not
+    there, which one more round would not change.
+    """
     check = turn.checks.last
-    if check is None or not check.failed or turn.nudges.get("verify"):
+    if check is None or not check.failed or not check.started or turn.nudges.get("verify"):
         return None
     turn.nudges["verify"] = 1
     how = "did not finish" if check.exit_code is None else f"exit {check.exit_code}"

@@ -121,7 +121,7 @@ class CheckTracker:
             return
         before = self.last
         other = before and before.programs and not set(before.programs) & set(check.programs)
-        if before and before.failed and not check.failed and other:
+        if before and before.failed and before.started and (not check.started or (other and not check.failed)):
             return
         self.last, self.changed_since = check, False
 

@@ -207,6 +207,15 @@ def test_a_check_that_another_program_fails_is_not_hidden_by_one_that_passes(roo
     assert verified == "`python3 -m pytest tests` passed"
 
 
+def test_a_program_that_is_missing_is_no_failure_to_look_into(root: Path, tools: Path) -> None:
+    world = world_with(root, call("Bash", command="no-such-folder/pytest -q"))
+    assert check(world) == "`no-such-folder/pytest -q` could not run (exit 127)"
+    assert not any("The last check you ran" in m.text for m in world.history if isinstance(m, UserMessage))
+    tools.write_text("1\n")
+    failing = world_with(root, call("Bash", command="pytest"), call("Bash", command="no-such-folder/mypy"))
+    assert check(failing) == "`pytest` failed (exit 1)"
+
+
 def test_an_undecided_run_replaces_what_was_known(root: Path, tools: Path) -> None:
     tools.write_text("0\n")
     verified = check(world_with(root, call("Bash", command="pytest"), call("Bash", command="pytest; echo $?")))
