@@ -7,7 +7,6 @@ session's log, replay the conversation when an editor loads it.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -34,11 +33,11 @@ from agent_cli.core.events import (
 from agent_cli.core.messages import AssistantMessage, Message, ToolMessage, was_cut
 from agent_cli.core.results import Failed, Failure, LimitReached, TurnResult, Usage
 from agent_cli.core.window import compacted_line
+from agent_tools.edit.diff import parse_hunks
 from agent_tools.record import Value
 from agent_tools.registry import tool_class
 from agent_tools.results import CommandOutput, Diff, Diffs, Display, FileView, Media, TodoItem
 
-_HEAD = re.compile(r"@@ -\d+(?:,\d+)? \+(\d+)(?:,\d+)? @@")
 _STATUS = {"pending": "pending", "in_progress": "in_progress", "completed": "completed"}
 
 
@@ -127,28 +126,20 @@ class DiffHunk(Value):
 def diff_hunks(patch: str) -> list[DiffHunk]:
     """Split a unified diff into its hunks."""
     found: list[DiffHunk] = []
-    old: list[str] = []
-    new: list[str] = []
-    sides: Sequence[list[str]] = ()
-    line = 0
-
-    def finish() -> None:
-        if line:
-            found.append(DiffHunk("".join(old), "".join(new), line))
-
-    for text in (patch if patch.endswith("\n") else f"{patch}\n").splitlines(keepends=True):
-        if head := _HEAD.match(text):
-            finish()
-            old, new, line = [], [], max(1, int(head[1]))
-        elif text.startswith("\\"):
-            # The line before it has no end.
-            for side in sides:
-                side[-1] = side[-1].rstrip("\n")
-        else:
-            sides = {"-": (old,), "+": (new,)}.get(text[:1], (old, new))
-            for side in sides:
-                side.append(text[1:])
-    finish()
+    for hunk in parse_hunks(patch):
+        old: list[str] = []
+        new: list[str] = []
+        sides: Sequence[list[str]] = ()
+        for text in hunk.lines:
+            if text.startswith("\\"):
+                # The line before it has no end.
+                for side in sides:
+                    side[-1] = side[-1].removesuffix("\n")
+            else:
+                sides = {"-": (old,), "+": (new,)}.get(text[:1], (old, new))
+                for side in sides:
+                    side.append(f"{text[1:]}\n")
+        found.append(DiffHunk("".join(old), "".join(new), max(1, hunk.new[0])))
     return found
 
 

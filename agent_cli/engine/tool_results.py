@@ -10,13 +10,13 @@ from typing import Any
 from agent_cli.core.events import ToolFinished
 from agent_cli.core.messages import ToolMessage
 from agent_cli.core.results import Usage
+from agent_tools.edit.diff import parse_hunks
 from agent_tools.fs.safe_files import read_regular
 from agent_tools.results import CommandOutput, Diff, FileView, Listing, TodoItem, TodoView
 
 CHANGES = frozenset({"Edit", "MultiEdit", "Write"})
 # Bytes of the longest file that is shown as it was before a change.
 _MOST = 1 << 20
-_HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 _NUMBER = re.compile(r" *\d+\t")
 
 
@@ -120,15 +120,16 @@ def _change(tool: str, diff: Diff, arguments: dict[str, Any], path: str, before:
 
 def structured_patch(patch: str) -> list[dict[str, Any]]:
     """Return the hunks of a unified diff."""
-    hunks: list[dict[str, Any]] = []
-    for line in patch.split("\n"):
-        if found := _HUNK.match(line):
-            old, old_lines, new, new_lines = (int(number) if number else 1 for number in found.groups())
-            counts = {"oldStart": old, "oldLines": old_lines, "newStart": new, "newLines": new_lines}
-            hunks.append({**counts, "lines": []})
-        elif hunks:
-            hunks[-1]["lines"].append(line)
-    return hunks
+    return [
+        {
+            "oldStart": hunk.old[0],
+            "oldLines": hunk.old[1],
+            "newStart": hunk.new[0],
+            "newLines": hunk.new[1],
+            "lines": list(hunk.lines),
+        }
+        for hunk in parse_hunks(patch)
+    ]
 
 
 def _matches(found: Listing, arguments: dict[str, Any]) -> dict[str, Any]:

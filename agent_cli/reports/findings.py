@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal, get_args
 
+from agent_tools.edit.diff import HUNK_HEADER
 from agent_tools.record import Value
 
-_HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", '"': '"', "\\": "\\", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
 
 
@@ -51,7 +51,7 @@ class DiffLines:
                         del self.files[new]
                     new = name
                 self.files.setdefault(new, ([], []))
-            elif found := _HUNK.match(line):
+            elif found := HUNK_HEADER.match(line):
                 start, count, other, there = (int(n) if n is not None else 1 for n in found.groups())
                 left = [count, there]
                 self.files[new][0].append(range(start, start + count))

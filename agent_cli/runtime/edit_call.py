@@ -5,7 +5,6 @@ For a change in parts, the user selects hunks of the diff and the call is rewrit
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 from agent_cli.core.decisions import Answer, Approve, EditedCall, Reject
 from agent_cli.core.events import ApprovalRequested
 from agent_tools.base import ToolError
+from agent_tools.edit.diff import parse_hunks
 from agent_tools.fs.encoding import decode_text, split_lines
 from agent_tools.fs.workspace import Workspace
 from agent_tools.record import Value
@@ -20,7 +20,6 @@ from agent_tools.registry import ClassOf, tool_class
 from agent_tools.results import Diff, Diffs, Display
 from agent_tools.text import LINE
 
-_HEAD = re.compile(r"@@ -(\d+)(?:,(\d+))? \+\d+(?:,\d+)? @@")
 _NO_END = "\\"
 
 
@@ -78,10 +77,10 @@ def taken(kept: Sequence[Hunk], every: Sequence[Hunk], arguments: dict[str, Any]
         return Reject("took none of the parts of this change")
     if len(kept) == len(every):
         return Approve()
-    return EditedCall(only(kept, arguments, workspace), told_of(kept, every), settled=True)
+    return EditedCall(only(kept, arguments, workspace), describe_selection(kept, every), settled=True)
 
 
-def told_of(kept: Sequence[Hunk], every: Sequence[Hunk]) -> str:
+def describe_selection(kept: Sequence[Hunk], every: Sequence[Hunk]) -> str:
     """Describe the selection for the model: the number of applied hunks, and the rejected ones in full."""
     left = [hunk for hunk in every if hunk not in kept]
     shown = "\n".join(f"{hunk.path}\n{hunk.patch}" for hunk in left)
@@ -104,16 +103,12 @@ def _lines(path: str, workspace: Workspace) -> list[str] | None:
 def _parsed(diff: Diff, lines: list[str]) -> list[Hunk] | None:
     """Return the hunks of a diff with the file's own line ends; None if the file does not match the diff."""
     found: list[Hunk] = []
-    for block in re.split(r"^(?=@@ -)", diff.patch, flags=re.M):
-        head, _, body = block.rstrip("\n").partition("\n")
-        match = _HEAD.match(head)
-        if match is None:
-            continue
+    for hunk in parse_hunks(diff.patch):
         # "-0,0" is before the first line; other numbers count from 1.
-        first = at = max(int(match[1]) - (match[2] != "0"), 0)
+        first = at = max(hunk.old[0] - (hunk.old[1] != 0), 0)
         removed = False
         new: list[str] = []
-        for line in body.split("\n"):
+        for line in hunk.lines:
             if line.startswith(_NO_END):
                 if new and not removed:
                     new[-1] = new[-1].rstrip("\r\n")
@@ -128,7 +123,8 @@ def _parsed(diff: Diff, lines: list[str]) -> list[Hunk] | None:
                 return None
             new += [] if removed else [lines[at]]
             at += 1
-        found.append(Hunk(diff.path, first, tuple(lines[first:at]), tuple(new), block.rstrip("\n")))
+        patch = "\n".join((hunk.header, *hunk.lines))
+        found.append(Hunk(diff.path, first, tuple(lines[first:at]), tuple(new), patch))
     return found
 
 

@@ -53,7 +53,7 @@ class History:
         self.messages: list[Message] = []
         self.open: dict[str, ToolCall] = {}
         self._answered: set[str] = set()
-        self._told_of: dict[str, ToolCall] = {}
+        self._shown_calls: dict[str, ToolCall] = {}
         self._partial = ""
         self._gap = False
 
@@ -77,7 +77,7 @@ class History:
 
     def called(self, call: ToolCall) -> None:
         """Record a requested call, in case the message that requests it was lost."""
-        self._told_of[call.id] = call
+        self._shown_calls[call.id] = call
 
     def came(self, piece: Partial) -> None:
         """Append a piece of an unfinished answer."""
@@ -126,7 +126,7 @@ class History:
     def _call_again(self, result: ToolMessage) -> None:
         """Insert the call of this result before it; its message was lost."""
         self._answer_open()
-        call = self._told_of.get(result.call_id) or ToolCall(result.call_id, result.name, {})
+        call = self._shown_calls.get(result.call_id) or ToolCall(result.call_id, result.name, {})
         self._answered.add(call.id)
         self._put(AssistantMessage((call,)))
 

@@ -19,6 +19,7 @@ from rich.cells import chop_cells
 from rich.text import Text
 
 from agent_cli.terminal.render.console import styled
+from agent_tools.edit.diff import parse_hunks
 from agent_tools.lookalikes import visible
 from agent_tools.record import Value
 from agent_tools.results import CommandOutput, Diff, Diffs, Display, FileView, Listing, Note, TodoView
@@ -230,22 +231,24 @@ def diff_lines(diff: Diff, *, whole: bool = False, width: int = 0, heading: bool
 def _parsed(patch: str) -> list[DiffLine]:
     """Parse a unified diff into numbered lines: by the old file for "-", else by the new one."""
     lines: list[DiffLine] = []
-    old = new = 0
-    for raw in patch.split("\n") if patch else ():
-        sign, text = raw[:1] or " ", escape_controls(raw[1:])
-        if found := re.match(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@", raw):
-            old, new = int(found[1]), int(found[2])
-            if lines:
-                lines.append(DiffLine("@", None, "..."))
-        elif sign == "-":
-            lines.append(DiffLine("-", old, text))
-            old += 1
-        elif sign in "+ ":
-            lines.append(DiffLine(sign, new, text))
-            new += 1
-            old += sign == " "
-        else:
-            lines.append(DiffLine("\\", None, escape_controls(raw)))
+    hunks = parse_hunks(patch)
+    if patch and not hunks:
+        return [DiffLine("\\", None, escape_controls(raw)) for raw in patch.split("\n")]
+    for hunk in hunks:
+        old, new = hunk.old[0], hunk.new[0]
+        if lines:
+            lines.append(DiffLine("@", None, "..."))
+        for raw in hunk.lines:
+            sign, text = raw[:1] or " ", escape_controls(raw[1:])
+            if sign == "-":
+                lines.append(DiffLine("-", old, text))
+                old += 1
+            elif sign in "+ ":
+                lines.append(DiffLine(sign, new, text))
+                new += 1
+                old += sign == " "
+            else:
+                lines.append(DiffLine("\\", None, escape_controls(raw)))
     return lines
 
 

@@ -1,4 +1,4 @@
-"""Compare two texts by lines: a unified diff for the user, numbered lines for the model.
+"""Compare two texts by lines: a unified diff for the user, numbered lines for the model. Read such a diff again.
 
 Large texts are first split at lines that occur once in each of them, so that a change at both ends of a long file is
 fast and shows two small changes, not the whole file.
@@ -6,16 +6,53 @@ fast and shows two small changes, not the whole file.
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
 from itertools import pairwise
 
 from agent_tools.fs.encoding import split_lines
+from agent_tools.record import Value
 from agent_tools.text import cut_line
 
 SHOWN = 60
 _SMALL = 1_000
 _NEAR = 3
 _NEARBY = 30
+HUNK_HEADER = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
+
+
+class ParsedHunk(Value):
+    """A hunk of a unified diff.
+
+    header: its line with `@@`. old, new: on each side its first line, from 1, and how many; no lines follow line 0, or
+    the one named. lines: the others, each with its sign.
+    """
+
+    header: str
+    old: tuple[int, int]
+    new: tuple[int, int]
+    lines: tuple[str, ...]
+
+
+def parse_hunks(patch: str) -> list[ParsedHunk]:
+    """Split a unified diff of one file into its hunks; lines above the first are left out."""
+    found: list[ParsedHunk] = []
+    head: re.Match[str] | None = None
+    body: list[str] = []
+
+    def finish() -> None:
+        if head is not None:
+            first, count, other, there = (1 if number is None else int(number) for number in head.groups())
+            found.append(ParsedHunk(head.string, (first, count), (other, there), tuple(body)))
+
+    for line in patch.removesuffix("\n").split("\n"):
+        if header := HUNK_HEADER.match(line):
+            finish()
+            head, body = header, []
+        else:
+            body.append(line)
+    finish()
+    return found
 
 
 def unified(old: str, new: str) -> tuple[str, int, int]:
