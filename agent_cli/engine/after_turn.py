@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from agent_cli.core.events import Event, HookFinished, HookStarted, Warned
 from agent_cli.core.results import Check
 from agent_cli.engine.turn import Turn
+from agent_tools.base import Steps
 from agent_tools.cancel import CancelledError
 from agent_tools.lazy import lazy_imports
 from agent_tools.shell.bash import find_bash
@@ -89,14 +90,11 @@ def _run(turn: Turn, command: str) -> tuple[ExitInfo, str]:
     kept = HeadTail(_HEAD, _TAIL)
     argv = [bash, "--noprofile", "--norc", "-c", command]
     env = context.state(ShellState).applied(env)
-    running = process.run_process(
-        argv, context.workspace.root, env, turn.options.after_turn_timeout, context.cancel, kept
-    )
-    try:
-        while True:
-            next(running)
-    except StopIteration as stop:
-        return stop.value, kept.text("run it to see all").strip("\n")
+    seconds = turn.options.after_turn_timeout
+    running = Steps(process.run_process(argv, context.workspace.root, env, seconds, context.cancel, kept))
+    for _ in running:
+        pass
+    return running.result, kept.text("run it to see all").strip("\n")
 
 
 def _how(ending: ExitInfo) -> str:

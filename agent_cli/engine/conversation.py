@@ -28,7 +28,7 @@ from agent_cli.engine.loop import run_turn
 from agent_cli.engine.progress import format_plan, unfinished
 from agent_cli.engine.turn import TurnDeps
 from agent_cli.engine.types import TurnOptions
-from agent_tools.base import ToolError
+from agent_tools.base import Steps, ToolError
 from agent_tools.cancel import CancelToken
 from agent_tools.lazy import lazy_imports
 from agent_tools.results import ExpandedPrompt, Media, TodoItem, prompted
@@ -53,28 +53,24 @@ T = TypeVar("T")
 def consume(run: Generator[Event, None, T], *listeners: Listener) -> T:
     """Run a turn (or another generator of events) to its end, passing every event to the listeners in order."""
     heard = notify_listeners(run, *listeners)
+    steps = Steps(heard)
     try:
-        while True:
-            next(heard)
-    except StopIteration as stop:
-        result: T = stop.value
-        return result
+        for _ in steps:
+            pass
+        return steps.result
     finally:
         heard.close()
 
 
 def notify_listeners(run: Generator[Event, None, T], *listeners: Listener) -> Generator[Event, None, T]:
     """Yield the events of a run after passing each to the listeners in order."""
+    steps = Steps(run)
     try:
-        while True:
-            try:
-                event = next(run)
-            except StopIteration as stop:
-                result: T = stop.value
-                return result
+        for event in steps:
             for listener in listeners:
                 listener(event)
             yield event
+        return steps.result
     finally:
         # A listener may raise, or the consumer may stop: close the run here instead of leaving it to the garbage
         # collector.

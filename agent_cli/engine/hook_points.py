@@ -25,7 +25,7 @@ from agent_cli.engine.tool_call import prepare_call
 from agent_cli.engine.turn import Turn, TurnDeps
 from agent_cli.engine.types import CheckedCall, PreparedCall, SubagentEnd
 from agent_cli.permissions.policy import change_rules
-from agent_tools.base import Effect, ToolResult
+from agent_tools.base import Effect, Steps, ToolResult
 from agent_tools.cancel import CancelledError
 from agent_tools.record import from_json
 from agent_tools.registry import SHELL, tool_name
@@ -59,17 +59,13 @@ def _run(
     turn: Turn, event: HookEvent, data: dict[str, Any], again: RefreshFields | None = None
 ) -> Generator[Event, None, HookResult]:
     """Run the hooks of a step and charge their model calls to the turn. Raises CancelledError."""
-    running = turn.deps.hooks.run(event, data, turn.deps.context.cancel, again)
-    while True:
-        try:
-            found = next(running)
-        except StopIteration as stop:
-            result: HookResult = stop.value
-            return result
+    running = Steps(turn.deps.hooks.run(event, data, turn.deps.context.cancel, again))
+    for found in running:
         if isinstance(found, UsageAdded):
             turn.usage += found.usage
             turn.budget.cost += found.usage.cost
         yield found
+    return running.result
 
 
 class HookOutcome:

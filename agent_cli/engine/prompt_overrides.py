@@ -13,7 +13,7 @@ from agent_cli.core.hooks import Hook
 from agent_cli.engine.barrier import report_failure
 from agent_cli.engine.turn import Turn, TurnDeps
 from agent_cli.providers.base import ModelError
-from agent_tools.base import Effect, ToolError
+from agent_tools.base import Effect, Steps, ToolError
 from agent_tools.cancel import CancelledError
 from agent_tools.lazy import lazy_imports
 from agent_tools.record import from_json
@@ -98,11 +98,9 @@ def run_prompt_commands(deps: TurnDeps, prompt: ExpandedPrompt) -> Generator[Eve
     try:
         for place in range(1, len(pieces), 2):
             pieces[place] = yield from _permitted(deps, prompt.name, pieces[place], f"inline-{place}")
-        running = fill(prompt.replace(pieces=tuple(pieces)), deps.context)
-        while True:
-            next(running)
-    except StopIteration as stop:
-        text: str = stop.value
+        running = Steps(fill(prompt.replace(pieces=tuple(pieces)), deps.context))
+        for _ in running:
+            pass
     except CancelledError:
         raise ToolError(f"Interrupted: /{prompt.name} was not sent.") from None
     except ToolError:
@@ -114,7 +112,7 @@ def run_prompt_commands(deps: TurnDeps, prompt: ExpandedPrompt) -> Generator[Eve
         deps.policy.remove_temporary(rules)
         if lent.hooks and not lent.for_session:
             deps.hooks.remove(_hooks(lent))
-    return text
+    return running.result
 
 
 def _permitted(deps: TurnDeps, name: str, command: str, call_id: str) -> Generator[Event, None, str]:

@@ -19,6 +19,7 @@ from agent_cli.core.messages import OF_PROGRAM
 from agent_cli.core.results import Denial, Diagnostics, Failed, Failure, TerminalReason, TurnEnd, TurnResult, Usage
 from agent_cli.engine.hook_points import base_payload, context_messages
 from agent_cli.engine.turn import TurnDeps
+from agent_tools.base import Steps
 from agent_tools.cancel import CancelledError
 from agent_tools.lazy import lazy_imports
 from agent_tools.record import Value
@@ -92,15 +93,12 @@ def _take_environment(deps: TurnDeps, file: Path) -> bool:
     base, _ = command_env(context)
     kept = agent_tools_text.HeadTail(1 << 20, 0)
     argv = [bash, "--noprofile", "--norc", "-c", _SOURCE, "bash", str(file)]
-    running = process.run_process(
-        argv, context.workspace.root, context.state(ShellState).applied(base), _SECONDS, context.cancel, kept
-    )
-    try:
-        while True:
-            next(running)
-    except StopIteration as stop:
-        if stop.value.cause != "exit" or not kept.complete:
-            return False
+    env = context.state(ShellState).applied(base)
+    running = Steps(process.run_process(argv, context.workspace.root, env, _SECONDS, context.cancel, kept))
+    for _ in running:
+        pass
+    if running.result.cause != "exit" or not kept.complete:
+        return False
     found = {os.fsdecode(n): os.fsdecode(v) for n, v in exports(b"".join(kept.lines(1 << 20)))}
     return context.state(ShellState).learn(found, base)
 

@@ -30,7 +30,7 @@ from agent_cli.engine.progress import Budget
 from agent_cli.engine.turn import Turn, TurnDeps, outer
 from agent_cli.engine.types import CheckedCall, ModelHandle, PreparedCall, SubagentEnd, ToolTable
 from agent_cli.providers.base import ModelError
-from agent_tools.base import ToolError, ToolResult
+from agent_tools.base import Steps, ToolError, ToolResult
 from agent_tools.cancel import CancelledError, CancelToken
 from agent_tools.lazy import lazy_imports
 from agent_tools.results import TurnOverrides
@@ -144,16 +144,11 @@ def run_nested(turn: Turn, item: PreparedCall) -> Generator[Event, None, ToolRes
             yield Warned(
                 f"The sub-agent {nested.kind.name} wants the model {nested.kind.model}: {error.failure.message}"
             )
-    run = nested.run()
-    while True:
-        try:
-            event = next(run)
-        except StopIteration as stop:
-            result: TurnResult = stop.value
-            break
+    run = Steps(nested.run())
+    for event in run:
         yield nested.wrap(event)
-    turn.budget.adopt(nested.deps.spent_by(result))
-    return nested.end(result)
+    turn.budget.adopt(nested.deps.spent_by(run.result))
+    return nested.end(run.result)
 
 
 def agent_type(turn: Turn, name: str) -> AgentType:

@@ -43,6 +43,7 @@ from agent_cli.hooks.handlers import (
 )
 from agent_cli.hooks.matching import HookSet, PythonHook
 from agent_cli.providers.base import ModelError, PlainAnswer, Request
+from agent_tools.base import Steps
 from agent_tools.cancel import CancelledError, CancelToken
 from agent_tools.results import TurnOverrides
 from agent_tools.shell.state import ShellState
@@ -324,12 +325,13 @@ class Runner:
         def work() -> None:
             for hook in hooks:
                 try:
-                    steps = self._one(hook, event, given, self._end)
-                    result = yield_from(steps, events.append)
+                    steps = Steps(self._one(hook, event, given, self._end))
+                    events.extend(steps)
                 except CancelledError:
                     return
-                if isinstance(hook, Hook) and hook.wakes and result.verdict == "deny":
-                    self._table.wake(f"<hook>\nA {event} hook in the background reports:\n{result.reason}\n</hook>")
+                if isinstance(hook, Hook) and hook.wakes and steps.result.verdict == "deny":
+                    reason = steps.result.reason
+                    self._table.wake(f"<hook>\nA {event} hook in the background reports:\n{reason}\n</hook>")
 
         thread = Thread(target=work, daemon=True)
         self._begun.append((thread, events))
@@ -347,16 +349,6 @@ class Runner:
         self._end.cancel()
         for thread, _ in self._begun:
             thread.join(1.0)
-
-
-def yield_from(steps: Generator[Event, None, HookResult], take: Callable[[Event], None]) -> HookResult:
-    """Run a generator of events to its end and return its result; each event goes to `take`."""
-    while True:
-        try:
-            take(next(steps))
-        except StopIteration as stop:
-            result: HookResult = stop.value
-            return result
 
 
 def _subject(event: HookEvent, data: Mapping[str, Any]) -> str:

@@ -11,7 +11,7 @@ needs between calls in its own `ToolState`, made on first use.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from types import MappingProxyType
@@ -41,6 +41,24 @@ from agent_tools.results import (
 from agent_tools.sandbox.conditions import RunConditions
 from agent_tools.schema import Freeform, canonical, read_arguments, schema_of
 from agent_tools.text import HeadTail
+
+Y_co = TypeVar("Y_co", covariant=True)
+R = TypeVar("R")
+
+
+class Steps(Generic[Y_co, R]):
+    """Iterates over a generator once, and keeps what it returns.
+
+    result: that value, once a loop has come to the end by itself.
+    """
+
+    result: R
+
+    def __init__(self, steps: Generator[Y_co, None, R]) -> None:
+        self._steps = steps
+
+    def __iter__(self) -> Iterator[Y_co]:
+        self.result = yield from self._steps
 
 
 class UserCommand(Protocol):

@@ -35,7 +35,7 @@ from agent_cli.session.summary import SessionSummary, glances
 from agent_cli.terminal.dialogs.session_picker import row
 from agent_cli.terminal.render.ansi import to_clipboard
 from agent_cli.terminal.slash import REGISTRY, ExitRequestedError, SlashContext, slash
-from agent_tools.base import Progress, ToolError, ToolResult
+from agent_tools.base import Progress, Steps, ToolError, ToolResult
 from agent_tools.cancel import CancelledError, CancelToken
 from agent_tools.fs.safe_files import private_folder
 from agent_tools.lazy import lazy_imports
@@ -305,15 +305,13 @@ def run_bang(ctx: SlashContext, text: str) -> None:
     try:
         args = SHELL.read({"command": command, "dangerouslyDisableSandbox": True})
         outcome = SHELL.run(args, context)
-        result = outcome if isinstance(outcome, ToolResult) else None
-        while result is None:
-            try:
-                step = next(outcome)  # type: ignore[arg-type]
-            except StopIteration as stop:
-                result = stop.value
-                break
-            if isinstance(step, Progress):
-                ctx.show_event(ToolProgress(CALL, step.text))
+        if isinstance(outcome, ToolResult):
+            result = outcome
+        else:
+            for step in (steps := Steps(outcome)):
+                if isinstance(step, Progress):
+                    ctx.show_event(ToolProgress(CALL, step.text))
+            result = steps.result
     except ToolError as error:
         result = ToolResult(str(error), is_error=True)
     except CancelledError:

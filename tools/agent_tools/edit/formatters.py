@@ -10,7 +10,7 @@ import re
 from collections.abc import Generator, Sequence
 from typing import TYPE_CHECKING
 
-from agent_tools.base import Progress, ToolContext, ToolError
+from agent_tools.base import Progress, Steps, ToolContext, ToolError
 from agent_tools.edit.change import Change
 from agent_tools.edit.diff import unified
 from agent_tools.fs.encoding import TextFile, decode_text, fingerprint
@@ -100,17 +100,16 @@ def _run(command: str, ctx: ToolContext) -> Generator[Progress, None, list[str]]
         limited = f"ulimit -Sd {_MEMORY >> 10} 2>/dev/null\n{command}"
         argv = [bash, "--noprofile", "--norc", "-c", limited]
         running = process.run_process(argv, ctx.workspace.root, env, SECONDS, ctx.cancel, kept)
+        steps = Steps(running)
         try:
-            while True:
-                yield Progress(next(running))
-        except StopIteration as stop:
-            ending: ExitInfo = stop.value
+            for text in steps:
+                yield Progress(text)
         finally:
             running.close()
     except (OSError, ValueError) as error:
         return [f"[{name} could not be started: {error}]"]
     output = kept.text("run it to see all").strip("\n")
-    how = _ending(ending)
+    how = _ending(steps.result)
     return list(filter(None, (f"[{name}{how}]" if how or output else "", output)))
 
 

@@ -10,7 +10,7 @@ from contextlib import suppress
 from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
-from agent_tools.base import Effect, Progress, Tool, ToolContext, ToolError, ToolResult
+from agent_tools.base import Effect, Progress, Steps, Tool, ToolContext, ToolError, ToolResult
 from agent_tools.lazy import lazy_imports
 from agent_tools.record import Value
 from agent_tools.results import CommandOutput, ExpandedPrompt, Note
@@ -155,14 +155,13 @@ def _waited_for(
                 inherited,
                 hand_over if may_continue(ctx) else None,
             )
+            steps = Steps(running)
             try:
-                while True:
-                    yield Progress(next(running))
-            except StopIteration as stop:
-                ending: ExitInfo = stop.value
+                for text in steps:
+                    yield Progress(text)
             finally:
                 running.close()
-            ending = ending.replace(code=wrapped.code(ending.code))
+            ending = steps.result.replace(code=wrapped.code(steps.result.code))
         finally:
             if job is None:
                 wrapped.close()
