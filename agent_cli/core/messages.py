@@ -107,8 +107,8 @@ OF_PROGRAM = (
 
 
 # The user's comment on a suspended plan is sent together with the plan.
-_FEEDBACK = re.compile(r"<plan_feedback>\n.*\n\nThe user's feedback:\n(.*)\n\n[^\n]+\n</plan_feedback>", re.DOTALL)
-_PLAN_MODE = re.compile(r"\n\n<plan_mode>\n(?:(?!</?plan_mode>).)*</plan_mode>\s*\Z", re.DOTALL)
+_FEEDBACK = r"(?s)<plan_feedback>\n.*\n\nThe user's feedback:\n(.*)\n\n[^\n]+\n</plan_feedback>"
+_PLAN_MODE = r"(?s)\n\n<plan_mode>\n(?:(?!</?plan_mode>).)*</plan_mode>\s*\Z"
 
 
 def is_user_message(message: Message) -> TypeGuard[UserMessage]:
@@ -130,7 +130,7 @@ def user_text(text: str) -> str:
 
 def without_note(text: str) -> str:
     """Return a message with the files it mentions, but without the program's notes about plan mode and the plan."""
-    text = _PLAN_MODE.sub("", text)
+    text = re.sub(_PLAN_MODE, "", text)
     found = _feedback(text)
     return text if found is None else found
 
@@ -139,7 +139,7 @@ def _feedback(text: str) -> str | None:
     """Return the user's comment on a suspended plan; None for any other message."""
     if not text.startswith("<plan_feedback>"):
         return None
-    found = _FEEDBACK.fullmatch(_PLAN_MODE.sub("", text))
+    found = re.fullmatch(_FEEDBACK, re.sub(_PLAN_MODE, "", text))
     return found[1] if found else None
 
 

@@ -31,7 +31,7 @@ PATH_TOOLS = frozenset(tool.name for tool in BUILTIN if tool.rule_names == "path
 _COVERING: dict[EffectKind, tuple[str, ...]] = {
     kind: tuple(tool.name for tool in BUILTIN if kind in tool.rule_covers) for kind in get_args(EffectKind)
 }
-_FORM = re.compile(r"(?P<tool>[A-Za-z][\w-]*?(?P<all>__\*)?)(?:\((?P<spec>.*)\))?", re.DOTALL)
+_FORM = r"(?s)(?P<tool>[A-Za-z][\w-]*?(?P<all>__\*)?)(?:\((?P<spec>.*)\))?"
 RuleList = Literal["allow", "ask", "deny"]
 
 
@@ -87,7 +87,7 @@ def rule_update(rule: str) -> dict[str, Any]:
 
 def read_rule(kind: RuleList, text: str, source: str, base: Path) -> Rule:
     """Parse one rule. Raises RuleError."""
-    match = _FORM.fullmatch(text.strip())
+    match = re.fullmatch(_FORM, text.strip())
     if match is None:
         raise RuleError(f"{text!r} is not a rule: write Tool or Tool(what), for example Bash(git status:*)")
     tool, spec = match["tool"], match["spec"]

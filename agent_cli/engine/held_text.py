@@ -99,8 +99,9 @@ _KEYS = (
 LONGEST_LEAD = 300
 # Characters of a text that tell whether it may be a call.
 _TELLING = 200
-_MAY_OPEN = re.compile(r"(?:^|\n)[ \t]*(?=[`~{\[<])")
-_JSON = re.compile(r"[\s\[{]*[\"'\u201c]?(\w*)")
+_OPENERS = "`~{[<"
+_MAY_OPEN = r"(?:^|\n)[ \t]*(?=[`~{\[<])"
+_JSON = r"[\s\[{]*[\"'\u201c]?(\w*)"
 
 
 class HeldText:
@@ -142,9 +143,11 @@ class HeldText:
 
     def _opening(self, text: str) -> int | None:
         """Return where a line begins in the next text as calls do."""
+        if not any(char in text for char in _OPENERS):
+            return None
         line = self.passed.rpartition("\n")[2]
         before = "x" if line.strip() else line
-        found = _MAY_OPEN.search(before + text)
+        found = re.search(_MAY_OPEN, before + text)
         return None if found is None else max(0, found.end() - len(before))
 
     def _reconsidered(self) -> str:
@@ -170,7 +173,7 @@ def _may_become_call(text: str) -> bool:
         return not body.strip() or _may_become_call(body)
     if bare[0] not in "{[":
         return False
-    found = _JSON.match(bare)
+    found = re.match(_JSON, bare)
     word = found[1] if found else ""
     if found is not None and found.end() < len(bare):
         return word in _KEYS

@@ -28,7 +28,7 @@ with lazy_imports():
     from agent_cli.engine import checks  # parses command lines; only for turns that run commands
 
 # Files that no check depends on: writing the changelog last leaves the tests passed.
-_READ_BY_PEOPLE = re.compile(r"(?i)(change(s|log)|history|news|readme|authors)(\.(md|rst|txt))?")
+_READ_BY_PEOPLE = r"(?i)(change(s|log)|history|news|readme|authors)(\.(md|rst|txt))?"
 _MARKS = {"pending": " ", "in_progress": ">", "completed": "x", "cancelled": "-"}
 
 
@@ -90,7 +90,7 @@ class CheckTracker:
         for effect in item.effects:
             if effect.kind == "write" and not result.is_error:
                 self.wrote = True
-                self.changed_since = self.changed_since or not _READ_BY_PEOPLE.fullmatch(Path(effect.target).name)
+                self.changed_since = self.changed_since or not re.fullmatch(_READ_BY_PEOPLE, Path(effect.target).name)
             if effect.kind == "run":
                 result = self._ran(effect.target, result)
         if isinstance(result.display, Note) and result.display.ended is not None:

@@ -25,7 +25,7 @@ ENDPOINTS = "provider_endpoints_support_backup.json"
 _LARGEST = 64 << 20
 _INDENT = b"\n    "
 _END = b"\n    }"
-_TIER = re.compile(r"^(?:input|output)_cost_per_token_above_(\d+)k_tokens$")
+_TIER = r"^(?:input|output)_cost_per_token_above_(\d+)k_tokens$"
 # The numbers of a tier in its entry, after the size of the input from which on it counts.
 _PRICES = (
     "input_cost_per_token", "output_cost_per_token", "cache_read_input_token_cost", "cache_creation_input_token_cost",
@@ -132,7 +132,7 @@ def _prices(data: dict[str, Any]) -> list[list[float | None]]:
     if "input_cost_per_token" not in data and "output_cost_per_token" not in data:
         return []
     tiers = [_tier(data, "", 0)]
-    for size in sorted({int(m[1]) for key in data if (m := _TIER.match(key))}):
+    for size in sorted({int(m[1]) for key in data if "_above_" in key and (m := re.match(_TIER, key))}):
         more = _tier(data, f"_above_{size}k_tokens", size * 1000)
         tiers.append([last if new is None else new for last, new in zip(tiers[-1], more, strict=True)])
     return tiers
@@ -149,7 +149,7 @@ def _short(tier: list[float | None]) -> list[float | None]:
 
 
 FILE = Path(__file__).with_name("models.json")
-_DATE = re.compile(r"[-@](\d{8}|\d{4}-\d\d-\d\d)$")
+_DATE = r"[-@](\d{8}|\d{4}-\d\d-\d\d)$"
 
 
 class Prices(Value):
@@ -203,7 +203,7 @@ def lookup(provider: str, model: str) -> ModelInfo | None:
     local = known is not None and known.local
     # LiteLLM's name for a provider, where ours is another.
     names = list(dict.fromkeys([provider, known.litellm if known else provider]))
-    spelled = list(dict.fromkeys([model, _DATE.sub("", model)]))
+    spelled = list(dict.fromkeys([model, re.sub(_DATE, "", model)] if model[-2:].isdigit() else [model]))
     data = _bytes()  # once: reading it is most of a look-up
     entry = _first_entry(lambda key: _own_entry(key, data), names, spelled)
     if entry is None and not local:

@@ -46,7 +46,7 @@ TASK_BUDGET_BETA = "task-budgets-2026-03-13"
 SMALL_WINDOW = 20_000
 # Parameters. With fewer, a model calls few of many tools rightly.
 SMALL_MODEL = 8e9
-_NAMED_SIZE = re.compile(r"(?<![\w.])e?(\d+(?:\.\d+)?)b(?!\w)", re.IGNORECASE)
+_NAMED_SIZE = r"(?i)(?<![\w.])e?(\d+(?:\.\d+)?)b(?!\w)"
 # Windows in tokens where nobody says, so that a conversation is compacted before it is refused.
 ASSUMED, ASSUMED_LOCAL = 128_000, 32_000
 # What Ollama is asked to load a model with, which takes memory: enough to work, and often room for it.
@@ -223,7 +223,7 @@ def wants_small_profile(settings: Settings, model: str, window: ModelWindow) -> 
         return settings.profile == "small"
     if window.tokens is not None and window.tokens < SMALL_WINDOW:
         return True
-    named = max((float(size) * 1e9 for size in _NAMED_SIZE.findall(model)), default=None)
+    named = max((float(size) * 1e9 for size in re.findall(_NAMED_SIZE, model)), default=None)
     size = window.parameters or named
     return size is not None and size < SMALL_MODEL
 

@@ -261,6 +261,8 @@ def _whole(part: bytearray) -> bytearray:
 
 def escape_controls(text: str) -> str:
     """Escape everything that could control a terminal or deceive a reader. CRLF counts as a line end."""
+    if text.isascii() and text.isprintable():
+        return text
     return re.sub(UNSAFE, lambda match: code_escape(ord(match[0])), text.replace("\r\n", "\n"))
 
 

@@ -73,7 +73,7 @@ class BashOutput(Tool[BashOutputArgs]):
 
 
 # An escape of JSON, after any number of backslashes that stand for themselves.
-_CONTROL = re.compile(r"(?<!\\)((?:\\\\)*)\\u00([01][0-9a-f])")
+_CONTROL = r"(?<!\\)((?:\\\\)*)\\u00([01][0-9a-f])"
 
 
 class BashInputArgs(Value):
@@ -153,7 +153,7 @@ class KillShell(Tool[KillShellArgs]):
 def _shown(text: str) -> str:
     """Return typed text as a line: quoted, with control characters as on a keyboard (^C)."""
     quoted = json.dumps(text, ensure_ascii=False)
-    return _CONTROL.sub(lambda found: f"{found[1]}^{chr(int(found[2], 16) + 64)}", quoted)
+    return re.sub(_CONTROL, lambda found: f"{found[1]}^{chr(int(found[2], 16) + 64)}", quoted)
 
 
 def _compiled(text: str | None) -> re.Pattern[str] | None:

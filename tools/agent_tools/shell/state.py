@@ -101,7 +101,7 @@ MARK = "_AGENT_COMMAND"
 CHANNEL = "_AGENT_CARRY"
 MOST = 65_536
 # Bash expands this value like a double-quoted word.
-_FILE = re.sub(r'([\\$`"])', r"\\\1", str(Path(__file__).with_name("carry.bash")))
+_FILE = str(Path(__file__).with_name("carry.bash")).translate({ord(char): f"\\{char}" for char in '\\$`"'})
 # Far above the descriptors that commands use.
 _DESCRIPTOR = 200
 _LONGEST = 4_000_000
@@ -113,11 +113,11 @@ _NEVER = (
 )
 # Partial sets are harmful, and GIT_CONFIG_KEY_n looks like a secret by its name: git refuses to run with a count or a
 # value without its key.
-_GIT_CONFIG = re.compile(r"GIT_CONFIG_(?:COUNT|KEY_\d+|VALUE_\d+)")
+_GIT_CONFIG = r"GIT_CONFIG_(?:COUNT|KEY_\d+|VALUE_\d+)"
 # In logs of earlier versions together with a GIT_CONFIG_COUNT: the hardening of a read of git, mistaken for exports.
 _LEAKED = {"GIT_ALLOW_PROTOCOL": "none", "GIT_NO_LAZY_FETCH": "1", "GIT_OPTIONAL_LOCKS": "0"}
 # The same for the sandbox: a directory that no longer exists.
-_SANDBOX_TEMP = re.compile(r".*/agent-sandbox-[^/]*")
+_SANDBOX_TEMP = r".*/agent-sandbox-[^/]*"
 
 
 _NOTHING: tuple[bytes, frozenset[str]] = (b"", frozenset())
@@ -156,7 +156,7 @@ class ShellState(ToolState):
             for name, value in variables.items()
             if _storable(name, value)
             and not (name in leaked and leaked[name] == value)
-            and not (name == "TMPDIR" and _SANDBOX_TEMP.fullmatch(value or ""))
+            and not (name == "TMPDIR" and re.fullmatch(_SANDBOX_TEMP, value or ""))
         }
 
     def public(self) -> dict[str, str | None]:
@@ -240,7 +240,7 @@ def imposed(given: Mapping[str, str], ran: Mapping[str, str]) -> frozenset[str]:
 
 
 def _storable(name: str, value: str | None) -> bool:
-    return not is_secret(name, value or "") and not _GIT_CONFIG.fullmatch(name)
+    return not is_secret(name, value or "") and not re.fullmatch(_GIT_CONFIG, name)
 
 
 def parse_exports(data: bytes) -> tuple[Path | None, dict[str, str]]:
