@@ -10,6 +10,7 @@ import fnmatch
 import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
+from itertools import takewhile
 from typing import Any
 
 from pygments.lexer import ExtendedRegexLexer, RegexLexer
@@ -19,7 +20,7 @@ from rich.cells import chop_cells
 from rich.text import Text
 
 from agent_cli.terminal.render.console import styled
-from agent_tools.edit.diff import parse_hunks
+from agent_tools.edit.diff import HUNK_HEADER, parse_hunks
 from agent_tools.lookalikes import visible
 from agent_tools.record import Value
 from agent_tools.results import CommandOutput, Diff, Diffs, Display, FileView, Listing, Note, TodoView
@@ -230,13 +231,11 @@ def diff_lines(diff: Diff, *, whole: bool = False, width: int = 0, heading: bool
 
 def _parsed(patch: str) -> list[DiffLine]:
     """Parse a unified diff into numbered lines: by the old file for "-", else by the new one."""
-    lines: list[DiffLine] = []
-    hunks = parse_hunks(patch)
-    if patch and not hunks:
-        return [DiffLine("\\", None, escape_controls(raw)) for raw in patch.split("\n")]
-    for hunk in hunks:
+    above = takewhile(lambda raw: not HUNK_HEADER.match(raw), patch.split("\n") if patch else ())
+    lines = [DiffLine("\\", None, escape_controls(raw)) for raw in above]
+    for at, hunk in enumerate(parse_hunks(patch)):
         old, new = hunk.old[0], hunk.new[0]
-        if lines:
+        if at:
             lines.append(DiffLine("@", None, "..."))
         for raw in hunk.lines:
             sign, text = raw[:1] or " ", escape_controls(raw[1:])
