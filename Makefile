@@ -3,8 +3,10 @@ VENV ?= .venv
 PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3 python; do \
   command -v $$p >/dev/null 2>&1 && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 BIN := $(VENV)/bin
-# One more than the cores of a small machine: many tests wait for a program.
-JOBS ?= 3
+# More than the cores of a small machine: many tests wait for a program.
+JOBS ?= 5
+# The modules of the tests, whose assertions pytest rewrites, are compiled once and not by every worker of every run.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo test quick lint types tests fuzz undo-fuzz crashes stories web mcp schemas catalog screens outside picture web-pictures bench versions wheel \
 	release-check clean
