@@ -32,7 +32,6 @@ from agent_cli.runtime.attachments import attach_mentioned
 from agent_cli.runtime.builder import Agent, build_agent
 from agent_cli.runtime.environment import find_place, read_settings
 from agent_cli.runtime.session import open_session
-from agent_cli.session.pending_plans import claim_plan, expired_at, expired_words, feedback_block, is_expired
 from agent_cli.session.store import SessionStore, close_stored_call, state_folder
 from agent_tools.base import ToolError
 from agent_tools.lazy import lazy_imports
@@ -50,6 +49,7 @@ with lazy_imports():
     from agent_cli.host import session as host_session
     from agent_cli.reports import files as reports  # only with --report
     from agent_cli.runtime import pending as runtime_pending  # only for sessions that wait
+    from agent_cli.session import pending_plans
     from agent_cli.terminal import commands, repl, startup
     from agent_cli.terminal.app import session as app_session
 
@@ -227,21 +227,21 @@ def _answer_what_waits(agent: Agent) -> None:
     if any(item["kind"] != "plan" or "decided" in item for item in items):
         raise StillWaitingError(session_id, items, NOT_SENT)
     folder = SessionStore(state_folder(agent.place.env), agent.place.root).folder
-    expired = expired_at(waiting.asked_at, ttl)
+    expired = pending_plans.expired_at(waiting.asked_at, ttl)
     if expired:
-        print_notice(expired_words(ttl))
+        print_notice(pending_plans.expired_words(ttl))
     conversation.open_call_reason = (
-        expired_words(ttl) if expired else "The user answered in words; see their next message."
+        pending_plans.expired_words(ttl) if expired else "The user answered in words; see their next message."
     )
     plan = waiting.questions[waiting.undecided[0]].data
-    conversation.wrap_next = str if expired else lambda text: feedback_block(plan, text)
+    conversation.wrap_next = str if expired else lambda text: pending_plans.feedback_block(plan, text)
 
     def answering(text: str) -> str:
         if pending_calls(conversation.history):
             if assents(text):
                 why = "There is nothing to approve any more." if expired else "A plan is approved with a command."
                 raise StillWaitingError(session_id, items, f"The message was not sent: {why}")
-            claim_plan(folder, session_id)
+            pending_plans.claim_plan(folder, session_id)
         return text
 
     conversation.expanders.insert(0, answering)
@@ -263,13 +263,13 @@ def _take_up_plan(agent: Agent) -> None:
     if agent.restored is not None or not agent.settings.plan_review_fresh:
         return
     store = SessionStore(state_folder(agent.place.env), agent.place.root)
-    plan = claim_plan(store.folder)
+    plan = pending_plans.claim_plan(store.folder)
     if plan is None:
         return
     text = f"The plan was claimed by session {agent.header.session_id}."
     close_stored_call(store, plan.session_id, plan.call_id, text)
-    if not is_expired(plan.created, agent.settings.plan_ttl):
-        agent.conversation.wrap_next = lambda words: feedback_block(plan.plan, words)
+    if not pending_plans.is_expired(plan.created, agent.settings.plan_ttl):
+        agent.conversation.wrap_next = lambda words: pending_plans.feedback_block(plan.plan, words)
 
 
 def headless_approver(on_ask: str) -> tuple[Approver, Asker, FailOnQuestion | None]:

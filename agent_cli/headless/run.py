@@ -24,7 +24,6 @@ from agent_cli.headless.output import (
     print_notice,
     print_text,
 )
-from agent_cli.session.pending_plans import WaitingPlan, save_plan
 from agent_tools.base import ToolError
 from agent_tools.cancel import CancelledError
 from agent_tools.lazy import lazy_imports
@@ -40,6 +39,7 @@ if TYPE_CHECKING:
 with lazy_imports():
     from agent_cli.headless import pending as headless_pending  # few runs are suspended
     from agent_cli.headless import result_object, stream_json  # with their tables of words and events
+    from agent_cli.session import pending_plans
 
 
 NOBODY = "nobody can approve it here"
@@ -370,8 +370,8 @@ def finish(
         in_text = asked.output_format == "text"
         headless_pending.tell_pending(report.session_id, pending, report.folder, plan_on_stdout=in_text)
         if report.folder is not None and pending and pending[0]["kind"] == "plan":
-            plan = WaitingPlan(report.session_id, pending[0]["call_id"], pending[0]["plan"], time.time())
-            save_plan(report.folder, plan)
+            plan = pending_plans.WaitingPlan(report.session_id, pending[0]["call_id"], pending[0]["plan"], time.time())
+            pending_plans.save_plan(report.folder, plan)
     return exit_code(outcome, fail_on_degraded=asked.fail_on_degraded, signal_number=caught)
 
 

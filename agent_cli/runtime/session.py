@@ -22,7 +22,6 @@ from agent_cli.engine.structured_output import StructuredOutput
 from agent_cli.memory.files import Memory
 from agent_cli.providers.resolve import ResolvedModel
 from agent_cli.session.log import SessionBusyError, SessionLog
-from agent_cli.session.pending_plans import seconds_of
 from agent_cli.session.records import Header, Restored, SessionNotFoundError
 from agent_cli.session.store import SessionStore
 from agent_tools.base import Tool
@@ -36,7 +35,10 @@ if TYPE_CHECKING:
 
 with lazy_imports():
     from agent_cli.runtime import transcripts  # only to resume a session that is not ours
-    from agent_cli.session import search  # only to resume a named session
+    from agent_cli.session import (
+        pending_plans,
+        search,  # only to resume a named session
+    )
     from agent_cli.session.transcripts import entries  # only to resume at an earlier message
 
 _PRESENT = "The user is present from here on: you may ask where a wrong guess would be costly."
@@ -248,7 +250,7 @@ def mark_resumed(conversation: Conversation, restored: Restored, settings: Setti
     """Note in a conversation, for its SessionStart hooks, which session it continues."""
     if conversation.source and fork:
         conversation.source = "fork"
-    conversation.idle_since = seconds_of(restored.updated) if restored.updated else None
+    conversation.idle_since = pending_plans.seconds_of(restored.updated) if restored.updated else None
     conversation.cache_seconds = 3600 if settings.cache_ttl == "1h" else 300
 
 

@@ -31,14 +31,13 @@ from agent_cli.session.files import (
     transcript_files,
 )
 from agent_cli.session.log import SessionBusyError, SessionLog
-from agent_cli.session.pending_plans import claim_plan
 from agent_cli.session.records import Header, Restored, SessionInfo, SessionNotFoundError
 from agent_tools.fs.safe_files import read_start, write_whole
 from agent_tools.lazy import lazy_imports
 from agent_tools.text import escape_controls
 
 with lazy_imports():
-    from agent_cli.session import restore, timeline
+    from agent_cli.session import pending_plans, restore, timeline
 
 
 def remove_session(path: Path) -> str:
@@ -49,7 +48,7 @@ def remove_session(path: Path) -> str:
         log.acquire()
         for file in reversed(store.files(session_id)):
             file.rmdir() if file.is_dir() and not file.is_symlink() else file.unlink(missing_ok=True)
-        claim_plan(store.folder, session_id)
+        pending_plans.claim_plan(store.folder, session_id)
         # Without references the contents go with the next pruning of the checkpoints.
         snapshots = store.folder.parent.parent / "snapshots" / store.folder.name
         (snapshots / "sessions" / f"{session_id}.records").unlink(missing_ok=True)

@@ -19,8 +19,7 @@ def bench(tmp_path: Path) -> Bench:
 
 @pytest.fixture
 def without_rg(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agent_tools.search.grep.find_rg", lambda ctx: None)
-    monkeypatch.setattr("agent_tools.search.glob.find_rg", lambda ctx: None)
+    monkeypatch.setattr("agent_tools.search.ripgrep.find_rg", lambda ctx: None)
 
 
 @pytest.fixture(params=["bubblewrap", "landlock"])

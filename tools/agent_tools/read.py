@@ -12,7 +12,6 @@ from typing import Annotated, ClassVar
 
 from agent_tools.base import Effect, Tool, ToolContext, ToolError, ToolResult
 from agent_tools.cancel import CancelToken
-from agent_tools.documents.images import read_image, sniff
 from agent_tools.documents.notebook import parse_notebook, show_notebook
 from agent_tools.fs.encoding import (
     MARKS,
@@ -36,7 +35,7 @@ from agent_tools.schema import FILE_NAMES
 from agent_tools.text import LINE, counted, cut_line, fit
 
 with lazy_imports():
-    from agent_tools.documents import pdf
+    from agent_tools.documents import images, pdf
     from agent_tools.search import ls
 
 PIECE = 1_000_000
@@ -291,8 +290,8 @@ def _part_of_large(path: Path, first: int, limit: int, ctx: ToolContext) -> Tool
 
 def _not_text(data: bytes, name: str, ctx: ToolContext) -> ToolResult:
     """Show an image, if the model accepts images. Raises ToolError for any other file, naming what it is."""
-    if (image := sniff(data)) is not None:
-        return read_image(data, image, name, ctx)
+    if (image := images.sniff(data)) is not None:
+        return images.read_image(data, image, name, ctx)
     raise ToolError(f"{name} is {kind_of(data)} ({len(data):,} bytes), which Read cannot show.")
 
 

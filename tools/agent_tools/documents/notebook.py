@@ -14,13 +14,16 @@ from collections.abc import Iterator
 from typing import Annotated, Any, ClassVar
 
 from agent_tools.base import Effect, Tool, ToolContext, ToolError, ToolResult
-from agent_tools.documents.images import show_image, sniff
 from agent_tools.fs.encoding import decode_text, fingerprint
 from agent_tools.fs.paths import display_path, not_found_error
+from agent_tools.lazy import lazy_imports
 from agent_tools.record import Value
 from agent_tools.results import FileView, Media
 from agent_tools.schema import FILE_NAMES
 from agent_tools.text import counted, cut_line, fit, one_line, sanitize_output, shorten
+
+with lazy_imports():
+    from agent_tools.documents import images
 
 KINDS = ("code", "markdown", "raw")
 
@@ -245,12 +248,12 @@ def _images(pictures: list[_Picture]) -> Iterator[tuple[str, Media | None]]:
             data = a2b_base64(picture.data)
         except (NotBase64, ValueError):
             data = b""
-        image = sniff(data)
+        image = images.sniff(data)
         if image is None:
             yield f"{picture.name}: a damaged image", None
             continue
         try:
-            item, caption = show_image(data, image, picture.name)
+            item, caption = images.show_image(data, image, picture.name)
         except ToolError as error:
             yield str(error).rstrip("."), None
         else:

@@ -10,8 +10,11 @@ from pathlib import Path
 
 from agent_tools.base import ToolContext, ToolError
 from agent_tools.fs.files import failed, lstat_resolved, not_a_directory, open_directory
-from agent_tools.search.ripgrep import files_named
+from agent_tools.lazy import lazy_imports
 from agent_tools.text import one_line, shorten
+
+with lazy_imports():
+    from agent_tools.search import ripgrep
 
 MAGIC = r"[*?\[\]{}]"
 
@@ -164,7 +167,7 @@ def _is_file(path: Path) -> bool:
 def _of_that_name(path: Path, ctx: ToolContext) -> list[Path]:
     """Return the files of the workspace with the name of a missing one, if they are few; skip ignored files."""
     root = ctx.workspace.root
-    found = [root / name for name in files_named(path.name, root, ctx) if _is_file(root / name)]
+    found = [root / name for name in ripgrep.files_named(path.name, root, ctx) if _is_file(root / name)]
     if ctx.readable is not None:
         found = [file for file in found if ctx.readable(file)]
     return found if len(found) <= _MOST_NAMED else []

@@ -12,11 +12,14 @@ from agent_tools.base import Effect, Tool, ToolContext, ToolError, ToolResult
 from agent_tools.fs.files import state_below
 from agent_tools.fs.paths import asks_for_hidden, compile_glob, demand_directory, split_base
 from agent_tools.fs.workspace import ResolvedPath
+from agent_tools.lazy import lazy_imports
 from agent_tools.record import Value
 from agent_tools.results import Listing
 from agent_tools.schema import DIRECTORY_NAMES
-from agent_tools.search.ripgrep import WITHOUT, find_rg, plainly, run_rg, search_root, walk_files
 from agent_tools.text import shorten
+
+with lazy_imports():
+    from agent_tools.search import ripgrep
 
 MOST = 100
 
@@ -54,7 +57,7 @@ class Glob(Tool[GlobArgs]):
         demand_directory(top, ctx)
         fits = compile_glob(pattern, anywhere).match
         everything = pattern in ("**", "**/*") or (pattern == "*" and anywhere)
-        with search_root(top) as directory:
+        with ripgrep.search_root(top) as directory:
             names, note = _list(top, directory, pattern, ctx)
             found = names if everything else [name for name in names if fits(name)]
             newest = _newest(directory, found)
@@ -77,18 +80,19 @@ class Glob(Tool[GlobArgs]):
 def _list(top: Path, directory: int, pattern: str, ctx: ToolContext) -> tuple[list[str], str]:
     """List relative paths of files below `top` that may match, newest first; also return a note, or ""."""
     hidden = asks_for_hidden(pattern)
-    rg = find_rg(ctx)
+    rg = ripgrep.find_rg(ctx)
     if rg is None:
-        return sorted(walk_files(top, hidden, ctx), key=lambda name: _age(directory, name) or 0), ctx.once(WITHOUT)
+        names = sorted(ripgrep.walk_files(top, hidden, ctx), key=lambda name: _age(directory, name) or 0)
+        return names, ctx.once(ripgrep.WITHOUT)
     options = ["--hidden", "--glob=!.git"] if hidden else []
     options += ["--null", "--no-require-git", "--sortr=modified", *of_last_name(pattern)]
-    ran = run_rg(rg, ["--files", *options], directory, ctx)
+    ran = ripgrep.run_rg(rg, ["--files", *options], directory, ctx)
     names = os.fsdecode(ran.out).split("\0")[:-1]
     if not hidden and (ran.out.startswith(b".") or b"\0." in ran.out or b"/." in ran.out):
         names = [name for name in names if "/." not in f"/{name}"]
     if ran.cut:
         return names, "[too many files to check all of them; give a path]"
-    return names, f"[some files could not be read: {plainly(ran.errors, directory)}]" if ran.code > 1 else ""
+    return names, f"[some files could not be read: {ripgrep.plainly(ran.errors, directory)}]" if ran.code > 1 else ""
 
 
 def of_last_name(pattern: str) -> list[str]:

@@ -8,34 +8,24 @@ import stat
 from contextlib import suppress
 from operator import itemgetter
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from agent_tools.base import Effect, Tool, ToolContext, ToolError, ToolResult
 from agent_tools.fs.encoding import decode_text, split_lines
 from agent_tools.fs.files import not_a_file
 from agent_tools.fs.paths import asks_for_hidden, compile_glob, stat_or_error
 from agent_tools.fs.workspace import ResolvedPath
+from agent_tools.lazy import lazy_imports
 from agent_tools.record import Value
 from agent_tools.results import Listing
 from agent_tools.schema import DIRECTORY_NAMES
-from agent_tools.search.ripgrep import (
-    GAP,
-    WITHOUT,
-    Hit,
-    Steady,
-    find_rg,
-    hit_line,
-    is_match,
-    ordered,
-    parse_hits,
-    path_of,
-    paths_of,
-    plainly,
-    run_rg,
-    search_root,
-    walk_files,
-)
 from agent_tools.text import counted, cut_line, fit, sanitize_output, shorten
+
+if TYPE_CHECKING:
+    from agent_tools.search.ripgrep import Hit, Steady
+
+with lazy_imports():
+    from agent_tools.search import ripgrep
 
 MOST = 250
 WIDTH = 500
@@ -106,13 +96,13 @@ class Grep(Tool[GrepArgs]):
         mode = stat_or_error(start, ctx).st_mode
         if not (stat.S_ISDIR(mode) or stat.S_ISREG(mode)):
             raise ctx.workspace.advised(not_a_file(start, mode))
-        rg = find_rg(ctx)
+        rg = ripgrep.find_rg(ctx)
         top = start if stat.S_ISDIR(mode) else start.parent
         if rg is None:
-            hits, notes = _search_slowly(args, start, ctx), list(filter(None, [ctx.once(WITHOUT)]))
+            hits, notes = _search_slowly(args, start, ctx), list(filter(None, [ctx.once(ripgrep.WITHOUT)]))
             return _result(args, _allowed(args, hits, notes, top, ctx), notes, top, ctx)
-        with search_root(top) as directory:
-            steady = Steady(directory)
+        with ripgrep.search_root(top) as directory:
+            steady = ripgrep.Steady(directory)
             hits, notes = _search(rg, args, "." if start == top else f"./{start.name}", directory, ctx)
             hits = _allowed(args, hits, notes, top, ctx)
             return _result(args, _confirmed(rg, args, hits, notes, steady, ctx), notes, top, ctx)
@@ -126,12 +116,12 @@ def _allowed(args: GrepArgs, hits: list[Hit], notes: list[str], top: Path, ctx: 
     """Return the hits in files that may be shown, in order; add a note with the number of files skipped."""
     if ctx.readable is not None:
         start_of = f"{top}/".replace("//", "/")
-        barred = {raw for raw, path in paths_of(hits).items() if not ctx.readable(start_of + path)}
+        barred = {raw for raw, path in ripgrep.paths_of(hits).items() if not ctx.readable(start_of + path)}
         if barred:
             hits = [hit for hit in hits if hit[0] not in barred]
             files = counted(len(barred), "file")
             notes.append(f"[{files} not searched: reading needs the user's approval, or a rule denies it]")
-    return ordered(hits, args.output_mode, top)
+    return ripgrep.ordered(hits, args.output_mode, top)
 
 
 def _confirmed(
@@ -143,7 +133,7 @@ def _confirmed(
     """
     sure: set[bytes] = set()
     lost = 0
-    while names := paths_of([hit for hit in _shown(args, hits) if hit[0] not in sure]):
+    while names := ripgrep.paths_of([hit for hit in _shown(args, hits) if hit[0] not in sure]):
         sure |= names.keys()
         firm = steady.files(names.values())
         doubtful = {raw: name for raw, name in names.items() if name not in firm}
@@ -169,9 +159,9 @@ def _search_opened(rg: str, args: GrepArgs, names: dict[bytes, str], steady: Ste
         with steady.opened(dict(every[at : at + _AT_ONCE])) as files:
             places = [f"/dev/fd/{descriptor}" for descriptor in files]
             words = [*_options(args), f"--regexp={args.pattern}", "--", *places]
-            ran = run_rg(rg, words, steady.top, ctx, files=tuple(files)) if files else None
+            ran = ripgrep.run_rg(rg, words, steady.top, ctx, files=tuple(files)) if files else None
             names_of = {os.fsencode(place): raw for place, raw in zip(places, files.values(), strict=True)}
-            hits = parse_hits(ran.out, args.output_mode) if ran else []
+            hits = ripgrep.parse_hits(ran.out, args.output_mode) if ran else []
             found += [(names_of[place], rest) for place, rest in hits if place in names_of]
     return found
 
@@ -217,13 +207,13 @@ def _search(rg: str, args: GrepArgs, where: str, directory: int, ctx: ToolContex
         options += ["--hidden", "--glob=!.git"]
     if args.type:
         options.append(f"--type={args.type}")
-    ran = run_rg(rg, [*options, f"--regexp={args.pattern}", "--", where], directory, ctx)
-    hits = parse_hits(ran.out, args.output_mode)
+    ran = ripgrep.run_rg(rg, [*options, f"--regexp={args.pattern}", "--", where], directory, ctx)
+    hits = ripgrep.parse_hits(ran.out, args.output_mode)
     if ran.code > 1 and not hits and not ran.cut and (where != "." or not _of_parts(ran.errors)):
         raise _failure(args, ran.errors)
     notes = ["[too many matches to check all of them; narrow the pattern, glob or path]"] if ran.cut else []
     if ran.code > 1 and ran.errors:
-        notes.append(f"[some files could not be searched: {plainly(ran.errors, directory)}]")
+        notes.append(f"[some files could not be searched: {ripgrep.plainly(ran.errors, directory)}]")
     return hits, notes
 
 
@@ -239,7 +229,7 @@ def _failure(args: GrepArgs, errors: str) -> ToolError:
     if "unrecognized file type" in message:
         return ToolError(f"There is no file type {args.type!r}. Use glob instead, such as glob='*.{args.type}'.")
     if "No such file" in message or "Permission denied" in message:
-        return ToolError(f"The search failed: {plainly(message)}.")
+        return ToolError(f"The search failed: {ripgrep.plainly(message)}.")
     if "\\n" in message and not args.multiline:
         return ToolError(f"{message}\nSet multiline to true to match across lines.")
     return ToolError(f"Invalid pattern: {message}\nEscape literal ( ) [ ] {{ }} . * + ? | with a backslash.")
@@ -261,8 +251,10 @@ def _result(args: GrepArgs, hits: list[Hit], notes: list[str], top: Path, ctx: T
     alone = _start(args, ctx) != top
     shown = []
     for hit in _shown(args, hits):
-        name = ctx.workspace.spell(top / path_of(hit[0]))
-        shown.append(cut_line(hit_line(hit, name, args.output_mode, args.line_numbers, alone), WIDTH + len(name) + 20))
+        name = ctx.workspace.spell(top / ripgrep.path_of(hit[0]))
+        shown.append(
+            cut_line(ripgrep.hit_line(hit, name, args.output_mode, args.line_numbers, alone), WIDTH + len(name) + 20)
+        )
     shown = shown[: fit(shown, ctx.result_limits.most("short"))]
     more = len(hits) - skipped - len(shown)
     what, matches = "line" if args.output_mode == "content" else "file", len(hits)
@@ -270,7 +262,7 @@ def _result(args: GrepArgs, hits: list[Hit], notes: list[str], top: Path, ctx: T
         matches = sum(int(count) for _, count in hits)
         notes.insert(0, f"[{matches:,} {'match' if matches == 1 else 'matches'} in {counted(len(hits), 'file')}]")
     elif args.output_mode == "content":
-        matches = sum(map(is_match, hits))
+        matches = sum(map(ripgrep.is_match, hits))
     if not shown:
         notes.insert(0, f"[offset {skipped} is past the last of {counted(len(hits), what)}]")
     elif more > 0:
@@ -312,7 +304,7 @@ def _search_slowly(args: GrepArgs, start: Path, ctx: ToolContext) -> list[Hit]:
     if stat.S_ISREG(stat_or_error(start, ctx).st_mode):
         return _in_file(args, pattern, start, start.name, ctx)
     hits: list[Hit] = []
-    for name in walk_files(start, asks_for_hidden(args.glob or ""), ctx):
+    for name in ripgrep.walk_files(start, asks_for_hidden(args.glob or ""), ctx):
         ctx.cancel.check()
         if all(f.match(name) for f in filters):
             with suppress(ToolError):
@@ -341,7 +333,7 @@ def _in_file(args: GrepArgs, pattern: re.Pattern[str], path: Path, name: str, ct
     hits: list[Hit] = []
     for last, n in zip([-1, *wanted], wanted, strict=False):
         if (before or after) and hits and n > last + 1:
-            hits.append((raw, GAP))
+            hits.append((raw, ripgrep.GAP))
         hits.append((raw, f"{n + 1}{':' if n in found else '-'}{lines[n]}".encode("utf-8", "replace")))
     return hits
 

@@ -11,11 +11,14 @@ from typing import Annotated, ClassVar
 from agent_tools.base import Effect, Tool, ToolContext, ToolResult
 from agent_tools.fs.files import failed, open_directory
 from agent_tools.fs.paths import compile_glob, demand_directory, display_path
+from agent_tools.lazy import lazy_imports
 from agent_tools.record import Value
 from agent_tools.results import Listing
 from agent_tools.schema import DIRECTORY_NAMES
-from agent_tools.search.ripgrep import HEAVY
 from agent_tools.text import one_line
+
+with lazy_imports():
+    from agent_tools.search import ripgrep
 
 MOST = 250
 PER_DIRECTORY = 60
@@ -76,7 +79,7 @@ class _Tree:
         while waiting:
             ctx.cancel.check()
             place, depth = waiting.popleft()
-            if place and (count >= MOST or depth > DEPTH or Path(place).name in HEAVY | {".git"}):
+            if place and (count >= MOST or depth > DEPTH or Path(place).name in ripgrep.HEAVY | {".git"}):
                 self.unopened += 1
                 continue
             try:
