@@ -114,6 +114,7 @@ class Restored(Value):
     started: ids of open calls that have begun.
     tokens: context size, from the last model call and estimated since.
     name: the session's name; "" if it has none.
+    mode: the permission mode of its last turn, as far as the log says; "" if unknown.
     plans: versions of the plan, each with the number of messages at that time.
     counts: numbers of messages in the log, by scope, for `MessageIds`.
     uuids: those of each message, where they were read from a transcript.
@@ -142,6 +143,7 @@ class Restored(Value):
     started: frozenset[str] = frozenset()
     tokens: int = 0
     name: str = ""
+    mode: str = ""
     plans: tuple[tuple[int, tuple[TodoItem, ...]], ...] = ()
     counts: dict[str, int] = {}  # noqa: RUF012 - never changed
     uuids: tuple[tuple[str, ...], ...] = ()

@@ -175,6 +175,7 @@ def _restored(reading: _Reading, name: str) -> Restored:
         pins=tuple(state.window.pins),
         report=state.window.report,
         name=state.name,
+        mode=state.turn.mode,
         counts=state.counts,
     )
 

@@ -284,7 +284,7 @@ class ReplayState:
     def _decided(self, event: ApprovalResolved) -> None:
         """Record a user's decision; deferring is not one."""
         if event.by == "person" and event.decision != "defer":
-            self.turn.answered()
+            self.turn.answered(event.mode)
             self.decisions[event.call_id] = event
             if event.rule and event.decision == "approve":
                 self.grants.append(event.rule)

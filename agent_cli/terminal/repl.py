@@ -50,7 +50,7 @@ from agent_cli.terminal.render.console import make_console, print_prose, shown_p
 from agent_cli.terminal.render.events import EventRenderer
 from agent_cli.terminal.render.theme import Colors, ThemedStream
 from agent_cli.terminal.slash import ExitRequestedError, as_command, find_command, is_slash, run_slash
-from agent_cli.terminal.startup import greet_resumed, greeting, hint, show_turns
+from agent_cli.terminal.startup import greet_resumed, greeting, hint, restore_mode, show_turns
 from agent_tools.base import ToolError
 from agent_tools.lazy import lazy_imports
 from agent_tools.results import Display, TodoView
@@ -140,7 +140,7 @@ class Repl(Dialogs):
         agent = build_agent(options, self.place, self.layers, approver, self._warn, asker=asker, attended=True)
         waiting = agent.restored.waiting if agent.restored else None
         if waiting is None or not waiting.saved:
-            return agent
+            return restore_mode(agent, options)
         agent.close()
         return reopen(agent.header.session_id, self.place, options, self._answering, self._warn, attended=True)
 

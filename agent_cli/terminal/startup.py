@@ -17,8 +17,10 @@ from agent_cli.config.parsing import SettingsError
 from agent_cli.config.run_options import RunOptions
 from agent_cli.core.events import Warned
 from agent_cli.core.messages import is_user_message
+from agent_cli.core.modes import Mode
 from agent_cli.core.place import RunEnvironment
 from agent_cli.core.version import __version__
+from agent_cli.runtime.builder import Agent
 from agent_cli.runtime.environment import (
     decline_trust,
     is_declined,
@@ -213,6 +215,7 @@ def _before_start(title: str, lines: list[str], question: str) -> Dialog:
     return confirm_dialog(visible(one_line(title)), body, question)
 
 
+_RESTORED_MODES: tuple[Mode, ...] = ("acceptEdits", "plan", "dontAsk")
 BROKE_OFF = "the last turn broke off here"
 # Turns of a resumed session that are read.
 _TURNS = 60
@@ -232,7 +235,7 @@ def greet_resumed(ctx: ResumeContext) -> None:
     restored = ctx.agent.restored
     if restored is None:
         return
-    ctx.say(f"  {restored_words(restored)}")
+    ctx.say(f"  {_restored_words(restored)}")
     log = SessionStore(state_folder(ctx.place.env), ctx.place.root).path(restored.header.session_id)
     exchanges = last_exchanges(log, _TURNS) or exchanges_of(restored.history, _TURNS)
     turns = sum(is_user_message(message) for message in restored.history)
@@ -261,7 +264,21 @@ def show_turns(say: Callable[[str], None], console: Console, exchanges: Sequence
         writer.release_all()
 
 
-def restored_words(restored: Restored) -> str:
+def restore_mode(agent: Agent, options: RunOptions) -> Agent:
+    """Set the mode in which the user left a resumed session, unless a flag or a setting names one; return the agent.
+
+    Never bypassPermissions, which only a flag sets, nor the mode of a run without a user.
+    """
+    restored = agent.restored
+    if restored is None or not restored.header.answered or options.permission_mode:
+        return agent
+    mode = next((mode for mode in _RESTORED_MODES if mode == restored.mode), None)
+    if mode is not None and agent.settings.permissions.mode == "default":
+        agent.conversation.deps.policy.mode = mode
+    return agent
+
+
+def _restored_words(restored: Restored) -> str:
     """Summarize a restored session on one line."""
     cost = f", {dollars(restored.usage.cost)} so far" if restored.usage.cost else ""
     tokens = f", {short_count(restored.tokens)} tokens" if restored.tokens else ""

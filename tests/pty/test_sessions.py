@@ -228,3 +228,35 @@ def test_the_state_of_a_first_session_is_private(work: Path) -> None:
     folders = [p for p in (state, *state.rglob("*")) if p.is_dir()]
     assert any(p.name == "snapshots" for p in folders) and list(state.rglob("input.history"))
     assert [p for p in folders if p.stat().st_mode & 0o077 and "git" not in p.relative_to(state).parts] == []
+
+
+def test_a_session_continues_in_the_mode_in_which_it_was_left(work: Path) -> None:
+    edit = {"calls": [call("Write", file_path="b.txt", content="x\n")]}
+    model = script(work / "s.toml", [edit, {"text": "Written."}, {"text": "Hello."}])
+    first = Terminal(["--model", model, "please"], work)
+    first.expect("Allow?")
+    first.type("s")
+    first.expect("Written.")
+    first.leave()
+    for args, mode in (((), "acceptEdits"), (("--permission-mode", "default"), "default")):
+        again = Terminal(["-c", *args], work)
+        assert f"· {mode}" in again.expect("restored 4 messages")
+        again.leave()
+    (work.parent / "home/.agentrc").write_text('[permissions]\nmode = "plan"\n')
+    set_by_file = Terminal(["-c"], work)
+    assert "· plan" in set_by_file.expect("restored 4 messages")
+    set_by_file.leave()
+
+
+def test_neither_bypass_nor_the_mode_of_a_run_without_a_user_is_taken_up_again(work: Path) -> None:
+    model = script(work / "s.toml", [{"text": "One."}, {"text": "Two."}])
+    assert agent(["-p", "--model", model, "--permission-mode", "acceptEdits", "hello"], work).returncode == 0
+    first = Terminal(["-c"], work)
+    assert "· default" in first.expect("restored 2 messages")
+    first.leave()
+    bypassing = Terminal(["--model", model, "--yolo", "hello"], work, IS_SANDBOX="1")
+    bypassing.expect("One.")
+    bypassing.leave()
+    again = Terminal(["-c"], work)
+    assert "· default" in again.expect("restored 2 messages")
+    again.leave()
