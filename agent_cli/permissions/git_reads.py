@@ -194,7 +194,9 @@ def git_reads(words: tuple[str, ...], patterns: Collection[str] = ()) -> tuple[s
     if name == "config" and len(read.operands) != 1:
         return "git config"
     operands = read.operands[1:] if name == "grep" and "-e" not in names else read.operands
-    return tuple(o.rpartition(":")[2] or o for o in operands) if name in _CONTENT else ()
+    # HEAD:a.txt is a file after a revision, or a name with a colon: git diff takes it for one if it exists.
+    named = (text for o in operands for text in (o, o.rpartition(":")[2]) if text)
+    return tuple(dict.fromkeys(named)) if name in _CONTENT else ()
 
 
 def enters_submodules(words: tuple[str, ...]) -> bool:

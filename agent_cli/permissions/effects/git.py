@@ -252,9 +252,10 @@ def git_effects(words: Sequence[Word]) -> Iterator[Touch]:
         yield from (Touch("tree", w) for w in operands)
     elif sub == "grep" and "--no-index" in [w.text for w in rest]:
         yield from (Touch("tree", w) for w in operands[1:] or [Word(".")])
-    elif sub == "diff" and len(operands) == 2:
-        # Given two files, one of them outside, it shows both.
-        yield from (Touch("maybe", w) for w in operands if re.match(r"[/~]|\.\./", w.text))
+    elif sub == "diff":
+        # Given two files, one of them outside, it shows both. A colon does not make one of them remote.
+        for word in operands:
+            yield Touch("maybe", word.replace(text=f"./{word.text}") if REMOTE.match(word.text) else word)
     elif sub == "archive":
         yield from (Touch("tree", w) for w in operands[1:] or [Word(".")])
     elif sub == "hash-object":
