@@ -70,13 +70,26 @@ def program_changed(name: str, around: CommandContext) -> str:
     if "/" in name:
         return "" if re.fullmatch(r"(?:/usr)?/bin/[^/]+", name) else "a program by its path"
     usual = _which(name, around.path)
-    if "PATH" in around.carried and _which(name, around.carried["PATH"]) != usual:
+    if "PATH" in around.carried and os.path.realpath(_which(name, around.carried["PATH"])) != os.path.realpath(usual):
         return f"an earlier command changed PATH, and {name} is another program now"
     if usual and not usual.startswith("/"):
         return f"PATH has a folder that is not absolute, where {name} may be another program"
-    if usual and around.workspace.inside(Path(usual)):
-        return f"{name} is {usual}, a file of the workspace"
+    if not usual:
+        return ""
+    real = os.path.realpath(usual)
+    if around.workspace.inside(Path(real)):
+        return f"{name} is {real}, a file of the workspace"
+    # A virtual environment links `python` to a `python3.12` elsewhere; a link to another name may be any program.
+    places = (usual, os.path.join(os.path.realpath(os.path.dirname(usual)), name))  # noqa: PTH120
+    if any(_below(around.workspace, p) for p in places) and not re.fullmatch(
+        rf"{re.escape(name)}[\d.]*", os.path.basename(real)
+    ):
+        return f"{name} is a link of the workspace to {real}"
     return ""
+
+
+def _below(workspace: Workspace, path: str) -> bool:
+    return any(Path(path).is_relative_to(root) for root in workspace.roots)
 
 
 def _which(name: str, path: str) -> str:
@@ -86,7 +99,7 @@ def _which(name: str, path: str) -> str:
             return folder or "."
         file = f"{folder}/{name}"
         if os.access(file, os.X_OK) and os.path.isfile(file):  # noqa: PTH113 - the method raises where a parent is closed
-            return os.path.realpath(file)
+            return file
     return ""
 
 

@@ -19,7 +19,7 @@ from typing import Literal
 from agent_cli.core.decisions import Level, Verdict
 from agent_cli.core.events import Decider
 from agent_cli.core.rules import PATH_TOOLS
-from agent_cli.permissions.command_reads import CommandContext, CommandReads, pattern_matches
+from agent_cli.permissions.command_reads import CommandContext, CommandReads, may_be_option, pattern_matches
 from agent_cli.permissions.effects.git import files_of_patch, members
 from agent_cli.permissions.effects.programs import OWN
 from agent_cli.permissions.effects.table import PROGRAMS, Program
@@ -173,9 +173,21 @@ class EffectVerdicts:
     def of(self, part: SimpleCommand) -> list[EffectFinding]:
         """Return findings for effects that are denied or need approval."""
         found = [f for touch in effects_of(part) for f in self._about(part, touch) if f.verdict.level]
+        found += self._patterns_as_options(part)
         if self._unread and not self._followed(part):
             found += self._names_unread(part)
         return found
+
+    def _patterns_as_options(self, part: SimpleCommand) -> Iterator[EffectFinding]:
+        """Yield findings for globs that file names such as --checkpoint-action=exec=x turn into options."""
+        if not is_known_program(part):
+            return
+        texts = part.texts
+        before = part.words[: texts.index("--")] if "--" in texts else part.words
+        for word in before[1:]:
+            if word.pattern and may_be_option(word.text, part.cwds):
+                why = f"file names may take the place of options: {word.text}"
+                yield EffectFinding(Verdict(part.text, Level.ASK, why), word.text)
 
     def _followed(self, part: SimpleCommand) -> bool:
         """Return True if it is known which files a command reads."""

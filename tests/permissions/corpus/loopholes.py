@@ -4,7 +4,37 @@ program.
 
 from tests.permissions.corpus import group
 
+_PROGRAMS = tuple(f"Bash({name}:*)" for name in ("tar", "git diff", "rg", "sort", "find", "zip", "rsync", "cp"))
+
 CASES = [
+    *group(
+        "file names as options under a rule",
+        "ask",
+        "tar cf y.tar *",
+        "tar cf y.tar ./a *",
+        "git diff *",
+        "git diff -*",
+        "rg x *",
+        "sort *",
+        "find *",
+        "zip y *",
+        "rsync * ../dash2",
+        "cp [!b]* ../src",
+        cwd="dash",
+        allow=_PROGRAMS,
+    ),
+    *group(
+        "file names as options under a rule",
+        "allow",
+        "tar cf y.tar -- *",
+        "tar cf y.tar ./*",
+        "git diff -- *",
+        "sort a*",
+        "cp a* ../src",
+        cwd="dash",
+        allow=_PROGRAMS,
+    ),
+    *group("file names as options under a rule", "allow", "tar cf y.tar *.txt", "cp *.txt src", allow=_PROGRAMS),
     *group("a file opened for both", "ask", "cat <>.env", "cat <>.env >a.txt", "{ cat; } <>.env", mode="acceptEdits"),
     *group("a file opened for both", "ask", "cat <>.env", "cat <> notes", allow="Edit"),
     *group("a file opened for both", "deny", "cat <>.env", "cat <> ./src/../.env", allow="Bash", deny="Read(.env)"),

@@ -1,0 +1,41 @@
+"""Ways around the gate that need files of their own: links on PATH, configurations of git, processes of others."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from agent_cli.core.decisions import Level
+from agent_cli.permissions.policy import Policy
+from agent_tools.base import Effect
+from agent_tools.fs.workspace import Workspace
+
+
+def _gate(root: Path, path: str) -> Policy:
+    return Policy(Workspace(root), home=str(root.parent), env={"PATH": path})
+
+
+@pytest.mark.parametrize(("name", "program"), [("cat", "rm"), ("grep", "cat"), ("git", "rm"), ("python", "rm")])
+def test_a_link_of_the_workspace_is_not_the_program_whose_name_it_has(root: Path, name: str, program: str) -> None:
+    folder = root / ".venv/bin"
+    folder.mkdir(parents=True)
+    command = {"grep": "grep x src", "git": "git status", "python": "python --version"}.get(name, "cat src/a")
+    real = shutil.which(program)
+    assert real
+    (folder / name).symlink_to(real)
+    (root.parent / "bin").symlink_to(folder)
+    for place in (folder, root.parent / "bin"):
+        decision = _gate(root, f"{place}:/usr/bin:/bin").decide("Bash", [Effect("run", command)])
+        assert decision.level is Level.ASK, place
+        assert f"{name} is a link of the workspace" in decision.reason
+
+
+def test_the_python_of_a_virtual_environment_is_python(root: Path) -> None:
+    folder = root / ".venv/bin"
+    folder.mkdir(parents=True)
+    (folder / "python").symlink_to(Path(sys.executable).resolve())
+    decision = _gate(root, f"{folder}:/usr/bin:/bin").decide("Bash", [Effect("run", "python --version")])
+    assert decision.level is Level.ALLOW
