@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from agent_cli.core.decisions import Level, Verdict
 from agent_cli.core.events import Decider
-from agent_cli.permissions.git_reads import git_call, printed, printed_files
+from agent_cli.permissions.git_reads import git_call, may_print, printed, printed_files
 from agent_cli.permissions.git_use import NoRepositoryError, NotUsableError, Use, git_to_read
 from agent_cli.permissions.path_policy import Matcher, SearchFilter, decide_path
 from agent_cli.permissions.readonly_programs import FileRead, reads_of
@@ -133,6 +133,9 @@ class CommandReads:
         patterns = {w.text for w in words if w.pattern}
         found = reads_of((part.program, *(w.text for w in words[1:])), patterns)
         if isinstance(found, str):
+            if self._kept and part.program == "git" and may_print([w.text for w in part.words[1:]]):
+                why = f"prints files that cannot be compared with {self._kept}"
+                return [Verdict(part.text, Level.ASK, why, self._kept, "rule", final=True)]
             return []
         verdicts = [v for reading in found for v in self._read(part, reading, pattern=reading.path in patterns)]
         return verdicts + list(self._git(part, tuple(w.text for w in words[1:]))) if part.program == "git" else verdicts

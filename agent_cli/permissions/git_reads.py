@@ -11,8 +11,9 @@ command needs approval.
 from __future__ import annotations
 
 import os
+import re
 import time
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from agent_cli.permissions.effects.git import only_gets
@@ -226,6 +227,35 @@ _OUTPUT = _PATCH - {"-c", "-m", "--cc"} | _SUMMARY | frozenset(
 )  # fmt: skip
 _MOST = 16 << 20
 _ONLY_NAMES = ("--name-only", "-z", "--no-color")
+
+# Subcommands that print files by themselves, and those that do with an option for patches.
+_PRINTS = frozenset("show diff difftool format-patch range-diff fast-export cat-file grep".split())
+_PRINTS_PATCHES = frozenset("log reflog whatchanged diff-tree diff-index diff-files request-pull status".split())
+_PATCH_LONG = (
+    "--patch --patch-with-raw --patch-with-stat --unified --cc --dd --binary --word-diff --word-diff-regex --check "
+    "--color-words --function-context --remerge-diff --diff-merges --submodule --verbose --textconv --ext-diff"
+).split()
+_NAMES_ONLY = _SUMMARY | frozenset("-l -L --files-with-matches --files-without-match --batch-check".split())
+_GLOBAL_VALUED = frozenset("-C -c --git-dir --work-tree --namespace --config-env --attr-source --exec-path".split())
+
+
+def may_print(words: Sequence[str]) -> bool:
+    """Return True if a git command that `git_call` does not know may print files that it does not name."""
+    queue = list(words)
+    while queue and queue[0].startswith("-"):
+        del queue[: 2 if queue[0] in _GLOBAL_VALUED else 1]
+    name, options = "".join(queue[:1]), [w.partition("=")[0] for w in queue[1:] if w.startswith("-")]
+    patches = any(
+        re.match(r"-[A-Za-z]*[puUcmLWv]", o) or (len(o) > 3 and any(p.startswith(o) for p in _PATCH_LONG))
+        for o in options
+    )
+    if name in ("rebase", "am"):
+        return any(o.startswith("--show") for o in options)
+    if name == "commit":
+        return any(o.startswith("--dr") for o in options) and any(re.match(r"-\w*v|--verb", o) for o in options)
+    if name in _PRINTS_PATCHES or queue[:2] in (["stash", "show"], ["stash", "list"]):
+        return patches
+    return name in _PRINTS and (patches or not _NAMES_ONLY & set(options))
 
 
 class GitNames(Value):
