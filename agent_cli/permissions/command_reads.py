@@ -23,7 +23,7 @@ from agent_cli.permissions.readonly_programs import FileRead, reads_of
 from agent_cli.permissions.shell.words import MEANINGFUL, SimpleCommand
 from agent_tools.base import Effect
 from agent_tools.fs.safe_files import read_start
-from agent_tools.fs.workspace import Workspace
+from agent_tools.fs.workspace import Workspace, real_path
 from agent_tools.process.guarded_git import GitError
 from agent_tools.shell.state import CALM
 
@@ -70,17 +70,17 @@ def program_changed(name: str, around: CommandContext) -> str:
     if "/" in name:
         return "" if re.fullmatch(r"(?:/usr)?/bin/[^/]+", name) else "a program by its path"
     usual = _which(name, around.path)
-    if "PATH" in around.carried and os.path.realpath(_which(name, around.carried["PATH"])) != os.path.realpath(usual):
+    if "PATH" in around.carried and real_path(_which(name, around.carried["PATH"])) != real_path(usual):
         return f"an earlier command changed PATH, and {name} is another program now"
     if usual and not usual.startswith("/"):
         return f"PATH has a folder that is not absolute, where {name} may be another program"
     if not usual:
         return ""
-    real = os.path.realpath(usual)
+    real = real_path(usual)
     if around.workspace.inside(Path(real)):
         return f"{name} is {real}, a file of the workspace"
     # A virtual environment links `python` to a `python3.12` elsewhere; a link to another name may be any program.
-    places = (usual, os.path.join(os.path.realpath(os.path.dirname(usual)), name))  # noqa: PTH120
+    places = (usual, os.path.join(real_path(os.path.dirname(usual)), name))  # noqa: PTH120
     if any(_below(around.workspace, p) for p in places) and not re.fullmatch(
         rf"{re.escape(name)}[\d.]*", os.path.basename(real)
     ):
@@ -199,7 +199,7 @@ class CommandReads:
                     yield Verdict(part.text, Level.ASK, why, self._kept, "rule", final=True)
             if reading.what == "listing":
                 named = [os.path.dirname(n) for n in named]  # noqa: PTH120 - as text, as the shell has it
-            for path in dict.fromkeys(os.path.realpath(n) for n in named):
+            for path in dict.fromkeys(real_path(n) for n in named):
                 verdict = decide_path(self._matcher, self._workspace, Effect("read", path))
                 if (
                     reading.what in ("names", "listing")

@@ -35,6 +35,7 @@ from agent_cli.permissions.shell.analysis import analyse
 from agent_cli.permissions.shell.parser import too_long
 from agent_cli.permissions.shell.words import PLAIN_VARIABLES, Analysis, Redirect, SimpleCommand
 from agent_tools.base import Effect
+from agent_tools.fs.workspace import real_path
 from agent_tools.lazy import lazy_imports
 from agent_tools.process.guarded_git import Checkout, GitError, hardening
 from agent_tools.sandbox.conditions import Confined
@@ -271,7 +272,7 @@ class CommandEvaluator:
     def _not_reading_git(self, part: SimpleCommand) -> str:
         around = self._around
         for cwd in part.cwds or ("",):
-            if os.path.realpath(cwd) != cwd or not around.workspace.inside(Path(cwd)):
+            if real_path(cwd) != cwd or not around.workspace.inside(Path(cwd)):
                 return "git in another directory"
             found = repository(Path(cwd))
             if found != around.workspace.root and (found is not None or cwd != str(around.workspace.cwd)):
@@ -312,7 +313,7 @@ class CommandEvaluator:
         target = _target(part)
         for cwd in part.cwds or ():
             path = os.path.join(cwd, target)
-            if target and os.path.realpath(path) != os.path.realpath(os.path.normpath(path)):
+            if target and real_path(path) != real_path(os.path.normpath(path)):
                 return f"changes the directory through a link: {target}"
         return ""
 
@@ -362,7 +363,7 @@ class CommandEvaluator:
 
 
 def _resolved(cwd: str, path: str) -> str:
-    return os.path.realpath(os.path.join(cwd, path))
+    return real_path(os.path.join(cwd, path))
 
 
 def _target(part: SimpleCommand) -> str:

@@ -9,7 +9,6 @@ Also filters the files that a search may show: the same decision for thousands o
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, cached_property, lru_cache
@@ -20,7 +19,7 @@ from agent_cli.core.decisions import Level, Verdict
 from agent_cli.core.events import Decider
 from agent_cli.core.rules import Rule, RuleList
 from agent_tools.base import Effect
-from agent_tools.fs.workspace import Workspace
+from agent_tools.fs.workspace import Workspace, real_path
 from agent_tools.lazy import lazy_imports
 from agent_tools.net.urls import ascii_host
 from agent_tools.registry import BUILTIN, tool_class, tool_name
@@ -88,7 +87,7 @@ def find_places(
     own = protected_names.plain_names(protected_names.OWN)
     found: list[tuple[Path, Kind, str]] = []
     if state is not None:
-        found.append((Path(os.path.realpath(state)), "own", "it is this program's own state"))
+        found.append((Path(real_path(state)), "own", "it is this program's own state"))
     for path, name in protected_names.protected_places(roots, home, env):
         kind: Kind = "own" if name in own else "steering"
         found.append((path, kind, f"{name} leads to it"))
@@ -391,11 +390,11 @@ class SearchFilter:
             plain = self._folders[folder] = self._is_plain(folder)
         if plain and not _secret_name(name) and not (self._ruled and any(p.match(text) for p in self._ruled)):
             return True
-        reads = Effect("read", os.path.realpath(text))
+        reads = Effect("read", real_path(text))
         verdicts = [decide_path(self._matcher, self._workspace, reads, tool) for tool in _SEARCHERS]
         # A question that is not final concerns the directory, and was answered for it.
         return all(v.level is Level.ALLOW or (v.level is Level.ASK and not v.final) for v in verdicts)
 
     def _is_plain(self, folder: str) -> bool:
         """Return True if the path contains no link and the directory does not look like one of secrets."""
-        return os.path.realpath(folder) == folder and not secret(Path(f"{folder}/x"))
+        return real_path(folder) == folder and not secret(Path(f"{folder}/x"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 from pathlib import Path
@@ -39,3 +40,30 @@ def test_the_python_of_a_virtual_environment_is_python(root: Path) -> None:
     (folder / "python").symlink_to(Path(sys.executable).resolve())
     decision = _gate(root, f"{folder}:/usr/bin:/bin").decide("Bash", [Effect("run", "python --version")])
     assert decision.level is Level.ALLOW
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "cat /proc/1/root/x",
+        "echo x < /proc/1/cwd/x",
+        "cd /proc/1/cwd",
+        "rm /proc/1/cwd/x",
+        "ls /proc/*/cwd",
+        "rm -r src",
+    ],
+)
+def test_a_link_that_cannot_be_read_is_asked_about(root: Path, command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    readlink = os.readlink
+
+    def refuse(path: str) -> str:
+        if path.startswith("/proc/1/"):
+            raise PermissionError(13, "Permission denied", path)
+        return readlink(path)
+
+    monkeypatch.setattr(os, "readlink", refuse)
+    gate = _gate(root, "/usr/bin:/bin")
+    decision = gate.decide("Bash", effects := (Effect("run", command),))
+    assert decision.level is Level.ASK
+    assert gate.facts("Bash", effects, decision) is not None
+    assert gate.at_stake(effects) is not None

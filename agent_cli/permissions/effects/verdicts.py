@@ -28,6 +28,7 @@ from agent_cli.permissions.path_policy import Matcher, decide_path, holds_protec
 from agent_cli.permissions.readonly_programs import BUILTINS, READERS, FileRead
 from agent_cli.permissions.shell.words import SimpleCommand, Word
 from agent_tools.base import Effect
+from agent_tools.fs.workspace import real_path
 from agent_tools.record import Value
 from agent_tools.registry import tool_class
 
@@ -203,7 +204,7 @@ class EffectVerdicts:
                 continue
             placed = part if part.cwds is not None else part.replace(cwds=(str(self._around.workspace.cwd),))
             for path in self._paths(placed, word.replace(text=named)):
-                verdict = decide_path(self._matcher, self._around.workspace, Effect("read", os.path.realpath(path)))
+                verdict = decide_path(self._matcher, self._around.workspace, Effect("read", real_path(path)))
                 if verdict.level is Level.DENY:
                     why = f"names {named}, whose reading {verdict.reason}"
                     yield EffectFinding(Verdict(part.text, Level.ASK, why, verdict.rule, "rule", final=True), word.text)
@@ -252,7 +253,7 @@ class EffectVerdicts:
             if part.program in READERS and self._reads.knows(part):
                 # Evaluated as a read-only program; but a rule for it does not cover files with secrets.
                 if kind == "read":
-                    found = decide_path(self._matcher, self._around.workspace, Effect("read", os.path.realpath(path)))
+                    found = decide_path(self._matcher, self._around.workspace, Effect("read", real_path(path)))
                     yield from [found.replace(text=text, reason=f"{found.reason}: {path}")] if found.final else []
                 return
             reading = FileRead(path, "tree" if kind == "tree" else "content")
@@ -265,8 +266,8 @@ class EffectVerdicts:
             yield from self._aside(part, touch, path)
             return
         parent, name = os.path.split(os.path.normpath(path))
-        real = os.path.realpath(path)
-        at = os.path.join(os.path.realpath(parent), name) if kind == "remove" else real
+        real = real_path(path)
+        at = os.path.join(real_path(parent), name) if kind == "remove" else real
         if kind == "into":
             yield from self._into(part, at)
             return
@@ -304,7 +305,7 @@ class EffectVerdicts:
 
     def _holds_start_files(self, folder: str) -> bool:
         home = self._around.home
-        return bool(home) and holds_protected(Path(folder), Path(os.path.realpath(home)))
+        return bool(home) and holds_protected(Path(folder), Path(real_path(home)))
 
     def _aside(self, part: SimpleCommand, touch: Touch, path: str) -> Iterator[Verdict]:
         """Yield verdicts on the target of a link, or a file an option may name, which may be used later."""
@@ -313,7 +314,7 @@ class EffectVerdicts:
             if not os.path.isdir(folder):  # noqa: PTH112
                 folder = os.path.dirname(folder)  # noqa: PTH120
             path = touch.word.text if touch.word.text.startswith("/") else os.path.join(folder, touch.word.text)
-        at, workspace = os.path.realpath(path), self._around.workspace
+        at, workspace = real_path(path), self._around.workspace
         how = "makes a link to" if touch.kind == "link" else "may use"
         verdicts = (
             decide_path(self._matcher, workspace, Effect("write", at)),
@@ -358,13 +359,13 @@ class EffectVerdicts:
 
     def _leaks(self, part: SimpleCommand, path: str) -> bool:
         """Return True if the content is sent away, or shown although it may contain keys."""
-        return secret(Path(os.path.realpath(path))) or part.program in ("curl", "wget", "scp", "rsync", "sftp")
+        return secret(Path(real_path(path))) or part.program in ("curl", "wget", "scp", "rsync", "sftp")
 
     def _held(self, path: str) -> str:
         """Return which important directory would be removed with this one; "" for none."""
         around = self._around
         places = ((str(around.workspace.root), "the workspace"), (str(around.workspace.cwd), "the working directory"),
-                  (os.path.realpath(around.home or "/"), "the home folder"))  # fmt: skip
+                  (real_path(around.home or "/"), "the home folder"))  # fmt: skip
         for place, name in places:
             if place == path or place.startswith(f"{path.rstrip('/')}/"):
                 return f"which is or holds {name}"
