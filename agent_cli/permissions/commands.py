@@ -34,6 +34,7 @@ from agent_cli.permissions.sandbox_needs import needs_network, within_reach
 from agent_cli.permissions.shell.analysis import analyse
 from agent_cli.permissions.shell.parser import too_long
 from agent_cli.permissions.shell.words import PLAIN_VARIABLES, Analysis, Redirect, SimpleCommand
+from agent_cli.permissions.unseen import runs_unseen
 from agent_tools.base import Effect
 from agent_tools.fs.workspace import real_path
 from agent_tools.lazy import lazy_imports
@@ -117,6 +118,11 @@ class CommandEvaluator:
         unknown = self.analysis.unknown
         if not unknown and any(may_deny(self._matcher.rules, part) for part in self.analysis.parts):
             unknown = "a pattern that may stand for what they name"
+        if not unknown:
+            found = ((part, why, word) for part in self.analysis.parts for why, word in runs_unseen(part))
+            unknown = next(
+                (why for p, why, word in found if not any(names_word(r, word) for r in self._rules_for(p))), ""
+            )
         if not unknown:
             return None
         text = f"cannot be compared with the deny rules, because it contains {unknown}"

@@ -215,7 +215,7 @@ def git_effects(words: Sequence[Word]) -> Iterator[Touch]:
         name = word.text.partition("=")[0]
         if name == "-C" and queue:
             yield Touch("run", Word("-C")) if REMOTE.match(queue[0].text) else Touch("write", queue[0])
-        elif not (name == "-c" and queue and _sets_harmless(queue[0])) and name not in _HARMLESS_OPTIONS:
+        elif not (name == "-c" and queue and sets_harmless(queue[0])) and name not in _HARMLESS_OPTIONS:
             yield Touch("run", Word(name))
         if name in _VALUED and "=" not in word.text:
             queue[:1] = []
@@ -307,7 +307,7 @@ def _short(sub: str, word: Word, following: Word) -> Iterator[Touch]:
             yield Touch(kind, word.replace(text=match[1]) if match[1] else following)
 
 
-def _sets_harmless(word: Word) -> bool:
+def sets_harmless(word: Word) -> bool:
     """Return True if `-c` sets a harmless key."""
     key, equals, value = word.text.partition("=")
     section, dot, name = key.rpartition(".")
