@@ -25,10 +25,10 @@ from agent_cli.permissions.command_rules import for_part, may_deny, names_word
 from agent_cli.permissions.destructive import Danger, dangers, unnamed
 from agent_cli.permissions.effects.table import PROGRAMS
 from agent_cli.permissions.effects.verdicts import EffectFinding, EffectVerdicts
-from agent_cli.permissions.git_reads import enters_submodules
+from agent_cli.permissions.git_reads import enters_submodules, prints_urls
 from agent_cli.permissions.git_standing import git_folders, look_at_repository
 from agent_cli.permissions.git_use import filters_off, started, submodule_programs
-from agent_cli.permissions.path_policy import Matcher, by_rule, decide_path
+from agent_cli.permissions.path_policy import Matcher, by_rule, decide_path, holds_password
 from agent_cli.permissions.readonly_programs import BUILTINS, READERS, reads_of
 from agent_cli.permissions.sandbox_needs import needs_network, within_reach
 from agent_cli.permissions.shell.analysis import analyse
@@ -296,6 +296,8 @@ class CommandEvaluator:
             return f"git cannot be asked how it is configured: {error}"
         if odd := started(root, around.git_use):
             return f"the repository's own git configuration may start a program: {odd}"
+        if prints_urls(part.texts[1:]) and any(holds_password(c) for c in _configurations(root, around.home)):
+            return "git would print an address with a password"
         odd = submodule_programs(root, around.env) if enters_submodules(part.texts[1:]) else ""
         return f"git would enter a submodule and meet {odd}" if odd else ""
 
@@ -366,6 +368,11 @@ class CommandEvaluator:
             for cwd in part.cwds or ("/",)
         ]
         return [decide_path(self._matcher, self._around.workspace, effect) for effect in effects]
+
+
+def _configurations(root: Path, home: str) -> list[Path]:
+    own = [Path(home, ".gitconfig"), Path(home, ".config/git/config")] if home else []
+    return [*own, *(folder / name for folder in git_folders(root) for name in ("config", "config.worktree"))]
 
 
 def _resolved(cwd: str, path: str) -> str:

@@ -106,6 +106,13 @@ _CONTENT = frozenset("log show diff blame grep cat-file stash reflog".split())
 # Subcommands for which a glob among the operands can only add more operands.
 _MANY = frozenset("status log show diff rev-list shortlog ls-files ls-tree blame grep check-ignore".split())
 
+# Entries of a configuration that may hold a password or token, also of the user's own.
+_SECRET_KEY = re.compile(
+    r"(?:https?|url|credential|sendemail|imap|github|gitlab|hub|gitea|azure)\..*"
+    r"|.*(?:token|passw|secret|cookie|extraheader|auth\b|api-?key).*",
+    re.IGNORECASE | re.DOTALL,
+)
+
 
 class GitCall(Value):
     """A read-only git command.
@@ -192,12 +199,22 @@ def git_reads(words: tuple[str, ...], patterns: Collection[str] = ()) -> tuple[s
         return f"git {name} with a name"
     if name in _NO_OPERANDS and not nested and read.operands:
         return f"git {name} {read.operands[0]}"
-    if name == "config" and len(read.operands) != 1:
-        return "git config"
+    if name == "config" and (len(read.operands) != 1 or _SECRET_KEY.fullmatch(read.operands[0])):
+        return "git config" if len(read.operands) != 1 else f"git config of {read.operands[0]}, which may be a secret"
     operands = read.operands[1:] if name == "grep" and "-e" not in names else read.operands
     # HEAD:a.txt is a file after a revision, or a name with a colon: git diff takes it for one if it exists.
     named = (text for o in operands for text in (o, o.rpartition(":")[2]) if text)
     return tuple(dict.fromkeys(named)) if name in _CONTENT else ()
+
+
+def prints_urls(words: tuple[str, ...]) -> bool:
+    """Return True if a read-only git command prints the addresses of remote repositories."""
+    call = git_call(words)
+    if isinstance(call, str):
+        return False
+    if call.name == "remote":
+        return bool({"-v", "--verbose"} & {name for name, _ in call.read.options})
+    return call.name == "remote get-url" or (call.name.startswith("config") and words[-1].casefold().endswith("url"))
 
 
 def enters_submodules(words: tuple[str, ...]) -> bool:

@@ -19,6 +19,7 @@ from agent_cli.core.decisions import Level, Verdict
 from agent_cli.core.events import Decider
 from agent_cli.core.rules import Rule, RuleList
 from agent_tools.base import Effect
+from agent_tools.fs.safe_files import read_start
 from agent_tools.fs.workspace import Workspace, real_path
 from agent_tools.lazy import lazy_imports
 from agent_tools.net.urls import ascii_host
@@ -156,6 +157,21 @@ def secret(path: Path) -> bool:
     return bool(hidden.fullmatch(parts[-1])) or any(f in _SECRET_FOLDERS for f in parts[:-1])
 
 
+_PASSWORD = re.compile(rb"https?://(?:[^/@\s]*:[^/@\s]+|[^/@\s]{20,})@|extraheader\s*=", re.IGNORECASE)
+
+
+def holds_password(config: Path | str) -> bool:
+    """Return True if a configuration of git has a password or token in it, in an address or a header."""
+    try:
+        return _PASSWORD.search(read_start(str(config), 1 << 18)) is not None
+    except (OSError, ValueError):
+        return False
+
+
+def _is_secret(path: Path) -> bool:
+    return secret(path) or (path.name == "config" and path.parent.name == ".git" and holds_password(path))
+
+
 class Matcher:
     """Match a set of rules against single effects.
 
@@ -286,7 +302,7 @@ def decide_path(matcher: Matcher, workspace: Workspace, effect: Effect, tool: st
             return Verdict(target, Level.ASK, f"writes a protected file: {what}", final=True)
     if rule := matcher.first("ask", tool, effect):
         return by_rule(target, Level.ASK, rule, final=True)
-    if effect.kind == "read" and secret(Path(target)):
+    if effect.kind == "read" and _is_secret(Path(target)):
         named = next((r for r in matcher.all("allow", tool, effect) if _names_file(r)), None)
         if named is None:
             return Verdict(target, Level.ASK, "reads a file that looks like it holds secrets", final=True)

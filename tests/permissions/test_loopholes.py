@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -67,3 +68,33 @@ def test_a_link_that_cannot_be_read_is_asked_about(root: Path, command: str, mon
     assert decision.level is Level.ASK
     assert gate.facts("Bash", effects, decision) is not None
     assert gate.at_stake(effects) is not None
+
+
+_HEADER = '[http "https://github.com/"]\n\textraheader = AUTHORIZATION: basic eDp0b2tlbg==\n'
+_URL = '[remote "origin"]\n\turl = https://x-access-token:t0ken@example.org/a.git\n'
+_INSTEAD = '[url "https://x:t0ken@example.org/"]\n\tinsteadOf = https://example.org/\n'
+
+
+@pytest.mark.parametrize(
+    ("project", "own", "command", "level"),
+    [
+        (_HEADER, "", "cat .git/config", Level.ASK),
+        (_URL, "", "grep url .git/config", Level.ASK),
+        (_URL, "", "git remote -v", Level.ASK),
+        (_URL, "", "git remote get-url origin", Level.ASK),
+        (_URL, "", "git config --get remote.origin.url", Level.ASK),
+        ("", _INSTEAD, "git remote -v", Level.ASK),
+        (_URL, "", "git remote", Level.ALLOW),
+        (_URL, "", "git status", Level.ALLOW),
+        ('[remote "origin"]\n\turl = git@example.org:a.git\n', "", "git remote -v", Level.ALLOW),
+        ('[remote "origin"]\n\turl = https://me@example.org/a.git\n', "", "cat .git/config", Level.ALLOW),
+    ],
+)
+def test_a_password_in_the_configuration_of_git_is_not_shown_unasked(
+    root: Path, project: str, own: str, command: str, level: Level
+) -> None:
+    subprocess.run(["git", "init", "-q", "."], cwd=root, check=True)
+    with (root / ".git/config").open("a") as config:
+        config.write(project)
+    (root.parent / ".gitconfig").write_text(own)
+    assert _gate(root, "/usr/bin:/bin").decide("Bash", [Effect("run", command)]).level is level
