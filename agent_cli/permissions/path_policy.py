@@ -210,12 +210,17 @@ class Matcher:
         return effect.kind in ("state", "prompt", "call") and effect.target in (rule.spec, rule.spec.removesuffix(":*"))
 
     def _path_matches(self, rule: Rule, path: Path) -> bool:
+        pattern, text = self._pattern(rule), str(path)
+        if pattern.match(text):
+            return True
+        return path == anchored(rule.spec or "", Path(rule.base), self._cwd, self._home)[0] and bool(
+            pattern.match(f"{text}/.")
+        )
+
+    def _pattern(self, rule: Rule) -> re.Pattern[str]:
+        """Return a pattern over absolute resolved paths; without case for deny and ask, as some file systems are."""
         base, pattern = anchored(rule.spec or "", Path(rule.base), self._cwd, self._home)
-        try:
-            relative = path.relative_to(base).as_posix()
-        except ValueError:
-            return False
-        return glob_regex(pattern).fullmatch(relative) is not None
+        return _path_pattern("" if base == Path("/") else str(base), pattern, rule.list != "allow")
 
     def patterns(self, kinds: Iterable[RuleList], about: Callable[[Rule], bool]) -> list[re.Pattern[str]]:
         """Return patterns over absolute resolved paths for the rules of these lists that satisfy `about`."""
@@ -226,9 +231,7 @@ class Matcher:
             if rule.spec is None:
                 found.append(re.compile(""))
             else:
-                base, pattern = anchored(rule.spec or "", Path(rule.base), self._cwd, self._home)
-                start = re.escape("" if base == Path("/") else str(base))
-                found.append(re.compile(rf"{start}/(?:{glob_regex(pattern).pattern})\Z", re.DOTALL))
+                found.append(self._pattern(rule))
         return found
 
     def for_command(self, kind: RuleList, command: str) -> Rule | None:
@@ -263,6 +266,12 @@ def glob_regex(pattern: str) -> re.Pattern[str]:
             {"**/": "(?:.*/)?", "/**": "/.*", "**": ".*", "*": "[^/]*", "?": "[^/]"}.get(piece) or re.escape(piece)
         )
     return re.compile("".join(out) + "(?:/.*)?", re.DOTALL)
+
+
+@lru_cache(maxsize=512)
+def _path_pattern(base: str, pattern: str, folded: bool) -> re.Pattern[str]:
+    whole = rf"{re.escape(base)}/(?:{glob_regex(pattern).pattern})\Z"
+    return re.compile(whole, re.DOTALL | (re.IGNORECASE if folded else 0))
 
 
 def _domain_matches(rule: Rule, url: str) -> bool:

@@ -204,6 +204,11 @@ CASES = [
         "git config --get commit.gpgsign",
         "git config user.name",
     ),
+    *group(
+        "case of a denied path", "deny", "cat .ENV", "cat SAME/.env", allow="Bash", deny=("Read(same/**)", "Read(.env)")
+    ),
+    *group("case of a denied path", "deny", "touch SRC/x.py", "echo x > Src/x.py", allow="Bash", deny="Edit(src/**)"),
+    *group("case of an allowed path", "ask", "echo x > SRC/x.py", allow="Edit(src/**)"),
     *group("an alias that a rule names", "allow", "git st -s", allow="Bash(git st:*)", deny="Bash(rm:*)"),
     *group("an alias that a rule names", "ask", "git st", allow="Bash(git:*)", deny="Bash(rm:*)"),
     *group(
