@@ -199,6 +199,10 @@ _SHORT: Mapping[str, tuple[tuple[str, Literal["read", "write", "run"]], ...]] = 
     "ls-files": (("X", "read"),),
     "config": (("f", "write"), ("f", "read")),
 }
+# Subcommands that a rule allows because they only show something.
+_SHOWING = frozenset(
+    "log show diff stash reflog shortlog whatchanged diff-tree diff-index diff-files range-diff rev-list blame".split()
+)
 _HARMLESS_OPTIONS = frozenset(
     "--no-pager -P --no-optional-locks --literal-pathspecs --no-replace-objects --version -v --help -h "
     "--no-lazy-fetch --icase-pathspecs --glob-pathspecs --noglob-pathspecs --no-advice".split()
@@ -285,6 +289,9 @@ def _options_of_git(sub: str, rest: list[Word]) -> Iterator[Touch]:
             yield Touch("run", Word(name))
         elif long and any(o.startswith(name) for o in GIT_WRITES):
             yield Touch("write", given)
+            if sub in _SHOWING:
+                # With --format it writes any text, for example into a script that another rule allows to run.
+                yield Touch("run", Word(name))
         elif long and any(o.startswith(name) for o in GIT_READS):
             yield Touch("read", given)
         elif name == "--remote" and sub == "archive":

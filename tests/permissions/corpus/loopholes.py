@@ -209,6 +209,16 @@ CASES = [
     ),
     *group("case of a denied path", "deny", "touch SRC/x.py", "echo x > Src/x.py", allow="Bash", deny="Edit(src/**)"),
     *group("case of an allowed path", "ask", "echo x > SRC/x.py", allow="Edit(src/**)"),
+    *group(
+        "git that writes what it shows",
+        "ask",
+        "git log -1 --format='format:{}' --output=package.json",
+        "git diff --outp x --line-prefix=x",
+        "git show --output x",
+        allow=("Bash(git log:*)", "Bash(git diff:*)", "Bash(git show:*)", "Bash(npm test)"),
+    ),
+    *group("git that writes what it shows", "allow", "git diff --output=x", allow="Bash(git diff --output=x:*)"),
+    *group("git that writes what it shows", "allow", "git diff --output=x", allow="Bash"),
     *group("an alias that a rule names", "allow", "git st -s", allow="Bash(git st:*)", deny="Bash(rm:*)"),
     *group("an alias that a rule names", "ask", "git st", allow="Bash(git:*)", deny="Bash(rm:*)"),
     *group(
