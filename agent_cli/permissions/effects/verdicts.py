@@ -147,6 +147,10 @@ _WHOLE = frozenset(
     "git mv chmod chown chgrp ruff black isort prettier eslint yapf autopep8 autoflake pyupgrade gofmt rustfmt "
     "npx bunx uvx pnpm yarn uv poetry python python3".split()
 )
+# Scripts that do more than edit or print, in which a file may be read: `r` and `e` of sed, getline of awk.
+_NEVER = re.compile(r"(?!)")
+_AWK_READS = re.compile(r"\||@|\b(?:getline|system|ARG[VC]|SYMTAB|PROCINFO)\b")
+_READING_SCRIPTS = {"sed": re.compile(r"[rRe]|-f"), **dict.fromkeys(("awk", "gawk", "mawk"), _AWK_READS)}
 
 
 class EffectFinding(Value):
@@ -213,6 +217,13 @@ class EffectVerdicts:
         word = touch.word
         if touch.kind == "run":
             text = f"{part.program} with {word.text}, which a rule for {part.program} alone does not cover"
+            if self._unread and _READING_SCRIPTS.get(part.program, _NEVER).search(word.text):
+                why = (
+                    f"may read any file, which cannot be compared with {self._unread}: {part.program} with {word.text}"
+                )
+                verdict = Verdict(part.text, Level.ASK, why, self._unread, "rule", final=True)
+                yield EffectFinding(verdict, word.text)
+                return
             yield EffectFinding(Verdict(part.text, Level.ASK, f"runs a command: {text}"), word.text)
         elif touch.kind == "names":
             yield from self._named(part, word)

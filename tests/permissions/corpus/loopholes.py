@@ -219,6 +219,33 @@ CASES = [
     ),
     *group("git that writes what it shows", "allow", "git diff --output=x", allow="Bash(git diff --output=x:*)"),
     *group("git that writes what it shows", "allow", "git diff --output=x", allow="Bash"),
+    *[
+        case
+        for more in ({"allow": "Bash"}, {"mode": "bypassPermissions"})
+        for case in group(
+            "scripts that read a denied file",
+            "ask",
+            "sed -n 'r .env' a.txt",
+            "sed '$R .env' a.txt",
+            "sed '1e cat .env' a.txt",
+            "awk 'BEGIN{while((getline l<\".env\")>0)print l}'",
+            "awk '@include \".env\"'",
+            "awk 'BEGIN{ARGV[1]=\".env\";ARGC=2}1'",
+            "awk 'BEGIN{\"cat .env\" | getline x; print x}'",
+            deny="Read(.env)",
+            **more,
+        )
+    ],
+    *group(
+        "scripts that read a denied file",
+        "allow",
+        "sed -i 's/a/b/' a.txt",
+        "awk '{print > \"x\"}' a.txt",
+        "awk '/a|b/ {print \"|\"}' a.txt",
+        "sed -n 's/error/b/p' a.txt",
+        allow="Bash",
+        deny="Read(.env)",
+    ),
     *group("an alias that a rule names", "allow", "git st -s", allow="Bash(git st:*)", deny="Bash(rm:*)"),
     *group("an alias that a rule names", "ask", "git st", allow="Bash(git:*)", deny="Bash(rm:*)"),
     *group(
