@@ -413,6 +413,8 @@ class SearchFilter:
         plain = self._folders.get(folder)
         if plain is None:
             plain = self._folders[folder] = self._is_plain(folder)
+        # What is in git's configuration decides whether it is secret.
+        plain = plain and not (name == "config" and folder.endswith("/.git"))
         if plain and not _secret_name(name) and not (self._ruled and any(p.match(text) for p in self._ruled)):
             return True
         reads = Effect("read", real_path(text))
