@@ -16,14 +16,14 @@ from typing import NamedTuple
 
 from agent_cli.core.decisions import Level, Verdict
 from agent_cli.core.events import Decider
-from agent_cli.permissions.git_reads import git_call, printed, printed_files
+from agent_cli.permissions.git_reads import git_call, may_print, printed, printed_files
 from agent_cli.permissions.git_use import NoRepositoryError, NotUsableError, Use, git_to_read
 from agent_cli.permissions.path_policy import Matcher, SearchFilter, decide_path
 from agent_cli.permissions.readonly_programs import FileRead, reads_of
 from agent_cli.permissions.shell.words import MEANINGFUL, SimpleCommand
 from agent_tools.base import Effect
 from agent_tools.fs.safe_files import read_start
-from agent_tools.fs.workspace import Workspace
+from agent_tools.fs.workspace import Workspace, real_path
 from agent_tools.process.guarded_git import GitError
 from agent_tools.shell.state import CALM
 
@@ -70,13 +70,26 @@ def program_changed(name: str, around: CommandContext) -> str:
     if "/" in name:
         return "" if re.fullmatch(r"(?:/usr)?/bin/[^/]+", name) else "a program by its path"
     usual = _which(name, around.path)
-    if "PATH" in around.carried and _which(name, around.carried["PATH"]) != usual:
+    if "PATH" in around.carried and real_path(_which(name, around.carried["PATH"])) != real_path(usual):
         return f"an earlier command changed PATH, and {name} is another program now"
     if usual and not usual.startswith("/"):
         return f"PATH has a folder that is not absolute, where {name} may be another program"
-    if usual and around.workspace.inside(Path(usual)):
-        return f"{name} is {usual}, a file of the workspace"
+    if not usual:
+        return ""
+    real = real_path(usual)
+    if around.workspace.inside(Path(real)):
+        return f"{name} is {real}, a file of the workspace"
+    # A virtual environment links `python` to a `python3.12` elsewhere; a link to another name may be any program.
+    places = (usual, os.path.join(real_path(os.path.dirname(usual)), name))  # noqa: PTH120
+    if any(_below(around.workspace, p) for p in places) and not re.fullmatch(
+        rf"{re.escape(name)}[\d.]*", os.path.basename(real)
+    ):
+        return f"{name} is a link of the workspace to {real}"
     return ""
+
+
+def _below(workspace: Workspace, path: str) -> bool:
+    return any(Path(path).is_relative_to(root) for root in workspace.roots)
 
 
 def _which(name: str, path: str) -> str:
@@ -86,7 +99,7 @@ def _which(name: str, path: str) -> str:
             return folder or "."
         file = f"{folder}/{name}"
         if os.access(file, os.X_OK) and os.path.isfile(file):  # noqa: PTH113 - the method raises where a parent is closed
-            return os.path.realpath(file)
+            return file
     return ""
 
 
@@ -120,6 +133,9 @@ class CommandReads:
         patterns = {w.text for w in words if w.pattern}
         found = reads_of((part.program, *(w.text for w in words[1:])), patterns)
         if isinstance(found, str):
+            if self._kept and part.program == "git" and may_print([w.text for w in part.words[1:]]):
+                why = f"prints files that cannot be compared with {self._kept}"
+                return [Verdict(part.text, Level.ASK, why, self._kept, "rule", final=True)]
             return []
         verdicts = [v for reading in found for v in self._read(part, reading, pattern=reading.path in patterns)]
         return verdicts + list(self._git(part, tuple(w.text for w in words[1:]))) if part.program == "git" else verdicts
@@ -183,7 +199,7 @@ class CommandReads:
                     yield Verdict(part.text, Level.ASK, why, self._kept, "rule", final=True)
             if reading.what == "listing":
                 named = [os.path.dirname(n) for n in named]  # noqa: PTH120 - as text, as the shell has it
-            for path in dict.fromkeys(os.path.realpath(n) for n in named):
+            for path in dict.fromkeys(real_path(n) for n in named):
                 verdict = decide_path(self._matcher, self._workspace, Effect("read", path))
                 if (
                     reading.what in ("names", "listing")

@@ -25,7 +25,19 @@ from agent_tools.base import Effect
 from agent_tools.registry import tool_class
 
 _GIT_VALUED = frozenset(
-    ("-C", "-c", "--git-dir", "--work-tree", "--namespace", "--exec-path", "--config-env", "--attr-source")
+    (
+        "-C",
+        "-c",
+        "--git-dir",
+        "--work-tree",
+        "--namespace",
+        "--exec-path",
+        "--config-env",
+        "--attr-source",
+        "--super-prefix",
+        "--shallow-file",
+        "--list-cmds",
+    )
 )
 
 
@@ -57,7 +69,8 @@ _PACKAGE_RUNNERS: dict[str, tuple[str, ...]] = {
         ("uv", "poetry", "pipenv", "pdm", "hatch", "rye", "pixi", "conda", "mamba", "micromamba"), ("run",)
     ),
     **dict.fromkeys(("npm", "pnpm", "yarn"), ("exec", "x", "dlx")),
-    "bundle": ("exec",),
+    **dict.fromkeys(("bundle", "pyenv", "rbenv", "nvm"), ("exec",)),
+    "rustup": ("run",),
     "bun": ("x",),
     "pipx": ("run",),
 }
@@ -125,10 +138,12 @@ def _disguises(part: SimpleCommand) -> Iterator[tuple[str, ...]]:
         if part.assigns:
             yield (*_texts(part.assigns), *words)
         program = os.path.basename(words[0]).casefold()
-        bare = (program, *words[1:])
+        program = program.removesuffix(".exe")
+        # git-push in git's own folder is what `git push` runs.
+        bare = ("git", program[4:], *words[1:]) if program.startswith("git-") else (program, *words[1:])
         if bare != words:
             yield bare
-        if program == "git" and (without := _without_git_options(bare)) != bare:
+        if bare[0] == "git" and (without := _without_git_options(bare)) != bare:
             yield without
         yield from _run_by_packages(bare)
 

@@ -25,16 +25,18 @@ from agent_cli.permissions.command_rules import for_part, may_deny, names_word
 from agent_cli.permissions.destructive import Danger, dangers, unnamed
 from agent_cli.permissions.effects.table import PROGRAMS
 from agent_cli.permissions.effects.verdicts import EffectFinding, EffectVerdicts
-from agent_cli.permissions.git_reads import enters_submodules
+from agent_cli.permissions.git_reads import enters_submodules, prints_urls
 from agent_cli.permissions.git_standing import git_folders, look_at_repository
 from agent_cli.permissions.git_use import filters_off, started, submodule_programs
-from agent_cli.permissions.path_policy import Matcher, by_rule, decide_path
+from agent_cli.permissions.path_policy import Matcher, by_rule, decide_path, holds_password
 from agent_cli.permissions.readonly_programs import BUILTINS, READERS, reads_of
 from agent_cli.permissions.sandbox_needs import needs_network, within_reach
 from agent_cli.permissions.shell.analysis import analyse
 from agent_cli.permissions.shell.parser import too_long
 from agent_cli.permissions.shell.words import PLAIN_VARIABLES, Analysis, Redirect, SimpleCommand
+from agent_cli.permissions.unseen import runs_unseen
 from agent_tools.base import Effect
+from agent_tools.fs.workspace import real_path
 from agent_tools.lazy import lazy_imports
 from agent_tools.process.guarded_git import Checkout, GitError, hardening
 from agent_tools.sandbox.conditions import Confined
@@ -116,6 +118,11 @@ class CommandEvaluator:
         unknown = self.analysis.unknown
         if not unknown and any(may_deny(self._matcher.rules, part) for part in self.analysis.parts):
             unknown = "a pattern that may stand for what they name"
+        if not unknown:
+            found = ((part, why, word) for part in self.analysis.parts for why, word in runs_unseen(part))
+            unknown = next(
+                (why for p, why, word in found if not any(names_word(r, word) for r in self._rules_for(p))), ""
+            )
         if not unknown:
             return None
         text = f"cannot be compared with the deny rules, because it contains {unknown}"
@@ -271,7 +278,7 @@ class CommandEvaluator:
     def _not_reading_git(self, part: SimpleCommand) -> str:
         around = self._around
         for cwd in part.cwds or ("",):
-            if os.path.realpath(cwd) != cwd or not around.workspace.inside(Path(cwd)):
+            if real_path(cwd) != cwd or not around.workspace.inside(Path(cwd)):
                 return "git in another directory"
             found = repository(Path(cwd))
             if found != around.workspace.root and (found is not None or cwd != str(around.workspace.cwd)):
@@ -289,6 +296,8 @@ class CommandEvaluator:
             return f"git cannot be asked how it is configured: {error}"
         if odd := started(root, around.git_use):
             return f"the repository's own git configuration may start a program: {odd}"
+        if prints_urls(part.texts[1:]) and any(holds_password(c) for c in _configurations(root, around.home)):
+            return "git would print an address with a password"
         odd = submodule_programs(root, around.env) if enters_submodules(part.texts[1:]) else ""
         return f"git would enter a submodule and meet {odd}" if odd else ""
 
@@ -312,7 +321,7 @@ class CommandEvaluator:
         target = _target(part)
         for cwd in part.cwds or ():
             path = os.path.join(cwd, target)
-            if target and os.path.realpath(path) != os.path.realpath(os.path.normpath(path)):
+            if target and real_path(path) != real_path(os.path.normpath(path)):
                 return f"changes the directory through a link: {target}"
         return ""
 
@@ -361,8 +370,13 @@ class CommandEvaluator:
         return [decide_path(self._matcher, self._around.workspace, effect) for effect in effects]
 
 
+def _configurations(root: Path, home: str) -> list[Path]:
+    own = [Path(home, ".gitconfig"), Path(home, ".config/git/config")] if home else []
+    return [*own, *(folder / name for folder in git_folders(root) for name in ("config", "config.worktree"))]
+
+
 def _resolved(cwd: str, path: str) -> str:
-    return os.path.realpath(os.path.join(cwd, path))
+    return real_path(os.path.join(cwd, path))
 
 
 def _target(part: SimpleCommand) -> str:

@@ -27,7 +27,7 @@ from agent_cli.permissions.sandbox_needs import uses_network
 from agent_cli.permissions.shell.analysis import RUNNERS, WRAPPERS, analyse
 from agent_cli.permissions.shell.words import Analysis, SimpleCommand
 from agent_tools.base import Effect
-from agent_tools.fs.workspace import Workspace
+from agent_tools.fs.workspace import Workspace, real_path
 from agent_tools.record import Value
 from agent_tools.registry import tool_class
 from agent_tools.text import one_line
@@ -153,7 +153,7 @@ def _outside(found: Analysis, asked: ApprovalContext) -> list[str]:
 
 
 def _within(path: str, root: Path) -> bool:
-    return os.path.realpath(path) == str(root) or os.path.realpath(path).startswith(f"{root}/")
+    return real_path(path) == str(root) or real_path(path).startswith(f"{root}/")
 
 
 def _shortened(lines: Sequence[str]) -> Iterator[_Found]:
@@ -181,7 +181,7 @@ def _touched(found: Analysis) -> Iterator[tuple[str, str]]:
                 path = os.path.normpath(os.path.join(cwd, text))
                 if count < _MOST_PATHS and text and "\0" not in text and (sure or os.path.lexists(path)):
                     count += 1
-                    yield path, os.path.realpath(path)
+                    yield path, real_path(path)
 
 
 def _file(path: str, git: GitReader) -> Iterator[str]:

@@ -11,8 +11,9 @@ command needs approval.
 from __future__ import annotations
 
 import os
+import re
 import time
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from agent_cli.permissions.effects.git import only_gets
@@ -105,6 +106,13 @@ _CONTENT = frozenset("log show diff blame grep cat-file stash reflog".split())
 # Subcommands for which a glob among the operands can only add more operands.
 _MANY = frozenset("status log show diff rev-list shortlog ls-files ls-tree blame grep check-ignore".split())
 
+# Entries of a configuration that may hold a password or token, also of the user's own.
+_SECRET_KEY = re.compile(
+    r"(?:https?|url|credential|sendemail|imap|github|gitlab|hub|gitea|azure)\..*"
+    r"|.*(?:token|passw|secret|cookie|extraheader|auth\b|api-?key).*",
+    re.IGNORECASE | re.DOTALL,
+)
+
 
 class GitCall(Value):
     """A read-only git command.
@@ -191,10 +199,22 @@ def git_reads(words: tuple[str, ...], patterns: Collection[str] = ()) -> tuple[s
         return f"git {name} with a name"
     if name in _NO_OPERANDS and not nested and read.operands:
         return f"git {name} {read.operands[0]}"
-    if name == "config" and len(read.operands) != 1:
-        return "git config"
+    if name == "config" and (len(read.operands) != 1 or _SECRET_KEY.fullmatch(read.operands[0])):
+        return "git config" if len(read.operands) != 1 else f"git config of {read.operands[0]}, which may be a secret"
     operands = read.operands[1:] if name == "grep" and "-e" not in names else read.operands
-    return tuple(o.rpartition(":")[2] or o for o in operands) if name in _CONTENT else ()
+    # HEAD:a.txt is a file after a revision, or a name with a colon: git diff takes it for one if it exists.
+    named = (text for o in operands for text in (o, o.rpartition(":")[2]) if text)
+    return tuple(dict.fromkeys(named)) if name in _CONTENT else ()
+
+
+def prints_urls(words: tuple[str, ...]) -> bool:
+    """Return True if a read-only git command prints the addresses of remote repositories."""
+    call = git_call(words)
+    if isinstance(call, str):
+        return False
+    if call.name == "remote":
+        return bool({"-v", "--verbose"} & {name for name, _ in call.read.options})
+    return call.name == "remote get-url" or (call.name.startswith("config") and words[-1].casefold().endswith("url"))
 
 
 def enters_submodules(words: tuple[str, ...]) -> bool:
@@ -224,6 +244,35 @@ _OUTPUT = _PATCH - {"-c", "-m", "--cc"} | _SUMMARY | frozenset(
 )  # fmt: skip
 _MOST = 16 << 20
 _ONLY_NAMES = ("--name-only", "-z", "--no-color")
+
+# Subcommands that print files by themselves, and those that do with an option for patches.
+_PRINTS = frozenset("show diff difftool format-patch range-diff fast-export cat-file grep".split())
+_PRINTS_PATCHES = frozenset("log reflog whatchanged diff-tree diff-index diff-files request-pull status".split())
+_PATCH_LONG = (
+    "--patch --patch-with-raw --patch-with-stat --unified --cc --dd --binary --word-diff --word-diff-regex --check "
+    "--color-words --function-context --remerge-diff --diff-merges --submodule --verbose --textconv --ext-diff"
+).split()
+_NAMES_ONLY = _SUMMARY | frozenset("-l -L --files-with-matches --files-without-match --batch-check".split())
+_GLOBAL_VALUED = frozenset("-C -c --git-dir --work-tree --namespace --config-env --attr-source --exec-path".split())
+
+
+def may_print(words: Sequence[str]) -> bool:
+    """Return True if a git command that `git_call` does not know may print files that it does not name."""
+    queue = list(words)
+    while queue and queue[0].startswith("-"):
+        del queue[: 2 if queue[0] in _GLOBAL_VALUED else 1]
+    name, options = "".join(queue[:1]), [w.partition("=")[0] for w in queue[1:] if w.startswith("-")]
+    patches = any(
+        re.match(r"-[A-Za-z]*[puUcmLWv]", o) or (len(o) > 3 and any(p.startswith(o) for p in _PATCH_LONG))
+        for o in options
+    )
+    if name in ("rebase", "am"):
+        return any(o.startswith("--show") for o in options)
+    if name == "commit":
+        return any(o.startswith("--dr") for o in options) and any(re.match(r"-\w*v|--verb", o) for o in options)
+    if name in _PRINTS_PATCHES or queue[:2] in (["stash", "show"], ["stash", "list"]):
+        return patches
+    return name in _PRINTS and (patches or not _NAMES_ONLY & set(options))
 
 
 class GitNames(Value):

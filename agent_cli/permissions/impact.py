@@ -21,6 +21,7 @@ from agent_cli.permissions.destructive import Danger, dangers
 from agent_cli.permissions.git_use import NoRepositoryError, NotUsableError, Use, git_to_read
 from agent_cli.permissions.shell.analysis import analyse
 from agent_cli.permissions.shell.words import Word
+from agent_tools.fs.workspace import real_path
 from agent_tools.process.guarded_git import GitError, GitRun
 from agent_tools.text import counted
 
@@ -76,7 +77,7 @@ class GitReader:
 
     def _own(self, cwd: str) -> bool:
         """Return True if a directory belongs to the repository and not to a nested one: trust is not inherited."""
-        here = os.path.realpath(cwd)
+        here = real_path(cwd)
         while here != self._root:
             if not here.startswith(f"{self._root.rstrip('/')}/") or os.path.lexists(os.path.join(here, ".git")):
                 return False
@@ -220,7 +221,7 @@ def _recoverable(paths: list[str], count: int, cwd: str, git: GitReader) -> str:
 
 def _overwritten(danger: Danger, cwd: str, git: GitReader) -> Iterator[str]:
     for path in expand_words(danger.words, cwd):
-        real = os.path.realpath(path)
+        real = real_path(path)
         try:
             state = os.stat(real)  # noqa: PTH116
         except OSError:
@@ -380,7 +381,7 @@ def _marks(danger: Danger, cwd: str, git: GitReader) -> Iterator[tuple[str, str]
             yield path, _mark(path)
             # An overwriting command changes the target of a link.
             if danger.kind == "overwrite" and Path(path).is_symlink():
-                yield os.path.realpath(path), _mark(os.path.realpath(path))
+                yield real_path(path), _mark(real_path(path))
             if danger.kind in ("tree", "attributes"):
                 yield from _below(path)
     elif danger.kind in ("restore", "reset", "clean"):

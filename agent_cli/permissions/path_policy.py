@@ -9,7 +9,6 @@ Also filters the files that a search may show: the same decision for thousands o
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, cached_property, lru_cache
@@ -20,7 +19,8 @@ from agent_cli.core.decisions import Level, Verdict
 from agent_cli.core.events import Decider
 from agent_cli.core.rules import Rule, RuleList
 from agent_tools.base import Effect
-from agent_tools.fs.workspace import Workspace
+from agent_tools.fs.safe_files import read_start
+from agent_tools.fs.workspace import Workspace, real_path
 from agent_tools.lazy import lazy_imports
 from agent_tools.net.urls import ascii_host
 from agent_tools.registry import BUILTIN, tool_class, tool_name
@@ -88,7 +88,7 @@ def find_places(
     own = protected_names.plain_names(protected_names.OWN)
     found: list[tuple[Path, Kind, str]] = []
     if state is not None:
-        found.append((Path(os.path.realpath(state)), "own", "it is this program's own state"))
+        found.append((Path(real_path(state)), "own", "it is this program's own state"))
     for path, name in protected_names.protected_places(roots, home, env):
         kind: Kind = "own" if name in own else "steering"
         found.append((path, kind, f"{name} leads to it"))
@@ -157,6 +157,21 @@ def secret(path: Path) -> bool:
     return bool(hidden.fullmatch(parts[-1])) or any(f in _SECRET_FOLDERS for f in parts[:-1])
 
 
+_PASSWORD = re.compile(rb"https?://(?:[^/@\s]*:[^/@\s]+|[^/@\s]{20,})@|extraheader\s*=", re.IGNORECASE)
+
+
+def holds_password(config: Path | str) -> bool:
+    """Return True if a configuration of git has a password or token in it, in an address or a header."""
+    try:
+        return _PASSWORD.search(read_start(str(config), 1 << 18)) is not None
+    except (OSError, ValueError):
+        return False
+
+
+def _is_secret(path: Path) -> bool:
+    return secret(path) or (path.name == "config" and path.parent.name == ".git" and holds_password(path))
+
+
 class Matcher:
     """Match a set of rules against single effects.
 
@@ -195,12 +210,17 @@ class Matcher:
         return effect.kind in ("state", "prompt", "call") and effect.target in (rule.spec, rule.spec.removesuffix(":*"))
 
     def _path_matches(self, rule: Rule, path: Path) -> bool:
+        pattern, text = self._pattern(rule), str(path)
+        if pattern.match(text):
+            return True
+        return path == anchored(rule.spec or "", Path(rule.base), self._cwd, self._home)[0] and bool(
+            pattern.match(f"{text}/.")
+        )
+
+    def _pattern(self, rule: Rule) -> re.Pattern[str]:
+        """Return a pattern over absolute resolved paths; without case for deny and ask, as some file systems are."""
         base, pattern = anchored(rule.spec or "", Path(rule.base), self._cwd, self._home)
-        try:
-            relative = path.relative_to(base).as_posix()
-        except ValueError:
-            return False
-        return glob_regex(pattern).fullmatch(relative) is not None
+        return _path_pattern("" if base == Path("/") else str(base), pattern, rule.list != "allow")
 
     def patterns(self, kinds: Iterable[RuleList], about: Callable[[Rule], bool]) -> list[re.Pattern[str]]:
         """Return patterns over absolute resolved paths for the rules of these lists that satisfy `about`."""
@@ -211,9 +231,7 @@ class Matcher:
             if rule.spec is None:
                 found.append(re.compile(""))
             else:
-                base, pattern = anchored(rule.spec or "", Path(rule.base), self._cwd, self._home)
-                start = re.escape("" if base == Path("/") else str(base))
-                found.append(re.compile(rf"{start}/(?:{glob_regex(pattern).pattern})\Z", re.DOTALL))
+                found.append(self._pattern(rule))
         return found
 
     def for_command(self, kind: RuleList, command: str) -> Rule | None:
@@ -248,6 +266,12 @@ def glob_regex(pattern: str) -> re.Pattern[str]:
             {"**/": "(?:.*/)?", "/**": "/.*", "**": ".*", "*": "[^/]*", "?": "[^/]"}.get(piece) or re.escape(piece)
         )
     return re.compile("".join(out) + "(?:/.*)?", re.DOTALL)
+
+
+@lru_cache(maxsize=512)
+def _path_pattern(base: str, pattern: str, folded: bool) -> re.Pattern[str]:
+    whole = rf"{re.escape(base)}/(?:{glob_regex(pattern).pattern})\Z"
+    return re.compile(whole, re.DOTALL | (re.IGNORECASE if folded else 0))
 
 
 def _domain_matches(rule: Rule, url: str) -> bool:
@@ -287,7 +311,7 @@ def decide_path(matcher: Matcher, workspace: Workspace, effect: Effect, tool: st
             return Verdict(target, Level.ASK, f"writes a protected file: {what}", final=True)
     if rule := matcher.first("ask", tool, effect):
         return by_rule(target, Level.ASK, rule, final=True)
-    if effect.kind == "read" and secret(Path(target)):
+    if effect.kind == "read" and _is_secret(Path(target)):
         named = next((r for r in matcher.all("allow", tool, effect) if _names_file(r)), None)
         if named is None:
             return Verdict(target, Level.ASK, "reads a file that looks like it holds secrets", final=True)
@@ -389,13 +413,15 @@ class SearchFilter:
         plain = self._folders.get(folder)
         if plain is None:
             plain = self._folders[folder] = self._is_plain(folder)
+        # What is in git's configuration decides whether it is secret.
+        plain = plain and not (name == "config" and folder.endswith("/.git"))
         if plain and not _secret_name(name) and not (self._ruled and any(p.match(text) for p in self._ruled)):
             return True
-        reads = Effect("read", os.path.realpath(text))
+        reads = Effect("read", real_path(text))
         verdicts = [decide_path(self._matcher, self._workspace, reads, tool) for tool in _SEARCHERS]
         # A question that is not final concerns the directory, and was answered for it.
         return all(v.level is Level.ALLOW or (v.level is Level.ASK and not v.final) for v in verdicts)
 
     def _is_plain(self, folder: str) -> bool:
         """Return True if the path contains no link and the directory does not look like one of secrets."""
-        return os.path.realpath(folder) == folder and not secret(Path(f"{folder}/x"))
+        return real_path(folder) == folder and not secret(Path(f"{folder}/x"))

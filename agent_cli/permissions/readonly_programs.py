@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Mapping
 from itertools import pairwise
 from typing import Literal
 
-from agent_cli.permissions.effects.programs import awk_acts
+from agent_cli.permissions.effects.awk import awk_acts
 from agent_cli.permissions.git_reads import git_reads
 from agent_cli.permissions.options import Options, ParsedArguments, UnknownOptionError, read_options
 from agent_tools.record import Value

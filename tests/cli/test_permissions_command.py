@@ -81,3 +81,21 @@ def test_what_cannot_be_kept_is_a_mistake(project: Path) -> None:
     done = agent(["trust"], project, env={"AGENT_STATE_DIR": "/dev/null/x"})
     assert done.returncode == 2
     assert "cannot be saved" in done.stderr
+
+
+def test_options_of_check_hold_for_every_line_of_a_batch(work: Path) -> None:
+    lines = [
+        {"id": 1, "input": {"command": "rm x"}},
+        {"id": 2, "input": {"command": "make x"}, "deny": ["Bash(make:*)"]},
+        {"id": 3, "input": {"command": "touch x"}, "mode": "default"},
+        {"id": 4, "input": {"command": "touch x"}},
+    ]
+    options = ["--batch", "--tool", "Bash", "--deny", "Bash(rm:*)", "--allow", "Bash(make:*)", "--mode", "acceptEdits"]
+    done = agent(["permissions", "check", *options], work, stdin="\n".join(json.dumps(line) for line in lines))
+    assert [json.loads(line)["decision"] for line in done.stdout.splitlines()] == ["deny", "deny", "ask", "allow"]
+
+
+def test_a_batch_takes_no_input_of_one_call(work: Path) -> None:
+    done = agent(["permissions", "check", "--batch", "--input", "{}"], work, stdin="")
+    assert done.returncode == 2
+    assert "leave out --input" in done.stderr

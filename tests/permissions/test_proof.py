@@ -28,7 +28,14 @@ WATCHED = (
     "setxattr,utimensat,kill,mount,ptrace,settimeofday,clock_settime,sethostname,reboot"
 )
 # Programs that are shell scripts, with what they run.
-_SCRIPTS = {"which": {"sh", "dash"}, "egrep": {"sh", "dash", "grep"}, "fgrep": {"sh", "dash", "grep"}}
+_SCRIPTS = {
+    "which": {"sh", "dash"},
+    "egrep": {"sh", "dash", "grep"},
+    "fgrep": {"sh", "dash", "grep"},
+    "npm": {"env", "node"},
+}
+# node lists the network interfaces, and pip tries whether an address of this machine can be used: nobody is contacted.
+_LOOKS = {"node": r"AF_NETLINK", "npm": r"AF_NETLINK", "pip": r"AF_INET6, SOCK_STREAM|htons\(0\).*\"::1\""}
 # Bash itself looks for a terminal when it starts.
 _DEVICES = re.compile(r"/dev/(?:null|stderr|stdout|fd/\d+|tty)")
 _WRITES = re.compile(r"O_(?:WRONLY|RDWR|CREAT|TRUNC|APPEND)")
@@ -96,6 +103,11 @@ def wrong(name: str, words: str, done: bool, programs: set[str]) -> bool:
     return name not in ("kill", "ftruncate") or done
 
 
+def looks(name: str, words: str, programs: set[str]) -> bool:
+    """Whether a call only looks at the network of this machine."""
+    return name in ("socket", "bind") and any(re.search(_LOOKS[p], words) for p in programs & _LOOKS.keys())
+
+
 def programs_of(case: Case, root: Path) -> set[str]:
     """The programs that a command may start, by the analysis."""
     analysis = analyse(spelled(case.command, root), str(root / case.cwd), str(root.parent / "home"))
@@ -114,7 +126,9 @@ def test_what_runs_unasked_only_reads(root: Path, tmp_path: Path, part: int) -> 
         may = programs_of(case, root)
         calls = watch(case, root, tmp_path / "log")
         mistakes += [
-            f"{case.command!r}: {name}({words[:150]})" for name, words, ok in calls if wrong(name, words, ok, may)
+            f"{case.command!r}: {name}({words[:150]})"
+            for name, words, ok in calls
+            if wrong(name, words, ok, may) and not looks(name, words, may)
         ]
         assert any(name == "execve" for name, _, _ in calls), f"{case.command!r} was not watched"
     assert not mistakes, "\n".join(mistakes)

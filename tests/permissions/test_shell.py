@@ -239,7 +239,7 @@ def test_where_a_command_runs(command: str, cwds: set[str] | None) -> None:
         ("ls >| a", [("write", "a")]),
         ("ls &> a", [("write", "a")]),
         ("ls >& a", [("write", "a")]),
-        ("ls <> a", [("write", "a")]),
+        ("ls <> a", [("read", "a"), ("write", "a")]),
         ("ls >> a 2>> b", [("append", "a"), ("append", "b")]),
         ("ls &>> a", [("append", "a")]),
         ("> a", [("write", "a")]),

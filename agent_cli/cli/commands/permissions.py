@@ -72,10 +72,12 @@ def check_call(
 ) -> int:
     """Explain what would be decided about a call. Runs nothing; files need not exist."""
     files = tuple(settings or ())
+    request: dict[str, Any] = {"tool": tool, "allow": allow, "ask": ask, "deny": deny, "mode": mode, "cwd": cwd}
     if batch:
-        return check_batch(isolated=isolated, settings=files)
-    request = {"tool": tool, "input": given, "allow": allow, "ask": ask, "deny": deny, "mode": mode, "cwd": cwd}
-    return check_one(request, isolated=isolated, settings=files, as_json=as_json)
+        if given:
+            raise UsageError("--batch reads the arguments of each call from standard input: leave out --input.")
+        return check_batch(request, isolated=isolated, settings=files)
+    return check_one({**request, "input": given}, isolated=isolated, settings=files, as_json=as_json)
 
 
 @app.command("list", epilog=examples("agent permissions list"))
@@ -259,8 +261,8 @@ def check_one(request: Mapping[str, Any], *, isolated: bool, settings: tuple[str
     return 0
 
 
-def check_batch(*, isolated: bool, settings: tuple[str, ...]) -> int:
-    """Answer each line of standard input with one line, at once."""
+def check_batch(options: Mapping[str, Any], *, isolated: bool, settings: tuple[str, ...]) -> int:
+    """Answer each line of standard input with one line, at once. options: defaults; rules of both hold."""
     checker = Checker(isolated=isolated, settings=settings)
     for line in sys.stdin.buffer:
         if not line.strip():
@@ -270,7 +272,8 @@ def check_batch(*, isolated: bool, settings: tuple[str, ...]) -> int:
             request = json.loads(line)
             if not isinstance(request, dict):
                 raise UsageError("A request must be a JSON object.")
-            answer = checker.decide(request)
+            rules: dict[str, Any] = {kind: [*_texts(options, kind), *_texts(request, kind)] for kind in _LISTS}
+            answer = checker.decide({**options, **request, **rules})
         except (ValueError, RecursionError, UsageError) as error:
             answer = {
                 "decision": "deny",

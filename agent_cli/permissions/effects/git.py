@@ -199,6 +199,10 @@ _SHORT: Mapping[str, tuple[tuple[str, Literal["read", "write", "run"]], ...]] = 
     "ls-files": (("X", "read"),),
     "config": (("f", "write"), ("f", "read")),
 }
+# Subcommands that a rule allows because they only show something.
+_SHOWING = frozenset(
+    "log show diff stash reflog shortlog whatchanged diff-tree diff-index diff-files range-diff rev-list blame".split()
+)
 _HARMLESS_OPTIONS = frozenset(
     "--no-pager -P --no-optional-locks --literal-pathspecs --no-replace-objects --version -v --help -h "
     "--no-lazy-fetch --icase-pathspecs --glob-pathspecs --noglob-pathspecs --no-advice".split()
@@ -215,7 +219,7 @@ def git_effects(words: Sequence[Word]) -> Iterator[Touch]:
         name = word.text.partition("=")[0]
         if name == "-C" and queue:
             yield Touch("run", Word("-C")) if REMOTE.match(queue[0].text) else Touch("write", queue[0])
-        elif not (name == "-c" and queue and _sets_harmless(queue[0])) and name not in _HARMLESS_OPTIONS:
+        elif not (name == "-c" and queue and sets_harmless(queue[0])) and name not in _HARMLESS_OPTIONS:
             yield Touch("run", Word(name))
         if name in _VALUED and "=" not in word.text:
             queue[:1] = []
@@ -252,9 +256,10 @@ def git_effects(words: Sequence[Word]) -> Iterator[Touch]:
         yield from (Touch("tree", w) for w in operands)
     elif sub == "grep" and "--no-index" in [w.text for w in rest]:
         yield from (Touch("tree", w) for w in operands[1:] or [Word(".")])
-    elif sub == "diff" and len(operands) == 2:
-        # Given two files, one of them outside, it shows both.
-        yield from (Touch("maybe", w) for w in operands if re.match(r"[/~]|\.\./", w.text))
+    elif sub == "diff":
+        # Given two files, one of them outside, it shows both. A colon does not make one of them remote.
+        for word in operands:
+            yield Touch("maybe", word.replace(text=f"./{word.text}") if REMOTE.match(word.text) else word)
     elif sub == "archive":
         yield from (Touch("tree", w) for w in operands[1:] or [Word(".")])
     elif sub == "hash-object":
@@ -284,6 +289,9 @@ def _options_of_git(sub: str, rest: list[Word]) -> Iterator[Touch]:
             yield Touch("run", Word(name))
         elif long and any(o.startswith(name) for o in GIT_WRITES):
             yield Touch("write", given)
+            if sub in _SHOWING:
+                # With --format it writes any text, for example into a script that another rule allows to run.
+                yield Touch("run", Word(name))
         elif long and any(o.startswith(name) for o in GIT_READS):
             yield Touch("read", given)
         elif name == "--remote" and sub == "archive":
@@ -306,7 +314,7 @@ def _short(sub: str, word: Word, following: Word) -> Iterator[Touch]:
             yield Touch(kind, word.replace(text=match[1]) if match[1] else following)
 
 
-def _sets_harmless(word: Word) -> bool:
+def sets_harmless(word: Word) -> bool:
     """Return True if `-c` sets a harmless key."""
     key, equals, value = word.text.partition("=")
     section, dot, name = key.rpartition(".")

@@ -9,6 +9,7 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from agent_cli.permissions.effects.awk import awk_acts
 from agent_cli.permissions.effects.git import PACKERS, git_effects
 from agent_cli.permissions.effects.table import PROGRAMS, Program
 from agent_cli.permissions.options import Touch, option_effects, scan
@@ -153,11 +154,8 @@ _SHORT_SED = re.compile(
     rf"{_SED_ADDRESS}?(?:,\s*(?:\+\d+|{_SED_ADDRESS}))?\s*!?\s*"
     rf"(?:[pdDgGhHxnNqQ=lF]|s(?P<s>[/|#,@:;!%_]){_sed_regex('(?P=s)')}(?P=s)"
     r"(?:(?!(?P=s))[^\\\n]|\\.)*(?P=s)[gpiIM0-9]*"
-    r"|y(?P<y>[/|#,@])(?:(?!(?P=y))[^\\\n]|\\.)*(?P=y)(?:(?!(?P=y))[^\\\n]|\\.)*(?P=y)|[aic]\\?\s?[^\n]*)?\s*"
+    r"|y(?P<y>[/|#,@])(?:(?!(?P=y))[^\\\n]|\\.)*(?P=y)(?:(?!(?P=y))[^\\\n]|\\.)*(?P=y)|[aic]\\?\s?[^\n]*)?[ \t]*"
 )
-# A pipe, or `>` after the first print. Strings are not recognized, as a regular expression may contain quotes.
-_AWK_ACTS = re.compile(r"\||print.*>(?!=)", re.DOTALL)
-_AWK_WORDS = re.compile(r"\bsystem\b|\bgetline\b|@|\bclose\s*\(|\bfflush\b|\bARG[VC]\b|\bPROCINFO\b|\bSYMTAB\b")
 
 
 def _sed(words: Sequence[Word]) -> Iterator[Touch]:
@@ -187,6 +185,9 @@ def _plain_sed(script: str) -> bool:
     """Return True if a sed script only edits: no `w`, `r` or `e`, as a command or flag of `s`."""
     at = 0
     while at < len(script):
+        if script[at] in "; \t\n":
+            at += 1
+            continue
         match = _SHORT_SED.match(script, at)
         if match is None or (match.end() < len(script) and script[match.end()] not in ";\n}{"):
             return False
@@ -209,11 +210,6 @@ def _awk(words: Sequence[Word]) -> Iterator[Touch]:
             yield Touch("run", script)
             yield Touch("into", Word("."))
     yield from (Touch("read", w) for w in operands if "=" not in w.text)
-
-
-def awk_acts(script: str) -> bool:
-    """Return True if an awk script may write, run, or read something other than its operands."""
-    return bool(_AWK_WORDS.search(script) or _AWK_ACTS.search(script.replace("||", " ")))
 
 
 def _grep(words: Sequence[Word]) -> Iterator[Touch]:

@@ -19,7 +19,7 @@ from typing import Literal
 from agent_cli.core.decisions import Level, Verdict
 from agent_cli.core.events import Decider
 from agent_cli.core.rules import PATH_TOOLS
-from agent_cli.permissions.command_reads import CommandContext, CommandReads, pattern_matches
+from agent_cli.permissions.command_reads import CommandContext, CommandReads, may_be_option, pattern_matches
 from agent_cli.permissions.effects.git import files_of_patch, members
 from agent_cli.permissions.effects.programs import OWN
 from agent_cli.permissions.effects.table import PROGRAMS, Program
@@ -28,6 +28,7 @@ from agent_cli.permissions.path_policy import Matcher, decide_path, holds_protec
 from agent_cli.permissions.readonly_programs import BUILTINS, READERS, FileRead
 from agent_cli.permissions.shell.words import SimpleCommand, Word
 from agent_tools.base import Effect
+from agent_tools.fs.workspace import real_path
 from agent_tools.record import Value
 from agent_tools.registry import tool_class
 
@@ -146,6 +147,10 @@ _WHOLE = frozenset(
     "git mv chmod chown chgrp ruff black isort prettier eslint yapf autopep8 autoflake pyupgrade gofmt rustfmt "
     "npx bunx uvx pnpm yarn uv poetry python python3".split()
 )
+# Scripts that do more than edit or print, in which a file may be read: `r` and `e` of sed, getline of awk.
+_NEVER = re.compile(r"(?!)")
+_AWK_READS = re.compile(r"\||@|\b(?:getline|system|ARG[VC]|SYMTAB|PROCINFO)\b")
+_READING_SCRIPTS = {"sed": re.compile(r"[rRe]|-f"), **dict.fromkeys(("awk", "gawk", "mawk"), _AWK_READS)}
 
 
 class EffectFinding(Value):
@@ -173,9 +178,21 @@ class EffectVerdicts:
     def of(self, part: SimpleCommand) -> list[EffectFinding]:
         """Return findings for effects that are denied or need approval."""
         found = [f for touch in effects_of(part) for f in self._about(part, touch) if f.verdict.level]
+        found += self._patterns_as_options(part)
         if self._unread and not self._followed(part):
             found += self._names_unread(part)
         return found
+
+    def _patterns_as_options(self, part: SimpleCommand) -> Iterator[EffectFinding]:
+        """Yield findings for globs that file names such as --checkpoint-action=exec=x turn into options."""
+        if not is_known_program(part):
+            return
+        texts = part.texts
+        before = part.words[: texts.index("--")] if "--" in texts else part.words
+        for word in before[1:]:
+            if word.pattern and may_be_option(word.text, part.cwds):
+                why = f"file names may take the place of options: {word.text}"
+                yield EffectFinding(Verdict(part.text, Level.ASK, why), word.text)
 
     def _followed(self, part: SimpleCommand) -> bool:
         """Return True if it is known which files a command reads."""
@@ -191,7 +208,7 @@ class EffectVerdicts:
                 continue
             placed = part if part.cwds is not None else part.replace(cwds=(str(self._around.workspace.cwd),))
             for path in self._paths(placed, word.replace(text=named)):
-                verdict = decide_path(self._matcher, self._around.workspace, Effect("read", os.path.realpath(path)))
+                verdict = decide_path(self._matcher, self._around.workspace, Effect("read", real_path(path)))
                 if verdict.level is Level.DENY:
                     why = f"names {named}, whose reading {verdict.reason}"
                     yield EffectFinding(Verdict(part.text, Level.ASK, why, verdict.rule, "rule", final=True), word.text)
@@ -200,6 +217,13 @@ class EffectVerdicts:
         word = touch.word
         if touch.kind == "run":
             text = f"{part.program} with {word.text}, which a rule for {part.program} alone does not cover"
+            if self._unread and _READING_SCRIPTS.get(part.program, _NEVER).search(word.text):
+                why = (
+                    f"may read any file, which cannot be compared with {self._unread}: {part.program} with {word.text}"
+                )
+                verdict = Verdict(part.text, Level.ASK, why, self._unread, "rule", final=True)
+                yield EffectFinding(verdict, word.text)
+                return
             yield EffectFinding(Verdict(part.text, Level.ASK, f"runs a command: {text}"), word.text)
         elif touch.kind == "names":
             yield from self._named(part, word)
@@ -240,7 +264,7 @@ class EffectVerdicts:
             if part.program in READERS and self._reads.knows(part):
                 # Evaluated as a read-only program; but a rule for it does not cover files with secrets.
                 if kind == "read":
-                    found = decide_path(self._matcher, self._around.workspace, Effect("read", os.path.realpath(path)))
+                    found = decide_path(self._matcher, self._around.workspace, Effect("read", real_path(path)))
                     yield from [found.replace(text=text, reason=f"{found.reason}: {path}")] if found.final else []
                 return
             reading = FileRead(path, "tree" if kind == "tree" else "content")
@@ -253,8 +277,8 @@ class EffectVerdicts:
             yield from self._aside(part, touch, path)
             return
         parent, name = os.path.split(os.path.normpath(path))
-        real = os.path.realpath(path)
-        at = os.path.join(os.path.realpath(parent), name) if kind == "remove" else real
+        real = real_path(path)
+        at = os.path.join(real_path(parent), name) if kind == "remove" else real
         if kind == "into":
             yield from self._into(part, at)
             return
@@ -292,7 +316,7 @@ class EffectVerdicts:
 
     def _holds_start_files(self, folder: str) -> bool:
         home = self._around.home
-        return bool(home) and holds_protected(Path(folder), Path(os.path.realpath(home)))
+        return bool(home) and holds_protected(Path(folder), Path(real_path(home)))
 
     def _aside(self, part: SimpleCommand, touch: Touch, path: str) -> Iterator[Verdict]:
         """Yield verdicts on the target of a link, or a file an option may name, which may be used later."""
@@ -301,7 +325,7 @@ class EffectVerdicts:
             if not os.path.isdir(folder):  # noqa: PTH112
                 folder = os.path.dirname(folder)  # noqa: PTH120
             path = touch.word.text if touch.word.text.startswith("/") else os.path.join(folder, touch.word.text)
-        at, workspace = os.path.realpath(path), self._around.workspace
+        at, workspace = real_path(path), self._around.workspace
         how = "makes a link to" if touch.kind == "link" else "may use"
         verdicts = (
             decide_path(self._matcher, workspace, Effect("write", at)),
@@ -346,13 +370,13 @@ class EffectVerdicts:
 
     def _leaks(self, part: SimpleCommand, path: str) -> bool:
         """Return True if the content is sent away, or shown although it may contain keys."""
-        return secret(Path(os.path.realpath(path))) or part.program in ("curl", "wget", "scp", "rsync", "sftp")
+        return secret(Path(real_path(path))) or part.program in ("curl", "wget", "scp", "rsync", "sftp")
 
     def _held(self, path: str) -> str:
         """Return which important directory would be removed with this one; "" for none."""
         around = self._around
         places = ((str(around.workspace.root), "the workspace"), (str(around.workspace.cwd), "the working directory"),
-                  (os.path.realpath(around.home or "/"), "the home folder"))  # fmt: skip
+                  (real_path(around.home or "/"), "the home folder"))  # fmt: skip
         for place, name in places:
             if place == path or place.startswith(f"{path.rstrip('/')}/"):
                 return f"which is or holds {name}"

@@ -51,7 +51,7 @@ WRAPPERS = {
     "doas": _Wrapper("-n", "-u", own=True),
     "xargs": _Wrapper("-0 --null -r --no-run-if-empty -t -x", "-n -P -L -d -I -s", own=True),
 }  # fmt: skip
-_SHELLS = frozenset(("bash", "sh", "dash", "zsh", "ksh", "ash"))
+SHELLS = frozenset(("bash", "sh", "dash", "zsh", "ksh", "ash"))
 _SHELL_LONG = frozenset(("--noprofile", "--norc", "--login", "--posix"))
 _STRICTER = frozenset(("pipefail", "errexit", "nounset", "xtrace"))
 # Programs that may run what their arguments, input or the network tell them to, in ways not followed here.
@@ -62,7 +62,9 @@ RUNNERS = frozenset(
     "taskset chrt numactl prlimit setarch linux32 linux64 setpriv runcon capsh cgexec choom valgrind perf hyperfine "
     "rlwrap faketime eatmydata catchsegv ld.so ts chpst softlimit setuidgid xdotool nodemon watchexec "
     "compgen complete fc bind mapfile readarray "
-    "zsh ksh ash fish csh tcsh pwsh firejail bwrap env.exe wsl".split()
+    "zsh ksh ash fish csh tcsh pwsh firejail bwrap env.exe wsl "
+    "rbash mksh lksh posh yash nu xonsh elvish osh run-parts start-stop-daemon dbus-launch logsave dtach caffeinate "
+    "adb vagrant".split()
 )
 _FIND_RUNS = frozenset(("-exec", "-execdir", "-ok", "-okdir"))
 # Builtins that take variable names: a subscript in one is evaluated, and so may run commands.
@@ -96,7 +98,7 @@ def look_through(part: SimpleCommand) -> Iterator[SimpleCommand | Script]:
     name = os.path.basename(words[0].text)
     if name in WRAPPERS and not (name == "command" and part.texts[1:2] in (("-v",), ("-V",))):
         yield from _unwrap(part, name)
-    elif name in _SHELLS and (found := _script_of(part, name)):
+    elif name in SHELLS and (found := _script_of(part, name)):
         yield found
     elif name == "eval":
         yield from _eval(part)

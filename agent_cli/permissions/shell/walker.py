@@ -348,6 +348,8 @@ class Walk:
             elif kind != "read" and re.match(r"/dev/|/proc/", word.text):
                 yield Redirect("write", word.text, why or "a device")
             else:
+                if op == "<>":
+                    yield Redirect("read", word.text, why)
                 yield Redirect(kind, word.text, why)  # type: ignore[arg-type]
 
     def _check_document(self, node: Node) -> None:

@@ -10,6 +10,7 @@ from tests.permissions.corpus import (
     everyday,
     expansion,
     gits,
+    loopholes,
     readers,
     redirects,
     rules,
@@ -18,5 +19,19 @@ from tests.permissions.corpus import (
     wrappers,
 )
 
-TABLES = (attacks, denied, text, expansion, redirects, wrappers, readers, gits, rules, targets, daily, everyday)
+TABLES = (
+    attacks,
+    denied,
+    text,
+    expansion,
+    redirects,
+    wrappers,
+    readers,
+    gits,
+    rules,
+    targets,
+    daily,
+    everyday,
+    loopholes,
+)
 CASES: list[Case] = [case for table in TABLES for case in table.CASES]

@@ -116,11 +116,11 @@ class Workspace:
         return ResolvedPath(text, self.resolve(text))
 
     def inside(self, path: Path | str) -> bool:
-        """Return True if `path`, with its links resolved, is in one of the directories.
-
-        Raises ToolError if links change meanwhile.
-        """
-        real = _real(path)
+        """Return True if `path`, with its links resolved, is in one of the directories; False if that is unknown."""
+        try:
+            real = Path(os.path.realpath(path))
+        except OSError:  # a link that came or went meanwhile, or of another user's process
+            return False
         return any(real.is_relative_to(root) for root in self.roots)
 
     def advice(self, tools: str, text: str, shell: str = "") -> str:
@@ -139,7 +139,7 @@ class Workspace:
 
     def may_read(self, path: Path | str) -> bool:
         """Return True if `path` is inside, a saved output of a command, or a file of a skill."""
-        real = _real(path)
+        real = Path(real_path(path))
         return self.inside(real) or self.scratch.holds(real) or self.of_skill(real)
 
     def of_skill(self, real: Path) -> bool:
@@ -210,6 +210,15 @@ class Workspace:
         """Remove the directories at resolved paths, in this order, that are empty."""
         for path in directories:
             remove_empty(path)
+
+
+def real_path(path: Path | str) -> str:
+    """Return a path without symbolic links, as far as they can be read: /proc has links that raise PermissionError."""
+    try:
+        return os.path.realpath(path)
+    except OSError:
+        folder, name = os.path.split(os.path.abspath(path))  # noqa: PTH100 - its links cannot be read
+        return os.path.join(real_path(folder), name) if name else folder
 
 
 def _real(path: Path | str) -> Path:

@@ -1,0 +1,81 @@
+"""Whether an awk script only computes and prints.
+
+Strings, comments and regular expressions are taken out first, as they may contain `|` and `>`. Where versions of awk
+may disagree about where one ends, the script counts as one that does more.
+"""
+
+from __future__ import annotations
+
+import re
+
+_WORDS = re.compile(r"\bsystem\b|\bgetline\b|@|\bclose\s*\(|\bfflush\b|\bARG[VC]\b|\bPROCINFO\b|\bSYMTAB\b")
+_TOKEN = re.compile(
+    r"""(?P<blank>[ \t]+|\#[^\n]*)
+      | (?P<text>"(?:[^"\\\n]|\\[^\n])*")
+      | (?P<name>[A-Za-z_]\w*)
+      | (?P<number>\d[\w.]*|\.\d\w*)
+      | (?P<double>\|\||&&|>=|<=|==|!=|\+\+|--|[-+*%^]=)
+      | (?P<sign>[-+*%^!<>=~?:,;(){}\[\]$|&\n/])""",
+    re.VERBOSE,
+)
+# Without brackets, in which a slash ends the expression for some versions only.
+_REGEX = re.compile(r"/(?:[^/\\\n\[]|\\[^\n]|\[\^?[^\]/\\\n\[]+\])*/")
+_BEFORE_REGEX = frozenset(("", "(", ",", "{", "}", ";", "\n", "!", "~", "&&", "||", "==", "!=", "?", ":", "=", "$"))
+_NAMES_BEFORE_REGEX = frozenset(("print", "printf", "return", "in", "else", "do", "case"))
+
+
+def awk_acts(script: str) -> bool:
+    """Return True if an awk script may write, run, or read something other than its operands."""
+    if _WORDS.search(script):
+        return True
+    if "|" not in script and not re.search(r"print.*>", script, re.DOTALL):
+        return False
+    tokens = _tokens(script)
+    return tokens is None or _redirects(tokens)
+
+
+def _tokens(script: str) -> list[str] | None:
+    """Return the tokens of a script, with a quote for each string and regular expression; None if it is not clear."""
+    found: list[str] = []
+    at = 0
+    while at < len(script):
+        last = found[-1] if found else ""
+        if script[at] == "/":
+            if last in _BEFORE_REGEX or last in _NAMES_BEFORE_REGEX:
+                match = _REGEX.match(script, at)
+                token = '"'
+            elif re.fullmatch(r"\w+|\]", last) and last != "length":
+                match, token = _TOKEN.match(script, at), "/"  # a division
+            else:
+                return None
+        else:
+            match = _TOKEN.match(script, at)
+            token = match[0] if match is not None and not match["text"] else '"'
+        if match is None:
+            return None
+        at = match.end()
+        if not match.re.groups or not match["blank"]:
+            found.append(token)
+    return found
+
+
+def _redirects(tokens: list[str]) -> bool:
+    """Return True if there is a pipe, or a `>` of a print statement outside of its parentheses."""
+    depth = 0
+    printing: int | None = None
+    for token in tokens:
+        if token == "|":
+            return True
+        if token in ("(", "["):
+            depth += 1
+        elif token in (")", "]"):
+            depth -= 1
+        elif token == "{" and printing is not None:
+            return True  # not in a script that is valid
+        elif token in (";", "}") and printing is not None and depth <= printing:
+            printing = None
+        elif token in ("print", "printf"):
+            printing = depth
+        elif token == ">" and printing is not None and depth <= printing:
+            return True
+    return False
