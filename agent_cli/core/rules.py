@@ -18,9 +18,14 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from agent_tools.base import EffectKind
+from agent_tools.lazy import lazy_imports
 from agent_tools.record import Value
 from agent_tools.registry import BUILTIN, tool_class, tool_name
+from agent_tools.results import ToolError
 from agent_tools.task import common_type
+
+with lazy_imports():
+    from agent_tools.net import urls
 
 # Tools that rules may name: built-in ones, also by their Claude Code names, and those that a session creates.
 KNOWN_TOOLS = frozenset(name for tool in BUILTIN for name in (tool.name, *tool.other_names)) | {
@@ -109,6 +114,9 @@ def read_rule(kind: RuleList, text: str, source: str, base: Path) -> Rule:
         raise RuleError(f"{text!r}: a rule for {tool} takes no parentheses")
     if names == "domain" and not spec.startswith("domain:"):
         raise RuleError(f"{text!r}: {tool} rules name a domain, for example {tool}(domain:example.org)")
+    # A deny rule that can never match must not pass for one that holds.
+    if names == "domain" and _host(spec, text) == "*":
+        return Rule(kind, tool, None, source, str(base))
     if re.search(r"\)[\s,]+\w+\(", spec):
         raise RuleError(f"{text!r} holds several rules; write each as a separate string")
     if names == "command" and not spec.removesuffix("*").removesuffix(":").strip() and spec != "*":
@@ -119,6 +127,17 @@ def read_rule(kind: RuleList, text: str, source: str, base: Path) -> Rule:
         spec = common_type(spec)
     whole = spec == "*" and (names != "path" or kind == "deny")
     return Rule(kind, tool, None if whole else spec, source, str(base))
+
+
+def _host(spec: str, text: str) -> str:
+    """Return the host, or `*`, of a domain rule. Raises RuleError if it names none."""
+    name = spec.removeprefix("domain:").strip()
+    try:
+        return name if name == "*" else urls.host_pattern(name)
+    except ToolError as error:
+        raise RuleError(
+            f"{text!r}: {error}; write only the host, without scheme, port or path, or *.host for its subdomains"
+        ) from None
 
 
 def _closest_tool(tool: str) -> str:

@@ -75,7 +75,12 @@ def offers_of(server: str, listed: Iterable[dict[str, Any]], problems: list[str]
         if full in found:
             problems.append(f"a second tool named {shorten(name, 60)} was left out")
             continue
-        text = json.dumps(schema)
+        harmless = schema if schema.get("type") == "object" else {"type": "object", "properties": {}}
+        try:
+            text, spelled = json.dumps(schema), _spelled(harmless)
+        except RecursionError:
+            problems.append(f"the tool {shorten(name, 60)} was left out: its schema is nested too deeply")
+            continue
         if len(text) > SCHEMA:
             problems.append(f"the tool {shorten(name, 60)} was left out: its schema has {len(text):,} characters")
             continue
@@ -84,12 +89,19 @@ def offers_of(server: str, listed: Iterable[dict[str, Any]], problems: list[str]
         message = escape_controls(str(words or ""))
         mark = data_fingerprint([name, words, schema, hints])
         more = f"{message[:DESCRIPTION]} [cut]" if len(message) > DESCRIPTION else message
-        harmless = schema if schema.get("type") == "object" else {"type": "object", "properties": {}}
-        found[full] = Offer(
-            server, name, full, more, json.loads(escape_controls(json.dumps(harmless, ensure_ascii=True))),
-            hints.get("readOnlyHint") is True, mark,
-        )  # fmt: skip
+        found[full] = Offer(server, name, full, more, spelled, hints.get("readOnlyHint") is True, mark)
     return found
+
+
+def _spelled(value: Any) -> Any:
+    """Return plain data with the controls and invisible characters in its texts spelled out. Raises RecursionError."""
+    if isinstance(value, str):
+        return escape_controls(value)
+    if isinstance(value, list):
+        return [_spelled(entry) for entry in value]
+    if isinstance(value, dict):
+        return {escape_controls(name): _spelled(entry) for name, entry in value.items()}
+    return value
 
 
 LIMIT = 4 << 20

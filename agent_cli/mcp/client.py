@@ -29,6 +29,7 @@ from agent_cli.core.host_servers import HostServers
 from agent_cli.core.version import __version__
 from agent_cli.mcp.catalog import McpRequestError
 from agent_cli.mcp.stdio import LINE_LIMIT, ServerProcess, host_pipe, pipe
+from agent_tools.text import shorten
 
 # Possible expansion factor of a compressed answer; compression is never requested.
 _PACKED = 1_000
@@ -237,9 +238,13 @@ async def connected(
 
 
 def reason(error: BaseException) -> str:
-    """Return why a connection failed, in words without a traceback."""
+    """Return why a connection failed, on one line without a traceback; the server may have written it."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
+    return shorten(_words_of(error), 300)
+
+
+def _words_of(error: BaseException) -> str:
     if isinstance(error, MCPError):
         return error.error.message
     if isinstance(error, OSError) and error.strerror:

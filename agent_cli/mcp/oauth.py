@@ -220,7 +220,7 @@ async def _first_request(server: McpServer, provider: _InteractiveProvider) -> i
     except ValidationError:
         raise McpRequestError("its login metadata does not follow the protocol") from None
     except (*_BROKEN, ValueError) as error:
-        raise McpRequestError(shorten(reason(error), 300)) from None
+        raise McpRequestError(reason(error)) from None
 
 
 def _why(error: OAuthFlowError, provider: _InteractiveProvider) -> str:

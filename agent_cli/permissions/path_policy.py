@@ -22,8 +22,9 @@ from agent_tools.base import Effect
 from agent_tools.fs.safe_files import read_start
 from agent_tools.fs.workspace import Workspace, real_path
 from agent_tools.lazy import lazy_imports
-from agent_tools.net.urls import ascii_host
+from agent_tools.net.urls import host_pattern
 from agent_tools.registry import BUILTIN, tool_class, tool_name
+from agent_tools.results import ToolError
 from agent_tools.sandbox.conditions import OUTSIDE
 
 with lazy_imports():
@@ -283,8 +284,8 @@ def _domain_matches(rule: Rule, url: str) -> bool:
 
     host = (urlsplit(url).hostname or "").rstrip(".")
     try:
-        wanted = ascii_host((rule.spec or "").removeprefix("domain:")).strip("[]")
-    except UnicodeError:
+        wanted = host_pattern((rule.spec or "").removeprefix("domain:"))
+    except ToolError:  # `read_rule` has refused it
         return False
     hosts = (host,) if rule.list == "allow" else (host, host.removeprefix("www."), f"www.{host}")
     return any(h.endswith(wanted[1:]) if wanted.startswith("*.") else h == wanted for h in hosts)

@@ -108,6 +108,7 @@ class Policy:
         no_bypass: bool = False,
     ) -> None:
         self._no_bypass = no_bypass
+        self._above: Policy | None = None
         self.mode = mode
         self._workspace = workspace
         # Anchor of rules without a directory: a `cd` in a command must not move it.
@@ -127,11 +128,14 @@ class Policy:
 
     @property
     def mode(self) -> Mode:
-        """The approval mode."""
-        return self._mode
+        """The approval mode; a sub-agent's is always that of the turn above, which the user may change meanwhile."""
+        return self._mode if self._above is None else self._above.mode
 
     @mode.setter
     def mode(self, mode: Mode) -> None:
+        if self._above is not None:
+            self._above.mode = mode
+            return
         self._mode: Mode = "default" if self._no_bypass and mode == "bypassPermissions" else mode
 
     @property
@@ -176,10 +180,17 @@ class Policy:
         self._rules[:] = [rule for rule in self._rules if id(rule) not in gone]
 
     def for_subagent(self, workspace: Workspace, carried: Callable[[], Mapping[str, str]]) -> Policy:
-        """Return a policy with the same rules and grants for a sub-agent with its own directory and variables."""
+        """Return a policy of the same mode, rules and grants for a sub-agent with its own directory and variables."""
+        other = self._copy()
+        other._above = self
+        other._workspace, other._carried = workspace, carried
+        return other
+
+    def _copy(self) -> Policy:
+        """Return a policy whose mode and list of rules can be replaced without a change to this one."""
         other = Policy.__new__(type(self))
         other.__dict__.update(self.__dict__)
-        other._workspace, other._carried = workspace, carried
+        other._above, other._mode = None, self.mode
         return other
 
     def auto_allow(self, allowed: bool) -> None:
@@ -261,7 +272,7 @@ class Policy:
         """Return True if the mode acceptEdits would allow a call that is asked about now."""
         if self.mode != "default":
             return False
-        other = self.for_subagent(self._workspace, self._carried)
+        other = self._copy()
         other.mode = "acceptEdits"
         return other.decide(tool, effects).level is Level.ALLOW
 
@@ -309,7 +320,7 @@ class Policy:
 
     def _would_allow(self, command: str, rules: Sequence[str]) -> bool:
         """Return True if adding these rules would allow a command."""
-        other = self.for_subagent(self._workspace, self._carried)
+        other = self._copy()
         with suppress(RuleError):
             other._rules = [*self._rules, *(read_rule("allow", r, "", self._workspace.root) for r in rules)]
             return other.decide("", [Effect("run", command)]).level is Level.ALLOW

@@ -62,6 +62,14 @@ def test_what_is_a_rule(text: str, tool: str, spec: str | None) -> None:
         ("TodoWrite(x)", "takes no parentheses"),
         ("mcp__github__list(x)", "takes no parentheses"),
         ("WebFetch(example.org)", "name a domain"),
+        ("WebFetch(domain:)", "is not a host"),
+        ("WebFetch(domain:example.org:443)", "is not a host"),
+        ("WebFetch(domain:https://example.org)", "is not a host"),
+        ("WebFetch(domain:example.org/docs)", "is not a host"),
+        ("WebFetch(domain:me@example.org)", "is not a host"),
+        ("WebFetch(domain:.example.org)", "is not a host"),
+        ("WebFetch(domain:example.*)", "is not a host"),
+        ("WebFetch(domain:127.1)", "is not a host"),
         ("Bash(ls) Edit(src)", "write each as a separate string"),
     ],
 )
@@ -73,6 +81,11 @@ def test_what_is_a_mistake(text: str, words: str) -> None:
 def test_in_doubt_an_allow_rule_is_narrow_and_a_deny_rule_wide() -> None:
     assert rule("Read(*)", "allow").spec == "*"
     assert rule("Read(*)", "deny").spec is None
+
+
+@pytest.mark.parametrize("kind", ["allow", "ask", "deny"])
+def test_every_domain_is_every_page(kind: RuleList) -> None:
+    assert rule("WebFetch(domain:*)", kind).spec is None
 
 
 @pytest.mark.parametrize(

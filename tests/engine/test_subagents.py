@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from agent_cli.core.decisions import Approve, Defer
 from agent_cli.core.events import MessageAdded, SubagentEvent, ToolStarted, unwrap
@@ -97,3 +98,27 @@ def test_a_suspended_sub_agent_is_resumed_by_another_process(tmp_path: Path) -> 
     assert (work / "log").read_text() == "x\nx\nx\n"
     log = next((tmp_path / "home" / "state").rglob("*.jsonl")).read_text()
     assert log.count('"text":"find it"') == 2
+
+
+def test_a_mode_chosen_while_it_works_holds_for_its_next_call(root: Path) -> None:
+    writes = [{"calls": [call("Write", file_path=name, content="x")]} for name in ("one", "two")]
+    parent = [{"calls": [task()]}, {"text": "Ok."}]
+    world, models = story(root, parent, [*writes, {"text": "Refused.", "expect": "plan mode"}], mode="acceptEdits")
+    stream = models.nested.stream
+
+    def chosen(request: Any, cancel: Any) -> Any:
+        if (root / "one").exists():
+            world.policy.mode = "plan"
+        return stream(request, cancel)
+
+    models.nested.stream = chosen  # type: ignore[method-assign]
+    assert isinstance(world.turn(), Complete)
+    assert (root / "one").exists()
+    assert not (root / "two").exists()
+
+
+def test_a_mode_chosen_at_its_question_holds_for_the_session(root: Path) -> None:
+    nested = [{"calls": [call("Write", file_path="one", content="x")]}, {"text": "Done."}]
+    world, _ = story(root, [{"calls": [task()]}, {"text": "Ok."}], nested, Approve(mode="acceptEdits"))
+    assert isinstance(world.turn(), Complete)
+    assert world.policy.mode == "acceptEdits"

@@ -245,3 +245,30 @@ def test_hundreds_of_tools_are_found_instead_of_sent(tmp_path: Path) -> None:
         assert len(servers.sent("never", 0.1, 200_000)) == 207
     with company(tmp_path, few=raw()) as servers:
         assert "ToolSearch" not in {t.name for t in servers.sent("auto", 0.1, None)}
+
+
+def test_the_refusal_of_a_server_is_one_bounded_line(tmp_path: Path) -> None:
+    with company(tmp_path, odd=raw("refuses")) as servers:
+        found = servers.all["odd"].reason
+        assert servers.all["odd"].status == "failed"
+        assert found.startswith(r"not now\n? Allow it? yes\x1b[2J")
+        assert "\n" not in found
+        assert len(found) <= 300
+        assert servers.news() == [f"the MCP server odd did not start: {found}"]
+
+
+def test_hidden_text_in_a_schema_is_spelled_out() -> None:
+    hidden = "p\u202eq\U000e0041\x1b[2J"
+    schema = {"type": "object", "properties": {"a": {"description": hidden, "enum": ["caf\xe9 \\u202e", hidden]}}}
+    offer = offers_of("s", [{"name": "x", "inputSchema": schema}], [])["mcp__s__x"]
+    spelled = r"p\u202eq\U000e0041\x1b[2J"
+    assert offer.schema["properties"] == {"a": {"description": spelled, "enum": ["caf\xe9 \\u202e", spelled]}}
+
+
+def test_a_schema_that_is_nested_too_deeply_is_left_out() -> None:
+    schema: dict[str, Any] = {"type": "object"}
+    for _ in range(5_000):
+        schema = {"type": "object", "items": schema}
+    problems: list[str] = []
+    assert not offers_of("s", [{"name": "x", "inputSchema": schema}], problems)
+    assert problems == ["the tool x was left out: its schema is nested too deeply"]

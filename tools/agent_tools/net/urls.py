@@ -73,6 +73,23 @@ def ascii_host(name: str) -> str:
     return lowered.removesuffix(".")
 
 
+def host_pattern(text: str) -> str:
+    """Return the host that a rule names in the form of `Url.host`; a leading `*.` stays.
+
+    Raises ToolError for what no host equals, such as one with a port, or as `Url` never spells it.
+    """
+    text = text.strip()
+    name = text.removeprefix("*.")
+    bracketed = f"[{name}]" if name.count(":") > 1 and not name.startswith("[") else name
+    if any(c in bracketed for c in "/?#@*") or re.search(r":\d*$", bracketed):
+        raise ToolError(f"{shorten(text, 200)!r} is not a host")
+    try:
+        host = split_url(f"http://{bracketed}/").host
+    except ToolError:
+        raise ToolError(f"{shorten(text, 200)!r} is not a host") from None
+    return f"*.{host}" if name != text else host
+
+
 def domain_covers(pattern: str, host: str) -> bool:
     """Return True if a host is the domain or a name below it. A leading `*.` makes no difference."""
     try:
