@@ -29,7 +29,7 @@ from agent_cli.terminal.dialogs.questions import pick_dialog, question_dialog
 from agent_cli.terminal.render.ansi import cells
 from agent_cli.terminal.render.events import ChangedLines
 from agent_cli.terminal.render.transcript import ECHO, Transcript
-from agent_tools.results import Diff, TodoItem, TodoView
+from agent_tools.results import Diff, Note, TodoItem, TodoView
 from tests.support.terminal_stage import REQUEST, Stage, asking, later, play
 
 
@@ -177,6 +177,14 @@ def test_what_came_too_fast_to_count_is_not_counted() -> None:
     for text, message in ((flood, "… 48 more lines (Ctrl-O)"), (f"[… 900 bytes not shown …]\n{flood}", "over 49 more")):
         events = [ToolStarted("c1", "Bash"), ToolProgress("c1", text), ToolFinished("c1", "Bash", False, 1, None)]
         assert message in "\n".join(shown(events))
+
+
+def test_a_note_of_several_lines_continues_the_block_of_the_output() -> None:
+    note = Note("running in background as b1 (/jobs)\nPort 8123: closed to your browser")
+    events = [ToolStarted("c1", "Bash"), ToolProgress("c1", "Serving\n"), ToolFinished("c1", "Bash", False, 1, note)]
+    assert shown(events)[-3:] == [
+        "  └ Serving", "    running in background as b1 (/jobs)", "    Port 8123: closed to your browser",
+    ]  # fmt: skip
 
 
 def test_the_plan_stands_at_the_end_as_the_person_has_changed_it() -> None:

@@ -6,9 +6,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from rich.console import Console
+from rich.text import Text
 
 from agent_cli.core.events import (
     EDITED,
@@ -277,10 +278,11 @@ class EventRenderer:
             brief = f"failed: {brief}"
         self._out.end(call, brief, "failed" if failed else "done")
         self._out.release(call)
+        if display is not None and not short_result(display) and display != approved and not self._folded:
+            # Below output, which has no margin, it continues the same block.
+            rows += [line[2:] if rows else line for line in self._rows_of(display)]
         if rows:
             self._out.rows(rows)
-        if display is not None and not short_result(display) and display != approved and not self._folded:
-            self._display(display)
         self._summaries.pop(call, None)
         self._started.discard(call)
 
@@ -293,12 +295,10 @@ class EventRenderer:
         for diff in display.files if isinstance(display, Diffs) else (display,) if isinstance(display, Diff) else ():
             self._changed.setdefault(diff.path, ChangedLines()).add(diff)
 
-    def _display(self, display: Display) -> None:
+    def _rows_of(self, display: Display) -> Iterator[Text]:
         if self._out.words:
-            self._out.rows(list(display_lines(display, words=True)))
-        else:
-            width = self._out.console.width - self._out.indent
-            self._out.rows(list(display_lines(display, width=width, heading=False)))
+            return display_lines(display, words=True)
+        return display_lines(display, width=self._out.console.width - self._out.indent, heading=False)
 
     def _end(self, event: TurnFinished) -> None:
         self._out.release_all()

@@ -83,7 +83,8 @@ def test_a_server_that_no_user_and_no_rule_allowed_is_closed_to_the_browser_and_
     shown = house(command, run_in_background=True)
     text = f"Port {port}: open to later commands, closed to the user's browser"
     assert soon(lambda: text in shown or text in house.bench("BashOutput", shell_id="b1").text)
-    assert f"/permissions allow Bash({command})" in house.bench.ctx.state(Jobs).find("b1").closed_ports([port + 1])
+    for_model, for_user = house.bench.ctx.state(Jobs).find("b1").closed_ports([port + 1])
+    assert f"/permissions allow Bash({command})" in for_model and "closed to your browser until you allow" in for_user
     assert not fetched(port) and text not in house.bench("BashOutput", shell_id="b1").text
     house.bench("KillShell", shell_id="b1")
 

@@ -227,7 +227,7 @@ def _in_background(
         shown = f"running in background as {job.id} (/jobs)"
     failed = ended and job.state != "exit code 0"
     ports = closed_ports(job, ctx)
-    message, shown = ("\n".join(filter(None, (text, ports))) for text in (message, shown))
+    message, shown = ("\n".join(filter(None, each)) for each in zip((message, shown), ports, strict=True))
     note = Note(shown, job.ended if ended else None)
     return ToolResult("\n".join(filter(None, (output, f"[{message}]"))), note, failed)
 
@@ -237,8 +237,8 @@ def _continued(job: Job, output: str, terms: RunConditions, ctx: ToolContext) ->
     _open_ports(job, terms, ctx)
     text = f"still running after {took(job.elapsed)}, now in the background as {job.id}"
     ports = closed_ports(job, ctx)
-    shown = "\n".join(filter(None, (text, ports)))
-    message = "\n".join(filter(None, (f"{text}{_handles(job, ctx)}", ports)))
+    message = "\n".join(filter(None, (f"{text}{_handles(job, ctx)}", ports[0])))
+    shown = "\n".join(filter(None, (text, ports[1])))
     return ToolResult(f"{output or '(no output yet)'}\n[{message}]", Note(shown))
 
 
@@ -264,10 +264,10 @@ def may_continue(ctx: ToolContext) -> bool:
     return ctx.settings.get("shell_on_timeout") != "kill" and ctx.workspace.offered("BashOutput")
 
 
-def closed_ports(job: Job, ctx: ToolContext) -> str:
-    """Return a note about ports of a background command that the user cannot reach; "" for none."""
+def closed_ports(job: Job, ctx: ToolContext) -> tuple[str, str]:
+    """Return a note about ports of a background command that the user cannot reach, as `Job.closed_ports` does."""
     sandbox = ctx.supplied(SandboxRunner)
-    return "" if job.vouched or sandbox is None else job.closed_ports(sandbox.closed_ports())
+    return ("", "") if job.vouched or sandbox is None else job.closed_ports(sandbox.closed_ports())
 
 
 def _confined(argv: list[str], args: BashArgs, env: dict[str, str], ctx: ToolContext, terms: RunConditions) -> Wrapped:

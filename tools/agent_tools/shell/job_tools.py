@@ -67,9 +67,8 @@ class BashOutput(Tool[BashOutputArgs]):
         )
         if pattern and not kept.complete:
             note += "; there was too much output to search all of it"
-        if ports := closed_ports(job, ctx):
-            note += f"\n{ports}"
-        return ToolResult(f"{output or nothing}\n[{note}]", Note(note, job.ended if ended else None))
+        message, shown = (f"{note}\n{ports}" if ports else note for ports in closed_ports(job, ctx))
+        return ToolResult(f"{output or nothing}\n[{message}]", Note(shown, job.ended if ended else None))
 
 
 # An escape of JSON, after any number of backslashes that stand for themselves.

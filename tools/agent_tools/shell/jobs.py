@@ -134,17 +134,21 @@ class Job:
             self._news.set()
             self._on_end(self)
 
-    def closed_ports(self, listening: Iterable[int]) -> str:
-        """Return a note about servers that the user's browser cannot reach, once for each port; "" for none."""
+    def closed_ports(self, listening: Iterable[int]) -> tuple[str, str]:
+        """Return a note about servers that the user's browser cannot reach, for the model and for the user; once for
+        each port, and "" for none.
+        """
         new = [port for port in listening if port not in self._named_ports]
         if self.vouched or not new or not self.running:
-            return ""
+            return "", ""
         self._named_ports.update(new)
         ports = f"Port{'s' * (len(new) > 1)} {', '.join(map(str, new))}"
         rule = self.command if len(self.command) <= _RULE_LENGTH and self.command.isprintable() else "..."
+        allow = f"(/permissions allow Bash({rule}))"
         return (
-            f"{ports}: open to later commands, closed to the user's browser until the user allows the command "
-            f"(/permissions allow Bash({rule})) and it is started again"
+            f"{ports}: open to later commands, closed to the user's browser until the user allows the command {allow} "
+            "and it is started again",
+            f"{ports}: closed to your browser until you allow the command {allow} and it is started again",
         )
 
     def feed(self, data: bytes) -> None:
