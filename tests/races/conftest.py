@@ -25,6 +25,5 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
 @pytest.fixture(params=["ripgrep", "without ripgrep"])
 def searcher(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     if request.param != "ripgrep":
-        for tool in ("grep", "glob"):
-            monkeypatch.setattr(f"agent_tools.search.{tool}.find_rg", lambda ctx: None)
+        monkeypatch.setattr("agent_tools.search.ripgrep.find_rg", lambda ctx: None)
     return str(request.param)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from agent_tools.fs import files
-from agent_tools.search import grep
+from agent_tools.search import ripgrep
 from agent_tools.search.ripgrep import Steady, find_rg
 from tests.support.link_swaps import NEW, OUTSIDE, READS, SECRET, WRITES, Ground
 from tests.support.program import agent
@@ -94,8 +94,7 @@ def swapped_under_ripgrep(ground: Ground, monkeypatch: pytest.MonkeyPatch, *, ba
     first = f'[ -e {shim}.ran ] && exec {rg} "$@"; : > {shim}.ran'
     shim.write_text(f'#!/bin/sh\n{first}\n{away}\n{rg} --follow "$@"\ncode=$?\n{home if back else ":"}\nexit $code\n')
     shim.chmod(0o755)
-    for tool in ("grep", "glob"):
-        monkeypatch.setattr(f"agent_tools.search.{tool}.find_rg", lambda ctx: str(shim))
+    monkeypatch.setattr("agent_tools.search.ripgrep.find_rg", lambda ctx: str(shim))
 
 
 @pytest.mark.parametrize("back", [True, False])
@@ -137,8 +136,8 @@ def test_names_that_ripgrep_lists_elsewhere_are_not_shown(
 
 def test_a_tree_at_rest_is_searched_once(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
     ran = []
-    really = grep.run_rg
-    monkeypatch.setattr(grep, "run_rg", lambda *given, **more: ran.append(given) or really(*given, **more))  # type: ignore[func-returns-value]
+    really = ripgrep.run_rg
+    monkeypatch.setattr(ripgrep, "run_rg", lambda *given, **more: ran.append(given) or really(*given, **more))  # type: ignore[func-returns-value]
     assert "d/a.txt" in ground.call("Grep", pattern="needle")
     assert len(ran) == 2, "made a moment ago, it is looked at twice"
     monkeypatch.setattr("agent_tools.search.ripgrep._LEEWAY", -(10**15))
