@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import inspect
 import re
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -204,6 +206,16 @@ def test_the_tree_of_the_architecture_is_that_of_the_folders() -> None:
         if p.suffix in (".py", ".bash", ".json") and p.name != "__init__.py" and "project" not in p.parts
     }
     assert {name for name in found if not name.startswith("tests")} == there
+
+
+@pytest.mark.parametrize(
+    ("at", "file"), enumerate(("tools/agent_tools/word_count.py", "tests/tools/test_word_count.py"))
+)
+def test_the_tool_of_the_guide_passes_the_linter(at: int, file: str) -> None:
+    code = re.findall(r"```python\n(.*?)```", page("adding-a-tool.md"), re.DOTALL)[at]
+    command = [str(Path(sys.executable).with_name("ruff")), "check", "--no-cache", "--stdin-filename", file, "-"]
+    done = subprocess.run(command, cwd=ROOT, input=code, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
 
 
 def test_the_tests_that_prove_security_are_there() -> None:

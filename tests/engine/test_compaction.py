@@ -144,9 +144,9 @@ def test_the_small_model_writes_the_summary_and_the_turn_pays(tmp_path: Path) ->
 
 
 def test_the_model_itself_is_asked_at_the_end_of_what_its_provider_has_cached(tmp_path: Path) -> None:
-    model = Narrow(reading(*(f"f{n}.txt" for n in range(18))), 2 * SIZE)
-    world = world_with(tmp_path, model, files=18)
-    world.turn("Read all eighteen.", context_window=2 * SIZE)
+    model = Narrow(reading(*(f"f{n}.txt" for n in range(36))), 4 * SIZE)
+    world = world_with(tmp_path, model, files=36)
+    world.turn("Read them all.", context_window=4 * SIZE)
     aside = model.asides[0]
     before = next(r for r in reversed(model.requests) if len(r.messages) >= len(aside.messages) - 1 and not r.head)
     assert aside.messages[:-1] == before.messages[: len(aside.messages) - 1]
