@@ -209,7 +209,7 @@ def test_the_tree_of_the_architecture_is_that_of_the_folders() -> None:
 
 
 @pytest.mark.parametrize(
-    ("at", "file"), enumerate(("tools/agent_tools/word_count.py", "tests/tools/test_word_count.py"))
+    ("at", "file"), [(0, "tools/agent_tools/word_count.py"), (1, "tests/tools/test_word_count.py")]
 )
 def test_the_tool_of_the_guide_passes_the_linter(at: int, file: str) -> None:
     code = re.findall(r"```python\n(.*?)```", page("adding-a-tool.md"), re.DOTALL)[at]
