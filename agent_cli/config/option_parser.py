@@ -61,11 +61,14 @@ def _value(flag: Flag, kind: Any, text: str) -> Any:
 
 
 # Patterns of values for the flags whose value may be omitted.
-_VALUES = {"resume": re.compile(r"[^-].*", re.DOTALL), "worktree": re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")}
+_VALUES = {"resume": r"(?s)[^-].*", "worktree": r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}"}
 # What other agents name as categories of --debug: such a word is a filter, not a prompt. Three of them are written.
 _CATEGORIES = {"1p", "api", "config", "file", "hook", "hooks", "lsp", "mcp", "permissions", "plugins", "sdk", "startup",
                "statsig", "tool", "tools"}  # fmt: skip
-_BETA = re.compile(r"[a-z0-9-]+-20\d\d-\d\d-\d\d(?:,\S*)?")
+
+
+def _are_betas(word: str) -> bool:
+    return re.fullmatch(r"[a-z0-9-]+-20\d\d-\d\d-\d\d(?:,\S*)?", word) is not None
 
 
 def _is_rule(word: str) -> bool:
@@ -100,7 +103,7 @@ _LISTING: dict[str, Callable[[str], object]] = {
     "plugin_dir": _is_folder,
     "plugin_dir_no_mcp": _is_folder,
     "mcp_config": _is_server_file,
-    "betas": _BETA.fullmatch,
+    "betas": _are_betas,
 }
 
 
@@ -131,7 +134,7 @@ def normalize_argv(argv: list[str]) -> list[str]:
                 index += 1
         elif word in values:
             field, form = values[word]
-            if index < len(argv) and form.fullmatch(argv[index]):
+            if index < len(argv) and re.fullmatch(form, argv[index]):
                 out.append(argv[index])
                 index += 1
             else:

@@ -78,9 +78,7 @@ _NAMED = {
     "maintenance": "enabled schedule",
 }
 _NAMED_KEYS = frozenset(f"{section}..{name}" for section, names in _NAMED.items() for name in names.split())
-_COLOURS = re.compile(
-    r"color\.(branch|diff|status|grep|interactive|decorate|advice|push|remote)\.[a-z-]+|advice\.[a-z]+"
-)
+_COLOURS = r"color\.(branch|diff|status|grep|interactive|decorate|advice|push|remote)\.[a-z-]+|advice\.[a-z]+"
 # Compiled when needed: compiling takes longer than everything else about opening a repository.
 _ADDRESSES = frozenset((("remote", "url"), ("remote", "pushurl"), ("branch", "remote"), ("branch", "pushremote")))
 _SWITCH = frozenset((None, "", "true", "false", "yes", "no", "on", "off", "0", "1"))
