@@ -143,7 +143,7 @@ def check_value(hint: Any, raw: Any, name: str, where: Callable[[], str]) -> Any
         from pydantic import TypeAdapter, ValidationError
 
         try:
-            TypeAdapter(hint).validate_json(json.dumps(raw, default=str), strict=True)
+            TypeAdapter(hint.__origin__).validate_json(json.dumps(raw, default=str), strict=True)
         except ValidationError as error:
             found = error.errors()[0]
             at = "".join(f"[{i}]" for i in found["loc"] if isinstance(i, int))

@@ -1,9 +1,9 @@
 """The options of `agent`: the one definition shared by the quick parser, Typer, --help and the tests."""
 
-from typing import Annotated, Any, Literal, get_args
+from typing import Any, Literal, get_args
 
 from agent_cli.core.modes import MODE_ALIASES, MODES, Effort
-from agent_tools.record import Value
+from agent_tools.record import Annotated, Value
 
 Format = Literal["text", "json", "stream-json"]
 FORMATS: tuple[str, ...] = get_args(Format)

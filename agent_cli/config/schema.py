@@ -8,11 +8,11 @@ Those are about the user, not about the work: where their keys are, what is kept
 """
 
 from functools import cache
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 from agent_cli.core.hooks import Hook
 from agent_cli.core.modes import Effort, Mode, Verbosity
-from agent_tools.record import Value, hints_of
+from agent_tools.record import Annotated, Value, hints_of
 
 
 class SettingScope(Value):

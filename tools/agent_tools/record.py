@@ -12,6 +12,7 @@ from __future__ import annotations
 import sys
 import types
 from typing import (
+    TYPE_CHECKING,
     Any,
     ClassVar,
     Literal,
@@ -22,6 +23,22 @@ from typing import (
     get_origin,
     get_type_hints,
 )
+
+if TYPE_CHECKING:
+    from typing import Annotated as Annotated
+else:
+
+    class Annotated:
+        """`typing.Annotated` for the two hundred fields that every start evaluates; that one takes 8 µs for each."""
+
+        __slots__ = ("__metadata__", "__origin__")
+
+        def __class_getitem__(cls, given):
+            made = object.__new__(cls)
+            made.__origin__, *notes = given
+            made.__metadata__ = tuple(notes)
+            return made
+
 
 T = TypeVar("T")
 _hints: dict[type, dict[str, Any]] = {}
