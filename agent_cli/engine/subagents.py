@@ -141,9 +141,8 @@ def run_nested(turn: Turn, item: PreparedCall) -> Generator[Event, None, ToolRes
         try:
             nested.open_model(nested.kind.model)
         except ModelError as error:
-            yield Warned(
-                f"The sub-agent {nested.kind.name} wants the model {nested.kind.model}: {error.failure.message}"
-            )
+            wanted = f"The sub-agent {nested.kind.name} wants the model {nested.kind.model}: {error.failure.message}"
+            yield Warned(f"{wanted} The model of this session answers instead.")
     run = Steps(nested.run())
     for event in run:
         yield nested.wrap(event)

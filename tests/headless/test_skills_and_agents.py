@@ -188,3 +188,12 @@ def test_many_skills_stay_within_the_budget(work: Path) -> None:
     taught = tools_sent(work)["Skill"].partition("\n\n")[2]
     assert len(taught.encode()) <= 8_000
     assert [line.partition(":")[0] for line in taught.splitlines()] == [f"skill-{n:03}" for n in range(120)]
+
+
+def test_a_sub_agent_whose_model_is_not_available_says_which_model_answers(work: Path) -> None:
+    head = "---\nname: critic\ndescription: Finds fault.\ntools: Read\nmodel: anthropic/claude-haiku-4-5\n---\n"
+    put(home_of(work), ".agent/agents/critic.md", f"{head}Be strict.")
+    task = call("Task", description="look", prompt="Look.", subagent_type="critic")
+    done = agent(["-p", "--model", script(work.parent / "s.toml", [{"calls": [task]}, {"text": "Ok."}]), "go"], work)
+    warning = next(line for line in done.stderr.splitlines() if "The sub-agent critic wants the model" in line)
+    assert warning.endswith("The model of this session answers instead.")

@@ -156,6 +156,12 @@ def test_servers_are_added_listed_tested_and_removed(place: Path) -> None:
     assert "KEY is not set" in tested.stderr
     assert agent(["mcp", "add", "mine", "--", "true"], place).returncode == 2
     assert agent(["mcp", "remove", "mine"], place).returncode == 0
+    refused = agent(["mcp", "remove", "theirs"], place)
+    assert refused.returncode == 2
+    assert refused.stderr.endswith(
+        "has no MCP server theirs. This project's .mcp.json has one: agent mcp remove theirs --scope project\n"
+    )
+    assert "--scope" not in agent(["mcp", "remove", "neither"], place).stderr
     assert agent(["mcp", "remove", "theirs", "--scope", "project"], place).returncode == 0
     assert json.loads(agent(["mcp", "list", "--json"], place).stdout) == []
     done = agent(["mcp", "get", "mine"], place)

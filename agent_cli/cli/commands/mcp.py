@@ -197,6 +197,11 @@ def remove_server(name: Name, scope: Scope = "user") -> int:
     path = place.root / FILE if scope == "project" else (place.home or place.root) / ".agentrc"
     found = DeclaredServer(name, McpServer(), str(path), "project" if scope == "project" else "own")
     declared, _ = find_servers(RunOptions(), place, read_settings(RunOptions(), place))
+    if scope == "user" and [f.source for f in declared if f.name == name] == [str(place.root / FILE)]:
+        raise UsageError(
+            f"Nothing was changed: {path} has no MCP server {name}. This project's .mcp.json has one: "
+            f"agent mcp remove {name} --scope project"
+        )
     _change(place, found, None)
     for gone in declared:
         if (gone.name, gone.scope) == (name, found.scope):
