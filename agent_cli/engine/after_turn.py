@@ -91,10 +91,8 @@ def _run(turn: Turn, command: str) -> tuple[ExitInfo, str]:
     argv = [bash, "--noprofile", "--norc", "-c", command]
     env = context.state(ShellState).applied(env)
     seconds = turn.options.after_turn_timeout
-    running = Steps(process.run_process(argv, context.workspace.root, env, seconds, context.cancel, kept))
-    for _ in running:
-        pass
-    return running.result, kept.text("run it to see all").strip("\n")
+    running = process.run_process(argv, context.workspace.root, env, seconds, context.cancel, kept)
+    return Steps(running).finish(), kept.text("run it to see all").strip("\n")
 
 
 def _how(ending: ExitInfo) -> str:

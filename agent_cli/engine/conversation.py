@@ -53,11 +53,8 @@ T = TypeVar("T")
 def consume(run: Generator[Event, None, T], *listeners: Listener) -> T:
     """Run a turn (or another generator of events) to its end, passing every event to the listeners in order."""
     heard = notify_listeners(run, *listeners)
-    steps = Steps(heard)
     try:
-        for _ in steps:
-            pass
-        return steps.result
+        return Steps(heard).finish()
     finally:
         heard.close()
 

@@ -98,9 +98,7 @@ def run_prompt_commands(deps: TurnDeps, prompt: ExpandedPrompt) -> Generator[Eve
     try:
         for place in range(1, len(pieces), 2):
             pieces[place] = yield from _permitted(deps, prompt.name, pieces[place], f"inline-{place}")
-        running = Steps(fill(prompt.replace(pieces=tuple(pieces)), deps.context))
-        for _ in running:
-            pass
+        text = Steps(fill(prompt.replace(pieces=tuple(pieces)), deps.context)).finish()
     except CancelledError:
         raise ToolError(f"Interrupted: /{prompt.name} was not sent.") from None
     except ToolError:
@@ -112,7 +110,7 @@ def run_prompt_commands(deps: TurnDeps, prompt: ExpandedPrompt) -> Generator[Eve
         deps.policy.remove_temporary(rules)
         if lent.hooks and not lent.for_session:
             deps.hooks.remove(_hooks(lent))
-    return running.result
+    return text
 
 
 def _permitted(deps: TurnDeps, name: str, command: str, call_id: str) -> Generator[Event, None, str]:

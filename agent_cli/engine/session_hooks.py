@@ -94,10 +94,8 @@ def _take_environment(deps: TurnDeps, file: Path) -> bool:
     kept = agent_tools_text.HeadTail(1 << 20, 0)
     argv = [bash, "--noprofile", "--norc", "-c", _SOURCE, "bash", str(file)]
     env = context.state(ShellState).applied(base)
-    running = Steps(process.run_process(argv, context.workspace.root, env, _SECONDS, context.cancel, kept))
-    for _ in running:
-        pass
-    if running.result.cause != "exit" or not kept.complete:
+    running = process.run_process(argv, context.workspace.root, env, _SECONDS, context.cancel, kept)
+    if Steps(running).finish().cause != "exit" or not kept.complete:
         return False
     found = {os.fsdecode(n): os.fsdecode(v) for n, v in exports(b"".join(kept.lines(1 << 20)))}
     return context.state(ShellState).learn(found, base)

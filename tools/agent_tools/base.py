@@ -60,6 +60,12 @@ class Steps(Generic[Y_co, R]):
     def __iter__(self) -> Iterator[Y_co]:
         self.result = yield from self._steps
 
+    def finish(self) -> R:
+        """Run to the end and return the result; what is yielded is dropped."""
+        for _ in self:
+            pass
+        return self.result
+
 
 class UserCommand(Protocol):
     """A prompt that the user saved under a name. hint: its arguments, in words."""

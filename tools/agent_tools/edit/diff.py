@@ -24,8 +24,8 @@ HUNK_HEADER = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 class ParsedHunk(Value):
     """A hunk of a unified diff.
 
-    header: its line with `@@`. old, new: on each side its first line, from 1, and how many; no lines follow line 0, or
-    the one named. lines: the others, each with its sign.
+    header: its line with `@@`. old, new: on each side its first line, counted from 1, and how many lines; (N, 0) is the
+    place after line N. lines: the others, each with its sign.
     """
 
     header: str
