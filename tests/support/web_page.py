@@ -127,7 +127,10 @@ class Served:
 
 
 def waited_for(true: Callable[[], bool], what: Callable[[], str] = lambda: "") -> None:
-    """Wait until something is true."""
+    """Wait until something is true.
+
+    For what a page evaluates, too: `Page.wait_for_function` repeats its look by `eval`, which the page's policy forbids.
+    """
     end = time.monotonic() + _SECONDS
     while not true():
         assert time.monotonic() < end, what()

@@ -9,7 +9,7 @@ from playwright.sync_api import Browser, expect
 
 from tests.support.scripts import bash, call
 from tests.support.session_logs import turn
-from tests.support.web_page import DESK, PHONE, Reader, Served, reading
+from tests.support.web_page import DESK, PHONE, Reader, Served, reading, waited_for
 
 OPTIONS = [{"label": "SQLite", "description": "No server"}, {"label": "PostgreSQL", "description": "As live"}]
 QUESTION = {"question": "Which database?", "header": "DB", "options": OPTIONS, "multiSelect": False}
@@ -195,7 +195,7 @@ def test_two_windows_share_one_stream_of_the_list(browser: Browser, served: Serv
     with reading(browser, served) as reader:
         asked: list[str] = []
         expect(reader.page.locator(".row").first).to_be_visible()
-        reader.page.wait_for_function("async () => (await navigator.locks.query()).held.length === 1")
+        waited_for(lambda: reader.page.evaluate("async () => (await navigator.locks.query()).held.length === 1"))
         reader.context.on("request", lambda request: asked.append(request.url))
         asked.clear()
         other = Reader(reader.context, served)
