@@ -129,7 +129,7 @@ class Served:
 def waited_for(true: Callable[[], bool], what: Callable[[], str] = lambda: "") -> None:
     """Wait until something is true.
 
-    For what a page evaluates, too: `Page.wait_for_function` repeats its look by `eval`, which the page's policy forbids.
+    For what a page evaluates, too: `Page.wait_for_function` polls by `eval`, which the page's policy forbids.
     """
     end = time.monotonic() + _SECONDS
     while not true():

@@ -71,6 +71,21 @@ def test_a_failure_is_reported_in_words_where_there_are_no_colours(mode: Mode, l
     assert Screen(mode).see(*called(None, error="no such file\nmore")) == [line]
 
 
+@pytest.mark.parametrize(
+    ("error", "brief"),
+    [
+        (
+            "Not found. The most similar place is line 2. Differences:\n  line 2",
+            "Not found. The most similar place is line 2.",
+        ),
+        ("These are missing:\n  a", "These are missing"),
+        ("3 times in v1.2. Lines are:\n  1", "3 times in v1.2."),
+    ],
+)
+def test_the_line_of_a_failure_does_not_announce_what_is_below_it(error: str, brief: str) -> None:
+    assert Screen().see(*called(None, error=error)) == [f"● Do c · {brief}"]
+
+
 def test_a_call_that_could_not_begin_is_named() -> None:
     asked, _, *failed = called(None, error="c was not read")
     assert Screen().see(asked, *failed) == ["● Do c · c was not read"]

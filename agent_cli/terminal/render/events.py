@@ -270,7 +270,7 @@ class EventRenderer:
         approved = self._shown.pop(call, None)
         brief = self._result(call, short_result(display, words=self._out.words))
         if display is None and error and self._summaries.get(call):
-            brief = error.splitlines()[0]
+            brief = _first_line(error)
         if self._summaries.get(call) and call not in self._started and brief:
             self._begin(call, event.tool)
         failed = event.is_error or (isinstance(display, CommandOutput) and display.exit_code != 0)
@@ -372,6 +372,15 @@ class ChangedLines:
     def counts(self) -> tuple[int, int]:
         """The lines added, and those removed."""
         return self._added.total(), self._removed.total()
+
+
+def _first_line(error: str) -> str:
+    """Return the first line of an error, without words that announce the lines below it ("Differences:")."""
+    first = error.splitlines()[0]
+    if not first.endswith(":"):
+        return first
+    sentences, _, last = first.rpartition(". ")
+    return f"{sentences}." if sentences else last[:-1]
 
 
 def _verification(check: str) -> tuple[str, str]:
