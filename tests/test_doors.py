@@ -53,7 +53,7 @@ OPENS = {
     ("agent_cli/git/patch.py", "snapshot"): "git's own index, copied into a new temporary folder",
     ("agent_cli/config/reference.py", ""): "run by hand: writes the documentation",
     ("agent_cli/cli/commands/demo.py", "*"): "files of the package, into a new temporary folder",
-    ("tools/agent_tools/generate.py", ""): "run by hand: writes schemas.json",
+    ("tools/agent_tools/generate.py", ""): "run by hand: writes tools.json",
     ("tools/agent_tools/documents/images.py", "show_image"): "an image from memory",
     ("tools/agent_tools/process/hardening.py", "_hide_secrets"): "/proc/self",
     ("tools/agent_tools/shell/process.py", "end_strays"): "/proc",

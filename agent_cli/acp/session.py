@@ -334,7 +334,7 @@ class EditorSession(Dialogs):
         return ask_approval(
             request,
             lambda dialog: self._put(dialog, call),
-            changeable(request, deps.context.workspace, deps.tool_class),
+            changeable(request, deps.context.workspace, deps.traits_of),
         )
 
     def _ask(self, asked: QuestionAsked) -> QuestionReply | Defer:

@@ -35,7 +35,7 @@ from agent_cli.core.results import Failed, Failure, LimitReached, TurnResult, Us
 from agent_cli.core.window import compacted_line
 from agent_tools.edit.diff import parse_hunks
 from agent_tools.record import Value
-from agent_tools.registry import tool_class
+from agent_tools.registry import tool_traits
 from agent_tools.results import CommandOutput, Diff, Diffs, Display, FileView, Media, TodoItem
 
 _STATUS = {"pending": "pending", "in_progress": "in_progress", "completed": "completed"}
@@ -102,7 +102,7 @@ def prompt_answer(result: TurnResult | None, history: Sequence[Message], *, canc
 
 def tool_kind(tool: str) -> str:
     """Return the protocol's kind of a tool, from its traits."""
-    traits = tool_class(tool)
+    traits = tool_traits(tool)
     kinds = {
         "edit": traits.changes_files,
         "execute": bool(traits.command_argument) or traits.types_input,
@@ -211,7 +211,7 @@ class SessionUpdates:
 
     def call_fields(self, tool: str, arguments: Mapping[str, Any], summary: str) -> Update:
         """Return what describes a call: title, kind, places, arguments."""
-        traits = tool_class(tool)
+        traits = tool_traits(tool)
         command = arguments.get(traits.command_argument) if traits.command_argument else None
         path = arguments.get(traits.file_argument) if traits.file_argument else None
         places = [{"path": self._absolute(path)}] if isinstance(path, str) and path else []
@@ -248,9 +248,9 @@ class SessionUpdates:
         return os.path.normpath(os.path.join(base or self._cwd, os.path.expanduser(path)))
 
     def _requested(self, event: ToolRequested, parent: str) -> None:
-        if tool_class(event.tool).changes_plan:
+        if tool_traits(event.tool).changes_plan:
             return  # the plan itself is shown
-        argument = tool_class(event.tool).command_argument
+        argument = tool_traits(event.tool).command_argument
         display = self._announced[event.call_id] = self._commands if argument else self._text
         update = {
             "sessionUpdate": "tool_call",

@@ -20,7 +20,7 @@ from typing import Any, Literal, get_args
 from agent_tools.base import EffectKind
 from agent_tools.lazy import lazy_imports
 from agent_tools.record import Value
-from agent_tools.registry import BUILTIN, tool_class, tool_name
+from agent_tools.registry import BUILTIN, tool_name, tool_traits
 from agent_tools.results import ToolError
 from agent_tools.task import common_type
 
@@ -71,7 +71,7 @@ class Rule(Value, tag="Rule"):
     @property
     def names(self) -> str:
         """The kind of thing its parentheses name; see `Tool.rule_names`."""
-        return tool_class(self.tool).rule_names
+        return tool_traits(self.tool).rule_names
 
     def covers(self, kind: EffectKind) -> bool:
         """Return True if it covers effects of this kind whichever tool has them."""
@@ -109,7 +109,7 @@ def read_rule(kind: RuleList, text: str, source: str, base: Path) -> Rule:
         return Rule(kind, tool, None, source, str(base))
     if not spec.strip():
         raise RuleError(f"{text!r}: the parentheses are empty; write {tool} for all calls")
-    names = tool_class(tool).rule_names
+    names = tool_traits(tool).rule_names
     if not names and (tool in KNOWN_TOOLS or tool.startswith("mcp__")):
         raise RuleError(f"{text!r}: a rule for {tool} takes no parentheses")
     if names == "domain" and not spec.startswith("domain:"):

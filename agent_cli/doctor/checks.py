@@ -34,11 +34,11 @@ from agent_tools.base import ToolContext, ToolError
 from agent_tools.process.child import run_child
 from agent_tools.process.guarded_git import GitError, nowhere
 from agent_tools.record import Value
+from agent_tools.requirements import find_bash
 from agent_tools.results import MediaKind
 from agent_tools.search.ripgrep import find_rg
-from agent_tools.shell.bash import find_bash
 from agent_tools.text import counted
-from agent_tools.web.search import provider
+from agent_tools.web.providers import search_provider
 
 VERSION_SECONDS = 5
 
@@ -77,7 +77,7 @@ def check_search(ctx: ToolContext) -> list[Finding]:
     """Check the provider of WebSearch."""
     web = ctx.settings.get("web") or {}
     try:
-        chosen = provider(ctx)
+        chosen = search_provider(ctx)
     except ToolError as error:
         text = (
             str(error)

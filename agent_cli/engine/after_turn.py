@@ -14,7 +14,7 @@ from agent_cli.engine.turn import Turn
 from agent_tools.base import Steps
 from agent_tools.cancel import CancelledError
 from agent_tools.lazy import lazy_imports
-from agent_tools.shell.bash import find_bash
+from agent_tools.requirements import find_bash
 from agent_tools.shell.state import ShellState, command_env
 from agent_tools.text import HeadTail, counted, shorten
 

@@ -339,7 +339,7 @@ def after_batch(turn: Turn) -> Generator[Event, None, None]:
     calls = [
         {
             "tool_name": _name_today(call.name),
-            "tool_input": absolute({**turn.deps.tool_class(call.name).hook_defaults, **call.arguments}, cwd),
+            "tool_input": absolute({**turn.deps.traits_of(call.name).hook_defaults, **call.arguments}, cwd),
             "tool_use_id": call.id,
             "tool_response": results[call.id],
         }

@@ -136,7 +136,7 @@ STUCK = (
     "</reminder>"
 )
 # One of these is in an answer that announces what the model will do.
-_FUTURE = ("will ", "ll ", "going to ", "et me ", "et's ", "et\u2019s ", "need to ")
+_FUTURE = ("will ", "'ll ", "\u2019ll ", "going to ", "et me ", "et's ", "et\u2019s ", "need to ")
 CUT_CALL = (
     "<reminder>\n{cut} in the middle of a call, which was not run. Make a shorter call: write a file in parts, the "
     "beginning with one call, the rest with further ones.\n</reminder>"

@@ -19,7 +19,6 @@ from agent_tools.lazy import lazy_imports
 from agent_tools.record import from_json
 from agent_tools.registry import SHELL
 from agent_tools.results import ExpandedPrompt, Note, TurnOverrides
-from agent_tools.shell.bash import fill
 from agent_tools.text import shorten
 
 with lazy_imports():
@@ -27,6 +26,7 @@ with lazy_imports():
         hook_points,
         review,  # only for reviews and workflows
     )
+    from agent_tools.shell import bash
 
 
 def apply_initial_overrides(turn: Turn) -> Generator[Event, None, None]:
@@ -98,7 +98,7 @@ def run_prompt_commands(deps: TurnDeps, prompt: ExpandedPrompt) -> Generator[Eve
     try:
         for place in range(1, len(pieces), 2):
             pieces[place] = yield from _permitted(deps, prompt.name, pieces[place], f"inline-{place}")
-        text = Steps(fill(prompt.replace(pieces=tuple(pieces)), deps.context)).finish()
+        text = Steps(bash.fill(prompt.replace(pieces=tuple(pieces)), deps.context)).finish()
     except CancelledError:
         raise ToolError(f"Interrupted: /{prompt.name} was not sent.") from None
     except ToolError:

@@ -23,7 +23,7 @@ from agent_tools.base import Steps
 from agent_tools.cancel import CancelledError
 from agent_tools.lazy import lazy_imports
 from agent_tools.record import Value
-from agent_tools.shell.bash import find_bash
+from agent_tools.requirements import find_bash
 from agent_tools.shell.state import ShellState, command_env, exports
 
 with lazy_imports():

@@ -24,7 +24,7 @@ from agent_tools.fs.encoding import fingerprint
 from agent_tools.fs.files import open_file
 from agent_tools.fs.workspace import Workspace
 from agent_tools.lazy import lazy_imports
-from agent_tools.registry import ClassOf, tool_class
+from agent_tools.registry import TraitsOf, tool_traits
 
 with lazy_imports():
     from agent_cli.engine import repairs
@@ -72,7 +72,7 @@ class YoungFiles:
 def is_known_url(
     urls: Iterable[str],
     histories: Sequence[Iterable[Message]],
-    class_of: ClassOf = tool_class,
+    traits_of: TraitsOf = tool_traits,
     *,
     young: YoungFiles | frozenset[str] = frozenset(),
     only_reads: Callable[[str], bool] = lambda command: False,
@@ -89,7 +89,7 @@ def is_known_url(
     worked), the following do not count either: files changed since the session began (`young`), names in listings,
     output of git and gh.
     """
-    seen = _Seen({_bare(url) for url in urls}, class_of, young, only_reads)
+    seen = _Seen({_bare(url) for url in urls}, traits_of, young, only_reads)
     return any(seen.known(history, own=not depth) for depth, history in enumerate(histories))
 
 
@@ -99,12 +99,12 @@ class _Seen:
     def __init__(
         self,
         spellings: set[str],
-        class_of: ClassOf,
+        traits_of: TraitsOf,
         young: YoungFiles | frozenset[str],
         only_reads: Callable[[str], bool],
     ) -> None:
         self._spellings = spellings
-        self._class_of = class_of
+        self._traits_of = traits_of
         self._young = young
         self._only_reads = only_reads
         self._acted = False
@@ -132,7 +132,7 @@ class _Seen:
         for call in message.calls:
             given = json.dumps(call.arguments, ensure_ascii=False)
             self._composed = self._composed or self._in(given) or self._in(unquote(given))
-            kind = self._class_of(call.name)
+            kind = self._traits_of(call.name)
             if kind.command_argument and not _copied(call, kind):
                 self._commands += given
                 self._acted = self._acted or not self._only_reads(str(call.arguments.get(kind.command_argument, "")))
@@ -144,12 +144,12 @@ class _Seen:
 
     def _foreign(self, result: ToolMessage, call: ToolCall | None) -> bool:
         """Return True if the text of a result was written by somebody else."""
-        kind = self._class_of(result.name)
+        kind = self._traits_of(result.name)
         if kind.composed or (result.is_error and kind.address_argument):
             return False
         if call is None:
             return not kind.command_argument
-        kind = self._class_of(call.name)
+        kind = self._traits_of(call.name)
         copied = _copied(call, kind)
         if kind.command_argument and copied is None:
             return False
@@ -160,7 +160,7 @@ class _Seen:
             return False
         return not self._acted or self._is_old(result, call, kind, copied)
 
-    def _is_old(self, result: ToolMessage, call: ToolCall, kind: type[Tool[Any]], copied: re.Match[str] | None) -> bool:
+    def _is_old(self, result: ToolMessage, call: ToolCall, kind: Tool[Any], copied: re.Match[str] | None) -> bool:
         """Return True if the local content that a result shows existed before the session began."""
         if copied:
             return bool(copied["file"]) and copied["file"] not in self._young
@@ -190,7 +190,7 @@ class _Seen:
         return any(spelling in small for spelling in self._spellings)
 
 
-def _copied(call: ToolCall, kind: type[Tool[Any]]) -> re.Match[str] | None:
+def _copied(call: ToolCall, kind: Tool[Any]) -> re.Match[str] | None:
     """Match a command that only shows a file or place; None for any other, and for a call that runs none."""
     return _COPIES.fullmatch(str(call.arguments.get(kind.command_argument, "")).strip())
 
@@ -295,7 +295,7 @@ def _question_unseen_url(turn: Turn, url: str, effects: tuple[Effect, ...], deci
     histories = (*turn.deps.above, turn.history)
     young = YoungFiles(turn.deps.state.began, turn.deps.context.workspace)
     urls = (url, *(e.target for e in effects))
-    if is_known_url(urls, histories, turn.deps.tool_class, young=young, only_reads=policy.only_reads):
+    if is_known_url(urls, histories, turn.deps.traits_of, young=young, only_reads=policy.only_reads):
         return decision
     text = "no message and no result named this address before"
     if decision.level is Level.ASK:

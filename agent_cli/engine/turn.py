@@ -54,7 +54,7 @@ from agent_cli.providers.base import ModelClient, ModelError
 from agent_tools.base import Effect, Tool, ToolContext, ToolResult
 from agent_tools.lazy import lazy_imports
 from agent_tools.record import Value, to_json
-from agent_tools.registry import tool_class
+from agent_tools.registry import tool_traits
 from agent_tools.results import ASSUMED_WINDOW, TodoItem, TurnOverrides
 
 with lazy_imports():
@@ -202,9 +202,9 @@ class TurnDeps(Value):
     above: tuple[Sequence[Message], ...] = ()
     workflows: Mapping[str, Callable[[Turn, Any], Workflow]] = MappingProxyType({})
 
-    def tool_class(self, name: str) -> type[Tool[Any]]:
-        """Return the class of an offered tool, or of a built-in one that earlier calls used."""
-        return type(self.tools[name]) if name in self.tools else tool_class(name)
+    def traits_of(self, name: str) -> Tool[Any]:
+        """Return an offered tool, or a built-in one that earlier calls used, to read its traits."""
+        return self.tools[name] if name in self.tools else tool_traits(name)
 
     def spent_by(self, result: TurnResult) -> Spent:
         """Return what a turn had spent when it ended, including its earlier parts."""

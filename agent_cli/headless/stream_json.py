@@ -53,7 +53,7 @@ from agent_cli.headless.result_object import error_word, retry_fields
 from agent_cli.headless.stream_events import PartialMessage
 from agent_cli.headless.tasks import TaskLines
 from agent_cli.session.transcripts.entries import content_block
-from agent_tools.registry import tool_class
+from agent_tools.registry import tool_traits
 from agent_tools.results import TodoItem
 from agent_tools.shell.jobs import Job
 from agent_tools.text import utc_stamp
@@ -383,7 +383,7 @@ class StreamJson:
             self._of_call("tool_started", event.call_id, tool_name=event.tool)
         call = self._calls.get(event.call_id)
         arguments = call.arguments if call is not None else {}
-        if tool_class(event.tool).nested:
+        if tool_traits(event.tool).nested:
             self.tasks.started(event.call_id, arguments, self._parent)
         elif event.tool in CHANGES:
             self._before[event.call_id] = text_before(absolute_path(arguments.get("file_path"), self._cwd))
@@ -425,7 +425,7 @@ class StreamJson:
         task = self.tasks.finished(event.call_id, "failed" if message.is_error else "completed", message.text)
         job = self.tasks.watch(self._jobs(), event.call_id)
         details = tool_use_result(event, message, arguments, self._cwd, before=before, todos=self._todos)
-        if job is not None and tool_class(event.tool).command_argument:
+        if job is not None and tool_traits(event.tool).command_argument:
             command = {"stdout": message.text, "stderr": "", "interrupted": False, "isImage": False}
             details = {**(details if isinstance(details, dict) else command), "backgroundTaskId": job}
         elif task is not None and not message.is_error:

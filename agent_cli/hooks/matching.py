@@ -19,7 +19,7 @@ from agent_cli.providers.base import ModelError
 from agent_tools.base import Effect, ToolError
 from agent_tools.cancel import CancelToken
 from agent_tools.record import Value
-from agent_tools.registry import tool_class, tool_name
+from agent_tools.registry import tool_name, tool_traits
 from agent_tools.task import common_type
 
 
@@ -139,7 +139,7 @@ def matcher_matches(matcher: str, subject: str) -> bool:
     """
     if matcher in ("", "*"):
         return True
-    kind = tool_class(subject)
+    kind = tool_traits(subject)
     names = (subject, tool_name(subject), common_type(subject), *kind.other_names, *kind.instead_of)
     if re.fullmatch(r"[\w |,-]*", matcher):
         return any(part.strip() in names for part in re.split(r"[|,]", matcher))

@@ -22,7 +22,7 @@ from agent_cli.permissions.shell.analysis import analyse
 from agent_cli.permissions.shell.parser import too_long
 from agent_cli.permissions.shell.words import PLAIN_VARIABLES, SimpleCommand, Word
 from agent_tools.base import Effect
-from agent_tools.registry import tool_class
+from agent_tools.registry import tool_traits
 
 _GIT_VALUED = frozenset(
     (
@@ -257,7 +257,7 @@ def rule_covers(rule: Rule, example: str, cwd: Path, home: Path) -> bool:
         return matcher.first(rule.list, rule.tool, Effect("fetch", example)) is not None
     if rule.names == "path":
         path = example.replace("~", str(home), 1) if example.startswith("~/") else example
-        effect = Effect("write" if tool_class(rule.tool).changes_files else "read", os.path.normpath(cwd / path))
+        effect = Effect("write" if tool_traits(rule.tool).changes_files else "read", os.path.normpath(cwd / path))
         return matcher.first(rule.list, rule.tool, effect) is not None
     if matcher.for_command(rule.list, example) is not None:
         return True

@@ -29,7 +29,7 @@ from agent_cli.permissions.shell.words import Analysis, SimpleCommand
 from agent_tools.base import Effect
 from agent_tools.fs.workspace import Workspace, real_path
 from agent_tools.record import Value
-from agent_tools.registry import tool_class
+from agent_tools.registry import tool_traits
 from agent_tools.text import one_line
 
 _MOST_PATHS = 200
@@ -332,7 +332,7 @@ def _for_file(verdict: Verdict) -> list[str]:
 def rule_for_url(tool: str, url: str) -> str:
     """Return the rule that allows a URL's host; "" if rules for this tool name no host."""
     host = urlsplit(url).hostname or ""
-    kind = tool_class(tool)
+    kind = tool_traits(tool)
     if kind.granted_whole:
         return tool
     return f"{tool}(domain:{host})" if kind.rule_names == "domain" and re.fullmatch(r"[a-z0-9.-]+", host) else ""

@@ -23,7 +23,7 @@ from agent_tools.fs.safe_files import read_start
 from agent_tools.fs.workspace import Workspace, real_path
 from agent_tools.lazy import lazy_imports
 from agent_tools.net.urls import host_pattern
-from agent_tools.registry import BUILTIN, tool_class, tool_name
+from agent_tools.registry import BUILTIN, tool_name, tool_traits
 from agent_tools.results import ToolError
 from agent_tools.sandbox.conditions import OUTSIDE
 
@@ -338,7 +338,7 @@ def _by_itself(workspace: Workspace, effect: Effect, tool: str) -> Verdict:
     if effect.kind == "prompt":
         return Verdict(target, Level.ASK, f"uses the saved prompt {target}")
     if effect.kind == "call":
-        if tool_class(tool).types_input:
+        if tool_traits(tool).types_input:
             reason = "types into a program, which may do anything with the input"
         else:
             reason = f"runs {OUTSIDE}" if target == OUTSIDE else "calls another program's tool"

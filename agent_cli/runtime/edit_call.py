@@ -16,7 +16,7 @@ from agent_tools.edit.diff import parse_hunks
 from agent_tools.fs.encoding import decode_text, split_lines
 from agent_tools.fs.workspace import Workspace
 from agent_tools.record import Value
-from agent_tools.registry import ClassOf, tool_class
+from agent_tools.registry import TraitsOf, tool_traits
 from agent_tools.results import Diff, Diffs, Display
 from agent_tools.text import LINE
 
@@ -43,10 +43,10 @@ class Hunk(Value):
         return Diff(self.path, self.patch, signs.count("+"), signs.count("-"))
 
 
-def hunks_of(tool: str, preview: Display | None, workspace: Workspace, class_of: ClassOf = tool_class) -> list[Hunk]:
+def hunks_of(tool: str, preview: Display | None, workspace: Workspace, traits_of: TraitsOf = tool_traits) -> list[Hunk]:
     """Return the hunks of a proposed change if it has several that can be applied separately; else none."""
     diffs = preview.files if isinstance(preview, Diffs) else (preview,) if isinstance(preview, Diff) else ()
-    if not class_of(tool).in_parts or any(diff.created for diff in diffs):
+    if not traits_of(tool).in_parts or any(diff.created for diff in diffs):
         return []
     found: list[Hunk] = []
     for diff in diffs:
@@ -174,9 +174,9 @@ class Changeable:
         arguments: dict[str, Any],
         hunks: Sequence[Hunk] = (),
         workspace: Workspace | None = None,
-        class_of: ClassOf = tool_class,
+        traits_of: TraitsOf = tool_traits,
     ) -> None:
-        kind = class_of(tool)
+        kind = traits_of(tool)
         name, self.in_line = kind.editable, kind.editable_in_line
         text = arguments.get(name)
         self.name, self.text = (name, text) if isinstance(text, str) else ("", "")
@@ -195,7 +195,7 @@ class Changeable:
         return taken(kept, self.hunks, self._arguments, self._workspace)
 
 
-def changeable(request: ApprovalRequested, workspace: Workspace, class_of: ClassOf = tool_class) -> Changeable:
+def changeable(request: ApprovalRequested, workspace: Workspace, traits_of: TraitsOf = tool_traits) -> Changeable:
     """Return the editable parts of the call in an approval request."""
-    hunks = hunks_of(request.tool, request.preview, workspace, class_of) if request.arguments else []
-    return Changeable(request.tool, request.arguments, hunks, workspace, class_of)
+    hunks = hunks_of(request.tool, request.preview, workspace, traits_of) if request.arguments else []
+    return Changeable(request.tool, request.arguments, hunks, workspace, traits_of)

@@ -46,7 +46,7 @@ from agent_cli.session.export_document import (
 from agent_cli.session.files import read_log
 from agent_tools.fs.safe_files import write_whole
 from agent_tools.record import Value
-from agent_tools.registry import tool_class
+from agent_tools.registry import tool_traits
 from agent_tools.results import Diff
 from agent_tools.text import counted, escape_controls
 
@@ -252,7 +252,7 @@ def _call(call: ToolEntry, level: str) -> list[str]:
     reason = [f"Said: {_inline(words)}"] if (words := decision_text(call)) else []
     parts = [f"{level} {ticked(call.summary or call.tool)}", how(call), *reason]
     if given := arguments_text(call):
-        parts.append(code_fence(given, "sh" if tool_class(call.tool).command_argument else "json"))
+        parts.append(code_fence(given, "sh" if tool_traits(call.tool).command_argument else "json"))
     for diff in diffs_of(call):
         parts += [ticked(diff.path), code_fence(diff.patch, "diff")]
     if plan := steps(call):

@@ -154,7 +154,7 @@ class Repl(Dialogs):
 
     def _approve(self, request: ApprovalRequested) -> Answer:
         deps = self.agent.conversation.deps
-        return ask_approval(request, self.put, changeable(request, deps.context.workspace, deps.tool_class))
+        return ask_approval(request, self.put, changeable(request, deps.context.workspace, deps.traits_of))
 
     def put(self, dialog: Dialog) -> Any:
         return LineDialogs(self._console, read_line, self._aside).put(dialog)

@@ -14,17 +14,22 @@ import json, sys, threading
 from agent_cli.__main__ import guarded
 
 entered = []
+imports = {}
 
 def on_event(frame, event, argument):
-    if event == "call":
-        entered.append((frame.f_code.co_filename, frame.f_code.co_name))
+    # What runs while a module is imported is no step of a call.
+    name, thread = frame.f_code.co_name, threading.get_ident()
+    if name == "<module>":
+        imports[thread] = imports.get(thread, 0) + (1 if event == "call" else -1 if event == "return" else 0)
+    elif event == "call" and not imports.get(thread):
+        entered.append((frame.f_code.co_filename, name))
 
 threading.setprofile(on_event)
 sys.setprofile(on_event)
 code = guarded(sys.argv[1:])
 sys.setprofile(None)
 calls = [at for at, (file, name) in enumerate(entered) if name == "run_calls"]
-during = [file for file, name in entered[calls[0]:calls[-1] + 1] if name != "<module>"]
+during = [file for file, name in entered[calls[0]:calls[-1] + 1]]
 print(json.dumps([code, sorted(set(during))]))
 """
 

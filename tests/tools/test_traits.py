@@ -17,7 +17,7 @@ from agent_cli.runtime.edit_call import Changeable
 from agent_tools.base import Effect, Tool, ToolContext, ToolResult
 from agent_tools.fs.workspace import Workspace
 from agent_tools.record import Value
-from agent_tools.registry import BUILTIN, SHELL, find_tool, tool_class, tool_name
+from agent_tools.registry import BUILTIN, SHELL, TRAITS, find_tool, tool_name, tool_traits
 from tests.support.fork_server import ROOT
 from tests.support.tool_bench import Bench
 
@@ -44,8 +44,9 @@ def test_a_name_leads_to_its_tool_and_an_unknown_one_to_what_most_tools_are() ->
     assert len(names) == len(set(names))
     assert [find_tool(tool.name) for tool in BUILTIN] == list(BUILTIN)
     assert tool_name("Agent") == "Task"
-    assert tool_class("Agent").nested
-    assert (tool_name("mcp__a__b"), tool_class("mcp__a__b"), find_tool("mcp__a__b")) == ("mcp__a__b", Tool, None)
+    assert tool_traits("Agent").nested
+    assert (tool_name("mcp__a__b"), find_tool("mcp__a__b")) == ("mcp__a__b", None)
+    assert all(getattr(tool_traits("mcp__a__b"), name) == getattr(Tool, name) for name in TRAITS - {"name"})
     assert [tool for tool in BUILTIN if tool.command_argument] == [SHELL]
 
 
@@ -114,8 +115,8 @@ def test_a_tool_that_is_not_built_in_is_asked_as_well(bench: Bench) -> None:
     story: list[Message] = []
     for call in calls:
         story += [AssistantMessage((call,)), ToolMessage(call.id, "Stamp", "a line of a result\n" * 40)]
-    assert file_named(calls[0], deps.tool_class) == "a"
-    assert list(superseded(story, "/w", (), deps.tool_class)) == ["c0"]
-    change = Changeable("Stamp", calls[0].arguments, class_of=deps.tool_class)
+    assert file_named(calls[0], deps.traits_of) == "a"
+    assert list(superseded(story, "/w", (), deps.traits_of)) == ["c0"]
+    change = Changeable("Stamp", calls[0].arguments, traits_of=deps.traits_of)
     assert (change.name, change.text, change.in_line) == ("words", "x", True)
     assert superseded(story, "/w") == {}

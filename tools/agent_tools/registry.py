@@ -1,60 +1,102 @@
-"""The built-in tools, in the order in which they are sent to the model."""
+"""The built-in tools, in the order in which they are sent to the model.
+
+A row names the module and the class of a tool. What the program asks of a tool before a call, its name, traits and
+schema, is generated into tools.json (`make schemas`), so that a module is imported when a call needs it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from importlib import import_module
 from typing import Any
 
-from agent_tools.ask_user import AskUserQuestion
 from agent_tools.base import Tool
-from agent_tools.documents.notebook import NotebookRead
-from agent_tools.documents.notebook_edit import NotebookEdit
-from agent_tools.edit.apply_patch import ApplyPatch
-from agent_tools.edit.edit import Edit
-from agent_tools.edit.multi_edit import MultiEdit
-from agent_tools.plan import ExitPlanMode, PlanProgress, TodoRead, TodoWrite
-from agent_tools.read import Read
-from agent_tools.saved_prompts import SlashCommand, UseSkill
-from agent_tools.search.glob import Glob
-from agent_tools.search.grep import Grep
-from agent_tools.search.ls import LS
-from agent_tools.shell.bash import Bash
-from agent_tools.shell.job_tools import BashInput, BashOutput, KillShell
-from agent_tools.task import Task
-from agent_tools.web.fetch import WebFetch
-from agent_tools.web.search import WebSearch
-from agent_tools.write import Write
+from agent_tools.record import from_json
+from agent_tools.schema import Freeform, generated_tools
 
-BUILTIN: tuple[Tool[Any], ...] = (
-    Read(),
-    Write(),
-    Edit(),
-    MultiEdit(),
-    Glob(),
-    Grep(),
-    LS(),
-    Bash(),
-    BashOutput(),
-    KillShell(),
-    NotebookRead(),
-    NotebookEdit(),
-    WebFetch(),
-    WebSearch(),
-    TodoWrite(),
-    TodoRead(),
-    PlanProgress(),
-    AskUserQuestion(),
-    Task(),
-    ExitPlanMode(),
-    SlashCommand(),
-    UseSkill(),
-    ApplyPatch(),
-    BashInput(),
+ROWS = (
+    "read:Read",
+    "write:Write",
+    "edit.edit:Edit",
+    "edit.multi_edit:MultiEdit",
+    "search.glob:Glob",
+    "search.grep:Grep",
+    "search.ls:LS",
+    "shell.bash:Bash",
+    "shell.job_tools:BashOutput",
+    "shell.job_tools:KillShell",
+    "documents.notebook:NotebookRead",
+    "documents.notebook_edit:NotebookEdit",
+    "web.fetch:WebFetch",
+    "web.search:WebSearch",
+    "plan:TodoWrite",
+    "plan:TodoRead",
+    "plan:PlanProgress",
+    "ask_user:AskUserQuestion",
+    "task:Task",
+    "plan:ExitPlanMode",
+    "saved_prompts:SlashCommand",
+    "saved_prompts:UseSkill",
+    "edit.apply_patch:ApplyPatch",
+    "shell.job_tools:BashInput",
 )
+TRAITS = frozenset(Tool.__annotations__) - {"Args"}
+# Methods that need no class where it does not override them.
+ASKED_BEFORE_CALLS = ("available", "dynamic_description")
 
-# Looks up the traits of a tool by name, for readers of recorded calls; see `tool_class`.
-ClassOf = Callable[[str], type[Tool[Any]]]
+
+class _UnloadedTool(Tool[Any]):
+    """A built-in tool whose module is not imported yet.
+
+    It becomes the tool itself, for everyone who holds it, when more than its traits is asked for.
+    """
+
+    # Abstract in Tool, and never used: the class is loaded for them.
+    effects = run = summary = None  # type: ignore[assignment]
+
+    def __init__(self, row: str, generated: Mapping[str, Any]) -> None:
+        traits = {name: tuple(v) if isinstance(v, list) else v for name, v in generated.get("traits", {}).items()}
+        if "freeform" in traits:
+            traits["freeform"] = from_json(Freeform, traits["freeform"])
+        vars(self).update(traits, _row=row, _generated=generated)
+
+    def __getattribute__(self, name: str) -> Any:
+        get = object.__getattribute__
+        if name in TRAITS or name.startswith("_"):
+            return get(self, name)
+        generated = get(self, "_generated")
+        if name == "schema":
+            return lambda: generated["schema"]
+        if name in ASKED_BEFORE_CALLS and name not in generated["overrides"]:
+            return get(self, name)
+        _load(self)
+        return getattr(self, name)
+
+
+def load_class(row: str) -> type[Tool[Any]]:
+    """Import the class that a row names, as "edit.edit:Edit"."""
+    module, _, name = row.partition(":")
+    found: type[Tool[Any]] = getattr(import_module(f"agent_tools.{module}"), name)
+    return found
+
+
+def _load(tool: _UnloadedTool) -> None:
+    # Only the class changes: another thread may be reading a trait.
+    tool.__class__ = load_class(object.__getattribute__(tool, "_row"))  # type: ignore[assignment]
+
+
+def _builtin_tools() -> tuple[Tool[Any], ...]:
+    generated = {entry["class"]: entry for entry in generated_tools().values()}
+    # A row that is not generated yet costs its import.
+    return tuple(_UnloadedTool(row, generated[row]) if row in generated else load_class(row)() for row in ROWS)
+
+
+BUILTIN: tuple[Tool[Any], ...] = _builtin_tools()
+
+# Looks up the traits of a tool by name, for readers of recorded calls; see `tool_traits`.
+TraitsOf = Callable[[str], Tool[Any]]
 _BY_NAME: dict[str, Tool[Any]] = {name: tool for tool in BUILTIN for name in (tool.name, *tool.other_names)}
+_DEFAULTS: Tool[Any] = _UnloadedTool("", {"traits": {"name": ""}})
 # Commands that the program runs for the user or a saved prompt are shown and checked as calls of this tool.
 SHELL: Tool[Any] = next(tool for tool in BUILTIN if tool.command_argument)
 
@@ -70,7 +112,6 @@ def tool_name(name: str) -> str:
     return tool.name if tool is not None else name
 
 
-def tool_class(name: str) -> type[Tool[Any]]:
-    """Return the class of a built-in tool, for its traits; `Tool`, which has the defaults, for any other name."""
-    tool = _BY_NAME.get(name)
-    return type(tool) if tool is not None else Tool
+def tool_traits(name: str) -> Tool[Any]:
+    """Return the built-in tool with this name or alias, to read its traits; one with the defaults for any other."""
+    return _BY_NAME.get(name, _DEFAULTS)

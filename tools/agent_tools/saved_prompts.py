@@ -32,9 +32,7 @@ class UseSkill(Tool[SkillArgs]):
     result_size = "whole"
     Args = SkillArgs
     rule_names = "target"
-
-    def available(self, ctx: ToolContext) -> bool:
-        return bool(ctx.skills)
+    needs = "skills"
 
     def dynamic_description(self, ctx: ToolContext) -> str:
         """Return the skills, one per line; with many, lines get shorter so that all fit, if possible."""
@@ -109,9 +107,7 @@ class SlashCommand(Tool[SlashCommandArgs]):
     Args = SlashCommandArgs
     of_conversation = True
     rule_names = "target"
-
-    def available(self, ctx: ToolContext) -> bool:
-        return bool(ctx.commands)
+    needs = "commands"
 
     def dynamic_description(self, ctx: ToolContext) -> str:
         """Return the commands that fit, one per line, and the number of the others."""

@@ -9,13 +9,14 @@ unambiguous ("5" for 5) and words the mistake. An arguments class may declare th
 
 Case, "_" and "-" make no difference between names (`filePath`). Any other name is a mistake.
 
-Schemas come from pydantic too. Those of the built-in tools are generated once into schemas.json (`make schemas`), and a
+Schemas come from pydantic too. Those of the built-in tools are generated once into tools.json (`make schemas`), and a
 test compares them with their classes: importing pydantic costs more than a whole one-shot run otherwise does.
 """
 
 from __future__ import annotations
 
 import json
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
@@ -30,7 +31,6 @@ DIRECTORY_NAMES = ("directory", "dir", "dir_path", "target_directory")
 OLD_NAMES = ("old", "old_str", "old_text", "search")
 NEW_NAMES = ("new", "new_str", "new_text", "replace")
 _MOST_MISTAKES = 5
-_generated: dict[str, Any] = {}
 _names: dict[type, ArgumentNames] = {}
 
 
@@ -240,9 +240,14 @@ def _plain_schema(node: Any, definitions: dict[str, Any]) -> Any:
     }
 
 
+@cache
+def generated_tools() -> dict[str, dict[str, Any]]:
+    """Return what is generated of the built-in tools, by name (`make schemas`)."""
+    found: dict[str, dict[str, Any]] = json.loads(read_text(Path(__file__).parent / "tools.json", 4 << 20))
+    return found
+
+
 def schema_of(name: str, cls: type[Value]) -> dict[str, Any]:
     """Return the JSON schema of a tool's arguments: pregenerated for built-in tools, generated now for others."""
-    if not _generated:
-        _generated.update(json.loads(read_text(Path(__file__).parent / "schemas.json", 4 << 20)))
-    ready: dict[str, Any] | None = _generated.get(name)
-    return ready or build_schema(cls)
+    generated = generated_tools().get(name)
+    return generated["schema"] if generated else build_schema(cls)

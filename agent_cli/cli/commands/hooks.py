@@ -28,7 +28,7 @@ from agent_tools.cancel import CancelToken
 from agent_tools.fs.safe_files import read_regular
 from agent_tools.fs.workspace import Workspace
 from agent_tools.record import Value
-from agent_tools.registry import SHELL, find_tool, tool_class
+from agent_tools.registry import SHELL, find_tool, tool_traits
 from agent_tools.text import one_line
 
 _LARGEST = 1 << 20
@@ -224,7 +224,7 @@ def _data(event: HookEventRow, given: str, tool: str) -> dict[str, Any]:
     data: dict[str, Any] = {"permission_mode": "default", **event.example}
     if event.about_call:
         name = tool or SHELL.name
-        data |= {"tool_name": name, "tool_input": dict(tool_class(name).example), "tool_use_id": "test"}
+        data |= {"tool_name": name, "tool_input": dict(tool_traits(name).example), "tool_use_id": "test"}
     elif tool:
         about_calls = ", ".join(row.name for row in HOOK_EVENTS.values() if row.about_call)
         raise UsageError(f"--tool is for {about_calls}; {event.name} has none.")

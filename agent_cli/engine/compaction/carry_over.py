@@ -31,7 +31,7 @@ from agent_cli.engine.turn import Turn
 from agent_tools.base import Tool, ToolError, ToolResult
 from agent_tools.cancel import CancelledError
 from agent_tools.record import Value
-from agent_tools.registry import ClassOf, tool_class
+from agent_tools.registry import TraitsOf, tool_traits
 from agent_tools.results import Media
 from agent_tools.schema import FILE_NAMES
 from agent_tools.shell.jobs import Jobs
@@ -50,7 +50,7 @@ _FROM_ANYWHERE = re.compile(r"\s*cd\s+/")
 
 
 def superseded(
-    messages: Sequence[Message], cwd: str, pins: Iterable[str] = (), class_of: ClassOf = tool_class
+    messages: Sequence[Message], cwd: str, pins: Iterable[str] = (), traits_of: TraitsOf = tool_traits
 ) -> dict[str, str]:
     """Return replacements, one line each, for results that later ones supersede, by call id.
 
@@ -65,7 +65,7 @@ def superseded(
         call = calls.get(message.call_id) if isinstance(message, ToolMessage) else None
         if call is None or not isinstance(message, ToolMessage):
             continue
-        kind = class_of(call.name)
+        kind = traits_of(call.name)
         if kind.command_argument and _MOVES.search(str(call.arguments.get(kind.command_argument))):
             later = {key for key in later if not key.startswith(_HERE)}
         keys = _keys(call, kind, cwd)
@@ -76,13 +76,13 @@ def superseded(
     return found
 
 
-def _why(kind: type[Tool[Any]]) -> str:
+def _why(kind: Tool[Any]) -> str:
     if kind.reopens:
         return "this file was read again, or written, later"
     return "this was run again later" if kind.command_argument else "this was looked up again later"
 
 
-def _keys(call: ToolCall, kind: type[Tool[Any]], cwd: str) -> list[str]:
+def _keys(call: ToolCall, kind: Tool[Any], cwd: str) -> list[str]:
     """Return the keys under which a later call can supersede this one's result."""
     if not kind.repeatable:
         return []
@@ -90,36 +90,36 @@ def _keys(call: ToolCall, kind: type[Tool[Any]], cwd: str) -> list[str]:
     return [_exactly(call, kind), *([f"file {path}"] if path else [])]
 
 
-def _replaces(call: ToolCall, kind: type[Tool[Any]], cwd: str, *, whole: bool) -> list[str]:
+def _replaces(call: ToolCall, kind: Tool[Any], cwd: str, *, whole: bool) -> list[str]:
     """Return the keys of earlier results that a call supersedes. whole: the reading went to the end of the file."""
     path = _file(call, kind, cwd)
     whole = kind.replaces_file or (kind.reopens and whole and not (call.arguments.keys() - {*_FILE_NAMES}))
     return [*([f"file {path}"] if whole and path else []), *([_exactly(call, kind)] if kind.repeatable else [])]
 
 
-def _exactly(call: ToolCall, kind: type[Tool[Any]]) -> str:
+def _exactly(call: ToolCall, kind: Tool[Any]) -> str:
     # The description of a command does not make it a different one.
     given = {k: v for k, v in call.arguments.items() if k != "description"}
     bound = kind.command_argument and not _FROM_ANYWHERE.match(str(given.get(kind.command_argument)))
     return f"{_HERE if bound else ''}{call.name} {json.dumps(given, sort_keys=True)}"
 
 
-def file_of(call: ToolCall, cwd: str, class_of: ClassOf = tool_class) -> str:
+def file_of(call: ToolCall, cwd: str, traits_of: TraitsOf = tool_traits) -> str:
     """Return the file that a call is about, as an absolute path; "" for none."""
-    return _file(call, class_of(call.name), cwd)
+    return _file(call, traits_of(call.name), cwd)
 
 
-def file_named(call: ToolCall, class_of: ClassOf = tool_class) -> str:
+def file_named(call: ToolCall, traits_of: TraitsOf = tool_traits) -> str:
     """Return the file that a call is about, as the call spells it; "" for none."""
-    return _named(call, class_of(call.name))
+    return _named(call, traits_of(call.name))
 
 
-def _file(call: ToolCall, kind: type[Tool[Any]], cwd: str) -> str:
+def _file(call: ToolCall, kind: Tool[Any], cwd: str) -> str:
     given = _named(call, kind)
     return os.path.normpath(os.path.join(cwd, given)) if given else ""
 
 
-def _named(call: ToolCall, kind: type[Tool[Any]]) -> str:
+def _named(call: ToolCall, kind: Tool[Any]) -> str:
     if not kind.file_argument:
         return ""
     given = next((call.arguments[n] for n in (kind.file_argument, *_FILE_NAMES) if call.arguments.get(n)), "")
@@ -245,10 +245,10 @@ def _wanted(turn: Turn, gone: Sequence[Message], stay: Sequence[Message]) -> lis
     cwd = str(turn.deps.context.workspace.cwd)
     failed = {m.call_id for m in turn.history if isinstance(m, ToolMessage) and m.is_error}
     shown = {path for m in stay if isinstance(m, UserMessage) for path in _mentioned(turn, m)}
-    class_of = turn.deps.tool_class
+    traits_of = turn.deps.traits_of
     cuts = turn.deps.state.window.cuts
     calls = (call for m in stay if isinstance(m, AssistantMessage) for call in m.calls if call.id not in cuts)
-    shown |= {file_of(call, cwd, class_of) for call in calls if class_of(call.name).reopens}
+    shown |= {file_of(call, cwd, traits_of) for call in calls if traits_of(call.name).reopens}
     changed: dict[str, None] = {}
     read: dict[str, None] = {}
     # Only messages that the model was shown until now.
@@ -256,7 +256,7 @@ def _wanted(turn: Turn, gone: Sequence[Message], stay: Sequence[Message]) -> lis
         if isinstance(message, UserMessage):
             read.update(dict.fromkeys(path for path in _mentioned(turn, message) if path not in shown))
         for call in reversed(message.calls) if isinstance(message, AssistantMessage) else ():
-            path, kind = file_of(call, cwd, class_of), class_of(call.name)
+            path, kind = file_of(call, cwd, traits_of), traits_of(call.name)
             if path and path not in shown and call.id not in failed:
                 (changed if kind.changes_files else read if kind.reopens else {}).setdefault(path)
     return list({**changed, **read})

@@ -58,7 +58,7 @@ def old_results(turn: Turn, used: int) -> tuple[dict[str, str], int]:
     freed = scaled(turn.deps.state.window, sum(tokens_of_message(m) for m in found) - 60 * len(found))
     if freed < size * _CLEARING_FREES:
         return {}, 0
-    again = superseded(turn.view, str(turn.deps.context.workspace.cwd), (), turn.deps.tool_class)
+    again = superseded(turn.view, str(turn.deps.context.workspace.cwd), (), turn.deps.traits_of)
     cuts = {m.call_id: again.get(m.call_id) or _line(turn, m) for m in found}
     kept = sum(tokens_of_text(line) for line in cuts.values())
     return cuts, scaled(turn.deps.state.window, sum(tokens_of_message(m) for m in found) - kept)
@@ -68,12 +68,12 @@ def _clearable(turn: Turn, *, everything: bool, newest: int) -> list[ToolMessage
     border = _newest_rounds(turn.view, newest)
     window = turn.deps.state.window
     cuts = window.cuts
-    again = superseded(turn.view, str(turn.deps.context.workspace.cwd), window.pins, turn.deps.tool_class)
+    again = superseded(turn.view, str(turn.deps.context.workspace.cwd), window.pins, turn.deps.traits_of)
     found = []
     for message in turn.view[:border]:
         if not isinstance(message, ToolMessage) or message.call_id in cuts or message.text in window.pins:
             continue
-        kind = turn.deps.tool_class(message.name)
+        kind = turn.deps.traits_of(message.name)
         if _stays(kind) or tokens_of_message(message) < _LEAST:
             continue
         if everything or message.call_id in again or not (message.is_error or _valuable(kind)):
@@ -96,20 +96,20 @@ def _newest_rounds(view: Sequence[Message], room: int) -> int:
     return border
 
 
-def _stays(kind: type[Tool[Any]]) -> bool:
+def _stays(kind: Tool[Any]) -> bool:
     """Return True if results of a tool are never cleared: plans, answers of the user, instructions."""
     about_plans = kind.changes_plan or kind.ends_plan_mode or kind.plan_argument
     return bool(about_plans or kind.asks_user or kind.result_size == "whole")
 
 
-def _valuable(kind: type[Tool[Any]]) -> bool:
+def _valuable(kind: Tool[Any]) -> bool:
     """Return True if results of a tool are only cleared in the last step."""
     return kind.shows_file or kind.changes_files or kind.nested
 
 
 def _line(turn: Turn, message: ToolMessage) -> str:
     """Return what replaces a result; save the result in a file if it cannot be had otherwise."""
-    kind = turn.deps.tool_class(message.name)
+    kind = turn.deps.traits_of(message.name)
     what = f"{counted(message.text.count(chr(10)) + 1, 'line')} of {message.name}"
     if kind.reopens:
         return f"{CLEARED}{what}. Read the file again if you need it.]"
@@ -270,7 +270,7 @@ def _in_vain(turn: Turn, limit: int) -> bool:
 def _cut_superseded(turn: Turn, used: int, limit: int) -> Generator[Event, None, bool]:
     """Cut superseded results if that frees enough; return False otherwise."""
     window = turn.deps.state.window
-    cuts = superseded(turn.view, str(turn.deps.context.workspace.cwd), window.pins, turn.deps.tool_class)
+    cuts = superseded(turn.view, str(turn.deps.context.workspace.cwd), window.pins, turn.deps.traits_of)
     texts = {m.call_id: m.text for m in turn.view if isinstance(m, ToolMessage)}
     cuts = {call: line for call, line in cuts.items() if texts[call] != line}
     freed = scaled(window, sum(tokens_of_text(texts[call]) - tokens_of_text(line) for call, line in cuts.items()))

@@ -70,7 +70,7 @@ def filling(conversation: Conversation) -> ContextUsage:
     view = window.view(history)
     memory = tokens_of_text(options.system.partition(MEMORY)[2])
     near = [m for m in view if isinstance(m, UserMessage) and m.text.startswith(_TOLD)]
-    files = [m for m in view if isinstance(m, ToolMessage) and conversation.deps.tool_class(m.name).shows_file]
+    files = [m for m in view if isinstance(m, ToolMessage) and conversation.deps.traits_of(m.name).shows_file]
     summaries = [m for m in view[: len(window.head)] if m in window.head]
     ours = {
         "system prompt": tokens_of_text(options.system) - memory,

@@ -24,7 +24,7 @@ from agent_cli.engine.sampling import request_of
 from agent_cli.engine.turn import Turn
 from agent_cli.engine.types import ModelHandle
 from agent_cli.providers.base import ModelError, Request
-from agent_tools.registry import ClassOf
+from agent_tools.registry import TraitsOf
 from agent_tools.text import counted, shorten
 
 SECTIONS = (
@@ -113,7 +113,7 @@ def summarize_plainly(turn: Turn, shown: Sequence[Message], most: int) -> str:
     requests = [user_text(m.text) for m in shown if is_user_message(m)]
     answers = [m.text for m in shown if isinstance(m, AssistantMessage) and m.text.strip()]
     earlier = [m.text for m in shown[:1] if isinstance(m, UserMessage) and m.text.startswith("<compacted>")]
-    files, commands = _calls(shown, turn.deps.tool_class)
+    files, commands = _calls(shown, turn.deps.traits_of)
     parts = {
         "Goal": "\n".join(truncate_to_tokens(text, share // 2, _CUT) for text in requests[-2:]),
         "Decisions": truncate_to_tokens(earlier[0], 2 * share, _CUT) if earlier else "",
@@ -128,7 +128,7 @@ def summarize_plainly(turn: Turn, shown: Sequence[Message], most: int) -> str:
     return "\n\n".join(f"## {name}\n{parts[name] or 'none'}" for name in SECTIONS)
 
 
-def _calls(shown: Sequence[Message], class_of: ClassOf) -> tuple[list[str], list[str]]:
+def _calls(shown: Sequence[Message], traits_of: TraitsOf) -> tuple[list[str], list[str]]:
     """Return a line for each file and for each command that calls used, newest last."""
     results = {m.call_id: m for m in shown if isinstance(m, ToolMessage)}
     files: dict[str, str] = {}
@@ -136,9 +136,9 @@ def _calls(shown: Sequence[Message], class_of: ClassOf) -> tuple[list[str], list
     for call in (c for m in shown if isinstance(m, AssistantMessage) for c in m.calls):
         result = results.get(call.id)
         how = "failed" if result is None or result.is_error else "done"
-        if path := file_named(call, class_of):
+        if path := file_named(call, traits_of):
             _put_last(files, path, f"- {call.name} {shorten(path)} ({how})")
-        elif name := class_of(call.name).command_argument:
+        elif name := traits_of(call.name).command_argument:
             command = shorten(str(call.arguments.get(name, "")))
             _put_last(commands, command, f"- `{command}` ({how}): {_last_line(result)}")
     return list(files.values()), list(commands.values())

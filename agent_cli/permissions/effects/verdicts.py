@@ -30,7 +30,7 @@ from agent_cli.permissions.shell.words import SimpleCommand, Word
 from agent_tools.base import Effect
 from agent_tools.fs.workspace import real_path
 from agent_tools.record import Value
-from agent_tools.registry import tool_class
+from agent_tools.registry import tool_traits
 
 # Commands that run the program in their arguments, and the number of words before its name.
 _STARTERS: Mapping[tuple[str, ...], int] = {
@@ -171,7 +171,7 @@ class EffectVerdicts:
         self._alone = alone
         denying = [r for r in matcher.rules if r.list == "deny" and r.tool in PATH_TOOLS]
         self._denies = any(r.spec for r in denying)
-        self._kept = matcher.patterns(("deny", "ask"), lambda r: tool_class(r.tool).changes_files) if denying else []
+        self._kept = matcher.patterns(("deny", "ask"), lambda r: tool_traits(r.tool).changes_files) if denying else []
         self._unread = next((r.text for r in denying if r.spec and r.covers("read")), "")
         self._hidden = [*self._kept, *matcher.patterns(("deny",), lambda r: r.covers("read"))] if denying else []
 

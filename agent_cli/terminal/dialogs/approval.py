@@ -27,7 +27,7 @@ from agent_cli.terminal.dialogs.model import (
 )
 from agent_tools.lookalikes import named_lookalikes, visible
 from agent_tools.record import Value
-from agent_tools.registry import tool_class
+from agent_tools.registry import tool_traits
 from agent_tools.results import Diff
 from agent_tools.text import counted, one_line
 
@@ -170,11 +170,11 @@ def _one_rule(rule: str, cwd: str) -> str:
     if spec.startswith("//"):
         path = spec[1:]
         name = os.path.relpath(path, cwd) if Path(path).is_relative_to(cwd) else path
-        verb = "changes to" if tool_class(tool).changes_files else "reading"
+        verb = "changes to" if tool_traits(tool).changes_files else "reading"
         return visible(one_line(f"{verb} {name}"))
     if spec.startswith("domain:"):
         return visible(one_line(spec.removeprefix("domain:")))
-    return visible(one_line(spec if tool_class(tool).rule_names == "command" else rule))
+    return visible(one_line(spec if tool_traits(tool).rule_names == "command" else rule))
 
 
 def _what_happens(request: ApprovalRequested, title: str) -> Iterator[Block]:
@@ -185,7 +185,7 @@ def _what_happens(request: ApprovalRequested, title: str) -> Iterator[Block]:
             yield ShellCommand(effect.target)
     for effect in request.effects:
         if effect.kind in _VERBS and not (effect.kind == "read" and effect.target in written):
-            verb = "types into" if tool_class(request.tool).types_input else _VERBS[effect.kind]
+            verb = "types into" if tool_traits(request.tool).types_input else _VERBS[effect.kind]
             names = {effect.target, os.path.relpath(effect.target, request.cwd) if "/" in effect.target else ""}
             if effect.kind == "call" or not any(name and name in title.split() for name in names):
                 yield Verbatim(f"  {verb} {visible(effect.target)}", "dim")

@@ -6,7 +6,6 @@ Images in outputs become attachments.
 from __future__ import annotations
 
 import json
-import os
 import re
 from binascii import Error as NotBase64
 from binascii import a2b_base64
@@ -260,11 +259,6 @@ def _images(pictures: list[_Picture]) -> Iterator[tuple[str, Media | None]]:
             yield caption, item
 
 
-# Directories of generated files.
-_PASSED = frozenset(("node_modules", "__pycache__", "site-packages", "venv", "target", "dist", "build"))
-# How many names are checked for a notebook at every start, which must take a millisecond at most.
-_LOOKED_AT = 500
-_DEEP = 2
 _LINES = 10_000
 
 
@@ -288,9 +282,7 @@ class NotebookRead(Tool[NotebookReadArgs]):
     shows_file = True
     rule_names = "path"
     parallel_safe = True
-
-    def available(self, ctx: ToolContext) -> bool:
-        return has_notebooks(ctx)
+    needs = "notebooks"
 
     def effects(self, args: NotebookReadArgs, ctx: ToolContext) -> tuple[Effect, ...]:
         return (Effect("read", str(ctx.workspace.resolve(args.notebook_path))),)
@@ -317,31 +309,3 @@ class NotebookRead(Tool[NotebookReadArgs]):
 def cell_words(cell_id: str | None) -> str:
     """Format the cell of a call for its summary."""
     return f", cell {shorten(cell_id, 40)}" if cell_id else ""
-
-
-def has_notebooks(ctx: ToolContext) -> bool:
-    """Return True if there is a notebook in the root or two levels below, among the first names found there."""
-    level, left = [str(ctx.workspace.root)], _LOOKED_AT
-    for depth in range(_DEEP + 1):
-        below: list[str] = []
-        for directory in level:
-            try:
-                with os.scandir(directory) as entries:
-                    for entry in entries:
-                        name = entry.name
-                        if name.endswith(".ipynb"):
-                            return True
-                        left -= 1
-                        if left <= 0:
-                            return False
-                        if (
-                            depth < _DEEP
-                            and name[0] != "."
-                            and name not in _PASSED
-                            and entry.is_dir(follow_symlinks=False)
-                        ):
-                            below.append(entry.path)
-            except OSError:
-                continue
-        level = sorted(below)
-    return False

@@ -12,7 +12,7 @@ import re
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from agent_tools.base import Effect, Tool, ToolContext, ToolError, ToolResult
-from agent_tools.documents.notebook import Notebook, cell_words, has_notebooks, parse_notebook, source_of
+from agent_tools.documents.notebook import Notebook, cell_words, parse_notebook, source_of
 from agent_tools.fs.paths import display_path, not_found_error
 from agent_tools.lazy import lazy_imports
 from agent_tools.record import Value
@@ -176,9 +176,7 @@ class NotebookEdit(Tool[NotebookEditArgs]):
     composed = True
     rule_names = "path"
     rule_covers = ("write",)
-
-    def available(self, ctx: ToolContext) -> bool:
-        return has_notebooks(ctx)
+    needs = "notebooks"
 
     def effects(self, args: NotebookEditArgs, ctx: ToolContext) -> tuple[Effect, ...]:
         path = str(ctx.workspace.resolve(args.notebook_path))

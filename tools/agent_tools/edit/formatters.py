@@ -16,7 +16,7 @@ from agent_tools.edit.diff import unified
 from agent_tools.fs.encoding import TextFile, decode_text, fingerprint
 from agent_tools.fs.paths import compile_glob
 from agent_tools.lazy import lazy_imports
-from agent_tools.shell.bash import find_bash
+from agent_tools.requirements import find_bash
 from agent_tools.shell.state import command_env
 from agent_tools.text import HeadTail, shorten
 

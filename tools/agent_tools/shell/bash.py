@@ -7,12 +7,12 @@ import os
 import time
 from collections.abc import Generator
 from contextlib import suppress
-from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from agent_tools.base import Effect, Progress, Steps, Tool, ToolContext, ToolError, ToolResult
 from agent_tools.lazy import lazy_imports
 from agent_tools.record import Value
+from agent_tools.requirements import find_bash
 from agent_tools.results import CommandOutput, ExpandedPrompt, Note
 from agent_tools.sandbox.conditions import OUTSIDE, RunConditions, Wrapped, unconfined
 from agent_tools.sandbox.runner import SandboxRunner
@@ -76,9 +76,7 @@ class Bash(Tool[BashArgs]):
     editable_in_line = True
     rule_names = "command"
     rule_covers = ("run",)
-
-    def available(self, ctx: ToolContext) -> bool:
-        return find_bash(ctx) is not None
+    needs = "bash"
 
     def effects(self, args: BashArgs, ctx: ToolContext) -> tuple[Effect, ...]:
         try:
@@ -312,17 +310,6 @@ def _sandbox_notes(wrapped: Wrapped, output: str, ending: ExitInfo, ctx: ToolCon
         else ""
     )
     return [line for line in (text, sandbox.shortfall()) if line]
-
-
-def find_bash(ctx: ToolContext) -> str | None:
-    """Return the first bash on the initial PATH of commands, else the system's, else None."""
-    return _bash_on(ctx.env.get("PATH", ""))
-
-
-@lru_cache(maxsize=8)
-def _bash_on(path: str) -> str | None:
-    places = [p for p in path.split(os.pathsep) if p.startswith("/")]
-    return next((b for p in [*places, "/bin", "/usr/bin"] if os.access(b := f"{p}/bash", os.X_OK)), None)
 
 
 def time_limit(args: BashArgs, ctx: ToolContext) -> float:

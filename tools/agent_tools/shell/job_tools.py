@@ -11,7 +11,7 @@ from typing import Annotated, ClassVar
 from agent_tools.base import Effect, Progress, Tool, ToolContext, ToolError, ToolResult
 from agent_tools.record import Value
 from agent_tools.results import Note
-from agent_tools.shell.bash import HINT, LONGEST, closed_ports, find_bash
+from agent_tools.shell.bash import HINT, LONGEST, closed_ports
 from agent_tools.shell.jobs import Jobs, clock_duration
 from agent_tools.text import HeadTail, sanitize_output, shorten
 
@@ -36,9 +36,7 @@ class BashOutput(Tool[BashOutputArgs]):
     name = "BashOutput"
     Args = BashOutputArgs
     composed = True
-
-    def available(self, ctx: ToolContext) -> bool:
-        return find_bash(ctx) is not None
+    needs = "bash"
 
     def effects(self, args: BashOutputArgs, ctx: ToolContext) -> tuple[Effect, ...]:
         return (Effect("state"),)
@@ -92,9 +90,7 @@ class BashInput(Tool[BashInputArgs]):
     composed = True
     types_input = True
     rule_names = "target"
-
-    def available(self, ctx: ToolContext) -> bool:
-        return find_bash(ctx) is not None
+    needs = "bash"
 
     def effects(self, args: BashInputArgs, ctx: ToolContext) -> tuple[Effect, ...]:
         return (Effect("call", ctx.state(Jobs).find(args.shell_id).command),)
@@ -129,9 +125,7 @@ class KillShell(Tool[KillShellArgs]):
     name = "KillShell"
     Args = KillShellArgs
     composed = True
-
-    def available(self, ctx: ToolContext) -> bool:
-        return find_bash(ctx) is not None
+    needs = "bash"
 
     def effects(self, args: KillShellArgs, ctx: ToolContext) -> tuple[Effect, ...]:
         return (Effect("state"),)

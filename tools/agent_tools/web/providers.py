@@ -7,15 +7,30 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from agent_tools.base import ToolContext, ToolError
+from agent_tools.context import ToolContext
 from agent_tools.net.urls import split_url
 from agent_tools.net.web_client import WebClient, WebLimits, WebResponse
 from agent_tools.record import Value
+from agent_tools.results import ToolError
 from agent_tools.text import UNSAFE, shorten
 
 ASKED = 20
 _SNIPPET = 500
 _TITLE = 200
+_KEYS = {"brave": "BRAVE_API_KEY", "tavily": "TAVILY_API_KEY"}
+_ENDPOINTS = {
+    "brave": "https://api.search.brave.com/res/v1/web/search",
+    "tavily": "https://api.tavily.com/search",
+    "duckduckgo": "https://html.duckduckgo.com/html/",
+}
+
+
+class SearchProvider(Value):
+    """A search provider, its address and its API key."""
+
+    name: str
+    endpoint: str
+    key: str = ""
 
 
 class Hit(Value):
@@ -24,6 +39,25 @@ class Hit(Value):
     title: str
     url: str
     text: str
+
+
+def search_provider(ctx: ToolContext) -> SearchProvider:
+    """Return the provider that the settings name, or that has a key in the environment; else DuckDuckGo.
+
+    Raises ToolError naming what is missing.
+    """
+    web = ctx.settings.get("web") or {}
+    name = web.get("search") or next((n for n, variable in _KEYS.items() if ctx.env.get(variable)), "duckduckgo")
+    own: str = web.get("search_url") or ""
+    key = ctx.env.get(_KEYS.get(name, ""), "")
+    if name in _KEYS and not key:
+        raise ToolError(f"WebSearch is set up for {name}, but {_KEYS[name]} is not set. Tell the user.")
+    if name == "searxng":
+        if not own:
+            raise ToolError("WebSearch is set up for searxng, but search_url under [web] is not set. Tell the user.")
+        own = own.rstrip("/")
+        own += "" if own.endswith("/search") else "/search"
+    return SearchProvider(name, split_url(own or _ENDPOINTS[name]).text, key)
 
 
 def search(

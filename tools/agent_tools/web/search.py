@@ -18,12 +18,6 @@ with lazy_imports():
 
 SHOWN = 10
 LONGEST = 400
-_KEYS = {"brave": "BRAVE_API_KEY", "tavily": "TAVILY_API_KEY"}
-_ENDPOINTS = {
-    "brave": "https://api.search.brave.com/res/v1/web/search",
-    "tavily": "https://api.tavily.com/search",
-    "duckduckgo": "https://html.duckduckgo.com/html/",
-}
 
 
 class WebSearchArgs(Value):
@@ -36,14 +30,6 @@ class WebSearchArgs(Value):
     blocked_domains: tuple[str, ...] = ()
 
 
-class SearchProvider(Value):
-    """A search provider, its address and its API key."""
-
-    name: str
-    endpoint: str
-    key: str = ""
-
-
 class WebSearch(Tool[WebSearchArgs]):
     """Searches the web."""
 
@@ -54,16 +40,10 @@ class WebSearch(Tool[WebSearchArgs]):
     editable_in_line = True
     granted_whole = True
     parallel_safe = True
-
-    def available(self, ctx: ToolContext) -> bool:
-        try:
-            provider(ctx)
-        except ToolError:
-            return False
-        return True
+    needs = "search engine"
 
     def effects(self, args: WebSearchArgs, ctx: ToolContext) -> tuple[Effect, ...]:
-        return (Effect("fetch", provider(ctx).endpoint),)
+        return (Effect("fetch", providers.search_provider(ctx).endpoint),)
 
     def summary(self, args: WebSearchArgs, ctx: ToolContext) -> str:
         domains = [*args.allowed_domains, *(f"not {d}" for d in args.blocked_domains)]
@@ -72,7 +52,7 @@ class WebSearch(Tool[WebSearchArgs]):
 
     def run(self, args: WebSearchArgs, ctx: ToolContext) -> ToolResult:
         # Imports http.client and ssl.
-        chosen = provider(ctx)
+        chosen = providers.search_provider(ctx)
         query = " ".join(args.query.split())
         if not query or len(query) > LONGEST:
             raise ToolError(f"A query has 1 to {LONGEST} characters; this one has {len(query):,}.")
@@ -86,25 +66,6 @@ class WebSearch(Tool[WebSearchArgs]):
         lines = [f"{n}. {h.title}\n   {h.url}\n   {h.text}".rstrip() for n, h in enumerate(hits, 1)]
         shown = Listing(f"{counted(len(hits), 'result')} for {shorten(query)}", tuple(h.url for h in hits))
         return ToolResult(fenced("\n".join(lines)), shown)
-
-
-def provider(ctx: ToolContext) -> SearchProvider:
-    """Return the provider that the settings name, or that has a key in the environment; else DuckDuckGo.
-
-    Raises ToolError naming what is missing.
-    """
-    web = ctx.settings.get("web") or {}
-    name = web.get("search") or next((n for n, variable in _KEYS.items() if ctx.env.get(variable)), "duckduckgo")
-    own: str = web.get("search_url") or ""
-    key = ctx.env.get(_KEYS.get(name, ""), "")
-    if name in _KEYS and not key:
-        raise ToolError(f"WebSearch is set up for {name}, but {_KEYS[name]} is not set. Tell the user.")
-    if name == "searxng":
-        if not own:
-            raise ToolError("WebSearch is set up for searxng, but search_url under [web] is not set. Tell the user.")
-        own = own.rstrip("/")
-        own += "" if own.endswith("/search") else "/search"
-    return SearchProvider(name, split_url(own or _ENDPOINTS[name]).text, key)
 
 
 def _domains(entries: Sequence[str]) -> tuple[str, ...]:
