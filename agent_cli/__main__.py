@@ -5,6 +5,7 @@ No traceback reaches a user: mistakes are one sentence and exit 2, a broken pipe
 
 from __future__ import annotations
 
+import atexit
 import gc
 import os
 import sys
@@ -45,8 +46,15 @@ def main() -> None:
     if sys.argv[1:] not in _VERSION:
         hardening.protect()
     _fill_closed_streams()
-    code = _flushed(guarded(sys.argv[1:]))
-    # Nor is it looked through when the process ends, which would take a sixth: all of it goes at once.
+    _exit(_flushed(guarded(sys.argv[1:])))
+
+
+def _exit(code: int) -> None:
+    """End the process. Freeing every object first would cost a short run two milliseconds for nothing."""
+    threads = sys.modules.get("threading")
+    if threads is None or threads.active_count() == 1:
+        atexit._run_exitfuncs()
+        os._exit(code)
     gc.freeze()
     sys.exit(code)
 

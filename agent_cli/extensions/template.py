@@ -16,8 +16,11 @@ from agent_cli.config.prompts import read_allowed
 from agent_cli.extensions.front_hooks import PlainHooks
 from agent_tools.base import ToolContext, ToolError
 from agent_tools.fs.encoding import decode_text, fingerprint, split_lines
-from agent_tools.fs.files import lstat_resolved
+from agent_tools.lazy import lazy_imports
 from agent_tools.results import ExpandedPrompt, TurnOverrides
+
+with lazy_imports():
+    from agent_tools.fs import files
 
 EACH = 30_000
 TOGETHER = 90_000
@@ -103,7 +106,7 @@ def _open_path(name: str, ctx: ToolContext) -> str:
     """Return a name, resolved, if it is that of a readable file; else ""."""
     try:
         found = ctx.workspace.resolved(name)
-        if not ctx.workspace.inside(found.path) or not stat.S_ISREG(lstat_resolved(found.path).st_mode):
+        if not ctx.workspace.inside(found.path) or not stat.S_ISREG(files.lstat_resolved(found.path).st_mode):
             return ""
     except (ToolError, OSError):
         return ""

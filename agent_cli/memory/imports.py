@@ -16,8 +16,11 @@ from typing import Any
 
 from agent_cli.config.prompts import FrontMatterError, read_front_matter, split_front_matter
 from agent_tools.base import ToolError
-from agent_tools.fs.paths import compile_glob
 from agent_tools.fs.safe_files import read_start, resolve_inside
+from agent_tools.lazy import lazy_imports
+
+with lazy_imports():
+    from agent_tools.fs import paths  # only for rule files with `paths`
 
 MOST = 100
 # Compiled on first use: a text without an @ never needs it.
@@ -137,7 +140,7 @@ def fits(patterns: tuple[str, ...], name: str) -> bool:
 
 def _compiled(pattern: str, name: str) -> bool:
     try:
-        return compile_glob(pattern).match(name) is not None
+        return paths.compile_glob(pattern).match(name) is not None
     except ToolError:
         return False
 

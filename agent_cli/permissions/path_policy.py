@@ -158,13 +158,13 @@ def secret(path: Path) -> bool:
     return bool(hidden.fullmatch(parts[-1])) or any(f in _SECRET_FOLDERS for f in parts[:-1])
 
 
-_PASSWORD = re.compile(rb"https?://(?:[^/@\s]*:[^/@\s]+|[^/@\s]{20,})@|extraheader\s*=", re.IGNORECASE)
+_PASSWORD = rb"(?i)https?://(?:[^/@\s]*:[^/@\s]+|[^/@\s]{20,})@|extraheader\s*="
 
 
 def holds_password(config: Path | str) -> bool:
     """Return True if a configuration of git has a password or token in it, in an address or a header."""
     try:
-        return _PASSWORD.search(read_start(str(config), 1 << 18)) is not None
+        return re.search(_PASSWORD, read_start(str(config), 1 << 18)) is not None
     except (OSError, ValueError):
         return False
 

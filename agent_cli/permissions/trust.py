@@ -22,11 +22,14 @@ from agent_cli.core.rules import Trust
 from agent_cli.memory.imports import MOST, find_imports, leads_outside, resolve_anchor
 from agent_cli.permissions.git_standing import look_at_repository
 from agent_tools.base import ToolError
-from agent_tools.fs.paths import compile_glob, split_base
 from agent_tools.fs.protected_names import has_placeholder
 from agent_tools.fs.safe_files import NotRegularFileError, read_regular, read_start, resolve_inside, write_whole
+from agent_tools.lazy import lazy_imports
 from agent_tools.record import DecodeError, Value, from_json
 from agent_tools.text import utc_stamp
+
+with lazy_imports():
+    from agent_tools.fs import paths  # only where memory files or settings name globs
 
 FILE_LIMIT = 4 << 20
 TOTAL_LIMIT = 32 << 20
@@ -393,9 +396,9 @@ def trusts_folder(pattern: str, root: Path, home: Path | None) -> bool:
         return False
     if not pattern.startswith("/"):
         raise ValueError(f"{pattern!r} is not a path from / or ~/, for example ~/src/*")
-    base, rest = split_base(pattern.rstrip("/"))
+    base, rest = paths.split_base(pattern.rstrip("/"))
     try:
-        found = compile_glob(rest, anywhere=False)
+        found = paths.compile_glob(rest, anywhere=False)
     except ToolError as error:
         raise ValueError(str(error)) from None
     real = Path(os.path.realpath(base))

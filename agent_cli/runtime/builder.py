@@ -20,7 +20,6 @@ from agent_cli.core.results import Limits, Usage
 from agent_cli.core.rules import Trust
 from agent_cli.core.window import Window
 from agent_cli.engine.conversation import Conversation
-from agent_cli.engine.structured_output import StructuredOutput, answer_guard, read_schema
 from agent_cli.engine.turn import TurnDeps
 from agent_cli.engine.types import ConversationState, LiveMapping, ModelHandle, ToolTable, TurnOptions
 from agent_cli.extensions.commands import expand_message
@@ -83,6 +82,7 @@ if TYPE_CHECKING:
 
 with lazy_imports():
     from agent_cli.core import message_ids  # only for frames
+    from agent_cli.engine import structured_output
     from agent_cli.runtime import (
         recording,  # only for runs that are recorded or replayed
         transcripts,  # only with hooks or a host
@@ -124,7 +124,6 @@ class Agent:
         self.commands = commands
         self.added = added
         self.memory = memory
-        self.structured = any(isinstance(t, StructuredOutput) for t in conversation.deps.tools.values())
         self.mcp = mcp
         self._log = log
         self.name = restored.name if restored else ""
@@ -136,6 +135,11 @@ class Agent:
     def model(self) -> ResolvedModel:
         """The model in use."""
         return self.chosen.resolved
+
+    @property
+    def structured(self) -> bool:
+        """Return True if the answer is to fit a JSON schema."""
+        return structured_output.NAME in self.conversation.deps.tools
 
     @property
     def info(self) -> ModelInfo | None:
@@ -236,7 +240,7 @@ def build_agent(
     added = load_extensions(options, place, layers, settings, warn)
     added.embed(embedded)
     added.install(context)
-    tools = choose_tools(
+    offered = choose_tools(
         settings,
         layers.rules,
         context,
@@ -247,11 +251,10 @@ def build_agent(
         answered=asks,
         small=small,
     )
-    guards = []
+    tools, guards = offered, []
     if options.json_schema is not None:
-        schema = _schema(options.json_schema)
-        tools.append(StructuredOutput(schema))
-        guards.append(answer_guard)
+        tools = [*offered, structured_output.StructuredOutput(_schema(options.json_schema))]
+        guards.append(structured_output.answer_guard)
     memory = Memory()
     if not options.bare:
         sources = memory_sources(place, settings, layers.trust, context.readable, options)
@@ -269,7 +272,7 @@ def build_agent(
         active_style(options, place, layers, settings, warn) if old is None else "",
     )
     system = lambda: system_prompt(facts, settings, memory)  # noqa: E731 - made only where it is needed
-    header = make_header(options, place, model, tools, restored, system, answered=asks, small=small)
+    header = make_header(options, place, model, offered, restored, system, answered=asks, small=small)
     if log is not None and restored is not None and restored.rebuilt:
         log.put_header(header)
     log = log or new_log(settings, store, header, restored, warn)
@@ -402,7 +405,7 @@ def switch_model(agent: Agent, name: str) -> None:
 
 def _schema(text: str) -> dict[str, Any]:
     try:
-        return read_schema(text)
+        return structured_output.read_schema(text)
     except ValueError as error:
         raise UsageError(f"--json-schema: {error}") from None
 

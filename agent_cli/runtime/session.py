@@ -18,7 +18,6 @@ from agent_cli.core.messages import UserMessage
 from agent_cli.core.place import RunEnvironment, UsageError
 from agent_cli.core.version import __version__
 from agent_cli.engine.conversation import Conversation, Listener
-from agent_cli.engine.structured_output import StructuredOutput
 from agent_cli.memory.files import Memory
 from agent_cli.providers.resolve import ResolvedModel
 from agent_cli.session.log import SessionBusyError, SessionLog
@@ -173,7 +172,7 @@ def make_header(
                 changed |= {"cwd": str(place.cwd), "root": str(place.root), "branch": git_branch(place.root)}
                 changed["system"] = system()
         return old.replace(**changed)
-    names = tuple(t.name for t in tools if not isinstance(t, StructuredOutput))
+    names = tuple(t.name for t in tools)
     origin = ""
     if restored is not None and options.fork_session:
         origin = restored.header.session_id

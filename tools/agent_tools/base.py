@@ -67,7 +67,7 @@ class Tool(ABC, Generic[A]):
     """Base class of all tools. `name` is what the model calls; the fields of `Args` are the arguments.
 
     The class attributes below are the traits that the rest of the program asks for; it never compares names.
-    `registry.tool_traits` finds those of a name. A trait is data that fits JSON: `make schemas` puts them into tools.json.
+    `registry.tool_traits` finds those of a name. A trait is data: `make schemas` puts them into tools.json.
     """
 
     name: str

@@ -43,6 +43,7 @@ else:
 T = TypeVar("T")
 _hints: dict[type, dict[str, Any]] = {}
 _tags: dict[Any, dict[str, type]] = {}
+_required: dict[type, frozenset[str]] = {}
 _PLAIN = frozenset((str, int, float, bool, type(None)))
 
 
@@ -55,16 +56,23 @@ class Value:
     """A frozen record: fields are the annotations in order, equality is by type and field."""
 
     _fields: ClassVar[tuple[str, ...]] = ()
-    _required: ClassVar[frozenset[str]] = frozenset()
     _tag: ClassVar[str] = "Value"
 
+    # Every start defines a hundred and seventy of these: this is kept short.
     def __init_subclass__(cls, *, tag: str = "") -> None:
         """tag: name of the record in stored data, unchanged when the class is renamed; by default the class name."""
         cls._tag = tag or cls.__name__
-        own = cls.__annotations__ if sys.version_info >= (3, 14) else cls.__dict__.get("__annotations__", {})  # noqa: RUF063
-        names = [n for n, hint in own.items() if not _is_class_variable(hint)]
-        cls._fields = cls._fields + tuple(n for n in names if n not in cls._fields)
-        cls._required = frozenset(n for n in cls._fields if not hasattr(cls, n))
+        own: dict[str, Any] | None
+        own = cls.__annotations__ if sys.version_info >= (3, 14) else cls.__dict__.get("__annotations__")  # noqa: RUF063
+        if own:
+            # The text of an annotation that is not a string is long to write out: it is not asked for.
+            names = [
+                n
+                for n, hint in own.items()
+                if not (hint.startswith("ClassVar") if isinstance(hint, str) else get_origin(hint) is ClassVar)
+            ]
+            inherited = cls._fields
+            cls._fields = (*inherited, *(n for n in names if n not in inherited)) if inherited else tuple(names)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         slots = self.__dict__
@@ -76,8 +84,8 @@ class Value:
             if name not in fields or name in slots:
                 raise TypeError(f"{type(self).__name__}: unexpected or repeated {name!r}")
             slots[name] = value
-        if len(slots) < len(fields) and not self._required <= slots.keys():
-            missing = ", ".join(sorted(self._required - slots.keys()))
+        if len(slots) < len(fields) and not (required := required_fields(type(self))) <= slots.keys():
+            missing = ", ".join(sorted(required - slots.keys()))
             raise TypeError(f"{type(self).__name__} needs {missing}")
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -100,9 +108,12 @@ class Value:
         return type(self)(**{**self.__dict__, **changes})
 
 
-def _is_class_variable(hint: Any) -> bool:
-    # The text of an annotation that is not a string is long to write out: it is not asked for.
-    return hint.startswith("ClassVar") if isinstance(hint, str) else get_origin(hint) is ClassVar
+def required_fields(cls: type[Value]) -> frozenset[str]:
+    """Return the fields without a default."""
+    found = _required.get(cls)
+    if found is None:
+        found = _required[cls] = frozenset(n for n in cls._fields if not hasattr(cls, n))
+    return found
 
 
 def hints_of(cls: type) -> dict[str, Any]:
@@ -179,7 +190,7 @@ def _from_object(cls: type, data: Any, place: str) -> Any:
             fields[key] = from_json(hints[key], item, f"{place}.{key}")
         elif not (key == "type" and item == cls._tag):  # type: ignore[attr-defined]
             raise DecodeError(f"{place.lstrip('.') or cls.__name__}: unknown key {key!r}")
-    missing = cls._required - fields.keys()  # type: ignore[attr-defined]
+    missing = required_fields(cls) - fields.keys()
     if missing:
         raise DecodeError(f"{place.lstrip('.') or cls.__name__}: {', '.join(sorted(missing))} missing")
     return cls(**fields)

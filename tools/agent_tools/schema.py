@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
 from agent_tools.fs.safe_files import read_text
-from agent_tools.record import DecodeError, Value, from_json, hints_of
+from agent_tools.record import DecodeError, Value, from_json, hints_of, required_fields
 from agent_tools.results import ToolError
 
 # Names that Claude Code, Codex, Gemini CLI, OpenCode, Qwen Code, Cursor and the models trained on them use for a file,
@@ -64,7 +64,7 @@ class ArgumentNames:
             _folded(alias): field for field, aliases in getattr(cls, "ALIASES", {}).items() for alias in aliases
         }
         self.ignored = {_folded(name) for name in getattr(cls, "IGNORED", ())}
-        self.listed = ", ".join(n if f in cls._required else f"{n}?" for f, n in self.own.items()) or "none"
+        self.listed = ", ".join(n if f in required_fields(cls) else f"{n}?" for f, n in self.own.items()) or "none"
 
     def field(self, name: str) -> str | None:
         """Return the field that a name stands for, or None if the name is unknown."""

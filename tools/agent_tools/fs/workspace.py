@@ -13,19 +13,13 @@ from pathlib import Path
 from typing import Protocol
 
 from agent_tools.fs.encoding import fingerprint
-from agent_tools.fs.files import (
-    UnusableFileError,
-    changed_meanwhile,
-    exists,
-    problem,
-    read_file,
-    remove_empty,
-    remove_file,
-    replace_file,
-)
+from agent_tools.lazy import lazy_imports
 from agent_tools.results import ToolError
 from agent_tools.shell.output_file import Scratch
 from agent_tools.text import one_line
+
+with lazy_imports():
+    from agent_tools.fs import files  # no run without calls opens any
 
 __all__ = ["LIMIT", "ResolvedPath", "Workspace", "fingerprint"]
 
@@ -108,7 +102,7 @@ class Workspace:
             return Path(os.path.realpath(absolute, strict=True))
         except OSError as error:
             if error.errno in (errno.ELOOP, errno.ENAMETOOLONG):
-                raise problem(text, error) from None
+                raise files.problem(text, error) from None
         return _real(absolute)
 
     def resolved(self, text: str) -> ResolvedPath:
@@ -133,7 +127,7 @@ class Workspace:
             there = [f"Bash with {shell}"]
         return f" {text.format(' or '.join(there))}" if there else ""
 
-    def advised(self, error: UnusableFileError) -> ToolError:
+    def advised(self, error: files.UnusableFileError) -> ToolError:
         """Return the error with its advice, as far as the model has the tools for it."""
         return ToolError(f"{error}{self.advice(error.tools, error.advice, error.shell)}")
 
@@ -157,14 +151,14 @@ class Workspace:
     def read(self, path: Path, limit: int = LIMIT) -> bytes:
         """Read the regular file at a resolved path, at most `limit` bytes. Raises ToolError."""
         try:
-            saved = read_file(path, limit)
-        except UnusableFileError as error:
+            saved = files.read_file(path, limit)
+        except files.UnusableFileError as error:
             raise self.advised(error) from None
         return saved if self.buffers is None or not self.inside(path) else self.buffers.current(path, saved)
 
     def read_if_there(self, path: Path) -> bytes | None:
         """Read as `read` does, but return None for a missing file."""
-        return self.read(path) if exists(path) else None
+        return self.read(path) if files.exists(path) else None
 
     def replace(self, path: Path, data: bytes, before: bytes | None) -> None:
         """Write the file at a resolved path atomically; see `files.replace_file`.
@@ -176,40 +170,40 @@ class Workspace:
                 before = self._replace_in_editor(self.buffers, path, data, before)
                 if before == data:
                     return
-            replace_file(path, data, before)
-        except UnusableFileError as error:
+            files.replace_file(path, data, before)
+        except files.UnusableFileError as error:
             raise self.advised(error) from None
 
     def _replace_in_editor(self, buffers: OpenBuffers, path: Path, data: bytes, before: bytes | None) -> bytes | None:
         """Write the file in the editor, as far as it can; return what the disk has then. Raises ToolError."""
         # Reading follows no link, so neither will the editor.
-        saved = read_file(path, LIMIT) if exists(path) else None
+        saved = files.read_file(path, LIMIT) if files.exists(path) else None
         if (saved if saved is None else buffers.current(path, saved)) != before:
-            raise changed_meanwhile(path)
+            raise files.changed_meanwhile(path)
         if not buffers.write(path, data):
             return saved
-        return read_file(path, LIMIT) if exists(path) else None
+        return files.read_file(path, LIMIT) if files.exists(path) else None
 
     def save_buffers(self, paths: Iterable[Path]) -> None:
         """Save what an editor has not saved of these files, so that a snapshot taken now has it. Raises ToolError."""
         if self.buffers is None:
             return
         for path in paths:
-            if not self.inside(path) or not exists(path):
+            if not self.inside(path) or not files.exists(path):
                 continue
-            saved = read_file(path, LIMIT)
+            saved = files.read_file(path, LIMIT)
             current = self.buffers.current(path, saved)
             if current != saved:
                 self.replace(path, current, current)
 
     def remove(self, path: Path, held: bytes) -> None:
         """Remove the file at a resolved path if its content is still `held`. Raises ToolError."""
-        remove_file(path, held)
+        files.remove_file(path, held)
 
     def remove_empty(self, directories: Iterable[Path]) -> None:
         """Remove the directories at resolved paths, in this order, that are empty."""
         for path in directories:
-            remove_empty(path)
+            files.remove_empty(path)
 
 
 def real_path(path: Path | str) -> str:
