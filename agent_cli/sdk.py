@@ -33,8 +33,9 @@ from agent_cli.embedding import (
     spell_json,
 )
 from agent_cli.extensions.loader import Embedded
+from agent_cli.runtime.agent import Agent
 from agent_cli.runtime.attachments import attach_mentioned
-from agent_cli.runtime.builder import BROKEN_OFF, Agent, build_agent
+from agent_cli.runtime.builder import BROKEN_OFF, build_agent
 from agent_cli.runtime.environment import find_place, read_settings
 from agent_cli.runtime.pending import decide, project_store, read_answers, refuse_fork, reopen, restore_suspended
 from agent_cli.session.pending_plans import claim_plan, expired_at, expired_words
@@ -151,11 +152,10 @@ class AgentSession:
         if self._options.fork_session:
             refuse_fork(self._options, layers.settings(), self._place)
         approver, asker = self._callbacks.pair()
-        warn, embedded = self.warnings.append, self._embedded
+        warn, embedded = self.warnings.append, self._embedded.replace(record=self._remember)
         agent = build_agent(self._options, self._place, layers, approver, warn, asker=asker, embedded=embedded)
         restored = agent.restored
         if not agent.settings.save_sessions:
-            agent.conversation.record = self._remember
             for message in restored.history if restored else ():
                 self._replay.history.add(message)
         if restored is None or restored.waiting is None or not restored.waiting.saved:
@@ -361,7 +361,7 @@ class AgentSession:
         except BaseException:
             if self.result is None:
                 # The next message answers the calls that were left open.
-                self._agent.conversation.open_call_reason = BROKEN_OFF
+                self._agent.conversation.expect_reply(BROKEN_OFF)
             raise
         finally:
             self._lock.release()

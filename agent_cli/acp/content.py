@@ -33,9 +33,10 @@ class EditorPrompt(Value):
     files: tuple[str, ...] = ()
     media: tuple[Media, ...] = ()
 
-    def with_files(self, expanded: str) -> str:
-        """Return the expanded text with the content that came with the prompt."""
-        return "\n\n".join([expanded, *self.files])
+    @property
+    def files_block(self) -> str:
+        """The content that came with the prompt, to follow its text; "" for none."""
+        return "".join(f"\n\n{file}" for file in self.files)
 
 
 def read_prompt(blocks: Iterable[Any], context: ToolContext, model: str) -> EditorPrompt:

@@ -24,7 +24,8 @@ from agent_cli.core.modes import Mode
 from agent_cli.core.place import RunEnvironment, UsageError
 from agent_cli.core.results import Usage
 from agent_cli.engine.compaction.controls import context_used
-from agent_cli.runtime.builder import Agent, build_agent, switch_model
+from agent_cli.runtime.agent import Agent, switch_model
+from agent_cli.runtime.builder import build_agent
 from agent_cli.runtime.edit_call import changeable
 from agent_cli.runtime.environment import check_mode, read_settings
 from agent_cli.runtime.pending import reopen
@@ -201,11 +202,8 @@ class EditorSession(Dialogs):
         """Send a message and run its turn. Raises UsageError."""
         conversation = self.agent.conversation
         prompt, self._prompt = self._prompt, EditorPrompt("")
-        if prompt.files:
-            wrap = conversation.wrap_next
-            conversation.wrap_next = lambda expanded: prompt.with_files(wrap(expanded))
         try:
-            conversation.send(text, self.show_event, prompt.media)
+            conversation.send(text, self.show_event, prompt.media, append=prompt.files_block)
         except ToolError as error:
             raise UsageError(str(error)) from None
         self.agent.record_unsaid()

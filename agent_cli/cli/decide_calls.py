@@ -16,7 +16,7 @@ from agent_cli.core.place import RunEnvironment, UsageError
 from agent_cli.headless.output import SUSPENDED, USAGE, print_notice
 from agent_cli.headless.pending import decide_commands, headline, report_expired, tell_pending
 from agent_cli.headless.run import FailOnQuestion, HeadlessOptions, resume_headless
-from agent_cli.runtime.builder import Agent
+from agent_cli.runtime.agent import Agent
 from agent_cli.runtime.environment import check_mode, find_place
 from agent_cli.runtime.pending import (
     decide,

@@ -28,8 +28,9 @@ from agent_cli.headless.run import (
     deny,
     run_headless,
 )
+from agent_cli.runtime.agent import Agent
 from agent_cli.runtime.attachments import attach_mentioned
-from agent_cli.runtime.builder import Agent, build_agent
+from agent_cli.runtime.builder import build_agent
 from agent_cli.runtime.environment import find_place, read_settings
 from agent_cli.runtime.session import open_session
 from agent_cli.session.store import SessionStore, close_stored_call, state_folder
@@ -230,11 +231,12 @@ def _answer_what_waits(agent: Agent) -> None:
     expired = pending_plans.expired_at(waiting.asked_at, ttl)
     if expired:
         print_notice(pending_plans.expired_words(ttl))
-    conversation.open_call_reason = (
-        pending_plans.expired_words(ttl) if expired else "The user answered in words; see their next message."
-    )
     plan = waiting.questions[waiting.undecided[0]].data
-    conversation.wrap_next = str if expired else lambda text: pending_plans.feedback_block(plan, text)
+    if expired:
+        conversation.expect_reply(pending_plans.expired_words(ttl))
+    else:
+        why = "The user answered in words; see their next message."
+        conversation.expect_reply(why, lambda text: pending_plans.feedback_block(plan, text))
 
     def answering(text: str) -> str:
         if pending_calls(conversation.history):
@@ -269,7 +271,7 @@ def _take_up_plan(agent: Agent) -> None:
     text = f"The plan was claimed by session {agent.header.session_id}."
     close_stored_call(store, plan.session_id, plan.call_id, text)
     if not pending_plans.is_expired(plan.created, agent.settings.plan_ttl):
-        agent.conversation.wrap_next = lambda words: pending_plans.feedback_block(plan.plan, words)
+        agent.conversation.expect_reply(text, lambda words: pending_plans.feedback_block(plan.plan, words))
 
 
 def headless_approver(on_ask: str) -> tuple[Approver, Asker, FailOnQuestion | None]:

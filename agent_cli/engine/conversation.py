@@ -27,7 +27,7 @@ from agent_cli.core.results import Diagnostics, Spent, TurnResult, Usage
 from agent_cli.engine.loop import run_turn
 from agent_cli.engine.progress import format_plan, unfinished
 from agent_cli.engine.turn import TurnDeps
-from agent_cli.engine.types import TurnOptions
+from agent_cli.engine.types import SessionOrigin, TurnOptions
 from agent_tools.base import Steps, ToolError
 from agent_tools.cancel import CancelToken
 from agent_tools.lazy import lazy_imports
@@ -77,15 +77,9 @@ def notify_listeners(run: Generator[Event, None, T], *listeners: Listener) -> Ge
 class Conversation:
     """A history that grows by turns. `deps` and `options` may be changed between turns.
 
-    inbox: messages for the running turn, sent to the model at the next round.
-    open_call_reason: result text for calls that an earlier turn left open when a new message comes.
-    wrap_next: transforms the next message (once), if it answers a suspended question.
     expanders: expand a message, tried in order.
     preparations: called before each turn, on its thread; they may change `deps` and `options`.
     attached: media sent with the next message (once).
-    source: how the session started, for its SessionStart hooks, which run before the next message; "" once they have.
-    idle_since: when a resumed session was last written to, in seconds since the epoch; None if unknown.
-    cache_seconds: how long the provider caches a prompt.
     last: result of the latest turn.
     suspended_state: stored state of the suspended turn.
     plans: states of the plan, each with the number of messages at that time.
@@ -106,24 +100,31 @@ class Conversation:
         plans: Iterable[tuple[int, tuple[TodoItem, ...]]] = (),
         broken_off: frozenset[str] = frozenset(),
         notes: Iterable[str] = (),
+        origin: SessionOrigin | None = None,
+        plan_workflow: str = "",
+        command_source: Callable[[str], str] = lambda name: "",
     ) -> None:
-        """notes: messages of the program to send before the user's next one."""
+        """Create a conversation; a history that is not empty is resumed.
+
+        open_call_reason: result text for calls that an earlier turn left open when a new message comes.
+        notes: messages of the program to send before the user's next one.
+        origin: how the session begins, for the hooks that run before the next message.
+        plan_workflow: how to work in plan mode; "" for the program's own words.
+        command_source: returns where a slash command comes from, for hooks; "" for an unknown one.
+        """
         self.deps = deps.replace(inbox=self._take_inbox)
         self.options = options
         self.history: list[Message] = list(history)
         self.record = record
-        self.inbox: list[str] = list(notes)
-        self.open_call_reason = open_call_reason
-        self.wrap_next: Callable[[str], str] = str
+        self.inbox.extend(notes)
+        self._open_call_reason = open_call_reason
+        self._wrap_next: Callable[[str], str] = str
         self.expanders: list[Expander] = list(expanders)
         self.suspended_state: dict[str, Any] = {}
         self.attached = attached
-        self.source = "resume" if self.history else "startup"
-        self.idle_since: float | None = None
-        self.cache_seconds = 300
-        self.setup = ""
-        self.plan_workflow = ""
-        self.command_source: Callable[[str], str] = lambda name: ""
+        self._origin = origin or SessionOrigin("resume" if self.history else "startup")
+        self._plan_workflow = plan_workflow
+        self._command_source = command_source
         self._begun = False
         self.preparations: list[Callable[[], None]] = []
         self.last: TurnResult | None = None
@@ -133,24 +134,50 @@ class Conversation:
         self.broken_off = broken_off
         self._running = False
 
+    @property
+    def inbox(self) -> list[str]:
+        """Messages for the model's next round; safe to append to from any thread."""
+        return self.deps.state.inbox
+
+    def expect_reply(self, reason: Reason, wrap: Callable[[str], str] = str) -> None:
+        """Take the next message as a reply to the calls that wait: they are answered with `reason`.
+
+        wrap: transforms the text of that message.
+        """
+        self._open_call_reason, self._wrap_next = reason, wrap
+
+    def mark_cleared(self) -> None:
+        """Note for the SessionStart hooks that the user started this session in place of another."""
+        self._origin = self._origin.replace(source="clear")
+
     def send(
-        self, text: str, show: Listener, media: tuple[Media, ...] = (), uuid: str = "", *, verbatim: bool = False
+        self,
+        text: str,
+        show: Listener,
+        media: tuple[Media, ...] = (),
+        uuid: str = "",
+        *,
+        verbatim: bool = False,
+        append: str = "",
     ) -> TurnResult:
         """Run `send_events` to its end. Raises ToolError."""
-        return consume(self.send_events(text, media, uuid, verbatim=verbatim), show)
+        return consume(self.send_events(text, media, uuid, verbatim=verbatim, append=append), show)
 
     def send_events(
-        self, text: str, media: tuple[Media, ...] = (), uuid: str = "", *, verbatim: bool = False
+        self, text: str, media: tuple[Media, ...] = (), uuid: str = "", *, verbatim: bool = False, append: str = ""
     ) -> Generator[Event, None, TurnResult]:
         """Add a user message and run the turn it starts. Calls left open by an earlier turn are answered first.
 
-        uuid: of the message, where a host gave it one. verbatim: slash commands and mentions of files are plain text.
+        uuid: of the message, where a host gave it one.
+        verbatim: slash commands and mentions of files are plain text.
+        append: follows the expanded text, such as files that an editor sent along.
 
         Each event is recorded before it is yielded. Raises ToolError if one of the user's slash commands cannot be
         expanded; nothing has been changed then.
         """
         self.deps.context.cancel = CancelToken()
         self.deps.context.mentioned.clear()
+        self.deps.state.running = self.deps, self.options
         self.last = None
         for prepare in self.preparations:
             prepare()
@@ -162,30 +189,30 @@ class Conversation:
                 session_hooks.message_hooks(self.deps, self._start_of(typed)), self.record
             )
             if made.begun:
-                self.source = ""
+                self._origin = self._origin.replace(source="")
             if made.result is not None:
                 # Keep the output of the SessionStart hooks for the next message.
-                self.inbox += made.texts
+                self.inbox.extend(made.texts)
                 return made.result
             added = made.texts
         try:
             text = (yield from self._run_commands(given)) if given.commands else given.text()
         except ToolError:
             # Keep the output of the SessionStart hooks for the next message.
-            self.inbox += added
+            self.inbox.extend(added)
             raise
         self._close_open_calls()
         self._pause_plan()
         if self.deps.policy.mode == "plan":
-            workflow = self.plan_workflow or prompt("plan_workflow")
+            workflow = self._plan_workflow or prompt("plan_workflow")
             note = f"\n\n{prompt('plan_mode').format(workflow=workflow)}"
         else:
             note = ""
         self._add_notes()
-        message = UserMessage(self.wrap_next(text) + note, (*self.attached, *media))
+        message = UserMessage(self._wrap_next(text) + append + note, (*self.attached, *media))
         self._add(message, uuid)
         self._read_in(message)
-        self.wrap_next, self.attached = str, ()
+        self._wrap_next, self.attached = str, ()
         self.deps.watch.turn(self.history, new=True, model=self.options.label)
         for words in added:
             self._add(UserMessage(words))
@@ -222,6 +249,7 @@ class Conversation:
     def resume_events(self, spent: Spent) -> Generator[Event, None, TurnResult]:
         """Continue a suspended turn, with what is left of its budget. Each event is recorded before it is yielded."""
         self.deps.watch.turn(self.history, new=False, model=self.options.label)
+        self.deps.state.running = self.deps, self.options
         for prepare in self.preparations:
             prepare()
         for call in pending_calls(self.history):
@@ -232,8 +260,8 @@ class Conversation:
             self.deps.state.prompt_id = self.deps.state.prompt_id or new_uuid()
             made = yield from notify_listeners(session_hooks.resume_hooks(self.deps, self._start_of("")), self.record)
             if made.begun:
-                self.source = ""
-            self.inbox += made.texts
+                self._origin = self._origin.replace(source="")
+            self.inbox.extend(made.texts)
         return (yield from self._run(self.options.replace(spent=spent, suspended_state=self.suspended_state)))
 
     def pick_up(self) -> None:
@@ -256,18 +284,19 @@ class Conversation:
         hooks = self.deps.hooks
         if hooks.wants("UserPromptSubmit") or hooks.wants("UserPromptExpansion"):
             return True
-        setup = self.setup != "" and hooks.wants("Setup", self.setup)
-        return self.source != "" and (setup or hooks.wants("SessionStart", self.source))
+        source, setup = self._origin.source, self._origin.setup
+        if not source:
+            return False
+        return (setup != "" and hooks.wants("Setup", setup)) or hooks.wants("SessionStart", source)
 
     def _start_of(self, typed: str) -> session_hooks.MessageStart:
         """Return what the hooks before a message are about."""
         command = None
         if typed.startswith("/"):
             name, *arguments = typed[1:].split(maxsplit=1)[:2] or [""]
-            if source := self.command_source(name):
+            if source := self._command_source(name):
                 command = session_hooks.ExpandedCommand(name, "".join(arguments), source)
-        idle = self.idle_since, self.cache_seconds
-        return session_hooks.MessageStart(self.source, self.setup, self.options.label, typed, command, *idle)
+        return session_hooks.MessageStart(self._origin, self.options.label, typed, command)
 
     def _run(self, options: TurnOptions) -> Generator[Event, None, TurnResult]:
         self.deps.context.cancel = CancelToken()
@@ -373,7 +402,7 @@ class Conversation:
 
     def abandon(self, reason: str) -> None:
         """End a suspended turn without running any more of it; its open calls are answered with the reason."""
-        self.open_call_reason = reason
+        self._open_call_reason = reason
         self._close_open_calls()
         self.record(TurnFinished("Failed", Diagnostics(0, 0, 0, 0, "", "cancelled"), Usage(), reason))
 
@@ -388,7 +417,7 @@ class Conversation:
 
     def _reason(self, call: ToolCall) -> str:
         """Return the result text for an open call; the output of one that ran and waits for an answer is included."""
-        why = self.open_call_reason if isinstance(self.open_call_reason, str) else self.open_call_reason(call)
+        why = self._open_call_reason if isinstance(self._open_call_reason, str) else self._open_call_reason(call)
         held = self.deps.state.held.pop(call.id, None)
         if held is None:
             return why

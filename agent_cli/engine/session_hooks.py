@@ -19,6 +19,7 @@ from agent_cli.core.messages import OF_PROGRAM
 from agent_cli.core.results import Denial, Diagnostics, Failed, Failure, TerminalReason, TurnEnd, TurnResult, Usage
 from agent_cli.engine.hook_points import base_payload, context_messages
 from agent_cli.engine.turn import TurnDeps
+from agent_cli.engine.types import SessionOrigin
 from agent_tools.base import Steps
 from agent_tools.cancel import CancelledError
 from agent_tools.lazy import lazy_imports
@@ -44,19 +45,19 @@ def session_start(
     return (yield from _start(deps, "SessionStart", source, {"source": source, "model": model, **more}))
 
 
-def _resume_fields(deps: TurnDeps, start: MessageStart) -> dict[str, Any]:
+def _resume_fields(deps: TurnDeps, origin: SessionOrigin) -> dict[str, Any]:
     """Return what a resumed session costs to continue: its age, its size, and the price of caching it again."""
-    if start.source not in ("resume", "fork"):
+    if origin.source not in ("resume", "fork"):
         return {}
     found: dict[str, Any] = {}
-    if start.idle_since is not None:
-        found["seconds_since_last_response"] = max(0, round(time.time() - start.idle_since))
+    if origin.idle_since is not None:
+        found["seconds_since_last_response"] = max(0, round(time.time() - origin.idle_since))
     if (report := deps.state.window.report) is not None:
         tokens = report.filled
         cost = deps.price(Usage(input=tokens, cache_write=tokens)).cost
         found |= {"context_tokens": tokens, "estimated_cache_write_usd": round(cost, 4)}
-        if start.idle_since is not None:
-            found["prompt_cache_likely_expired"] = found["seconds_since_last_response"] > start.cache_seconds
+        if origin.idle_since is not None:
+            found["prompt_cache_likely_expired"] = found["seconds_since_last_response"] > origin.cache_seconds
     return found
 
 
@@ -172,31 +173,26 @@ class Opening(Value):
 class MessageStart(Value):
     """What the hooks before a message are about.
 
-    source: why the session starts; "" if it already has.
-    setup: "init" or "maintenance", before a session that prepares its folder.
-    idle_since, cache_seconds: as in Conversation.
+    command: the slash command that the message calls; None if it calls none.
     """
 
-    source: str
-    setup: str
+    origin: SessionOrigin
     model: str
     typed: str
     command: ExpandedCommand | None = None
-    idle_since: float | None = None
-    cache_seconds: int = 300
 
 
 def message_hooks(deps: TurnDeps, start: MessageStart) -> Generator[Event, None, Opening]:
     """Run the hooks of Setup and SessionStart, then those of UserPromptExpansion and UserPromptSubmit."""
     started: tuple[str, ...] = ()
     event: HookEvent = "UserPromptSubmit"
-    source, typed = start.source, start.typed
+    source, typed = start.origin.source, start.typed
     begun = not source
     try:
-        if source and start.setup:
-            started = yield from _start(deps, "Setup", start.setup, {"trigger": start.setup})
+        if source and (setup := start.origin.setup):
+            started = yield from _start(deps, "Setup", setup, {"trigger": setup})
         if source:
-            started += yield from session_start(deps, source, start.model, _resume_fields(deps, start))
+            started += yield from session_start(deps, source, start.model, _resume_fields(deps, start.origin))
             begun = True
         expanded: tuple[str, ...] = ()
         blocked = None
@@ -221,7 +217,9 @@ def message_hooks(deps: TurnDeps, start: MessageStart) -> Generator[Event, None,
 def resume_hooks(deps: TurnDeps, start: MessageStart) -> Generator[Event, None, Opening]:
     """Run the SessionStart hooks before a suspended turn is resumed."""
     try:
-        return Opening((yield from session_start(deps, start.source, start.model, _resume_fields(deps, start))))
+        return Opening(
+            (yield from session_start(deps, start.origin.source, start.model, _resume_fields(deps, start.origin)))
+        )
     except CancelledError:
         return Opening(begun=False)
 

@@ -267,9 +267,26 @@ class SubagentEnd(Value):
     milliseconds: int
 
 
+class SessionOrigin(Value):
+    """How a session begins here, for its Setup and SessionStart hooks.
+
+    source: "startup", "resume", "fork" or "clear"; "" once its hooks have run.
+    setup: "init" or "maintenance" before a session that prepares its folder.
+    idle_since: when a resumed session was last written to, in seconds since the epoch; None if unknown.
+    cache_seconds: how long the provider caches a prompt.
+    """
+
+    source: str = "startup"
+    setup: str = ""
+    idle_since: float | None = None
+    cache_seconds: int = 300
+
+
 class ConversationState:
     """State that outlives a turn and changes while one runs.
 
+    inbox: messages that go to the model at the next round.
+    running: dependencies and options of the latest turn of the conversation; None before the first.
     window: the part of the history that the model is shown.
     began: start of the session, wall clock.
     ids: call ids in use.
@@ -282,6 +299,8 @@ class ConversationState:
     """
 
     def __init__(self, window: Window | None = None) -> None:
+        self.inbox: list[str] = []
+        self.running: tuple[Any, TurnOptions] | None = None
         self.window = window or Window()
         self.began = time.time()
         self.ids: set[str] = set()

@@ -17,6 +17,7 @@ from agent_cli.config.parsing import SettingsError, decode_json
 from agent_cli.config.prompts import prompt_folder
 from agent_cli.config.run_options import RunOptions, reads_source
 from agent_cli.config.schema import Settings
+from agent_cli.core.events import Event
 from agent_cli.core.place import RunEnvironment, UsageError
 from agent_cli.extensions.commands import Command, find_commands, shipped_commands
 from agent_cli.providers.resolve import validate_name
@@ -101,6 +102,7 @@ class Embedded(Value):
     host: carries the messages of MCP servers that live in its process.
     tool_aliases: names that the model may use, and the name of the tool that is meant by each.
     plan_workflow: how to work in plan mode; "" for our own words.
+    record: gets each event of a session that is not saved; None if nobody wants them.
     """
 
     tools: tuple[Tool[Any], ...] = ()
@@ -113,6 +115,7 @@ class Embedded(Value):
     host: HostServers | None = None
     tool_aliases: Mapping[str, str] = {}
     plan_workflow: str = ""
+    record: Callable[[Event], None] | None = None
 
 
 def command_source(name: str, commands: Mapping[str, UserCommand]) -> str:

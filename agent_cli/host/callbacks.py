@@ -31,7 +31,7 @@ from agent_tools.plan import plan_text
 from agent_tools.text import one_line, shorten
 
 if TYPE_CHECKING:
-    from agent_cli.runtime.builder import Agent
+    from agent_cli.runtime.agent import Agent
     from agent_cli.runtime.mcp import SessionServers
 
 HOOK_SECONDS = 60.0

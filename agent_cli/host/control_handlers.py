@@ -13,7 +13,7 @@ from agent_cli.host.channel import Fields
 from agent_cli.host.control_table import ControlError, ControlTable, OpenSession
 from agent_cli.mcp.catalog import McpRequestError
 from agent_cli.mcp.config import DeclaredServer, mistake_in, read_json
-from agent_cli.runtime.builder import Agent
+from agent_cli.runtime.agent import Agent
 from agent_cli.runtime.checkpoints import undo_manager
 from agent_tools.fs.encoding import fingerprint
 from agent_tools.fs.safe_files import open_regular

@@ -10,7 +10,7 @@ from agent_cli.core.place import RunEnvironment
 from agent_cli.core.results import Usage
 from agent_cli.host.callbacks import HostCallbacks
 from agent_cli.host.channel import Fields
-from agent_cli.runtime.builder import Agent
+from agent_cli.runtime.agent import Agent
 
 
 class OpenSession(Protocol):

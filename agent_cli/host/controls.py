@@ -22,7 +22,7 @@ from agent_cli.host.channel import Fields
 from agent_cli.host.control_handlers import FILE_CONTROLS, SERVER_CONTROLS, server_states
 from agent_cli.host.control_table import ControlError, ControlTable, OpenSession
 from agent_cli.permissions.policy import change_rules
-from agent_cli.runtime.builder import switch_model
+from agent_cli.runtime.agent import switch_model
 from agent_cli.runtime.checkpoints import undo_manager
 from agent_cli.runtime.environment import check_mode
 from agent_cli.runtime.saved_settings import save_project_setting, save_setting

@@ -35,8 +35,9 @@ from agent_cli.host.controls import BETWEEN_TURNS, SLOW, run_control
 from agent_cli.host.initialize import Initialized, read_initialize
 from agent_cli.host.session_commands import run_session_command
 from agent_cli.providers.catalog import newest_claude
+from agent_cli.runtime.agent import Agent
 from agent_cli.runtime.attachments import attach_mentioned
-from agent_cli.runtime.builder import Agent, build_agent
+from agent_cli.runtime.builder import build_agent
 from agent_cli.runtime.environment import read_settings
 from agent_cli.runtime.pending import deferred_step
 from agent_tools.base import ToolError
@@ -385,7 +386,7 @@ class HostSession:
         self.messages.clear()
         self._build(options.replace(resume=None, continue_=False, fork_session=False, session_id=None, model=model))
         self.agent.conversation.deps.policy.mode = mode
-        self.agent.conversation.source = "clear"
+        self.agent.conversation.mark_cleared()
         if self._stream is not None:
             self._stream.reset(self.agent.header.session_id)
             self._stream = None

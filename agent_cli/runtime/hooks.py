@@ -18,9 +18,8 @@ from agent_tools.cancel import CancelToken
 from agent_tools.lazy import lazy_imports
 
 if TYPE_CHECKING:
-    from agent_cli.engine.conversation import Conversation
     from agent_cli.engine.turn import TurnDeps
-    from agent_cli.engine.types import ModelHandle, TurnOptions
+    from agent_cli.engine.types import ConversationState, ModelHandle, TurnOptions
     from agent_cli.hooks import HookRegistry, PythonHook
     from agent_cli.hooks.matching import CallServerTool
     from agent_cli.mcp.manager import Servers
@@ -90,14 +89,15 @@ def make_hooks(
     session: tuple[str, Callable[[], Path | None]],
     model: Callable[[], str] = lambda: "",
     functions: tuple[PythonHook, ...] = (),
-    conversation: Callable[[], Conversation] | None = None,
+    live: ConversationState | None = None,
     servers: Servers | None = None,
 ) -> Hooks:
     """Return the hooks of a conversation.
 
     session: its ID, and what returns its transcript, if it is stored.
     model: returns the session's model, which evaluates conditions if the settings name no small model.
-    conversation: returns the conversation: a hook in the background may send its model a message at the next round.
+    live: state of the conversation: a hook in the background may send its model a message at the next round, and one
+        that is a sub-agent uses its tools.
     servers: the MCP servers whose tools hooks may call.
     functions: Python hooks of an embedding program; they run after the configured ones.
 
@@ -126,13 +126,11 @@ def make_hooks(
         return by_name(name or settings.small_model or model() or settings.model or "")
 
     def wake(text: str) -> None:
-        if conversation is not None:
-            conversation().inbox.append(text)
+        if live is not None:
+            live.inbox.append(text)
 
     def turn() -> tuple[TurnDeps, TurnOptions]:
-        if conversation is None:
-            return matching.no_session()
-        return conversation().deps, conversation().options
+        return live.running if live is not None and live.running is not None else matching.no_session()
 
     def table() -> HookRegistry:
         return agent_hooks.HookRegistry(

@@ -27,7 +27,8 @@ from agent_cli.engine.conversation import Listener
 from agent_cli.engine.types import NestedState
 from agent_cli.extensions.loader import Embedded
 from agent_cli.headless.pending import pending_items
-from agent_cli.runtime.builder import Agent, build_agent
+from agent_cli.runtime.agent import Agent
+from agent_cli.runtime.builder import build_agent
 from agent_cli.runtime.environment import add_flags, check_mode, evaluate_project_trust, read_settings
 from agent_cli.runtime.session import SessionInUseError, open_session
 from agent_cli.session.files import holder, is_open

@@ -17,7 +17,8 @@ from agent_cli.core.events import Event, Rewound, SessionNamed
 from agent_cli.core.messages import UserMessage
 from agent_cli.core.place import RunEnvironment, UsageError
 from agent_cli.core.version import __version__
-from agent_cli.engine.conversation import Conversation, Listener
+from agent_cli.engine.conversation import Listener
+from agent_cli.engine.types import SessionOrigin
 from agent_cli.memory.files import Memory
 from agent_cli.providers.resolve import ResolvedModel
 from agent_cli.session.log import SessionBusyError, SessionLog
@@ -245,12 +246,14 @@ def new_log(
     return log
 
 
-def mark_resumed(conversation: Conversation, restored: Restored, settings: Settings, *, fork: bool) -> None:
-    """Note in a conversation, for its SessionStart hooks, which session it continues."""
-    if conversation.source and fork:
-        conversation.source = "fork"
-    conversation.idle_since = pending_plans.seconds_of(restored.updated) if restored.updated else None
-    conversation.cache_seconds = 3600 if settings.cache_ttl == "1h" else 300
+def session_origin(options: RunOptions, settings: Settings, restored: Restored | None) -> SessionOrigin:
+    """Return how the session begins, for its Setup and SessionStart hooks."""
+    setup = "init" if options.init else "maintenance" if options.maintenance else ""
+    if restored is None:
+        return SessionOrigin("startup", setup)
+    source = "fork" if options.fork_session else "resume" if restored.history else "startup"
+    idle_since = pending_plans.seconds_of(restored.updated) if restored.updated else None
+    return SessionOrigin(source, setup, idle_since, 3600 if settings.cache_ttl == "1h" else 300)
 
 
 def sanitize_title(text: str) -> str:
@@ -260,10 +263,17 @@ def sanitize_title(text: str) -> str:
 
 
 def session_recorder(
-    log: SessionLog | None, transcript: SessionTranscript | None, ids: MessageIds | None, debug_log: DebugLog | None
+    log: SessionLog | None,
+    transcript: SessionTranscript | None,
+    ids: MessageIds | None,
+    debug_log: DebugLog | None,
+    unsaved: Listener | None = None,
 ) -> Listener:
-    """Return what records the events of a session, wherever they are wanted."""
-    record: Listener = log.record if log is not None else _keep_nothing
+    """Return what records the events of a session, wherever they are wanted.
+
+    unsaved: gets the events of a session that is not saved.
+    """
+    record: Listener = log.record if log is not None else unsaved or _keep_nothing
     if transcript is not None:
         record = transcript.record
     if ids is None and debug_log is None:

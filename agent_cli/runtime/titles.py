@@ -10,7 +10,7 @@ from agent_cli.core.events import SessionNamed
 from agent_cli.core.messages import AssistantMessage, UserMessage, is_user_message, user_text
 from agent_cli.core.results import Usage
 from agent_cli.providers.base import ModelError, PlainAnswer, Request
-from agent_cli.runtime.builder import Agent
+from agent_cli.runtime.agent import Agent
 from agent_cli.runtime.models import lazy_model
 from agent_cli.runtime.session import sanitize_title
 from agent_tools.cancel import CancelledError, CancelToken

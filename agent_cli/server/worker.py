@@ -34,8 +34,9 @@ from agent_cli.core.place import UsageError
 from agent_cli.core.results import Suspended, TurnResult
 from agent_cli.git.worktree import bring_settings, enter_worktree
 from agent_cli.headless.output import echo, print_notice
+from agent_cli.runtime.agent import Agent
 from agent_cli.runtime.attachments import attach_mentioned
-from agent_cli.runtime.builder import Agent, build_agent
+from agent_cli.runtime.builder import build_agent
 from agent_cli.runtime.environment import find_place, read_settings
 from agent_cli.runtime.pending import project_store, reopen
 from agent_cli.server.answers import UserVerdict, answer_approval, answer_question, decision_about

@@ -25,8 +25,9 @@ from agent_cli.core.place import RunEnvironment, UsageError, has_color, is_dumb
 from agent_cli.core.results import Complete, Failed, Suspended, TurnResult, Usage
 from agent_cli.engine.compaction.controls import context_used
 from agent_cli.extensions.template import missing_files
+from agent_cli.runtime.agent import Agent, switch_model
 from agent_cli.runtime.attachments import attach_images
-from agent_cli.runtime.builder import Agent, build_agent, switch_model
+from agent_cli.runtime.builder import build_agent
 from agent_cli.runtime.edit_call import changeable
 from agent_cli.runtime.environment import check_mode
 from agent_cli.runtime.pending import refuse_fork, reopen
@@ -377,7 +378,7 @@ class Repl(Dialogs):
     def start_new_session(self) -> None:
         """Start a new session with the same options. Raises UsageError."""
         self._change_session("clear")
-        self.agent.conversation.source = "clear"
+        self.agent.conversation.mark_cleared()
 
     def resume(self, session_id: str) -> None:
         """Switch to another session. Raises UsageError and then changes nothing."""

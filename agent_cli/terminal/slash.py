@@ -15,7 +15,7 @@ from agent_cli.core.events import Event
 from agent_cli.core.place import RunEnvironment
 from agent_cli.core.results import Usage
 from agent_cli.extensions.commands import split_call
-from agent_cli.runtime.builder import Agent
+from agent_cli.runtime.agent import Agent
 from agent_tools.record import Value
 from agent_tools.results import Display
 from agent_tools.text import one_line

@@ -20,7 +20,7 @@ from agent_cli.core.messages import is_user_message
 from agent_cli.core.modes import Mode
 from agent_cli.core.place import RunEnvironment
 from agent_cli.core.version import __version__
-from agent_cli.runtime.builder import Agent
+from agent_cli.runtime.agent import Agent
 from agent_cli.runtime.environment import (
     decline_trust,
     is_declined,

@@ -145,7 +145,7 @@ def process(path: Path, marks: Path, replies: list[dict[str, Any]], dice: random
     )
     options = TurnOptions("scripted", "scripted", "test", limits=Limits(rounds=40, failures=0, denials=0))
     conversation = Conversation(deps, options, record, restored.history if restored else ())
-    conversation.open_call_reason = BROKEN_OFF
+    conversation.expect_reply(BROKEN_OFF)
     if restored is not None and restored.waiting is not None:
         conversation.resume(lambda event: None, restored.waiting.spent)
     else:

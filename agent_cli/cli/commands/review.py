@@ -42,7 +42,8 @@ from agent_cli.reports.findings import (
     check_findings,
 )
 from agent_cli.reports.formats import comments_file
-from agent_cli.runtime.builder import Agent, build_agent
+from agent_cli.runtime.agent import Agent
+from agent_cli.runtime.builder import build_agent
 from agent_cli.runtime.environment import find_place, read_settings
 from agent_tools.record import to_json
 from agent_tools.text import counted, escape_controls, one_line

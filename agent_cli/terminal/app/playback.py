@@ -21,7 +21,7 @@ from agent_cli.core.decisions import Answer
 from agent_cli.core.events import ApprovalRequested
 from agent_cli.core.place import RunEnvironment
 from agent_cli.providers.base import ModelClient
-from agent_cli.runtime.builder import Agent
+from agent_cli.runtime.agent import Agent
 from agent_cli.terminal.app.session import AppRepl
 from agent_cli.terminal.dialogs.model import Dialog
 from agent_cli.terminal.repl import LineScreen

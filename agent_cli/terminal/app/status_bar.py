@@ -19,7 +19,7 @@ from typing import Any
 
 from agent_cli.core.version import __version__
 from agent_cli.engine.compaction.controls import window_size
-from agent_cli.runtime.builder import Agent
+from agent_cli.runtime.agent import Agent
 from agent_cli.terminal.render.events import EventRenderer
 from agent_tools.fs.safe_files import read_regular
 from agent_tools.process.child import run_child

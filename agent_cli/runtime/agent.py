@@ -1,0 +1,152 @@
+"""An agent: a conversation with everything it was built from, as the front ends use it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from agent_cli.config.layers import Layers
+from agent_cli.config.schema import Settings
+from agent_cli.core.events import SessionNamed, UsageAdded
+from agent_cli.core.place import RunEnvironment
+from agent_cli.core.results import Usage
+from agent_cli.engine.conversation import Conversation
+from agent_cli.engine.types import LiveMapping
+from agent_cli.extensions.loader import Extensions
+from agent_cli.memory.files import Memory
+from agent_cli.providers.catalog import ModelInfo
+from agent_cli.providers.resolve import ResolvedModel
+from agent_cli.runtime.mcp import SessionServers
+from agent_cli.runtime.models import ChosenModel, lazy_model, model_handle, open_client, planner_of
+from agent_cli.session.log import SessionLog
+from agent_cli.session.records import Header, Restored
+from agent_tools.base import UserCommand
+from agent_tools.lazy import lazy_imports
+
+if TYPE_CHECKING:
+    from agent_cli.core.message_ids import MessageIds
+    from agent_cli.runtime.transcripts import SessionTranscript
+
+with lazy_imports():
+    from agent_cli.engine import structured_output
+
+
+class Agent:
+    """A conversation with everything it was built from. `close` releases the session.
+
+    transcript: in Claude Code's shape, where somebody may want it.
+    ids: the UUIDs of messages, for frames.
+    """
+
+    def __init__(
+        self,
+        conversation: Conversation,
+        place: RunEnvironment,
+        layers: Layers,
+        settings: Settings,
+        chosen: ChosenModel,
+        header: Header,
+        log: SessionLog | None,
+        restored: Restored | None,
+        added: Extensions,
+        commands: LiveMapping[UserCommand],
+        memory: Memory,
+        mcp: SessionServers | None,
+        transcript: SessionTranscript | None,
+        ids: MessageIds | None,
+    ) -> None:
+        self.conversation = conversation
+        self.place = place
+        self.layers = layers
+        self.settings = settings
+        self.chosen = chosen
+        self.header = header
+        self.restored = restored
+        self.commands = commands
+        self.added = added
+        self.memory = memory
+        self.mcp = mcp
+        self._log = log
+        self.name = restored.name if restored else ""
+        self._unsaid: list[SessionNamed | UsageAdded] = []
+        self.transcript = transcript
+        self.ids = ids
+
+    @property
+    def model(self) -> ResolvedModel:
+        """The model in use."""
+        return self.chosen.resolved
+
+    @property
+    def structured(self) -> bool:
+        """Return True if the answer is to fit a JSON schema."""
+        return structured_output.NAME in self.conversation.deps.tools
+
+    @property
+    def info(self) -> ModelInfo | None:
+        """The catalog's entry for the model, if any."""
+        return self.chosen.info
+
+    def rename(self, named: SessionNamed) -> None:
+        """Name the session; callable from any thread. A session without messages stores the name with its first one."""
+        self.name = named.name
+        self._unsaid = [event for event in self._unsaid if not isinstance(event, SessionNamed)]
+        self._record(named)
+
+    def charge(self, model: str, usage: Usage) -> None:
+        """Count a model call that the user made beside the turns; callable from any thread."""
+        if usage != Usage():
+            self._record(UsageAdded(model, usage, aside=True, of_turn=False))
+
+    def _record(self, event: SessionNamed | UsageAdded) -> None:
+        self._unsaid.append(event)
+        self.record_unsaid()
+
+    def record_unsaid(self) -> None:
+        """Record the name and the costs so far, once the session has messages."""
+        while self._unsaid and self.conversation.history:
+            self.conversation.record(self._unsaid.pop(0))
+
+    @property
+    def unsaved(self) -> str:
+        """Why the session could not be saved, as long as that is so; "" if it is, or should not be saved."""
+        return self._log.warning if self._log is not None else ""
+
+    def reload(self, added: Extensions) -> None:
+        """Replace the commands, skills and types of sub-agents by those read now."""
+        self.added = added
+        added.install(self.conversation.deps.context)
+        if self.mcp is not None:
+            self.mcp.replace_commands(added.commands)
+        else:
+            self.commands.replace(added.commands)
+        if self.conversation.deps.agents:
+            self.conversation.deps = self.conversation.deps.replace(agents=added.agent_types)
+
+    def begin(self, after: float = 0.0) -> None:
+        """Start connecting the MCP servers in the background, after so many seconds."""
+        if self.mcp is not None:
+            self.mcp.servers.begin(after)
+
+    def close(self, reason: str = "other") -> None:
+        """Stop background work and release the session. reason: passed to the SessionEnd hooks."""
+        try:
+            self.record_unsaid()
+            self.conversation.end(reason)
+        finally:
+            self.conversation.deps.context.close()
+            self.conversation.deps.watch.close()
+            if self.mcp is not None:
+                self.mcp.servers.close()
+            if self._log is not None:
+                self._log.close()
+
+
+def switch_model(agent: Agent, name: str) -> None:
+    """Continue the conversation with another model. Raises UsageError."""
+    agent.chosen.change(name)
+    conversation, model, info = agent.conversation, agent.model, agent.info
+    client = open_client(model, agent.settings, agent.chosen.window)
+    handle = model_handle(model, info, agent.settings, client, agent.chosen.window)
+    planner = planner_of(agent.chosen, handle, lambda name: lazy_model(name, agent.settings, agent.place))
+    conversation.deps = conversation.deps.replace(transport=client, price=handle.price, planner=planner)
+    conversation.options = handle.options(conversation.options)
