@@ -95,6 +95,21 @@ def test_sub_agents_share_a_server_and_hear_of_their_own_edits(bench: Bench, che
     assert not sibling.notices() and "c.go:1: BAD 3" in "".join(other.ctx.notices()) and not bench.ctx.notices()
 
 
+@pytest.mark.parametrize(("second", "reported"), [("one\ntwo\n", 0), ("one\ntwo\nBAD 1\n", 1)])
+def test_problems_of_a_text_that_is_gone_are_not_reported(
+    bench: Bench, checkers: CheckerFolder, second: str, reported: int
+) -> None:
+    checkers.add_server("gopls")
+    bench.ctx.settings["diagnostics"] = {"wait": 0}
+    bench("Write", file_path="a.go", content="BAD 1\n")
+    state = bench.ctx.state(EditDiagnostics)
+    assert soon(lambda: bool(state.news), 30)
+    heard = [bench("Write", file_path="a.go", content=second).text]
+    bench("Write", file_path="b.go", content="BAD 2\n")
+    assert soon(lambda: "BAD 2" in "".join(heard.extend(bench.ctx.notices()) or heard), 30)
+    assert "".join(heard).count("a.go:3: BAD 1 is") == "".join(heard).count("BAD 1") == reported
+
+
 def test_a_server_that_hangs_is_ended(bench: Bench, checkers: CheckerFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(language_server, "SECONDS", 0.3)
     checkers.add_server("gopls", "hang")
