@@ -13,7 +13,7 @@ import pytest
 from agent_tools.cancel import CancelToken
 from agent_tools.diagnostics import commands, language_server
 from agent_tools.diagnostics.feedback import EditDiagnostics
-from tests.support.checkers import RUFF, CheckerFolder
+from tests.support.checkers import MYPY, RUFF, CheckerFolder
 from tests.support.tool_bench import TOOLS, Bench
 from tests.support.waiting import gone, soon
 
@@ -175,3 +175,27 @@ def test_syntax_is_checked_without_any_checker(bench: Bench, old: str, new: str,
     assert "not run again" not in found
     if shown is not None:
         assert shown in found if shown else "diagnostics" not in found
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "checked"),
+    [
+        ("pyproject.toml", '[tool.mypy]\nfiles = ["src", "tests/typing"]\n', ["src/a.py", "tests/typing/b.py"]),
+        ("mypy.ini", "[mypy]\nfiles = src/a.py, tests/*.py\n", ["src/a.py", "tests/c.py"]),
+        ("setup.cfg", "[mypy]\nfiles = .\n", ["src/a.py", "tests/typing/b.py", "tests/c.py"]),
+        ("pyproject.toml", "[tool.mypy]\nstrict = true\n", ["src/a.py", "tests/typing/b.py", "tests/c.py"]),
+    ],
+)
+def test_mypy_is_not_asked_about_files_that_the_project_does_not_have_it_check(
+    bench: Bench, checkers: CheckerFolder, name: str, text: str, checked: list[str]
+) -> None:
+    checkers.add("mypy", MYPY)
+    bench.ctx.settings["diagnostics"] = {"wait": 30}
+    bench.file(name, text)
+    bench.file("tests/c.py", "")
+    found = []
+    for path in ("src/a.py", "tests/typing/b.py", "tests/c.py"):
+        bench("Read", file_path=path) if path == "tests/c.py" else None
+        if "mypy attr-defined" in bench("Write", file_path=path, content="x = BAD\n").text:
+            found.append(path)
+    assert found == checked

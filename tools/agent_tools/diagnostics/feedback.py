@@ -23,6 +23,7 @@ from agent_tools.diagnostics.checkers import (
     ServerRow,
     arguments,
     find_marker,
+    leaves_out,
     may_run_code,
     named_arguments,
 )
@@ -231,6 +232,8 @@ class EditDiagnostics(ToolState):
         groups = set()
         for row in (*own, *KNOWN):
             if path.suffix not in row.suffixes or row.group in groups or row.name in settings.get("skip", ()):
+                continue
+            if leaves_out(row, path, ctx.workspace.root):
                 continue
             programs = self._programs(row.name, ctx)
             marker = find_marker(row, path, ctx.workspace.root) if programs and row.markers else None
