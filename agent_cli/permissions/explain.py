@@ -80,17 +80,19 @@ def approval_facts(asked: ApprovalContext) -> ApprovalFacts:
             found.append((f"network: yes, host {urlsplit(effect.target).hostname or 'unknown'}", False))
     lines = dict.fromkeys(one_line(line) for line, _ in found)
     warnings = [line if warning is True else warning for line, warning in found if warning]
-    places = {
-        v.reason if set(v.reason.split()) & set(v.text.split()) else f"{v.reason}: {v.text}": None
-        for v in asked.decision.parts
-        if _matters(v.level, v.reason)
-    }
+    places = dict.fromkeys(_place(v) for v in asked.decision.parts if _matters(v.level, v.reason))
     if not places and _matters(asked.decision.level, asked.decision.reason):
         places = {asked.decision.reason: None}
     # The network comes last: nearly every command that uses it says so itself.
     grave = [w for w in warnings if not w.startswith("uses the network")]
     rest = [w for w in warnings if w.startswith("uses the network")]
     return ApprovalFacts(tuple(lines), tuple(dict.fromkeys(one_line(w) for w in (*grave, *places, *rest))))
+
+
+def _place(verdict: Verdict) -> str:
+    """Return the reason of a verdict, with its text where the reason does not name it."""
+    named = set(verdict.reason.split()) & set(verdict.text.split())
+    return verdict.reason if named else f"{verdict.reason}: {verdict.text}"
 
 
 def _matters(level: Level, reason: str) -> bool:
@@ -132,7 +134,8 @@ def _outside(found: Analysis, asked: ApprovalContext) -> list[str]:
     """Return the paths outside the workspace that the arguments of the parts needing approval name."""
     asking = {v.text for v in asked.decision.parts if v.level is not Level.ALLOW}
     # Each is on the screen by a reason that says more, such as that of a file with secrets.
-    graver = [v.reason for v in asked.decision.parts if _matters(v.level, v.reason)]
+    graver = [_place(v) for v in asked.decision.parts if _matters(v.level, v.reason)]
+    words = {word.rstrip(",") for reason in graver for word in reason.split()}
     named: dict[str, None] = {}
     for part in found.parts:
         for word in part.words[1:] if part.text in asking else ():
@@ -144,6 +147,7 @@ def _outside(found: Analysis, asked: ApprovalContext) -> list[str]:
                 is_path = os.path.lexists(path) or (folder != "/" and os.path.isdir(folder))  # noqa: PTH112
                 if (
                     is_path
+                    and path not in words
                     and not any(reason.endswith(f": {path}") for reason in graver)
                     and not path.startswith("/dev/")
                     and not any(_within(path, r) for r in asked.workspace.roots)

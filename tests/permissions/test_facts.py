@@ -97,6 +97,12 @@ def test_what_matters_before_a_yes_is_short_and_the_gravest_comes_first(root: Pa
     assert any("outside the workspace" in line for line in warned(root, "ls > /etc/x"))
     assert warned(root, "cp new /etc/x") == ["names paths outside the workspace: /etc/x"]
     assert warned(root, "cp new ../x") == [f"names paths outside the workspace: {root.parent / 'x'}"]
+    # What is said of a path is said once.
+    assert warned(root, "cat > /tmp/check.py") == ["changes a file outside the workspace: /tmp/check.py"]
+    assert warned(root, "make && cd ..") == [f"changes to {root.parent}, outside the workspace: cd .."]
+    more = warned(root, "cat > /tmp/check.py; cp new /tmp/other.py")
+    assert more[-1] == "changes a file outside the workspace: /tmp/check.py"
+    assert more[0] == "names paths outside the workspace: /tmp/other.py"
     for command in (
         "sed -i /foo/d new",
         "make > /dev/null",

@@ -223,3 +223,35 @@ def test_lists_are_split_outside_of_parentheses() -> None:
 def test_which_commands_may_run_beside_others(tmp_path: Path, command: str, pure: bool) -> None:
     (tmp_path / "sub").mkdir()
     assert policy(tmp_path).is_pure_read(command.format(root=tmp_path)) is pure
+
+
+@pytest.mark.parametrize(
+    ("command", "level"),
+    [
+        ("cd sub && ls; cd ..; pwd", ALLOW),
+        ("cd sub; ls; cd ..", ALLOW),
+        ("cd sub/deep && ls; cd ../..", ALLOW),
+        ("cd sub && ls; cd ../..", ASK),
+        ("cd sub && ls; cd ..; cat ../x", ASK),
+        ("cd nope && ls; cd ..", ASK),
+        ("cd file && ls; cd ..", ASK),
+        ("cd sub | ls; cd ..", ASK),
+        ("ls; cd sub; cd ..", ASK),
+    ],
+)
+def test_a_cd_that_comes_first_and_back_does_not_leave_the_workspace(
+    tmp_path: Path, command: str, level: Level
+) -> None:
+    (tmp_path / "sub/deep").mkdir(parents=True)
+    (tmp_path / "file").touch()
+    assert policy(tmp_path).decide("Bash", [Effect("run", command)]).level is level
+
+
+def test_whether_the_directory_of_a_cd_is_there_is_looked_at_each_time(tmp_path: Path) -> None:
+    back = [Effect("run", "cd late && ls; cd ..")]
+    gate = policy(tmp_path)
+    assert gate.decide("Bash", back).level is ASK
+    (tmp_path / "late").mkdir()
+    assert gate.decide("Bash", back).level is ALLOW
+    (tmp_path / "late").rmdir()
+    assert gate.decide("Bash", back).level is ASK

@@ -150,6 +150,14 @@ def test_the_end_of_a_turn_is_one_row_where_the_command_of_the_check_is_still_kn
     assert writer.take() == rows
 
 
+def test_a_long_command_of_a_check_is_not_shortened_to_the_name_of_its_program() -> None:
+    kept = io.StringIO()
+    writer = Transcript(Console(file=kept, width=80, soft_wrap=True, no_color=True), kept).writer
+    check = "verified: `.venv/bin/python -m pytest tests/test_slug.py -q -k runs`"
+    writer.close("done", [(fact, "dim") for fact in ("1m 13s", "53k in, 775 out", "changed 2 files (+2 -1)", check)])
+    assert writer.take() == ["✓ 1m 13s · 53k in, 775 out · changed 2 files (+2 -1)", f"  {check}"]
+
+
 def test_notes_are_wrapped_by_words() -> None:
     kept = io.StringIO()
     writer = Transcript(Console(file=kept, width=30, soft_wrap=True, no_color=True), kept).writer

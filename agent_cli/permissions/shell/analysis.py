@@ -290,20 +290,34 @@ _GRAMMAR = frozenset(
 _DEEPEST = 6
 
 
-@lru_cache(maxsize=512)
+# A `cd` before everything else.
+_FIRST_CD = re.compile(r"\s*cd\s+([\w./@+-]+)\s*(?:&&|;|\n)")
+
+
 def analyse(command: str, cwd: str = "/", home: str = "") -> Analysis:
-    """Analyse a command line as `bash --noprofile --norc` would run it in `cwd`. Never raises."""
-    return _analysed(command, Scope({"HOME": home or None}, (cwd,)), 0)
+    """Analyse a command line as `bash --noprofile --norc` would run it in `cwd`. Never raises.
+
+    Of the file system it only looks whether the directory of a `cd` that comes first is there: then a later `cd ..`
+    does not begin above it.
+    """
+    first = _FIRST_CD.match(command) if command.count("cd") > 1 else None
+    there = first is not None and os.access(os.path.join(cwd, first[1], "."), os.X_OK)
+    return _analyse(command, cwd, home, first[1] if first is not None and there else "")
 
 
-def _analysed(command: str, scope: Scope, depth: int) -> Analysis:
+@lru_cache(maxsize=512)
+def _analyse(command: str, cwd: str, home: str, entered: str) -> Analysis:
+    return _analysed(command, Scope({"HOME": home or None}, (cwd,)), 0, entered)
+
+
+def _analysed(command: str, scope: Scope, depth: int, entered: str = "") -> Analysis:
     if not command.strip():
         return Analysis(command, (), "is empty")
     unclear = "contains control or invisible characters" if re.search(UNSAFE, command) else ""
     found = () if unclear else plain_parts(command, scope.cwds)
     if found:
         return _through(command, found, "", depth, scope)
-    walk = Walk(command)
+    walk = Walk(command, entered)
     try:
         walk.statements(parse_tree(command).get("Stmts"), scope)
     except ShellParseError as error:

@@ -51,9 +51,13 @@ _TESTS_OF_TEXT = frozenset(("&&", "||", "==", "=", "!=", "=~", "<", ">", "-nt", 
 
 
 class Walk:
-    """One pass over a tree that collects parts. `unclear` is set if something could not be followed."""
+    """One pass over a tree that collects parts. `unclear` is set if something could not be followed.
 
-    def __init__(self, source: str) -> None:
+    entered: a directory that is there: a `cd` to it succeeds before any other command has run.
+    """
+
+    def __init__(self, source: str, entered: str = "") -> None:
+        self._entered = entered
         self._source = source.encode("utf-8", "replace")
         self.parts: list[SimpleCommand] = []
         self.unclear = ""
@@ -164,6 +168,8 @@ class Walk:
         rest = [w for w in words[1:] if w.text not in ("-L", "--")]
         plain = known and words[0].text == "cd" and len(rest) == 1 and not rest[0].why and not rest[0].pattern
         scope.change_directory(rest[0].text if plain and not rest[0].text.startswith("-") else None)
+        if plain and rest[0].text == self._entered and len(self.parts) == 1:
+            scope.failed = ()
 
     def _binary(self, node: Node, scope: Scope) -> None:
         if node["Op"] in ("|", "|&"):

@@ -253,7 +253,9 @@ _COMMAND = 10
 def _shorter_command(fact: Text, over: int) -> Text:
     """Shorten the command that ends a fact, in back-ticks, if enough of it is left."""
     start = fact.plain.find("`") + 1
-    if not start or not fact.plain.endswith("`") or fact.cell_len - start - 2 - over < _COMMAND:
+    left = fact.cell_len - start - 2 - over
+    # Of a long command the end tells what was run, as its beginning is the same in every project.
+    if not start or not fact.plain.endswith("`") or left < max(_COMMAND, over):
         return fact
     shown = fact[:-1]
     shown.truncate(fact.cell_len - over - 1, overflow="ellipsis")

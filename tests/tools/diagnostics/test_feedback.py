@@ -13,7 +13,7 @@ import pytest
 from agent_tools.cancel import CancelToken
 from agent_tools.diagnostics import commands, language_server
 from agent_tools.diagnostics.feedback import EditDiagnostics
-from tests.support.checkers import RUFF, CheckerFolder
+from tests.support.checkers import MYPY, RUFF, CheckerFolder
 from tests.support.tool_bench import TOOLS, Bench
 from tests.support.waiting import gone, soon
 
@@ -95,6 +95,21 @@ def test_sub_agents_share_a_server_and_hear_of_their_own_edits(bench: Bench, che
     assert not sibling.notices() and "c.go:1: BAD 3" in "".join(other.ctx.notices()) and not bench.ctx.notices()
 
 
+@pytest.mark.parametrize(("second", "reported"), [("one\ntwo\n", 0), ("one\ntwo\nBAD 1\n", 1)])
+def test_problems_of_a_text_that_is_gone_are_not_reported(
+    bench: Bench, checkers: CheckerFolder, second: str, reported: int
+) -> None:
+    checkers.add_server("gopls")
+    bench.ctx.settings["diagnostics"] = {"wait": 0}
+    bench("Write", file_path="a.go", content="BAD 1\n")
+    state = bench.ctx.state(EditDiagnostics)
+    assert soon(lambda: bool(state.news), 30)
+    heard = [bench("Write", file_path="a.go", content=second).text]
+    bench("Write", file_path="b.go", content="BAD 2\n")
+    assert soon(lambda: "BAD 2" in "".join(heard.extend(bench.ctx.notices()) or heard), 30)
+    assert "".join(heard).count("a.go:3: BAD 1 is") == "".join(heard).count("BAD 1") == reported
+
+
 def test_a_server_that_hangs_is_ended(bench: Bench, checkers: CheckerFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(language_server, "SECONDS", 0.3)
     checkers.add_server("gopls", "hang")
@@ -160,3 +175,27 @@ def test_syntax_is_checked_without_any_checker(bench: Bench, old: str, new: str,
     assert "not run again" not in found
     if shown is not None:
         assert shown in found if shown else "diagnostics" not in found
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "checked"),
+    [
+        ("pyproject.toml", '[tool.mypy]\nfiles = ["src", "tests/typing"]\n', ["src/a.py", "tests/typing/b.py"]),
+        ("mypy.ini", "[mypy]\nfiles = src/a.py, tests/*.py\n", ["src/a.py", "tests/c.py"]),
+        ("setup.cfg", "[mypy]\nfiles = .\n", ["src/a.py", "tests/typing/b.py", "tests/c.py"]),
+        ("pyproject.toml", "[tool.mypy]\nstrict = true\n", ["src/a.py", "tests/typing/b.py", "tests/c.py"]),
+    ],
+)
+def test_mypy_is_not_asked_about_files_that_the_project_does_not_have_it_check(
+    bench: Bench, checkers: CheckerFolder, name: str, text: str, checked: list[str]
+) -> None:
+    checkers.add("mypy", MYPY)
+    bench.ctx.settings["diagnostics"] = {"wait": 30}
+    bench.file(name, text)
+    bench.file("tests/c.py", "")
+    found = []
+    for path in ("src/a.py", "tests/typing/b.py", "tests/c.py"):
+        bench("Read", file_path=path) if path == "tests/c.py" else None
+        if "mypy attr-defined" in bench("Write", file_path=path, content="x = BAD\n").text:
+            found.append(path)
+    assert found == checked

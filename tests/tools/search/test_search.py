@@ -37,6 +37,11 @@ def test_glob_gives_the_newest_first_and_leaves_out_what_is_ignored(tree: Bench)
     assert tree("Glob", pattern="[ab].py").text == "src/a.py\nsrc/deep/b.py"
 
 
+def test_a_pattern_is_shown_as_it_was_written(tree: Bench) -> None:
+    assert tree("Grep", pattern=r"Choice\(").text.startswith(r"No matches for 'Choice\('.")
+    assert tree("Glob", pattern=r"\[x\].py").text.startswith(r"No file matches '\[x\].py' in '.'")
+
+
 def test_glob_shows_hidden_files_only_when_they_are_named(tree: Bench) -> None:
     assert "ci.yml" not in tree("Glob", pattern="**/*").text
     assert tree("Glob", pattern=".github/**").text == ".github/ci.yml"

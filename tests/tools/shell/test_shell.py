@@ -162,7 +162,7 @@ def test_no_descriptor_is_left_open(bench: Bench) -> None:
 def test_a_flood_in_one_line_does_not_grow_the_process(bench: Bench) -> None:
     code = (
         "import sys, os, resource, pathlib\n"
-        "from tests.support.tool_bench import Bench\n"
+        "from tests.support.tool_bench import TOOLS, Bench\n"
         "bench = Bench(pathlib.Path(sys.argv[1]))\n"
         "bench('Bash', command='echo x')\n"
         "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
@@ -234,3 +234,18 @@ def test_the_time_limit_comes_from_the_call_or_the_settings(bench: Bench) -> Non
     bench.ctx.settings["shell_timeout"] = 601
     assert "must be positive" in bench.fails("Bash", command="true", timeout=-1)
     assert "must be positive" in bench.fails("Bash", command="true", timeout=0)
+
+
+@pytest.mark.parametrize(
+    ("command", "shown"),
+    [
+        ("cat > a.py <<'EOF'\nimport os\nprint(1)\nEOF\npython a.py", "Run: cat > a.py <<'EOF' … ⏎ python a.py"),
+        ("cd src\nmake \\\n  all\n", "Run: cd src ⏎ make \\ ⏎ all"),
+        ("cat <<EOF\nopen", "Run: cat <<EOF ⏎ open"),
+    ],
+)
+def test_a_command_of_several_lines_is_named_without_the_text_it_passes_on(
+    bench: Bench, command: str, shown: str
+) -> None:
+    args = bench.args("Bash", {"command": command})
+    assert TOOLS["Bash"].summary(args, bench.ctx) == shown

@@ -8,6 +8,7 @@ mypy is called only if the configuration that it would read does not make it run
 from __future__ import annotations
 
 import configparser
+import glob
 import os
 import tomllib
 from collections.abc import Iterator
@@ -54,6 +55,39 @@ def _has_code_keys(name: str, text: str) -> bool:
         return True
     named = {key for section in parser.sections() for key in parser[section]}
     return bool(keys & {key.casefold().replace("-", "_") for key in named})
+
+
+def leaves_out(row: CheckerRow | ServerRow, file: Path, root: Path) -> bool:
+    """Return True if the project's configuration of mypy names the files to check, and this is none of them."""
+    if row.name != "mypy" or not file.is_relative_to(root):
+        return False
+    named = _mypy_files(root)
+    places = [Path(os.path.normpath(root / place)) for name in named for place in [name, *_matches(root, name)]]
+    return bool(named) and not any(file.is_relative_to(place) for place in places)
+
+
+def _matches(root: Path, name: str) -> Iterator[Path]:
+    if glob.has_magic(name):
+        yield from map(Path, glob.iglob(name, root_dir=root, recursive=True))  # noqa: PTH207 - as mypy expands it
+
+
+def _mypy_files(root: Path) -> list[str]:
+    """Return `files` of the configuration that mypy would read in a folder; nothing if there is none or no such key."""
+    for name in ("mypy.ini", ".mypy.ini", "pyproject.toml", "setup.cfg"):
+        try:
+            text = read_regular(root / name, _LARGEST_CONFIG).decode()
+            if name == "pyproject.toml":
+                table = tomllib.loads(text)["tool"]["mypy"]
+            else:
+                parser = configparser.RawConfigParser(strict=False)
+                parser.read_string(text)
+                table = dict(parser["mypy"])
+            files = table.get("files", [])
+            words = files.split(",") if isinstance(files, str) else files
+            return [word.strip() for word in words if word.strip()]
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, configparser.Error):
+            continue
+    return []
 
 
 _NO_MARKER: tuple[str, ...] = ()

@@ -23,6 +23,7 @@ from agent_tools.diagnostics.checkers import (
     ServerRow,
     arguments,
     find_marker,
+    leaves_out,
     may_run_code,
     named_arguments,
 )
@@ -61,6 +62,14 @@ class _Checked:
         self.problems: list[Problem] | None = None if text else []
 
 
+class _News:
+    """Problems that were found and not yet reported. before: the text and problems that were known until then."""
+
+    def __init__(self, path: Path, file: _Checked, problems: Sequence[Problem]) -> None:
+        self.path, self.file, self.owner, self.problems = path, file, file.owner, problems
+        self.before = file.text, file.problems
+
+
 class _Worker:
     """The thread of one checker."""
 
@@ -80,6 +89,10 @@ class _Worker:
         known = self.files.get(path)
         if known is None or known.goal != change.old:
             known = self.files[path] = _Checked(change.old, ctx)
+        # What was not reported before this edit is of a text that is gone: the check of the new one finds it, if it stays.
+        for late in [news for news in self.state.news if news.file is known]:
+            self.state.news.remove(late)
+            known.text, known.problems = late.before
         known.goal, known.owner = change.new, ctx
         self.pending[path] = known
         self.began[path] = monotonic()
@@ -131,7 +144,7 @@ class _Worker:
                 self.failures = 0
                 self.slow = monotonic() - self.began[path] > state.wait
                 if news := new_problems(file.problems, file.text, found, goal):
-                    state.news.append((path, file.owner, news))
+                    state.news.append(_News(path, file, news))
                 file.text, file.problems = goal, found
             state.changed.notify_all()
 
@@ -153,7 +166,7 @@ class EditDiagnostics(ToolState):
         self.changed = Condition()
         self.closing = False
         self.wait = 2.0
-        self.news: list[tuple[Path, ToolContext, Sequence[Problem]]] = []
+        self.news: list[_News] = []
         self.notes: list[tuple[ToolContext, str]] = []
         self._workers: dict[tuple[str, ...], _Worker] = {}
         self._found: dict[str, tuple[FoundProgram, ...]] = {}
@@ -198,10 +211,10 @@ class EditDiagnostics(ToolState):
         """Return the news, of these files or all, as lines; each is returned once."""
         by_file: dict[Path, list[Problem]] = {}
         with self.changed:
-            mine = [n for n in self.news if (n[0] in paths if paths is not None else root or n[1] is ctx)]
+            mine = [n for n in self.news if (n.path in paths if paths is not None else root or n.owner is ctx)]
             for news in mine:
                 self.news.remove(news)
-                by_file.setdefault(news[0], []).extend(news[2])
+                by_file.setdefault(news.path, []).extend(news.problems)
             notes = [note for owner, note in self.notes if root or owner is ctx]
             self.notes = [n for n in self.notes if n[1] not in notes]
         lines = []
@@ -219,6 +232,8 @@ class EditDiagnostics(ToolState):
         groups = set()
         for row in (*own, *KNOWN):
             if path.suffix not in row.suffixes or row.group in groups or row.name in settings.get("skip", ()):
+                continue
+            if leaves_out(row, path, ctx.workspace.root):
                 continue
             programs = self._programs(row.name, ctx)
             marker = find_marker(row, path, ctx.workspace.root) if programs and row.markers else None

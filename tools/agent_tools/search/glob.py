@@ -69,7 +69,7 @@ class Glob(Tool[GlobArgs]):
                 if "**" in pattern
                 else "** means any depth."
             )
-            text = f"No file matches {args.pattern!r} in {ctx.workspace.spell(top)!r}. {hint}"
+            text = f"No file matches '{args.pattern}' in '{ctx.workspace.spell(top)}'. {hint}"
         else:
             text = "\n".join(paths)
             if view.more:

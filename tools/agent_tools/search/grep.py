@@ -86,7 +86,7 @@ class Grep(Tool[GrepArgs]):
 
     def summary(self, args: GrepArgs, ctx: ToolContext) -> str:
         where = " ".join(f"in {shorten(part, 60)}" for part in (args.glob or args.type, args.path) if part)
-        return f"Search {shorten(args.pattern, 60)!r} {where}".rstrip()
+        return f"Search '{shorten(args.pattern, 60)}' {where}".rstrip()
 
     def run(self, args: GrepArgs, ctx: ToolContext) -> ToolResult:
         if ctx.small_model and args.output_mode == "files_with_matches":
@@ -245,7 +245,7 @@ def _shown(args: GrepArgs, hits: list[Hit]) -> list[Hit]:
 def _result(args: GrepArgs, hits: list[Hit], notes: list[str], top: Path, ctx: ToolContext) -> ToolResult:
     if not hits:
         hint = " Hidden and ignored files are left out." if not args.path else ""
-        text = f"No matches for {args.pattern!r}.{hint}"
+        text = f"No matches for '{args.pattern}'.{hint}"
         return ToolResult("\n".join([text, *notes]), Listing(args.pattern))
     skipped = args.offset or 0
     alone = _start(args, ctx) != top

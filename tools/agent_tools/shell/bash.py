@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import time
 from collections.abc import Generator
 from contextlib import suppress
@@ -94,7 +95,7 @@ class Bash(Tool[BashArgs]):
         how = " in a terminal" if args.pty else " in the background" if args.run_in_background else ""
         if args.dangerouslyDisableSandbox and ctx.supplied(SandboxRunner) is not None:
             how += f" {OUTSIDE}"
-        return f"Run{how}: {shorten(args.command, 200)}"
+        return f"Run{how}: {shorten(_on_one_line(args.command), 200)}"
 
     def may_run_in_parallel(self, args: BashArgs) -> bool:
         return not args.run_in_background and not args.pty
@@ -409,3 +410,11 @@ def fill(prompt: ExpandedPrompt, ctx: ToolContext) -> Generator[Progress, None, 
         else:
             outputs.append(f"{shown.output}\n[{shown.note}]".strip())
     return prompt.text(outputs)
+
+
+def _on_one_line(command: str) -> str:
+    """Return a command with the text of its here-documents left out and its line breaks as signs."""
+    if "\n" not in command:
+        return command
+    here = r"(<<-?\s*(['\"]?)(\w+)\2[^\n]*)\n.*?\n[ \t]*\3(?=\n|$)"
+    return re.sub(r"\s*\n\s*", " ⏎ ", re.sub(here, r"\1 …", command, flags=re.DOTALL).strip())
