@@ -29,6 +29,7 @@ from agent_tools.base import Effect
 from agent_tools.fs.workspace import Workspace
 from agent_tools.record import Value
 from agent_tools.registry import BUILTIN
+from docs.pages import pages
 from tests.support.fork_server import ROOT
 
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
@@ -186,6 +187,11 @@ def test_the_table_of_events_is_complete() -> None:
         if inspect.isclass(c) and issubclass(c, Value) and c.__module__ == events.__name__
     }
     assert shown == kinds
+
+
+def test_what_the_pages_take_from_the_program_is_up_to_date() -> None:
+    for path, text in pages():
+        assert text_of(path) == text, f"run `make pages` ({path.name})"
 
 
 def test_the_tree_of_the_architecture_is_that_of_the_folders() -> None:
