@@ -277,16 +277,19 @@ def test_lines_are_not_too_long(path: Path) -> None:
 
 
 def test_the_files_that_contributors_are_sent_to_are_there() -> None:
-    rooms = {path.name for path in (ROOT / "agent_cli").iterdir() if path.is_dir()}
     top = {"agent_cli", "tools", "tests", "prompts", "docs", "benchmarks"}
+    # Where a name may begin: at the root, or with any package: `render/events` as well as `agent_cli/terminal/render`.
+    homes = {name: [ROOT] for name in top}
+    for base in ("agent_cli", "tools"):
+        for package in (ROOT / base).rglob("*/__init__.py"):
+            homes.setdefault(package.parent.name, []).append(package.parent.parent)
     examples = re.compile(r"NAME|word_count|WordCount")
     missing = []
     for page in (ROOT / "docs/architecture.md", ROOT / "docs/adding-a-tool.md", ROOT / "CONTRIBUTING.md"):
         for name in re.findall(r"`([\w./-]+/[\w./-]*)`", text_of(page)):
-            base = ROOT if name.split("/")[0] in top else ROOT / "agent_cli"
-            known = name.split("/")[0] in top | rooms
+            bases = homes.get(name.split("/")[0], [])
             # `engine/loop` is a file, and `git.run` in `process/git.run` something in one.
             spelled = (name, f"{name}.py", f"{name.rpartition('.')[0]}.py")
-            if known and not examples.search(name) and not any((base / each).exists() for each in spelled):
+            if bases and not examples.search(name) and not any((b / each).exists() for b in bases for each in spelled):
                 missing.append(f"{page.name}: {name}")
     assert missing == []
