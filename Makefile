@@ -8,7 +8,7 @@ JOBS ?= 5
 # The modules of the tests, whose assertions pytest rewrites, are compiled once and not by every worker of every run.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test quick lint types tests fuzz undo-fuzz crashes stories web mcp schemas catalog screens outside picture web-pictures bench versions wheel \
+.PHONY: demo test quick lint types tests fuzz undo-fuzz crashes stories web mcp schemas catalog screens outside picture web-pictures bench versions wheel pages \
 	release-check clean
 
 # Ctrl-C in it is no mistake of make's.
@@ -89,6 +89,11 @@ outside: $(VENV)/.dev
 # The JSON schemas of the built-in tools, from their argument classes.
 schemas: $(VENV)/.dev
 	$(BIN)/python -m agent_tools.generate
+
+# What the documentation takes from the program: the settings, the tree of files, hook events, names of commands.
+pages: $(VENV)/.dev
+	$(BIN)/python -m agent_cli.config.reference
+	$(BIN)/python -m docs.pages
 
 # The windows and prices of models, from the data of the newest LiteLLM, which is fetched and not installed.
 catalog: $(VENV)/.dev

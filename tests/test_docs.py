@@ -29,6 +29,7 @@ from agent_tools.base import Effect
 from agent_tools.fs.workspace import Workspace
 from agent_tools.record import Value
 from agent_tools.registry import BUILTIN
+from docs.pages import pages
 from tests.support.fork_server import ROOT
 
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
@@ -188,6 +189,11 @@ def test_the_table_of_events_is_complete() -> None:
     assert shown == kinds
 
 
+def test_what_the_pages_take_from_the_program_is_up_to_date() -> None:
+    for path, text in pages():
+        assert text_of(path) == text, f"run `make pages` ({path.name})"
+
+
 def test_the_tree_of_the_architecture_is_that_of_the_folders() -> None:
     block = page("architecture.md").partition("\n## Tree\n")[2].partition("```text\n")[2].partition("```")[0]
     found: set[str] = set()
@@ -271,16 +277,19 @@ def test_lines_are_not_too_long(path: Path) -> None:
 
 
 def test_the_files_that_contributors_are_sent_to_are_there() -> None:
-    rooms = {path.name for path in (ROOT / "agent_cli").iterdir() if path.is_dir()}
     top = {"agent_cli", "tools", "tests", "prompts", "docs", "benchmarks"}
+    # Where a name may begin: at the root, or with any package: `render/events` as well as `agent_cli/terminal/render`.
+    homes = {name: [ROOT] for name in top}
+    for base in ("agent_cli", "tools"):
+        for package in (ROOT / base).rglob("*/__init__.py"):
+            homes.setdefault(package.parent.name, []).append(package.parent.parent)
     examples = re.compile(r"NAME|word_count|WordCount")
     missing = []
     for page in (ROOT / "docs/architecture.md", ROOT / "docs/adding-a-tool.md", ROOT / "CONTRIBUTING.md"):
         for name in re.findall(r"`([\w./-]+/[\w./-]*)`", text_of(page)):
-            base = ROOT if name.split("/")[0] in top else ROOT / "agent_cli"
-            known = name.split("/")[0] in top | rooms
+            bases = homes.get(name.split("/")[0], [])
             # `engine/loop` is a file, and `git.run` in `process/git.run` something in one.
             spelled = (name, f"{name}.py", f"{name.rpartition('.')[0]}.py")
-            if known and not examples.search(name) and not any((base / each).exists() for each in spelled):
+            if bases and not examples.search(name) and not any((b / each).exists() for b in bases for each in spelled):
                 missing.append(f"{page.name}: {name}")
     assert missing == []

@@ -16,7 +16,7 @@ _WIDEST = 100
 # Below this width the explanation of an option gets a line of its own.
 _TWO_COLUMNS = 60
 _COLUMN = 28
-# Commands in the order of the help; a command that is in none of these groups comes last.
+# Commands in the order of the help; one that is named in no group is in the last.
 GROUPS = {
     "Session commands": ("sessions", "show", "resume", "undo", "why"),
     "Approval commands": ("pending", "approve", "reject", "answer"),
@@ -90,11 +90,13 @@ def _commands(command: Any, ctx: Any) -> Iterator[tuple[str, list[tuple[str, str
         if rest:
             yield "Commands:", list(rest.items())
         return
+    *_, last = GROUPS
     for heading, names in GROUPS.items():
-        if rows := [(n, rest.pop(n)) for n in names if n in rest]:
+        rows = [(n, rest.pop(n)) for n in names if n in rest]
+        if heading == last:
+            rows += rest.items()
+        if rows:
             yield f"{heading}:", rows
-    if rest:
-        yield "Commands:", list(rest.items())
 
 
 def _names(option: Any) -> str:

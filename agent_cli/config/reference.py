@@ -56,7 +56,7 @@ def reference() -> str:
     lines = [
         "# Configuration reference",
         "",
-        "Written from the schema by `python -m agent_cli.config.reference`; do not edit.",
+        "Written from the schema by `make pages`; do not edit.",
         "",
         "Settings are TOML. Later layers win: `~/.agentrc`, `.agentrc` at the workspace root, `.agentrc.local` beside",
         "it, `--settings FILE|TOML|JSON`, `AGENT_<KEY>` in the environment, flags. Lists of rules add up over",

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import typer
 
 from agent_cli.cli import command_names
-from agent_cli.cli.help import GROUPS
+from agent_cli.cli.help import GROUPS, _commands
 from tests.support.every_command import COMMANDS
 from tests.support.imported_modules import loaded
 
@@ -68,7 +69,18 @@ def test_options_of_a_run_are_grouped_and_the_rest_comes_after(monkeypatch: pyte
         "For programs that run agent:", "Other options:", *(f"{name}:" for name in GROUPS),
         "Exit codes of -p:", "Examples:",
     ]  # fmt: skip
-    assert sorted(name for names in GROUPS.values() for name in names) == command_names()
+    commands = text[text.index(f"{next(iter(GROUPS))}:") : text.index("Exit codes of -p:")]
+    assert sorted(re.findall(r"^  (\w+)", commands, re.MULTILINE)) == command_names()
+    assert {name for names in GROUPS.values() for name in names} <= {*command_names()}
+
+
+def test_a_command_that_no_group_names_is_in_the_last() -> None:
+    group = SimpleNamespace(
+        list_commands=lambda ctx: ["ping", "serve"],
+        get_command=lambda ctx, name: SimpleNamespace(help=f"Help of {name}.", hidden=False),
+    )
+    found = list(_commands(group, SimpleNamespace(parent=None)))
+    assert found == [("Other commands:", [("serve", "Help of serve."), ("ping", "Help of ping.")])]
 
 
 def test_help_at_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:

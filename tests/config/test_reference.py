@@ -12,7 +12,7 @@ from agent_cli.config.schema import Permissions, Settings
 
 def test_the_written_files_are_up_to_date() -> None:
     for path, text in files().items():
-        assert path.read_text("utf-8") == text, f"run: python -m agent_cli.config.reference ({path.name})"
+        assert path.read_text("utf-8") == text, f"run `make pages` ({path.name})"
 
 
 def test_the_example_with_every_key_set_gives_the_defaults(tmp_path: Path) -> None:

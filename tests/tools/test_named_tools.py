@@ -24,7 +24,7 @@ ALLOWED = {
     "agent_cli/extensions/agents.py": NAMES,
     "tools/agent_tools/net/web_client.py": {"WebFetch"},
     "tools/agent_tools/web/fetch.py": {"WebFetch"},
-    "tools/agent_tools/web/search.py": {"WebSearch"},
+    "tools/agent_tools/web/providers.py": {"WebSearch"},
     "tools/agent_tools/search/ls.py": {"LS"},
     "tools/agent_tools/read.py": {"Read"},
     "tools/agent_tools/saved_prompts.py": {"Skill"},

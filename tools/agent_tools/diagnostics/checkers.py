@@ -62,13 +62,13 @@ def leaves_out(row: CheckerRow | ServerRow, file: Path, root: Path) -> bool:
     if row.name != "mypy" or not file.is_relative_to(root):
         return False
     named = _mypy_files(root)
-    places = [Path(os.path.normpath(root / place)) for name in named for place in [name, *_matches(root, name)]]
+    places = [os.path.normpath(root / place) for name in named for place in [name, *_matches(root, name)]]
     return bool(named) and not any(file.is_relative_to(place) for place in places)
 
 
-def _matches(root: Path, name: str) -> Iterator[Path]:
-    if glob.has_magic(name):
-        yield from map(Path, glob.iglob(name, root_dir=root, recursive=True))  # noqa: PTH207 - as mypy expands it
+def _matches(root: Path, name: str) -> list[str]:
+    """Return the paths below `root` that a pattern stands for, as mypy expands it."""
+    return glob.glob(name, root_dir=root, recursive=True) if glob.has_magic(name) else []
 
 
 def _mypy_files(root: Path) -> list[str]:

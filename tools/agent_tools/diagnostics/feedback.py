@@ -89,7 +89,7 @@ class _Worker:
         known = self.files.get(path)
         if known is None or known.goal != change.old:
             known = self.files[path] = _Checked(change.old, ctx)
-        # What was not reported before this edit is of a text that is gone: the check of the new one finds it, if it stays.
+        # Problems that were not reported yet are of the text before this edit; the next check finds those that remain.
         for late in [news for news in self.state.news if news.file is known]:
             self.state.news.remove(late)
             known.text, known.problems = late.before
