@@ -1,7 +1,6 @@
 """A session of a host program: messages and control requests in, frames out, turn after turn.
 
-The main thread runs the turns; a reading thread takes what the host sends meanwhile. The conversation is built at the
-host's `initialize`, or at its first message if it sends none.
+A reading thread takes what the host sends; the main thread runs the turns, in a conversation built at the first of it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """The session loop on a terminal, line by line: read a message, run the turn, show it, ask for approvals.
 
 Ctrl-C during a turn interrupts it and keeps the conversation; at the prompt it clears the line. Ctrl-D leaves.
-
 After a turn that failed or was stopped, its changes are offered for undo.
 """
 
