@@ -1,7 +1,7 @@
-"""Read Claude Code's settings, from its files and from --settings; an entry of another program never ends a run.
+"""Read Claude Code's settings, from its files and from --settings; no entry for another program ends a run.
 
-Entries without a counterpart are ignored and reported by doctor, those of --settings at the start; so are ignored ask
-and deny rules and hooks, as ignoring them loosens.
+Entries without a counterpart are ignored and reported: by `agent doctor`, or at the start if they are from --settings.
+Ask and deny rules and hooks that are ignored are always reported, as ignoring them loosens permissions.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from agent_tools.text import shorten
 with lazy_imports():
     from agent_cli.config import claude_keys, hooks
 
-# Options that other agents have and that nothing here corresponds to.
+# Options of other agents without a counterpart here.
 _WITHOUT_EFFECT = ("project_config_root", "channels")
 
 
 def overrides(options: RunOptions) -> list[tuple[str, dict[str, Any]]]:
-    """Return the settings among the flags: the rules of each flag by its name, then all others.
+    """Return the settings among the flags: the rules of each flag under its name, then all others.
 
     Raises SettingsError for a file that cannot be read and for flags that exclude each other, RuleError for a rule.
     """
@@ -42,7 +42,7 @@ def overrides(options: RunOptions) -> list[tuple[str, dict[str, Any]]]:
     if options.tools and options.tools != ("default",):
         data["tools"] = split_names(options.tools)
     if options.model == "default":
-        del data["model"]  # that of the settings, or the first one found
+        del data["model"]  # use that of the settings, or the first one found
     if options.no_session_persistence:
         data["save_sessions"] = False
     data |= _prompts(options) | _thinking(options)
@@ -69,7 +69,7 @@ def overrides(options: RunOptions) -> list[tuple[str, dict[str, Any]]]:
 
 
 def notices(options: RunOptions) -> list[str]:
-    """Return a sentence for each option that has another effect than with the agents it is known from."""
+    """Return a notice for each option that has another effect than in the agents it comes from."""
     lines = [
         f"{flags()[name][0].names[0]} has no effect here"
         for name in _WITHOUT_EFFECT
@@ -81,7 +81,7 @@ def notices(options: RunOptions) -> list[str]:
 
 
 def _prompts(options: RunOptions) -> dict[str, Any]:
-    """Return the system prompts that are given as files."""
+    """Return the system prompts given as files."""
     found = {}
     for name in ("system_prompt", "append_system_prompt"):
         path = getattr(options, f"{name}_file")
@@ -98,7 +98,7 @@ def _prompts(options: RunOptions) -> dict[str, Any]:
 
 
 def _thinking(options: RunOptions) -> dict[str, Any]:
-    """Return the settings of the reasoning; with a budget and "disabled", nothing is thought."""
+    """Return the reasoning settings; "disabled" overrides a token budget."""
     found: dict[str, Any] = {}
     if options.thinking == "disabled" or options.max_thinking_tokens == 0:
         if options.effort is None:
@@ -111,7 +111,7 @@ def _thinking(options: RunOptions) -> dict[str, Any]:
 
 
 def split_names(values: tuple[str, ...]) -> list[str]:
-    """Return the names in texts that separate them by commas or spaces."""
+    """Split texts at commas and whitespace into names."""
     return [name for value in values for name in value.replace(",", " ").split()]
 
 
@@ -119,7 +119,7 @@ _LISTS = ("deny", "ask", "allow")
 _TOLD = 10
 
 
-# Keys that are read apart from the others.
+# Keys that are read separately.
 _APART = ("permissions", "hooks", "disableAllHooks", "$schema")
 _CLAUDE_KEYS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
 
@@ -127,7 +127,7 @@ _CLAUDE_KEYS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
 def add_claude_settings(layers: Layers, path: Path, voice: Origin, env: Mapping[str, str]) -> None:
     """Merge one file, if it exists. Globs with `/` start from the directory above `.claude`.
 
-    Its model counts only where a key of Anthropic is in the environment: the file belongs to another program.
+    Its model counts only if an Anthropic key is in the environment: the file belongs to another program.
     """
     text, table = _read(layers, path, voice, "its permissions are ignored, deny rules included")
     if text is None:
@@ -183,7 +183,7 @@ def add_claude_settings(layers: Layers, path: Path, voice: Origin, env: Mapping[
 
 
 def add_json_settings(layers: Layers, text: str, source: str, base: Path) -> None:
-    """Merge JSON of --settings, with keys of ours and of Claude Code; name those that have no effect.
+    """Merge JSON of --settings, with our keys and Claude Code's; report those without effect.
 
     Raises SettingsError for an invalid value of a key of ours.
     """
@@ -195,7 +195,7 @@ def add_json_settings(layers: Layers, text: str, source: str, base: Path) -> Non
     hints = hints_of(Settings)
     found = claude_keys.translate(table, hints.__contains__)
     for key, value in found.settings.items():
-        if key in table:  # a name of ours: what it says is meant for this program
+        if key in table:  # one of our names, so it is meant for this program
             layers.add({key: value}, source, base, "own", where)
         else:
             _add_tolerant(layers, key, value, source, base, "own", where)
@@ -208,7 +208,7 @@ def add_json_settings(layers: Layers, text: str, source: str, base: Path) -> Non
 
 
 def _add_others(layers: Layers, table: dict[str, Any], source: str, base: Path, voice: Origin, where: Where) -> None:
-    """Merge the keys of a file that have a counterpart, and report them; doctor lists the others with the reason."""
+    """Merge and report the keys of a file that have a counterpart; doctor lists the others with the reason."""
     known = hints_of(Settings)
     found = claude_keys.translate(table, lambda key: key == "model" or (key == "output_style" and key in known))
     taken = [
@@ -221,7 +221,7 @@ def _add_others(layers: Layers, table: dict[str, Any], source: str, base: Path, 
 
 
 def _add_tolerant(layers: Layers, key: str, value: Any, source: str, base: Path, voice: Origin, where: Where) -> bool:
-    """Merge one key, or report why not; return whether it was merged."""
+    """Merge one key, or report why not. Return True if it was merged."""
     parts = [{key: {n: inner}} for n, inner in value.items()] if isinstance(value, dict) else [{key: value}]
     merged = False
     collected = layers.mistakes
@@ -237,7 +237,7 @@ def _add_tolerant(layers: Layers, key: str, value: Any, source: str, base: Path,
 
 
 def _add_session(layers: Layers, found: claude_keys.Translated, source: str, voice: Origin) -> None:
-    """Merge what is no setting of ours: variables, plugins, and the command that prints Claude's key."""
+    """Merge what is not one of our settings: variables, plugins, and the command that prints Claude's key."""
     if found.env and voice == "project":
         layers.held.append(Withheld(source, "env", ", ".join(found.env)))
     else:
@@ -254,7 +254,7 @@ def _add_session(layers: Layers, found: claude_keys.Translated, source: str, voi
 
 
 def _read(layers: Layers, path: Path, voice: Origin, lost: str) -> tuple[str | None, dict[str, Any]]:
-    """Return a file's text and table; None and {} if it is missing or unreadable, which is reported with `lost`."""
+    """Return a file's text and table; None and {} if it is missing, or unreadable, which is reported with `lost`."""
     try:
         text = layers.text_of(path, voice)
         return text, decode_json(text, str(path)) if text is not None else {}
@@ -266,7 +266,7 @@ def _read(layers: Layers, path: Path, voice: Origin, lost: str) -> tuple[str | N
 
 
 def add_hooks_file(layers: Layers, path: Path, voice: Origin) -> None:
-    """Merge the hooks of a file that contains nothing else, in Claude Code's form, if it exists."""
+    """Merge the hooks of a file in Claude Code's form that contains nothing else, if it exists."""
     text, table = _read(layers, path, voice, "its hooks do not run")
     add_hooks(layers, table, path, voice, key_locations(text or "", str(path)))
 
@@ -281,7 +281,6 @@ def add_hooks(layers: Layers, table: dict[str, Any], path: Path, voice: Origin, 
     given = table.get("hooks")
     if not given:
         return
-    # Only with hooks.
     given = given if isinstance(given, dict) else {"hooks": given}
     if elsewhere := [event for event in given if event in hooks.UNSUPPORTED_EVENTS]:
         layers.imported.append(f"{path}: hooks of {', '.join(elsewhere)} ignored: unknown events")

@@ -29,7 +29,7 @@ _LONGEST = 86_400.0
 _SPELLED = {
     "async": "background", "asyncRewake": "wakes", "allowedEnvVars": "allowed_env_vars", "onFailure": "strict",
 }  # fmt: skip
-# Claude Code's hook types, each with the key that says what it runs, and with all its own keys.
+# Claude Code's hook types, each with the key of what it runs, and with all its own keys.
 _KINDS = {"command": "command", "http": "url", "prompt": "prompt", "agent": "prompt", "mcp_tool": "tool"}
 _OWN = {
     "command": ("command", "args"), "http": ("url", "headers", "allowed_env_vars"), "prompt": ("prompt", "model"),
@@ -38,18 +38,18 @@ _OWN = {
 _FLAGS = ("strict", "background", "wakes", "once")
 _KEYS = ("event", "type", "matcher", "if", "timeout", *_FLAGS, *dict.fromkeys(chain.from_iterable(_OWN.values())))
 _HEADER = r"[A-Za-z0-9!#$%&'*+.^_`|~-]+"
-# Claude Code's events that are not supported. Nothing is allowed because their hooks do not run.
+# Claude Code's events that are not supported. Ignoring their hooks allows nothing that they would refuse.
 UNSUPPORTED_EVENTS = frozenset(
     "PostToolUseFailure PermissionDenied PostCompact StopFailure SubagentStart Setup TaskCreated TaskCompleted "
     "TeammateIdle ConfigChange InstructionsLoaded CwdChanged FileChanged WorktreeCreate WorktreeRemove Elicitation "
     "ElicitationResult UserPromptExpansion PostToolBatch".split()
 ).difference(HOOK_EVENTS)
-# Ignored keys of Claude Code's entries: words that are not shown.
+# Keys of Claude Code's entries that are ignored: texts that are not shown.
 _LEFT_OUT = ("statusMessage", "rewakeMessage", "rewakeSummary")
 
 
 def hooks_of(raw: Any, source: str, *, own: bool, root: Path | None = None) -> tuple[tuple[Hook, ...], list[str]]:
-    """Return the hooks in a value of the key `hooks`, in order, and a message for each invalid one.
+    """Parse a value of the key `hooks` into its hooks, in order, and a message for each invalid one.
 
     A list is in our form, a table in Claude Code's. root: the project of the hooks, if they are not the user's own.
     """
@@ -116,7 +116,7 @@ def _from_claude(raw: dict[str, Any], problems: list[str]) -> list[tuple[str, di
 
 
 def _foreign(entry: Any) -> str:
-    """Return why an entry of Claude Code's cannot be run here; "" if it can."""
+    """Return why an entry of Claude Code's cannot run here; "" if it can."""
     if not isinstance(entry, dict):
         return "expected a table with type and command"
     kind = entry.get("type", "command")
@@ -168,7 +168,7 @@ def _hook(entry: dict[str, Any], where: str, source: str, own: bool, problems: l
         "input": dict(fields.get("input") or {}),
         "once": fields.get("once", False),
     }
-    # Only what differs from the defaults: the record of each turn contains the settings.
+    # Only values that differ from the defaults: the record of each turn contains the settings.
     return Hook(**{name: value for name, value in found.items() if value != getattr(Hook, name, None)})
 
 
@@ -222,7 +222,7 @@ _BAD = {
 
 
 def _bad_filter(fields: dict[str, Any]) -> str:
-    """Return what is wrong with `if`: a rule about calls, in the grammar of permissions."""
+    """Return what is wrong with `if`, a rule about calls in the grammar of permissions."""
     rule = fields.get("if")
     if rule in (None, ""):
         return ""

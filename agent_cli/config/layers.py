@@ -1,7 +1,7 @@
 """Settings from their layers: user, project, project-local, --settings, environment, flags; later ones win.
 
 Every value remembers where it came from. Lists of rules add up; everything else is replaced. A project's files take
-effect once the user trusts the project; before that they can only tighten, and what they would widen is held back and
+effect once the user trusts the project; until then they can only tighten, and what they would loosen is withheld and
 reported.
 """
 
@@ -45,17 +45,17 @@ with lazy_imports():
 
 # Origin of a layer: the user, a trusted project, or an untrusted one.
 Origin = Literal["own", "trusted", "project"]
-# Locates a key or a rule's text: its name, and the table it is in.
+# Returns where a key or a rule's text is, given its name and the table it is in.
 Where = Callable[..., str]
 _LISTS: tuple[RuleList, ...] = ("allow", "ask", "deny")
 _ADDED = (*_LISTS, "rules", "additional_directories")
-# Settings under the name that they had; it is still read, with a notice.
+# Settings under their former names, which are still read, with a notice.
 _RENAMED = {"plugins": "tool_packages"}
 _ALIASES = {"defaultMode": "mode", "additionalDirectories": "additional_directories"}
 
 
 class Withheld(Value):
-    """A key of a file that was ignored for lack of trust, and its value in words."""
+    """A key of a file that was ignored for lack of trust, and its value as text."""
 
     source: str
     key: str
@@ -74,18 +74,23 @@ class Declared(Value):
 class Layers:
     """The merged settings, with the origin of each key and what was ignored.
 
-    origins: key ("model", "permissions.mode") to the layer that set it.
+    origins: the layer that set a key, by key ("model", "permissions.mode").
+    overridden: values that a later layer replaced, in words.
     ignored: messages for the user.
-    held: what an untrusted project would have set; held_hooks: the hooks among that.
+    held: what an untrusted project would have set.
+    held_hooks: the hooks among that.
     read: the layers found, in order.
+    rules: permission rules of all layers.
     trust: trust state of the project.
+    servers: MCP servers in effect; they contain secrets, so they are not part of the settings that are saved.
+    plugins: those that are loaded.
+    claude_plugins: by name@marketplace, True if Claude Code's settings enable it.
+    claude_markets: sources of their marketplaces, by name.
+    managed: the policy of an organisation, which nothing loosens.
+    imported: what was taken over from other programs' files, for doctor.
     env: variables for the session, from Claude Code's settings.
     key_helper: the command there that prints the key for Claude, and the layer that names it.
-    profiles: the named groups of settings, and where each is.
-    plugins: those that are loaded.
-    claude_plugins: what Claude Code's settings say about plugins, by name@marketplace. claude_markets: where they are.
-    managed: the policy of an organisation, which nothing loosens.
-    servers: MCP servers in effect; they hold secrets, so they are not part of the settings that are saved.
+    profiles: named groups of settings, each with its location.
     mistakes: collects errors so that everything else is read; None: errors are raised as SettingsError.
     """
 
@@ -116,14 +121,14 @@ class Layers:
         return Settings(**self._values, **made)
 
     def take(self, settings: Settings, rules: list[Rule]) -> None:
-        """Restore settings and rules as they were saved; nothing is read or checked."""
+        """Restore saved settings and rules, without checking them."""
         self._values = {n: getattr(settings, n) for n in Settings._fields if n not in tables()}
         for name, cls in tables().items():
             self._tables[name] = {n: getattr(getattr(settings, name), n) for n in cls._fields}
         self.rules = list(rules)
 
     def add_file(self, path: Path, voice: Origin) -> None:
-        """Read one settings file, if it is there. Raises SettingsError."""
+        """Read one settings file, if it exists. Raises SettingsError."""
         try:
             text = self.text_of(path, voice)
         except UnicodeDecodeError as error:
@@ -182,7 +187,12 @@ class Layers:
     def add(
         self, data: Mapping[str, Any], source: str, base: Path, voice: Origin = "own", place: Where | None = None
     ) -> None:
-        """Merge plain data. `place` locates a key. Raises SettingsError."""
+        """Merge plain data.
+
+        place: locates a key.
+
+        Raises SettingsError.
+        """
         layer = _Layer(self, source, base, voice, place or (lambda key, table="": source))
         for key, value in data.items():
             cls = tables().get(key)
@@ -204,7 +214,7 @@ class Layers:
                     layer.set(cls, self._tables[key], key, meant, inner, spelled=name)
 
     def _add_profiles(self, value: Any, source: str, base: Path, voice: Origin, where: Where) -> None:
-        """Remember the named groups of settings; they are checked when one is used."""
+        """Store the named groups of settings; they are checked when one is used."""
         if voice != "own":
             self.ignored.append(f"{source}: profiles can only be set in your own settings")
         elif not isinstance(value, dict) or not all(isinstance(table, dict) for table in value.values()):
@@ -228,7 +238,7 @@ class Layers:
             raise SettingsError(f"--profile: there is no profile {name}{more}")
 
     def wrong(self, error: SettingsError) -> None:
-        """Raise an error, or collect it."""
+        """Raise an error, or collect it in `mistakes`."""
         if self.mistakes is None:
             raise error
         self.mistakes.append(str(error))
@@ -245,7 +255,7 @@ class _Layer:
         self.where = where
 
     def set(self, cls: type, into: dict[str, Any], table: str, key: str, raw: Any, spelled: str = "") -> None:
-        """Check one value and set it, or hold it back. Raises SettingsError unless errors are collected."""
+        """Check one value, then set or withhold it. Raises SettingsError unless errors are collected."""
         try:
             self._set(cls, into, table, key, raw, spelled)
         except SettingsError as error:
@@ -255,7 +265,7 @@ class _Layer:
         name = f"{table}.{key}" if table else key
         hints, layers = hints_of(cls), self._layers
 
-        def place() -> str:  # located only for an error
+        def place() -> str:  # called only for an error
             return self.where(spelled or key, table)
 
         if key not in hints or (cls is Settings and key in tables()):
@@ -285,7 +295,7 @@ class _Layer:
         layers.origins[name] = self._source
 
     def _tightening(self, cls: type, hint: Any, name: str, key: str, value: Any, into: dict[str, Any]) -> Any:
-        """Return the part of a value that takes effect without trust; None for nothing. Hold back the rest."""
+        """Return the part of a value that takes effect without trust, None for nothing; withhold the rest."""
         if cls is Permissions and key == "rules":
             kept = tuple(e for e in value if e.list != "allow")
             held = tuple(e for e in value if e.list == "allow")
@@ -299,7 +309,6 @@ class _Layer:
 
     def _hooks(self, raw: Any, place: Callable[[], str]) -> tuple[Hook, ...]:
         """Parse hooks. Raises SettingsError for the first invalid one."""
-        # Only with hooks.
         found, problems = config_hooks.hooks_of(raw, self._source, own=self._voice == "own", root=self._base)
         if problems:
             raise SettingsError(f"{place()}: {problems[0]}")

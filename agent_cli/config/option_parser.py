@@ -62,7 +62,7 @@ def _value(flag: Flag, kind: Any, text: str) -> Any:
 
 # Patterns of values for the flags whose value may be omitted.
 _VALUES = {"resume": r"(?s)[^-].*", "worktree": r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}"}
-# What other agents name as categories of --debug: such a word is a filter, not a prompt. Three of them are written.
+# Other agents' categories of --debug: such a word is a filter, not a prompt. Three of them are written here.
 _CATEGORIES = {"1p", "api", "config", "file", "hook", "hooks", "lsp", "mcp", "permissions", "plugins", "sdk", "startup",
                "statsig", "tool", "tools"}  # fmt: skip
 
@@ -93,7 +93,7 @@ def _is_server_file(word: str) -> bool:
     return word.lstrip().startswith("{") or (word.endswith(".json") and " " not in word)
 
 
-# The flags that take several words. Each following one must have the form: a prompt is not swallowed.
+# Flags that take several words. Each further word must have this form, so that no prompt is swallowed.
 _LISTING: dict[str, Callable[[str], object]] = {
     "allowed_tools": _is_rule,
     "disallowed_tools": _is_rule,
@@ -108,7 +108,7 @@ _LISTING: dict[str, Callable[[str], object]] = {
 
 
 def normalize_argv(argv: list[str]) -> list[str]:
-    """Expand what a table of flags cannot say: several words after one flag, and flags without their value.
+    """Expand what a table of flags cannot express: several words after one flag, and flags without their value.
 
     Only words in the exact form of a rule, a folder, the name of a worktree and so on are consumed, so a prompt is not
     swallowed; --resume takes the next word, whatever it is.

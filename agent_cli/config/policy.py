@@ -1,8 +1,8 @@
-"""The policy of an organisation: what no settings, flag or session of the user can loosen.
+"""The policy of an organisation, which no setting, flag or session of the user can loosen.
 
 It is read from /etc/agent/policy.toml, which must belong to root and be writable by root alone; from the file that
-AGENT_POLICY names; and from --managed-settings, as a program that runs `agent` passes it. Each of them only adds: rules
-add up, and of lists of what is allowed only what all of them have counts. docs/security.md has the keys.
+AGENT_POLICY names; and from --managed-settings, which a program that runs `agent` passes. Each source can only add:
+rules add up, and of the lists of what is allowed only their intersection counts. docs/security.md has the keys.
 """
 
 from __future__ import annotations
@@ -22,16 +22,19 @@ FILE = "/etc/agent/policy.toml"
 VARIABLE = "AGENT_POLICY"
 _LIMIT = 1 << 20
 _LISTS = ("allowed_servers", "allowed_plugins", "allowed_marketplaces")
-# The same in the words of Claude Code's managed settings.
+# Keys of Claude Code's managed settings with the same meaning.
 _CLAUDE = {"allowedMcpServers": "allowed_servers", "strictKnownMarketplaces": "allowed_marketplaces"}
 
 
 class ManagedPolicy(Value):
-    """A policy, its sources merged.
+    """A policy, merged from its sources.
 
-    sources: where it is from.
-    deny, ask: rules. no_bypass: the mode bypassPermissions is refused.
-    denied_servers, and the allowed_ lists: patterns of names or addresses, or of sources; None allows all.
+    sources: where it comes from.
+    deny, ask: rules.
+    no_bypass: the mode bypassPermissions is refused.
+    denied_servers: patterns of names or addresses.
+    allowed_servers, allowed_plugins, allowed_marketplaces: patterns of names or addresses, or of sources, one list per
+        source of the policy; none allows all.
     notes: keys that have no effect.
     """
 
@@ -56,7 +59,7 @@ class ManagedPolicy(Value):
         return self._unlisted(self.allowed_plugins, name, source)
 
     def refuses_marketplace(self, source: str) -> str:
-        """Return why plugins may not be brought from a marketplace; "" if they may."""
+        """Return why plugins may not come from a marketplace; "" if they may."""
         return self._unlisted(self.allowed_marketplaces, source)
 
     def _unlisted(self, lists: tuple[tuple[str, ...], ...], *names: str) -> str:
@@ -69,7 +72,7 @@ class ManagedPolicy(Value):
         return ", ".join(self.sources)
 
     def lines(self) -> list[str]:
-        """Describe what it holds, a phrase each."""
+        """Describe its contents, a phrase each."""
         found = [f"{word}: {', '.join(rules)}" for word, rules in (("deny", self.deny), ("ask", self.ask)) if rules]
         found += ["no mode bypassPermissions"] if self.no_bypass else []
         found += [f"denied servers: {', '.join(self.denied_servers)}"] if self.denied_servers else []
@@ -103,7 +106,7 @@ def read_policy(env: Mapping[str, str], given: str | None = None, file: str = FI
 
 
 def _check_owner(path: Path) -> None:
-    """Raise SettingsError if others than root could have written the file."""
+    """Raise SettingsError if anyone but root could have written the file."""
     for each in (path, path.parent):
         state = each.stat()
         if state.st_uid != 0 or state.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
@@ -164,7 +167,7 @@ def _texts(raw: Any, where: str) -> tuple[str, ...]:
 
 
 def _patterns(raw: Any, where: str) -> tuple[str, ...]:
-    """Return the patterns of a list: texts, or tables as Claude Code has them."""
+    """Return the patterns of a list of strings, or of tables in Claude Code's form."""
     found = []
     for item in raw if isinstance(raw, list) else [None]:
         if isinstance(item, dict):

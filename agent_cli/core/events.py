@@ -1,6 +1,6 @@
 """The events of a turn, as frozen plain data. Every front end and the session log read the same stream.
 
-`LOGGED` are the events that are records; text deltas are not (the finished message is).
+`UNLOGGED` are the events that are shown but not recorded, such as text deltas: the finished message is recorded.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def decider_word(by: str) -> str:
     return "user" if by == "person" else by
 
 
-# Why: the window is full, the user asked, the provider refused it; "clear": old results became a line each.
+# Why a compaction runs: the window is full; the user asked; the provider refused the request; old results are cleared.
 Trigger = Literal["auto", "manual", "too_long", "clear"]
 
 
@@ -48,7 +48,8 @@ class PromptRead(Value):
 class FirstChunk(Value):
     """The provider began to answer, `ms` after the request was sent.
 
-    id, model: of the answer, as the provider names them; "" if it has not. usage: as far as it is reported by then.
+    id, model: of the answer, as the provider names them; "" if it does not.
+    usage: as far as it is reported by then.
     """
 
     ms: int
@@ -66,21 +67,24 @@ class ThinkingDelta(Value):
 
 
 class ThinkingSigned(Value):
-    """The thinking so far is signed; `data` is a block of its own, encrypted. Only with `TurnOptions.pieces`."""
+    """The thinking so far is signed. Emitted only with `TurnOptions.pieces`.
+
+    data: an encrypted block.
+    """
 
     signature: str = ""
     data: str = ""
 
 
 class CallStarted(Value):
-    """The model begins to write a call. Only with `TurnOptions.pieces`, as the next."""
+    """The model begins to write a call. Emitted only with `TurnOptions.pieces`."""
 
     call_id: str
     tool: str
 
 
 class ArgumentsDelta(Value):
-    """A piece of the JSON text of a call's arguments."""
+    """A piece of the JSON text of a call's arguments. Emitted only with `TurnOptions.pieces`."""
 
     call_id: str
     json: str
@@ -93,7 +97,7 @@ class AnswerRestarted(Value):
 class MessageAdded(Value, tag="MessageAdded"):
     """A message was added to the history. Sessions are rebuilt from these records.
 
-    uuids: its UUIDs, one for each block, where it came with some; see `message_ids`.
+    uuids: UUIDs that came with the message, one per block; see `message_ids`.
     """
 
     message: Message
@@ -116,12 +120,14 @@ class ApprovalRequested(Value, tag="ApprovalRequested"):
     always: the rule that "always" would add; "" for none.
     binding: hash of what is shown (arguments, working directory, targets and their contents); an approval holds only
         for that.
-    facts: computed facts for the question, one per line. grants: what `always` would allow, in words.
-    keeps: the rule could also be saved for the project. trusts: saving it would also trust the project.
+    facts: computed facts for the question, one per line.
+    grants: what `always` would allow, in words.
+    keeps: the rule could also be saved for the project.
+    trusts: saving it would also trust the project.
     arguments: of the call, as the tool would run with them.
     exact: a narrower rule than `always`, for this very command; "" for none.
-    warnings: what the user should know before a yes, the gravest first, one per line.
-    edits: it changes files, and the mode acceptEdits would allow it.
+    warnings: what the user should know before approving, most serious first, one per line.
+    edits: the call edits files, and the mode acceptEdits would allow it.
     deferred: a hook deferred the call: the turn is suspended, and resuming it asks the hook again.
     """
 
@@ -145,15 +151,15 @@ class ApprovalRequested(Value, tag="ApprovalRequested"):
     trusts: bool = False
 
 
-# Reason of a rejection by a user who has edited the call, which is then asked about again.
+# Reason of a rejection by a user who edited the call; the edited call is asked about again.
 EDITED = "changed the arguments"
 
 
 class ApprovalResolved(Value, tag="ApprovalResolved"):
     """A call was decided: how, by whom, and why.
 
-    reason: of a user's yes or no, their own words.
-    mode: the permission mode that the user chose with a yes; "" for none.
+    reason: the user's own words with an approval or a rejection.
+    mode: the permission mode that the user chose when approving; "" for none.
     user: name of the user who decided, where several can; "" at a terminal.
     """
 
@@ -180,7 +186,10 @@ class QuestionAsked(Value, tag="QuestionAsked"):
 
 
 class QuestionAnswered(Value, tag="QuestionAnswered"):
-    """The user's answer; "defer" if nobody answered yet. user: as in `ApprovalResolved`."""
+    """The user's answer; "defer" if nobody answered yet.
+
+    user: as in `ApprovalResolved`.
+    """
 
     call_id: str
     verdict: Literal["answer", "approve", "revise", "undo", "cancel", "defer"]
@@ -227,7 +236,7 @@ class FilesSeen(Value, tag="FilesSeen"):
 class TurnPaused(Value, tag="TurnPaused"):
     """The turn is suspended until the user answers.
 
-    spent: the sums that the resumed turn starts from.
+    spent: totals that the resumed turn starts from.
     kept: state of the turn to restore: overrides of its prompts, state of its gates.
     """
 
@@ -257,7 +266,10 @@ class TurnResumed(Value, tag="TurnResumed"):
 
 
 class PlanChanged(Value, tag="PlanChanged"):
-    """The plan changed to `items`. paused: it belongs to an earlier request, and this turn leaves it alone."""
+    """The plan changed to `items`.
+
+    paused: it belongs to an earlier request, and this turn leaves it alone.
+    """
 
     items: tuple[TodoItem, ...]
     paused: bool = False
@@ -270,7 +282,10 @@ class PlanContinued(Value, tag="PlanContinued"):
 
 
 class Compacting(Value):
-    """The conversation is being summarized, which takes a model call. tokens: its size now."""
+    """The conversation is being summarized, which takes a model call.
+
+    tokens: its size now.
+    """
 
     trigger: Trigger
     tokens: int
@@ -359,8 +374,8 @@ class HookFinished(Value, tag="HookRan"):
 class UsageAdded(Value, tag="UsageAdded"):
     """The usage of one model call. Its `cost` is unreliable if the model has no known price.
 
-    aside: the call was outside the conversation, so its tokens say nothing about the window.
-    of_turn: it counts towards the limits of a turn; False for what the user asks beside it.
+    aside: the call was outside the conversation, so its tokens do not count towards the window.
+    of_turn: it counts towards the limits of a turn; False for the user's side questions.
     """
 
     model: str
@@ -386,14 +401,20 @@ class SessionNamed(Value, tag="SessionNamed"):
 
 
 class Warned(Value, tag="Warned"):
-    """A warning for the user; the turn continues. wait: seconds until a failed model call is retried."""
+    """A warning for the user; the turn continues.
+
+    wait: seconds until a failed model call is retried.
+    """
 
     text: str
     wait: float = 0.0
 
 
 class ModelRetry(Value):
-    """A failed model call is made again in `wait` seconds. attempt: which retry it is, of at most `attempts`."""
+    """A failed model call is retried in `wait` seconds.
+
+    attempt: number of the retry, of at most `attempts`.
+    """
 
     attempt: int
     attempts: int
@@ -402,13 +423,17 @@ class ModelRetry(Value):
 
 
 class Noted(Value, tag="Noted"):
-    """What the program made of an answer that was not as it should be, for the user to know."""
+    """A notice that the program repaired or repeated a malformed answer."""
 
     text: str
 
 
 class TurnFinished(Value, tag="TurnFinished"):
-    """The turn ended. usage: of this part of the turn; earlier: of its parts before a suspension."""
+    """The turn ended.
+
+    usage: of this part of the turn.
+    earlier: usage of its parts before a suspension.
+    """
 
     result: Literal["Complete", "Suspended", "Failed", "MaxIterations"]
     diagnostics: Diagnostics
@@ -438,7 +463,10 @@ UNLOGGED = (
 
 
 def events_by_tag(names: str) -> dict[str, Any]:
-    """Return the classes of events by tag. names: tags with spaces between. Raises KeyError for an unknown one."""
+    """Return the classes of events by tag. Raises KeyError for an unknown one.
+
+    names: tags separated by spaces.
+    """
     every = {cls._tag: cls for cls in get_args(Event)}
     return {name: every[name] for name in names.split()}
 

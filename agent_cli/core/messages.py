@@ -33,8 +33,8 @@ class Thinking(Value, tag="Thinking"):
 
     signature: proves it to the provider that made it.
     data: the part that arrived encrypted.
-    provider: who made it on the Responses or the Gemini API; it is sent back to that provider only. From Gemini, `data`
-        is the signature of the part that follows.
+    provider: who made it on the Responses or the Gemini API; it is sent back only to that provider. From Gemini,
+        `data` is the signature of the part that follows.
     """
 
     text: str = ""
@@ -98,7 +98,7 @@ class ToolMessage(Value, tag="ToolMessage"):
 Message = UserMessage | AssistantMessage | ToolMessage
 
 
-# Beginnings of messages that the program writes on its own. A user's may begin with any other tag, such as HTML.
+# Prefixes of messages that the program writes itself. A user's message may begin with any other tag, such as HTML.
 OF_PROGRAM = (
     "<commit>", "<compacted>", "<hook_", "<memory_", "<pinned>", "<plan_", "<project_memory", "<reminder>",
     "<session_change>", "<undo>", "<user_command>", "<workspace_change>", "[Background command ",
@@ -112,24 +112,22 @@ _PLAN_MODE = r"(?s)\n\n<plan_mode>\n(?:(?!</?plan_mode>).)*</plan_mode>\s*\Z"
 
 
 def is_user_message(message: Message) -> TypeGuard[UserMessage]:
-    """Return True if the user wrote the message, as far as its text tells."""
+    """Return True if the user wrote the message, judging by its text."""
     return isinstance(message, UserMessage) and not of_program(message.text)
 
 
 def of_program(text: str) -> bool:
-    """Return True if the program wrote the text of a user message on its own."""
+    """Return True if the program itself wrote the text of a user message."""
     return text.startswith(OF_PROGRAM) and _feedback(text) is None
 
 
 def user_text(text: str) -> str:
-    """Return the user's own words in a message, without mentioned files, the plan mode note and the plan they
-    answer.
-    """
+    """Return the user's own words in a message: no mentioned files, no plan mode note, no plan that they answer."""
     return re.split(r"\n\n<file path=", without_note(text), maxsplit=1)[0]
 
 
 def without_note(text: str) -> str:
-    """Return a message with the files it mentions, but without the program's notes about plan mode and the plan."""
+    """Return a message with the files that it mentions, without the program's notes about plan mode and the plan."""
     text = re.sub(_PLAN_MODE, "", text)
     found = _feedback(text)
     return text if found is None else found
@@ -143,7 +141,7 @@ def _feedback(text: str) -> str | None:
     return found[1] if found else None
 
 
-# Stop reasons for this of OpenAI, Anthropic, Gemini, Mistral, the Responses API.
+# Stop reasons of truncated answers: OpenAI, Anthropic, Gemini, Mistral, the Responses API.
 _CUT = {"length", "max_tokens", "max_output_tokens", "model_length", "model_context_window_exceeded", "incomplete"}
 
 
@@ -213,7 +211,7 @@ def media_of(blocks: Iterable[Any]) -> tuple[Media, ...]:
 
 
 def characters_of(message: Message) -> int:
-    """Return the characters of a message, of which there are nearly always more than tokens."""
+    """Return the number of characters of a message, nearly always an upper bound for its tokens."""
     if isinstance(message, AssistantMessage):
         return len(message.text) + sum(len(str(call.arguments)) for call in message.calls)
     return len(message.text) + sum(len(item.data) for item in message.media)

@@ -10,16 +10,17 @@ from agent_tools.secret_patterns import MARKS, is_secret, passwords_in, shapes
 
 HIDDEN = "[redacted]"
 _SHORTEST = 8
-# The last word of a text may be the beginning of a key; how far back it, or a key block, may begin.
+# The last word of a text may be the beginning of a key. The offset limits how far back it, or a key block, may begin.
 _LAST_WORD = r"(?a:[\w.+/=-]+)\Z"
 _FAR_BACK = 8_192
 _BLOCK_END = r"-----END [A-Z ]*-----"
 
 
 class Redactor:
-    """Redacts the secrets of an environment, by name and by value, and any other value it is given.
+    """Redact the secrets of an environment, by name and by value, and any other given value.
 
-    It takes plain text and JSON alike: what it inserts needs no quoting, and it knows values as JSON spells them.
+    Plain text and JSON are both supported: the placeholder needs no quoting, and values are matched as JSON escapes
+    them, too.
     """
 
     def __init__(self, env: Mapping[str, str], *more: str) -> None:
@@ -37,7 +38,7 @@ class Redactor:
         return shapes().sub(HIDDEN, text) if any(mark in text for mark in MARKS) else text
 
     def settled(self, text: str) -> int:
-        """Return how much of a growing text can be written: the rest may become a secret, or is the end of one."""
+        """Return how much of a growing text can be written: the rest may be part of a secret."""
         start = max(0, len(text) - _FAR_BACK)
         word = re.search(_LAST_WORD, text[start:])
         end = start + word.start() if word else len(text)

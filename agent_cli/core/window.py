@@ -1,12 +1,12 @@
-"""The model's window on a history: what the model is still shown of it, and how many tokens that is.
+"""The model's window on a history: which messages it is still shown, and how many tokens they take.
 
-The history only grows. A compaction puts a few messages (its head) in the place of the older ones, or shortens old
-results. Its record in the log counts from the end of the history, so that a record lost before it moves nothing. Also
-describes compactions in one line, the same for every front end.
+The history only grows. A compaction replaces the older messages by a few (its head), or shortens old results. Its
+record in the log counts from the end of the history, so that a record lost before it shifts nothing. Also describes
+compactions in one line, the same for every front end.
 
 Tokens are estimated without a tokenizer: one counts as 3.5 bytes, which is on the safe side for prose and about right
-for code; the sum is scaled to what the provider last reported. Images are counted by their pixels, PDF documents by
-their size.
+for code; the estimate is scaled by what the provider last reported. Images are counted by their pixels, PDF documents
+by their size.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ BYTES = 3.5
 _FRAME = 6
 _IMAGE, _PIXELS = 1_600, 750
 _PDF, _PDF_BYTES = 2_000, 20
-# Where an image has its size, in characters of base64.
+# An image's size is in this part of its base64, in characters.
 _HEADER = 64 * 1024
 
 
@@ -74,9 +74,7 @@ def tokens_of_tools(tools: Iterable[Spec]) -> int:
 
 
 def tokens_of_media(item: Media) -> int:
-    """Count media as providers do: an image by its pixels up to a limit, a PDF by its pages, estimated from its
-    size.
-    """
+    """Count media as providers do: an image by its pixels up to a limit, a PDF by its pages, estimated by its size."""
     if item.kind == "pdf":
         return max(_PDF, len(item.data) * 3 // 4 // _PDF_BYTES)
     try:
@@ -87,7 +85,7 @@ def tokens_of_media(item: Media) -> int:
 
 
 def truncate_to_tokens(text: str, tokens: int, note: str) -> str:
-    """Return the text, cut in the middle with the note if it has more than that many tokens."""
+    """Return the text; if it has more tokens than that, cut its middle and insert the note."""
     if tokens_of_text(text) <= tokens:
         return text
     share = max(0.0, tokens / tokens_of_text(text))
@@ -101,16 +99,16 @@ def _of_plain(value: Any) -> int:
     return tokens_of_text(json.dumps(value, ensure_ascii=False)) if value else 1
 
 
-# Windows above this size count as this size when old results are cleared: what a model is sent costs time and money
-# long before a large window is full.
+# Larger windows count as this size when old results are cleared: tokens cost time and money long before a large window
+# is full.
 CLEARED_WINDOW = 128_000
 
 
 class Compaction(Value):
-    """A compaction and its position.
+    """A compaction and its position in the history.
 
-    at: the number of messages at that time.
-    upto: messages before this index are not shown any more.
+    at: number of messages at that time.
+    upto: index of the first message that is still shown.
     """
 
     at: int
@@ -135,9 +133,9 @@ class Window:
     """The view of one history. `compactions` and `pins` are in the log, too; the rest is measured again.
 
     pins: texts of messages that survive compactions.
-    report: None if none applies to the present view.
-    factor: the provider's tokens per token of our own count.
-    learnt: a size that a refusal has shown to be too large.
+    report: the provider's last token count; None if none applies to the current view.
+    factor: the provider's tokens per token of our estimate.
+    refused_tokens: a size that the provider has refused as too large.
     uncleared: the user has undone the last clearing of old results.
     """
 
@@ -181,7 +179,7 @@ class Window:
 
     @property
     def head(self) -> tuple[Message, ...]:
-        """The messages that replace those before the border."""
+        """The messages that replace those before the cutoff."""
         return next((c.event.head for c in reversed(self.compactions) if c.event.head), ())
 
     def view(self, history: Sequence[Message]) -> list[Message]:
@@ -200,12 +198,12 @@ class Window:
         return found
 
     def hidden_answers(self, history: Sequence[Message]) -> int:
-        """Return how many answers of a model are not shown any more."""
+        """Return how many of the model's answers are no longer shown."""
         border = self.cutoff(history) if self.compactions else 0
         return sum(isinstance(m, AssistantMessage) and bool(m.model) for m in history[:border])
 
     def reported(self, usage: Usage, messages: int) -> None:
-        """Record the usage of a model call; its answer is number `messages` of the history."""
+        """Record the usage of the model call whose answer is number `messages` of the history."""
         if usage.input:
             # Reasoning that is counted separately is not sent again.
             self.report = UsageReport(usage.input, usage.input + usage.output - usage.reasoning, messages)
