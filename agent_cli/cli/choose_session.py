@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Callable
 
-from agent_cli.config.run_options import ASK_WHICH, RunOptions
+from agent_cli.config.run_options import PICK_SESSION, RunOptions
 from agent_cli.core.place import RunEnvironment, UsageError
 from agent_cli.git.worktree import Worktree, bring_settings, enter_worktree
 from agent_cli.headless.output import print_notice
@@ -92,7 +92,7 @@ def with_session(options: RunOptions) -> RunOptions | None:
         return options
     store = SessionStore(state_folder(os.environ), find_place(os.environ).root)
     text, prompt = options.resume, options.prompt
-    if text == ASK_WHICH:
+    if text == PICK_SESSION:
         found = list(glances(store.folder))
         if not found:
             raise UsageError("There is no earlier session in this project.")

@@ -48,7 +48,7 @@ Origin = Literal["own", "trusted", "project"]
 # Returns where a key or a rule's text is, given its name and the table it is in.
 Where = Callable[..., str]
 _LISTS: tuple[RuleList, ...] = ("allow", "ask", "deny")
-_ADDED = (*_LISTS, "rules", "additional_directories")
+_CUMULATIVE = (*_LISTS, "rules", "additional_directories")
 # Settings under their former names, which are still read, with a notice.
 _RENAMED = {"plugins": "tool_packages"}
 _ALIASES = {"defaultMode": "mode", "additionalDirectories": "additional_directories"}
@@ -120,32 +120,32 @@ class Layers:
         made: dict[str, Any] = {name: cls(**self._tables[name]) for name, cls in tables().items()}
         return Settings(**self._values, **made)
 
-    def take(self, settings: Settings, rules: list[Rule]) -> None:
+    def restore(self, settings: Settings, rules: list[Rule]) -> None:
         """Restore saved settings and rules, without checking them."""
         self._values = {n: getattr(settings, n) for n in Settings._fields if n not in tables()}
         for name, cls in tables().items():
             self._tables[name] = {n: getattr(getattr(settings, name), n) for n in cls._fields}
         self.rules = list(rules)
 
-    def add_file(self, path: Path, voice: Origin) -> None:
+    def add_file(self, path: Path, origin: Origin) -> None:
         """Read one settings file, if it exists. Raises SettingsError."""
         try:
-            text = self.text_of(path, voice)
+            text = self.text_of(path, origin)
         except UnicodeDecodeError as error:
-            self.wrong(SettingsError(f"{path}: cannot be read: {error}"))
+            self.report_error(SettingsError(f"{path}: cannot be read: {error}"))
             return
         except OSError as error:
             raise SettingsError(f"{path}: cannot be read: {error.strerror or error}") from None
         if text is not None:
-            self.add_text(text, str(path), path.parent, voice)
+            self.add_text(text, str(path), path.parent, origin)
 
-    def text_of(self, path: Path, voice: Origin) -> str | None:
+    def text_of(self, path: Path, origin: Origin) -> str | None:
         """Return the text of a settings file; None if it does not exist or must not be read, which is reported.
 
         A project's file must be a regular file inside the project: no pipe, device, or link that leads out.
         """
         try:
-            return read_regular(path, LIMIT, self.inside(path, voice)).decode("utf-8")
+            return read_regular(path, LIMIT, self._boundary(path, origin)).decode("utf-8")
         except (FileNotFoundError, NotADirectoryError):
             return None
         except PermissionError:
@@ -154,38 +154,38 @@ class Layers:
         except NotRegularFileError as error:
             if has_placeholder(path):
                 return None
-            if voice == "own":
+            if origin == "own":
                 raise
-            inside = self.inside(path, voice)
+            inside = self._boundary(path, origin)
             leads_out = inside is not None and str(error).startswith("leads out")
             text = outside_notice(path, inside) if leads_out and inside else f"{path}: {error}, and was ignored"
             if text not in self.ignored:
                 self.ignored.append(text)
             return None
 
-    def inside(self, path: Path, voice: Origin) -> Path | None:
+    def _boundary(self, path: Path, origin: Origin) -> Path | None:
         """Return the directory that links from a settings file must not leave; None for the user's own files."""
-        if voice == "own":
+        if origin == "own":
             return None
         return Path(self.trust.root) if self.trust.root else path.parent
 
-    def add_text(self, text: str, source: str, base: Path, voice: Origin = "own") -> None:
+    def add_text(self, text: str, source: str, base: Path, origin: Origin = "own") -> None:
         """Read settings from TOML, or from JSON if the text begins with a brace. Raises SettingsError."""
         data = decode_settings(text, source) if self.mistakes is None else decode_in_part(text, source, self.mistakes)
         self.read.append(source)
-        self.add(data, source, base, voice, key_locations(text, source))
+        self.add(data, source, base, origin, key_locations(text, source))
 
-    def add_hooks(self, hooks: tuple[Hook, ...], source: str, voice: Origin) -> None:
+    def add_hooks(self, hooks: tuple[Hook, ...], source: str, origin: Origin) -> None:
         """Merge hooks that are already parsed."""
-        if voice == "project":
+        if origin == "project":
             self.held_hooks += hooks
-            self.held.append(Withheld(source, "hooks", _shown(hooks)))
+            self.held.append(Withheld(source, "hooks", _format_value(hooks)))
             return
         self._values["hooks"] = (*self._values.get("hooks", ()), *hooks)
         self.origins["hooks"] = source
 
     def add(
-        self, data: Mapping[str, Any], source: str, base: Path, voice: Origin = "own", place: Where | None = None
+        self, data: Mapping[str, Any], source: str, base: Path, origin: Origin = "own", place: Where | None = None
     ) -> None:
         """Merge plain data.
 
@@ -193,32 +193,32 @@ class Layers:
 
         Raises SettingsError.
         """
-        layer = _Layer(self, source, base, voice, place or (lambda key, table="": source))
+        layer = _Layer(self, source, base, origin, place or (lambda key, table="": source))
         for key, value in data.items():
             cls = tables().get(key)
             if key == "profiles":
-                self._add_profiles(value, source, base, voice, layer.where)
+                self._add_profiles(value, source, base, origin, layer.where)
                 continue
             if cls is SandboxSettings and isinstance(value, str):
                 # sandbox = "auto" is short for the most common key of that table.
                 layer.set(cls, self._tables[key], key, "mode", value, spelled=key)
             elif cls is None:
-                if (meant := _RENAMED.get(key, key)) != key and voice == "own":
+                if (meant := _RENAMED.get(key, key)) != key and origin == "own":
                     self.ignored.append(f"{source}: the setting {key} is now named {meant}; rename it there")
                 layer.set(Settings, self._values, "", meant, value, spelled=key)
             elif not isinstance(value, dict):
-                self.wrong(SettingsError(f"{layer.where(key)}: {key}: expected a table, [{key}]"))
+                self.report_error(SettingsError(f"{layer.where(key)}: {key}: expected a table, [{key}]"))
             else:
                 for name, inner in value.items():
                     meant = str(_ALIASES.get(name) or name) if cls is Permissions else name
                     layer.set(cls, self._tables[key], key, meant, inner, spelled=name)
 
-    def _add_profiles(self, value: Any, source: str, base: Path, voice: Origin, where: Where) -> None:
+    def _add_profiles(self, value: Any, source: str, base: Path, origin: Origin, where: Where) -> None:
         """Store the named groups of settings; they are checked when one is used."""
-        if voice != "own":
+        if origin != "own":
             self.ignored.append(f"{source}: profiles can only be set in your own settings")
         elif not isinstance(value, dict) or not all(isinstance(table, dict) for table in value.values()):
-            self.wrong(SettingsError(f"{where('profiles')}: profiles: expected tables, [profiles.NAME]"))
+            self.report_error(SettingsError(f"{where('profiles')}: profiles: expected tables, [profiles.NAME]"))
         else:
             self.profiles |= {name: (table, source, base, where) for name, table in value.items()}
 
@@ -237,7 +237,7 @@ class Layers:
             more = f"; there are: {known}" if known else "; write it as [profiles.NAME] into ~/.agentrc"
             raise SettingsError(f"--profile: there is no profile {name}{more}")
 
-    def wrong(self, error: SettingsError) -> None:
+    def report_error(self, error: SettingsError) -> None:
         """Raise an error, or collect it in `mistakes`."""
         if self.mistakes is None:
             raise error
@@ -247,11 +247,11 @@ class Layers:
 class _Layer:
     """One layer while it is merged."""
 
-    def __init__(self, layers: Layers, source: str, base: Path, voice: Origin, where: Where) -> None:
+    def __init__(self, layers: Layers, source: str, base: Path, origin: Origin, where: Where) -> None:
         self._layers = layers
         self._source = source
         self._base = base
-        self._voice = voice
+        self._origin = origin
         self.where = where
 
     def set(self, cls: type, into: dict[str, Any], table: str, key: str, raw: Any, spelled: str = "") -> None:
@@ -259,7 +259,7 @@ class _Layer:
         try:
             self._set(cls, into, table, key, raw, spelled)
         except SettingsError as error:
-            self._layers.wrong(error)
+            self._layers.report_error(error)
 
     def _set(self, cls: type, into: dict[str, Any], table: str, key: str, raw: Any, spelled: str) -> None:
         name = f"{table}.{key}" if table else key
@@ -272,22 +272,22 @@ class _Layer:
             raise SettingsError(f"{place()}: {name}: unknown setting{nearest_key_hint(key, list(hints))}")
         hooks = name == "hooks"
         value: Any = self._hooks(raw, place) if hooks else check_value(hints[key], raw, name, place)
-        if self._voice != "own":
-            if reason := _never(hints[key], key, value):
+        if self._origin != "own":
+            if reason := _forbidden_reason(hints[key], key, value):
                 layers.ignored.append(f"{self._source}: {name} {reason}; name the file with --settings if it is yours")
                 return
-            if self._voice == "project":
+            if self._origin == "project":
                 value = self._tightening(cls, hints[key], name, key, value, into)
                 if value is None:
                     return
         if cls is Mcp and key == "servers":
-            layers.servers += [Declared(n, server, self._source, self._voice == "own") for n, server in value.items()]
+            layers.servers += [Declared(n, server, self._source, self._origin == "own") for n, server in value.items()]
             value = {}
         if key == "additional_directories":
             value = tuple(str(self._base / os.path.expanduser(folder)) for folder in value)
         if cls is Permissions and key in (*_LISTS, "rules"):
             self._add_rules(key, value)
-        if hooks or (cls is Permissions and key in _ADDED):
+        if hooks or (cls is Permissions and key in _CUMULATIVE):
             value = into.get(key, ()) + value
         elif name in layers.origins:
             layers.overridden.append(f"{name} of {layers.origins[name]} by {self._source}")
@@ -304,15 +304,15 @@ class _Layer:
         else:
             kept, held = None, value
         if held != ():
-            self._layers.held.append(Withheld(self._source, name, _shown(held)))
+            self._layers.held.append(Withheld(self._source, name, _format_value(held)))
         return kept or None
 
     def _hooks(self, raw: Any, place: Callable[[], str]) -> tuple[Hook, ...]:
         """Parse hooks. Raises SettingsError for the first invalid one."""
-        found, problems = config_hooks.hooks_of(raw, self._source, own=self._voice == "own", root=self._base)
+        found, problems = config_hooks.parse_hooks(raw, self._source, own=self._origin == "own", root=self._base)
         if problems:
             raise SettingsError(f"{place()}: {problems[0]}")
-        if self._voice == "project":
+        if self._origin == "project":
             self._layers.held_hooks += found
         return found
 
@@ -325,10 +325,10 @@ class _Layer:
             try:
                 rule = read_rule(entry.list, entry.rule, place, self._base)
             except RuleError as error:
-                self._layers.wrong(SettingsError(f"{place}: permissions.{key}: {error}"))
+                self._layers.report_error(SettingsError(f"{place}: permissions.{key}: {error}"))
                 continue
             more = {n: getattr(entry, n) for n in ("why", "match", "not_match") if getattr(entry, n)}
-            if self._voice != "own":
+            if self._origin != "own":
                 more["own"] = False
             self._layers.rules.append(rule.replace(**more) if more else rule)
 
@@ -337,7 +337,7 @@ def _scope(hint: Any) -> SettingScope:
     return next((m for m in hint.__metadata__ if isinstance(m, SettingScope)), SettingScope("trusted"))
 
 
-def _never(hint: Any, key: str, value: Any) -> str:
+def _forbidden_reason(hint: Any, key: str, value: Any) -> str:
     """Return why no project file may set this value, trusted or not; "" if one may."""
     if any(str(v).startswith("scripted:") for v in (value if isinstance(value, tuple) else (value,))):
         return "cannot name a script as the model"
@@ -354,14 +354,14 @@ def _is_stricter(cls: type, hint: Any, key: str, value: Any, into: dict[str, Any
     before = into.get(key, getattr(cls, key))
     if scope.order:
         return scope.order.index(value) >= scope.order.index(before)
-    if cls is Permissions and key in _ADDED:
+    if cls is Permissions and key in _CUMULATIVE:
         return True
     if isinstance(value, tuple):
         return before is None or set(value) <= set(before)
     return isinstance(value, (int, float)) and value != 0 and (before == 0 or value <= before)
 
 
-def _shown(value: Any) -> str:
+def _format_value(value: Any) -> str:
     """Format a value in full, for the question about trust."""
     if isinstance(value, tuple):
         return ", ".join(v.rule if isinstance(v, RuleEntry) else str(v) for v in value)

@@ -96,12 +96,12 @@ def read_policy(env: Mapping[str, str], given: str | None = None, file: str = FI
     found = NO_POLICY
     if os.path.lexists(file):
         _check_owner(Path(file))
-        found = _joined(found, _read(Path(file)), file)
+        found = _merge(found, _read(Path(file)), file)
     if named := env.get(VARIABLE):
-        found = _joined(found, _read(Path(os.path.expanduser(named))), named)
+        found = _merge(found, _read(Path(os.path.expanduser(named))), named)
     if given:
         text = given if given.lstrip().startswith("{") or "=" in given else _read(Path(os.path.expanduser(given)))
-        found = _joined(found, text, "--managed-settings")
+        found = _merge(found, text, "--managed-settings")
     return found
 
 
@@ -124,7 +124,7 @@ def _read(path: Path) -> str:
         raise SettingsError(f"the policy {path} cannot be read, so nothing is run: {why}") from None
 
 
-def _joined(before: ManagedPolicy, text: str, source: str) -> ManagedPolicy:
+def _merge(before: ManagedPolicy, text: str, source: str) -> ManagedPolicy:
     table = decode_settings(text, source)
     rules = table.pop("permissions", {})
     if not isinstance(rules, dict):
@@ -146,8 +146,8 @@ def _joined(before: ManagedPolicy, text: str, source: str) -> ManagedPolicy:
             raise SettingsError(f"{source}: {key}: unknown key of a policy; there are {known}")
     return before.replace(
         sources=(*before.sources, source),
-        deny=(*before.deny, *_texts(rules.get("deny", []), f"{source}: permissions.deny")),
-        ask=(*before.ask, *_texts(rules.get("ask", []), f"{source}: permissions.ask")),
+        deny=(*before.deny, *_strings(rules.get("deny", []), f"{source}: permissions.deny")),
+        ask=(*before.ask, *_strings(rules.get("ask", []), f"{source}: permissions.ask")),
         no_bypass=before.no_bypass or bypass,
         notes=(*before.notes, *notes),
         **changed,
@@ -160,7 +160,7 @@ def _flag(raw: Any, where: str) -> bool:
     return raw
 
 
-def _texts(raw: Any, where: str) -> tuple[str, ...]:
+def _strings(raw: Any, where: str) -> tuple[str, ...]:
     if not isinstance(raw, list) or not all(isinstance(text, str) for text in raw):
         raise SettingsError(f"{where}: expected a list of text")
     return tuple(raw)

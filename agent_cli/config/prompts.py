@@ -20,7 +20,7 @@ from agent_tools.fs.safe_files import read_regular, read_text
 if TYPE_CHECKING:
     import re
 
-TEXTS = frozenset(("name", "description", "argument-hint", "model"))
+TEXT_KEYS = frozenset(("name", "description", "argument-hint", "model"))
 # Keys that end a description that continues over several unindented lines.
 _AFTER_TEXT = (
     "name|model|tools|disallowedTools|allowed-tools|argument-hint|color|version|license|permissionMode|hooks|skills"
@@ -28,7 +28,7 @@ _AFTER_TEXT = (
 )
 LIMIT = 16_384
 # Words that YAML does not read as text.
-_WORDS = frozenset("true false yes no on off null".split())
+_YAML_WORDS = frozenset("true false yes no on off null".split())
 
 
 class FrontMatterError(ValueError):
@@ -65,14 +65,14 @@ def _read_plain(head: str) -> dict[str, Any] | None:
         value = rest.strip(" ")
         if not (_is_key(key) and value and rest[0] == " " and line.isprintable()) or key in table:
             return None
-        if key.casefold() in _WORDS or (key in TEXTS and value[0] in "\"'|>&*!"):
+        if key.casefold() in _YAML_WORDS or (key in TEXT_KEYS and value[0] in "\"'|>&*!"):
             return None
-        if key not in TEXTS:
+        if key not in TEXT_KEYS:
             if value in ("true", "false"):
                 table[key] = value == "true"
                 continue
             marked = ": " in value or " #" in value or "\t#" in value or value.endswith(":")
-            if marked or not value[0].isalpha() or not value.isascii() or value.casefold() in _WORDS:
+            if marked or not value[0].isalpha() or not value.isascii() or value.casefold() in _YAML_WORDS:
                 return None
         table[key] = value
     return table
@@ -89,7 +89,7 @@ def _read_yaml(head: str) -> dict[str, Any]:
     import yaml
 
     # Quote text on one line; leave continuation lines to YAML.
-    texts = rf"^({'|'.join(TEXTS)}):[ \t]+(?![\"'|>&*!])(\S(?:.*\S)?)[ \t]*$(?!\n[ \t]+\S)"
+    texts = rf"^({'|'.join(TEXT_KEYS)}):[ \t]+(?![\"'|>&*!])(\S(?:.*\S)?)[ \t]*$(?!\n[ \t]+\S)"
     quoted = re.sub(texts, _quote, head, flags=re.MULTILINE)
     # The C loader, if PyYAML has it, takes a tenth of the time.
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -155,7 +155,7 @@ def listed_items(value: object) -> list[str]:
 
 _PACKAGE = Path(__file__).resolve().parent.parent
 _GIT_LIMIT = 4096
-_LARGEST = 1 << 20
+_MAX_PROMPT_BYTES = 1 << 20
 
 
 def prompt(name: str) -> str:
@@ -163,7 +163,7 @@ def prompt(name: str) -> str:
 
     A checkout's live `prompts/` comes first, then the copy in the wheel. Raises FileNotFoundError.
     """
-    return read_text(prompt_folder() / f"{name}.md", _LARGEST).strip()
+    return read_text(prompt_folder() / f"{name}.md", _MAX_PROMPT_BYTES).strip()
 
 
 def prompt_folder() -> Path:

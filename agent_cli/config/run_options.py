@@ -7,7 +7,7 @@ from agent_tools.record import Annotated, Value
 
 Format = Literal["text", "json", "stream-json"]
 FORMATS: tuple[str, ...] = get_args(Format)
-ASK_WHICH = "?"
+PICK_SESSION = "?"
 
 
 class Flag(Value):

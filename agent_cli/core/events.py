@@ -48,8 +48,7 @@ class PromptRead(Value):
 class FirstChunk(Value):
     """The provider began to answer, `ms` after the request was sent.
 
-    id, model: of the answer, as the provider names them; "" if it does not.
-    usage: as far as it is reported by then.
+    id, model, usage: of the answer, as far as the provider has reported them by then.
     """
 
     ms: int
@@ -67,10 +66,7 @@ class ThinkingDelta(Value):
 
 
 class ThinkingSigned(Value):
-    """The thinking so far is signed. Emitted only with `TurnOptions.pieces`.
-
-    data: an encrypted block.
-    """
+    """The thinking so far is signed; `data` is an encrypted block. Emitted only with `TurnOptions.pieces`."""
 
     signature: str = ""
     data: str = ""
@@ -186,10 +182,7 @@ class QuestionAsked(Value, tag="QuestionAsked"):
 
 
 class QuestionAnswered(Value, tag="QuestionAnswered"):
-    """The user's answer; "defer" if nobody answered yet.
-
-    user: as in `ApprovalResolved`.
-    """
+    """The user's answer; "defer" if nobody answered yet. user: as in `ApprovalResolved`."""
 
     call_id: str
     verdict: Literal["answer", "approve", "revise", "undo", "cancel", "defer"]
@@ -249,10 +242,8 @@ class TurnPaused(Value, tag="TurnPaused"):
 
 
 class Checkpoint(Value, tag="Checkpoint"):
-    """The user is about to be asked.
-
-    If the program ends before the answer, the turn is resumed with these fields, as with those of the same names in
-    `TurnPaused`.
+    """The user is about to be asked. If the program ends before the answer, the turn is resumed with these fields, as
+    with those of `TurnPaused`.
     """
 
     spent: Spent = Spent()
@@ -266,10 +257,7 @@ class TurnResumed(Value, tag="TurnResumed"):
 
 
 class PlanChanged(Value, tag="PlanChanged"):
-    """The plan changed to `items`.
-
-    paused: it belongs to an earlier request, and this turn leaves it alone.
-    """
+    """The plan changed to `items`. paused: it belongs to an earlier request, and this turn leaves it alone."""
 
     items: tuple[TodoItem, ...]
     paused: bool = False
@@ -282,10 +270,7 @@ class PlanContinued(Value, tag="PlanContinued"):
 
 
 class Compacting(Value):
-    """The conversation is being summarized, which takes a model call.
-
-    tokens: its size now.
-    """
+    """The conversation, of this many tokens, is being summarized, which takes a model call."""
 
     trigger: Trigger
     tokens: int
@@ -401,20 +386,14 @@ class SessionNamed(Value, tag="SessionNamed"):
 
 
 class Warned(Value, tag="Warned"):
-    """A warning for the user; the turn continues.
-
-    wait: seconds until a failed model call is retried.
-    """
+    """A warning for the user; the turn continues. wait: seconds until a failed model call is retried."""
 
     text: str
     wait: float = 0.0
 
 
 class ModelRetry(Value):
-    """A failed model call is retried in `wait` seconds.
-
-    attempt: number of the retry, of at most `attempts`.
-    """
+    """A failed model call is retried in `wait` seconds, for the `attempt`th of at most `attempts` times."""
 
     attempt: int
     attempts: int
@@ -429,11 +408,7 @@ class Noted(Value, tag="Noted"):
 
 
 class TurnFinished(Value, tag="TurnFinished"):
-    """The turn ended.
-
-    usage: of this part of the turn.
-    earlier: usage of its parts before a suspension.
-    """
+    """The turn ended. usage: of this part of the turn; earlier: of its parts before a suspension."""
 
     result: Literal["Complete", "Suspended", "Failed", "MaxIterations"]
     diagnostics: Diagnostics
@@ -463,10 +438,7 @@ UNLOGGED = (
 
 
 def events_by_tag(names: str) -> dict[str, Any]:
-    """Return the classes of events by tag. Raises KeyError for an unknown one.
-
-    names: tags separated by spaces.
-    """
+    """Return the classes of events by tag. names: tags separated by spaces. Raises KeyError for an unknown one."""
     every = {cls._tag: cls for cls in get_args(Event)}
     return {name: every[name] for name in names.split()}
 

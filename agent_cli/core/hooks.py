@@ -38,7 +38,7 @@ HookEvent = Literal[
     "SessionEnd",
     "Notification",
 ]
-Verdict = Literal["", "allow", "ask", "defer", "deny"]
+HookVerdict = Literal["", "allow", "ask", "defer", "deny"]
 CALL_FIELDS = ("tool_name", "tool_input", "tool_use_id", "effects")
 
 
@@ -67,7 +67,7 @@ class HookEventRow(Value):
     example: dict[str, Any]
     matched: str = ""
     subjects: tuple[str, ...] = ()
-    verdicts: dict[Verdict, tuple[str, str]] = {}  # noqa: RUF012 - never changed
+    verdicts: dict[HookVerdict, tuple[str, str]] = {}  # noqa: RUF012 - never changed
     verdict_key: Literal["decision", "permissionDecision", "behavior"] = "decision"
     plain_text: bool = False
     adds_context: bool = False
@@ -283,7 +283,7 @@ def events_table() -> str:
     return "\n".join(lines) + "\n"
 
 
-SECONDS = 60.0
+DEFAULT_TIMEOUT_SECONDS = 60.0
 
 
 class Hook(Value):
@@ -308,7 +308,7 @@ class Hook(Value):
     command: str
     matcher: str = ""
     args: tuple[str, ...] = ()
-    timeout: float = SECONDS
+    timeout: float = DEFAULT_TIMEOUT_SECONDS
     strict: bool = False
     source: str = ""
     own: bool = True
@@ -350,7 +350,7 @@ class HookResult(Value):
     updates: changes of permissions that come with an allow, in the form of Claude Code.
     """
 
-    verdict: Verdict = ""
+    verdict: HookVerdict = ""
     reason: str = ""
     changed: dict[str, Any] | None = None
     output: Any = None
@@ -372,7 +372,7 @@ class Hooks(Protocol):
         """Return True if any hook runs at this step. subject: compared with matchers; "" matches any."""
 
     def run(
-        self, event: HookEvent, data: Mapping[str, Any], cancel: CancelToken, again: RefreshFields | None = None
+        self, event: HookEvent, data: Mapping[str, Any], cancel: CancelToken, refresh: RefreshFields | None = None
     ) -> Generator[Event, None, HookResult]:
         """Run the hooks of a step in their order. Raises CancelledError.
 
@@ -405,7 +405,7 @@ class NoHooks:
         return False
 
     def run(
-        self, event: HookEvent, data: Mapping[str, Any], cancel: CancelToken, again: RefreshFields | None = None
+        self, event: HookEvent, data: Mapping[str, Any], cancel: CancelToken, refresh: RefreshFields | None = None
     ) -> Generator[Event, None, HookResult]:
         yield from ()
         return HookResult()

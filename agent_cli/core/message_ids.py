@@ -43,7 +43,7 @@ class MessageIds:
         self.counts = dict(counts or {})
         self._given: dict[str, tuple[str, ...]] = {}
 
-    def take(self, event: Event) -> None:
+    def observe(self, event: Event) -> None:
         """Count the message of an event, if it has one."""
         inner, scope = event, ""
         while isinstance(inner, SubagentEvent):

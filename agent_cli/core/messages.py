@@ -99,7 +99,7 @@ Message = UserMessage | AssistantMessage | ToolMessage
 
 
 # Prefixes of messages that the program writes itself. A user's message may begin with any other tag, such as HTML.
-OF_PROGRAM = (
+SYNTHETIC_PREFIXES = (
     "<commit>", "<compacted>", "<hook_", "<memory_", "<pinned>", "<plan_", "<project_memory", "<reminder>",
     "<session_change>", "<undo>", "<user_command>", "<workspace_change>", "[Background command ",
     "(A message was lost here",
@@ -113,12 +113,12 @@ _PLAN_MODE = r"(?s)\n\n<plan_mode>\n(?:(?!</?plan_mode>).)*</plan_mode>\s*\Z"
 
 def is_user_message(message: Message) -> TypeGuard[UserMessage]:
     """Return True if the user wrote the message, judging by its text."""
-    return isinstance(message, UserMessage) and not of_program(message.text)
+    return isinstance(message, UserMessage) and not is_synthetic(message.text)
 
 
-def of_program(text: str) -> bool:
+def is_synthetic(text: str) -> bool:
     """Return True if the program itself wrote the text of a user message."""
-    return text.startswith(OF_PROGRAM) and _feedback(text) is None
+    return text.startswith(SYNTHETIC_PREFIXES) and _feedback(text) is None
 
 
 def user_text(text: str) -> str:
@@ -142,12 +142,19 @@ def _feedback(text: str) -> str | None:
 
 
 # Stop reasons of truncated answers: OpenAI, Anthropic, Gemini, Mistral, the Responses API.
-_CUT = {"length", "max_tokens", "max_output_tokens", "model_length", "model_context_window_exceeded", "incomplete"}
+_TRUNCATED = {
+    "length",
+    "max_tokens",
+    "max_output_tokens",
+    "model_length",
+    "model_context_window_exceeded",
+    "incomplete",
+}
 
 
 def was_cut(message: AssistantMessage) -> bool:
     """Return True if an answer ended because it reached its token limit."""
-    return message.stop_reason.lower() in _CUT
+    return message.stop_reason.lower() in _TRUNCATED
 
 
 def pending_calls(history: Iterable[Message]) -> tuple[ToolCall, ...]:
@@ -189,11 +196,11 @@ def _claude_block(item: Media) -> dict[str, Any]:
     source = {"type": "base64", "media_type": item.mime, "data": item.data}
     if item.kind == "image":
         return {"type": "image", "source": source}
-    # The API takes titles of 1 to 500 characters.
+    # The API accepted titles of 1 to 500 characters.
     return {"type": "document", "source": source, **({"title": item.name[:500]} if item.name.strip() else {})}
 
 
-def media_of(blocks: Iterable[Any]) -> tuple[Media, ...]:
+def parse_media(blocks: Iterable[Any]) -> tuple[Media, ...]:
     """Parse the blocks of `claude_blocks`; blocks of other kinds, and those that only contain a URL, are left out.
 
     Raises KeyError, TypeError or ValueError for blocks of an unknown form.
@@ -210,7 +217,7 @@ def media_of(blocks: Iterable[Any]) -> tuple[Media, ...]:
     return tuple(found)
 
 
-def characters_of(message: Message) -> int:
+def count_characters(message: Message) -> int:
     """Return the number of characters of a message, nearly always an upper bound for its tokens."""
     if isinstance(message, AssistantMessage):
         return len(message.text) + sum(len(str(call.arguments)) for call in message.calls)
@@ -222,17 +229,17 @@ def has_media(message: Message) -> bool:
     return not isinstance(message, AssistantMessage) and bool(message.media)
 
 
-def drop_unsupported(history: Sequence[Message], takes: frozenset[MediaKind]) -> list[Message]:
+def drop_unsupported(history: Sequence[Message], accepted: frozenset[MediaKind]) -> list[Message]:
     """Return the history for a model that accepts these kinds: a line of text replaces all other media."""
-    return [_only_taken(message, takes) for message in history]
+    return [_drop_from_message(message, accepted) for message in history]
 
 
-def _only_taken(message: Message, takes: frozenset[MediaKind]) -> Message:
-    if isinstance(message, AssistantMessage) or all(item.kind in takes for item in message.media):
+def _drop_from_message(message: Message, accepted: frozenset[MediaKind]) -> Message:
+    if isinstance(message, AssistantMessage) or all(item.kind in accepted for item in message.media):
         return message
-    notes = [_not_sent(item) for item in message.media if item.kind not in takes]
+    notes = [_not_sent(item) for item in message.media if item.kind not in accepted]
     text = "\n".join([*filter(None, [message.text]), *notes])
-    return message.replace(text=text, media=tuple(item for item in message.media if item.kind in takes))
+    return message.replace(text=text, media=tuple(item for item in message.media if item.kind in accepted))
 
 
 def _not_sent(item: Media) -> str:

@@ -18,7 +18,7 @@ Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 Verbosity = Literal["low", "medium", "high"]
 
 
-BUDGETS: dict[Effort, int] = {
+THINKING_BUDGETS: dict[Effort, int] = {
     "minimal": 1024,
     "low": 4096,
     "medium": 10000,
@@ -27,12 +27,12 @@ BUDGETS: dict[Effort, int] = {
     "max": 48000,
 }
 # Tokens for the text of an answer, in addition to the reasoning.
-WORDS = 4096
+ANSWER_TOKENS = 4096
 
 
 def thinking_budget(effort: Effort | None, tokens: int | None) -> int:
     """Return the token budget for reasoning; an explicit number wins."""
-    return tokens or BUDGETS.get(effort or "none", 0)
+    return tokens or THINKING_BUDGETS.get(effort or "none", 0)
 
 
 class AgentType(Value):
@@ -52,6 +52,6 @@ class AgentType(Value):
     tools: tuple[str, ...] = ()
     model: str = ""
     path: Path | None = None
-    without: tuple[str, ...] = ()
-    not_tools: tuple[str, ...] = ()
+    missing_tools: tuple[str, ...] = ()
+    disallowed_tools: tuple[str, ...] = ()
     hooks: tuple[dict[str, Any], ...] = ()

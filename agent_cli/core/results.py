@@ -75,7 +75,7 @@ class Usage(Value, tag="Usage"):
             return "cost unknown"
         return f"{'about ' if self.estimated else ''}${self.cost:.4f}"
 
-    def less(self, before: Usage) -> Usage:
+    def since(self, before: Usage) -> Usage:
         """Return the usage since `before`."""
         flags = ("reliable", "estimated")
         counts = {name: getattr(self, name) - getattr(before, name) for name in self._fields if name not in flags}

@@ -27,13 +27,13 @@ from agent_tools.text import counted, escape_controls
 with lazy_imports():
     from agent_tools.documents import images
 
-BYTES = 3.5
+BYTES_PER_TOKEN = 3.5
 # Overhead of a message, a call or a tool in a request.
-_FRAME = 6
-_IMAGE, _PIXELS = 1_600, 750
-_PDF, _PDF_BYTES = 2_000, 20
+_OVERHEAD_TOKENS = 6
+_MAX_IMAGE_TOKENS, _PIXELS_PER_TOKEN = 1_600, 750
+_MIN_PDF_TOKENS, _PDF_BYTES_PER_TOKEN = 2_000, 20
 # An image's size is in this part of its base64, in characters.
-_HEADER = 64 * 1024
+_HEADER_CHARS = 64 * 1024
 
 
 class Spec(Protocol):
@@ -49,54 +49,58 @@ class Spec(Protocol):
     def schema(self) -> dict[str, Any]: ...
 
 
-def tokens_of_text(text: str) -> int:
-    return round((len(text) if text.isascii() else len(text.encode("utf-8", "replace"))) / BYTES)
+def count_text_tokens(text: str) -> int:
+    return round((len(text) if text.isascii() else len(text.encode("utf-8", "replace"))) / BYTES_PER_TOKEN)
 
 
-def tokens_of_message(message: Message) -> int:
+def count_message_tokens(message: Message) -> int:
     if not isinstance(message, AssistantMessage):
-        return _FRAME + tokens_of_text(message.text) + sum(tokens_of_media(item) for item in message.media)
-    total = _FRAME
+        return (
+            _OVERHEAD_TOKENS + count_text_tokens(message.text) + sum(count_media_tokens(item) for item in message.media)
+        )
+    total = _OVERHEAD_TOKENS
     for part in message.parts:
         if isinstance(part, (Text, Thinking)):
-            total += tokens_of_text(part.text)
+            total += count_text_tokens(part.text)
         else:
-            total += _FRAME + tokens_of_text(part.name + part.broken) + _of_plain(part.arguments)
+            total += _OVERHEAD_TOKENS + count_text_tokens(part.name + part.broken) + _count_json_tokens(part.arguments)
     return total
 
 
-def tokens_of(messages: Iterable[Message]) -> int:
-    return sum(map(tokens_of_message, messages))
+def count_tokens(messages: Iterable[Message]) -> int:
+    return sum(map(count_message_tokens, messages))
 
 
-def tokens_of_tools(tools: Iterable[Spec]) -> int:
-    return sum(_FRAME + tokens_of_text(t.name + t.description) + _of_plain(t.schema) for t in tools)
+def count_tool_tokens(tools: Iterable[Spec]) -> int:
+    return sum(
+        _OVERHEAD_TOKENS + count_text_tokens(t.name + t.description) + _count_json_tokens(t.schema) for t in tools
+    )
 
 
-def tokens_of_media(item: Media) -> int:
+def count_media_tokens(item: Media) -> int:
     """Count media as providers do: an image by its pixels up to a limit, a PDF by its pages, estimated by its size."""
     if item.kind == "pdf":
-        return max(_PDF, len(item.data) * 3 // 4 // _PDF_BYTES)
+        return max(_MIN_PDF_TOKENS, len(item.data) * 3 // 4 // _PDF_BYTES_PER_TOKEN)
     try:
-        image = images.sniff(a2b_base64(item.data[:_HEADER]))
+        image = images.sniff(a2b_base64(item.data[:_HEADER_CHARS]))
     except ValueError:
         image = None
-    return min(_IMAGE, image.width * image.height // _PIXELS) if image else _IMAGE
+    return min(_MAX_IMAGE_TOKENS, image.width * image.height // _PIXELS_PER_TOKEN) if image else _MAX_IMAGE_TOKENS
 
 
 def truncate_to_tokens(text: str, tokens: int, note: str) -> str:
     """Return the text; if it has more tokens than that, cut its middle and insert the note."""
-    if tokens_of_text(text) <= tokens:
+    if count_text_tokens(text) <= tokens:
         return text
-    share = max(0.0, tokens / tokens_of_text(text))
+    share = max(0.0, tokens / count_text_tokens(text))
     room = max(0, int(len(text) * share) - len(note))
     head = room * 2 // 3
     tail = text[len(text) - (room - head) :] if room > head else ""
     return f"{text[:head]}\n[{note}]\n{tail}"
 
 
-def _of_plain(value: Any) -> int:
-    return tokens_of_text(json.dumps(value, ensure_ascii=False)) if value else 1
+def _count_json_tokens(value: Any) -> int:
+    return count_text_tokens(json.dumps(value, ensure_ascii=False)) if value else 1
 
 
 # Larger windows count as this size when old results are cleared: tokens cost time and money long before a large window
@@ -149,7 +153,7 @@ class Window:
         self.pins = list(pins)
         self.report = report
         self.factor = 1.0
-        self.learnt: int | None = None
+        self.refused_tokens: int | None = None
         self.uncleared = False
 
     def apply(self, event: Compacted | Uncompacted | Pinned, length: int) -> None:
@@ -202,7 +206,7 @@ class Window:
         border = self.cutoff(history) if self.compactions else 0
         return sum(isinstance(m, AssistantMessage) and bool(m.model) for m in history[:border])
 
-    def reported(self, usage: Usage, messages: int) -> None:
+    def record_usage(self, usage: Usage, messages: int) -> None:
         """Record the usage of the model call whose answer is number `messages` of the history."""
         if usage.input:
             # Reasoning that is counted separately is not sent again.
@@ -215,7 +219,7 @@ def _cut(message: Message, cuts: dict[str, str]) -> Message:
     return message
 
 
-_WHY = {
+_TRIGGER_REASONS = {
     "auto": "the window is nearly full",
     "manual": "you asked",
     "too_long": "the provider refused it as too long",
@@ -224,7 +228,7 @@ _WHY = {
 
 
 def compacting_line(event: Compacting) -> str:
-    return f"compacting the conversation ({event.tokens:,} tokens): {_WHY[event.trigger]}"
+    return f"compacting the conversation ({event.tokens:,} tokens): {_TRIGGER_REASONS[event.trigger]}"
 
 
 def compacted_line(event: Compacted) -> str:

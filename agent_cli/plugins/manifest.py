@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from agent_cli.config.hooks import hooks_of
+from agent_cli.config.hooks import parse_hooks
 from agent_cli.config.schema import McpServer
 from agent_cli.core.hooks import Hook
 from agent_tools.fs.safe_files import read_regular, resolve_inside
@@ -223,7 +223,7 @@ class _PluginReader:
         raws += [(raw, "hooks") for t in self._tables if (raw := t.get("hooks")) is not None]
         for raw, key in raws:
             for table, where in self._inline_or_file(raw, key, seen):
-                hooks, problems = hooks_of(table.get("hooks", table), f"{self._name}:{where}", own=True)
+                hooks, problems = parse_hooks(table.get("hooks", table), f"{self._name}:{where}", own=True)
                 self._notes += [f"{where}: {problem}" for problem in problems]
                 found += [self._bound(hook) for hook in hooks]
         return tuple(found)

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from agent_cli.core.messages import AssistantMessage, Message, Text, Thinking, ToolMessage, UserMessage, claude_blocks
-from agent_cli.core.modes import WORDS, thinking_budget
+from agent_cli.core.modes import ANSWER_TOKENS, thinking_budget
 from agent_cli.core.results import Usage
 from agent_cli.providers.base import (
     CacheTtl,
@@ -229,7 +229,7 @@ class Anthropic(HttpModelClient):
         wanted = thinking_budget(request.effort, request.thinking_tokens)
         if most := request.total_tokens:
             # Where both do not fit, some words must.
-            wanted = min(wanted, most - min(self._answer_tokens(request), WORDS, most // 2))
+            wanted = min(wanted, most - min(self._answer_tokens(request), ANSWER_TOKENS, most // 2))
         return wanted if wanted >= LEAST_BUDGET else 0
 
     def _answer_tokens(self, request: Request) -> int:

@@ -272,7 +272,7 @@ def saved_layers(saved: Mapping[str, Any], place: RunEnvironment) -> Layers:
         settings = dict(saved["settings"])
         if "plugins" in settings:  # the name of `tool_packages` in older logs
             settings["tool_packages"] = settings.pop("plugins")
-        layers.take(from_json(Settings, settings), [from_json(Rule, r) for r in saved["rules"]])
+        layers.restore(from_json(Settings, settings), [from_json(Rule, r) for r in saved["rules"]])
         if not saved.get("bare"):
             evaluate_project_trust(layers, place, layers.settings().trusted, by_flag=bool(saved.get("trust")))
     return layers

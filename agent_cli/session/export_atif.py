@@ -26,7 +26,7 @@ from agent_cli.core.events import (
     decider_word,
     events_by_tag,
 )
-from agent_cli.core.messages import AssistantMessage, Thinking, ToolMessage, UserMessage, of_program
+from agent_cli.core.messages import AssistantMessage, Thinking, ToolMessage, UserMessage, is_synthetic
 from agent_cli.core.results import Usage
 from agent_cli.core.version import __version__
 from agent_cli.core.window import compacted_line
@@ -117,7 +117,7 @@ class _Trajectory:
                 self._cost += usage
                 self._last = self._last if aside else usage
             case MessageAdded(message=UserMessage(text=text, media=media)):
-                self.add_step("system" if of_program(text) else "user", _content(text, media), time)
+                self.add_step("system" if is_synthetic(text) else "user", _content(text, media), time)
             case MessageAdded(message=AssistantMessage() as message):
                 self._answered(message, time)
             case MessageAdded(message=ToolMessage() as message):

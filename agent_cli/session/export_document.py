@@ -30,7 +30,7 @@ from agent_cli.core.messages import (
     Thinking,
     ToolMessage,
     UserMessage,
-    of_program,
+    is_synthetic,
     user_text,
     without_note,
 )
@@ -249,7 +249,7 @@ def document_facts(session: Document) -> list[tuple[str, str]]:
 
 def speaker_heading(entry: UserEntry) -> str:
     """Return the heading of a user entry: the user, or a note of the program."""
-    return "Note to the model" if of_program(entry.text) else "You"
+    return "Note to the model" if is_synthetic(entry.text) else "You"
 
 
 def format_time(time: str) -> str:

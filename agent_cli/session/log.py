@@ -86,7 +86,7 @@ class PartialWriter:
         pieces, count = self._pieces, len(self._pieces)
         whole = "".join(pieces[:count])
         pieces[:count] = [whole]
-        ready = self._redact(whole[: self._redact.settled(whole)])
+        ready = self._redact(whole[: self._redact.safe_length(whole)])
         start = len(self._saved)
         if not ready.startswith(self._saved):
             return start, ""

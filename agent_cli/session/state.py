@@ -194,7 +194,7 @@ class ReplayState:
                     self.turn.used(model, usage)
                 if not aside:
                     self._used = usage
-                    self.window.reported(usage, len(self.history.messages) + 1)
+                    self.window.record_usage(usage, len(self.history.messages) + 1)
             case Compacted() | Uncompacted() | Pinned():
                 self._seen_otherwise(event)
             case PlanChanged(items=items, paused=False):

@@ -13,7 +13,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from agent_cli.core.messages import of_program, user_text
+from agent_cli.core.messages import is_synthetic, user_text
 from agent_cli.session.files import decode_record, read_log, results_size
 from agent_cli.session.records import Header
 from agent_tools.record import DecodeError, Value, from_json
@@ -83,7 +83,7 @@ def glance(path: Path) -> SessionSummary | None:
             messages += 1
             if "first" not in found and _SAID in line[head.end() : head.end() + 200]:
                 text = _data(line).get("message", {}).get("text", "")
-                if not of_program(text):
+                if not is_synthetic(text):
                     found["first"] = first_words(text)
         elif kind in _TOLD:
             found |= _fields_of(kind, _data(line))

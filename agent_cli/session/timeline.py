@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from agent_cli.core.events import Compacted, HookFinished, SessionNamed, Uncompacted
 from agent_cli.core.hooks import HOOK_EVENTS
-from agent_cli.core.messages import of_program, user_text
+from agent_cli.core.messages import is_synthetic, user_text
 from agent_cli.core.results import Usage
 from agent_cli.core.window import compacted_line, uncompacted_line
 from agent_cli.session.records import Restored
@@ -123,7 +123,7 @@ class _Turn:
             case "RoundStarted" if not agent:
                 self.round = data["round"]
             case "MessageAdded" if self.round and not agent and data["message"]["type"] == "UserMessage":
-                if not of_program(text := data["message"]["text"]):
+                if not is_synthetic(text := data["message"]["text"]):
                     self.added.append(AddedMessage(self.round, user_text(text)))
             case "ToolRequested":
                 call = CallSummary(data["call_id"], data["tool"], data["summary"], self.round, agent=agent)
@@ -239,10 +239,10 @@ def beginnings(found: Sequence[dict[str, Any]]) -> dict[int, bool]:
         if kind == "MessageAdded" and event["message"]["type"] == "UserMessage":
             # What the program adds for a turn stands before the message of the user.
             candidate = (
-                number if candidate < 0 or of_program(found[candidate]["data"]["message"]["text"]) else candidate
+                number if candidate < 0 or is_synthetic(found[candidate]["data"]["message"]["text"]) else candidate
             )
         elif kind == "MessageAdded":
-            if candidate >= 0 and not running and not of_program(found[candidate]["data"]["message"]["text"]):
+            if candidate >= 0 and not running and not is_synthetic(found[candidate]["data"]["message"]["text"]):
                 starts[candidate] = False
             candidate = -1
         elif kind == "TurnStarted":

@@ -107,7 +107,7 @@ def test_a_provider_that_refuses_shows_how_large_a_window_is_that_nobody_knew(tm
     # From then on it is not overflown again.
     assert model.refused == 1
     assert all(e.trigger == "auto" for e in made[1:])
-    assert (world.deps.state.window.learnt or 0) <= SIZE
+    assert (world.deps.state.window.refused_tokens or 0) <= SIZE
 
 
 @pytest.mark.parametrize("summary", [None, "", "short"])

@@ -171,7 +171,7 @@ class _Reading:
                 self._history.rewind(messages)
                 del self._uuids[messages:]
             case MessageAdded(message=message):
-                self._ids.take(event)
+                self._ids.observe(event)
                 self._history.add(message)
                 blocks = len(message.parts) if isinstance(message, AssistantMessage) else 2
                 known = tuple(self._ids.latest("", block) for block in range(max(blocks, 1)))

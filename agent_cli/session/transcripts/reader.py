@@ -20,7 +20,7 @@ from agent_cli.core.messages import (
     ToolCall,
     ToolMessage,
     UserMessage,
-    media_of,
+    parse_media,
 )
 from agent_cli.core.results import Usage
 from agent_cli.session.files import open_log
@@ -229,7 +229,7 @@ def _content(content: Any) -> tuple[str, tuple[Media, ...]]:
     media: list[Media] = []
     for block in blocks:
         try:
-            media += media_of([block])
+            media += parse_media([block])
         except (KeyError, TypeError, ValueError):
             continue
     return text, tuple(media)

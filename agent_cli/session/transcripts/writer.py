@@ -118,7 +118,7 @@ class TranscriptWriter:
             self._take(event, line.time)
 
     def _take(self, event: Event, now: str) -> None:
-        self._ids.take(event)
+        self._ids.observe(event)
         chain = self._chain(scope_of(event), event)
         match unwrap(event):
             case UsageAdded(usage=usage, aside=False):
@@ -205,8 +205,8 @@ class _Chain:
     def _add(self, message: Message, now: str, uuid: Callable[[int], str]) -> None:
         self.heads.append(uuid(0))
         if isinstance(message, UserMessage):
-            for number, (content, of_program) in enumerate(user_parts(message)):
-                more: dict[str, Any] = {"isMeta": True} if of_program else {}
+            for number, (content, is_synthetic) in enumerate(user_parts(message)):
+                more: dict[str, Any] = {"isMeta": True} if is_synthetic else {}
                 self._put("user", uuid(number), now, message={"role": "user", "content": content}, **more)
         elif isinstance(message, AssistantMessage):
             parts, usage, self.usage = shown_parts(message), self.usage, Usage()
