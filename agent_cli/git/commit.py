@@ -19,7 +19,7 @@ from agent_cli.core.messages import Message, UserMessage, is_user_message, user_
 from agent_cli.core.place import UsageError
 from agent_cli.core.results import Usage
 from agent_cli.git.repository import FileStatus, Repository
-from agent_cli.providers.base import PlainAnswer, Request
+from agent_cli.providers.base import Request, TextCollector
 from agent_tools.cancel import CancelToken
 from agent_tools.record import Value
 from agent_tools.text import counted, shorten
@@ -171,7 +171,7 @@ _TRAILER = re.compile(r"[A-Za-z][A-Za-z0-9-]*: \S.*")
 
 def propose(opened: ModelHandle, material: str, cancel: CancelToken) -> tuple[str, Usage]:
     """Let the model propose a message for the material; return it with its usage. Raises ModelError, CancelledError."""
-    answer = PlainAnswer()
+    answer = TextCollector()
     request = Request(opened.model, prompt("commit"), (UserMessage(material),), max_tokens=4_000)
     answer.read(opened.transport.stream(request, cancel))
     cancel.check()

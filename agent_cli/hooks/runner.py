@@ -42,7 +42,7 @@ from agent_cli.hooks.handlers import (
     shell_argv,
 )
 from agent_cli.hooks.matching import HookSet, PythonHook
-from agent_cli.providers.base import ModelError, PlainAnswer, Request
+from agent_cli.providers.base import ModelError, Request, TextCollector
 from agent_tools.base import Steps
 from agent_tools.cancel import CancelledError, CancelToken
 from agent_tools.results import TurnOverrides
@@ -62,7 +62,7 @@ def judge_prompt(hook: Hook, given: str, opened: Callable[[str], ModelHandle], c
     def ask(text: str, until: CancelToken, used: list[UsageAdded]) -> str:
         model = opened(hook.model)
         request = Request(model.model, prompt("hook"), (UserMessage(text),), max_tokens=_ANSWER, aside=True)
-        answer = PlainAnswer()
+        answer = TextCollector()
         try:
             answer.read(model.transport.stream(request, until))
         finally:
