@@ -32,7 +32,7 @@ OPENS = {
         "the user names it on the command line: `<(...)` is a pipe"
     ),
     ("agent_cli/session/files.py", "sync_folder"): "a folder, which is only synced",
-    ("agent_cli/session/files.py", "_make"): "a new file: O_EXCL",
+    ("agent_cli/session/files.py", "_create"): "a new file: O_EXCL",
     ("agent_cli/session/export.py", "write_document"): "a new file: O_EXCL",
     ("agent_cli/checkpoints/store.py", "_look"): "O_NONBLOCK, and looked at before it is read",
     ("agent_cli/checkpoints/undo.py", "_make"): "a new file: O_EXCL",

@@ -34,7 +34,7 @@ from agent_cli.runtime.session import SessionInUseError, open_session
 from agent_cli.session.files import holder, is_open
 from agent_cli.session.records import Restored, SessionNotFoundError, WaitingTurn
 from agent_cli.session.store import SessionStore, state_folder
-from agent_cli.session.summary import glances
+from agent_cli.session.summary import summarize_sessions
 from agent_tools.record import from_json
 from agent_tools.text import counted, escape_controls, number_in
 
@@ -46,7 +46,7 @@ _DECIDED |= {"undo": "undone", "cancel": "cancelled"}
 def pending_sessions(store: SessionStore) -> dict[str, list[dict[str, Any]]]:
     """Return what is pending by session ID, the latest changed session first."""
     found = {}
-    for glanced in glances(store.folder):
+    for glanced in summarize_sessions(store.folder):
         # Most sessions have ended, which is visible without rebuilding them.
         if glanced.ended not in ("waiting", "open"):
             continue

@@ -23,7 +23,7 @@ from agent_cli.core.events import Event, ToolFinished, TurnStarted, unwrap
 from agent_cli.core.place import RunEnvironment, UsageError
 from agent_cli.engine.compaction.controls import window_size
 from agent_cli.runtime.environment import has_changes
-from agent_cli.session.drafts import Draft, DraftFile, take_orphan
+from agent_cli.session.drafts import Draft, DraftFile, claim_orphan
 from agent_cli.session.history import Exchange
 from agent_cli.terminal.app.app import TerminalApp
 from agent_cli.terminal.app.completion import ArgumentValue, CommandEntry, FileNames
@@ -73,7 +73,7 @@ class Drafts:
 
         Queued messages come before the draft; nothing is sent automatically.
         """
-        left: Draft = self._file.load() if resumed else take_orphan(self._folder)
+        left: Draft = self._file.load() if resumed else claim_orphan(self._folder)
         return "\n".join([*left.queue, left.text]).strip("\n")
 
     def keep(self, text: str, queue: Sequence[str]) -> None:
