@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent_cli.checkpoints.undo import UndoManager
-from agent_cli.checkpoints.undo_plan import AmbiguousStateError, FileChange, current_state, touched
+from agent_cli.checkpoints.undo_plan import AmbiguousStateError, FileChange, combined_changes, current_state
 from agent_cli.config.prompts import prompt
 from agent_cli.core.messages import Message, UserMessage, is_user_message, user_text
 from agent_cli.core.place import UsageError
@@ -160,7 +160,7 @@ def session_changes(work: UndoManager) -> SessionChanges:
     changes = work.changes(step.turn.turn for step in work.steps())
     heads = dict.fromkeys(head for c in changes for head in c.heads if head)
     with work.store.locked():
-        return SessionChanges(touched(work.store, changes), tuple(heads)[-_HEADS:])
+        return SessionChanges(combined_changes(work.store, changes), tuple(heads)[-_HEADS:])
 
 
 _MOST = 60_000

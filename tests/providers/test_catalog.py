@@ -102,7 +102,7 @@ def test_a_look_up_reads_our_file_once_and_litellms_for_an_unknown_model_only(mo
     read: list[str] = []
     ours, theirs = catalog._bytes(), catalog.litellm_file_bytes(catalog.LITELLM_FILE)
     monkeypatch.setattr(catalog, "_bytes", lambda: read.append("ours") or ours)
-    monkeypatch.setattr(catalog, "file_bytes", lambda name: read.append("theirs") or theirs)
+    monkeypatch.setattr(catalog, "litellm_file_bytes", lambda name: read.append("theirs") or theirs)
     assert lookup("openai", "gpt-5-2025-08-07") and lookup("openai", "gpt-5-2025-08-07")
     assert read == ["ours"]
     assert lookup("openai", "nothing-2025-08-07") is None and lookup("ollama", "nothing") is not None
@@ -111,7 +111,7 @@ def test_a_look_up_reads_our_file_once_and_litellms_for_an_unknown_model_only(mo
 
 def test_a_file_of_litellm_written_in_another_way_is_parsed_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     compact = b'{"m":{"litellm_provider":"openai","mode":"chat","max_input_tokens":7}}'
-    monkeypatch.setattr(catalog, "file_bytes", lambda name, folder=None: compact)
+    monkeypatch.setattr(catalog, "litellm_file_bytes", lambda name, folder=None: compact)
     info = lookup("openai", "m")
     assert info is not None and info.context_window == 7
 

@@ -177,7 +177,7 @@ class AppRepl(Repl):
         self._console = make_console(self.layers.settings().color, os.environ, plain=False, file=sink)
         greet_resumed(self)
         if left := self._drafts().recovered(resumed=self.agent.restored is not None):
-            self.live.line.put_back(left)
+            self.live.line.restore_files(left)
             self.keep(left, ())
             self.say("  your unsent input is in the line again")
         waits = self.agent.restored is not None and self.agent.restored.waiting is not None
@@ -301,7 +301,7 @@ class AppRepl(Repl):
 
         def put() -> None:
             if not line.buffer.text and not line.replying:
-                line.put_back(text)
+                line.restore_files(text)
                 self.live.draw_soon()
 
         self.live.soon(put)
