@@ -7,7 +7,7 @@ before they save. The text is stored as typed. An empty draft leaves no file.
     drafts.save("half a sen", ["and then the tests"])     # False if it could not be saved
     drafts.load()                                         # Draft("half a sen", ("and then the tests",))
     drafts.clear()                                        # on an orderly exit
-    take_orphan(store.folder)                             # for a new session: the draft of a crashed one, once
+    claim_orphan(store.folder)                            # for a new session: the draft of a crashed one, once
 """
 
 from __future__ import annotations
