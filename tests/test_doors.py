@@ -32,7 +32,7 @@ OPENS = {
         "the user names it on the command line: `<(...)` is a pipe"
     ),
     ("agent_cli/session/files.py", "sync_folder"): "a folder, which is only synced",
-    ("agent_cli/session/files.py", "_make"): "a new file: O_EXCL",
+    ("agent_cli/session/files.py", "_create"): "a new file: O_EXCL",
     ("agent_cli/session/export.py", "write_document"): "a new file: O_EXCL",
     ("agent_cli/checkpoints/store.py", "_look"): "O_NONBLOCK, and looked at before it is read",
     ("agent_cli/checkpoints/undo.py", "_make"): "a new file: O_EXCL",
@@ -42,7 +42,7 @@ OPENS = {
     ),
     ("agent_cli/git/repository.py", "_diff"): "a new file in a new temporary folder",
     ("agent_cli/git/worktree.py", "bring_settings"): "a new file in a worktree just made",
-    ("agent_cli/plugins/obtain.py", "_put"): "a new file: O_EXCL",
+    ("agent_cli/plugins/obtain.py", "_write_file"): "a new file: O_EXCL",
     ("agent_cli/plugins/obtain.py", "extract_zip"): "an archive that is open already",
     ("agent_cli/reports/action.py", "*"): "the step of action.yml: files that the CI system names and makes",
     ("agent_cli/reports/files.py", "write_text"): "the user names it on the command line: `/dev/stdout` is fine",

@@ -328,7 +328,7 @@ class EditorSession(Dialogs):
         shown = self._updates
         call: Update = {"toolCallId": request.call_id, "status": "pending"}
         call |= shown.call_fields(request.tool, request.arguments, request.summary)
-        call["content"] = shown.content_of(request.preview)
+        call["content"] = shown.user_content(request.preview)
         return ask_approval(
             request,
             lambda dialog: self._put(dialog, call),
@@ -339,7 +339,7 @@ class EditorSession(Dialogs):
         kind = "switch_mode" if asked.kind == "plan" else "think"
         call: Update = {"toolCallId": asked.call_id, "kind": kind}
         if asked.kind == "review":
-            call["content"] = self._updates.content_of(review_diffs(asked.data))
+            call["content"] = self._updates.user_content(review_diffs(asked.data))
         return ask_question(asked, lambda dialog: self._put(dialog, call), self.layers.settings().plan_ttl)
 
     def put(self, dialog: Dialog) -> Any:

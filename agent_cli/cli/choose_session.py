@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Callable
 
-from agent_cli.config.run_options import ASK_WHICH, RunOptions
+from agent_cli.config.run_options import PICK_SESSION, RunOptions
 from agent_cli.core.place import RunEnvironment, UsageError
 from agent_cli.git.worktree import Worktree, bring_settings, enter_worktree
 from agent_cli.headless.output import print_notice
@@ -15,7 +15,7 @@ from agent_cli.runtime.transcripts import find_foreign
 from agent_cli.session.records import SessionNotFoundError
 from agent_cli.session.search import SeveralSessionsError, find_session, is_id_like
 from agent_cli.session.store import SessionStore, state_folder
-from agent_cli.session.summary import SessionSummary, glances
+from agent_cli.session.summary import SessionSummary, summarize_sessions
 from agent_tools.lazy import lazy_imports
 from agent_tools.text import shorten
 
@@ -92,8 +92,8 @@ def with_session(options: RunOptions) -> RunOptions | None:
         return options
     store = SessionStore(state_folder(os.environ), find_place(os.environ).root)
     text, prompt = options.resume, options.prompt
-    if text == ASK_WHICH:
-        found = list(glances(store.folder))
+    if text == PICK_SESSION:
+        found = list(summarize_sessions(store.folder))
         if not found:
             raise UsageError("There is no earlier session in this project.")
         return _picked(options, found, "")
@@ -116,7 +116,7 @@ def with_session(options: RunOptions) -> RunOptions | None:
 
 
 def _is_name(store: SessionStore, text: str) -> bool:
-    return any(g.name.lower() == text.strip().lower() for g in glances(store.folder) if g.name)
+    return any(g.name.lower() == text.strip().lower() for g in summarize_sessions(store.folder) if g.name)
 
 
 def _picked(options: RunOptions, found: list[SessionSummary], several: str) -> RunOptions | None:

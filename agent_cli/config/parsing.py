@@ -43,7 +43,7 @@ def decode_settings(text: str, source: str) -> dict[str, Any]:
 
 
 def decode_in_part(text: str, source: str, mistakes: list[str]) -> dict[str, Any]:
-    """Like `decode_settings`, without the lines that are not valid TOML; add an error for each to `mistakes`."""
+    """Like `decode_settings`, but skip the lines that are not valid TOML, and add an error for each to `mistakes`."""
     lines = text.split("\n")
     for _ in range(_BROKEN_LINES):
         try:
@@ -97,7 +97,7 @@ def key_line(text: str, key: str, table: str = "") -> int:
 
 
 def key_locations(text: str, source: str) -> Callable[..., str]:
-    """Return a function that locates a key or rule text as `source:line`. A long list of rules is indexed once."""
+    """Return a function that locates a key or a rule's text as `source:line`. A long list of rules is indexed once."""
 
     @cache
     def index() -> dict[str, list[int]]:

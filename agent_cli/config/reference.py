@@ -26,7 +26,7 @@ Field = tuple[str, str, str, Any, Any, str]
 
 
 def setting_fields() -> list[Field]:
-    """Return for each key in order: table, key, type in words, default, meaning, who may set it."""
+    """Return a row for each key in order: table, key, type in words, default, meaning, who may set it."""
     rows: list[Field] = []
     every: dict[str, type] = {"": Settings, **tables()}
     for table, cls in every.items():

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from agent_cli.config.prompts import prompt
 from agent_cli.core.events import Event, FilesSeen, HookFinished, MessageAdded, PlanChanged, Rewound, TurnFinished
 from agent_cli.core.messages import (
-    OF_PROGRAM,
+    SYNTHETIC_PREFIXES,
     AssistantMessage,
     Message,
     Reason,
@@ -221,7 +221,7 @@ class Conversation:
     def _add_notes(self) -> None:
         """Add what happened since the last turn, such as a `!` command, before the message that may refer to it."""
         # A change of the plan belongs to the turn: its rounds look for it.
-        for text in [t for t in self.inbox if t.startswith(OF_PROGRAM) and not t.startswith("<plan_change>")]:
+        for text in [t for t in self.inbox if t.startswith(SYNTHETIC_PREFIXES) and not t.startswith("<plan_change>")]:
             self.inbox.remove(text)
             self._add(UserMessage(text))
 
@@ -371,7 +371,9 @@ class Conversation:
         while self.inbox:
             texts.append(self.inbox.pop(0))
         # Messages of the program are not expanded.
-        return [text if text.startswith(OF_PROGRAM) else prompted(self._expanded(text)).text() for text in texts]
+        return [
+            text if text.startswith(SYNTHETIC_PREFIXES) else prompted(self._expanded(text)).text() for text in texts
+        ]
 
     def interrupt(self) -> None:
         """Stop the running turn; safe from a signal handler or another thread."""

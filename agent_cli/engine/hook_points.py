@@ -56,10 +56,10 @@ def agent_fields(deps: TurnDeps) -> dict[str, Any]:
 
 
 def _run(
-    turn: Turn, event: HookEvent, data: dict[str, Any], again: RefreshFields | None = None
+    turn: Turn, event: HookEvent, data: dict[str, Any], refresh: RefreshFields | None = None
 ) -> Generator[Event, None, HookResult]:
     """Run the hooks of a step and charge their model calls to the turn. Raises CancelledError."""
-    running = Steps(turn.deps.hooks.run(event, data, turn.deps.context.cancel, again))
+    running = Steps(turn.deps.hooks.run(event, data, turn.deps.context.cancel, refresh))
     for found in running:
         if isinstance(found, UsageAdded):
             turn.usage += found.usage

@@ -15,7 +15,7 @@ from typing import Any
 
 from agent_cli.core.events import Event, Warned
 from agent_cli.core.hooks import HookEvent
-from agent_cli.core.messages import OF_PROGRAM
+from agent_cli.core.messages import SYNTHETIC_PREFIXES
 from agent_cli.core.results import Denial, Diagnostics, Failed, Failure, TerminalReason, TurnEnd, TurnResult, Usage
 from agent_cli.engine.hook_points import base_payload, context_messages
 from agent_cli.engine.turn import TurnDeps
@@ -146,7 +146,7 @@ def filter_inbox(deps: TurnDeps, texts: list[str]) -> Generator[Event, None, lis
     """Run the UserPromptSubmit hooks on messages sent while a turn runs; drop the blocked ones."""
     found = []
     for text in texts:
-        if text.startswith(OF_PROGRAM):
+        if text.startswith(SYNTHETIC_PREFIXES):
             found.append(text)
             continue
         added, blocked = yield from prompt_submit(deps, text)

@@ -29,8 +29,8 @@ from agent_cli.core.messages import (
     ToolMessage,
     UserMessage,
     call_ids,
-    characters_of,
     close_open_calls,
+    count_characters,
     has_media,
     was_cut,
 )
@@ -272,13 +272,13 @@ class Turn:
     def refresh_view(self) -> None:
         """Recompute the view of the history, and its size in characters."""
         self.view = self.deps.state.window.view(self.history)
-        self.characters = sum(map(characters_of, self.view))
+        self.characters = sum(map(count_characters, self.view))
         self.hidden = self.deps.state.window.hidden_answers(self.history)
 
     def add(self, message: Message) -> Generator[Event, None, None]:
         self.history.append(message)
         self.view.append(message)
-        self.characters += characters_of(message)
+        self.characters += count_characters(message)
         self.has_media = self.has_media or has_media(message)
         yield MessageAdded(message)
 
@@ -393,7 +393,7 @@ class Turn:
     @property
     def window_size(self) -> int:
         """The tokens that the model takes, as far as that is known."""
-        known = (self.options.context_window, self.deps.state.window.learnt)
+        known = (self.options.context_window, self.deps.state.window.refused_tokens)
         return min((size for size in known if size), default=ASSUMED_WINDOW)
 
     def _limit_results(self) -> None:

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from agent_cli.config.run_options import ASK_WHICH
+from agent_cli.config.run_options import PICK_SESSION
 from agent_cli.core.place import RunEnvironment, UsageError
 from agent_cli.permissions.git_use import NotUsableError, Use, filters_off, git_to_read, usable
 from agent_cli.permissions.trust import GIT, TrustStore, fingerprints, grant_trust
@@ -165,7 +165,7 @@ def enter_worktree(wanted: str, place: RunEnvironment, trusted: bool) -> Worktre
     runs;
     filters of the user's own configuration do not run for it.
     """
-    name = f"w{os.urandom(3).hex()}" if wanted == ASK_WHICH else wanted
+    name = f"w{os.urandom(3).hex()}" if wanted == PICK_SESSION else wanted
     if not _NAME.fullmatch(name) or ".." in name or name.endswith((".lock", ".")):
         raise UsageError(
             f"--worktree: {shorten(name, 60)} is not a valid name: use letters, digits, dots and dashes, 40 at most."

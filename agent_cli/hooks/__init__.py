@@ -33,9 +33,9 @@ class HookRegistry(HookSet):
         return bool(self.matching(event, subject))
 
     def run(
-        self, event: HookEvent, data: Mapping[str, Any], cancel: CancelToken, again: RefreshFields | None = None
+        self, event: HookEvent, data: Mapping[str, Any], cancel: CancelToken, refresh: RefreshFields | None = None
     ) -> Generator[Event, None, HookResult]:
-        return (yield from self._runner.run(self, event, data, cancel, again))
+        return (yield from self._runner.run(self, event, data, cancel, refresh))
 
     def run_in_background(self, event: HookEvent, data: Mapping[str, Any]) -> None:
         self._runner.run_in_background(self, event, data)

@@ -21,7 +21,7 @@ from typing import Any
 from agent_cli.config.prompts import prompt
 from agent_cli.core.decisions import Answer, Approve, Reject, defer
 from agent_cli.core.events import ApprovalRequested, Event, HookFinished, HookStarted, UsageAdded, Warned
-from agent_cli.core.hooks import HOOK_EVENTS, NO_HOOKS, Hook, HookEvent, HookResult, RefreshFields, Verdict
+from agent_cli.core.hooks import HOOK_EVENTS, NO_HOOKS, Hook, HookEvent, HookResult, HookVerdict, RefreshFields
 from agent_cli.core.messages import UserMessage
 from agent_cli.core.results import Complete, Failed, Failure, Spent, Usage
 from agent_cli.engine.conversation import consume
@@ -42,7 +42,7 @@ from agent_cli.hooks.handlers import (
     shell_argv,
 )
 from agent_cli.hooks.matching import HookSet, PythonHook
-from agent_cli.providers.base import ModelError, PlainAnswer, Request
+from agent_cli.providers.base import ModelError, Request, TextCollector
 from agent_tools.base import Steps
 from agent_tools.cancel import CancelledError, CancelToken
 from agent_tools.results import TurnOverrides
@@ -62,7 +62,7 @@ def judge_prompt(hook: Hook, given: str, opened: Callable[[str], ModelHandle], c
     def ask(text: str, until: CancelToken, used: list[UsageAdded]) -> str:
         model = opened(hook.model)
         request = Request(model.model, prompt("hook"), (UserMessage(text),), max_tokens=_ANSWER, aside=True)
-        answer = PlainAnswer()
+        answer = TextCollector()
         try:
             answer.read(model.transport.stream(request, until))
         finally:
@@ -193,7 +193,7 @@ class Runner:
         event: HookEvent,
         data: Mapping[str, Any],
         cancel: CancelToken,
-        again: RefreshFields | None = None,
+        refresh: RefreshFields | None = None,
     ) -> Generator[Event, None, HookResult]:
         """Run the hooks of a step, which are those of the conversation or of a sub-agent. Raises CancelledError."""
         given = dict(data)
@@ -215,7 +215,7 @@ class Runner:
                 result = yield from self._one(hook, event, given, cancel)
                 if result.changed is not None and result.changed != given.get("tool_input"):
                     given["tool_input"], changed = result.changed, True
-                    given |= again(result.changed) if again else {}
+                    given |= refresh(result.changed) if refresh else {}
                 before = results.get(number)
                 # A refusal stands, whatever later hooks changed in the input.
                 results[number] = before if before is not None and before.verdict == "deny" else result
@@ -413,7 +413,7 @@ def _within(hook: PythonHook, given: dict[str, Any], cancel: CancelToken) -> Any
 
 def combine_results(results: list[HookResult]) -> HookResult:
     """Combine the answers of several hooks: the strictest verdict, its reasons, all additions."""
-    verdict: Verdict = max((r.verdict for r in results), key=_ORDER.index, default="")
+    verdict: HookVerdict = max((r.verdict for r in results), key=_ORDER.index, default="")
     reasons = dict.fromkeys(r.reason for r in results if r.verdict == verdict and r.reason)
     stop = next((r.stop for r in results if r.stop is not None), None)
     context = tuple(text for r in results for text in r.context)

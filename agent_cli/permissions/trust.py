@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from agent_cli.core.rules import Trust
-from agent_cli.memory.imports import MOST, find_imports, leads_outside, resolve_anchor
+from agent_cli.memory.imports import MAX_IMPORTS, find_imports, leads_outside, resolve_anchor
 from agent_cli.permissions.git_standing import look_at_repository
 from agent_tools.base import ToolError
 from agent_tools.fs.protected_names import has_placeholder
@@ -246,7 +246,7 @@ def outside_imports(root: Path, names: Iterable[str]) -> tuple[str, ...]:
     found: set[str] = set()
     seen: set[Path] = set()
     waiting = [(root / name, 0) for name in names]
-    while waiting and len(seen) < MOST:
+    while waiting and len(seen) < MAX_IMPORTS:
         path, depth = waiting.pop(0)
         try:
             real = resolve_inside(path, root)

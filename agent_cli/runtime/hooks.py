@@ -49,9 +49,9 @@ class LazyHooks:
         return event in self._events and self.table.wants(event, subject)
 
     def run(
-        self, event: HookEvent, data: Mapping[str, Any], cancel: CancelToken, again: RefreshFields | None = None
+        self, event: HookEvent, data: Mapping[str, Any], cancel: CancelToken, refresh: RefreshFields | None = None
     ) -> Generator[Event, None, HookResult]:
-        return (yield from self.table.run(event, data, cancel, again))
+        return (yield from self.table.run(event, data, cancel, refresh))
 
     def run_in_background(self, event: HookEvent, data: Mapping[str, Any]) -> None:
         self.table.run_in_background(event, data)

@@ -34,7 +34,7 @@ from agent_cli.runtime.session import SessionInUseError, open_session
 from agent_cli.session.files import holder, is_open
 from agent_cli.session.records import Restored, SessionNotFoundError, WaitingTurn
 from agent_cli.session.store import SessionStore, state_folder
-from agent_cli.session.summary import glances
+from agent_cli.session.summary import summarize_sessions
 from agent_tools.record import from_json
 from agent_tools.text import counted, escape_controls, number_in
 
@@ -46,7 +46,7 @@ _DECIDED |= {"undo": "undone", "cancel": "cancelled"}
 def pending_sessions(store: SessionStore) -> dict[str, list[dict[str, Any]]]:
     """Return what is pending by session ID, the latest changed session first."""
     found = {}
-    for glanced in glances(store.folder):
+    for glanced in summarize_sessions(store.folder):
         # Most sessions have ended, which is visible without rebuilding them.
         if glanced.ended not in ("waiting", "open"):
             continue
@@ -272,7 +272,7 @@ def saved_layers(saved: Mapping[str, Any], place: RunEnvironment) -> Layers:
         settings = dict(saved["settings"])
         if "plugins" in settings:  # the name of `tool_packages` in older logs
             settings["tool_packages"] = settings.pop("plugins")
-        layers.take(from_json(Settings, settings), [from_json(Rule, r) for r in saved["rules"]])
+        layers.restore(from_json(Settings, settings), [from_json(Rule, r) for r in saved["rules"]])
         if not saved.get("bare"):
             evaluate_project_trust(layers, place, layers.settings().trusted, by_flag=bool(saved.get("trust")))
     return layers

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent_cli.config.prompts import git_branch
-from agent_cli.config.run_options import ASK_WHICH, RunOptions
+from agent_cli.config.run_options import PICK_SESSION, RunOptions
 from agent_cli.config.schema import Settings
 from agent_cli.core.events import Event, Rewound, SessionNamed
 from agent_cli.core.messages import UserMessage
@@ -88,7 +88,7 @@ def open_session(
     if options.resume_drops_turn is not None and options.resume_session_at is None:
         raise UsageError("--resume-drops-turn needs --resume-session-at, after which the turn is dropped.")
     try:
-        if options.resume == ASK_WHICH:
+        if options.resume == PICK_SESSION:
             raise UsageError("--resume needs a session's ID, name or words here. See: agent sessions list")
         if not options.resume and not options.continue_:
             return None, None
@@ -281,7 +281,7 @@ def session_recorder(
 
     def counted(event: Event) -> None:
         if ids is not None:
-            ids.take(event)
+            ids.observe(event)
         if debug_log is not None:
             debug_log.event(event)
         record(event)

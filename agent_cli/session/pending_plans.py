@@ -16,11 +16,14 @@ from agent_tools.record import DecodeError, Value, from_json, to_json
 from agent_tools.text import counted, utc_stamp
 
 _NAME = "plan.json"
-_LARGEST = 16 << 20
+_MAX_BYTES = 16 << 20
 
 
 class WaitingPlan(Value):
-    """A plan that awaits the user's approval. created: seconds since the epoch."""
+    """A plan that awaits the user's approval.
+
+    created: seconds since the epoch.
+    """
 
     session_id: str
     call_id: str
@@ -39,7 +42,7 @@ def claim_plan(folder: Path, session_id: str | None = None) -> WaitingPlan | Non
     taken = folder / f"{_NAME}.{os.urandom(4).hex()}.taken"
     try:
         (folder / _NAME).rename(taken)
-        plan: WaitingPlan = from_json(WaitingPlan, json.loads(read_regular(taken, _LARGEST)))
+        plan: WaitingPlan = from_json(WaitingPlan, json.loads(read_regular(taken, _MAX_BYTES)))
     except (OSError, ValueError, DecodeError):
         with suppress(OSError):
             taken.unlink()

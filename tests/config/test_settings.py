@@ -93,10 +93,10 @@ def test_with_trust_it_can(tmp_path: Path, text: str, key: str) -> None:
     assert not found.ignored
 
 
-@pytest.mark.parametrize("voice", ["project", "trusted"])
+@pytest.mark.parametrize("origin", ["project", "trusted"])
 @pytest.mark.parametrize(("text", "key"), NEVER)
-def test_what_never_comes_from_a_project(tmp_path: Path, voice: str, text: str, key: str) -> None:
-    found = layers(tmp_path, (voice, text))
+def test_what_never_comes_from_a_project(tmp_path: Path, origin: str, text: str, key: str) -> None:
+    found = layers(tmp_path, (origin, text))
     assert found.settings() == Settings(permissions=Permissions())
     assert not found.held
     assert len(found.ignored) == 1

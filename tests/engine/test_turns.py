@@ -234,9 +234,9 @@ def test_a_failure_after_tools_degrades_and_never_replays(root: Path) -> None:
 
 
 def test_a_fallback_model_takes_over(root: Path) -> None:
-    from agent_cli.providers.scripted import Scripted
+    from agent_cli.providers.scripted import ScriptedClient
 
-    spare = Scripted([{"text": "From the spare."}], "spare")
+    spare = ScriptedClient([{"text": "From the spare."}], "spare")
     world = World(
         root, [{"error": {"kind": "auth", "message": "No."}}], fallbacks=[lambda: ModelHandle("spare", "spare", spare)]
     )
@@ -246,12 +246,12 @@ def test_a_fallback_model_takes_over(root: Path) -> None:
 
 
 def test_a_fallback_model_that_cannot_be_opened_is_skipped_with_a_warning(root: Path) -> None:
-    from agent_cli.providers.scripted import Scripted
+    from agent_cli.providers.scripted import ScriptedClient
 
     def broken() -> ModelHandle:
         raise ModelError(Failure("auth", "There is no key."))
 
-    spare = Scripted([{"text": "From the spare."}], "spare")
+    spare = ScriptedClient([{"text": "From the spare."}], "spare")
     replies = [{"error": {"kind": "auth", "message": "No."}}]
     world = World(root, replies, fallbacks=[broken, lambda: ModelHandle("spare", "spare", spare)])
     assert isinstance(world.turn(), Complete)

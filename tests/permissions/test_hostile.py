@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_cli.providers.registry import LOCAL_SERVERS, base_url_of, find
+from agent_cli.providers.registry import LOCAL_SERVERS, base_url_of, find_provider
 from tests.support.hostile import files
 from tests.support.hostile.settings import REPOSITORIES, marker, python
 from tests.support.program import clean_env
@@ -27,7 +27,10 @@ SECONDS = 20
 COMMANDS = {"run": ["-p", "hi"], "doctor": ["doctor"], "rules": ["permissions", "list"], "trust": ["trust", "--show"]}
 # Settings with a mistake end a run: usage or settings, exit code 2.
 CODES = {"run": (0, 2), "doctor": (0, 1), "rules": (0, 2), "trust": (0, 2)}
-PORTS = [base_url_of(find(name), {"OLLAMA_HOST": "127.0.0.1:9"}).split(":")[2].split("/")[0] for name in LOCAL_SERVERS]
+PORTS = [
+    base_url_of(find_provider(name), {"OLLAMA_HOST": "127.0.0.1:9"}).split(":")[2].split("/")[0]
+    for name in LOCAL_SERVERS
+]
 ALL = int(os.environ.get("FUZZ_LINES", "0")) > 10_000
 LOCAL = rf'sin_port=htons\(({"|".join(PORTS)})\), sin_addr=inet_addr\("127\.0\.0\.1"\)'
 SAMPLE = ["settings_of_claude_with_hooks", "mcp_servers", "git_that_would_run_programs", "programs_named_like_ours"]

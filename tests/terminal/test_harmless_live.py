@@ -74,7 +74,7 @@ def test_nothing_that_is_drawn_steers_the_terminal(texts: list[str]) -> None:
         live.soon(lambda: live.questions.reply("x") if live.line.replying else ask.waiting.answer(Approve()))
         live.soon(live.questions.cancel)
         stage.until(lambda: live.questions.ask is None)
-        live.soon(lambda: live.line.put_back(texts[0]))
+        live.soon(lambda: live.line.restore_files(texts[0]))
         stage.settle()
         live.soon(live.line.clear)
         choice = OpenDialog(pick_dialog(texts[0], [(text, text) for text in texts]))

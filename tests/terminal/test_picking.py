@@ -11,7 +11,7 @@ from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
 from agent_cli.session.store import SessionStore
-from agent_cli.session.summary import SessionSummary, glances
+from agent_cli.session.summary import SessionSummary, summarize_sessions
 from agent_cli.terminal.dialogs.session_picker import Narrowing, Picker, row
 from tests.support.session_logs import keep, turn
 
@@ -36,7 +36,7 @@ def test_titles_first_then_what_was_written(tmp_path: Path) -> None:
     store = SessionStore(tmp_path, tmp_path)
     keep(store, 1, turn("fix the parser", "lexer"), branch="feature/x")
     keep(store, 2, turn("docs", "about the parser"))
-    narrowing = Narrowing(list(glances(store.folder)))
+    narrowing = Narrowing(list(summarize_sessions(store.folder)))
     assert [g.first for g in narrowing.fits("")] == ["docs", "fix the parser"]
     assert [g.first for g in narrowing.fits("PARSER")] == ["fix the parser"]
     assert [g.first for g in narrowing.fits("feature")] == ["fix the parser"]

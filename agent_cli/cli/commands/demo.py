@@ -33,7 +33,7 @@ from agent_cli.core.rules import rule_for
 from agent_cli.headless.input import Signals
 from agent_cli.headless.run import deny
 from agent_cli.providers.base import Chunk, ModelError, Request, TextChunk
-from agent_cli.providers.scripted import Scripted
+from agent_cli.providers.scripted import ScriptedClient
 from agent_cli.runtime.builder import build_agent
 from agent_cli.terminal.app.playback import LOOK, WORD, Pace, PlayedSession
 from agent_cli.terminal.dialogs.approval import ask_approval
@@ -112,7 +112,7 @@ class Actor:
     def __init__(self, script: Path, pace: Pace) -> None:
         import tomllib
 
-        self._script = Scripted.load(script)
+        self._script = ScriptedClient.load(script)
         self._others: dict[str, list[dict[str, Any]]] = tomllib.loads(script.read_text("utf-8"))
         self._pace = pace
 
@@ -133,7 +133,7 @@ class Actor:
 
     def _turn_to(self, name: str) -> None:
         if self._script.name != name:
-            self._script = Scripted(self._others[name], name)
+            self._script = ScriptedClient(self._others[name], name)
 
     def stream(self, request: Request, cancel: CancelToken) -> Iterator[Chunk]:
         pace, words = self._pace, 0

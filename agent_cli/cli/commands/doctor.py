@@ -16,7 +16,7 @@ from agent_cli.config.layers import Layers
 from agent_cli.config.run_options import RunOptions
 from agent_cli.core.place import RunEnvironment
 from agent_cli.headless.output import echo, print_notice, put_json
-from agent_cli.memory.files import Memory, lines, load_memory, memory_data
+from agent_cli.memory.files import Memory, describe_memory, load_memory, memory_data
 from agent_cli.runtime.environment import find_place, memory_sources, read_settings
 from agent_cli.runtime.tools import make_context, make_policy, make_workspace
 from agent_tools.lazy import lazy_imports
@@ -61,7 +61,7 @@ def show_memory(
     elif as_json:
         put_json(memory_data(found))
     else:
-        echo("\n".join(lines(found)))
+        echo("\n".join(describe_memory(found)))
     return 0
 
 

@@ -33,7 +33,7 @@ from agent_cli.headless.input import Signals
 from agent_cli.headless.output import echo, print_notice, put_json
 from agent_cli.headless.run import deny
 from agent_cli.permissions.policy import Policy
-from agent_cli.providers.scripted import Scripted
+from agent_cli.providers.scripted import ScriptedClient
 from agent_cli.runtime.environment import check_mode, find_place, read_settings
 from agent_cli.runtime.hooks import make_hooks
 from agent_cli.runtime.tools import make_context, make_policy, make_workspace, tool_specs
@@ -200,7 +200,7 @@ def run_call(call: ToolCall, here: Alone) -> ToolRun:
 
     # The engine needs a model; this script without replies must never be called.
     deps = TurnDeps(
-        Scripted([]), ToolTable(BUILTIN), context, here.policy, refuse, ConversationState(), hooks=here.hooks
+        ScriptedClient([]), ToolTable(BUILTIN), context, here.policy, refuse, ConversationState(), hooks=here.hooks
     )
     options = TurnOptions(model="none", label="none", system="")
     # The arguments are the caller's own words, including URLs.

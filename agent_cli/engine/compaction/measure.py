@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from agent_cli.core.messages import Message, has_media
-from agent_cli.core.modes import WORDS, thinking_budget
-from agent_cli.core.window import Window, tokens_of, tokens_of_text, tokens_of_tools
+from agent_cli.core.modes import ANSWER_TOKENS, thinking_budget
+from agent_cli.core.window import Window, count_text_tokens, count_tokens, count_tool_tokens
 from agent_cli.engine.types import TurnOptions
 
 # Bounds for that ratio, and the value below which a report cannot be about the request we sent.
@@ -21,7 +21,7 @@ DEFAULT_SHARE = 0.92
 
 def overhead_tokens(options: TurnOptions) -> int:
     """Return our own count of what every request begins with: the system prompt and the tools."""
-    return tokens_of_text(options.system) + tokens_of_tools(options.tools)
+    return count_text_tokens(options.system) + count_tool_tokens(options.tools)
 
 
 def used_tokens(window: Window, options: TurnOptions, history: Sequence[Message]) -> int:
@@ -29,16 +29,16 @@ def used_tokens(window: Window, options: TurnOptions, history: Sequence[Message]
     report, fixed = window.report, overhead_tokens(options)
     if report is not None and report.messages <= len(history):
         sent = window.view(history[: max(0, report.messages - 1)])
-        ours = fixed + tokens_of(sent)
+        ours = fixed + count_tokens(sent)
         if ours < _WORTH:
-            return report.filled + scaled(window, tokens_of(history[report.messages :]))
+            return report.filled + scaled(window, count_tokens(history[report.messages :]))
         factor = report.input / ours
         # Some providers count only what is new to their cache. With media our own count is too uncertain to doubt the
         # report.
         if factor >= _DOUBTED or any(map(has_media, sent)):
             window.factor = min(max(factor, _LEAST), _MOST)
-            return report.filled + scaled(window, tokens_of(history[report.messages :]))
-    return scaled(window, fixed + tokens_of(window.view(history)))
+            return report.filled + scaled(window, count_tokens(history[report.messages :]))
+    return scaled(window, fixed + count_tokens(window.view(history)))
 
 
 def scaled(window: Window, ours: float) -> int:
@@ -48,7 +48,7 @@ def scaled(window: Window, ours: float) -> int:
 
 def window_tokens(window: Window, options: TurnOptions) -> int | None:
     """Return the size of the window in tokens; None if unknown."""
-    return min((s for s in (options.context_window, window.learnt) if s), default=None)
+    return min((s for s in (options.context_window, window.refused_tokens) if s), default=None)
 
 
 def limit_of(size: int, options: TurnOptions) -> int:
@@ -58,4 +58,4 @@ def limit_of(size: int, options: TurnOptions) -> int:
         return min(share, size - min(options.max_tokens, size // 2))
     thinking = thinking_budget(options.effort, options.thinking_tokens)
     # Some providers refuse requests that leave no room for all that the effort allows; few answers need it.
-    return min(share, size - min(thinking + WORDS, size // 3)) if thinking else share
+    return min(share, size - min(thinking + ANSWER_TOKENS, size // 3)) if thinking else share

@@ -16,7 +16,7 @@ from agent_cli.core.messages import (
     user_text,
 )
 from agent_cli.core.results import Failure
-from agent_cli.core.window import tokens_of, tokens_of_text, truncate_to_tokens
+from agent_cli.core.window import count_text_tokens, count_tokens, truncate_to_tokens
 from agent_cli.engine.compaction.carry_over import file_named
 from agent_cli.engine.helper_model import complete_text
 from agent_cli.engine.progress import format_plan
@@ -62,7 +62,7 @@ def summary_of(
                     raise
         opened = turn.deps.small() if turn.deps.small is not None else itself
         room = (opened.window or _SMALL_WINDOW) * 7 // 10
-        rendered = render_history(shown, room - tokens_of_text(ask))
+        rendered = render_history(shown, room - count_text_tokens(ask))
         request = Request(opened.model, "", (UserMessage(f"{rendered}\n\n{ask}"),), aside=True)
         return truncate_to_tokens((yield from _written(turn, opened, request)), most, _CUT), True
     except ModelError as error:
@@ -81,7 +81,7 @@ def _written(turn: Turn, opened: ModelHandle, request: Request) -> Generator[Eve
 def render_history(messages: Sequence[Message], room: int) -> str:
     """Render the conversation as text; if it is too long, the older messages are left out."""
     lines = [_render_message(message) for message in messages]
-    sizes = [tokens_of_text(line) for line in lines]
+    sizes = [count_text_tokens(line) for line in lines]
     # An earlier summary comes first, and is worth more than what follows it.
     first = 1 if messages and isinstance(messages[0], UserMessage) else 0
     left = room - sum(sizes[:first])
@@ -157,7 +157,7 @@ def _last_line(result: ToolMessage | None) -> str:
 def _newest(lines: Sequence[str], room: int) -> str:
     kept: list[str] = []
     for line in reversed(lines):
-        room -= tokens_of_text(line) + 1
+        room -= count_text_tokens(line) + 1
         if room < 0:
             kept.insert(0, f"- {len(lines) - len(kept)} more before")
             break
@@ -167,4 +167,4 @@ def _newest(lines: Sequence[str], room: int) -> str:
 
 def fits_whole(turn: Turn, shown: Sequence[Message], most: int, fixed: int, size: int) -> bool:
     """Return True if the model can be asked at the end of these messages."""
-    return (fixed + tokens_of(shown) + 600) * turn.deps.state.window.factor + 2 * most < size
+    return (fixed + count_tokens(shown) + 600) * turn.deps.state.window.factor + 2 * most < size

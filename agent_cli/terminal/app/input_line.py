@@ -227,7 +227,7 @@ class InputLine:
         self.buffer.reset()
         self.close_menu()
 
-    def put_back(self, text: str) -> None:
+    def restore_files(self, text: str) -> None:
         """Put a message back into the line for editing."""
         self._put(Document(text))
 

@@ -233,7 +233,7 @@ class Controls:
                 if changed is None:
                     live.soon(lambda: live.hint_for(NO_EDITOR, 4.0))
                 elif changed != text:
-                    live.soon(lambda: line.put_back(changed) if line.buffer.text == text else None)
+                    live.soon(lambda: line.restore_files(changed) if line.buffer.text == text else None)
 
         if not line.picking:
             threading.Thread(target=edit, name="editor", daemon=True).start()
@@ -262,7 +262,7 @@ class Controls:
         queued = self.live.queued
         if self.line.replying or not queued or not self.live.session.take_back(queued[-1]):
             return False
-        self.line.put_back(queued.pop())
+        self.line.restore_files(queued.pop())
         return True
 
     def escape(self) -> None:

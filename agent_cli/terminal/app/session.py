@@ -23,7 +23,7 @@ from agent_cli.core.events import Event, ToolFinished, TurnStarted, unwrap
 from agent_cli.core.place import RunEnvironment, UsageError
 from agent_cli.engine.compaction.controls import window_size
 from agent_cli.runtime.environment import has_changes
-from agent_cli.session.drafts import Draft, DraftFile, take_orphan
+from agent_cli.session.drafts import Draft, DraftFile, claim_orphan
 from agent_cli.session.history import Exchange
 from agent_cli.terminal.app.app import TerminalApp
 from agent_cli.terminal.app.completion import ArgumentValue, CommandEntry, FileNames
@@ -73,7 +73,7 @@ class Drafts:
 
         Queued messages come before the draft; nothing is sent automatically.
         """
-        left: Draft = self._file.load() if resumed else take_orphan(self._folder)
+        left: Draft = self._file.load() if resumed else claim_orphan(self._folder)
         return "\n".join([*left.queue, left.text]).strip("\n")
 
     def keep(self, text: str, queue: Sequence[str]) -> None:
@@ -177,7 +177,7 @@ class AppRepl(Repl):
         self._console = make_console(self.layers.settings().color, os.environ, plain=False, file=sink)
         greet_resumed(self)
         if left := self._drafts().recovered(resumed=self.agent.restored is not None):
-            self.live.line.put_back(left)
+            self.live.line.restore_files(left)
             self.keep(left, ())
             self.say("  your unsent input is in the line again")
         waits = self.agent.restored is not None and self.agent.restored.waiting is not None
@@ -301,7 +301,7 @@ class AppRepl(Repl):
 
         def put() -> None:
             if not line.buffer.text and not line.replying:
-                line.put_back(text)
+                line.restore_files(text)
                 self.live.draw_soon()
 
         self.live.soon(put)

@@ -138,22 +138,22 @@ TURNS = 10
 @slash("cost", "show tokens and cost of this session", "[all]", aside=True, values=lambda ctx: ("all",), strict=True,
        aliases=("usage", "stats"))  # fmt: skip
 def _cost(ctx: SlashContext, words: str) -> None:
-    spending = _spending_of(ctx)
-    if spending is None:
+    summarize_usage = _spending_of(ctx)
+    if summarize_usage is None:
         kept = ctx.agent.settings.save_sessions
         ctx.say(used(ctx.usage) + ("" if kept else " (since the session was opened; it is not saved)"))
         return
-    ctx.say(f"session: {used(spending.total)}")
-    if len(spending.models) > 1:
-        for model, usage in spending.models.items():
+    ctx.say(f"session: {used(summarize_usage.total)}")
+    if len(summarize_usage.models) > 1:
+        for model, usage in summarize_usage.models.items():
             ctx.say(f"  {model}: {used(usage)}")
-    if len(spending.turns) < 2:
+    if len(summarize_usage.turns) < 2:
         return
-    first = 0 if words == "all" else max(0, len(spending.turns) - TURNS)
+    first = 0 if words == "all" else max(0, len(summarize_usage.turns) - TURNS)
     if first:
-        before = sum((t.usage for t in spending.turns[:first]), Usage())
+        before = sum((t.usage for t in summarize_usage.turns[:first]), Usage())
         ctx.say(f"  turns 1 to {first}: {used(before)} (/cost all shows each)")
-    for number, turn in enumerate(spending.turns[first:], first + 1):
+    for number, turn in enumerate(summarize_usage.turns[first:], first + 1):
         ctx.say(f"  turn {number}: {used(turn.usage)}  {shorten(turn.query, 50)}")
 
 
@@ -163,7 +163,7 @@ def _spending_of(ctx: SlashContext) -> Spending | None:
         return None
     store = SessionStore(state_folder(ctx.place.env), ctx.place.root)
     try:
-        return timeline.spending(read_log(store.path(ctx.agent.header.session_id)))
+        return timeline.summarize_usage(read_log(store.path(ctx.agent.header.session_id)))
     except OSError:
         return None
 

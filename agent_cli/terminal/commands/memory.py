@@ -9,7 +9,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from agent_cli.memory.files import Memory, MemoryFile, NestedMemory, lines, load_memory
+from agent_cli.memory.files import Memory, MemoryFile, NestedMemory, describe_memory, load_memory
 from agent_cli.runtime.environment import memory_sources
 from agent_cli.terminal.slash import SlashContext, slash
 from agent_tools.base import ToolError
@@ -103,7 +103,7 @@ def _memory(ctx: SlashContext, words: str) -> None:
         texts = [memory.block(), *(f"## {f.shown}\n{f.text}" for f in added)]
         ctx.page("\n\n".join(t for t in texts if t) or "There is no memory.")
         return
-    for line in lines(memory, added):
+    for line in describe_memory(memory, added):
         ctx.say(line)
     files = _editable(ctx, (*memory.files, *added))
     if words:

@@ -31,7 +31,7 @@ from agent_cli.engine.compaction.controls import window_size
 from agent_cli.runtime.session import sanitize_title
 from agent_cli.session.records import SessionNotFoundError
 from agent_cli.session.store import SessionStore, state_folder
-from agent_cli.session.summary import SessionSummary, glances
+from agent_cli.session.summary import SessionSummary, summarize_sessions
 from agent_cli.terminal.dialogs.session_picker import row
 from agent_cli.terminal.render.ansi import to_clipboard
 from agent_cli.terminal.slash import REGISTRY, ExitRequestedError, SlashContext, slash
@@ -172,7 +172,7 @@ def _width(beside: int) -> int:
 
 @slash("sessions", "list recent sessions of this project", aside=True)
 def _sessions(ctx: SlashContext, words: str) -> None:
-    found = list(glances(_store(ctx).folder))
+    found = list(summarize_sessions(_store(ctx).folder))
     now = datetime.now(UTC)
     width = _width(13)
     for g in found[:_LISTED]:
@@ -184,7 +184,7 @@ def _sessions(ctx: SlashContext, words: str) -> None:
 
 def _session_values(ctx: SlashContext) -> Iterator[tuple[str, str]]:
     here = ctx.agent.header.session_id
-    others = (g for g in glances(_store(ctx).folder) if g.session_id != here)
+    others = (g for g in summarize_sessions(_store(ctx).folder) if g.session_id != here)
     for g in islice(others, _COMPLETED):
         yield g.session_id[:8], g.title
 
@@ -197,7 +197,7 @@ def _resume(ctx: SlashContext, words: str) -> None:
         if words:
             session_id = search.find_session(store, words).stem
         else:
-            session_id = _choose(ctx, [g for g in glances(store.folder) if g.session_id != here])
+            session_id = _choose(ctx, [g for g in summarize_sessions(store.folder) if g.session_id != here])
     except search.SeveralSessionsError as several:
         session_id = _choose(ctx, several.found)
     except SessionNotFoundError as error:

@@ -27,11 +27,11 @@ _PIECE = 1 << 16
 
 
 class Redacts(Protocol):
-    """Removes secrets from text. `settled` returns how much of a growing text can be written."""
+    """Removes secrets from text. `safe_length` returns how much of a growing text can be written."""
 
     def __call__(self, text: str) -> str: ...
 
-    def settled(self, text: str) -> int: ...
+    def safe_length(self, text: str) -> int: ...
 
 
 class SpillFile:
@@ -60,7 +60,7 @@ class SpillFile:
 
     def _put_redacted(self, redact: Redacts, *, last: bool) -> None:
         text = self._unread.decode("utf-8", "surrogateescape")
-        end = len(text) if last else redact.settled(text)
+        end = len(text) if last else redact.safe_length(text)
         self._put(redact(text[:end]).encode("utf-8", "surrogateescape"))
         self._unread = bytearray(text[end:].encode("utf-8", "surrogateescape"))
 
