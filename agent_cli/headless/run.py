@@ -232,6 +232,8 @@ def run_and_report(
         stream = open_lines(asked, conversation, report, print_line if array is None else array.append)
 
     def show(event: Event) -> None:
+        if watch.caught:
+            conversation.interrupt()  # a signal before the turn began
         tally(event)
         if stream is not None:
             stream(event)
