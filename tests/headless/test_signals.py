@@ -64,6 +64,43 @@ def test_a_signal_before_the_first_request_is_not_lost(work: Path) -> None:
     assert (run.wait(20), last["outcome"]) == (143, "interrupted")
 
 
+def test_an_interrupt_while_the_program_starts_shows_no_traceback(work: Path) -> None:
+    # Ctrl-C while one of the first modules is imported.
+    code = """if True:
+        import os, runpy, signal, sys
+        class Interrupting:
+            def find_spec(self, name, path=None, target=None):
+                if name == "agent_tools.process.hardening":
+                    os.kill(os.getpid(), signal.SIGINT)
+        sys.meta_path.insert(0, Interrupting())
+        sys.argv = ["agent", "tools", "list"]
+        runpy.run_module("agent_cli", run_name="__main__")
+    """
+    env = clean_env(work.parent / "home")
+    done = subprocess.run([sys.executable, "-c", code], cwd=work, env=env, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "", "")
+
+
+def test_an_interrupt_that_python_drops_is_delivered_again(work: Path) -> None:
+    # In the callback of a weak reference, as the import system has them, Python prints KeyboardInterrupt and goes on.
+    code = """if True:
+        import os, signal, sys, time, weakref
+        from agent_cli import __main__ as program
+        class Gone: pass
+        def dispatch(argv):
+            gone = Gone()
+            reference = weakref.ref(gone, lambda _: os.kill(os.getpid(), signal.SIGINT))
+            del gone
+            time.sleep(20)
+            return 0
+        program.dispatch = dispatch
+        program.main()
+    """
+    env = clean_env(work.parent / "home")
+    done = subprocess.run([sys.executable, "-c", code], cwd=work, env=env, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (130, "")
+
+
 def catches(pid: int, number: int) -> bool:
     """Return True if a process handles a signal itself."""
     status = Path(f"/proc/{pid}/status").read_text()
