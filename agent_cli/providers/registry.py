@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, Literal
+from urllib.parse import urlsplit
 
 from agent_tools.record import Value
 
@@ -257,10 +258,22 @@ def provider_of_bare(model: str) -> Provider | None:
 def base_url_of(provider: Provider, env: Mapping[str, str]) -> str:
     """Its address: from the environment, else the usual one. Local servers may be given as host or
     host:port."""
-    for variable in provider.bases:
-        if value := env.get(variable, "").strip():
-            return normal_url(value, provider)
-    return provider.base_url
+    variable = base_url_variable(provider, env)
+    return normal_url(env[variable].strip(), provider) if variable else provider.base_url
+
+
+def base_url_variable(provider: Provider, env: Mapping[str, str]) -> str:
+    """Return the variable of the environment that has its address; "" if none has."""
+    return next((name for name in provider.bases if env.get(name, "").strip()), "")
+
+
+def is_web_url(url: str) -> bool:
+    """Return True if a base URL has a scheme, a host and a port that a request can be sent to."""
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
 
 
 def normal_url(value: str, provider: Provider) -> str:

@@ -68,9 +68,13 @@ class Scripted:
 
         try:
             script = tomllib.loads(read_text(path, _LARGEST))
-        except (OSError, ValueError) as error:
-            raise _mistake(f"Cannot read the script {path}: {error}") from None
+        except OSError as error:
+            raise _mistake(f"The script {path} cannot be read: {error.strerror}.") from None
+        except ValueError as error:
+            raise _mistake(f"The script {path} is not TOML: {error}.") from None
         replies, small = script.get("reply", []), script.get("small", [])
+        if not all(isinstance(found, list) and all(isinstance(r, dict) for r in found) for found in (replies, small)):
+            raise _mistake(f"The script {path} has no list of tables [[reply]].")
         for number, reply in enumerate([*replies, *small], 1):
             if unknown := reply.keys() - KEYS:
                 raise _mistake(f"{path}: reply {number} has unknown keys: {', '.join(sorted(unknown))}")

@@ -72,3 +72,27 @@ def test_a_search_does_not_show_what_may_not_be_read(work: Path, where: dict[str
     assert "KEY=1" not in done.stdout
     if "glob" not in where and where.get("path") == ".":
         assert "KEY of the map" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (None, "The script s.toml cannot be read: No such file or directory."),
+        ("reply = 5", "The script s.toml has no list of tables [[reply]]."),
+        ("reply = [5]", "The script s.toml has no list of tables [[reply]]."),
+        ("[[reply", "The script s.toml is not TOML: "),
+    ],
+)
+def test_a_script_that_cannot_be_used_is_one_sentence(work: Path, text: str | None, says: str) -> None:
+    if text is not None:
+        (work / "s.toml").write_text(text)
+    done = agent(["-p", "--model", "scripted:s.toml", "q"], work)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"agent: {says}"), done.stderr
+
+
+def test_an_address_without_a_scheme_is_a_mistake_in_the_settings(work: Path) -> None:
+    env = {"OPENAI_BASE_URL": "localhost:8080/v1", "OPENAI_API_KEY": "k"}
+    done = agent(["-p", "--model", "openai/m", "q"], work, env)
+    assert done.returncode == 2
+    assert done.stderr.startswith("agent: The address in OPENAI_BASE_URL, 'localhost:8080/v1', is not one that")
