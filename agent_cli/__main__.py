@@ -8,7 +8,13 @@ from __future__ import annotations
 import atexit
 import gc
 import os
+import signal
 import sys
+
+# Without a traceback, Ctrl-C ends the program while its first modules are imported. Ignored, it stays ignored.
+_EARLY = __name__ == "__main__" or os.path.basename(sys.argv[0]) == "agent"
+if _EARLY and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def _leave_out_working_directory() -> None:
@@ -46,6 +52,9 @@ def main() -> None:
     if sys.argv[1:] not in _VERSION:
         hardening.protect()
     _fill_closed_streams()
+    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    _repeat_dropped_interrupts()
     _exit(_flushed(guarded(sys.argv[1:])))
 
 
@@ -57,6 +66,24 @@ def _exit(code: int) -> None:
         os._exit(code)
     gc.freeze()
     sys.exit(code)
+
+
+def _repeat_dropped_interrupts() -> None:
+    """Deliver an interrupt again that came where Python drops exceptions, as in callbacks of its import system."""
+    show = sys.unraisablehook
+
+    def hook(dropped: sys.UnraisableHookArgs) -> None:
+        if dropped.exc_type is not KeyboardInterrupt:
+            show(dropped)
+            return
+        import threading
+
+        main_thread = threading.main_thread().ident or 0
+        again = threading.Timer(0.01, signal.pthread_kill, (main_thread, signal.SIGINT))
+        again.daemon = True
+        again.start()
+
+    sys.unraisablehook = hook
 
 
 def _fill_closed_streams() -> None:

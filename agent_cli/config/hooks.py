@@ -140,8 +140,12 @@ def _hook(entry: dict[str, Any], where: str, source: str, own: bool, problems: l
     why = ""
     if unknown := next((k for k in fields if k not in _KEYS), ""):
         why = f"{unknown}: unknown key{nearest_key_hint(unknown, list(_KEYS))}"
-    elif not isinstance(event := fields.get("event"), str) or event not in HOOK_EVENTS:
+    elif "event" not in fields:
+        why = f"event: expected one of {', '.join(HOOK_EVENTS)}"
+    elif not isinstance(event := fields["event"], str) or event not in HOOK_EVENTS:
         why = f"{event!r} is not a known event{nearest_key_hint(str(event), list(HOOK_EVENTS))}"
+    elif "type" not in fields and not any(key in fields for key in _KINDS.values()):
+        why = f"expected what to run: {', '.join(dict.fromkeys(_KINDS.values()))}"
     elif fields.get("type", "command") not in _KINDS:
         why = f"type: expected one of {', '.join(_KINDS)}"
     elif name := next((n for n in _FLAGS if not isinstance(fields.get(n, False), bool)), ""):

@@ -37,9 +37,16 @@ def decode_settings(text: str, source: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise SettingsError(f"{source}: not TOML: {error}") from None
+        raise SettingsError(f"{source}: not TOML: {_toml_reason(str(error), text)}") from None
     except (ValueError, RecursionError):
         raise SettingsError(f"{source}: not TOML: nested too deeply, or a number out of range") from None
+
+
+def _toml_reason(reason: str, text: str) -> str:
+    """Return what is wrong with a TOML text, in words for its author and with the line."""
+    reason = reason.replace("Cannot overwrite a value", "a key is set twice")
+    reason = re.sub(r"Cannot declare \(.*\) twice", "a table is there twice", reason)
+    return reason.replace("at end of document", f"at the end, line {text.rstrip().count(chr(10)) + 1}")
 
 
 def decode_in_part(text: str, source: str, mistakes: list[str]) -> dict[str, Any]:
@@ -138,6 +145,8 @@ def check_value(hint: Any, raw: Any, name: str, where: Callable[[], str]) -> Any
     except DecodeError as mismatch:
         if any(isinstance(a, type) and issubclass(a, Value) for a in get_args(hint.__origin__)):
             raise SettingsError(f"{where()}: {mismatch}") from None  # records that pydantic does not know
+        if isinstance(raw, dict) and get_origin(hint.__origin__) is dict:
+            raise SettingsError(f"{where()}: {mismatch}") from None  # which names the entry
         import json
 
         from pydantic import TypeAdapter, ValidationError

@@ -237,7 +237,6 @@ class Conversation:
 
     def _run_commands(self, prompt: ExpandedPrompt) -> Generator[Event, None, str]:
         """Run the commands of a prompt, as far as they are permitted, and return its text."""
-        self.deps.context.cancel = CancelToken()
         # These calls belong to no turn; only hook runs are recorded.
         run = prompt_overrides.run_prompt_commands(self.deps, prompt)
         return (yield from notify_listeners(run, lambda e: self.record(e) if isinstance(e, HookFinished) else None))
@@ -248,6 +247,7 @@ class Conversation:
 
     def resume_events(self, spent: Spent) -> Generator[Event, None, TurnResult]:
         """Continue a suspended turn, with what is left of its budget. Each event is recorded before it is yielded."""
+        self.deps.context.cancel = CancelToken()
         self.deps.watch.turn(self.history, new=False, model=self.options.label)
         self.deps.state.running = self.deps, self.options
         for prepare in self.preparations:
@@ -256,7 +256,6 @@ class Conversation:
             if call.id in self.broken_off:
                 self._add(ToolMessage(call.id, call.name, self._reason(call), is_error=True))
         if self._needs_start_hooks():
-            self.deps.context.cancel = CancelToken()
             self.deps.state.prompt_id = self.deps.state.prompt_id or new_uuid()
             made = yield from notify_listeners(session_hooks.resume_hooks(self.deps, self._start_of("")), self.record)
             if made.begun:
@@ -299,7 +298,6 @@ class Conversation:
         return session_hooks.MessageStart(self._origin, self.options.label, typed, command)
 
     def _run(self, options: TurnOptions) -> Generator[Event, None, TurnResult]:
-        self.deps.context.cancel = CancelToken()
         self._running = True
         try:
             self.last = yield from notify_listeners(

@@ -26,12 +26,11 @@ from agent_cli.runtime.tools import tool_definitions
 from agent_cli.session.export import document
 from agent_cli.session.records import SessionNotFoundError
 from agent_tools.fs.safe_files import write_whole
+from agent_tools.process.child import stop_signals
 from agent_tools.process.guarded_git import ASTRAY, Checkout, GitError, GitRun, as_user, find_git, store
 from agent_tools.record import Value
 from agent_tools.results import ToolError
 from agent_tools.text import shorten
-
-_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Evaluation:
@@ -52,7 +51,7 @@ class Evaluation:
             folder = Path(tempfile.mkdtemp(prefix="agent-eval-")).resolve()
         except OSError as error:
             raise UsageError(f"There is no folder for temporary files: {error.strerror}.") from None
-        before = {number: signal.signal(number, self._on_signal) for number in _SIGNALS}
+        before = {number: signal.signal(number, self._on_signal) for number in stop_signals()}
         try:
             return self._run(self._plan(folder, terms), TaskRunner(terms, self._pool), jobs, ended)
         finally:

@@ -19,6 +19,7 @@ from agent_cli.headless.output import (
     ProgressPrinter,
     ResultBuilder,
     exit_code,
+    failure_hint,
     outcome_of,
     print_line,
     print_notice,
@@ -232,6 +233,8 @@ def run_and_report(
         stream = open_lines(asked, conversation, report, print_line if array is None else array.append)
 
     def show(event: Event) -> None:
+        if watch.caught:
+            conversation.interrupt()  # a signal before the turn began
         tally(event)
         if stream is not None:
             stream(event)
@@ -340,7 +343,8 @@ def finish(
             print_notice("Interrupted. Continue with: agent -c")
         elif outcome in ("failed", "retryable", "differs"):
             if message := text if outcome != "differs" else result.failure.message:  # type: ignore[union-attr]
-                print_notice(message)
+                hint = failure_hint(getattr(result, "failure", None))
+                print_notice(f"{message} {hint}".rstrip())
         elif isinstance(result, Complete) and result.return_value is not None:
             print_line(result.return_value)
         elif text:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, Literal
+from urllib.parse import urlsplit
 
 from agent_tools.record import Value
 
@@ -267,10 +268,22 @@ def base_url_of(provider: Provider, env: Mapping[str, str]) -> str:
     """Return the address of a provider: that of the environment (for a local server, host or host:port will do), or the
     usual one.
     """
-    for variable in provider.base_url_vars:
-        if value := env.get(variable, "").strip():
-            return normalize_url(value, provider)
-    return provider.base_url
+    variable = base_url_variable(provider, env)
+    return normalize_url(env[variable].strip(), provider) if variable else provider.base_url
+
+
+def base_url_variable(provider: Provider, env: Mapping[str, str]) -> str:
+    """Return the environment variable that holds the provider's address; "" if none does."""
+    return next((name for name in provider.base_url_vars if env.get(name, "").strip()), "")
+
+
+def is_web_url(url: str) -> bool:
+    """Return True if a base URL has a scheme, a host and a port that a request can be sent to."""
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
 
 
 def normalize_url(value: str, provider: Provider) -> str:

@@ -29,7 +29,9 @@ from agent_cli.providers.registry import (
     Wire,
     WireApi,
     base_url_of,
+    base_url_variable,
     find_provider,
+    is_web_url,
     normalize_url,
     provider_by_prefix,
 )
@@ -144,6 +146,12 @@ def resolve(
         model = provider.model_prefix + model
     url = normalize_url(base_url, provider) if base_url else base_url_of(provider, env)
     elsewhere = url != provider.base_url
+    if elsewhere and url and not is_web_url(url):
+        source = "base_url" if base_url else base_url_variable(provider, env)
+        raise ModelSetupError(
+            f"the address in {source}, {url!r}, is not one that a request can go to: write it as https://HOST/v1, or "
+            "http://HOST:PORT/v1"
+        )
     api = wire_api(provider.name)
     if provider.name == "azure" and api != "auto":
         url = _azure_url(url)

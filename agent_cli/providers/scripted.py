@@ -69,9 +69,13 @@ class ScriptedClient:
 
         try:
             script = tomllib.loads(read_text(path, _MAX_FILE_BYTES))
-        except (OSError, ValueError) as error:
-            raise _script_error(f"Cannot read the script {path}: {error}") from None
+        except OSError as error:
+            raise _script_error(f"The script {path} cannot be read: {error.strerror}.") from None
+        except ValueError as error:
+            raise _script_error(f"The script {path} is not TOML: {error}.") from None
         replies, small = script.get("reply", []), script.get("small", [])
+        if not all(isinstance(found, list) and all(isinstance(r, dict) for r in found) for found in (replies, small)):
+            raise _script_error(f"The script {path} has no list of tables [[reply]].")
         for number, reply in enumerate([*replies, *small], 1):
             if unknown := reply.keys() - KEYS:
                 raise _script_error(f"{path}: reply {number} has unknown keys: {', '.join(sorted(unknown))}")

@@ -31,3 +31,13 @@ def test_what_begins_beside_a_turn_that_is_stopping_does_not_set_it_going_again(
     assert not later.cancelled
     talk.interrupt()
     assert later.cancelled
+
+
+def test_an_interrupt_while_a_message_is_prepared_stops_its_turn(tmp_path: Path) -> None:
+    world = World(tmp_path, [{"text": "Never said."}])
+    options = TurnOptions(model="scripted", label="scripted", system="You are a test.", tools=SPECS)
+    talk = Conversation(world.deps, options, world.events.append)
+    talk.preparations.append(talk.interrupt)
+    assert talk.send("go", lambda event: None).end.diagnostics.terminal_reason == "interrupted"
+    talk.preparations.clear()
+    assert talk.send("again", lambda event: None).text == "Never said."

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from agent_cli.config.option_parser import parse_options
+from tests.support.model_server import ModelServer, Reply
 from tests.support.program import agent
 from tests.support.scripts import call, script
 
@@ -72,3 +73,44 @@ def test_a_search_does_not_show_what_may_not_be_read(work: Path, where: dict[str
     assert "KEY=1" not in done.stdout
     if "glob" not in where and where.get("path") == ".":
         assert "KEY of the map" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (None, "The script s.toml cannot be read: No such file or directory."),
+        ("reply = 5", "The script s.toml has no list of tables [[reply]]."),
+        ("reply = [5]", "The script s.toml has no list of tables [[reply]]."),
+        ("[[reply", "The script s.toml is not TOML: "),
+    ],
+)
+def test_a_script_that_cannot_be_used_is_one_sentence(work: Path, text: str | None, says: str) -> None:
+    if text is not None:
+        (work / "s.toml").write_text(text)
+    done = agent(["-p", "--model", "scripted:s.toml", "q"], work)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"agent: {says}"), done.stderr
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "advice"),
+    [
+        (401, "wrong key", " See which key is used, and where it comes from: agent doctor\n"),
+        (404, "no", " See which address is used, and where it comes from: agent doctor\n"),
+        (404, "the model `m` does not exist", " See the names that are known: agent models\n"),
+        (400, "no", ": no.\n"),
+    ],
+)
+def test_a_refusal_by_the_provider_is_followed_by_what_to_do(work: Path, status: int, body: str, advice: str) -> None:
+    with ModelServer([Reply(status=status, error=body)]) as server:
+        env = {"OPENAI_BASE_URL": server.openai_url, "OPENAI_API_KEY": "k"}
+        done = agent(["-p", "--model", "openai/m", "q"], work, env)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.endswith(advice) and done.stderr.count("\n") == 1, done.stderr
+
+
+def test_an_address_without_a_scheme_is_a_mistake_in_the_settings(work: Path) -> None:
+    env = {"OPENAI_BASE_URL": "localhost:8080/v1", "OPENAI_API_KEY": "k"}
+    done = agent(["-p", "--model", "openai/m", "q"], work, env)
+    assert done.returncode == 2
+    assert done.stderr.startswith("agent: The address in OPENAI_BASE_URL, 'localhost:8080/v1', is not one that")

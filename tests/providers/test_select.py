@@ -160,6 +160,19 @@ def test_an_ollama_host_is_read_as_ollama_reads_it(value: str, url: str) -> None
     assert base_url_of(provider, {"OLLAMA_HOST": value}) == url
 
 
+@pytest.mark.parametrize(
+    "url", ["llm.example.org/v1", "127.0.0.1:80/v1", "ftp://x/v1", "http://h:99999/v1", "http://[::1/v1"]
+)
+def test_an_address_that_no_request_can_go_to_is_refused_by_the_name_of_its_setting(url: str) -> None:
+    with pytest.raises(
+        ModelSetupError, match=r"^the address in base_url, '.*: write it as https://HOST/v1, or"
+    ) as caught:
+        resolve("openai/m", base_url=url, env={})
+    assert url in str(caught.value)
+    with pytest.raises(ModelSetupError, match=r"^the address in OPENAI_BASE_URL, "):
+        resolve("openai/m", env={"OPENAI_BASE_URL": url, "OPENAI_API_KEY": "k"})
+
+
 def test_the_transport_can_be_forced() -> None:
     assert resolve("gpt-5", transport="litellm", env=KEYS).wire == "litellm"
     assert resolve("gpt-5-codex", transport="direct", env=KEYS).wire == "responses"

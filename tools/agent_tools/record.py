@@ -151,6 +151,8 @@ def from_json(hint: Any, data: Any, place: str = "") -> Any:
     if origin is Literal:
         if data in get_args(hint) and not isinstance(data, bool):
             return data
+        if isinstance(data, str):
+            raise DecodeError(f"{place.lstrip('.') or 'value'}: expected {name_of(hint)}, got {data[:80]!r}")
     elif origin in (Union, types.UnionType):
         return _from_union(hint, data, place)
     elif origin in (list, tuple):

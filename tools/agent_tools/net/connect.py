@@ -25,6 +25,9 @@ from agent_tools.cancel import CancelToken
 from agent_tools.record import Value
 
 SLICE = 0.05
+_THE_PROXY = "This is the proxy that the environment sets; NO_PROXY names hosts to reach without it."
+# What OpenSSL makes of a first answer that is not TLS.
+_NOT_TLS = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "UNKNOWN_PROTOCOL", "RECORD_LAYER_FAILURE")
 
 
 class ConnectError(Exception):
@@ -148,7 +151,10 @@ def dial(
     """
     until = monotonic() + seconds if seconds else float("inf")
     if route.proxy:
-        sock = _connect(route.proxy.host, route.proxy.port, until, cancel, None)
+        try:
+            sock = _connect(route.proxy.host, route.proxy.port, until, cancel, None)
+        except ConnectError as error:
+            raise ConnectError(f"{error} {_THE_PROXY}", retryable=error.retryable) from error
     else:
         sock = _connect(route.host, route.port, until, cancel, check)
 
@@ -200,6 +206,9 @@ def _explained(error: OSError, route: Route) -> ConnectError:
     if isinstance(error, TimeoutError):
         return ConnectError(f"{route.host} did not finish the connection in time.")
     reason = error.reason if isinstance(error, ssl.SSLError) and error.reason else error.strerror or str(error)
+    if reason in _NOT_TLS:
+        message = f"{route.host}:{route.port} does not speak TLS; if that is meant, its address begins with http://."
+        return ConnectError(message, retryable=False)
     return ConnectError(f"The connection to {route.host} failed: {reason}.")
 
 

@@ -36,6 +36,12 @@ class StuckError(Exception):
     """The process waits for something that never happens; the message says what."""
 
 
+def stop_signals() -> tuple[int, ...]:
+    """Return the signals that stop a run: INT, TERM, and HUP unless it is ignored, as nohup has it."""
+    ignored = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+    return (signal.SIGINT, signal.SIGTERM) if ignored else (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
 class Finished(Value):
     """Exit code and output of a program. code: negative for a signal."""
 
