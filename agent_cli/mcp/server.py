@@ -88,9 +88,15 @@ class Server(ServerState):
     """One server, with its supervisor on the loop while it runs."""
 
     def __init__(
-        self, found: DeclaredServer, setup: ServerSettings, loop: Loop, tell: Callable[[str], None], off: bool = False
+        self,
+        found: DeclaredServer,
+        setup: ServerSettings,
+        loop: Loop,
+        tell: Callable[[str], None],
+        changed: Callable[[], None],
+        off: bool = False,
     ) -> None:
-        super().__init__(found, setup, tell, off)
+        super().__init__(found, setup, tell, changed, off)
         self._loop = loop
         self._keeper: ServerSupervisor | None = None
         self._running: Future[Any] | None = None

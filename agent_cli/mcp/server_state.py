@@ -89,13 +89,18 @@ class ServerState:
     """
 
     def __init__(
-        self, found: DeclaredServer, setup: ServerSettings, tell: Callable[[str], None], off: bool = False
+        self,
+        found: DeclaredServer,
+        setup: ServerSettings,
+        tell: Callable[[str], None],
+        changed: Callable[[], None],
+        off: bool = False,
     ) -> None:
         self.found = found
         self.name = found.name
         self.setup = setup
         self.tell = tell
-        self.changed: Callable[[], None] = lambda: None
+        self.changed = changed
         self.status: Status = "disabled" if off else "waiting"
         self.reason = ""
         self.tools: dict[str, Offer] = {}

@@ -33,8 +33,6 @@ with lazy_imports():
     from agent_tools import secret_patterns
     from agent_tools.shell import state as shell_env  # with the shell
 
-# Tools of the program's own for servers, which stay while those of the servers change.
-FINDERS = ("ToolSearch", "UseTool", "ListMcpResourcesTool", "ReadMcpResourceTool")
 # How long the first message in a terminal waits for servers; tools of slower ones are found by ToolSearch.
 ATTENDED_WAIT = 3.0
 WORDS = {"ready": "connected", "starting": "pending", "waiting": "pending", "unapproved": "needs-approval",
@@ -149,8 +147,7 @@ class SessionServers:
         self._warn = warn
         self._settled = False
         self._sent: set[str] = set()
-        servers.offered = self._offered
-        servers.changed = self._publish
+        servers.join(offered=self._offered, changed=self._publish)
         conversation.expanders.append(self.expand)
         conversation.preparations.append(self.wait_ready)
 
@@ -169,7 +166,9 @@ class SessionServers:
 
     def _publish(self) -> None:
         """Publish the available tools and prompts to the session. Thread-safe: each mapping is replaced as a whole."""
-        finders = {name: tool for name, tool in self._tools.items() if name in FINDERS}
+        # What was sent beside the servers' tools: those that search them, and those for resources.
+        sent = {name for name in self._sent if not name.startswith("mcp__")}
+        finders = {name: tool for name, tool in self._tools.items() if name in sent}
         self._tools.replace({**self._own_tools, **finders, **self.servers.tools()})
         prompts: dict[str, Any] = {}
         if any(server.prompts for server in self.servers.all.values()):

@@ -32,12 +32,6 @@ DONE = {"text": "Done.", "usage": COSTS}
 BESIDE = {"text": "Green.", "usage": {**COSTS, "cost": 0.5}}
 
 
-@pytest.fixture
-def work(tmp_path: Path) -> Path:
-    (tmp_path / "work").mkdir()
-    return tmp_path / "work"
-
-
 def session(work: Path, *lines: str, replies: list[dict[str, object]], resume: bool = False) -> str:
     model = script(work.parent / "s.toml", replies)
     options = ["--model", model, "--plain", *(["-c"] if resume else [])]

@@ -22,6 +22,7 @@ from agent_cli.config.run_options import RunOptions
 from agent_cli.core.events import Event, ToolFinished, TurnStarted, unwrap
 from agent_cli.core.place import RunEnvironment, UsageError
 from agent_cli.engine.compaction.controls import window_size
+from agent_cli.runtime.agent import Agent
 from agent_cli.runtime.environment import has_changes
 from agent_cli.session.drafts import Draft, DraftFile, claim_orphan
 from agent_cli.session.history import Exchange
@@ -162,6 +163,11 @@ class AppRepl(Repl):
     def mode_key(self) -> str:
         return self._key_map.shown("mode") or "/mode"
 
+    def _build(self, options: RunOptions) -> Agent:
+        agent = super()._build(options)
+        agent.conversation.deps.context.supply(Jobs(self._job_ended))
+        return agent
+
     def _open_screen(self) -> Transcript:
         kept = io.StringIO()
         console = make_console(self.layers.settings().color, os.environ, plain=False, file=kept)
@@ -234,7 +240,6 @@ class AppRepl(Repl):
         if isinstance(event, TurnStarted) and self.live.stopping:
             self.interrupt()
         self.live.bridge.emit(event)
-        self.agent.conversation.deps.context.state(Jobs).on_end = self._job_ended
         if isinstance(unwrap(event), ToolFinished):
             self.live.soon(self._branch.look)
 

@@ -244,10 +244,10 @@ class Jobs(ToolState):
     on_end: called when one has ended, on the thread that watched it; not when all are ended by `close`.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, on_end: Callable[[Job], None] | None = None) -> None:
         import threading
 
-        self.on_end: Callable[[Job], None] | None = None
+        self._on_end = on_end
         self._jobs: dict[str, Job] = {}
         self._count = 0
         self._lock = threading.Lock()
@@ -335,8 +335,8 @@ class Jobs(ToolState):
             del self._jobs[old.id]
 
     def _has_ended(self, job: Job) -> None:
-        if self.on_end is not None:
-            self.on_end(job)
+        if self._on_end is not None:
+            self._on_end(job)
 
     def notices(self, ctx: ToolContext, *, root: bool) -> list[str]:
         """Return a line for each unreported end of a command: of this context, and at the root of all others too."""
@@ -349,7 +349,7 @@ class Jobs(ToolState):
 
     def close(self) -> None:
         """Stop all commands. Returns within seconds."""
-        self.on_end = None
+        self._on_end = None
         for job in self._jobs.values():
             job.stop()
         for job in self._jobs.values():
