@@ -43,6 +43,7 @@ with lazy_imports():
     from agent_tools.process import hardening
 
 _VERSION = (["--version"], ["-V"], ["-v"])
+_GONE = "The working directory no longer exists: change to another, or name one with --cd."
 
 
 def main() -> None:
@@ -131,13 +132,26 @@ def guarded(argv: list[str]) -> int:
     except KeyboardInterrupt:
         return 130
     except Exception as error:  # noqa: BLE001 - the last line of defence: no traceback reaches a user who did not ask
-        return _tell(error, debug)
+        gone = isinstance(error, FileNotFoundError) and not _has_working_directory()
+        return _tell(place.UsageError(_GONE) if gone else error, debug)
+
+
+def _has_working_directory() -> bool:
+    try:
+        return bool(os.getcwd())  # noqa: PTH109
+    except FileNotFoundError:
+        return False
 
 
 def dispatch(argv: list[str]) -> int:
     """Send a command line where it belongs."""
     if argv in _VERSION:
-        sys.stdout.write(f"agent {__version__}\n")
+        try:
+            sys.stdout.write(f"agent {__version__}\n")
+        except BrokenPipeError:
+            raise
+        except OSError as error:  # at once where Python does not buffer
+            raise place.OutputError(error) from None
         return 0
     if "_AGENT_COMPLETE" not in os.environ and not _names_command(argv):
         options = option_parser.parse_options(argv)

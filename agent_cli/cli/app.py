@@ -24,6 +24,7 @@ from agent_cli.cli.help import examples, lay_out, one_of
 from agent_cli.cli.hints import option_hint
 from agent_cli.config.option_parser import normalize_argv
 from agent_cli.config.run_options import FORMATS, RunOptions, flags
+from agent_cli.core.place import OutputError
 from agent_cli.core.version import __version__
 from agent_tools.lazy import lazy_imports
 
@@ -154,7 +155,8 @@ class PromptGroup(TyperGroup):
         try:
             return super().parse_args(ctx, args)
         except Exception as error:
-            if hint := option_hint(getattr(error, "option_name", "") or ""):
+            unknown = getattr(error, "option_name", "") if type(error).__name__ == "NoSuchOption" else ""
+            if hint := option_hint(unknown or ""):
                 vars(error).update(message=f"{cast(Any, error).message}. {hint}", possibilities=None)
             raise
 
@@ -249,11 +251,23 @@ def as_typer_reads() -> Any:
     return lay_out(typer.main.get_command(app))
 
 
+def _raised_by_echo(error: OSError) -> bool:
+    """Return True for an error of Typer's own output, which comes at once where Python does not buffer."""
+    frame = error.__traceback__
+    while frame is not None and frame.tb_next is not None:
+        frame = frame.tb_next
+    return frame is not None and frame.tb_frame.f_code.co_name == "echo"
+
+
 def run_cli(argv: list[str]) -> int:
     """Let Typer parse the command line; return the exit code."""
     completion.join_assignment(os.environ)
     try:
         code = as_typer_reads().main(args=normalize_argv(argv), prog_name="agent", standalone_mode=True)
+    except OSError as error:
+        if _raised_by_echo(error):
+            raise OutputError(error) from None
+        raise
     except SystemExit as exit_:
         if isinstance(exit_.__context__, BrokenPipeError):  # which Typer turns into a plain 1
             raise exit_.__context__ from None

@@ -133,7 +133,7 @@ class Layers:
             text = self.text_of(path, origin)
         except UnicodeDecodeError as error:
             line = error.object[: error.start].count(b"\n") + 1
-            self.report_error(SettingsError(f"{path}:{line}: not text in UTF-8; save the file in that encoding"))
+            self.report_error(SettingsError(f"{path}:{line}: cannot be read as UTF-8; save the file in that encoding"))
             return
         except OSError as error:
             raise SettingsError(f"{path}: cannot be read: {error.strerror or error}") from None

@@ -309,6 +309,8 @@ class TrustStore:
             pass
         except (OSError, ValueError, RecursionError, LookupError, TypeError, AttributeError, DecodeError) as error:
             why = str(error) if isinstance(error, PermissionError) else "is damaged"
+            if isinstance(error, OSError) and error.strerror:
+                why = f"cannot be read ({error.strerror})"
             self.problem = f"{self.path} {why}, so the trust stored in it is ignored"
 
     def _check(self) -> None:

@@ -83,6 +83,10 @@ def open_session(
     place: where to look for a transcript of Claude Code's with that ID, if there is no such session; it has no log yet.
     """
     log = None
+    if options.continue_ and options.resume:
+        raise UsageError("--continue resumes the latest session, --resume the one that it names: give one of them.")
+    if options.session_id and not options.fork_session and (options.continue_ or options.resume):
+        raise UsageError("--session-id is the ID of a new session: with --continue or --resume add --fork-session.")
     if options.resume_session_at is not None and not (options.resume or options.continue_):
         raise UsageError("--resume-session-at needs the session: give --resume and its ID.")
     if options.resume_drops_turn is not None and options.resume_session_at is None:

@@ -219,7 +219,7 @@ def test_a_mistake_names_file_line_key_and_what_was_expected(tmp_path: Path, tex
 
 def test_a_file_in_another_encoding_is_named_with_its_line(tmp_path: Path) -> None:
     (tmp_path / ".agentrc").write_bytes("# ok\n# grün".encode("latin-1"))
-    with pytest.raises(SettingsError, match=r"\.agentrc:2: not text in UTF-8; save the file in that encoding$"):
+    with pytest.raises(SettingsError, match=r"\.agentrc:2: cannot be read as UTF-8; save the file in that encoding$"):
         Layers().add_file(tmp_path / ".agentrc", "own")
 
 

@@ -216,14 +216,19 @@ def test_closed_descriptors_do_not_break_the_run(work: Path) -> None:
 
 
 @pytest.mark.parametrize("to", [">&-", "> /dev/full", "<&- >&-", ">&- 2>&-"])
-@pytest.mark.parametrize("words", ["-p --model {model} q", "-p --output-format json --model {model} q", "doctor", "-V"])
-def test_output_that_cannot_be_written_is_one_sentence_and_no_crash(work: Path, words: str, to: str) -> None:
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize(
+    "words", ["-p --model {model} q", "-p --output-format json --model {model} q", "doctor", "-V", "--help"]
+)
+def test_output_that_cannot_be_written_is_one_sentence_and_no_crash(
+    work: Path, words: str, to: str, unbuffered: str
+) -> None:
     model = script(work / "s.toml", [{"text": "The answer."}])
     home = work.parent / "home"
     done = subprocess.run(
         ["bash", "-c", f'"{sys.executable}" -m agent_cli {words.format(model=model)} {to}'],
         cwd=work,
-        env=clean_env(home),
+        env=clean_env(home, PYTHONUNBUFFERED=unbuffered),
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
