@@ -20,7 +20,7 @@ from agent_cli.core.events import Decider
 from agent_cli.core.rules import Rule, RuleList
 from agent_tools.base import Effect
 from agent_tools.fs.safe_files import read_start
-from agent_tools.fs.workspace import Workspace, real_path
+from agent_tools.fs.workspace import Workspace, of_process, real_path
 from agent_tools.lazy import lazy_imports
 from agent_tools.net.urls import host_pattern
 from agent_tools.registry import BUILTIN, tool_name, tool_traits
@@ -306,6 +306,8 @@ def decide_path(matcher: Matcher, workspace: Workspace, effect: Effect, tool: st
     target = effect.target
     if rule := matcher.first("deny", tool, effect):
         return by_rule(target, Level.DENY, rule)
+    if effect.kind in ("read", "write") and of_process(target):
+        return _of_process(matcher, effect)
     if effect.kind == "write":
         kind, what = protected(Path(target), matcher.places, workspace.roots)
         if kind and not any(_opens(rule, kind) for rule in matcher.all("allow", tool, effect)):
@@ -319,6 +321,16 @@ def decide_path(matcher: Matcher, workspace: Workspace, effect: Effect, tool: st
     if rule := matcher.first("allow", tool, effect):
         return by_rule(target, Level.ALLOW, rule)
     return _by_itself(workspace, effect, tool)
+
+
+def _of_process(matcher: Matcher, effect: Effect) -> Verdict:
+    """Return the verdict on a path of which only the process that opens it knows what it is."""
+    kept = next((r for r in matcher.rules if r.list != "allow" and r.spec and r.covers(effect.kind)), None)
+    why = f"{effect.kind}s {effect.target}, which is another file in each process"
+    # Any protected file may be there.
+    final = kept is not None or effect.kind == "write"
+    rule = kept.text if kept is not None else ""
+    return Verdict(effect.target, Level.ASK, why, rule, "rule" if rule else "default", final=final)
 
 
 def _opens(rule: Rule, kind: str) -> bool:

@@ -28,7 +28,7 @@ from agent_cli.permissions.path_policy import Matcher, decide_path, holds_protec
 from agent_cli.permissions.readonly_programs import BUILTINS, READERS, FileRead
 from agent_cli.permissions.shell.words import SimpleCommand, Word
 from agent_tools.base import Effect
-from agent_tools.fs.workspace import real_path
+from agent_tools.fs.workspace import of_process, real_path
 from agent_tools.record import Value
 from agent_tools.registry import tool_traits
 
@@ -138,7 +138,10 @@ def _operands(
         yield from (Touch(plain, w) for w in operands)
 
 
-_NOWHERE = re.compile(r"-|/dev/(?:null|std(?:out|err|in)|fd/\d\d?|tty)?")
+_NOWHERE = re.compile(r"-|/dev/(?:(?:null|stdout|stderr)(?:/[^/]+)?|fd/(?:1|2|63)|tty)?")
+# Opened for writing, these are the file that was opened for reading.
+_INPUTS = re.compile(r"/dev/(?:stdin|fd/\d\d?)")
+_READING = ("read", "tree", "maybe")
 _MOST_BELOW = 10_000
 # Protected names that do not begin with a dot.
 _STEERING = frozenset(("jenkinsfile", "azure-pipelines.yml", "bitbucket-pipelines.yml", "head", "config"))
@@ -209,8 +212,9 @@ class EffectVerdicts:
             placed = part if part.cwds is not None else part.replace(cwds=(str(self._around.workspace.cwd),))
             for path in self._paths(placed, word.replace(text=named)):
                 verdict = decide_path(self._matcher, self._around.workspace, Effect("read", real_path(path)))
-                if verdict.level is Level.DENY:
-                    why = f"names {named}, whose reading {verdict.reason}"
+                hidden = verdict.level is Level.ASK and verdict.final and of_process(verdict.text)
+                if verdict.level is Level.DENY or hidden:
+                    why = f"{verdict.reason}: {named}" if hidden else f"names {named}, whose reading {verdict.reason}"
                     yield EffectFinding(Verdict(part.text, Level.ASK, why, verdict.rule, "rule", final=True), word.text)
 
     def _about(self, part: SimpleCommand, touch: Touch) -> Iterator[EffectFinding]:
@@ -229,7 +233,7 @@ class EffectVerdicts:
             yield from self._named(part, word)
         elif touch.kind == "unpack":
             yield from self._unpacked(part, touch)
-        elif word.why or _NOWHERE.fullmatch(word.text) or (touch.kind == "maybe" and not _may_be_path(word)):
+        elif word.why or _is_no_file(touch):
             return
         elif part.cwds is None and not word.text.startswith("/"):
             yield from self._somewhere(part, touch)
@@ -240,7 +244,7 @@ class EffectVerdicts:
     def _somewhere(self, part: SimpleCommand, touch: Touch) -> Iterator[EffectFinding]:
         """Yield findings for a file in an unknown directory, which may be any file with that ending."""
         name = touch.word.text
-        if touch.kind not in ("read", "tree", "maybe"):
+        if touch.kind not in _READING:
             why = f"changes {name} in a directory that is not known"
             yield EffectFinding(Verdict(part.text, Level.ASK, why, final=bool(self._kept)), name)
         elif touch.kind != "maybe" and (self._unread or secret(Path(name))):
@@ -405,6 +409,14 @@ class EffectVerdicts:
                 if name != "dev/null" and not _NOWHERE.fullmatch(name):
                     touch = Touch("write", Word(name))
                     yield from (EffectFinding(v, name) for v in self._path(part, touch, os.path.join(cwd, name)))
+
+
+def _is_no_file(touch: Touch) -> bool:
+    """Return True if a word stands for no file that has to be looked at."""
+    text = touch.word.text
+    if _NOWHERE.fullmatch(text) or (touch.kind in _READING and _INPUTS.fullmatch(text)):
+        return True
+    return touch.kind == "maybe" and not _may_be_path(touch.word)
 
 
 def _may_be_path(word: Word) -> bool:

@@ -354,4 +354,55 @@ CASES = [
         "cp a.txt x", "mkdir out/x", "touch ~/x", "touch *", "ln -s a b",
         mode="acceptEdits",
     ),
+    # What is behind these names depends on the process that opens them.
+    *group(
+        "files behind a process", "ask",
+        "cat /proc/self/cwd/a.txt", "cd src && cat /proc/self/cwd/util.py", "cat < /proc/self/cwd/a.txt",
+        "cd /proc/self/cwd && cat a.txt", "cat /proc/thread-self/cwd/a.txt", "cat /proc/self/root/etc/passwd",
+        "grep -r one /proc/self/cwd/src", "cat /proc/self/task/1/cwd/a.txt", "cat /dev/fd/../cwd/a.txt",
+        "cat /dev/fd/3/a.txt", "cat process/a.txt", "cat process/../../x", "cd process && cat a.txt",
+    ),
+    *group(
+        "files behind a process", "ask",
+        "cd .git && touch /proc/self/cwd/hooks/x", "cd .git && mkdir /proc/self/cwd/hooks",
+        "cd .git && mkdir -p /dev/fd/../cwd/hooks", "cd .git && touch ../process/hooks/x",
+        "cd /proc/self/cwd/.git && touch x", "cd .git && echo x > ../process/hooks/x",
+        mode="acceptEdits",
+    ),
+    *group(
+        "denied files behind a process", "ask",
+        "cat /proc/self/cwd/data/f", "cd data && cat /proc/self/cwd/f", "cd /proc/self/cwd && cat data/f",
+        "cat /proc/$$/cwd/data/f", "cat /proc/42/cwd/data/f", "cp /proc/self/cwd/data/f x", "cat process/data/f",
+        "python3 /proc/self/cwd/data/f", "cd data && bat /proc/self/cwd/f", "tar cf x.tar process/data",
+        "cat /dev/fd/3/data/f",
+        allow="Bash", deny="Read(data/**)",
+    ),
+    *group(
+        "denied files behind a process", "deny",
+        "cat /proc/self/root{root}/data/f", "bash -c 'cat /proc/thread-self/root{root}/data/f'",
+        allow="Bash", deny="Read(data/**)",
+    ),
+    *group(
+        "files that were opened for reading", "ask",
+        "tee /dev/stdin < .git/config", "tee /dev/fd/0 < .git/config", "cp a.txt /dev/stdin < .git/config",
+        "sort -o /dev/stdin a.txt < a.txt", "dd of=/dev/stdin < .git/config", "truncate -s 0 /dev/stdin < .agentrc",
+        "cp a.txt /dev/stdin < .git/hooks", "tee /dev/fd/0/x < .git/hooks", "tee /proc/self/fd/0 < .git/config",
+        "{ tee /dev/fd/0; } < .git/config", "sed -i s/a/b/ /dev/stdin < .git/config",
+        allow=("Bash", "Bash(dd:*)", "Bash(truncate:*)"),
+    ),
+    *group(
+        "protected files behind a process", "ask",
+        "cd .git && tee /proc/self/cwd/hooks/x", "cd .git && cp ../a.txt /proc/self/cwd/hooks/x",
+        "cd .git && tee ../process/hooks/x", "tee /proc/42/cwd/x", "cd /proc/self/cwd/.git && tee x",
+        allow="Bash",
+    ),
+    *group(
+        "files behind a process", "allow",
+        "cat < /dev/stdin", "cat /dev/stdin", "diff <(ls) <(ls src)", "echo x > /dev/stderr", "cat /dev/fd/0",
+    ),
+    *group(
+        "files behind a process", "allow",
+        "tee /dev/stderr", "tee /dev/fd/2", "cat /proc/cpuinfo", "cat /proc/self/status", "cp a.txt /dev/stdout",
+        allow="Bash", deny="Read(data/**)",
+    ),
 ]  # fmt: skip

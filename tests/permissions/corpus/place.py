@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 from pathlib import Path
@@ -58,6 +59,7 @@ def build(folder: Path, *, git: bool = False) -> Path:
     (root / "out_file").symlink_to(folder / "outside" / "secret.txt")
     (root / "[x]file").symlink_to(folder / "outside" / "secret.txt")
     (root / "notes").symlink_to(".env")
+    (root / "process").symlink_to("/proc/self/cwd")
     (root / "deeper").symlink_to("src/deep")
     (root / "src" / "top").symlink_to(root)
     (root / ".git").mkdir()
@@ -106,8 +108,12 @@ def policy(case: Case, root: Path) -> Policy:
 
 
 def decide(case: Case, root: Path) -> Decision:
-    """The decision about a case; `{root}` and `{out}` in its command stand for the folders."""
-    return policy(case, root).decide("Bash", [Effect("run", spelled(case.command, root))])
+    """The decision about a case; `{root}` and `{out}` in its command stand for the folders.
+
+    It is taken in the workspace, where the program runs, so that what the gate would find in /proc is there.
+    """
+    with contextlib.chdir(root):
+        return policy(case, root).decide("Bash", [Effect("run", spelled(case.command, root))])
 
 
 def spelled(command: str, root: Path) -> str:

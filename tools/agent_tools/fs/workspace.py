@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Protocol
@@ -206,13 +207,61 @@ class Workspace:
             files.remove_empty(path)
 
 
+# Links whose target depends on the process that follows them.
+_OF_PROCESS = re.compile(r"/proc/(?:self|thread-self|\d+)(?:/task/\d+)?/(?:cwd|root|exe|fd|map_files)(?=/|\Z)")
+_MOST_LINKS = 40
+
+
+def of_process(path: str) -> bool:
+    """Return True if a path from `real_path` means another file in each process that opens it."""
+    return _OF_PROCESS.match(path) is not None
+
+
 def real_path(path: Path | str) -> str:
-    """Return a path without symbolic links, as far as they can be read: /proc has links that raise PermissionError."""
+    """Return a path without symbolic links, as far as they can be read: /proc has links that raise PermissionError.
+
+    Links of /proc such as /proc/self/cwd stay: for a command they lead elsewhere than for this program.
+    """
+    whole = os.path.abspath(path)  # noqa: PTH100 - a path may be text
     try:
-        return os.path.realpath(path)
+        real = os.path.realpath(path)
     except OSError:
-        folder, name = os.path.split(os.path.abspath(path))  # noqa: PTH100 - its links cannot be read
+        folder, name = os.path.split(whole)
         return os.path.join(real_path(folder), name) if name else folder
+    # Without a link there is nothing to look for; with one, it may have led through /proc.
+    return real if real == whole and not of_process(whole) else _outside_proc(path, real)
+
+
+def _outside_proc(path: Path | str, real: str) -> str:
+    """Return `real`, the resolved path, or where in /proc the way there depends on the process."""
+    at, links = "/", 0
+    text = os.fspath(path)
+    pieces = (text if text.startswith("/") else f"{Path.cwd()}/{text}").split("/")[::-1]
+    while pieces:
+        piece = pieces.pop()
+        if piece in ("", "."):
+            continue
+        if piece == "..":
+            at = os.path.dirname(at)  # noqa: PTH120
+            continue
+        at = os.path.join(at, piece)
+        if of_process(at):
+            rest = "/".join(pieces[::-1])
+            if at.endswith("/root") and not re.match(r"/proc/\d", at):
+                return real_path(f"/{rest}")
+            return os.path.join(at, rest) if rest else at
+        if at in ("/proc/self", "/proc/thread-self"):
+            continue
+        try:
+            target = os.readlink(at)  # noqa: PTH115 - as text
+        except OSError:
+            continue
+        links += 1
+        if links > _MOST_LINKS:
+            break
+        pieces += target.split("/")[::-1]
+        at = "/" if target.startswith("/") else os.path.dirname(at)  # noqa: PTH120
+    return real
 
 
 def _real(path: Path | str) -> Path:
