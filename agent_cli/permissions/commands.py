@@ -31,7 +31,7 @@ from agent_cli.permissions.git_use import filters_off, started, submodule_progra
 from agent_cli.permissions.path_policy import Matcher, by_rule, decide_path, holds_password
 from agent_cli.permissions.readonly_programs import BUILTINS, READERS, reads_of
 from agent_cli.permissions.sandbox_needs import needs_network, within_reach
-from agent_cli.permissions.shell.analysis import analyse
+from agent_cli.permissions.shell.analysis import WRAPPERS, analyse
 from agent_cli.permissions.shell.parser import too_long
 from agent_cli.permissions.shell.words import PLAIN_VARIABLES, Analysis, Redirect, SimpleCommand
 from agent_cli.permissions.unseen import runs_unseen
@@ -105,9 +105,7 @@ class CommandEvaluator:
         """Return an ASK verdict if a deny rule may cover something that cannot be determined."""
         denying = [r for r in self._matcher.rules if r.list == "deny" and r.spec]
         if any(r.tool in PATH_TOOLS for r in denying):
-            blind = next(
-                (p for p in self.analysis.parts if p.unknown and (p.program in READERS or p.program in PROGRAMS)), None
-            )
+            blind = next((p for p in self.analysis.parts if p.unknown and _is_followed(p)), None)
             if blind is not None:
                 text = f"cannot be compared with the rules about files, because it contains {blind.unknown}"
                 return Verdict(blind.text, Level.ASK, text, final=True)
@@ -368,6 +366,11 @@ class CommandEvaluator:
             for cwd in part.cwds or ("/",)
         ]
         return [decide_path(self._matcher, self._around.workspace, effect) for effect in effects]
+
+
+def _is_followed(part: SimpleCommand) -> bool:
+    """Return True if it is known of a program which files it opens, or that it runs another."""
+    return part.program in READERS or part.program in PROGRAMS or part.program in WRAPPERS
 
 
 def _configurations(root: Path, home: str) -> list[Path]:

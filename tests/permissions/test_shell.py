@@ -121,6 +121,8 @@ def test_every_command_is_found(command: str, parts: list[str]) -> None:
         ("eval 'rm' \"x\"", "rm x"),
         ("trap 'rm x' EXIT", "rm x"),
         ("git --version; busybox ls; rm x", "rm x"),
+        ("env -C / rm x", "rm x"),
+        ("sudo --chdir=/ rm x", "rm x"),
     ],
 )
 def test_wrappers_are_looked_through(command: str, inner: str) -> None:
@@ -140,7 +142,7 @@ def test_wrappers_are_looked_through(command: str, inner: str) -> None:
         "read PATH; ls", "cat <<E\n${x@P}\nE", "cat <<E\n$((x))\nE", "case ${x:=y} in z) ;; esac",
         "for i in ${x:=y}; do ls; done", "for i in ${a[x]}; do :; done", "case x in @($(rm))) ;; esac",
         "{ ls; } {fd}>x", "exec {fd}<x", "ls 10>&1", "ls 3<x", "ls <&3", "ls >&0", "ls 2>&0", "coproc ls",
-        "select x in a; do ls; done", "for ((i=0;i<3;i++)); do ls; done", "env -S 'rm x'", "env -C / ls",
+        "select x in a; do ls; done", "for ((i=0;i<3;i++)); do ls; done", "env -S 'rm x'", "env -C $x ls", "env -a x ls",
         "exec -a rm ls",
         "timeout --kill x ls", "timeout $t ls", "timeout * ls", "nice -n $n ls", "xargs ls", "find . -exec ls {} +",
         "bash -ic ls", "bash --rcfile x -c ls", "bash -c \"$x\"", "bash -c $x", "bash", "bash -s x",

@@ -221,6 +221,9 @@ def git_effects(words: Sequence[Word]) -> Iterator[Touch]:
             yield Touch("run", Word("-C")) if REMOTE.match(queue[0].text) else Touch("write", queue[0])
         elif not (name == "-c" and queue and sets_harmless(queue[0])) and name not in _HARMLESS_OPTIONS:
             yield Touch("run", Word(name))
+        if name == "--work-tree":
+            folder = [word.replace(text=word.text.partition("=")[2])] if "=" in word.text else queue[:1]
+            yield from (Touch("write", f) for f in folder)
         if name in _VALUED and "=" not in word.text:
             queue[:1] = []
     if not queue:

@@ -25,11 +25,15 @@ class _Wrapper:
     """The syntax of a wrapper: options without and with a value, then `operands` words, then the command.
 
     own: it changes the abilities or input of the command, so it needs its own rule.
+    moving: options with the directory in which the command runs.
     """
 
-    def __init__(self, flags: str = "", valued: str = "", operands: int = 0, *, own: bool = False) -> None:
+    def __init__(
+        self, flags: str = "", valued: str = "", operands: int = 0, *, own: bool = False, moving: str = ""
+    ) -> None:
         self.flags = frozenset(flags.split())
-        self.valued = frozenset(valued.split())
+        self.moving = frozenset(moving.split())
+        self.valued = frozenset(valued.split()) | self.moving
         self.operands = operands
         self.own = own
 
@@ -46,8 +50,8 @@ WRAPPERS = {
     "stdbuf": _Wrapper("", "-i -o -e --input --output --error"),
     "setsid": _Wrapper("-w --wait"),
     "ionice": _Wrapper("-t", "-c -n --class --classdata"),
-    "env": _Wrapper("-i --ignore-environment - -0 --null", "-u --unset"),
-    "sudo": _Wrapper("-n -E -H -S -k -b --non-interactive", "-u -g --user --group", own=True),
+    "env": _Wrapper("-i --ignore-environment - -0 --null", "-u --unset", moving="-C --chdir"),
+    "sudo": _Wrapper("-n -E -H -S -k -b --non-interactive", "-u -g --user --group", own=True, moving="-D --chdir"),
     "doas": _Wrapper("-n", "-u", own=True),
     "xargs": _Wrapper("-0 --null -r --no-run-if-empty -t -x", "-n -P -L -d -I -s", own=True),
 }  # fmt: skip
@@ -125,11 +129,14 @@ def _kind(part: SimpleCommand, wrapper: _Wrapper | None) -> Literal["clear", "sc
 def _unwrap(part: SimpleCommand, name: str) -> Iterator[SimpleCommand | Script]:
     wrapper, words = WRAPPERS[name], part.words
     at, assigns, why = 1, list(part.assigns), ""
+    folders: list[str] = []
     while at < len(words) and words[at].text.startswith("-") and words[at].text != "--" and not why:
         option = words[at].text
         if option in wrapper.flags or _joined(option, wrapper) or (name == "nice" and re.fullmatch(r"-\d+", option)):
+            folders += [value for name, value in [_split(option)] if name in wrapper.moving]
             at += 1
         elif option in wrapper.valued:
+            folders += [w.text for w in words[at + 1 : at + 2] if option in wrapper.moving]
             at += 2
         else:
             why = f"the option {option} of {name}"
@@ -147,6 +154,8 @@ def _unwrap(part: SimpleCommand, name: str) -> Iterator[SimpleCommand | Script]:
         return
     layer = Wrapper(words, _kind(part, wrapper), at)
     inner = part.replace(words=words[at:], assigns=tuple(assigns), layers=(*part.layers, layer))
+    if folders:
+        inner = inner.replace(cwds=_moved(part.cwds, folders[-1]))
     if name == "xargs":
         inner = inner.replace(words=_filled_in(words[1:at], inner.words))
     yield from look_through(inner)
@@ -162,11 +171,25 @@ def _filled_in(options: tuple[Word, ...], words: tuple[Word, ...]) -> tuple[Word
     return tuple(w.replace(why=w.why or given.why) if any(m in w.text for m in marks) else w for w in words)
 
 
-def _joined(option: str, wrapper: _Wrapper) -> bool:
-    """Return True if an option has its value in the same word: -n5, --signal=KILL."""
+def _moved(cwds: tuple[str, ...] | None, folder: str) -> tuple[str, ...] | None:
+    """Return the directories in which a wrapper runs a command; None if unknown, as `..` behind a link is."""
+    if cwds is None or not folder or ".." in folder.split("/"):
+        return None
+    return tuple(dict.fromkeys(os.path.normpath(os.path.join(cwd, folder)) for cwd in cwds))
+
+
+def _split(option: str) -> tuple[str, str]:
+    """Return the name and the value of an option with both in one word: -n5, --signal=KILL."""
     if option.startswith("--"):
-        return option.partition("=")[0] in wrapper.valued and "=" in option
-    return option[:2] in wrapper.valued and len(option) > 2
+        name, _, value = option.partition("=")
+        return name, value
+    return option[:2], option[2:]
+
+
+def _joined(option: str, wrapper: _Wrapper) -> bool:
+    """Return True if an option has its value in the same word."""
+    name, value = _split(option)
+    return name in wrapper.valued and (bool(value) or option.endswith("="))
 
 
 def _script_of(part: SimpleCommand, name: str) -> Script | SimpleCommand | None:
@@ -244,7 +267,10 @@ def _find(part: SimpleCommand) -> Iterator[SimpleCommand | Script]:
         layer = Wrapper(words, "own", at + 1)
         inner = tuple(w.replace(why="what find finds") if "{}" in w.text else w for w in words[at + 1 : end])
         if inner:
-            yield from look_through(part.replace(words=inner, redirects=(), layers=(*part.layers, layer)))
+            # With -execdir it runs where the file is.
+            cwds = None if words[at].text.endswith("dir") else part.cwds
+            run = part.replace(words=inner, redirects=(), layers=(*part.layers, layer), cwds=cwds)
+            yield from look_through(run)
         at = end + 1
 
 

@@ -405,4 +405,38 @@ CASES = [
         "tee /dev/stderr", "tee /dev/fd/2", "cat /proc/cpuinfo", "cat /proc/self/status", "cp a.txt /dev/stdout",
         allow="Bash", deny="Read(data/**)",
     ),
+    *group(
+        "wrappers that change the directory", "ask",
+        "env -C .git tee hooks/x", "env -C.git tee hooks/x", "env --chdir=.git cp ../a.txt hooks/x",
+        "env --chdir .git tee hooks/x", "sudo -D .git tee hooks/x", "sudo --chdir=.git tee hooks/x",
+        "env -C src -C .git tee hooks/x", "bash -c 'env -C .git tee hooks/x'", "env -C .git env -C hooks tee x",
+        "timeout 5 env -C .git tee hooks/x", "git --work-tree=.git/hooks checkout a.txt",
+        "git --work-tree .git/hooks checkout-index a.txt",
+        allow="Bash",
+    ),
+    *group(
+        "wrappers that change the directory", "deny",
+        "env -C data cat f", "env --chdir=data cat f", "sudo -D data cat f", "env -C src -C data cat f",
+        "timeout 5 env -C data head f", "env -C src cat {root}/data/f", "env -C src cat ../data/f",
+        allow="Bash", deny="Read(data/**)",
+    ),
+    *group(
+        "wrappers that change the directory", "ask",
+        "env -S 'cat data/f'", "env -S'cat data/f'", "env -C src/.. cat data/f",
+        "sudo --chroot=. cat data/f", "find data -execdir cat f \\;", "find . -name f -okdir cat f \\;",
+        "find data -execdir sh -c 'cat f' \\;", 'env -C "$x" cat f', "timeout --weird 5 cat data/f",
+        allow="Bash", deny="Read(data/**)",
+    ),
+    *group(
+        "wrappers that change the directory", "ask",
+        "env -C out cat x", "env -C / ls", "env -C .. ls", "env -C src git status", "env -C out ls",
+        "env -C src ../x", "find src -execdir cat util.py \\;",
+    ),
+    *group("wrappers that change the directory", "allow", "env -C src cat util.py", "env --chdir=src ls"),
+    *group(
+        "wrappers that change the directory", "allow",
+        "env -C src npm test", "env --chdir=src make", "env FOO=1 npm test",
+        "git --work-tree=src status", "timeout -k 1 5 npm test",
+        allow="Bash", deny="Edit(data/**)",
+    ),
 ]  # fmt: skip
