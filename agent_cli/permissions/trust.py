@@ -38,6 +38,7 @@ DEPTH_LIMIT = 12
 GIT = ".git/config"
 OUTSIDE = "imports from outside the project"
 _SETTINGS = (".agentrc", ".agentrc.local", ".mcp.json")
+_CLAUDE_SETTINGS = (".claude/settings.json", ".claude/settings.local.json")
 # Directories of commands and the like, by their label.
 _GROUPS = {
     "commands": (".agent/commands", ".claude/commands"),
@@ -61,23 +62,21 @@ class Scan:
         self.complete = True
         self.files: list[str] = []
         self.leading_out: list[str] = []
-        self._seen: set[tuple[int, int]] = set()
         self._looked_at = 0
         self.git = look_at_repository(root)
         self.outside = self._outside()
         self.files += [n for n in _SETTINGS if os.path.lexists(root / n) and not has_placeholder(root / n)]
         self._walk(".agent", 0)
         self.files = [name for name in self.files if not _is_memory(name)]
-        if self._leads_out(".claude"):
-            self.files.append(".claude")
-            return
-        settings = [e for e in self._names(".claude") if e.startswith("settings") and e.endswith(".json")]
-        for name in (*_SETTINGS, *(f".claude/{e}" for e in settings)):
+        closed = self._leads_out(".claude")
+        settings = [".claude"] if closed else [n for n in _CLAUDE_SETTINGS if os.path.lexists(root / n)]
+        for name in (*_SETTINGS, *([] if closed else settings)):
             self._leads_out(name)
-        self.files += [f".claude/{e}" for e in settings]
+        self.files += settings
         for folders in _GROUPS.values():
             for folder in folders[1:]:
-                self._walk(folder, 0)
+                if not (closed and folder.startswith(".claude/")):
+                    self._walk(folder, 0)
 
     def _leads_out(self, path: str) -> bool:
         """Return True if a link leads out of the repository; such a path is ignored."""
@@ -98,8 +97,11 @@ class Scan:
 
         return outside_imports(self.root, there)
 
-    def _walk(self, path: str, depth: int) -> None:
-        """Add a file, or everything below a directory. A link to a directory inside the repository counts as both."""
+    def _walk(self, path: str, depth: int, above: tuple[tuple[int, int], ...] = ()) -> None:
+        """Add a file, or everything below a directory. A link to a directory inside the repository counts as both.
+
+        above: the directories that lead here; a link back to one of them ends. Two names of one directory count twice.
+        """
         self._looked_at += 1
         if depth > DEPTH_LIMIT or self._looked_at > COUNT_LIMIT:
             self.complete = False
@@ -117,11 +119,10 @@ class Scan:
         folder = state is not None and stat.S_ISDIR(state.st_mode)
         if link or (state is not None and not folder):
             self.files.append(path)
-        if state is None or not folder or (state.st_dev, state.st_ino) in self._seen:
+        if state is None or not folder or (here := (state.st_dev, state.st_ino)) in above:
             return
-        self._seen.add((state.st_dev, state.st_ino))
         for name in self._names(path):
-            self._walk(f"{path}/{name}", depth + 1)
+            self._walk(f"{path}/{name}", depth + 1, (*above, here))
 
     def _names(self, folder: str) -> list[str]:
         """Return the sorted names in a directory of the repository, limited to the number that is ever examined."""
