@@ -24,6 +24,7 @@ from agent_cli.permissions.effects.git import files_of_patch, members
 from agent_cli.permissions.effects.programs import OWN
 from agent_cli.permissions.effects.table import PROGRAMS, Program
 from agent_cli.permissions.options import REMOTE, Touch, option_effects, scan
+from agent_cli.permissions.path_globs import comparable
 from agent_cli.permissions.path_policy import Matcher, decide_path, holds_protected, secret
 from agent_cli.permissions.readonly_programs import BUILTINS, READERS, FileRead
 from agent_cli.permissions.shell.words import SimpleCommand, Word
@@ -392,7 +393,7 @@ class EffectVerdicts:
         if not os.path.isdir(folder) or os.path.islink(folder):  # noqa: PTH112, PTH114
             return ""
         every = (os.path.join(here, name) for here, folders, names in os.walk(folder) for name in (*folders, *names))
-        return next((p for p in islice(every, _MOST_BELOW) if any(k.match(p) for k in kept)), "")
+        return next((p for p in islice(every, _MOST_BELOW) if any(k.match(comparable(p)) for k in kept)), "")
 
     def _named(self, part: SimpleCommand, word: Word) -> Iterator[EffectFinding]:
         """Yield findings for the files that a patch would write."""
