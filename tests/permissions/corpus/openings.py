@@ -119,4 +119,23 @@ CASES = [
         "docker run -v /srv:/data img", "mytool user@host:dir", "cp h:x y",
         allow="Bash", deny="Read(data/**)",
     ),
+    # bash's printf assigns a number to the variable that %n names, and words are split anew.
+    *group(
+        "printf assigns", "ask",
+        "printf %n IFS; a=x0/etc/passwd; cat $a", "printf '12%n' IFS; a=x2id_rsa; cat $a",
+        "printf '%5.3n' IFS; a=data/f0x; cat $a", "printf -- '%n' PATH; ls", "f=a.txt; printf %n f; cat $f",
+        "printf '%(%s)T%n' 1 IFS; a=x; cat $a", "printf '%s%ln' a IFS; a=x1/etc/passwd; cat $a",
+        "printf \"%'n\" IFS; a=x; cat $a", "printf '%% %n' IFS; ls", "printf %n x",
+        "for i in 1 2; do a=x0/etc/passwd; cat $a; printf %n IFS; done", "{ printf %n IFS; }; a=x0/etc/passwd; cat $a",
+    ),
+    *group(
+        "printf assigns", "ask",
+        "printf %n IFS; a=b0.git/hooks/x; touch $a", "printf %n IFS; a=b0/etc/x; mkdir $a",
+        mode="acceptEdits",
+    ),
+    *group(
+        "printf assigns", "allow",
+        "printf '%s\\n' a", "printf '%d%%\\n' 5; ls", "printf '%%n' x", "printf '%5.2f\\n' 1", "printf '%snext' a; ls",
+        "printf '%b\\n' x; ls", "printf '%s' '100%n'; a=a.txt; cat $a",
+    ),
 ]  # fmt: skip
