@@ -16,6 +16,7 @@ from typing import Literal
 from agent_cli.permissions.effects.awk import awk_acts
 from agent_cli.permissions.git_reads import git_reads
 from agent_cli.permissions.options import Options, ParsedArguments, UnknownOptionError, read_options
+from agent_cli.permissions.shell.words import sets_variable
 from agent_tools.record import Value
 
 
@@ -308,7 +309,9 @@ def _readings(name: str, rest: tuple[str, ...], patterns: Collection[str]) -> tu
     if name == "echo":
         return ()
     if name == "printf":
-        return "printf with an option" if rest[:1] and rest[0].startswith("-") and rest[0] != "--" else ()
+        if rest[:1] and rest[0].startswith("-") and rest[0] != "--":
+            return "printf with an option"
+        return "printf, which sets a variable" if sets_variable(rest) else ()
     if name in ("test", "["):
         return _test(rest[:-1] if name == "[" and rest[-1:] == ("]",) else rest)
     if name == "command":

@@ -8,8 +8,10 @@ Neither are files that a user runs by hand (`Makefile`, `package.json`): those a
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
 from pathlib import Path
 
 # Settings of this program, and those of Claude Code, which it reads.
@@ -57,8 +59,21 @@ ANYWHERE = (
     ".gitmodules .gitattributes .npmrc .yarnrc .yarnrc.yml .pypirc .envrc .pre-commit-config.yaml .netrc .ripgreprc "
     ".pdbrc .gdbinit .lldbinit .vimrc .gvimrc .exrc .nvimrc .nvim.lua .dir-locals.el .tmux.conf .screenrc .lesskey "
     ".mise.toml mise.toml .cargo/config.toml .cargo/config profile.ps1 Microsoft.PowerShell_profile.ps1 "
-    "Microsoft.VSCode_profile.ps1 .github/hooks/ .git/"
+    "Microsoft.VSCode_profile.ps1 .github/hooks/ .git/ .hg/ lefthook.yml lefthook.yaml .lefthook.yml .lefthook.yaml "
+    ".mise/config.toml mise/config.toml .config/mise.toml .config/mise/config.toml .Rprofile .octaverc .irbrc .pryrc"
 ).split()
+# What CI runs.
+CI_FILES = frozenset(
+    ".gitlab-ci.yml .travis.yml jenkinsfile azure-pipelines.yml azure-pipelines.yaml bitbucket-pipelines.yml "
+    "appveyor.yml .appveyor.yml .cirrus.yml .cirrus.star .drone.yml .drone.yaml .drone.star .drone.jsonnet "
+    ".woodpecker.yml .woodpecker.yaml buildspec.yml buildspec.yaml cloudbuild.yml cloudbuild.yaml wercker.yml "
+    "codefresh.yml .vsts-ci.yml".split()
+)
+CI_FOLDERS = (
+    (".github", "workflows"), (".github", "actions"), (".gitea", "workflows"), (".forgejo", "workflows"),
+    (".circleci",), (".buildkite",), (".gitlab",), (".woodpecker",), (".semaphore",), (".tekton",),
+    (".azure-pipelines",),
+)  # fmt: skip
 # Of the whole machine, relative to the root.
 SYSTEM = tuple(
     f"/etc/{name}" for name in (
@@ -80,6 +95,13 @@ DIRECTORIES = frozenset(
 
 # A placeholder's content where git reads `commondir` if it exists: a dot has the same effect as no file.
 SAME = b".\n"
+
+
+@cache
+def short_names() -> Mapping[str, str]:
+    """Return the hidden protected names by what Windows makes of them in eight characters, without the number."""
+    names = {name.partition("/")[0].casefold() for name in (*PROJECT, *PERSONAL, *ANYWHERE) if name[0] == "."}
+    return {re.sub(r"[^a-z0-9_]", "", name[1:].partition(".")[0])[:6]: name for name in sorted(names)}
 
 
 def plain_names(names: Iterable[str]) -> tuple[str, ...]:
