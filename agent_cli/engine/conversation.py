@@ -20,6 +20,7 @@ from agent_cli.core.messages import (
     ToolMessage,
     UserMessage,
     close_open_calls,
+    is_interrupted,
     new_uuid,
     pending_calls,
 )
@@ -44,6 +45,8 @@ BROKE_OFF = (
     "<reminder>\nThe program ended here. Continue where your answer broke off; if all is done, say so in one line.\n"
     "</reminder>"
 )
+# The answer in the history looks complete.
+INTERRUPTED = "<reminder>\nThe user interrupted your last message; its end is missing.\n</reminder>"
 Listener = Callable[[Event], None]
 # Expands a message: returns its text, or a prompt that it names, which no later expander sees. Raises ToolError.
 Expander = Callable[[str], str | ExpandedPrompt]
@@ -202,6 +205,8 @@ class Conversation:
             self.inbox.extend(added)
             raise
         self._close_open_calls()
+        if self.history and is_interrupted(self.history[-1]):
+            self._add(UserMessage(INTERRUPTED))
         self._pause_plan()
         if self.deps.policy.mode == "plan":
             workflow = self._plan_workflow or prompt("plan_workflow")
