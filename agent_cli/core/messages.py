@@ -171,6 +171,11 @@ def pending_calls(history: Iterable[Message]) -> tuple[ToolCall, ...]:
 Reason = str | Callable[[ToolCall], str]
 
 
+def is_interrupted(message: Message) -> bool:
+    """Return True for the part of an answer that had arrived when the user interrupted it."""
+    return isinstance(message, AssistantMessage) and message.stop_reason == "interrupted"
+
+
 def close_open_calls(history: Iterable[Message], reason: Reason) -> list[Message]:
     """Return the history with an error result for every open call; providers reject a history with open calls."""
     messages = list(history)

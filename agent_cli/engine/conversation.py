@@ -20,6 +20,7 @@ from agent_cli.core.messages import (
     ToolMessage,
     UserMessage,
     close_open_calls,
+    is_interrupted,
     new_uuid,
     pending_calls,
 )
@@ -44,6 +45,9 @@ BROKE_OFF = (
     "<reminder>\nThe program ended here. Continue where your answer broke off; if all is done, say so in one line.\n"
     "</reminder>"
 )
+# The answer in the history looks complete.
+INTERRUPTED = "<reminder>\nThe user interrupted your last message; its end is missing.\n</reminder>"
+PLAN_MODE_ENDED = "<plan_mode>\nThe user ended plan mode: changes may be made.\n</plan_mode>"
 Listener = Callable[[Event], None]
 # Expands a message: returns its text, or a prompt that it names, which no later expander sees. Raises ToolError.
 Expander = Callable[[str], str | ExpandedPrompt]
@@ -202,12 +206,16 @@ class Conversation:
             self.inbox.extend(added)
             raise
         self._close_open_calls()
+        if self.history and is_interrupted(self.history[-1]):
+            self._add(UserMessage(INTERRUPTED))
         self._pause_plan()
         if self.deps.policy.mode == "plan":
             workflow = self._plan_workflow or prompt("plan_workflow")
             note = f"\n\n{prompt('plan_mode').format(workflow=workflow)}"
         else:
             note = ""
+            if self._plan_mode_left:
+                self._add(UserMessage(PLAN_MODE_ENDED))
         self._add_notes()
         message = UserMessage(self._wrap_next(text) + append + note, (*self.attached, *media))
         self._add(message, uuid)
@@ -217,6 +225,17 @@ class Conversation:
         for words in added:
             self._add(UserMessage(words))
         return (yield from self._run(self.options.replace(overrides=given.lent) if given.lent else self.options))
+
+    @property
+    def _plan_mode_left(self) -> bool:
+        """True if the last that the model heard of plan mode is that it is on."""
+        for message in reversed(self.history):
+            if isinstance(message, UserMessage) and message.text.endswith("</plan_mode>"):
+                return message.text != PLAN_MODE_ENDED
+            approved = isinstance(message, ToolMessage) and not message.is_error and message.name
+            if approved and self.deps.traits_of(approved).ends_plan_mode:
+                return False
+        return False
 
     def _add_notes(self) -> None:
         """Add what happened since the last turn, such as a `!` command, before the message that may refer to it."""

@@ -150,8 +150,8 @@ class ReviewGates:
         became = turn.deps.watch.revert(self._calls)
         yield Warned(became)
         self._reset()
-        text = f" They said: {reply.text}" if reply.text else ""
-        return reply.replace(text=f"undid the changes. {became}{text} Read files again before you change them.")
+        text = f" They said: {reply.text}\n" if reply.text else " "
+        return reply.replace(text=f"undid the changes. {became}{text}Read files again before you change them.")
 
     def _data(self, turn: Turn, title: str, steps: Sequence[str], end: str = "") -> dict[str, Any]:
         """Return the question's data. title: "" names the files that were changed; end: what follows their names."""

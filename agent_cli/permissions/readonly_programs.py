@@ -59,6 +59,13 @@ def ps_check(read: ParsedArguments) -> str:
     return "ps with other words than aux" if odd else ""
 
 
+def lsof_check(read: ParsedArguments) -> str:
+    """Allow the list of a machine's own ports. Without -n, and for a host, names are resolved."""
+    values = [value for name, value in read.options if name == "-i"]
+    own = all(re.fullmatch(r"[46]?(?:TCP|UDP|tcp|udp)?(?::[\d,-]+)?", value) for value in values)
+    return "" if values and own and ("-n", "") in read.options else "lsof that may resolve names"
+
+
 class FileRead(Value):
     """A path that is read.
 
@@ -243,6 +250,10 @@ _PROGRAMS: dict[str, _Program] = {
     "hostname": _Program(Options("fsIi"), "none"),
     "groups": _Program(operands="none"),
     "ps": _Program(Options("eAfFljH", "opuCU"), "text", ps_check),
+    "pgrep": _Program(Options("aflxvncoi", "PgsU"), "text"),
+    "ss": _Program(Options("tulwxnpameois46H"), "none"),
+    "lsof": _Program(Options("nPt", "is"), "none", lsof_check),
+    "uptime": _Program(Options("ps", "", "pretty since"), "none"),
     "md5sum": _Program(Options("bt")),
     "sha1sum": _Program(Options("bt")),
     "sha256sum": _Program(Options("bt")),

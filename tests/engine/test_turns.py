@@ -303,6 +303,9 @@ def test_an_interrupt_answers_every_open_call(root: Path) -> None:
     assert result.failure is None
     assert result.end.diagnostics.terminal_reason == "interrupted"
     assert [r.is_error for r in world.results] == [True, True]
+    # The second has done nothing: after an Edit the model need not look whether the file was changed.
+    words = ["Interrupted by the user before this finished.", "Interrupted by the user before this began."]
+    assert [r.text for r in world.results] == words
     world.deps.context.cancel = CancelToken()
     assert isinstance(world.turn("go on"), Complete)
 

@@ -34,8 +34,14 @@ _SCRIPTS = {
     "fgrep": {"sh", "dash", "grep"},
     "npm": {"env", "node"},
 }
-# node lists the network interfaces, and pip tries whether an address of this machine can be used: nobody is contacted.
-_LOOKS = {"node": r"AF_NETLINK", "npm": r"AF_NETLINK", "pip": r"AF_INET6, SOCK_STREAM|htons\(0\).*\"::1\""}
+# node lists the network interfaces, ss asks the kernel for its sockets, and pip tries whether an address of this
+# machine can be used: nobody is contacted.
+_LOOKS = {
+    "node": r"AF_NETLINK",
+    "ss": r"AF_NETLINK",
+    "npm": r"AF_NETLINK",
+    "pip": r"AF_INET6, SOCK_STREAM|htons\(0\).*\"::1\"",
+}
 # Bash itself looks for a terminal when it starts.
 _DEVICES = re.compile(r"/dev/(?:null|stderr|stdout|fd/\d+|tty)")
 _WRITES = re.compile(r"O_(?:WRONLY|RDWR|CREAT|TRUNC|APPEND)")

@@ -254,11 +254,19 @@ class QuestionPanel:
         return True
 
     def comment(self) -> bool:
-        """Open the line for words that go with the highlighted choice; False where the key is for the line."""
-        if not self.listing or self.ask is None:
+        """Open the line for words that go with the highlighted choice; False where the key is for the line.
+
+        What was typed at the question becomes these words.
+        """
+        line = self._screen.line
+        if self.ask is None or line.replying:
             return False
-        choice = self.ask.view.choice
-        comment = choice.comment if choice is not None else None
+        comment = self.ask.view.words
+        if line.buffer.text:
+            if comment is None or self.guard.more or line.menu:
+                return False
+            self._unsent[comment.label] = line.buffer.text
+            line.clear()
         if comment is not None and self.guard.more:
             # In a paste it is the indentation of a line.
             self.guard.drop()

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.text import Text
 
 from agent_cli.terminal.dialogs.lines import body_lines, detail_lines, dialog_lines, wrapped_line
-from agent_cli.terminal.dialogs.model import EXPLAIN, VIEW, Choice, Dialog, Pick
+from agent_cli.terminal.dialogs.model import EXPLAIN, VIEW, Choice, Dialog, Pick, TextInput
 from agent_cli.terminal.render.ansi import to_ansi, wrap
 from agent_cli.terminal.render.console import styled
 from agent_tools.lookalikes import visible
@@ -45,6 +45,14 @@ class QuestionView:
     def choice(self) -> Choice | None:
         """The highlighted choice."""
         return self.dialog.listed[self.chosen] if self.dialog.listed else None
+
+    @property
+    def words(self) -> TextInput | None:
+        """Takes the words that go with the highlighted choice, or that are the answer if it is chosen."""
+        choice = self.choice
+        if choice is None or choice.comment is not None:
+            return choice.comment if choice is not None else None
+        return choice.act if isinstance(choice.act, TextInput) else None
 
     def move(self, step: int) -> None:
         """Move the highlight."""
@@ -190,8 +198,10 @@ class QuestionView:
             back = "Esc cancel" if dialog.own else "Esc back"
             parts = [("Enter send", "Enter send", 1), (back, back, 1)]
         elif typing:
-            parts = [("Enter send this as a message", "Enter send", 1), ("Ctrl-U clear it", "Ctrl-U clear", 2)]
-            parts.append(self._way_out())
+            parts = [("Enter send this as a message", "Enter send", 1)]
+            if self.words is not None:
+                parts.append(("Tab as a comment", "Tab comment", 3))
+            parts += [("Ctrl-U clear it", "Ctrl-U clear", 2), self._way_out()]
         else:
             parts = [("Space mark", "Space mark", 2)] if dialog.several else []
             parts.append(("Enter choose" if dialog.listed else "Enter answer", "Enter", 1))

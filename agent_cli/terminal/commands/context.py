@@ -241,8 +241,6 @@ def _plan(ctx: SlashContext, words: str) -> None:
         if is_on:
             mode = ctx.agent.settings.permissions.mode
             ctx.switch_mode(mode if mode != "plan" else "default")
-            if conversation.history:
-                conversation.inbox.append("<plan_mode>\nThe user ended plan mode: changes may be made.\n</plan_mode>")
         ctx.say(f"plan mode off; mode: {conversation.deps.policy.mode}")
         return
     if not is_on:
