@@ -59,17 +59,17 @@ OPENS = {
     ("tools/agent_tools/shell/process.py", "end_strays"): "/proc",
     ("tools/agent_tools/sandbox/bwrap.py", "*"): "/dev/null",
     ("tools/agent_tools/sandbox/mounts.py", "_hold"): "folders",
-    ("tools/agent_tools/sandbox/mounts.py", "_make"): "a new file: O_EXCL",
-    ("tools/agent_tools/sandbox/mounts.py", "sockets"): "/proc",
+    ("tools/agent_tools/sandbox/mounts.py", "_create_placeholder"): "a new file: O_EXCL",
+    ("tools/agent_tools/sandbox/mounts.py", "reachable_sockets"): "/proc",
     ("tools/agent_tools/sandbox/session.py", "__init__"): "a folder: O_DIRECTORY",
-    ("tools/agent_tools/sandbox/session.py", "_remove_if_left"): "a folder: O_DIRECTORY",
+    ("tools/agent_tools/sandbox/session.py", "_remove_if_stale"): "a folder: O_DIRECTORY",
     ("tools/agent_tools/sandbox/session.py", "_view"): "/proc",
     ("tools/agent_tools/sandbox/conditions.py", "memory_file"): "a file in memory",
     ("tools/agent_tools/sandbox/inside.py", "*"): "/proc; in an empty directory of its own",
     ("tools/agent_tools/sandbox/launch.py", "*"): "a descriptor that was handed over; O_PATH, which opens nothing",
-    ("tools/agent_tools/search/ripgrep.py", "_open"): "O_NONBLOCK, and looked at before it is read",
+    ("tools/agent_tools/search/ripgrep.py", "_open_file"): "O_NONBLOCK, and looked at before it is read",
     ("tools/agent_tools/shell/output_file.py", "__init__"): "a new file: O_EXCL",
-    ("tools/agent_tools/shell/output_file.py", "_make"): "a new file: O_EXCL",
+    ("tools/agent_tools/shell/output_file.py", "_make_temporary"): "a new file: O_EXCL",
 }
 STARTS = {
     ("agent_cli/providers/litellm.py", "__init__"): "a worker of ours: its waits have clocks, its memory a limit",
@@ -89,9 +89,9 @@ STARTS = {
         "commands of the user, hooks: with the clocks of their settings"
     ),
     ("tools/agent_tools/process/reaper.py", "_start"): "a shell that reads only what we write, and ends with us",
-    ("tools/agent_tools/sandbox/sandbox.py", "_trial"): "runs `true`, with a clock",
+    ("tools/agent_tools/sandbox/sandbox.py", "_try_sandbox"): "runs `true`, with a clock",
     ("tools/agent_tools/sandbox/session.py", "__init__"): "holds the namespace of a session and ends with it",
-    ("tools/agent_tools/sandbox/session.py", "_try"): "the trial of that namespace",
+    ("tools/agent_tools/sandbox/session.py", "_test_entry"): "the trial of that namespace",
     ("tools/agent_tools/sandbox/launch.py", "main"): "becomes the command of the user",
 }
 

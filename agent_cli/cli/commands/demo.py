@@ -35,7 +35,7 @@ from agent_cli.headless.run import deny
 from agent_cli.providers.base import Chunk, ModelError, Request, TextChunk
 from agent_cli.providers.scripted import ScriptedClient
 from agent_cli.runtime.builder import build_agent
-from agent_cli.terminal.app.playback import LOOK, WORD, Pace, PlayedSession
+from agent_cli.terminal.app.playback import LOOK_SECONDS, WORD_SECONDS, Pace, PlayedSession
 from agent_cli.terminal.dialogs.approval import ask_approval
 from agent_cli.terminal.dialogs.lines import LineDialogs
 from agent_cli.terminal.editor import read_line
@@ -140,13 +140,13 @@ class Actor:
         pace.begin()
         # What came of the last calls is looked at first.
         seen = request.messages and isinstance(request.messages[-1], ToolMessage)
-        pace.wait(LOOK if seen else LOOK / 2, cancel)
+        pace.wait(LOOK_SECONDS if seen else LOOK_SECONDS / 2, cancel)
         for chunk in self._reply(request, cancel):
             if isinstance(chunk, TextChunk):
                 words += 1
-                pace.wait(WORD, cancel)
+                pace.wait(WORD_SECONDS, cancel)
             elif words:
-                pace.wait(words * WORD, cancel)
+                pace.wait(words * WORD_SECONDS, cancel)
                 words = 0
             yield chunk
 

@@ -19,7 +19,7 @@ from agent_cli.headless.output import echo, put_json, table
 from agent_cli.mcp.config import DeclaredServer, McpEditError, change_toml, mistake_in
 from agent_cli.runtime.environment import find_place
 from agent_cli.runtime.saved_settings import save_setting
-from agent_tools.fs.safe_files import read_regular, write_whole
+from agent_tools.fs.safe_files import read_regular, write_atomic
 from agent_tools.text import counted, one_line, shorten
 
 app = typer.Typer(add_completion=False)
@@ -114,7 +114,7 @@ def _write(item: ForeignItem, home: Path) -> str:
             save_setting(settings, item.key, item.value)
         else:
             runs = stat.S_IMODE(item.source.stat().st_mode) & stat.S_IXUSR
-            write_whole(home / ".agent" / item.key, item.text.encode(), 0o700 if runs else 0o600)
+            write_atomic(home / ".agent" / item.key, item.text.encode(), 0o700 if runs else 0o600)
     except (McpEditError, SettingsError) as error:
         return f"not taken: {error}"
     except OSError as error:

@@ -37,7 +37,7 @@ from agent_cli.session.store import SessionStore, state_folder
 from agent_cli.session.summary import age, project_folders
 from agent_cli.terminal.dialogs.questions import review_lines
 from agent_tools.lazy import lazy_imports
-from agent_tools.lookalikes import named_lookalikes, visible
+from agent_tools.lookalikes import describe_lookalikes, escape_lookalikes
 from agent_tools.text import escape_controls, one_line, shorten
 
 if TYPE_CHECKING:
@@ -127,11 +127,11 @@ def _details(item: dict[str, Any]) -> list[str]:
         return pending_question_lines(item["questions"])
     preview = item["preview"] or {}
     targets = [e["target"] for e in item["effects"] if e["kind"] != "state"]
-    effects = [f"{e['kind']} {visible(e['target'])}" for e in item["effects"] if e["kind"] != "state"]
-    odd = named_lookalikes(item["summary"], *targets)
+    effects = [f"{e['kind']} {escape_lookalikes(e['target'])}" for e in item["effects"] if e["kind"] != "state"]
+    odd = describe_lookalikes(item["summary"], *targets)
     diffs = preview.get("files", (preview,))
     changes = [([d["path"]] if len(diffs) > 1 else []) + _shown(d).splitlines() for d in diffs]
-    facts = [visible(fact) for fact in (*([odd] if odd else []), *item["facts"])]
+    facts = [escape_lookalikes(fact) for fact in (*([odd] if odd else []), *item["facts"])]
     return [*effects, f"in {item['cwd']}", *chain.from_iterable(changes), f"asked because it {item['reason']}", *facts]
 
 
