@@ -125,7 +125,7 @@ def _picked(options: RunOptions, found: list[SessionSummary], several: str) -> R
         raise UsageError(several or f"--resume needs a session's ID here. The latest: {_named(found[0])}")
     plain = options.plain or os.environ.get("TERM", "") in ("", "dumb", "unknown") or sys.platform == "win32"
     if plain or read_settings(options, find_place(os.environ)).settings().terminal.plain:
-        chosen = session_picker.pick_in_lines(found)
+        chosen = session_picker.pick_from_lines(found)
     else:
         chosen = session_picker.pick_session(found)
     return options.replace(resume=chosen.session_id) if chosen is not None else None

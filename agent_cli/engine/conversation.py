@@ -370,7 +370,8 @@ class Conversation:
             texts.append(self.inbox.pop(0))
         # Messages of the program are not expanded.
         return [
-            text if text.startswith(SYNTHETIC_PREFIXES) else as_expanded_prompt(self._expanded(text)).text() for text in texts
+            text if text.startswith(SYNTHETIC_PREFIXES) else as_expanded_prompt(self._expanded(text)).text()
+            for text in texts
         ]
 
     def interrupt(self) -> None:

@@ -27,7 +27,15 @@ from agent_cli.session.export import document
 from agent_cli.session.records import SessionNotFoundError
 from agent_tools.fs.safe_files import write_atomic
 from agent_tools.process.child import stop_signals
-from agent_tools.process.guarded_git import REDIRECTING_VARIABLES, Checkout, GitError, GitRun, find_git, store_git, user_git
+from agent_tools.process.guarded_git import (
+    REDIRECTING_VARIABLES,
+    Checkout,
+    GitError,
+    GitRun,
+    find_git,
+    store_git,
+    user_git,
+)
 from agent_tools.record import Value
 from agent_tools.results import ToolError
 from agent_tools.text import shorten
