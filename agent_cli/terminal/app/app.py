@@ -46,10 +46,8 @@ from agent_tools.cancel import CancelledError
 
 FRAME_SECONDS = 1 / 15
 HANDLE_SECONDS = 0.008
-# Seconds between redraws of an open panel that stays.
-PANEL_SECONDS = 0.5
-# Seconds after the first prompt until the answer renderer is imported.
-WARM_UP_SECONDS = 0.4
+PANEL_SECONDS = 0.5  # between redraws of an open panel that stays
+WARM_UP_SECONDS = 0.4  # after the first prompt, until the answer renderer is imported
 _DEPTHS = {
     0: ColorDepth.DEPTH_1_BIT,
     16: ColorDepth.DEPTH_4_BIT,

@@ -1,8 +1,4 @@
-"""The session in the application: the same commands, questions and turns as the plain front end, on two threads.
-
-Unsent input is saved next to the session, so that a crash does not lose it. A thread writes it after a pause in typing,
-since the disk may be slow and keys must not wait.
-"""
+"""The session in the application: the same commands, questions and turns as the plain front end, on two threads."""
 
 from __future__ import annotations
 
@@ -10,11 +6,9 @@ import io
 import os
 import signal
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
-from pathlib import Path
 from typing import Any
 
 from agent_cli.config.layers import Layers
@@ -24,10 +18,10 @@ from agent_cli.core.place import RunEnvironment, UsageError
 from agent_cli.engine.compaction.controls import window_size
 from agent_cli.runtime.agent import Agent
 from agent_cli.runtime.environment import has_changes
-from agent_cli.session.drafts import Draft, DraftFile, claim_orphan
 from agent_cli.session.history import Exchange
 from agent_cli.terminal.app.app import TerminalApp
 from agent_cli.terminal.app.completion import ArgumentValue, CommandEntry, FileNames
+from agent_cli.terminal.app.drafts import Drafts
 from agent_cli.terminal.app.input_line import InputLine, ProjectHistory
 from agent_cli.terminal.app.layout import MODE_STYLES
 from agent_cli.terminal.app.output import NEWLINE, AtomicOutput, reflows, terminal_size
@@ -61,56 +55,8 @@ from agent_tools.secret_patterns import without_secrets
 from agent_tools.shell.jobs import Job, Jobs
 from agent_tools.text import counted, dollars, short_count, short_duration, shorten
 
-SAVE_PAUSE = 0.4
 # Seconds for which the values of an argument are cached while it is typed.
 _VALUES_SECONDS = 3.0
-
-
-class Drafts:
-    """The draft of one session. folder: directory of its log."""
-
-    def __init__(self, folder: Path, session_id: str) -> None:
-        self._folder = folder
-        self._file = DraftFile(folder, session_id)
-        self._now: tuple[str, tuple[str, ...]] = ("", ())
-        self._changed, self._over = threading.Event(), threading.Event()
-        self._thread: threading.Thread | None = None
-
-    def recovered(self, *, resumed: bool) -> str:
-        """Return the draft an earlier process left: of this session, or for a new one of a crashed session.
-
-        Queued messages come before the draft; nothing is sent automatically.
-        """
-        left: Draft = self._file.load() if resumed else claim_orphan(self._folder)
-        return "\n".join([*left.queue, left.text]).strip("\n")
-
-    def keep(self, text: str, queue: Sequence[str]) -> None:
-        """Save the current input; returns at once, on the drawing thread."""
-        now = text, tuple(queue)
-        if now == self._now:
-            return
-        self._now = now
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="draft", daemon=True)
-            self._thread.start()
-        self._changed.set()
-
-    def close(self, *, left: bool) -> None:
-        """End the session. left: the user left, so the draft is deleted; otherwise it is saved."""
-        self._over.set()
-        self._changed.set()
-        if self._thread is not None:
-            self._thread.join(2.0)
-        if left:
-            self._file.clear()
-
-    def _run(self) -> None:
-        while not self._over.is_set():
-            self._changed.wait()
-            self._over.wait(SAVE_PAUSE)
-            self._changed.clear()
-            self._file.save(*self._now)
-
 
 # Modes that Shift-Tab cycles through.
 CYCLED_MODES = ("default", "acceptEdits", "plan")
