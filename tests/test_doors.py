@@ -73,11 +73,8 @@ OPENS = {
 }
 STARTS = {
     ("agent_cli/providers/litellm.py", "__init__"): "a worker of ours: its waits have clocks, its memory a limit",
-    (
-        "agent_cli/terminal/editor.py",
-        "edited_text",
-    ): "the user's editor, which has the terminal",
-    ("agent_cli/terminal/editor.py", "in_pager"): "the user's pager, likewise",
+    ("agent_cli/terminal/editor.py", "edit_text"): "the user's editor, which has the terminal",
+    ("agent_cli/terminal/editor.py", "show_in_pager"): "the user's pager, likewise",
     ("agent_cli/reports/action.py", "_git"): "git, in a CI job",
     ("agent_cli/reports/action.py", "run_step"): "the program itself, in a CI job, which has a clock",
     ("agent_cli/cli/commands/demo.py", "run_tests"): "commands of the demo: with a clock",
