@@ -151,7 +151,7 @@ def from_json(hint: Any, data: Any, place: str = "") -> Any:
         if data in get_args(hint) and not isinstance(data, bool):
             return data
         if isinstance(data, str):
-            raise DecodeError(f"{place.lstrip('.') or 'value'}: expected {name_of(hint)}, got {data[:80]!r}")
+            raise DecodeError(f"{place.lstrip('.') or 'value'}: expected {describe_type(hint)}, got {data[:80]!r}")
     elif origin in (Union, types.UnionType):
         return _from_union(hint, data, place)
     elif origin in (list, tuple):

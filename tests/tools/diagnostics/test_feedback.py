@@ -103,7 +103,7 @@ def test_problems_of_a_text_that_is_gone_are_not_reported(
     bench.ctx.settings["diagnostics"] = {"wait": 0}
     bench("Write", file_path="a.go", content="BAD 1\n")
     state = bench.ctx.state(EditDiagnostics)
-    assert soon(lambda: bool(state.news), 30)
+    assert soon(lambda: bool(state.unreported), 30)
     heard = [bench("Write", file_path="a.go", content=second).text]
     bench("Write", file_path="b.go", content="BAD 2\n")
     assert soon(lambda: "BAD 2" in "".join(heard.extend(bench.ctx.notices()) or heard), 30)

@@ -58,7 +58,7 @@ def _has_code_keys(name: str, text: str) -> bool:
 
 
 def leaves_out(row: CheckerRow | ServerRow, file: Path, root: Path) -> bool:
-    """Return True if the project's configuration of mypy names the files to check, and this is none of them."""
+    """Return True if the mypy configuration of the project lists the files to check, and this is none of them."""
     if row.name != "mypy" or not file.is_relative_to(root):
         return False
     named = _mypy_files(root)
@@ -67,15 +67,15 @@ def leaves_out(row: CheckerRow | ServerRow, file: Path, root: Path) -> bool:
 
 
 def _matches(root: Path, name: str) -> list[str]:
-    """Return the paths below `root` that a pattern stands for, as mypy expands it."""
+    """Expand a pattern as mypy does."""
     return glob.glob(name, root_dir=root, recursive=True) if glob.has_magic(name) else []
 
 
 def _mypy_files(root: Path) -> list[str]:
-    """Return `files` of the configuration that mypy would read in a folder; nothing if there is none or no such key."""
+    """Return `files` of the configuration that mypy reads in a folder, or an empty list."""
     for name in ("mypy.ini", ".mypy.ini", "pyproject.toml", "setup.cfg"):
         try:
-            text = read_regular(root / name, _LARGEST_CONFIG).decode()
+            text = read_regular(root / name, _MAX_CONFIG_BYTES).decode()
             if name == "pyproject.toml":
                 table = tomllib.loads(text)["tool"]["mypy"]
             else:
