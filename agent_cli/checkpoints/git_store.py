@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from zlib import compress
 
 from agent_cli.permissions.git_standing import git_folders, look_at_repository
-from agent_tools.fs.safe_files import private_folder, read_regular, write_whole
+from agent_tools.fs.safe_files import private_folder, read_regular, write_atomic
 from agent_tools.process import guarded_git
 from agent_tools.process.child import StuckError, collect
 from agent_tools.process.guarded_git import GitError
@@ -89,8 +89,8 @@ class Git:
         self.home = home
         self.program = program
         self._objects = tuple(objects)
-        self._run = guarded_git.store(program, str(home), self._objects)
-        self._own = guarded_git.store(program, str(home))
+        self._run = guarded_git.store_git(program, str(home), self._objects)
+        self._own = guarded_git.store_git(program, str(home))
         # Inherited by every git that runs, so that after a crash the lock lasts until that git has ended.
         self.lock = -1
         self._make(_JUNK if ignored is None else f"{_CACHES}{ignored}")
@@ -103,7 +103,7 @@ class Git:
             ("HEAD", "ref: refs/heads/none\n"),
         ):  # fmt: skip
             if _text(self.home / name) != text:
-                write_whole(self.home / name, text.encode("utf-8", "surrogateescape"), sync=False)
+                write_atomic(self.home / name, text.encode("utf-8", "surrogateescape"), sync=False)
 
     def run(
         self,
@@ -151,7 +151,7 @@ class Git:
         path = self.home / "objects" / oid[:2] / oid[2:]
         try:
             if not path.exists():
-                write_whole(path, compress(b"blob %d\0" % len(data) + data, 1), 0o400, sync=False)
+                write_atomic(path, compress(b"blob %d\0" % len(data) + data, 1), 0o400, sync=False)
         except OSError as error:
             raise StoreError(f"{path.parent} cannot be written: {error.strerror or error}") from None
         return oid

@@ -15,7 +15,7 @@ from pathlib import Path
 from agent_cli.checkpoints.manifest import After, Before, Manifest, Record, RecordedTurn, Undone
 from agent_cli.checkpoints.scanner import MAX_STATE_BYTES, Snapshot
 from agent_cli.checkpoints.store import Store
-from agent_tools.fs.safe_files import read_regular, write_whole
+from agent_tools.fs.safe_files import read_regular, write_atomic
 from agent_tools.record import to_json
 
 # The most that a clock jump, or a long pause, can add to an age.
@@ -49,7 +49,7 @@ class IdleTimes:
         """Store the ages of the items that exist. Raises OSError."""
         seen = {name: found for name, found in self._seen.items() if name in there}
         data = {"at": self._now, "lived": self._lived, "seen": seen}
-        write_whole(self._path, json.dumps(data).encode("ascii"), sync=False)
+        write_atomic(self._path, json.dumps(data).encode("ascii"), sync=False)
 
 
 DAY = 86_400
@@ -142,7 +142,7 @@ def _drop_oldest(folder: Path) -> bool:
     calls = {r.call for r in records if isinstance(r, Before) and r.turn in kept}
     left = [s for r in records if (s := _shrink(r, kept, calls)) is not None]
     lines = [json.dumps(to_json(r), separators=(",", ":")) for r in left]
-    write_whole(paths[0], "".join(f"{line}\n" for line in lines).encode("ascii"), sync=False)
+    write_atomic(paths[0], "".join(f"{line}\n" for line in lines).encode("ascii"), sync=False)
     return True
 
 

@@ -25,7 +25,7 @@ from agent_cli.permissions.destructive import Danger, dangers
 from agent_cli.permissions.shell.analysis import analyse
 from agent_cli.permissions.shell.words import SimpleCommand, Word
 from agent_tools.base import Effect
-from agent_tools.fs.safe_files import read_regular, write_whole
+from agent_tools.fs.safe_files import read_regular, write_atomic
 from agent_tools.lazy import lazy_imports
 from agent_tools.record import Value
 from agent_tools.text import counted, shorten, utc_stamp
@@ -323,7 +323,7 @@ class Recorder:
         new = {path: why for path, why in new.items() if path not in mentioned}
         if not new:
             return []
-        write_whole(file, json.dumps(sorted(mentioned | set(new))).encode("ascii"), sync=False)
+        write_atomic(file, json.dumps(sorted(mentioned | set(new))).encode("ascii"), sync=False)
         root = str(self._where.roots[0])
         names = [f"{os.path.relpath(p, root)} ({why})" for p, why in new.items()]
         what = counted(len(new), "repository" if all(w == NESTED for w in new.values()) else "file")

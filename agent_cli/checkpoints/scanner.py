@@ -19,7 +19,7 @@ from typing import Any
 
 from agent_cli.checkpoints.git_store import GIT_SECONDS, MAX_OUTPUT_BYTES, Git, StoreError, TooManyFilesError
 from agent_cli.permissions.git_standing import git_folders
-from agent_tools.fs.safe_files import find_obstacle, read_regular, write_whole
+from agent_tools.fs.safe_files import find_obstacle, read_regular, write_atomic
 from agent_tools.process.child import StuckError, collect
 from agent_tools.record import Value
 
@@ -41,7 +41,7 @@ def seed(git: Git, root: Path, index: Path) -> list[str] | None:
         return None
     try:
         data, state = read_regular(source, _MAX_BYTES), os.stat(source)  # noqa: PTH116
-        write_whole(index, data, sync=False)
+        write_atomic(index, data, sync=False)
         # Its modification time decides which entries git checks again.
         os.utime(index, ns=(state.st_atime_ns, state.st_mtime_ns))
         listed = git.run("ls-files", "-z", "-v", "-s", tree=str(root), index=index)
@@ -92,7 +92,7 @@ def _converted_files(git: Git, root: str, index: Path, paths: list[str]) -> list
     # A git folder with the user's attributes instead of ours, which disable all conversion.
     plain = Git(git.home.with_name("attributes.git"), git.program)
     own = b"\n".join(_bytes(f) for f in files if f.endswith("info/attributes"))
-    write_whole(plain.home / "info/attributes", own, sync=False)
+    write_atomic(plain.home / "info/attributes", own, sync=False)
     feed = b"".join(os.fsencode(p) + b"\0" for p in paths)
     words = ("check-attr", "-z", "--stdin", "filter", "working-tree-encoding")
     fields = plain.run(*words, feed=feed, tree=root, index=index).split(b"\0")
@@ -177,7 +177,7 @@ class Scanner:
         if known is not None and known.get("borrowed") != borrowed:
             if self._git.is_complete(known["tree"]):
                 known["borrowed"] = borrowed
-                write_whole(self._state, json.dumps(known).encode("ascii"), sync=False)
+                write_atomic(self._state, json.dumps(known).encode("ascii"), sync=False)
             else:
                 # The repository has dropped objects that we borrowed.
                 known = None
@@ -219,7 +219,7 @@ class Scanner:
         added = {*known["young"], *wanted.add} if known is not None and not fresh else self._paths()
         young = self._recent(added, began)
         state = {"tree": tree, "perms": perms, "modes": table.plain(), "young": young, "borrowed": borrowed}
-        write_whole(self._state, json.dumps(state).encode("ascii"), sync=False)
+        write_atomic(self._state, json.dumps(state).encode("ascii"), sync=False)
         return Snapshot(self.base, tree, perms, wanted.skipped)
 
     def _drop_old(self, known: dict[str, Any], began: int) -> None:
@@ -227,7 +227,7 @@ class Scanner:
         young = self._recent(known["young"], began)
         if len(young) < len(known["young"]):
             known["young"] = young
-            write_whole(self._state, json.dumps(known).encode("ascii"), sync=False)
+            write_atomic(self._state, json.dumps(known).encode("ascii"), sync=False)
 
     def _recent(self, paths: Iterable[str], began: int) -> list[str]:
         return [p for p in paths if (s := lstat_file(self.base, p)) and s.st_ctime >= began - 1]

@@ -37,7 +37,7 @@ from agent_cli.checkpoints.scanner import (
 )
 from agent_cli.permissions.git_standing import git_folders
 from agent_tools.fs.files import open_directory
-from agent_tools.fs.safe_files import open_regular, private_folder, read_regular, write_whole
+from agent_tools.fs.safe_files import open_regular, private_folder, read_regular, write_atomic
 from agent_tools.record import Value
 
 _NOTE, LOCK = "restoring", "lock"
@@ -54,7 +54,7 @@ def temporary_name(store: Path, folders: Iterable[str]) -> Iterator[str]:
     note = {"name": name, "folders": sorted(set(folders))}
     # On a full disk, an undo matters more than its record.
     with suppress(OSError):
-        write_whole(store / _NOTE, json.dumps(note).encode("ascii"))
+        write_atomic(store / _NOTE, json.dumps(note).encode("ascii"))
     try:
         yield name
     finally:
@@ -199,7 +199,7 @@ class Store:
         root = where.roots[0]
         try:
             private_folder(where.folder)
-            write_whole(where.folder / "root", os.fsencode(root), sync=False)
+            write_atomic(where.folder / "root", os.fsencode(root), sync=False)
             objects = [o for r in where.roots for o in objects_of(r)]
             program = find_snapshot_git(where.path, str(root))
             self.git = Git(where.folder / "git", program, objects, self._ignored(root))

@@ -40,7 +40,7 @@ from agent_cli.checkpoints.undo_plan import (
     merge_changes,
     summed,
 )
-from agent_tools.edit.diff import changes, unified
+from agent_tools.edit.diff import changed_ranges, unified
 from agent_tools.fs.files import is_at, open_directory, remove_empty
 from agent_tools.fs.safe_files import open_regular
 from agent_tools.record import Value
@@ -76,7 +76,7 @@ def blame_line(store: Store, path: str, line: int, lines: list[str]) -> BlamedCa
 def _map_line(old: list[str], new: list[str], at: int) -> int | None:
     """Return the position of a new line in the old text; None if it is not in it."""
     moved = 0
-    for i1, i2, j1, j2 in changes(old, new):
+    for i1, i2, j1, j2 in changed_ranges(old, new):
         if j1 <= at < j2:
             return None
         if j2 <= at:

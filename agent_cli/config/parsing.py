@@ -11,7 +11,7 @@ from functools import cache
 from typing import Any, get_args, get_origin
 
 from agent_cli.config.schema import Permissions, Settings, tables
-from agent_tools.record import DecodeError, Value, from_json, hints_of, name_of
+from agent_tools.record import DecodeError, Value, describe_type, from_json, hints_of
 
 LIMIT = 1 << 20
 TOML_LIMIT = 1 << 16
@@ -156,8 +156,8 @@ def check_value(hint: Any, raw: Any, name: str, where: Callable[[], str]) -> Any
         except ValidationError as error:
             found = error.errors()[0]
             at = "".join(f"[{i}]" for i in found["loc"] if isinstance(i, int))
-            raise SettingsError(f"{where()}: {name}{at}: expected {name_of(hint)}, found {raw!r}") from None
-        raise SettingsError(f"{where()}: {name}: expected {name_of(hint)}, found {raw!r}") from None
+            raise SettingsError(f"{where()}: {name}{at}: expected {describe_type(hint)}, found {raw!r}") from None
+        raise SettingsError(f"{where()}: {name}: expected {describe_type(hint)}, found {raw!r}") from None
 
 
 def from_environment(env: Mapping[str, str], mistakes: list[str] | None = None) -> dict[str, Any]:
@@ -203,7 +203,7 @@ def from_text(hint: Any, text: str, name: str) -> Any:
             return [item.strip() for item in text.split(",") if item.strip()]
         if choice is str or str(choice).startswith("typing.Literal"):
             return text
-    raise SettingsError(f"{name}: expected {name_of(hint)}, found {text!r}")
+    raise SettingsError(f"{name}: expected {describe_type(hint)}, found {text!r}")
 
 
 def nearest_key_hint(key: str, known: list[str]) -> str:

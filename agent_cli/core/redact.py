@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Mapping
 
-from agent_tools.secret_patterns import MARKS, is_secret, passwords_in, shapes
+from agent_tools.secret_patterns import KEY_LITERALS, is_secret, key_pattern, passwords_in
 
 REDACTED = "[redacted]"
 _MIN_SECRET_CHARS = 8
@@ -35,7 +35,7 @@ class Redactor:
         """Return the text without secrets."""
         if self._values is not None:
             text = self._values.sub(REDACTED, text)
-        return shapes().sub(REDACTED, text) if any(mark in text for mark in MARKS) else text
+        return key_pattern().sub(REDACTED, text) if any(mark in text for mark in KEY_LITERALS) else text
 
     def safe_length(self, text: str) -> int:
         """Return how much of a growing text can be written: the rest may be part of a secret."""

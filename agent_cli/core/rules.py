@@ -133,7 +133,7 @@ def _host(spec: str, text: str) -> str:
     """Return the host, or `*`, of a domain rule. Raises RuleError if it names none."""
     name = spec.removeprefix("domain:").strip()
     try:
-        return name if name == "*" else urls.host_pattern(name)
+        return name if name == "*" else urls.parse_host_pattern(name)
     except ToolError as error:
         raise RuleError(
             f"{text!r}: {error}; write only the host, without scheme, port or path, or *.host for its subdomains"

@@ -32,7 +32,7 @@ from agent_cli.session.records import SessionNotFoundError
 from agent_cli.session.store import SessionStore, state_folder
 from agent_tools.base import ToolContext, ToolError
 from agent_tools.process.child import run_child
-from agent_tools.process.guarded_git import GitError, nowhere
+from agent_tools.process.guarded_git import GitError, isolated_git
 from agent_tools.record import Value
 from agent_tools.requirements import find_bash
 from agent_tools.results import MediaKind
@@ -103,7 +103,7 @@ def _version_of(topic: str, path: str) -> str | None:
     """Return the first line of `path --version`; None if it fails."""
     try:
         if topic == "git":
-            return _first_line(nowhere(path).run("--version", seconds=VERSION_SECONDS))
+            return _first_line(isolated_git(path).run("--version", seconds=VERSION_SECONDS))
         # Not in the working directory: none of its files may take part.
         done = run_child([path, "--version"], seconds=VERSION_SECONDS, cwd="/", brief=True)
     except (OSError, GitError, TimeoutError, OverflowError):

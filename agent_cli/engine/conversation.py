@@ -32,7 +32,7 @@ from agent_cli.engine.types import SessionOrigin, TurnOptions
 from agent_tools.base import Steps, ToolError
 from agent_tools.cancel import CancelToken
 from agent_tools.lazy import lazy_imports
-from agent_tools.results import ExpandedPrompt, Media, TodoItem, prompted
+from agent_tools.results import ExpandedPrompt, Media, TodoItem, as_expanded_prompt
 
 with lazy_imports():
     from agent_cli.engine import (
@@ -185,7 +185,7 @@ class Conversation:
         self.last = None
         for prepare in self.preparations:
             prepare()
-        typed, given = text, prompted(text if verbatim else self._expanded(text))
+        typed, given = text, as_expanded_prompt(text if verbatim else self._expanded(text))
         added: tuple[str, ...] = ()
         self.deps.state.prompt_id = new_uuid()
         if self._needs_start_hooks():
@@ -389,7 +389,8 @@ class Conversation:
             texts.append(self.inbox.pop(0))
         # Messages of the program are not expanded.
         return [
-            text if text.startswith(SYNTHETIC_PREFIXES) else prompted(self._expanded(text)).text() for text in texts
+            text if text.startswith(SYNTHETIC_PREFIXES) else as_expanded_prompt(self._expanded(text)).text()
+            for text in texts
         ]
 
     def interrupt(self) -> None:

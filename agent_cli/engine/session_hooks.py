@@ -25,7 +25,7 @@ from agent_tools.cancel import CancelledError
 from agent_tools.lazy import lazy_imports
 from agent_tools.record import Value
 from agent_tools.requirements import find_bash
-from agent_tools.shell.state import ShellState, command_env, exports
+from agent_tools.shell.state import ShellState, command_env, parse_export_lines
 
 with lazy_imports():
     from agent_tools import text as agent_tools_text
@@ -98,7 +98,7 @@ def _take_environment(deps: TurnDeps, file: Path) -> bool:
     running = process.run_process(argv, context.workspace.root, env, _SECONDS, context.cancel, kept)
     if Steps(running).finish().cause != "exit" or not kept.complete:
         return False
-    found = {os.fsdecode(n): os.fsdecode(v) for n, v in exports(b"".join(kept.lines(1 << 20)))}
+    found = {os.fsdecode(n): os.fsdecode(v) for n, v in parse_export_lines(b"".join(kept.lines(1 << 20)))}
     return context.state(ShellState).learn(found, base)
 
 

@@ -22,7 +22,7 @@ from agent_cli.config.schema import McpServer
 from agent_cli.core.place import RunEnvironment, UsageError
 from agent_cli.mcp.credentials import mistake_in_terms
 from agent_tools.fs.protected_names import has_placeholder
-from agent_tools.fs.safe_files import read_regular, write_whole
+from agent_tools.fs.safe_files import read_regular, write_atomic
 from agent_tools.record import DecodeError, Value, from_json
 from agent_tools.text import one_line, shorten
 
@@ -318,6 +318,6 @@ def _change(table: Any, name: str, entry: dict[str, Any] | None, path: Path, rep
 def _write(path: Path, text: str, mode: int) -> None:
     """Replace the file atomically, keeping its mode. Raises McpEditError."""
     try:
-        write_whole(path, text.encode(), mode, keep=True)
+        write_atomic(path, text.encode(), mode, keep=True)
     except OSError as error:
         raise McpEditError(f"{path}: {error.strerror or error}") from None

@@ -23,10 +23,10 @@ from agent_tools.base import Effect
 from agent_tools.fs.safe_files import read_start
 from agent_tools.fs.workspace import Workspace, of_process, real_path
 from agent_tools.lazy import lazy_imports
-from agent_tools.net.urls import host_pattern
+from agent_tools.net.urls import parse_host_pattern
 from agent_tools.registry import BUILTIN, tool_name, tool_traits
 from agent_tools.results import ToolError
-from agent_tools.sandbox.conditions import OUTSIDE
+from agent_tools.sandbox.conditions import OUTSIDE_SANDBOX
 
 with lazy_imports():
     from agent_tools.fs import protected_names
@@ -79,10 +79,15 @@ def _folded_name(part: str) -> str:
 def _tails() -> Mapping[str, Sequence[tuple[tuple[str, ...], Kind]]]:
     """Return `protected_names` as case-folded components, by the first of them."""
     found: dict[str, list[tuple[tuple[str, ...], Kind]]] = {}
-    own = {*protected_names.plain_names(protected_names.OWN), ".git"}
+    own = {*protected_names.plain_names(protected_names.AGENT_NAMES), ".git"}
     for name in dict.fromkeys(
         protected_names.plain_names(
-            (*protected_names.OWN, *protected_names.PROJECT, *protected_names.PERSONAL, *protected_names.ANYWHERE)
+            (
+                *protected_names.AGENT_NAMES,
+                *protected_names.PROJECT_NAMES,
+                *protected_names.HOME_NAMES,
+                *protected_names.ANY_FOLDER_NAMES,
+            )
         )
     ):
         parts = tuple(name.casefold().split("/"))
@@ -92,7 +97,7 @@ def _tails() -> Mapping[str, Sequence[tuple[tuple[str, ...], Kind]]]:
 
 @cache
 def _of_machine() -> tuple[Path, ...]:
-    return tuple(map(Path, protected_names.plain_names(protected_names.SYSTEM)))
+    return tuple(map(Path, protected_names.plain_names(protected_names.SYSTEM_PATHS)))
 
 
 def find_places(
@@ -103,7 +108,7 @@ def find_places(
     roots: directories of the workspace.
     state: directory of this program's own state.
     """
-    own = protected_names.plain_names(protected_names.OWN)
+    own = protected_names.plain_names(protected_names.AGENT_NAMES)
     found: list[tuple[Path, Kind, str]] = []
     if state is not None:
         found.append((Path(real_path(state)), "own", "it is this program's own state"))
@@ -148,7 +153,7 @@ def holds_protected(folder: Path, home: Path | None) -> bool:
     """Return True if a directory contains protected places of the home directory, as ~/.config does."""
     if home is None or not (folder == home or folder.is_relative_to(home)):
         return False
-    return any((home / name).is_relative_to(folder) for name in protected_names.plain_names(protected_names.PERSONAL))
+    return any((home / name).is_relative_to(folder) for name in protected_names.plain_names(protected_names.HOME_NAMES))
 
 
 def _starts(parts: Sequence[str], at: int, tail: tuple[str, ...]) -> bool:
@@ -272,7 +277,7 @@ def _domain_matches(rule: Rule, url: str) -> bool:
 
     host = (urlsplit(url).hostname or "").rstrip(".")
     try:
-        wanted = host_pattern((rule.spec or "").removeprefix("domain:"))
+        wanted = parse_host_pattern((rule.spec or "").removeprefix("domain:"))
     except ToolError:  # `read_rule` has refused it
         return False
     hosts = (host,) if rule.list == "allow" else (host, host.removeprefix("www."), f"www.{host}")
@@ -341,7 +346,7 @@ def _by_itself(workspace: Workspace, effect: Effect, tool: str) -> Verdict:
         if tool_traits(tool).types_input:
             reason = "types into a program, which may do anything with the input"
         else:
-            reason = f"runs {OUTSIDE}" if target == OUTSIDE else "calls another program's tool"
+            reason = f"runs {OUTSIDE_SANDBOX}" if target == OUTSIDE_SANDBOX else "calls another program's tool"
         return Verdict(target, Level.ASK, reason)
     if effect.kind == "fetch":
         return Verdict(target, Level.ASK, f"sends a request to {target}")

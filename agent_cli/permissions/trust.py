@@ -23,7 +23,7 @@ from agent_cli.memory.imports import MAX_IMPORTS, find_imports, leads_outside, r
 from agent_cli.permissions.git_standing import look_at_repository
 from agent_tools.base import ToolError
 from agent_tools.fs.protected_names import has_placeholder
-from agent_tools.fs.safe_files import NotRegularFileError, read_regular, read_start, resolve_inside, write_whole
+from agent_tools.fs.safe_files import NotRegularFileError, read_regular, read_start, resolve_inside, write_atomic
 from agent_tools.lazy import lazy_imports
 from agent_tools.record import DecodeError, Value, from_json
 from agent_tools.text import utc_stamp
@@ -347,7 +347,7 @@ class TrustStore:
 
     def _write(self) -> None:
         found = {"version": VERSION, "trusted": _entries(self.agreed), "declined": _entries(self.declined)}
-        write_whole(self.path, json.dumps(found, indent=1).encode("ascii"))
+        write_atomic(self.path, json.dumps(found, indent=1).encode("ascii"))
         self.problem = ""
 
 

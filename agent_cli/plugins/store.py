@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from agent_cli.plugins.manifest import Plugin, PluginError, read_plugin
-from agent_tools.fs.safe_files import private_folder, read_regular, write_whole
+from agent_tools.fs.safe_files import private_folder, read_regular, write_atomic
 from agent_tools.record import DecodeError, Value, from_json, to_json
 
 FOLDER = ".agent/plugins"
@@ -103,7 +103,7 @@ class PluginStore:
             "plugins": {name: to_json(entry) for name, entry in sorted(self.plugins.items())},
             "marketplaces": {name: to_json(entry) for name, entry in sorted(self.marketplaces.items())},
         }
-        write_whole(self.path, json.dumps(found, indent=1).encode("ascii"))
+        write_atomic(self.path, json.dumps(found, indent=1).encode("ascii"))
 
     def load(self, name: str) -> Plugin:
         """Read a trusted plugin. Raises PluginError, also if its files have changed since."""

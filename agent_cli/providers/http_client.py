@@ -34,7 +34,7 @@ from agent_cli.providers.errors import error_for_status, malformed
 from agent_tools.cancel import CancelToken
 from agent_tools.net.http import HttpClient, HttpResponse, Timeouts
 from agent_tools.net.http_connection import HttpError
-from agent_tools.net.urls import PORTS, Url
+from agent_tools.net.urls import DEFAULT_PORTS, Url
 
 BOM = b"\xef\xbb\xbf"
 
@@ -190,10 +190,10 @@ def endpoint_url(url: str) -> Url:
         host, port = parts.hostname, parts.port
     except ValueError:
         host, port = None, None
-    if not host or parts.scheme not in PORTS:
+    if not host or parts.scheme not in DEFAULT_PORTS:
         raise ModelError(Failure("bad_request", f"The base URL {url!r} is not an http or https address."))
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-    return Url(parts.scheme, host, port or PORTS[parts.scheme], path)
+    return Url(parts.scheme, host, port or DEFAULT_PORTS[parts.scheme], path)
 
 
 def model_error(error: HttpError) -> ModelError:
@@ -268,7 +268,11 @@ class HttpModelClient(ABC):
             body = self._body(request)
             try:
                 reply = self._http.send(
-                    endpoint_url(self._endpoint(request)), self._headers, body, cancel, patient=not request.stream
+                    endpoint_url(self._endpoint(request)),
+                    self._headers,
+                    body,
+                    cancel,
+                    no_idle_timeout=not request.stream,
                 )
             except HttpError as broken:
                 raise model_error(broken) from broken

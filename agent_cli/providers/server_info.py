@@ -178,7 +178,7 @@ def ask_json(url: str, key: str = "", *, body: dict[str, Any] | None = None) -> 
     if body is not None:
         own["Content-Type"] = "application/json"
     # A server on this machine is called without a proxy.
-    client = HttpClient(LOCAL, {}, most_kept=0) if local else HttpClient(REMOTE, most_kept=0)
+    client = HttpClient(LOCAL, {}, max_idle=0) if local else HttpClient(REMOTE, max_idle=0)
     try:
         sent = None if body is None else encode_json(body)
         reply = client.send(endpoint_url(url), {"Accept": "application/json", **own}, sent, CancelToken())

@@ -108,7 +108,7 @@ def approvals_of(place: RunEnvironment, warn: Callable[[str], None] = lambda tex
 def server_environment(place: RunEnvironment, settings: Settings) -> dict[str, str]:
     """Return a server's environment, apart from what is declared for it: that of commands, without secrets."""
     env = secret_patterns.without_secrets(place.env, settings.shell.env_pass)
-    return {name: value for name, value in env.items() if name not in shell_env.STARTUP}
+    return {name: value for name, value in env.items() if name not in shell_env.STARTUP_VARIABLES}
 
 
 def unapproved(options: RunOptions, place: RunEnvironment, layers: Layers) -> list[tuple[DeclaredServer, str]]:

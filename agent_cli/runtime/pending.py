@@ -36,7 +36,7 @@ from agent_cli.session.records import Restored, SessionNotFoundError, WaitingTur
 from agent_cli.session.store import SessionStore, state_folder
 from agent_cli.session.summary import summarize_sessions
 from agent_tools.record import from_json
-from agent_tools.text import counted, escape_controls, number_in
+from agent_tools.text import counted, escape_controls, parse_number
 
 _TRIES = 3
 _DECIDED = {"approve": "approved", "reject": "rejected", "answer": "answered", "revise": "sent back"}
@@ -344,7 +344,7 @@ def _chosen_option(question: Mapping[str, Any], text: str) -> str:
     parts = text.replace(",", " ").split()
     if not all(part.isdigit() for part in parts):
         return text
-    numbers = [number_in(part) for part in parts]
+    numbers = [parse_number(part) for part in parts]
     if len(numbers) > 1 and not question.get("multiSelect"):
         raise UsageError("Choose only one option.")
     if all(1 <= number <= len(labels) for number in numbers):

@@ -20,7 +20,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from agent_cli.session.files import draft_file, is_running
-from agent_tools.fs.safe_files import read_regular, write_whole
+from agent_tools.fs.safe_files import read_regular, write_atomic
 from agent_tools.record import DecodeError, Value, from_json, to_json
 
 _MAX_BYTES = 64 << 20
@@ -64,7 +64,7 @@ class DraftFile:
         draft = Draft(text, now[1], self._session_id, os.getpid(), os.uname().nodename, time.time())
         try:
             # As ASCII JSON, since a terminal can send a lone surrogate, which UTF-8 cannot encode.
-            write_whole(self.path, json.dumps(to_json(draft)).encode("ascii"))
+            write_atomic(self.path, json.dumps(to_json(draft)).encode("ascii"))
         except OSError:
             return False
         self._last = now

@@ -44,7 +44,7 @@ from agent_cli.session.export_document import (
     title_of,
 )
 from agent_cli.session.files import read_log
-from agent_tools.fs.safe_files import write_whole
+from agent_tools.fs.safe_files import write_atomic
 from agent_tools.record import Value
 from agent_tools.registry import tool_traits
 from agent_tools.results import Diff
@@ -88,7 +88,7 @@ def write_document(path: Path, text: str, *, replace: bool) -> None:
     if not replace:
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
     try:
-        write_whole(path, text.encode("utf-8", "replace"))
+        write_atomic(path, text.encode("utf-8", "replace"))
     except OSError:
         if not replace:
             with suppress(OSError):

@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from agent_tools.fs.safe_files import read_regular, write_whole
+from agent_tools.fs.safe_files import read_regular, write_atomic
 from agent_tools.plan import plan_text
 from agent_tools.record import DecodeError, Value, from_json, to_json
 from agent_tools.text import counted, utc_stamp
@@ -34,7 +34,7 @@ class WaitingPlan(Value):
 def save_plan(folder: Path, plan: WaitingPlan) -> None:
     """Save the plan, replacing an earlier one. An unwritable directory is ignored."""
     with suppress(OSError):
-        write_whole(folder / _NAME, json.dumps(to_json(plan)).encode("ascii"), sync=False)
+        write_atomic(folder / _NAME, json.dumps(to_json(plan)).encode("ascii"), sync=False)
 
 
 def claim_plan(folder: Path, session_id: str | None = None) -> WaitingPlan | None:

@@ -32,7 +32,7 @@ from agent_cli.session.files import (
 )
 from agent_cli.session.log import SessionBusyError, SessionLog
 from agent_cli.session.records import Header, Restored, SessionInfo, SessionNotFoundError
-from agent_tools.fs.safe_files import read_start, write_whole
+from agent_tools.fs.safe_files import read_start, write_atomic
 from agent_tools.lazy import lazy_imports
 from agent_tools.text import escape_controls
 
@@ -249,7 +249,7 @@ def write_report(error: BaseException, env: Mapping[str, str]) -> str:
             text = f"{text[: _MAX_CHARS // 2]}\n[...]\n{text[-_MAX_CHARS // 2 :]}"
         path = folder / f"{time.strftime('%Y%m%d-%H%M%S')}-{os.urandom(2).hex()}.txt"
         message = f"agent {__version__}, Python {'.'.join(map(str, sys.version_info[:3]))}\n\n{text}"
-        write_whole(path, escape_controls(Redactor(env)(message)).encode("utf-8", "replace"), sync=False)
+        write_atomic(path, escape_controls(Redactor(env)(message)).encode("utf-8", "replace"), sync=False)
         _delete_old(folder)
     except Exception:  # noqa: BLE001 - a failing report must not hide the exception
         return ""

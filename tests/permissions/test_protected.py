@@ -11,10 +11,10 @@ from agent_cli.core.modes import Mode
 from agent_cli.core.rules import read_rule
 from agent_cli.permissions.policy import Policy
 from agent_tools.base import Effect
-from agent_tools.fs.protected_names import PERSONAL, PROJECT, plain_names
+from agent_tools.fs.protected_names import HOME_NAMES, PROJECT_NAMES, plain_names
 from agent_tools.fs.workspace import Workspace
-from agent_tools.sandbox.profile import PERSONAL as OF_HOME_IN_THE_SANDBOX
-from agent_tools.sandbox.profile import PROTECTED as OF_PROJECT_IN_THE_SANDBOX
+from agent_tools.sandbox.profile import PROTECTED_HOME_NAMES as OF_HOME_IN_THE_SANDBOX
+from agent_tools.sandbox.profile import PROTECTED_NAMES as OF_PROJECT_IN_THE_SANDBOX
 
 # What the files of a project start, or what they allow.
 OF_PROJECT = """
@@ -177,8 +177,8 @@ def test_a_rule_of_the_users_that_names_a_file_opens_what_is_not_ours(place: Pla
 
 
 def test_the_sandbox_protects_what_the_gate_protects(place: Place) -> None:
-    assert set(OF_PROJECT_IN_THE_SANDBOX) == set(plain_names(PROJECT))
-    assert set(OF_HOME_IN_THE_SANDBOX) == set(plain_names(PERSONAL))
+    assert set(OF_PROJECT_IN_THE_SANDBOX) == set(plain_names(PROJECT_NAMES))
+    assert set(OF_HOME_IN_THE_SANDBOX) == set(plain_names(HOME_NAMES))
     for base, names in ((place.root, OF_PROJECT_IN_THE_SANDBOX), (place.home, OF_HOME_IN_THE_SANDBOX)):
         for name in names:
             assert place.holds(Effect("write", f"{base}/{name}")), name

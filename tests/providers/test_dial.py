@@ -63,7 +63,7 @@ def test_no_proxy_names_hosts_networks_and_ports(no_proxy: str, used: bool, monk
     ],
 )
 def test_no_proxy_domains(host: str, no_proxy: str, bypassed: bool) -> None:
-    assert connect.bypassed(host, 443, no_proxy) is bypassed
+    assert connect.is_bypassed(host, 443, no_proxy) is bypassed
 
 
 def test_a_proxy_of_another_kind_is_refused_in_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -103,11 +103,11 @@ def test_words_between_keep_alives_begin_the_wait_anew(
 
 
 def test_an_event_has_a_bound() -> None:
-    splitter = SSEDecoder(most=1_000)
+    splitter = SSEDecoder(max_bytes=1_000)
     with pytest.raises(OverflowError):
         for _ in range(100):
             splitter.feed(b"data: " + b"x" * 100 + b"\n")
-    splitter = SSEDecoder(most=1_000)
+    splitter = SSEDecoder(max_bytes=1_000)
     events = [splitter.feed(b"data: " + b"x" * 500 + b"\n\n") for _ in range(100)]
     assert len(events) == 100
 

@@ -1,6 +1,6 @@
-"""Say what is configured, found and missing.
+"""Show what is configured, found and missing.
 
-Also `agent memory`, which says the same of the memory files.
+Also `agent memory`, which shows the memory files.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from agent_cli.cli.app import AsJsonObject, takes
+from agent_cli.cli.app import AsJsonObject, with_run_options
 from agent_cli.cli.help import examples
 from agent_cli.config.layers import Layers
 from agent_cli.config.run_options import RunOptions
@@ -44,7 +44,7 @@ def _group() -> None:
 
 
 @memory.command("show", epilog=examples("agent memory show", "agent memory show --text"))
-@takes("settings", "trust")
+@with_run_options("settings", "trust")
 def show_memory(
     options: RunOptions,
     as_json: AsJsonObject = False,

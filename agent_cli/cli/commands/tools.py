@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import typer
 
 from agent_cli.cli import completion
-from agent_cli.cli.app import takes
+from agent_cli.cli.app import with_run_options
 from agent_cli.cli.help import examples
 from agent_cli.config.layers import Layers
 from agent_cli.config.run_options import RunOptions
@@ -62,7 +62,7 @@ def list_tools(
 
 
 @app.command("run", epilog=examples('agent tools run Grep \'{"pattern": "TODO"}\''))
-@takes(
+@with_run_options(
     "permission_mode", "allowed_tools", "ask_tools", "disallowed_tools", "add_dir",
     "settings", "trust", "bare", print=True,
 )  # fmt: skip

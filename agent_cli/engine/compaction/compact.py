@@ -122,7 +122,7 @@ def _line(turn: Turn, message: ToolMessage) -> str:
     workspace = turn.deps.context.workspace
     search = workspace.advice("Grep Read", "{} shows any part of it")
     known = _SAVED_IN.search(message.text)
-    path = Path(known[1]) if known and workspace.scratch.holds(Path(known[1])) else None
+    path = Path(known[1]) if known and workspace.scratch.contains(Path(known[1])) else None
     if search and (path or not message.media):
         path = path or workspace.scratch.save(message.text)
         if path is not None:

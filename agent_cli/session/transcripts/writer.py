@@ -44,7 +44,7 @@ from agent_cli.session.transcripts.entries import (
     subagent_path,
     user_parts,
 )
-from agent_tools.fs.safe_files import open_regular, private_folder, write_whole
+from agent_tools.fs.safe_files import open_regular, private_folder, write_atomic
 from agent_tools.record import DecodeError, from_json
 from agent_tools.text import utc_stamp
 
@@ -281,7 +281,7 @@ class _Chain:
         if self.about is not None and self._unannounced:
             about = self.path.with_suffix(".meta.json")
             if not about.exists():
-                write_whole(about, json.dumps(self.about, separators=(",", ":")).encode("ascii"), sync=False)
+                write_atomic(about, json.dumps(self.about, separators=(",", ":")).encode("ascii"), sync=False)
         fd = open_regular(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
         try:
             size = os.fstat(fd).st_size
