@@ -18,7 +18,7 @@ ROWS = (
     "read:Read",
     "write:Write",
     "edit.edit:Edit",
-    "edit.multi_edit:MultiEdit",
+    "edit.edit:MultiEdit",
     "search.glob:Glob",
     "search.grep:Grep",
     "search.ls:LS",

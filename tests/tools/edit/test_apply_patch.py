@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent_tools.edit.patch import apply_hunks, parse_patch
+from agent_tools.edit.apply_patch import apply_hunks, parse_patch
 from tests.support.hypothesis_examples import examples
 from tests.support.model_server import Call, ModelServer, Reply
 from tests.support.program import agent
