@@ -189,7 +189,7 @@ def _serve(module: str, control: socket.socket) -> None:
     for name in _OF_THE_WORKER if module == _WORKER else (*_modules_of_the_program(), *_OF_THE_PROGRAM):
         importlib.import_module(name)
     if module == _PROGRAM:
-        sys.modules["agent_cli.cli.app"].as_typer_reads()
+        sys.modules["agent_cli.cli.app"].build_command_tree()
     gc.collect()
     gc.freeze()
     connections: dict[int, socket.socket] = {}
