@@ -229,6 +229,15 @@ def test_heavy_libraries_have_named_doors(library: str) -> None:
     assert users == DOORS[library]
 
 
+def test_there_is_one_http_client() -> None:
+    """`net/http`. The MCP SDK and LiteLLM bring their own, which have doors."""
+    users = {
+        module for module, path in MODULES.items()
+        if imports(path, top_only=False) & {"http.client", "urllib.request", "urllib3", "requests", "aiohttp"}
+    }  # fmt: skip
+    assert users == {"agent_tools.net.http", "agent_tools.net.http_connection"}
+
+
 def test_files_stay_short() -> None:
     paths = [*MODULES.values(), *(ROOT / "tests").rglob("*.py")]
     long = {str(p.relative_to(ROOT)): n for p in paths if (n := len(p.read_text("utf-8").splitlines())) > LIMIT}

@@ -17,7 +17,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from agent_cli.checkpoints.git_store import GIT_SECONDS, MAX_OUTPUT_BYTES, Git, StoreError, TooManyFilesError
+from agent_cli.checkpoints.git_store import (
+    GIT_SECONDS,
+    MAX_OUTPUT_BYTES,
+    Git,
+    StoreError,
+    TooManyFilesError,
+    join_paths,
+    split_paths,
+)
 from agent_cli.permissions.git_standing import git_folders
 from agent_tools.fs.safe_files import find_obstacle, read_regular, write_atomic
 from agent_tools.process.child import StuckError, collect
@@ -77,7 +85,7 @@ def _drop_unreliable(git: Git, root: str, index: Path, listed: bytes) -> list[st
             doubted[path] = None
     doubted.update(dict.fromkeys(_converted_files(git, root, index, list(entries))))
     if doubted:
-        names = b"".join(os.fsencode(p) + b"\0" for p in doubted)
+        names = join_paths(doubted)
         git.run("update-index", "-z", "--force-remove", "--stdin", feed=names, tree=root, index=index)
     return list(doubted)
 
@@ -93,7 +101,7 @@ def _converted_files(git: Git, root: str, index: Path, paths: list[str]) -> list
     plain = Git(git.home.with_name("attributes.git"), git.program)
     own = b"\n".join(_bytes(f) for f in files if f.endswith("info/attributes"))
     write_atomic(plain.home / "info/attributes", own, sync=False)
-    feed = b"".join(os.fsencode(p) + b"\0" for p in paths)
+    feed = join_paths(paths)
     words = ("check-attr", "-z", "--stdin", "filter", "working-tree-encoding")
     fields = plain.run(*words, feed=feed, tree=root, index=index).split(b"\0")
     rows = zip(fields[0::3], fields[2::3], strict=False)
@@ -272,11 +280,11 @@ class Scanner:
         dirty: list[str] = []
         for head, name in zip(fields[0::2], fields[1::2], strict=False):
             (gone if head.endswith(b" D") else dirty).append(os.fsdecode(name))
-        return gone, dirty, [os.fsdecode(n) for n in out.split(b"\0") if n]
+        return gone, dirty, split_paths(out)
 
     def _paths(self) -> list[str]:
         listed = self._git.run("ls-files", "-z", index=self.index, tree=self.base)
-        return [os.fsdecode(n) for n in listed.split(b"\0") if n]
+        return split_paths(listed)
 
     def _choose(self, known: list[str], others: list[str]) -> _Selection:
         """Choose the paths to read, within the limits."""
@@ -309,7 +317,7 @@ class Scanner:
         """Return the paths that the last scan contains. Raises StoreError."""
         few = paths if len(paths) < 100 else []
         listed = self._git.run("ls-files", "-z", "--", *few, tree=self.base, index=self.index)
-        return {os.fsdecode(n) for n in listed.split(b"\0") if n}
+        return set(split_paths(listed))
 
     def tracked(self, paths: list[str]) -> set[str]:
         """Return the paths that the user's repository tracks, which are stored at any size."""
@@ -320,7 +328,7 @@ class Scanner:
             listed = self._git.run("ls-files", "-z", "--", *paths, tree=self.base, index=index)
         except StoreError:
             return set()
-        return {os.fsdecode(n) for n in listed.split(b"\0") if n}
+        return set(split_paths(listed))
 
 
 class _Selection:
@@ -340,12 +348,12 @@ def update(
     git: Git, base: str, index: Path, removed: Iterable[str], add: list[str], refuse: Callable[[str, str], None]
 ) -> None:
     """Update an index; a file that turns out to be unreadable is skipped. Raises StoreError."""
-    if names := b"".join(os.fsencode(p) + b"\0" for p in removed):
+    if names := join_paths(removed):
         git.run("update-index", "-z", "--force-remove", "--stdin", feed=names, tree=base, index=index)
     if not add:
         return
     words = ("update-index", "-z", "--add", "--remove", "--replace", "--stdin")
-    names = b"".join(os.fsencode(p) + b"\0" for p in add)
+    names = join_paths(add)
     try:
         git.run(*words, feed=names, tree=base, index=index, seconds=600)
     except StoreError as error:

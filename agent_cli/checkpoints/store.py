@@ -20,7 +20,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from zlib import crc32
 
-from agent_cli.checkpoints.git_store import Git, StoreError, find_snapshot_git, ignored_in, objects_of
+from agent_cli.checkpoints.git_store import Git, StoreError, find_snapshot_git, ignored_in, objects_of, split_paths
 from agent_cli.checkpoints.manifest import Manifest
 from agent_cli.checkpoints.scanner import (
     MAX_LISTED_BELOW,
@@ -311,7 +311,7 @@ class Store:
     def _others(self, scanner: Scanner, index: Path, *words: str) -> list[str]:
         """Return the absolute paths of files that are not in an index, selected by arguments of `git ls-files`."""
         out = self.git.run("ls-files", "-z", "--others", *words, tree=scanner.base, index=index)
-        return [os.path.join(scanner.base, os.fsdecode(n)) for n in out.split(b"\0") if n]
+        return [os.path.join(scanner.base, name) for name in split_paths(out)]
 
     def pin(self, before: Iterable[Snapshot], after: Iterable[Snapshot]) -> None:
         """Copy the contents and trees that an undo needs to our own objects: the user's repository may drop them."""

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
-from agent_cli.checkpoints.git_store import StoreError, oid_of
+from agent_cli.checkpoints.git_store import StoreError, oid_of, split_paths
 from agent_cli.checkpoints.manifest import RecordedChange
 from agent_cli.checkpoints.scanner import NESTED, FileModes, Snapshot, lstat_file, stat_signature
 from agent_cli.checkpoints.store import Store
@@ -254,10 +254,8 @@ def changed_ignored(store: Store, since: float) -> list[str]:
             out = store.git.run(*words, tree=base, index=scanner.index)
         except StoreError:
             continue
-        for name in out.split(b"\0"):
-            path = os.path.join(base, os.fsdecode(name))
-            if name and _changed(path, since, until):
-                found.append(path)
+        paths = [os.path.join(base, name) for name in split_paths(out)]
+        found += [path for path in paths if _changed(path, since, until)]
     return found
 
 

@@ -13,11 +13,15 @@ import shlex
 import shutil
 import subprocess
 import sys
-import urllib.error
-import urllib.request
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
+
+from agent_tools.base import ToolError
+from agent_tools.cancel import CancelToken
+from agent_tools.net.http import HttpClient, Timeouts
+from agent_tools.net.http_connection import HttpError
+from agent_tools.net.urls import split_url
 
 # Who may write, by the association that GitHub puts into events; asked of GitHub where there is a token.
 _WRITERS = ("OWNER", "MEMBER", "COLLABORATOR")
@@ -25,6 +29,7 @@ _ROLES = ("admin", "write", "maintain")
 # Events that only someone with write access, or GitHub itself, can cause.
 _OWN_EVENTS = ("push", "workflow_dispatch", "schedule", "repository_dispatch", "merge_group", "release")
 _PATCH_LIMIT = 300
+_ANSWER_LIMIT = 1 << 20
 
 
 class ActionError(Exception):
@@ -77,15 +82,19 @@ def _may_write(actor: str, inputs: Mapping[str, str], event: Mapping[str, Any], 
     if token and repository and actor:
         api = env.get("GITHUB_API_URL", "https://api.github.com")
         url = f"{api}/repos/{repository}/collaborators/{actor}/permission"
-        request = urllib.request.Request(url, headers={"Authorization": f"Bearer {token}"})
+        headers = {"Accept": "application/json", "Authorization": f"Bearer {token}"}
         try:
-            with urllib.request.urlopen(request, timeout=30) as answer:
-                found = json.load(answer)
-            return found.get("permission") in _ROLES or found.get("role_name") in _ROLES
-        except urllib.error.HTTPError as error:
-            if error.code == 404:
+            reply = HttpClient(Timeouts(total=30.0), env).send(split_url(url), headers, None, CancelToken())
+            try:
+                status, body = reply.status, reply.read_all(_ANSWER_LIMIT)
+            finally:
+                reply.close()
+            if status == 404:
                 return False
-        except (OSError, ValueError, AttributeError):
+            if status == 200:
+                found = json.loads(body)
+                return found.get("permission") in _ROLES or found.get("role_name") in _ROLES
+        except (HttpError, ToolError, ValueError, AttributeError):
             pass  # the event says it, too
     for name in ("comment", "review", "issue", "pull_request"):
         item = event.get(name)

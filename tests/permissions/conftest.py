@@ -12,3 +12,9 @@ def root(tmp_path: Path) -> Path:
     """A folder with an empty `src`."""
     (tmp_path / "work/src").mkdir(parents=True)
     return tmp_path / "work"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """The folder of the program's state."""
+    return tmp_path / "state"

@@ -34,11 +34,6 @@ def repository(work: Path) -> Path:
     return work
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    return tmp_path / "state"
-
-
 def state(root: Path, folder: Path, **more: object) -> str:
     return evaluate_trust(root, folder, more.get("patterns", ()), None, by_flag=bool(more.get("by_flag")))[0].state  # type: ignore[arg-type]
 

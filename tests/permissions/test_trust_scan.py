@@ -10,11 +10,6 @@ from agent_cli.permissions import trust as trust_scan
 from agent_cli.permissions.trust import evaluate_trust, fingerprints, grant_trust
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    return tmp_path / "state"
-
-
 def _state(root: Path, folder: Path) -> str:
     return evaluate_trust(root, folder, (), None, by_flag=False)[0].state
 

@@ -121,16 +121,16 @@ def test_a_review_of_a_pull_request(repository: Path, tmp_path: Path) -> None:
 
 
 @contextmanager
-def github(permission: str) -> Iterator[str]:
+def github(answer: str, status: int = 200) -> Iterator[str]:
     """GitHub's API, of which one address is there."""
 
     class Answer(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             good = self.path == "/repos/o/r/collaborators/ada/permission"
             good = good and self.headers["Authorization"] == "Bearer t"
-            self.send_response(200 if good else 404)
+            self.send_response(status if good else 404)
             self.end_headers()
-            self.wfile.write(json.dumps({"permission": permission}).encode())
+            self.wfile.write(answer.encode())
 
         def log_message(self, *words: object) -> None:
             pass
@@ -145,11 +145,24 @@ def github(permission: str) -> Iterator[str]:
 def test_github_is_asked_who_may_write(repository: Path, tmp_path: Path, permission: str, code: int) -> None:
     job = Job(tmp_path / "job", repository, pull_request(association="MEMBER"), "pull_request")
     model = script(tmp_path / "s.toml", [{"text": "Ok."}])
-    with github(permission) as api:
+    with github(json.dumps({"permission": permission})) as api:
         job.env["GITHUB_API_URL"] = api
         done = job.run(prompt="go", model=model, github_token="t")
     assert done.returncode == code, done.stderr
     assert ("has no write access" in done.stdout) == bool(code)
+
+
+@pytest.mark.parametrize(("association", "code"), [("MEMBER", 0), ("NONE", 1)])
+@pytest.mark.parametrize("answer", [("{}", 500), ("no json", 200), ('["admin"]', 200)])
+def test_where_github_does_not_say_it_the_event_does(
+    repository: Path, tmp_path: Path, answer: tuple[str, int], association: str, code: int
+) -> None:
+    job = Job(tmp_path / "job", repository, pull_request(association=association), "pull_request")
+    model = script(tmp_path / "s.toml", [{"text": "Ok."}])
+    with github(*answer) as api:
+        job.env["GITHUB_API_URL"] = api
+        done = job.run(prompt="go", model=model, github_token="t")
+    assert done.returncode == code, done.stderr
 
 
 @pytest.mark.parametrize(
