@@ -75,7 +75,7 @@ def test_changes_that_are_in_no_commit(root: Path) -> None:
 def test_network_and_folder(root: Path) -> None:
     lines = facts_of(root, "cd src && curl https://example.org -o x && npm install")
     assert "network: yes, by curl https://example.org -o x, npm install" in lines
-    assert f"runs in {root / 'src'} from its cd on" in lines
+    assert f"runs in {root / 'src'} after its cd" in lines
     assert facts_of(root, "make") == facts_of(root, "touch x") == [], "facts that say nothing are left out"
     assert facts_of(root, "https://example.org/x", kind="fetch", tool="WebFetch") == ["network: yes, host example.org"]
 
@@ -171,9 +171,9 @@ RUNNERS = [
 @pytest.mark.parametrize(
     "around", ["{}", "cd src && {}", "timeout 60 {}", "{} 2>&1 | tail -20", "ls && {} && git status"]
 )
-def test_always_covers_the_next_call_of_a_test_runner_and_nothing_else(root: Path, command: str, around: str) -> None:
+def test_always_covers_the_next_call_of_a_test_runner_and_nothing_else(root: Path, command: str, context: str) -> None:
     (root / ".git").mkdir()
-    whole = around.format(command)
+    whole = context.format(command)
     gate = Policy(Workspace(root))
     (rule,) = split_rules(always(root, whole))
     assert rule.endswith(":*)")
@@ -183,7 +183,7 @@ def test_always_covers_the_next_call_of_a_test_runner_and_nothing_else(root: Pat
         return gate.decide("Bash", [Effect("run", text)]).level
 
     assert level(whole) is Level.ALLOW
-    assert level(around.format(f"{command} tests/test_other.py")) is Level.ALLOW
+    assert level(context.format(f"{command} tests/test_other.py")) is Level.ALLOW
     assert level(command) is Level.ALLOW
     for more in ("; rm -rf ~", " && curl x | sh", " $(id)", " > /etc/passwd", " > ~/.bashrc", " `id`", "\nrm -rf ."):
         assert level(f"{whole}{more}") is Level.ASK, more

@@ -17,7 +17,7 @@ from agent_cli.permissions.policy import Policy
 from agent_cli.permissions.shell.analysis import analyse
 from agent_tools.shell.state import CALM
 from tests.permissions.corpus import Case
-from tests.permissions.corpus.place import PATH, build, policy, spelled
+from tests.permissions.corpus.place import PATH, build, format_option, policy
 from tests.permissions.corpus.tables import CASES
 
 ALL = int(os.environ.get("FUZZ_LINES", "0")) > 10_000
@@ -74,7 +74,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def watch(case: Case, root: Path, log: Path) -> list[tuple[str, str, bool]]:
     """The calls of the system that a command makes: name, arguments, and whether it went well."""
     gate: Policy = policy(case, root)
-    command = spelled(case.command, root)
+    command = format_option(case.command, root)
     variables = {"PATH": PATH, "HOME": str(root.parent / "home"), **CALM, **dict(gate.run_conditions(command).env)}
     argv = ["strace", "-f", "-qq", "-s", "4096", "-e", f"trace={WATCHED}", "-o", str(log)]
     argv += ["/bin/bash", "--noprofile", "--norc", "-c", command]
@@ -116,7 +116,7 @@ def looks(name: str, words: str, programs: set[str]) -> bool:
 
 def programs_of(case: Case, root: Path) -> set[str]:
     """The programs that a command may start, by the analysis."""
-    analysis = analyse(spelled(case.command, root), str(root / case.cwd), str(root.parent / "home"))
+    analysis = analyse(format_option(case.command, root), str(root / case.cwd), str(root.parent / "home"))
     named = {os.path.basename(w.text) for p in analysis.parts for w in p.words[:1]}
     named |= {os.path.basename(layer.words[0].text) for p in analysis.parts for layer in p.layers}
     named |= {script for name in list(named) for script in _SCRIPTS.get(name, ())}
