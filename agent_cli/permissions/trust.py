@@ -431,7 +431,7 @@ def grant_trust(root: Path, folder: Path, shown: dict[str, str] | None) -> str:
     return ""
 
 
-def preserve_trust(root: Path, folder: Path, change: Callable[[], None]) -> None:
+def keep_trust(root: Path, folder: Path, change: Callable[[], None]) -> None:
     """Change a project file on behalf of this program, such as a rule saved there, without losing trust.
 
     Trust that was stored and valid before is renewed; otherwise the change creates none.

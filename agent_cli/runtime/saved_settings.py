@@ -17,7 +17,7 @@ from agent_cli.config.layers import Layers
 from agent_cli.config.parsing import SettingsError
 from agent_cli.core.rules import Trust, split_rules
 from agent_cli.permissions.git_standing import git_folders
-from agent_cli.permissions.trust import fingerprints, grant_trust, preserve_trust
+from agent_cli.permissions.trust import fingerprints, grant_trust, keep_trust
 from agent_cli.session.store import state_folder
 from agent_tools.fs.safe_files import read_regular, write_whole
 
@@ -141,7 +141,7 @@ def _save(trust: Trust, state: Path, change: Callable[[Path], None]) -> str:
     root = Path(trust.root)
     try:
         if trust.state == "trusted":
-            preserve_trust(root, state, lambda: change(root / NAME))
+            keep_trust(root, state, lambda: change(root / NAME))
             return ""
         before = fingerprints(root)
         change(root / NAME)

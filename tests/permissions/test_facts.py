@@ -171,9 +171,9 @@ RUNNERS = [
 @pytest.mark.parametrize(
     "around", ["{}", "cd src && {}", "timeout 60 {}", "{} 2>&1 | tail -20", "ls && {} && git status"]
 )
-def test_always_covers_the_next_call_of_a_test_runner_and_nothing_else(root: Path, command: str, context: str) -> None:
+def test_always_covers_the_next_call_of_a_test_runner_and_nothing_else(root: Path, command: str, around: str) -> None:
     (root / ".git").mkdir()
-    whole = context.format(command)
+    whole = around.format(command)
     gate = Policy(Workspace(root))
     (rule,) = split_rules(always(root, whole))
     assert rule.endswith(":*)")
@@ -183,7 +183,7 @@ def test_always_covers_the_next_call_of_a_test_runner_and_nothing_else(root: Pat
         return gate.decide("Bash", [Effect("run", text)]).level
 
     assert level(whole) is Level.ALLOW
-    assert level(context.format(f"{command} tests/test_other.py")) is Level.ALLOW
+    assert level(around.format(f"{command} tests/test_other.py")) is Level.ALLOW
     assert level(command) is Level.ALLOW
     for more in ("; rm -rf ~", " && curl x | sh", " $(id)", " > /etc/passwd", " > ~/.bashrc", " `id`", "\nrm -rf ."):
         assert level(f"{whole}{more}") is Level.ASK, more

@@ -10,14 +10,7 @@ import pytest
 
 from agent_cli.permissions import trust as trust_scan
 from agent_cli.permissions.git_use import NotUsableError, usable
-from agent_cli.permissions.trust import (
-    TrustStore,
-    evaluate_trust,
-    fingerprints,
-    grant_trust,
-    preserve_trust,
-    trusts_folder,
-)
+from agent_cli.permissions.trust import TrustStore, evaluate_trust, fingerprints, grant_trust, keep_trust, trusts_folder
 from tests.support.program import agent
 from tests.support.scripts import script
 
@@ -305,13 +298,13 @@ def test_a_change_of_the_programs_own_keeps_trust_and_makes_none(repository: Pat
         with (repository / ".agentrc.local").open("a") as file:
             file.write("# a rule\n")
 
-    preserve_trust(repository, folder, save)
+    keep_trust(repository, folder, save)
     assert state(repository, folder) == "untrusted"
     yes(repository, folder)
-    preserve_trust(repository, folder, save)
+    keep_trust(repository, folder, save)
     assert state(repository, folder) == "trusted"
     (repository / ".mcp.json").write_text("{}")
-    preserve_trust(repository, folder, save)
+    keep_trust(repository, folder, save)
     assert state(repository, folder) == "changed"
 
 

@@ -30,7 +30,7 @@ from agent_cli.mcp.config import (
     substitute_env,
 )
 from agent_cli.mcp.credentials import Logins, TokenStoreError, key_of
-from agent_cli.permissions.trust import fingerprints, grant_trust, preserve_trust
+from agent_cli.permissions.trust import fingerprints, grant_trust, keep_trust
 from agent_cli.runtime.environment import find_place, read_settings
 from agent_cli.runtime.mcp import approvals_of, logins_folder, make_setup
 from agent_cli.session.store import state_folder
@@ -241,7 +241,7 @@ def _change(place: RunEnvironment, found: DeclaredServer, server: McpServer | No
             # The project brought nothing before, so it brings only this now.
             grant_trust(root, state, fingerprints(root))
         else:
-            preserve_trust(root, state, lambda: change_json(root / FILE, found.name, server))
+            keep_trust(root, state, lambda: change_json(root / FILE, found.name, server))
     except McpEditError as error:
         raise UsageError(f"Nothing was changed: {error}.") from None
     approvals = approvals_of(place)

@@ -246,7 +246,7 @@ class EffectVerdicts:
         """Yield findings for a file in an unknown directory, which may be any file with that ending."""
         name = touch.word.text
         if touch.kind not in _READING:
-            why = f"changes {name} in a directory that is not known"
+            why = f"changes {name} in an unknown directory"
             yield EffectFinding(Verdict(part.text, Level.ASK, why, final=bool(self._kept)), name)
         elif touch.kind != "maybe" and (self._unread or secret(Path(name))):
             why = f"reads {name} in an unknown directory"

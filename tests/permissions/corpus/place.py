@@ -113,9 +113,9 @@ def decide(case: Case, root: Path) -> Decision:
     It is taken in the workspace, where the program runs, so that what the gate would find in /proc is there.
     """
     with contextlib.chdir(root):
-        return policy(case, root).decide("Bash", [Effect("run", format_option(case.command, root))])
+        return policy(case, root).decide("Bash", [Effect("run", spelled(case.command, root))])
 
 
-def format_option(command: str, root: Path) -> str:
+def spelled(command: str, root: Path) -> str:
     """The command line with the folders in it."""
     return command.replace("{root}", str(root)).replace("{out}", os.path.realpath(root.parent / "outside"))
